@@ -1,0 +1,5 @@
+"""Transitions: the dataset, its validation, its files."""
+
+from nopg.data.dataset import Dataset
+
+__all__ = ["Dataset"]

@@ -1,0 +1,36 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from nopg.errors import NopgError
+
+
+def write_atomically(path: Path, write: Callable[[BinaryIO], None]) -> None:
+    """Write through a temporary file beside `path`, flush it to disk, then rename.
+
+    A reader sees the old file or the new one, never half of either, whatever
+    happens in between.
+
+    Raises:
+        NopgError: If the folder cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as stream:
+            write(stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise NopgError(
+            f"`{path}` must be writable, got {error.strerror or error}; choose another "
+            "folder or free some space."
+        ) from error
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,157 @@
+"""Turns what a person passes into clean arrays, or says in one sentence why not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nopg.errors import DataError
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+
+def as_matrix(name: str, values: Any) -> FloatArray:
+    """A finite float64 matrix (n, d); a vector becomes one column.
+
+    Integers and booleans are converted exactly; strings and objects are refused.
+    """
+    array = _numeric(name, values)
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise DataError(
+            f"`{name}` must be a matrix with one row a transition and at least one "
+            f"column, got shape {array.shape}; reshape it to (n, d)."
+        )
+    _require_finite(name, array)
+    return np.ascontiguousarray(array)
+
+
+def as_vector(name: str, values: Any) -> FloatArray:
+    """A finite float64 vector (n,); one column (n, 1) is flattened."""
+    array = _numeric(name, values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise DataError(
+            f"`{name}` must be a vector with one number a transition, got shape "
+            f"{array.shape}; pass shape (n,)."
+        )
+    _require_finite(name, array)
+    return np.ascontiguousarray(array)
+
+
+def as_actions(values: Any) -> FloatArray | IntArray:
+    """Integer labels (n,) of a discrete action, or a float matrix (n, d_a).
+
+    The dtype decides: integers in one column are labels, everything else is a
+    continuous action in the user's own units.
+    """
+    array = np.asarray(values)
+    if array.dtype == bool:
+        array = array.astype(np.int64)
+    if not np.issubdtype(array.dtype, np.integer):
+        return as_matrix("actions", values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise DataError(
+            "Integer `actions` are read as labels of one discrete action and must "
+            f"have shape (n,), got {array.shape}; for continuous actions pass "
+            "actions.astype(float)."
+        )
+    if array.size and array.min() < 0:
+        raise DataError(
+            f"Discrete `actions` must be labels 0, 1, 2, ..., got {array.min()}; "
+            "renumber them, or pass actions.astype(float) if they are continuous."
+        )
+    return array.astype(np.int64)
+
+
+def as_flags(name: str, values: Any, length: int) -> BoolArray:
+    """A boolean vector (n,) from booleans or zeros and ones; None is all False."""
+    if values is None:
+        return np.zeros(length, dtype=bool)
+    array = np.asarray(values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise DataError(
+            f"`{name}` must have one flag a transition, got shape {array.shape}; "
+            "pass shape (n,)."
+        )
+    if array.dtype == bool:
+        return array.copy()
+    if array.dtype.kind not in "iuf" or not np.isin(array, (0, 1)).all():
+        raise DataError(
+            f"`{name}` must hold only true and false (or 1 and 0), got values of type "
+            f"{array.dtype}; convert them with `{name} = {name}.astype(bool)`."
+        )
+    return array.astype(bool)
+
+
+def as_episodes(values: Any) -> IntArray | None:
+    """Integer episode ids (n,), or None when the order of rows means nothing."""
+    if values is None:
+        return None
+    array = np.asarray(values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    is_whole = array.dtype.kind in "iub" or (
+        array.dtype.kind == "f" and bool(np.all(array == np.round(array)))
+    )
+    if array.ndim != 1 or not is_whole:
+        raise DataError(
+            "`episodes` must hold one integer id a transition, got "
+            f"{array.dtype} of shape {array.shape}; number the episodes 0, 1, 2, ..."
+        )
+    return array.astype(np.int64)
+
+
+def require_same_length(lengths: dict[str, int]) -> int:
+    """The common length of all arrays, or an error that lists them."""
+    if len(set(lengths.values())) != 1:
+        found = ", ".join(f"{name} {count}" for name, count in lengths.items())
+        raise DataError(
+            f"All arrays must have one row a transition, got {found}; drop the rows "
+            "that have no partner."
+        )
+    return next(iter(lengths.values()))
+
+
+def _numeric(name: str, values: Any) -> FloatArray:
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        array = np.empty(0, dtype=object)  # ragged lists
+    if array.dtype.kind not in "biuf":
+        raise DataError(
+            f"`{name}` must be numbers in a rectangular array, got {array.dtype}; "
+            "check for text, missing values or rows of different lengths."
+        )
+    return array.astype(np.float64)
+
+
+def _require_finite(name: str, array: FloatArray) -> None:
+    bad = ~np.isfinite(array)
+    if not bad.any():
+        return
+    rows = np.unique(np.nonzero(bad)[0])
+    where = f"row{'s' if len(rows) > 1 else ''} {preview(rows)}"
+    if array.ndim == 2:
+        where += f", column {preview(np.unique(np.nonzero(bad)[1]))}"
+    raise DataError(
+        f"`{name}` must be finite, found NaN or infinity in {int(bad.sum())} places "
+        f"({where}); drop or repair these rows."
+    )
+
+
+def preview(numbers: NDArray[Any], limit: int = 5) -> str:
+    """The first few of many numbers, and how many more there are."""
+    shown = ", ".join(str(number) for number in numbers[:limit])
+    more = len(numbers) - limit
+    return f"{shown} and {more} more" if more > 0 else shown

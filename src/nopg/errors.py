@@ -1,0 +1,39 @@
+"""What can go wrong, one class a cause.
+
+Every message is one sentence in three parts: what must hold, what was found,
+what to do.
+"""
+
+from __future__ import annotations
+
+
+class NopgError(Exception):
+    """Base of every error this library raises on purpose."""
+
+
+class ConfigError(NopgError, ValueError):
+    """A setting is outside its range or does not fit the data."""
+
+
+class DataError(NopgError, ValueError):
+    """The data cannot be used as they are."""
+
+
+class ModelFileError(NopgError, ValueError):
+    """A model file is damaged, foreign or of an unknown version."""
+
+
+class SolverError(NopgError, RuntimeError):
+    """A linear system was not solved to the accuracy asked for."""
+
+
+class NotFittedError(NopgError, RuntimeError):
+    """A quantity was asked for that only exists after `fit`."""
+
+
+class MissingExtraError(NopgError, ImportError):
+    """An optional dependency is needed; the message names the extra."""
+
+
+class NopgWarning(UserWarning):
+    """Something was assumed or repaired; the result may not be what you expect."""
