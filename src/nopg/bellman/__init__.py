@@ -1,0 +1,1 @@
+"""The paper's estimator: responsibilities, P, q, mu, V, J and the gradient."""

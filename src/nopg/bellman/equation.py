@@ -1,0 +1,129 @@
+"""The nonparametric Bellman equation of one data set and one policy.
+
+    V(s) = eps(s)' (r + gamma int phi(s') V(s') ds')          (Definition 2)
+
+has the one solution V(s) = eps(s)' q with q = (I - gamma P)^-1 r (Theorem 1).
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nopg.bellman.certificate import Objective
+from nopg.bellman.config import EstimatorConfig
+from nopg.bellman.problem import Problem
+from nopg.bellman.rows import Neighbours
+from nopg.bellman.samples import Samples, initial_state_tensor
+from nopg.bellman.solution import BellmanSolution, Estimator
+from nopg.data.dataset import Dataset
+from nopg.kernels.bandwidths import Bandwidths
+from nopg.linalg.solve import SolverConfig
+from nopg.policies.checked import as_policy, checked_outputs
+from nopg.randomness import Seed
+
+
+class BellmanEquation:
+    """Evaluate one policy on logged data: no training, no simulator.
+
+    Args:
+        data: The transitions.
+        policy: A policy, or any torch module from states to actions.
+        initial_states: States the return is counted from, (B, d_s).
+        gamma: Discount factor in [0, 1).
+        bandwidths: Kernel bandwidths.
+        neighbours: Samples a row keeps: a number, "auto", or None for all of them.
+        rtol: Relative residual of the two solves.
+        seed: Seed of the draws stochastic policies and sampled next states need.
+        settings: Other fields of `EstimatorConfig`, such as `policy_samples`.
+    """
+
+    def __init__(
+        self,
+        data: Dataset,
+        policy: nn.Module,
+        initial_states: Any,
+        *,
+        gamma: float,
+        bandwidths: Bandwidths,
+        neighbours: Neighbours = None,
+        rtol: float = 1e-10,
+        seed: int = 0,
+        dtype: torch.dtype = torch.float64,
+        **settings: Any,
+    ) -> None:
+        samples = Samples.of(data, dtype, "cpu")
+        d_a = 1 if data.is_discrete else samples.actions.shape[1]
+        bandwidths.require_widths(samples.states.shape[1], d_a)
+        config = EstimatorConfig(gamma=gamma, neighbours=neighbours, **settings)
+        seeds = Seed(seed)
+        self.policy = as_policy(policy).to(dtype)
+        self.problem = Problem.build(
+            samples,
+            initial_state_tensor(initial_states, samples.states),
+            bandwidths,
+            config,
+            seeds.torch("next-states"),
+        )
+        self._seeds = seeds
+        self._solver = SolverConfig(rtol=rtol)
+
+    @cached_property
+    def solution(self) -> BellmanSolution:
+        """Everything the two solves produced."""
+        estimator = Estimator.of(self.problem, self.policy)
+        generator = self._seeds.torch("policy-samples")
+        return estimator.solve(self.policy, generator, self._solver)
+
+    @property
+    def q(self) -> Tensor:
+        """q = (I - gamma P)^-1 r: the value of following each sample, (n,)."""
+        return self.solution.q.value
+
+    @property
+    def mu(self) -> Tensor:
+        """mu = (I - gamma P)^-T eps0: discounted visits to each sample, (n,)."""
+        return self.solution.mu.value
+
+    @property
+    def objective(self) -> Objective:
+        """J = eps0' q = mu' r with its certificate."""
+        return self.solution.objective()
+
+    def gradient(self) -> Tensor:
+        """dJ / d theta in the order of `policy.parameters()`, flat, Eq. (10)."""
+        parts = self.solution.gradient(self.policy)
+        return torch.cat([part.reshape(-1) for part in parts])
+
+    def transition_matrix(self) -> Tensor:
+        """P of Theorem 1 as a dense matrix, (n, n)."""
+        return self.solution.transition.dense()
+
+    def responsibilities(self, states: Any) -> Tensor:
+        """eps(s) at any states, rows summing to one, (m, n)."""
+        return evaluate_at(self.problem, self.policy, states, self._seeds).dense()
+
+    def value(self, states: Any) -> Tensor:
+        """V(s) = eps(s)' q, (m,)."""
+        rows = evaluate_at(self.problem, self.policy, states, self._seeds)
+        return rows.matvec(self.q)
+
+    def visitation(self, states: Any) -> Tensor:
+        """The paper's mu(s) = eps(s)' mu, (m,)."""
+        rows = evaluate_at(self.problem, self.policy, states, self._seeds)
+        return rows.matvec(self.mu)
+
+
+def evaluate_at(problem: Problem, policy: nn.Module, states: Any, seeds: Seed):  # type: ignore[no-untyped-def]
+    """Responsibilities of `policy` at any states, as an operator (m, n)."""
+    like = problem.samples.states
+    queries = initial_state_tensor(states, like)
+    policy = as_policy(policy)
+    rows = problem.rows_at(queries)
+    with torch.no_grad():
+        outputs = checked_outputs(policy, queries, problem.samples.action_width)
+        generator = seeds.torch("value-samples", like.device)
+        return problem.responsibilities(policy, rows).evaluate(outputs, generator).operator

@@ -1,0 +1,154 @@
+"""The nonparametric Bellman equation of a data set, before any policy is chosen.
+
+Everything that no policy changes is prepared here, once: kernels of states,
+neighbour lists, sampled next states, rewards, which rows are live.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from nopg.bellman.responsibilities import (
+    AnalyticResponsibilities,
+    CategoricalResponsibilities,
+    DeterministicResponsibilities,
+    Responsibilities,
+    SampledResponsibilities,
+)
+from nopg.bellman.config import EstimatorConfig
+from nopg.bellman.rows import QueryRows, query_rows
+from nopg.bellman.samples import Samples
+from nopg.errors import ConfigError
+from nopg.kernels.bandwidths import Bandwidths
+from nopg.kernels.discrete import log_label_similarity
+from nopg.policies.base import Policy
+from nopg.policies.categorical import CategoricalPolicy
+from nopg.policies.continuous import GaussianPolicy
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Kernel rows at the next states and at the initial states.
+
+    Attributes:
+        samples: The data.
+        bandwidths: Kernel bandwidths.
+        config: How integrals are taken.
+        queries: States where the policy is asked: N_phi next states of each sample
+            one after the other, then the initial states, (n N_phi + B, d_s).
+        next_rows: Rows at the next states.
+        initial_rows: Rows at the initial states.
+    """
+
+    samples: Samples
+    bandwidths: Bandwidths
+    config: EstimatorConfig
+    queries: Tensor
+    next_rows: QueryRows
+    initial_rows: QueryRows
+
+    @classmethod
+    def build(
+        cls,
+        samples: Samples,
+        initial_states: Tensor,
+        bandwidths: Bandwidths,
+        config: EstimatorConfig,
+        generator: torch.Generator,
+    ) -> Problem:
+        """Draw the next states, list the neighbours, keep what never changes.
+
+        Args:
+            samples: The data.
+            initial_states: Draws from mu_0, (B, d_s).
+            bandwidths: Kernel bandwidths.
+            config: How integrals are taken.
+            generator: Source of the next-state draws. They are drawn once: the
+                lists stay valid, and J becomes a smooth function of the policy.
+        """
+        drawn = _next_states(samples, bandwidths, config.next_state_samples, generator)
+        next_rows = _list(drawn, samples, bandwidths, config)
+        initial_rows = _list(initial_states, samples, bandwidths, config)
+        queries = torch.cat([drawn, initial_states])
+        return cls(samples, bandwidths, config, queries, next_rows, initial_rows)
+
+    def rows_at(self, states: Tensor) -> QueryRows:
+        """Rows at any other states, listed by the same rule."""
+        return _list(states, self.samples, self.bandwidths, self.config)
+
+    def responsibilities(self, policy: Policy, rows: QueryRows) -> Responsibilities:
+        """What turns this kind of policy into rows, at the queries of `rows`."""
+        s = self.samples
+        is_label_policy = isinstance(policy, CategoricalPolicy)
+        if is_label_policy != bool(s.n_actions):
+            kinds = ("continuous", "discrete")
+            raise ConfigError(
+                f"Policy and data must have the same kind of action, got a "
+                f"{kinds[is_label_policy]} policy and {kinds[bool(s.n_actions)]} "
+                'actions; integer actions are labels and need policy="discrete", '
+                "actions.astype(float) makes them continuous."
+            )
+        if s.n_actions:
+            smoothing = self.bandwidths.action[0]
+            similarity = log_label_similarity(s.n_actions, smoothing).to(s.states)
+            return CategoricalResponsibilities(rows, similarity)
+        variances = s.states.new_tensor(self.bandwidths.action) ** 2
+        if not isinstance(policy, GaussianPolicy):
+            return DeterministicResponsibilities(rows, s.actions, variances)
+        if self.config.stochastic == "analytic":
+            return AnalyticResponsibilities(rows, s.actions, variances)
+        return SampledResponsibilities(
+            rows,
+            s.actions,
+            variances,
+            self.config.policy_samples,
+            normalise_each=self.config.stochastic == "paper",
+        )
+
+
+def _next_states(
+    samples: Samples, bandwidths: Bandwidths, count: int, generator: torch.Generator
+) -> Tensor:
+    """Draws from phi_i = N(s'_i, h^2), or their mean s'_i when one is asked for."""
+    if count == 1:
+        return samples.next_states
+    h = samples.states.new_tensor(bandwidths.next_state)
+    n, d_s = samples.next_states.shape
+    noise = torch.randn(
+        (n, count, d_s), dtype=h.dtype, device=h.device, generator=generator
+    )
+    return (samples.next_states[:, None, :] + h * noise).reshape(n * count, d_s)
+
+
+def _list(
+    queries: Tensor, samples: Samples, bandwidths: Bandwidths, config: EstimatorConfig
+) -> QueryRows:
+    h = samples.states.new_tensor(bandwidths.state)
+    return query_rows(
+        queries,
+        samples.states,
+        samples.actions,
+        h,
+        config.neighbours,
+        log_margin=-math.log(config.tolerance) + _action_span(samples, bandwidths),
+        most=config.max_neighbours,
+    )
+
+
+def _action_span(samples: Samples, bandwidths: Bandwidths) -> float:
+    """How much, in log kernel, the action can set two samples apart.
+
+    A sample that loses by more than this plus the margin in the state kernel loses
+    for every action in the range of the data. Thresholds on the state kernel alone
+    can be totally wrong when the action kernel is narrow.
+    """
+    if samples.n_actions:
+        similarity = log_label_similarity(samples.n_actions, bandwidths.action[0])
+        return float(-similarity.min())
+    span = samples.actions.amax(dim=0) - samples.actions.amin(dim=0)
+    h = samples.states.new_tensor(bandwidths.action)
+    return float(0.5 * (span / h).square().sum())

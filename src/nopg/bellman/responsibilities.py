@@ -1,0 +1,243 @@
+"""Responsibilities (Definition 2): a policy's outputs become rows that sum to one.
+
+Each class also knows the way back. With row weights w_i, the sensitivity of
+sum_i w_i (E q)_i to the policy's outputs is a covariance under the row,
+
+    d/da_i  =  w_i Cov_{j ~ E_i}(q_j, a_j) / h^2,
+
+so the gradient of the objective (Eq. (10)) needs three sparse products and one
+backward pass through the policy, never a graph over the entries of P.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from nopg.bellman.rows import QueryRows
+from nopg.bellman.weights import (
+    RowWeights,
+    gaussian_weights,
+    label_weights,
+    mixed_weights,
+)
+from nopg.linalg.operators import LinearOperator
+
+CACHED_ENTRIES = 20_000_000
+"""Rows of single draws are kept for the way back up to this many entries."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Rows of one policy at fixed queries.
+
+    Attributes:
+        operator: E, (m, n); rows sum to one.
+        dropped: Bound on what truncation cost each row, in total variation, (m,).
+        outputs: What the policy said at the queries.
+        draws: For sampled responsibilities, the actions drawn, (k, m, d_a), with
+            the share of each draw, (k, m), and its rows where they were kept.
+    """
+
+    operator: LinearOperator
+    dropped: Tensor
+    outputs: tuple[Tensor, ...]
+    draws: Draws | None = None
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Actions sampled at the queries and their part in the row."""
+
+    noise: Tensor  # (k, m, d_a)
+    actions: Tensor  # (k, m, d_a)
+    shares: Tensor  # (k, m)
+    weights: list[RowWeights] = field(default_factory=list)
+
+
+class Responsibilities(ABC):
+    """Rows at fixed queries, for any policy of one family."""
+
+    rows: QueryRows
+
+    @abstractmethod
+    def evaluate(
+        self, outputs: tuple[Tensor, ...], generator: torch.Generator
+    ) -> Evaluation:
+        """Rows for the policy whose `outputs` at the queries are given."""
+
+    @abstractmethod
+    def pull(
+        self, evaluation: Evaluation, q: Tensor, row_weights: Tensor
+    ) -> tuple[Tensor, ...]:
+        """Gradient of sum_i row_weights_i (E q)_i with respect to the outputs."""
+
+
+@dataclass(frozen=True)
+class DeterministicResponsibilities(Responsibilities):
+    """epsilon(s) at the one action the policy takes; outputs are (actions,)."""
+
+    rows: QueryRows
+    sample_actions: Tensor  # (n, d_a)
+    variances: Tensor  # (d_a,) squared action bandwidths
+
+    def evaluate(
+        self, outputs: tuple[Tensor, ...], generator: torch.Generator
+    ) -> Evaluation:
+        """Rows for the policy whose `outputs` at the queries are given."""
+        weights = gaussian_weights(self.rows, outputs[0], self.variances)
+        return Evaluation(self.rows.operator(weights.blocks), weights.dropped, outputs)
+
+    def pull(
+        self, evaluation: Evaluation, q: Tensor, row_weights: Tensor
+    ) -> tuple[Tensor, ...]:
+        """Gradient of sum_i row_weights_i (E q)_i with respect to the outputs."""
+        covariances = _covariances(evaluation.operator, q, self.sample_actions)
+        return (row_weights[:, None] * covariances / self.variances,)
+
+
+@dataclass(frozen=True)
+class AnalyticResponsibilities(Responsibilities):
+    """The authors' order with its integral done: outputs are (mean, std).
+
+    Averaging the action kernel over a Gaussian policy before normalising is a
+    product of Gaussians, varphi_j -> N(a_j; mean, h^2 + std^2): no sampling, no
+    noise. It is not the estimator of Definition 2 (see deviations).
+    """
+
+    rows: QueryRows
+    sample_actions: Tensor
+    variances: Tensor
+
+    def evaluate(
+        self, outputs: tuple[Tensor, ...], generator: torch.Generator
+    ) -> Evaluation:
+        """Rows for the policy whose `outputs` at the queries are given."""
+        mean, std = outputs
+        weights = gaussian_weights(self.rows, mean, self.variances + std**2)
+        return Evaluation(self.rows.operator(weights.blocks), weights.dropped, outputs)
+
+    def pull(
+        self, evaluation: Evaluation, q: Tensor, row_weights: Tensor
+    ) -> tuple[Tensor, ...]:
+        """Gradient of sum_i row_weights_i (E q)_i with respect to the outputs."""
+        mean, std = evaluation.outputs
+        a = self.sample_actions
+        total = self.variances + std**2  # (m, d_a)
+        first = _covariances(evaluation.operator, q, a)  # Cov(q, a)
+        second = _covariances(evaluation.operator, q, a**2) - 2.0 * mean * first
+        w = row_weights[:, None]
+        return w * first / total, w * std * second / total**2
+
+
+@dataclass(frozen=True)
+class SampledResponsibilities(Responsibilities):
+    """epsilon(s) averaged over N_pi actions of a Gaussian policy.
+
+    `normalise_each` is the paper's order (Definition 2): every draw is a row of
+    its own, and rows are averaged. Otherwise kernels are averaged first, which
+    gives each draw a share in proportion to the kernel mass it met (the order of
+    the authors' release): actions without data nearby drop out.
+    """
+
+    rows: QueryRows
+    sample_actions: Tensor
+    variances: Tensor
+    n_samples: int
+    normalise_each: bool = True
+
+    def evaluate(
+        self, outputs: tuple[Tensor, ...], generator: torch.Generator
+    ) -> Evaluation:
+        """Rows for the policy whose `outputs` at the queries are given."""
+        mean, std = outputs
+        shape = (self.n_samples, *mean.shape)
+        noise = torch.randn(
+            shape, dtype=mean.dtype, device=mean.device, generator=generator
+        )
+        actions = mean + std * noise
+        weights = [gaussian_weights(self.rows, a, self.variances) for a in actions]
+        if self.normalise_each:
+            shares = torch.full_like(noise[..., 0], 1.0 / self.n_samples)
+        else:
+            shares = torch.softmax(torch.stack([w.log_mass for w in weights]), dim=0)
+        mixed = mixed_weights(self.rows, weights, shares.unbind(0))
+        if self.n_samples * self.rows.n_entries > CACHED_ENTRIES:
+            weights = []
+        draws = Draws(noise, actions, shares, weights)
+        return Evaluation(
+            self.rows.operator(mixed.blocks), mixed.dropped, outputs, draws
+        )
+
+    def pull(
+        self, evaluation: Evaluation, q: Tensor, row_weights: Tensor
+    ) -> tuple[Tensor, ...]:
+        """Gradient of sum_i row_weights_i (E q)_i with respect to the outputs."""
+        assert evaluation.draws is not None
+        draws = evaluation.draws
+        to_mean = torch.zeros_like(evaluation.outputs[0])
+        to_std = torch.zeros_like(to_mean)
+        v = evaluation.operator.matvec(q)
+        for k, actions in enumerate(draws.actions):
+            if draws.weights:
+                weights = draws.weights[k]
+            else:
+                weights = gaussian_weights(self.rows, actions, self.variances)
+            operator = self.rows.operator(weights.blocks)
+            slope = _covariances(operator, q, self.sample_actions)  # (m, d_a)
+            if not self.normalise_each:
+                # The share of a draw grows with its kernel mass, and moving the
+                # action moves that mass: (E_k q - v) d log mass / d a.
+                towards = _means(operator, self.sample_actions) - actions
+                slope = slope + (operator.matvec(q) - v)[:, None] * towards
+            g = (row_weights * draws.shares[k])[:, None] * slope / self.variances
+            to_mean += g
+            to_std += g * draws.noise[k]
+        return to_mean, to_std
+
+
+class CategoricalResponsibilities(Responsibilities):
+    """epsilon(s) of a discrete policy, the sum over actions taken exactly.
+
+    Outputs are (probabilities,), (m, n_actions). The rows of one action depend on
+    the data alone, so they are made once.
+    """
+
+    def __init__(self, rows: QueryRows, log_similarity: Tensor) -> None:
+        self.rows = rows
+        labels = range(len(log_similarity))
+        self._weights = [label_weights(rows, a, log_similarity) for a in labels]
+        self._operators = [rows.operator(weights.blocks) for weights in self._weights]
+
+    def evaluate(
+        self, outputs: tuple[Tensor, ...], generator: torch.Generator
+    ) -> Evaluation:
+        """Rows for the policy whose `outputs` at the queries are given."""
+        mixed = mixed_weights(self.rows, self._weights, outputs[0].unbind(1))
+        return Evaluation(self.rows.operator(mixed.blocks), mixed.dropped, outputs)
+
+    def pull(
+        self, evaluation: Evaluation, q: Tensor, row_weights: Tensor
+    ) -> tuple[Tensor, ...]:
+        """Gradient of sum_i row_weights_i (E q)_i with respect to the outputs."""
+        values = torch.stack([E.matvec(q) for E in self._operators], dim=1)
+        return (row_weights[:, None] * values,)
+
+
+def _covariances(operator: LinearOperator, q: Tensor, x: Tensor) -> Tensor:
+    """Cov_{j ~ E_i}(q_j, x_jd) for every row i and dimension d, (m, d)."""
+    q = q - q.mean()  # covariances do not change, cancellation does
+    v = operator.matvec(q)
+    columns = [
+        operator.matvec(q * column) - v * operator.matvec(column.contiguous())
+        for column in (x - x.mean(dim=0)).unbind(1)
+    ]
+    return torch.stack(columns, dim=1)
+
+
+def _means(operator: LinearOperator, x: Tensor) -> Tensor:
+    """E x, column by column: products with vectors are the fast ones, (m, d)."""
+    return torch.stack([operator.matvec(c.contiguous()) for c in x.unbind(1)], dim=1)

@@ -1,0 +1,119 @@
+"""Query rows: the part of responsibilities that no policy changes.
+
+For m query states, the samples each one listens to, their state kernels and
+their actions. A policy turns them into weights (see `responsibilities`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from nopg.errors import ConfigError
+from nopg.kernels.neighbours import (
+    Block,
+    complete_block,
+    fixed_blocks,
+    nearest_blocks,
+)
+from nopg.linalg.operators import DenseRows, LinearOperator, Pattern, SparseRows
+
+Neighbours = int | str | None
+"""How many samples a row keeps: a number, "auto", or None for all."""
+
+
+@dataclass(frozen=True)
+class QueryRows:
+    """Neighbour blocks of m queries with the samples' actions laid out beside.
+
+    Attributes:
+        blocks: Rows of equal length together; every query is in exactly one.
+        actions: For each block, actions of the listed samples, (d_a, m_b, k_b), or
+            labels (m_b, k_b); a complete block broadcasts (d_a, 1, n) or (1, n).
+        pattern: Sparsity of the rows, None if they are complete.
+        shape: Number of queries and of samples.
+    """
+
+    blocks: tuple[Block, ...]
+    actions: tuple[Tensor, ...]
+    pattern: Pattern | None
+    shape: tuple[int, int]
+
+    @property
+    def n_entries(self) -> int:
+        """Stored weights of all rows together."""
+        return sum(block.log_psi.numel() for block in self.blocks)
+
+    def operator(self, weights: Sequence[Tensor]) -> LinearOperator:
+        """The matrix (m, n) whose entries are given block by block, (m_b, k_b)."""
+        if self.pattern is None:
+            return DenseRows(weights[0])
+        flat = [block_weights.reshape(-1) for block_weights in weights]
+        return SparseRows(self.pattern, flat[0] if len(flat) == 1 else torch.cat(flat))
+
+    def gather(self, parts: Sequence[Tensor]) -> Tensor:
+        """One number a row, given block by block, in natural order, (m,)."""
+        stacked = parts[0] if len(parts) == 1 else torch.cat(list(parts))
+        if self.pattern is None or self.pattern.is_natural:
+            return stacked
+        return stacked[self.pattern.position]
+
+
+def query_rows(
+    queries: Tensor,
+    samples: Tensor,
+    actions: Tensor,
+    bandwidths: Tensor,
+    neighbours: Neighbours,
+    *,
+    log_margin: float,
+    most: int,
+) -> QueryRows:
+    """List the samples that each query state listens to.
+
+    Args:
+        queries: Query states, (m, d_s).
+        samples: Sample states, (n, d_s).
+        actions: Sample actions, (n, d_a), or labels (n,).
+        bandwidths: State bandwidths, (d_s,).
+        neighbours: A count, "auto", or None for every sample.
+        log_margin: For "auto": how far the dropped mass lies below the kept one.
+        most: For "auto": longest row.
+    """
+    if neighbours is None:
+        blocks = [complete_block(queries, samples, bandwidths)]
+    elif neighbours == "auto":
+        blocks = nearest_blocks(
+            queries, samples, bandwidths, log_margin=log_margin, most=most
+        )
+    elif isinstance(neighbours, int) and not isinstance(neighbours, bool):
+        blocks = fixed_blocks(queries, samples, bandwidths, neighbours)
+    else:
+        raise ConfigError(
+            f'`neighbours` must be a whole number, "auto" or None, got {neighbours!r}; '
+            '"auto" keeps as many as the tolerance asks for.'
+        )
+    return QueryRows(
+        blocks=tuple(blocks),
+        actions=tuple(_actions_beside(block, actions) for block in blocks),
+        pattern=_pattern(blocks, len(samples)),
+        shape=(len(queries), len(samples)),
+    )
+
+
+def _actions_beside(block: Block, actions: Tensor) -> Tensor:
+    # Gathered once: a gather inside the update would cost more than its softmax.
+    by_dimension = actions if actions.ndim == 1 else actions.T.contiguous()  # (d_a, n)
+    if block.columns is None:
+        return by_dimension.unsqueeze(-2)
+    return by_dimension[..., block.columns.long()]
+
+
+def _pattern(blocks: Sequence[Block], n_samples: int) -> Pattern | None:
+    if blocks[0].columns is None:
+        return None
+    columns = [block.columns for block in blocks if block.columns is not None]
+    return Pattern.stack([block.rows for block in blocks], columns, n_samples)

@@ -1,0 +1,86 @@
+"""Transitions and initial states as tensors of one dtype on one device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nopg.data.dataset import Dataset
+from nopg.errors import DataError
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The transitions as tensors.
+
+    Attributes:
+        states: s, (n, d_s).
+        actions: a, (n, d_a), or labels (n,).
+        rewards: r, (n,).
+        next_states: s', (n, d_s).
+        is_live: 1 where the task goes on after the row, 0 where it ended, (n,).
+        n_actions: Number of labels, 0 for continuous actions.
+    """
+
+    states: Tensor
+    actions: Tensor
+    rewards: Tensor
+    next_states: Tensor
+    is_live: Tensor
+    n_actions: int = 0
+
+    @property
+    def action_width(self) -> int:
+        """Columns a policy's outputs have: d_a, or the number of labels."""
+        return self.n_actions or self.actions.shape[1]
+
+    @classmethod
+    def of(cls, data: Dataset, dtype: torch.dtype, device: str | torch.device) -> Samples:
+        """The tensors of a data set."""
+
+        def tensor(array: Any) -> Tensor:
+            return torch.tensor(np.asarray(array), dtype=dtype, device=device)
+
+        labels = torch.tensor(np.asarray(data.actions), device=device)
+        return cls(
+            states=tensor(data.observations),
+            actions=labels if data.is_discrete else tensor(data.actions),
+            rewards=tensor(data.rewards),
+            next_states=tensor(data.next_observations),
+            is_live=tensor(~data.terminations),
+            n_actions=data.n_actions if data.is_discrete else 0,
+        )
+
+
+def initial_state_tensor(initial_states: Any, like: Tensor) -> Tensor:
+    """Initial states as a finite matrix (B, d_s); one state may be a plain vector.
+
+    Raises:
+        DataError: If the width differs from the data's, or a number is not finite.
+    """
+    try:
+        states = torch.as_tensor(np.asarray(initial_states, dtype=np.float64)).to(like)
+    except (TypeError, ValueError):
+        raise DataError(
+            "`initial_states` must be numbers, (B, d_s), got "
+            f"{type(initial_states).__name__}; pass an array of states."
+        ) from None
+    d_s = like.shape[1]
+    if states.ndim == 1 and len(states) == d_s:
+        states = states[None, :]
+    if states.ndim != 2 or states.shape[1] != d_s or len(states) == 0:
+        raise DataError(
+            f"`initial_states` must have one row a state and {d_s} columns like the "
+            f"observations, got shape {tuple(states.shape)}; reshape or select columns."
+        )
+    if not bool(torch.isfinite(states).all()):
+        row = int((~torch.isfinite(states)).any(dim=1).nonzero()[0])
+        raise DataError(
+            f"`initial_states` must be finite, row {row} is {states[row].tolist()}; "
+            "drop or repair it."
+        )
+    return states

@@ -1,0 +1,141 @@
+"""Theorem 1 and Equation (10) for one policy: q, mu, J and the gradient."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from nopg.bellman.certificate import Objective, certified_objective
+from nopg.bellman.problem import Problem
+from nopg.bellman.responsibilities import Evaluation, Responsibilities
+from nopg.linalg.operators import AveragedRows
+from nopg.linalg.solve import DiscountedSystem, Solution, SolverConfig, solve_pair
+from nopg.policies.base import Policy
+from nopg.policies.checked import checked_outputs
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """A problem together with the kind of responsibilities its policy needs."""
+
+    problem: Problem
+    at_next: Responsibilities
+    at_initial: Responsibilities
+
+    @classmethod
+    def of(cls, problem: Problem, policy: Policy) -> Estimator:
+        """The estimator for `policy` and every policy of the same family."""
+        return cls(
+            problem,
+            problem.responsibilities(policy, problem.next_rows),
+            problem.responsibilities(policy, problem.initial_rows),
+        )
+
+    def solve(
+        self,
+        policy: Policy,
+        generator: torch.Generator,
+        solver: SolverConfig,
+        start: tuple[Tensor, Tensor] | None = None,
+    ) -> BellmanSolution:
+        """One pass of Algorithm 1 up to the update of theta.
+
+        Args:
+            policy: The policy, of the family this estimator was made for.
+            generator: Source of the policy's draws, where it needs any.
+            solver: Accuracy of the two solves.
+            start: Warm start (q, mu).
+        """
+        samples, gamma = self.problem.samples, self.problem.config.gamma
+        outputs = checked_outputs(policy, self.problem.queries, samples.action_width)
+        m = self.problem.next_rows.shape[0]
+        with torch.no_grad():
+            values = tuple(output.detach() for output in outputs)
+            at_next = self.at_next.evaluate(tuple(v[:m] for v in values), generator)
+            at_initial = self.at_initial.evaluate(
+                tuple(v[m:] for v in values), generator
+            )
+            P = AveragedRows(
+                at_next.operator, self.problem.config.next_state_samples, samples.is_live
+            )
+            n_initial = self.problem.initial_rows.shape[0]
+            share = values[0].new_full((n_initial,), 1.0 / n_initial)
+            eps0 = at_initial.operator.rmatvec(share)  # (n,)
+            system = DiscountedSystem(P, gamma)
+            q, mu = solve_pair(system, samples.rewards, eps0, solver, start)
+        return BellmanSolution(self, outputs, at_next, at_initial, P, eps0, q, mu)
+
+
+@dataclass(frozen=True)
+class BellmanSolution:
+    """The solved equation of one policy.
+
+    Attributes:
+        estimator: What it was solved with.
+        outputs: The policy's outputs at the queries, still attached to their graph.
+        at_next: Rows at the next states.
+        at_initial: Rows at the initial states.
+        transition: P, (n, n).
+        eps0: Mean responsibilities of the initial states, (n,).
+        q: Solution of (I - gamma P) q = r.
+        mu: Solution of (I - gamma P)' mu = eps0.
+    """
+
+    estimator: Estimator
+    outputs: tuple[Tensor, ...]
+    at_next: Evaluation
+    at_initial: Evaluation
+    transition: AveragedRows
+    eps0: Tensor
+    q: Solution
+    mu: Solution
+
+    def objective(self) -> Objective:
+        """J with bounds on what truncation and solver can have cost."""
+        problem = self.estimator.problem
+        return certified_objective(
+            gamma=problem.config.gamma,
+            rewards=problem.samples.rewards,
+            has_terminals=bool((problem.samples.is_live == 0).any()),
+            eps0=self.eps0,
+            q=self.q,
+            mu=self.mu,
+            dropped_mass=self._dropped_mass(),
+            dropped_most=float(self.at_next.dropped.max()),
+        )
+
+    def _dropped_mass(self) -> float:
+        """gamma sum_i mu_i delta_i + delta_0: rows count as much as they are visited."""
+        gamma = self.estimator.problem.config.gamma
+        visits = self.transition.spread(self.mu.value.clamp(min=0.0))
+        later = gamma * float(visits @ self.at_next.dropped)
+        return later + float(self.at_initial.dropped.mean())
+
+    def output_gradients(self) -> tuple[Tensor, ...]:
+        """dJ with respect to the policy's outputs at the queries, Eq. (10).
+
+        The first term of the equation comes from the initial states, with weight
+        1 / B each; the second from the next states, with weight gamma mu_i.
+        """
+        q, gamma = self.q.value, self.estimator.problem.config.gamma
+        visits = gamma * self.transition.spread(self.mu.value)
+        share = q.new_full((len(self.at_initial.dropped),), 1.0)
+        share /= len(share)
+        later = self.estimator.at_next.pull(self.at_next, q, visits)
+        first = self.estimator.at_initial.pull(self.at_initial, q, share)
+        return tuple(torch.cat(pair) for pair in zip(later, first, strict=True))
+
+    def gradient(self, policy: Policy) -> tuple[Tensor, ...]:
+        """dJ / d theta, one tensor a parameter: one backward pass, Eq. (10)."""
+        parameters = [p for p in policy.parameters() if p.requires_grad]
+        with torch.no_grad():
+            pulls = self.output_gradients()
+        found = torch.autograd.grad(
+            self.outputs, parameters, pulls, allow_unused=True, retain_graph=True
+        )
+        return tuple(
+            torch.zeros_like(p) if g is None else g
+            for p, g in zip(parameters, found, strict=True)
+        )

@@ -1,0 +1,1 @@
+"""Kernels, bandwidths and neighbour lists."""

@@ -1,0 +1,1 @@
+"""Sparse rows and the solvers for I - gamma P."""

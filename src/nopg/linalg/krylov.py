@@ -1,0 +1,136 @@
+"""Iterative solvers for A x = b with a non-symmetric A, as plain functions.
+
+Each one stops at ||b - A x|| <= tolerance and reports what happened; none of
+them raises. They know nothing of kernels, policies or derivatives.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+MatVec = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What one solver reached.
+
+    Attributes:
+        value: The last iterate, (n,).
+        residual: b - A x, recomputed, not updated by recurrence, (n,).
+        is_converged: Whether its norm is within the tolerance.
+        matvecs: Products with A spent.
+        breakdowns: Times the recurrence divided by almost nothing.
+    """
+
+    value: Tensor
+    residual: Tensor
+    is_converged: bool
+    matvecs: int
+    breakdowns: int = 0
+
+
+def bicgstab(
+    matvec: MatVec,
+    b: Tensor,
+    start: Tensor,
+    tolerance: float,
+    max_matvecs: int,
+    max_breakdowns: int = 3,
+) -> Attempt:
+    """Stabilised biconjugate gradients with a guard against breakdown.
+
+    The recurrence divides by (shadow, r) and (shadow, A p). When one of them is
+    tiny beside its factors the iteration restarts from the present point with a
+    fresh shadow vector, at most `max_breakdowns` times. SciPy's version stops or
+    returns garbage there; on one-hot right-hand sides that is the rule, not the
+    exception.
+    """
+    x = start.clone()
+    r = b - matvec(x)
+    matvecs, breakdowns = 1, 0
+    while breakdowns <= max_breakdowns and matvecs < max_matvecs:
+        shadow, p = r.clone(), r.clone()
+        rho = float(shadow @ r)
+        while math.sqrt(max(float(r @ r), 0.0)) > tolerance and matvecs < max_matvecs:
+            v = matvec(p)
+            sigma = float(shadow @ v)
+            if _is_tiny(sigma, shadow, v):
+                break
+            alpha = rho / sigma
+            s = r - alpha * v
+            t = matvec(s)
+            matvecs += 2
+            tt = float(t @ t)
+            omega = float(t @ s) / tt if tt > 0.0 else 0.0
+            x = x.add(p, alpha=alpha).add_(s, alpha=omega)
+            r = s - omega * t
+            rho_next = float(shadow @ r)
+            if omega == 0.0 or _is_tiny(rho_next, shadow, r):
+                break
+            beta = (rho_next / rho) * (alpha / omega)
+            p = r + beta * (p - omega * v)
+            rho = rho_next
+        r = b - matvec(x)  # the recurrence drifts: only the true residual counts
+        matvecs += 1
+        norm = float(r.norm())
+        if norm <= tolerance:
+            return Attempt(x, r, True, matvecs, breakdowns)
+        if not math.isfinite(norm):
+            return Attempt(x, r, False, matvecs, breakdowns + 1)
+        breakdowns += 1
+    return Attempt(x, r, False, matvecs, breakdowns)
+
+
+def gmres(
+    matvec: MatVec,
+    b: Tensor,
+    start: Tensor,
+    tolerance: float,
+    max_matvecs: int,
+    restart: int = 30,
+) -> Attempt:
+    """Generalised minimal residuals, restarted; it cannot break down."""
+    x, r = start.clone(), b - matvec(start)
+    matvecs = 1
+    norm = float(r.norm())
+    while norm > tolerance and matvecs < max_matvecs and math.isfinite(norm):
+        basis = [r / norm]
+        hessenberg = b.new_zeros((restart + 1, restart))
+        steps = 0
+        for j in range(restart):
+            w = matvec(basis[j])
+            matvecs += 1
+            V = torch.stack(basis)  # (j + 1, n)
+            h = V @ w
+            w = w - h @ V
+            again = V @ w  # a second sweep keeps the basis orthogonal in practice
+            w = w - again @ V
+            hessenberg[: j + 1, j] = h + again
+            length = float(w.norm())
+            hessenberg[j + 1, j] = length
+            steps = j + 1
+            if length <= 1e-14 * norm or matvecs >= max_matvecs:
+                break
+            basis.append(w / length)
+        target = b.new_zeros(steps + 1)
+        target[0] = norm
+        small = hessenberg[: steps + 1, :steps].cpu()
+        y = torch.linalg.lstsq(small, target.cpu()[:, None], driver="gelsd").solution
+        x = x + y[:, 0].to(x) @ torch.stack(basis[:steps])
+        r = b - matvec(x)
+        matvecs += 1
+        previous, norm = norm, float(r.norm())
+        if norm > 0.999 * previous:
+            break  # stagnation: leave it to the next solver
+    return Attempt(x, r, norm <= tolerance, matvecs)
+
+
+def _is_tiny(product: float, left: Tensor, right: Tensor) -> bool:
+    scale = float(left.norm()) * float(right.norm())
+    return not math.isfinite(product) or abs(product) < 1e-7 * scale or scale == 0.0

@@ -1,0 +1,180 @@
+"""Solving (I - gamma P) q = r and (I - gamma P)' mu = eps0: converged, or an error.
+
+The chain: a dense factorisation for small systems; otherwise guarded BiCGStab,
+then GMRES(30), then the fixed-point iteration, which contracts by gamma a step
+and so cannot fail for ever. Warm starts come from the caller.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from nopg.errors import ConfigError, SolverError
+from nopg.linalg.krylov import Attempt, MatVec, bicgstab, gmres
+from nopg.linalg.operators import LinearOperator
+
+
+@dataclass(frozen=True, kw_only=True)
+class SolverConfig:
+    """How accurately, and how hard to try."""
+
+    rtol: float = 1e-6
+    """Largest ||b - A x|| / ||b|| that counts as solved."""
+    dense_below: int = 1000
+    """Systems up to this size are factorised instead of iterated."""
+    max_matvecs: int = 20_000
+    """Products an iterative solve may spend before it is given up."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.rtol < 1.0:
+            raise ConfigError(
+                f"`rtol` must lie between 0 and 1, got {self.rtol}; 1e-6 is a good value."
+            )
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A solved system.
+
+    Attributes:
+        value: x with A x = b, (n,).
+        residual: b - A x, (n,).
+        method: The solver that finished the job.
+        matvecs: Products with A spent by all solvers tried.
+        breakdowns: Breakdowns met on the way.
+        fallbacks: Solvers that gave up before `method` succeeded.
+    """
+
+    value: Tensor
+    residual: Tensor
+    method: str
+    matvecs: int
+    breakdowns: int = 0
+    fallbacks: int = 0
+
+
+@dataclass(frozen=True)
+class DiscountedSystem:
+    """Lambda = I - gamma P for a sub-stochastic P (Theorem 1)."""
+
+    transition: LinearOperator
+    gamma: float
+
+    def apply(self, x: Tensor) -> Tensor:
+        """Lambda x."""
+        return x - self.gamma * self.transition.matvec(x)
+
+    def apply_transpose(self, y: Tensor) -> Tensor:
+        """Lambda' y."""
+        return y - self.gamma * self.transition.rmatvec(y)
+
+    def dense(self) -> Tensor:
+        """Lambda as a matrix."""
+        P = self.transition.dense()
+        return torch.eye(len(P), dtype=P.dtype, device=P.device).sub_(P, alpha=self.gamma)
+
+
+def solve_pair(
+    system: DiscountedSystem,
+    r: Tensor,
+    eps0: Tensor,
+    config: SolverConfig,
+    start: tuple[Tensor, Tensor] | None = None,
+) -> tuple[Solution, Solution]:
+    """q = Lambda^-1 r and mu = Lambda^-T eps0, as in Algorithm 1.
+
+    Args:
+        system: Lambda.
+        r: Rewards, (n,).
+        eps0: Responsibilities of the initial states, (n,).
+        config: Accuracy and effort.
+        start: A guess (q, mu), for example the previous policy's.
+
+    Raises:
+        SolverError: If a system is not solved to `config.rtol`.
+    """
+    if len(r) <= config.dense_below:
+        return _direct(system, r, eps0, config)
+    q0, mu0 = start if start is not None else (torch.zeros_like(r), torch.zeros_like(r))
+    q = _iterate("q", system.apply, system.gamma, r, q0, config)
+    mu = _iterate("mu", system.apply_transpose, system.gamma, eps0, mu0, config)
+    return q, mu
+
+
+def _direct(
+    system: DiscountedSystem, r: Tensor, eps0: Tensor, config: SolverConfig
+) -> tuple[Solution, Solution]:
+    matrix = system.dense()
+    factors, pivots, info = torch.linalg.lu_factor_ex(matrix)
+    if int(info) != 0:
+        raise SolverError(_advice("q", "the factorisation", math.nan, config))
+    solutions = []
+    for name, b, is_adjoint in (("q", r, False), ("mu", eps0, True)):
+        x = torch.linalg.lu_solve(factors, pivots, b[:, None], adjoint=is_adjoint)[:, 0]
+        residual = b - (x @ matrix if is_adjoint else matrix @ x)
+        _require_converged(name, "the factorisation", residual, b, config)
+        solutions.append(Solution(x, residual, "direct", matvecs=0))
+    return solutions[0], solutions[1]
+
+
+def _iterate(
+    name: str, matvec: MatVec, gamma: float, b: Tensor, start: Tensor, config: SolverConfig
+) -> Solution:
+    norm = float(b.norm())
+    if norm == 0.0:
+        return Solution(torch.zeros_like(b), torch.zeros_like(b), "zero", matvecs=0)
+    tolerance = config.rtol * norm
+    matvecs = breakdowns = 0
+    attempt: Attempt | None = None
+    best = math.inf
+    for fallbacks, (method, solver) in enumerate(_CHAIN.items()):
+        attempt = solver(matvec, b, start, tolerance, config.max_matvecs - matvecs)
+        matvecs += attempt.matvecs
+        breakdowns += attempt.breakdowns
+        if attempt.is_converged:
+            return Solution(
+                attempt.value, attempt.residual, method, matvecs, breakdowns, fallbacks
+            )
+        left = float(attempt.residual.norm())
+        if left < best:  # false for NaN: a diverged iterate is no start for the next
+            start, best = attempt.value, left
+    assert attempt is not None
+    _require_converged(name, " then ".join(_CHAIN), attempt.residual, b, config)
+    raise AssertionError("unreachable: an unconverged attempt has a large residual")
+
+
+def fixed_point(
+    matvec: MatVec, b: Tensor, start: Tensor, tolerance: float, max_matvecs: int
+) -> Attempt:
+    """x <- x + (b - A x): slow, and sure, since I - A = gamma P contracts."""
+    x = start.clone()
+    for matvecs in range(1, max(max_matvecs, 1) + 1):
+        residual = b - matvec(x)
+        norm = float(residual.norm())
+        if norm <= tolerance or not math.isfinite(norm):
+            break
+        x = x + residual
+    return Attempt(x, residual, norm <= tolerance, matvecs)
+
+
+_CHAIN = {"bicgstab": bicgstab, "gmres": gmres, "fixed point": fixed_point}
+
+
+def _require_converged(
+    name: str, method: str, residual: Tensor, b: Tensor, config: SolverConfig
+) -> None:
+    reached = float(residual.norm()) / max(float(b.norm()), 1e-300)
+    if not reached <= config.rtol:
+        raise SolverError(_advice(name, method, reached, config))
+
+
+def _advice(name: str, method: str, reached: float, config: SolverConfig) -> str:
+    return (
+        f"The system for {name} must be solved to a relative residual of "
+        f"{config.rtol:.0e}, {method} reached {reached:.1e}; check that policy and data "
+        "are finite, lower gamma, raise `rtol` or `max_matvecs`, or use float64."
+    )

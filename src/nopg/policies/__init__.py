@@ -1,0 +1,1 @@
+"""Policies: deterministic, Gaussian, categorical, linear, any torch module."""
