@@ -1,6 +1,47 @@
-"""Policies from a few logged transitions: the nonparametric off-policy policy gradient."""
+"""Policies from a few logged transitions: the nonparametric off-policy policy gradient.
 
-from nopg.data import Dataset
+    data = nopg.Dataset(observations, actions, rewards, next_observations, terminations)
+    model = nopg.NOPG()
+    history = model.fit(data, initial_states)
+    action, _ = model.predict(observation)
+"""
+
+from nopg.bellman.certificate import Objective
+from nopg.bellman.equation import BellmanEquation
+from nopg.data.dataset import Dataset
+from nopg.errors import (
+    ConfigError,
+    DataError,
+    ModelFileError,
+    NopgError,
+    NopgWarning,
+    NotFittedError,
+    SolverError,
+)
+from nopg.kernels.bandwidths import Bandwidths
+from nopg.kernels.selection import CrossValidated, LeaveOneOut
+from nopg.learning.history import History
+from nopg.learning.model import NOPG
+from nopg.learning.storage import load
+from nopg.policies.build import linear_policy
 
 __version__ = "0.1.0"
-__all__ = ["Dataset"]
+__all__ = [
+    "NOPG",
+    "Bandwidths",
+    "BellmanEquation",
+    "ConfigError",
+    "CrossValidated",
+    "DataError",
+    "Dataset",
+    "History",
+    "LeaveOneOut",
+    "ModelFileError",
+    "NopgError",
+    "NopgWarning",
+    "NotFittedError",
+    "Objective",
+    "SolverError",
+    "linear_policy",
+    "load",
+]

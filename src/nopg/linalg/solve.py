@@ -24,7 +24,7 @@ class SolverConfig:
 
     rtol: float = 1e-6
     """Largest ||b - A x|| / ||b|| that counts as solved."""
-    dense_below: int = 1000
+    dense_below: int = 256
     """Systems up to this size are factorised instead of iterated."""
     max_matvecs: int = 20_000
     """Products an iterative solve may spend before it is given up."""

@@ -1,0 +1,1 @@
+"""Learning a policy: settings, updates, history, model files."""

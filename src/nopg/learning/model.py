@@ -1,0 +1,248 @@
+"""NOPG: from logged transitions to a policy, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from nopg.bellman.certificate import Objective
+from nopg.bellman.equation import evaluate_at
+from nopg.bellman.rows import Neighbours
+from nopg.bellman.solution import BellmanSolution, Estimator
+from nopg.data.dataset import Dataset
+from nopg.errors import NotFittedError
+from nopg.kernels.bandwidths import Bandwidths
+from nopg.learning.config import NOPGConfig
+from nopg.learning.history import History, Update
+from nopg.learning.loop import run
+from nopg.learning.predicting import predicted_actions
+from nopg.learning.setup import Setup, prepare
+from nopg.learning.training import climb
+from nopg.linalg.solve import SolverConfig
+from nopg.policies.base import Policy
+from nopg.randomness import Seed
+
+if TYPE_CHECKING:
+    from gymnasium.spaces import Space
+
+
+class NOPG:
+    """Nonparametric off-policy policy gradient.
+
+    Args:
+        policy: "deterministic", "stochastic", "discrete", or a torch module from
+            states to actions, which is then trained in place.
+        gamma: Discount factor in [0, 1).
+        bandwidths: "auto", `Bandwidths(...)`, `CrossValidated(...)` or `LeaveOneOut()`.
+        action_space: Gymnasium space of the actions; by default that of the data, or
+            the range the data cover.
+        learning_rate: Adam's step size.
+        policy_samples: Draws a state for stochastic policies (N_pi).
+        next_state_samples: Draws a sample for the next-state integral (N_phi); 1
+            takes the kernel mean.
+        neighbours: Samples a row of P keeps: a number, "auto", or None for all.
+        device: "cpu" or "cuda".
+        dtype: "float64" or "float32".
+        seed: Seed of every draw; the same seed gives the same bits.
+        settings: Any other field of `NOPGConfig`, such as `hidden`, `schedule`,
+            `stochastic` or `standardise`.
+
+    Attributes:
+        config: All settings.
+        history: What happened in the last `fit`; None before.
+    """
+
+    def __init__(
+        self,
+        policy: str | nn.Module = "deterministic",
+        gamma: float = 0.97,
+        bandwidths: str | Bandwidths | Any = "auto",
+        action_space: Space[Any] | None = None,
+        learning_rate: float = 1e-2,
+        policy_samples: int = 15,
+        next_state_samples: int = 1,
+        neighbours: Neighbours = "auto",
+        device: str = "cpu",
+        dtype: str = "float64",
+        seed: int = 0,
+        **settings: Any,
+    ) -> None:
+        self.config = NOPGConfig.of(
+            policy=policy if isinstance(policy, str) else "custom",
+            gamma=gamma,
+            learning_rate=learning_rate,
+            policy_samples=policy_samples,
+            next_state_samples=next_state_samples,
+            neighbours=neighbours,
+            device=device,
+            dtype=dtype,
+            seed=seed,
+            **settings,
+        )
+        self.history: History | None = None
+        self._rule = bandwidths
+        self._space = action_space
+        self._module = None if isinstance(policy, str) else policy
+        self._seeds = Seed(seed)
+        self._setup: Setup | None = None
+        self._solution: BellmanSolution | None = None
+        self._draws = self._seeds.torch("actions", device)
+
+    def fit(
+        self,
+        data: Dataset,
+        initial_states: Any = None,
+        n_updates: int = 1500,
+        *,
+        evaluators: Mapping[str, Callable[[NOPG], float]] | None = None,
+        evaluate_every: int = 100,
+        callback: Callable[[NOPG, Update], Any] | None = None,
+        patience: int | None = None,
+        progress: bool = True,
+    ) -> History:
+        """Learn a policy from `data`.
+
+        Args:
+            data: Logged transitions.
+            initial_states: Where the task starts, (B, d_s); by default the first
+                state of each episode.
+            n_updates: Policy updates.
+            evaluators: Functions of the model, called every `evaluate_every` updates
+                and after the last; results land in the history.
+            evaluate_every: Updates between evaluations.
+            callback: Called with the model and the update; returning False stops.
+            patience: Stop when J has stopped rising for this many updates; None
+                always runs to the end.
+            progress: Show a bar with J.
+
+        Returns:
+            What happened, update by update. Ctrl-C ends training early and keeps the
+            policy reached so far (`history.stopped == "interrupted"`).
+        """
+        setup = prepare(
+            self.config, self._module, self._rule, self._space, data, initial_states
+        )
+        assert setup.problem is not None
+        estimator = Estimator.of(setup.problem, setup.policy)
+        self.history, self._setup, self._solution = History(), setup, None
+        generator = self._seeds.torch("policy-samples", self.config.device)
+        run(
+            climb(estimator, setup.policy, self.config.training, n_updates, generator),
+            self.history,
+            n_updates=n_updates,
+            evaluators={k: lambda f=f: f(self) for k, f in (evaluators or {}).items()},
+            evaluate_every=evaluate_every,
+            callback=None if callback is None else lambda update: callback(self, update),
+            patience=patience,
+            progress=progress,
+        )
+        self._solution = None  # an evaluator may have asked for an earlier one
+        return self.history
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
+    ) -> tuple[NDArray[Any], Any]:
+        """Actions for one observation or a batch, as in stable-baselines3.
+
+        Args:
+            observation: One state (d_s,) or several (m, d_s).
+            state: Handed back unchanged; other libraries' recurrent policies use it.
+            episode_start: Ignored likewise.
+            deterministic: The most typical action; otherwise a draw.
+
+        Returns:
+            The action(s), inside the action space, and `state`.
+        """
+        generator = None if deterministic else self._draws
+        space = self.action_space
+        return predicted_actions(self.policy, space, observation, generator), state
+
+    def objective(self) -> Objective:
+        """The estimated return J of the present policy, with its certificate."""
+        return self.solution.objective()
+
+    def gradient(self) -> Tensor:
+        """dJ / d theta of the present policy, flat, Eq. (10)."""
+        parts = self.solution.gradient(self.policy)
+        return torch.cat([part.reshape(-1) for part in parts])
+
+    def value(self, states: Any) -> NDArray[np.float64]:
+        """V(s) = eps(s)' q at any states, (m,)."""
+        return self._at(states, self.solution.q.value)
+
+    def visitation(self, states: Any) -> NDArray[np.float64]:
+        """The paper's discounted visitation mu(s) = eps(s)' mu, (m,)."""
+        return self._at(states, self.solution.mu.value)
+
+    def save(self, path: str | Path, *, include_data: bool = True) -> None:
+        """Write the model to one file, whole or not at all, without pickle.
+
+        Args:
+            path: Where to; `.nopg` by custom.
+            include_data: Keep the transitions too, so that `value`, `visitation` and
+                `objective` work after loading; without them only `predict` does.
+        """
+        from nopg.learning.storage import save_model
+
+        save_model(self, Path(path), include_data=include_data)
+
+    def restore(self, setup: Setup) -> None:
+        """Take over a setup read from a file; `nopg.load` is the way to do this."""
+        self._setup, self._solution = setup, None
+
+    @property
+    def setup(self) -> Setup:
+        """Policy, space, bandwidths and rows, as `fit` decided them."""
+        if self._setup is None:
+            raise NotFittedError(
+                "This needs a fitted model, this one is not; call fit(data, "
+                "initial_states) first."
+            )
+        return self._setup
+
+    @property
+    def policy(self) -> Policy:
+        """The policy, a torch module."""
+        return self.setup.policy
+
+    @property
+    def bandwidths(self) -> Bandwidths:
+        """The bandwidths in use."""
+        return self.setup.bandwidths
+
+    @property
+    def action_space(self) -> Space[Any]:
+        """Where the policy's actions lie."""
+        return self.setup.action_space
+
+    @property
+    def solution(self) -> BellmanSolution:
+        """The Bellman equation of the present policy, solved to `final_rtol`."""
+        setup = self.setup
+        if setup.problem is None:
+            raise NotFittedError(
+                "Values need the data, this model was saved without them; save it with "
+                "include_data=True."
+            )
+        if self._solution is None:
+            generator = self._seeds.torch("final-samples", self.config.device)
+            solver = SolverConfig(rtol=self.config.training.final_rtol)
+            estimator = Estimator.of(setup.problem, setup.policy)
+            self._solution = estimator.solve(setup.policy, generator, solver)
+        return self._solution
+
+    def _at(self, states: Any, values: Tensor) -> NDArray[np.float64]:
+        problem = self.setup.problem
+        assert problem is not None
+        rows = evaluate_at(problem, self.policy, states, self._seeds)
+        return np.asarray(rows.matvec(values).double().cpu().numpy())

@@ -1,0 +1,61 @@
+"""Observations in, actions out, as the environment expects them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from nopg.errors import DataError
+from nopg.policies.base import Policy
+
+if TYPE_CHECKING:
+    from gymnasium.spaces import Space
+
+
+def predicted_actions(
+    policy: Policy,
+    space: Space[Any],
+    observation: Any,
+    generator: torch.Generator | None,
+) -> NDArray[Any]:
+    """The policy's actions, clipped to the space and in its dtype.
+
+    Args:
+        policy: The policy.
+        space: The action space.
+        observation: One state (d_s,) or several (m, d_s).
+        generator: Draw actions from the policy; None takes the most typical ones.
+
+    Raises:
+        DataError: If the observation is not finite or the policy cannot take it.
+    """
+    parameter = next(policy.parameters())
+    try:
+        array = np.asarray(observation, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(
+            "`observation` must be numbers, one state (d_s,) or several (m, d_s), got "
+            f"{type(observation).__name__}; flatten it first."
+        ) from None
+    if array.ndim not in (1, 2) or not np.isfinite(array).all():
+        raise DataError(
+            "`observation` must be one finite state (d_s,) or several (m, d_s), got "
+            f"shape {array.shape}{'' if np.isfinite(array).all() else ' with NaN'}."
+        )
+    states = torch.as_tensor(np.atleast_2d(array)).to(parameter)
+    try:
+        with torch.no_grad():
+            actions = policy.act(states, generator).cpu().numpy()
+    except RuntimeError as error:
+        raise DataError(
+            f"`observation` must have as many numbers as the training states, got "
+            f"{array.shape[-1]} ({str(error).splitlines()[0]})."
+        ) from None
+    low, high = getattr(space, "low", None), getattr(space, "high", None)
+    if low is not None and high is not None:
+        actions = np.clip(actions, low, high)
+    actions = actions.astype(space.dtype)
+    return np.asarray(actions[0] if array.ndim == 1 else actions)

@@ -1,0 +1,124 @@
+"""Policies from a few words: which family, how wide, for which actions.
+
+A `PolicySpec` is plain numbers and text, so that a model file can say how its
+policy is built without holding code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nopg.errors import ConfigError
+from nopg.policies.base import Policy, Squash, Standardise
+from nopg.policies.categorical import CategoricalPolicy
+from nopg.policies.continuous import DeterministicPolicy, GaussianPolicy
+from nopg.policies.networks import Gain, mlp
+
+KINDS = ("deterministic", "stochastic", "discrete")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicySpec:
+    """A policy in JSON: everything but its parameters."""
+
+    kind: str
+    """"deterministic", "stochastic" or "discrete"."""
+    n_states: int
+    """State dimension d_s."""
+    n_outputs: int
+    """Action dimension d_a, or the number of discrete actions."""
+    hidden: tuple[int, ...] | None = (50,)
+    """Widths of the hidden layers; None makes the policy linear, u = K s."""
+    is_diagonal: bool = False
+    """For linear policies: only the diagonal of K is free, as in the paper's LQR."""
+    is_squashed: bool = True
+    """Whether actions are squashed into the action box."""
+    is_standardised: bool = True
+    """Whether states are standardised inside the policy; the paper does not."""
+    has_fixed_std: bool = False
+    """For stochastic policies: one spread for all states instead of a learned one."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ConfigError(
+                f"`policy` must be one of {', '.join(KINDS)}, or a torch module, got "
+                f"{self.kind!r}."
+            )
+        if self.hidden is not None:
+            widths = tuple(self.hidden)
+            if not all(isinstance(width, int) and width > 0 for width in widths):
+                raise ConfigError(
+                    f"`hidden` must be positive whole numbers, got {self.hidden!r}; "
+                    "(50,) is one layer of fifty."
+                )
+            object.__setattr__(self, "hidden", widths)
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields as JSON."""
+        return asdict(self)
+
+    def build(
+        self,
+        generator: torch.Generator,
+        low: Tensor | None = None,
+        high: Tensor | None = None,
+        max_std: Tensor | None = None,
+    ) -> Policy:
+        """A fresh policy with parameters from `generator`.
+
+        Args:
+            generator: Source of the first parameters.
+            low: Lower corner of the action box, (d_a,), for continuous actions.
+            high: Upper corner.
+            max_std: Largest standard deviation, (d_a,), for stochastic policies;
+                half the half width of the box by default.
+        """
+        wide = self.kind == "stochastic" and not self.has_fixed_std
+        network = self._network(2 * self.n_outputs if wide else self.n_outputs, generator)
+        standardise = Standardise(self.n_states) if self.is_standardised else None
+        if self.kind == "discrete":
+            return CategoricalPolicy(network, standardise)
+        zeros = torch.zeros(self.n_outputs, dtype=torch.float64)
+        squash = Squash(
+            zeros - 1.0 if low is None else low, zeros + 1.0 if high is None else high
+        )
+        kept = squash if self.is_squashed else None
+        if self.kind == "deterministic":
+            return DeterministicPolicy(network, standardise, kept)
+        widest = 0.5 * squash.half_width if max_std is None else max_std
+        return GaussianPolicy(network, widest, standardise, kept)
+
+    def _network(self, width: int, generator: torch.Generator) -> nn.Module:
+        if self.hidden is not None:
+            return mlp(self.n_states, width, self.hidden, generator)
+        shape = (width, self.n_states)
+        if self.is_diagonal:
+            if self.n_states != width:
+                raise ConfigError(
+                    "A diagonal linear policy needs as many actions as states and a "
+                    f"fixed spread, got {self.n_states} states and {width} outputs; "
+                    "use the full matrix."
+                )
+            shape = (width,)
+        return Gain(torch.randn(shape, dtype=torch.float64, generator=generator) * 0.1)
+
+
+def linear_policy(
+    gain: Sequence[float] | Sequence[Sequence[float]] | Tensor,
+    std: Sequence[float] | None = None,
+) -> Policy:
+    """u = K s, plus Gaussian noise when `std` is given; K full (d_a, d_s) or diagonal.
+
+    Args:
+        gain: First value of K: a matrix, or a vector for its diagonal.
+        std: Standard deviation of each action, not learned.
+    """
+    network = Gain(torch.as_tensor(gain, dtype=torch.float64))
+    if std is None:
+        return DeterministicPolicy(network)
+    return GaussianPolicy(network, torch.as_tensor(std, dtype=torch.float64))
