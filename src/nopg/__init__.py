@@ -1,9 +1,9 @@
 """Policies from a few logged transitions: the nonparametric off-policy policy gradient.
 
-    data = nopg.Dataset(observations, actions, rewards, next_observations, terminations)
-    model = nopg.NOPG()
-    history = model.fit(data, initial_states)
-    action, _ = model.predict(observation)
+data = nopg.Dataset(observations, actions, rewards, next_observations, terminations)
+model = nopg.NOPG()
+history = model.fit(data, initial_states)
+action, _ = model.predict(observation)
 """
 
 from nopg.bellman.certificate import Objective

@@ -21,6 +21,7 @@ from nopg.bellman.samples import Samples, initial_state_tensor
 from nopg.bellman.solution import BellmanSolution, Estimator
 from nopg.data.dataset import Dataset
 from nopg.kernels.bandwidths import Bandwidths
+from nopg.linalg.operators import LinearOperator
 from nopg.linalg.solve import SolverConfig
 from nopg.policies.checked import as_policy, checked_outputs
 from nopg.randomness import Seed
@@ -80,12 +81,12 @@ class BellmanEquation:
 
     @property
     def q(self) -> Tensor:
-        """q = (I - gamma P)^-1 r: the value of following each sample, (n,)."""
+        """Q = (I - gamma P)^-1 r: the value of following each sample, (n,)."""
         return self.solution.q.value
 
     @property
     def mu(self) -> Tensor:
-        """mu = (I - gamma P)^-T eps0: discounted visits to each sample, (n,)."""
+        """Mu = (I - gamma P)^-T eps0: discounted visits to each sample, (n,)."""
         return self.solution.mu.value
 
     @property
@@ -94,7 +95,7 @@ class BellmanEquation:
         return self.solution.objective()
 
     def gradient(self) -> Tensor:
-        """dJ / d theta in the order of `policy.parameters()`, flat, Eq. (10)."""
+        """DJ / d theta in the order of `policy.parameters()`, flat, Eq. (10)."""
         parts = self.solution.gradient(self.policy)
         return torch.cat([part.reshape(-1) for part in parts])
 
@@ -117,7 +118,9 @@ class BellmanEquation:
         return rows.matvec(self.mu)
 
 
-def evaluate_at(problem: Problem, policy: nn.Module, states: Any, seeds: Seed):  # type: ignore[no-untyped-def]
+def evaluate_at(
+    problem: Problem, policy: nn.Module, states: Any, seeds: Seed
+) -> LinearOperator:
     """Responsibilities of `policy` at any states, as an operator (m, n)."""
     like = problem.samples.states
     queries = initial_state_tensor(states, like)
@@ -126,4 +129,6 @@ def evaluate_at(problem: Problem, policy: nn.Module, states: Any, seeds: Seed): 
     with torch.no_grad():
         outputs = checked_outputs(policy, queries, problem.samples.action_width)
         generator = seeds.torch("value-samples", like.device)
-        return problem.responsibilities(policy, rows).evaluate(outputs, generator).operator
+        return (
+            problem.responsibilities(policy, rows).evaluate(outputs, generator).operator
+        )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from nopg.bellman.config import EstimatorConfig
 from nopg.bellman.responsibilities import (
     AnalyticResponsibilities,
     CategoricalResponsibilities,
@@ -19,7 +20,6 @@ from nopg.bellman.responsibilities import (
     Responsibilities,
     SampledResponsibilities,
 )
-from nopg.bellman.config import EstimatorConfig
 from nopg.bellman.rows import QueryRows, query_rows
 from nopg.bellman.samples import Samples
 from nopg.errors import ConfigError

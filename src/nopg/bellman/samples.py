@@ -39,7 +39,9 @@ class Samples:
         return self.n_actions or self.actions.shape[1]
 
     @classmethod
-    def of(cls, data: Dataset, dtype: torch.dtype, device: str | torch.device) -> Samples:
+    def of(
+        cls, data: Dataset, dtype: torch.dtype, device: str | torch.device
+    ) -> Samples:
         """The tensors of a data set."""
 
         def tensor(array: Any) -> Tensor:

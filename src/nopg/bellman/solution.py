@@ -58,7 +58,9 @@ class Estimator:
                 tuple(v[m:] for v in values), generator
             )
             P = AveragedRows(
-                at_next.operator, self.problem.config.next_state_samples, samples.is_live
+                at_next.operator,
+                self.problem.config.next_state_samples,
+                samples.is_live,
             )
             n_initial = self.problem.initial_rows.shape[0]
             share = values[0].new_full((n_initial,), 1.0 / n_initial)
@@ -107,14 +109,14 @@ class BellmanSolution:
         )
 
     def _dropped_mass(self) -> float:
-        """gamma sum_i mu_i delta_i + delta_0: rows count as much as they are visited."""
+        """Sum of gamma mu_i delta_i, plus delta_0: unvisited rows do not count."""
         gamma = self.estimator.problem.config.gamma
         visits = self.transition.spread(self.mu.value.clamp(min=0.0))
         later = gamma * float(visits @ self.at_next.dropped)
         return later + float(self.at_initial.dropped.mean())
 
     def output_gradients(self) -> tuple[Tensor, ...]:
-        """dJ with respect to the policy's outputs at the queries, Eq. (10).
+        """DJ with respect to the policy's outputs at the queries, Eq. (10).
 
         The first term of the equation comes from the initial states, with weight
         1 / B each; the second from the next states, with weight gamma mu_i.
@@ -128,7 +130,7 @@ class BellmanSolution:
         return tuple(torch.cat(pair) for pair in zip(later, first, strict=True))
 
     def gradient(self, policy: Policy) -> tuple[Tensor, ...]:
-        """dJ / d theta, one tensor a parameter: one backward pass, Eq. (10)."""
+        """DJ / d theta, one tensor a parameter: one backward pass, Eq. (10)."""
         parameters = [p for p in policy.parameters() if p.requires_grad]
         with torch.no_grad():
             pulls = self.output_gradients()

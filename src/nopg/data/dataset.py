@@ -129,7 +129,7 @@ class Dataset:
 
     @property
     def n_actions(self) -> int:
-        """Number of discrete actions: from the space if known, else seen in the data."""
+        """Number of discrete actions: the space's if known, else those seen."""
         if not self.is_discrete:
             raise DataError(
                 "`n_actions` exists for discrete actions only, these are continuous; "

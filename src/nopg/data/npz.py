@@ -59,9 +59,9 @@ def read_npz(path: Path) -> Dataset:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {ALIASES.get(name, name): archive[name] for name in archive.files}
     except FileNotFoundError:
-        raise DataError(f"`{path}` must exist, found no such file; check the path.") from (
-            None
-        )
+        raise DataError(
+            f"`{path}` must exist, found no such file; check the path."
+        ) from (None)
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError) as error:
         raise DataError(
             f"`{path}` must be an npz archive of plain arrays, reading it failed "

@@ -80,6 +80,6 @@ def _numbers(name: str, values: Any) -> tuple[float, ...]:
         return tuple(float(h) for h in values)
     except (TypeError, ValueError):
         raise ConfigError(
-            f"`{name}` bandwidths must be a list of numbers, got {values!r}; give one a "
-            "dimension."
+            f"`{name}` bandwidths must be a list of numbers, got {values!r}; give "
+            "one a dimension."
         ) from None

@@ -61,7 +61,8 @@ def leave_one_out(
     bounds = [(np.log(1e-3), np.log(most)) for most in largest[varies].tolist()]
     starts = [np.full(d, np.log(silverman * factor)) for factor in (0.5, 2.0)]
     log_h, error = min(
-        (problem.minimise(start, bounds) for start in starts), key=lambda found: found[1]
+        (problem.minimise(start, bounds) for start in starts),
+        key=lambda found: found[1],
     )
     h = torch.full_like(spread, torch.inf)
     h[varies] = torch.as_tensor(np.exp(log_h)).to(spread) * spread[varies]
@@ -114,8 +115,10 @@ class _Regression:
         pull = torch.einsum("mcp,mp->mc", known, residual)
         pull = pull - (predicted * residual).sum(dim=1, keepdim=True)
         weighted = weights * pull  # (m, c); sums to zero over c
-        slope = -2.0 * precision * torch.einsum(
-            "dmc,mc->d", self.squares[:, self.usable], weighted
+        slope = (
+            -2.0
+            * precision
+            * torch.einsum("dmc,mc->d", self.squares[:, self.usable], weighted)
         )
         error = float(residual.square().sum())
         return error / self.scale, slope.double().cpu().numpy() / self.scale

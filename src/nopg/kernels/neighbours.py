@@ -119,7 +119,9 @@ def fixed_blocks(
 def _tree(queries: Tensor, samples: Tensor, bandwidths: Tensor):  # type: ignore[no-untyped-def]
     from scipy.spatial import cKDTree
 
-    scale = (1.0 / bandwidths).cpu().numpy()  # an ignored dimension (h = inf) scales to 0
+    scale = (
+        (1.0 / bandwidths).cpu().numpy()
+    )  # an ignored dimension (h = inf) scales to 0
     return cKDTree(samples.cpu().numpy() * scale), queries.cpu().numpy() * scale
 
 

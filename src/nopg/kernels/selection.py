@@ -123,8 +123,8 @@ def select_bandwidths(
         rule.require_widths(data.states.shape[1], actions.shape[1])
         return rule
     raise ConfigError(
-        '`bandwidths` must be "auto", nopg.Bandwidths(...), nopg.CrossValidated(...) or '
-        f'nopg.LeaveOneOut(), got {rule!r}; "auto" needs no numbers.'
+        '`bandwidths` must be "auto", nopg.Bandwidths(...), nopg.CrossValidated(...) '
+        f'or nopg.LeaveOneOut(), got {rule!r}; "auto" needs no numbers.'
     )
 
 
@@ -171,7 +171,7 @@ def _leave_one_out_by_label(
 def _report_constant(kind: str, values: FloatArray) -> None:
     for d in np.nonzero((values == values[0]).all(axis=0))[0]:
         warnings.warn(
-            f"{kind} column {d} is constant: it cannot tell samples apart and is ignored.",
+            f"{kind} column {d} is constant: it tells no samples apart and is ignored.",
             NopgWarning,
             stacklevel=2,
         )

@@ -46,8 +46,8 @@ class NOPGConfig:
             )
         if self.dtype not in _DTYPES:
             raise ConfigError(
-                f'`dtype` must be "float64" or "float32", got {self.dtype!r}; float64 is '
-                "the safe choice."
+                f'`dtype` must be "float64" or "float32", got {self.dtype!r}; float64 '
+                "is the safe choice."
             )
         if self.device.startswith("cuda") and not torch.cuda.is_available():
             raise ConfigError(
@@ -84,9 +84,9 @@ class NOPGConfig:
 
     def flat(self) -> dict[str, Any]:
         """All settings in one flat dictionary, as `of` takes them."""
-        own = asdict(self)
-        estimator, training = own.pop("estimator"), own.pop("training")
-        return own | estimator | training
+        own: dict[str, Any] = asdict(self)
+        parts: dict[str, Any] = own.pop("estimator") | own.pop("training")
+        return own | parts
 
     @property
     def torch_dtype(self) -> torch.dtype:

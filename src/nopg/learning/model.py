@@ -138,7 +138,9 @@ class NOPG:
             n_updates=n_updates,
             evaluators={k: lambda f=f: f(self) for k, f in (evaluators or {}).items()},
             evaluate_every=evaluate_every,
-            callback=None if callback is None else lambda update: callback(self, update),
+            callback=None
+            if callback is None
+            else lambda update: callback(self, update),
             patience=patience,
             progress=progress,
         )
@@ -172,7 +174,7 @@ class NOPG:
         return self.solution.objective()
 
     def gradient(self) -> Tensor:
-        """dJ / d theta of the present policy, flat, Eq. (10)."""
+        """DJ / d theta of the present policy, flat, Eq. (10)."""
         parts = self.solution.gradient(self.policy)
         return torch.cat([part.reshape(-1) for part in parts])
 

@@ -79,7 +79,9 @@ def prepare(
     initial = initial_state_tensor(starts, samples.states)
     space = _action_space(data, action_space)
     spec = None if policy is not None else _spec(config, data)
-    built = as_policy(policy) if policy is not None else _build(spec, config, space, data)
+    built = (
+        as_policy(policy) if policy is not None else _build(spec, config, space, data)
+    )
     built = built.to(device=config.device, dtype=config.torch_dtype)
     arrays = Transitions(
         data.observations, data.actions, data.rewards, data.next_observations
@@ -121,7 +123,7 @@ def _action_space(data: Dataset, given: Space[Any] | None) -> Space[Any]:
     if isinstance(space, Box) and not space.is_bounded():
         raise ConfigError(
             f"The action space must be bounded, got {space}; pass "
-            "action_space=gymnasium.spaces.Box(low, high) with the limits of your system."
+            "action_space=gymnasium.spaces.Box(low, high) with your system's limits."
         )
     return space
 

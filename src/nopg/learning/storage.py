@@ -64,7 +64,9 @@ def save_model(model: NOPG, path: Path, *, include_data: bool) -> None:
     write_atomically(path, write)
 
 
-def load(path: str | Path, policy: nn.Module | None = None, device: str = "cpu") -> NOPG:
+def load(
+    path: str | Path, policy: nn.Module | None = None, device: str = "cpu"
+) -> NOPG:
     """Read a model written by `NOPG.save`.
 
     Args:
@@ -162,5 +164,3 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if not isinstance(about, dict):
         raise ModelFileError(f"`{path}` must describe a model, it does not.")
     return about, tensors
-
-

@@ -70,7 +70,9 @@ class Pattern:
     transpose_source: Tensor  # (nnz,) which stored value each transposed one is
 
     @classmethod
-    def stack(cls, rows: list[Tensor], columns: list[Tensor], n_columns: int) -> Pattern:
+    def stack(
+        cls, rows: list[Tensor], columns: list[Tensor], n_columns: int
+    ) -> Pattern:
         """A pattern from blocks of equally long rows.
 
         Args:
@@ -137,7 +139,9 @@ class SparseRows(LinearOperator):
         return self._rows.to_dense()[self.pattern.position]
 
 
-def _csr(starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+def _csr(
+    starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]
+) -> Tensor:
     with warnings.catch_warnings():
         # torch calls its CSR layout "beta"; products with vectors are what we use
         # of it, and the operator contract tests cover them.

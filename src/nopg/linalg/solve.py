@@ -32,7 +32,7 @@ class SolverConfig:
     def __post_init__(self) -> None:
         if not 0.0 < self.rtol < 1.0:
             raise ConfigError(
-                f"`rtol` must lie between 0 and 1, got {self.rtol}; 1e-6 is a good value."
+                f"`rtol` must lie between 0 and 1, got {self.rtol}; 1e-6 is usual."
             )
 
 
@@ -75,7 +75,9 @@ class DiscountedSystem:
     def dense(self) -> Tensor:
         """Lambda as a matrix."""
         P = self.transition.dense()
-        return torch.eye(len(P), dtype=P.dtype, device=P.device).sub_(P, alpha=self.gamma)
+        return torch.eye(len(P), dtype=P.dtype, device=P.device).sub_(
+            P, alpha=self.gamma
+        )
 
 
 def solve_pair(
@@ -85,7 +87,7 @@ def solve_pair(
     config: SolverConfig,
     start: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[Solution, Solution]:
-    """q = Lambda^-1 r and mu = Lambda^-T eps0, as in Algorithm 1.
+    """Q = Lambda^-1 r and mu = Lambda^-T eps0, as in Algorithm 1.
 
     Args:
         system: Lambda.
@@ -122,7 +124,12 @@ def _direct(
 
 
 def _iterate(
-    name: str, matvec: MatVec, gamma: float, b: Tensor, start: Tensor, config: SolverConfig
+    name: str,
+    matvec: MatVec,
+    gamma: float,
+    b: Tensor,
+    start: Tensor,
+    config: SolverConfig,
 ) -> Solution:
     norm = float(b.norm())
     if norm == 0.0:
@@ -150,14 +157,15 @@ def _iterate(
 def fixed_point(
     matvec: MatVec, b: Tensor, start: Tensor, tolerance: float, max_matvecs: int
 ) -> Attempt:
-    """x <- x + (b - A x): slow, and sure, since I - A = gamma P contracts."""
+    """Iterate x <- x + (b - A x): slow, and sure, since I - A contracts."""
     x = start.clone()
-    for matvecs in range(1, max(max_matvecs, 1) + 1):
+    residual = b - matvec(x)
+    norm, matvecs = float(residual.norm()), 1
+    while tolerance < norm < math.inf and matvecs < max_matvecs:
+        x = x + residual
         residual = b - matvec(x)
         norm = float(residual.norm())
-        if norm <= tolerance or not math.isfinite(norm):
-            break
-        x = x + residual
+        matvecs += 1
     return Attempt(x, residual, norm <= tolerance, matvecs)
 
 
@@ -175,6 +183,6 @@ def _require_converged(
 def _advice(name: str, method: str, reached: float, config: SolverConfig) -> str:
     return (
         f"The system for {name} must be solved to a relative residual of "
-        f"{config.rtol:.0e}, {method} reached {reached:.1e}; check that policy and data "
-        "are finite, lower gamma, raise `rtol` or `max_matvecs`, or use float64."
+        f"{config.rtol:.0e}, {method} reached {reached:.1e}; check that policy and "
+        "data are finite, lower gamma, raise `rtol` or `max_matvecs`, or use float64."
     )

@@ -25,9 +25,7 @@ class Policy(nn.Module, ABC):
         """Parameters of the action distribution at each state, (m, d_s) in."""
 
     @abstractmethod
-    def act(
-        self, states: Tensor, generator: torch.Generator | None = None
-    ) -> Tensor:
+    def act(self, states: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Actions at each state: the most typical one, or a draw if `generator`."""
 
     def forward(self, states: Tensor) -> Tensor:

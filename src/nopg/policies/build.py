@@ -79,7 +79,9 @@ class PolicySpec:
                 half the half width of the box by default.
         """
         wide = self.kind == "stochastic" and not self.has_fixed_std
-        network = self._network(2 * self.n_outputs if wide else self.n_outputs, generator)
+        network = self._network(
+            2 * self.n_outputs if wide else self.n_outputs, generator
+        )
         standardise = Standardise(self.n_states) if self.is_standardised else None
         if self.kind == "discrete":
             return CategoricalPolicy(network, standardise)
@@ -96,7 +98,7 @@ class PolicySpec:
     def _network(self, width: int, generator: torch.Generator) -> nn.Module:
         if self.hidden is not None:
             return mlp(self.n_states, width, self.hidden, generator)
-        shape = (width, self.n_states)
+        shape: tuple[int, ...] = (width, self.n_states)
         if self.is_diagonal:
             if self.n_states != width:
                 raise ConfigError(
@@ -112,7 +114,7 @@ def linear_policy(
     gain: Sequence[float] | Sequence[Sequence[float]] | Tensor,
     std: Sequence[float] | None = None,
 ) -> Policy:
-    """u = K s, plus Gaussian noise when `std` is given; K full (d_a, d_s) or diagonal.
+    """U = K s, plus Gaussian noise when `std` is given; K full (d_a, d_s) or diagonal.
 
     Args:
         gain: First value of K: a matrix, or a vector for its diagonal.

@@ -25,12 +25,12 @@ class CategoricalPolicy(Policy):
 
     def outputs(self, states: Tensor) -> tuple[Tensor, ...]:
         """The probability of each action at each state, ((m, n_actions),)."""
-        raw = self.network(states if self.standardise is None else self.standardise(states))
+        raw = self.network(
+            states if self.standardise is None else self.standardise(states)
+        )
         return (torch.softmax(raw, dim=1),)
 
-    def act(
-        self, states: Tensor, generator: torch.Generator | None = None
-    ) -> Tensor:
+    def act(self, states: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The likeliest label at each state, or a draw, (m,) int64."""
         (probabilities,) = self.outputs(states)
         if generator is None:

@@ -16,9 +16,7 @@ def as_policy(module: nn.Module) -> Policy:
     return module if isinstance(module, Policy) else DeterministicPolicy(module)
 
 
-def checked_outputs(
-    policy: Policy, states: Tensor, width: int
-) -> tuple[Tensor, ...]:
+def checked_outputs(policy: Policy, states: Tensor, width: int) -> tuple[Tensor, ...]:
     """What the policy says at `states`, after a look at shape and finiteness.
 
     Args:

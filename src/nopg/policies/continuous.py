@@ -30,12 +30,12 @@ class DeterministicPolicy(Policy):
 
     def outputs(self, states: Tensor) -> tuple[Tensor, ...]:
         """The action at each state, ((m, d_a),)."""
-        raw = self.network(states if self.standardise is None else self.standardise(states))
+        raw = self.network(
+            states if self.standardise is None else self.standardise(states)
+        )
         return (raw if self.squash is None else self.squash(raw),)
 
-    def act(
-        self, states: Tensor, generator: torch.Generator | None = None
-    ) -> Tensor:
+    def act(self, states: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The action at each state; a deterministic policy draws nothing."""
         return self.outputs(states)[0]
 
@@ -69,7 +69,9 @@ class GaussianPolicy(Policy):
 
     def outputs(self, states: Tensor) -> tuple[Tensor, ...]:
         """Mean and standard deviation at each state, ((m, d_a), (m, d_a))."""
-        raw = self.network(states if self.standardise is None else self.standardise(states))
+        raw = self.network(
+            states if self.standardise is None else self.standardise(states)
+        )
         d_a = len(self.max_std)
         mean, heads = raw[:, :d_a], raw[:, d_a:]
         if heads.shape[1] == 0:
@@ -78,9 +80,7 @@ class GaussianPolicy(Policy):
             std = self.max_std * torch.sigmoid(heads)
         return (mean if self.squash is None else self.squash(mean)), std
 
-    def act(
-        self, states: Tensor, generator: torch.Generator | None = None
-    ) -> Tensor:
+    def act(self, states: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The mean action, or a draw; draws may leave the action box."""
         mean, std = self.outputs(states)
         if generator is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -19,7 +20,7 @@ def mlp(
     """
     widths = [width_in, *hidden, width_out]
     layers: list[nn.Module] = []
-    for fan_in, fan_out in zip(widths[:-1], widths[1:], strict=True):
+    for fan_in, fan_out in itertools.pairwise(widths):
         layer = nn.Linear(fan_in, fan_out, dtype=torch.float64)
         with torch.no_grad():
             bound = math.sqrt(6.0 / (fan_in + fan_out))
