@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -116,7 +117,9 @@ def fixed_blocks(
     )
 
 
-def _tree(queries: Tensor, samples: Tensor, bandwidths: Tensor):  # type: ignore[no-untyped-def]
+def _tree(
+    queries: Tensor, samples: Tensor, bandwidths: Tensor
+) -> tuple[Any, np.ndarray]:
     from scipy.spatial import cKDTree
 
     scale = (

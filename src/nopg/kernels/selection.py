@@ -66,7 +66,11 @@ class CrossValidated:
 
     def select(self, data: Transitions, generator: np.random.Generator) -> Bandwidths:
         """Bandwidths of every column; remarks become one warning each."""
-        action = _label_or(data, lambda a: _columns("action", a, self.action_factor))
+        if data.actions.ndim == 1:
+            action = [LABEL_SMOOTHING]
+        else:
+            columns = np.asarray(data.actions, dtype=np.float64)
+            action = _columns("action", columns, self.action_factor)
         return Bandwidths(
             _columns("state", data.states, self.state_factor),
             action,
@@ -126,12 +130,6 @@ def select_bandwidths(
         '`bandwidths` must be "auto", nopg.Bandwidths(...), nopg.CrossValidated(...) '
         f'or nopg.LeaveOneOut(), got {rule!r}; "auto" needs no numbers.'
     )
-
-
-def _label_or(data: Transitions, choose):  # type: ignore[no-untyped-def]
-    if data.actions.ndim == 1:
-        return [LABEL_SMOOTHING]
-    return choose(np.asarray(data.actions, dtype=np.float64))
 
 
 def _columns(

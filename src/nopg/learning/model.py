@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -136,11 +137,9 @@ class NOPG:
             climb(estimator, setup.policy, self.config.training, n_updates, generator),
             self.history,
             n_updates=n_updates,
-            evaluators={k: lambda f=f: f(self) for k, f in (evaluators or {}).items()},
+            evaluators={k: partial(f, self) for k, f in (evaluators or {}).items()},
             evaluate_every=evaluate_every,
-            callback=None
-            if callback is None
-            else lambda update: callback(self, update),
+            callback=None if callback is None else partial(callback, self),
             patience=patience,
             progress=progress,
         )
