@@ -23,6 +23,9 @@ FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
 
+UNBOUNDED = float(np.finfo(np.float32).max)
+"""A bound for what has none: Gymnasium warns of infinite boxes."""
+
 
 class Step(NamedTuple):
     """What one step of a batch gives."""
