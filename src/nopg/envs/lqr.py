@@ -11,8 +11,7 @@ import numpy as np
 from nopg.envs.base import UNBOUNDED, BoolArray, Env, FloatArray
 from nopg.errors import ConfigError
 
-
-_SHAPES = {"A": (2, 2), "B": (2, 2), "Q": (2, 2), "R": (2, 2), "start": (2,)}
+_SHAPES = (("A", (2, 2)), ("B", (2, 2)), ("Q", (2, 2)), ("R", (2, 2)), ("start", (2,)))
 
 
 def _diagonal(first: float, second: float) -> FloatArray:
@@ -64,7 +63,7 @@ class Lqr(Env):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, shape in _SHAPES.items():
+        for name, shape in _SHAPES:
             array = np.array(getattr(self, name), dtype=np.float64)
             if array.shape != shape:
                 raise ConfigError(
