@@ -2,7 +2,8 @@
 
     python scripts/make_mountain_car_demonstrations.py
 
-The operator is described in nopg.envs.scripted_operator; the same seed gives the same file.
+The operator is described in nopg.envs.scripted_operator; the same seed gives the
+same file.
 """
 
 from pathlib import Path

@@ -15,6 +15,7 @@ from nopg.envs.base import FloatArray
 
 Point = tuple[float, float]
 Frame = NDArray[np.uint8]
+Window = tuple[slice, slice]
 
 
 class Colour(NamedTuple):
@@ -63,16 +64,17 @@ class Canvas:
 
     def line(self, start: Point, end: Point, thickness: float, colour: Colour) -> None:
         """A straight stroke with round ends; `thickness` in the task's units."""
+        corners = np.array([start, end])
+        window = self._window(corners.min(0), corners.max(0), thickness / 2.0)
+        x, y = self._x[window] - start[0], self._y[window] - start[1]
         dx, dy = end[0] - start[0], end[1] - start[1]
-        length_squared = max(dx * dx + dy * dy, 1e-18)
-        along = ((self._x - start[0]) * dx + (self._y - start[1]) * dy) / length_squared
-        along = np.clip(along, 0.0, 1.0)
-        gap = np.hypot(self._x - start[0] - along * dx, self._y - start[1] - along * dy)
-        self._blend(gap - thickness / 2.0, colour)
+        along = np.clip((x * dx + y * dy) / max(dx * dx + dy * dy, 1e-18), 0.0, 1.0)
+        gap = np.hypot(x - along * dx, y - along * dy)
+        self._blend(window, gap - thickness / 2.0, colour)
 
     def disc(self, centre: Point, radius: float, colour: Colour) -> None:
         """A filled circle."""
-        self._blend(np.hypot(self._x - centre[0], self._y - centre[1]) - radius, colour)
+        self.line(centre, centre, 2.0 * radius, colour)
 
     def box(
         self,
@@ -82,17 +84,30 @@ class Canvas:
         tilt: float = 0.0,
     ) -> None:
         """A filled rectangle of width and height `size`, turned by `tilt` radians."""
-        x, y = self._x - centre[0], self._y - centre[1]
+        middle = np.array(centre)
+        window = self._window(middle, middle, float(np.hypot(*size)) / 2.0)
+        x, y = self._x[window] - centre[0], self._y[window] - centre[1]
         across = np.abs(np.cos(tilt) * x + np.sin(tilt) * y) - size[0] / 2.0
         up = np.abs(np.cos(tilt) * y - np.sin(tilt) * x) - size[1] / 2.0
-        self._blend(np.maximum(across, up), colour)
+        self._blend(window, np.maximum(across, up), colour)
 
     def ground(self, heights: FloatArray, colour: Colour) -> None:
         """Everything below a curve; `heights` has one value a pixel column."""
         # Divided by the slope the vertical gap becomes the distance to the curve.
         slope = np.gradient(heights, self.columns)
-        self._blend((self._y - heights) / np.hypot(1.0, slope), colour)
+        whole = (slice(None), slice(None))
+        self._blend(whole, (self._y - heights) / np.hypot(1.0, slope), colour)
 
-    def _blend(self, distance: FloatArray, colour: Colour) -> None:
+    def _window(self, low: FloatArray, high: FloatArray, margin: float) -> Window:
+        """The part of the picture a shape can touch: the rest need not be looked at."""
+        reach = margin + 1.0 / self._scale
+        left, right = np.searchsorted(self._x[0], (low[0] - reach, high[0] + reach))
+        bottom, top = np.searchsorted(
+            -self._y[:, 0], (-high[1] - reach, reach - low[1])
+        )
+        return slice(bottom, top), slice(left, right)
+
+    def _blend(self, window: Window, distance: FloatArray, colour: Colour) -> None:
         cover = np.clip(0.5 - distance * self._scale, 0.0, 1.0)[..., None]
-        self._image += cover * (np.array(colour, dtype=np.float64) - self._image)
+        part = self._image[window]  # a view: the picture itself changes
+        part += cover * (np.array(colour, dtype=np.float64) - part)

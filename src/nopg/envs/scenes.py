@@ -60,7 +60,7 @@ def _cart_pole(
     for mark in np.arange(math.floor(x * 10) - 5, math.floor(x * 10) + 7) / 10.0:
         if abs(mark) <= rail:
             canvas.line((mark, -0.015), (mark, 0.015), 0.003, GREY)
-    # A positive theta_dot turns counter-clockwise, and phi runs against it.
+    # phi is positive when the pole leans to the right.
     pole = 2.0 * env.half_length
     tip = (x + pole * math.sin(phi), pole * math.cos(phi))
     canvas.box((x, 0.0), (0.12, 0.05), INK)
@@ -75,7 +75,7 @@ def _cart_pole(
 def _mountain_car(
     env: MountainCar, state: FloatArray, action: FloatArray | None = None
 ) -> Frame:
-    canvas = Canvas((-0.3, 0.5), 1.8, (600, 400))
+    canvas = Canvas((-0.3, 0.57), 1.8, (600, 400))
     canvas.ground(height(canvas.columns), GREY)
     flag = (env.goal, float(height(np.array(env.goal))))
     canvas.line(flag, (flag[0], flag[1] + 0.14), 0.008, INK)
@@ -91,7 +91,7 @@ def _mountain_car(
         hub = (foot[0] + side * along[0], foot[1] + side * along[1])
         canvas.disc((hub[0] + 0.018 * up[0], hub[1] + 0.018 * up[1]), 0.018, INK)
     if action is not None:
-        _gauge(canvas, (-0.3, 0.0), 0.6, float(action[0]))
+        _gauge(canvas, (-0.3, 1.1), 0.6, float(action[0]))
     return canvas.frame
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, cast
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -17,7 +17,7 @@ from nopg.errors import ConfigError
 Observation = NDArray[np.float32]
 
 
-class Simulation(gymnasium.Env[Observation, NDArray[Any]]):
+class Simulation(gymnasium.Env[Any, Any]):
     """One episode at a time of a task whose dynamics are pure functions.
 
     Time limits are Gymnasium's own TimeLimit wrapper, put on by the registration.
@@ -28,7 +28,7 @@ class Simulation(gymnasium.Env[Observation, NDArray[Any]]):
         **settings: Fields of the task, such as `start_angle` of the pendulum.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {
+    metadata: dict[str, Any] = {  # noqa: RUF012 (Gymnasium declares it so)
         "render_modes": ["rgb_array"],
         "render_fps": 30,
     }
@@ -71,7 +71,7 @@ class Simulation(gymnasium.Env[Observation, NDArray[Any]]):
         reward, is_done = float(step.rewards[0]), bool(step.terminations[0])
         return self._observation(), reward, is_done, False, info
 
-    def render(self) -> Frame | None:  # type: ignore[override]
+    def render(self) -> Frame | None:
         """The present state as a picture, (rows, columns, 3) bytes."""
         if self.render_mode is None:
             return None
@@ -79,9 +79,9 @@ class Simulation(gymnasium.Env[Observation, NDArray[Any]]):
 
     def _observation(self) -> Observation:
         # Rounding to float32 may step over a bound by one unit in the last place.
-        space = cast(gymnasium.spaces.Box, self.observation_space)
+        low, high = (bound.astype(np.float32) for bound in self.task.observation_bounds)
         seen = self.task.observe(self._current())[0].astype(np.float32)
-        return np.clip(seen, space.low, space.high)
+        return np.asarray(np.clip(seen, low, high))
 
     def _current(self) -> FloatArray:
         if self._state is None:
