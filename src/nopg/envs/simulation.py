@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nopg.envs.base import FloatArray
-from nopg.envs.canvas import Frame
 from nopg.envs.registration import task
 from nopg.envs.scenes import draw
 from nopg.errors import ConfigError
@@ -71,7 +70,7 @@ class Simulation(gymnasium.Env[Any, Any]):
         reward, is_done = float(step.rewards[0]), bool(step.terminations[0])
         return self._observation(), reward, is_done, False, info
 
-    def render(self) -> Frame | None:
+    def render(self) -> Any:
         """The present state as a picture, (rows, columns, 3) bytes."""
         if self.render_mode is None:
             return None
