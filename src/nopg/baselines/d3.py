@@ -120,8 +120,9 @@ def as_d3rlpy(data: Dataset) -> Any:
             )
         )
     with contextlib.redirect_stdout(io.StringIO()):  # it announces what it found
-        return d3rlpy.dataset.create_infinite_replay_buffer(
-            episodes,
+        return d3rlpy.dataset.ReplayBuffer(
+            d3rlpy.dataset.InfiniteBuffer(),
+            episodes=episodes,
             action_space=d3rlpy.ActionSpace.CONTINUOUS,
             action_size=data.actions.shape[1],
         )

@@ -140,14 +140,13 @@ class _Batch(NamedTuple):
                 "DPG differentiates its critic by the action and needs continuous "
                 "actions, got discrete labels; learn with NOPG's discrete policy."
             )
-        columns = (
-            data.observations,
-            data.actions,
-            data.rewards,
-            data.next_observations,
+        return cls(
+            torch.as_tensor(np.array(data.observations)),
+            torch.as_tensor(np.array(data.actions)),
+            torch.as_tensor(np.array(data.rewards)),
+            torch.as_tensor(np.array(data.next_observations)),
+            torch.as_tensor(~data.terminations).to(torch.float64),
         )
-        tensors = (torch.as_tensor(np.array(column)) for column in columns)
-        return cls(*tensors, torch.as_tensor(~data.terminations).to(torch.float64))
 
 
 def _follow(target: nn.Module, source: nn.Module, tau: float) -> None:

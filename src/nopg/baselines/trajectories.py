@@ -82,21 +82,20 @@ def _episode_rows(data: Dataset) -> list[Tensor]:
             "`episodes`, these transitions have none; record episodes, or learn with "
             "NOPG, which takes transitions in any order."
         )
-    spread = data.observations.std(axis=0)
-    groups = []
-    for number in np.unique(data.episodes):
-        rows = np.nonzero(data.episodes == number)[0]
-        jumps = np.abs(data.observations[rows[1:]] - data.next_observations[rows[:-1]])
-        broken = (jumps > 1e-4 * spread + 1e-9).any(axis=1)
-        if broken.any():
-            at = int(np.argmax(broken))
-            raise DataError(
-                "Path-wise importance sampling needs each row to start where the row "
-                f"before it ended, but episode {number} jumps after its step {at}; "
-                "put its rows in time order, or learn with NOPG."
-            )
-        groups.append(torch.as_tensor(rows))
-    return groups
+    order = np.argsort(data.episodes, kind="stable")  # time order is kept within ids
+    ids = data.episodes[order]
+    is_same = ids[1:] == ids[:-1]
+    gaps = data.observations[order[1:]] - data.next_observations[order[:-1]]
+    slack = 1e-4 * data.observations.std(axis=0) + 1e-9  # recordings may be float32
+    is_broken = is_same & (np.abs(gaps) > slack).any(axis=1)
+    if is_broken.any():
+        raise DataError(
+            "Path-wise importance sampling needs each row to start where the row "
+            f"before it ended, but episode {ids[np.argmax(is_broken)]} jumps; "
+            "put its rows in time order, or learn with NOPG."
+        )
+    cuts = np.nonzero(~is_same)[0] + 1
+    return [torch.as_tensor(rows) for rows in np.split(order, cuts)]
 
 
 def _pad(column: Tensor, rows: list[Tensor]) -> Tensor:
