@@ -1,0 +1,38 @@
+"""Simulated tasks as pure batched functions; importing this registers nothing."""
+
+from nopg.envs.base import Env
+from nopg.envs.cart_pole import CartPole, cart_pole_random
+from nopg.envs.collection import (
+    Transitions,
+    episodes,
+    first_transitions,
+    grid_transitions,
+)
+from nopg.envs.lqr import Lqr
+from nopg.envs.mountain_car import MountainCar
+from nopg.envs.pendulum import Pendulum, pendulum_grid, pendulum_random
+from nopg.envs.registration import register, task
+from nopg.envs.rollouts import Rollout, rollout
+from nopg.envs.scenes import draw
+from nopg.envs.scripted_operator import mountain_car_demonstrations
+
+__all__ = [
+    "CartPole",
+    "Env",
+    "Lqr",
+    "MountainCar",
+    "Pendulum",
+    "Rollout",
+    "Transitions",
+    "cart_pole_random",
+    "draw",
+    "episodes",
+    "first_transitions",
+    "grid_transitions",
+    "mountain_car_demonstrations",
+    "pendulum_grid",
+    "pendulum_random",
+    "register",
+    "rollout",
+    "task",
+]

@@ -1,0 +1,127 @@
+"""What every simulated task is: pure functions over a batch of states.
+
+An environment holds parameters, never a state. Its functions map arrays to
+arrays, row by row, so that a grid of a thousand transitions, a rollout of fifty
+policies and one step of Gymnasium are the same few lines of mathematics.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nopg.errors import ConfigError
+
+if TYPE_CHECKING:
+    from gymnasium.spaces import Box
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+IntArray = NDArray[np.int64]
+
+UNBOUNDED = float(np.finfo(np.float32).max)
+"""A bound for what has none: Gymnasium warns of infinite boxes."""
+
+
+class Step(NamedTuple):
+    """What one step of a batch gives."""
+
+    next_states: FloatArray  # (m, d_state)
+    rewards: FloatArray  # (m,)
+    terminations: BoolArray  # (m,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Env(ABC):
+    """A task as pure batched functions of states (m, d_state) and actions (m, d_a).
+
+    States are what the dynamics need; observations are what a policy sees. No
+    function changes its arguments, and only `reset_states` draws at random.
+    """
+
+    observation_names: ClassVar[tuple[str, ...]]
+    action_names: ClassVar[tuple[str, ...]]
+
+    horizon: int
+    """Steps after which an episode is cut; a cut is a truncation, not an end."""
+
+    def __post_init__(self) -> None:
+        if self.horizon < 1:
+            raise ConfigError(
+                f"`horizon` must be at least one step, got {self.horizon}; pass the "
+                "number of steps an episode may last."
+            )
+
+    @abstractmethod
+    def reset_states(self, n: int, generator: np.random.Generator) -> FloatArray:
+        """Draw n initial states, (n, d_state)."""
+
+    @abstractmethod
+    def transition(self, states: FloatArray, actions: FloatArray) -> FloatArray:
+        """The states after one step, (m, d_state)."""
+
+    @abstractmethod
+    def reward(
+        self, states: FloatArray, actions: FloatArray, next_states: FloatArray
+    ) -> FloatArray:
+        """The reward of each transition, (m,)."""
+
+    @abstractmethod
+    def is_terminal(
+        self, states: FloatArray, actions: FloatArray, next_states: FloatArray
+    ) -> BoolArray:
+        """Whether each transition ends the task for good, (m,)."""
+
+    @abstractmethod
+    def observe(self, states: FloatArray) -> FloatArray:
+        """What a policy sees of each state, (m, d_s)."""
+
+    @property
+    @abstractmethod
+    def action_bounds(self) -> tuple[FloatArray, FloatArray]:
+        """Lowest and highest action, each (d_a,)."""
+
+    @property
+    @abstractmethod
+    def observation_bounds(self) -> tuple[FloatArray, FloatArray]:
+        """Lowest and highest observation, each (d_s,)."""
+
+    @property
+    def action_low(self) -> FloatArray:
+        """Lowest action, (d_a,)."""
+        return self.action_bounds[0]
+
+    @property
+    def action_high(self) -> FloatArray:
+        """Highest action, (d_a,)."""
+        return self.action_bounds[1]
+
+    @property
+    def action_space(self) -> Box:
+        """The actions as a Gymnasium space, float32 as Gymnasium has it."""
+        return _box(*self.action_bounds)
+
+    @property
+    def observation_space(self) -> Box:
+        """The observations as a Gymnasium space, float32 as Gymnasium has it."""
+        return _box(*self.observation_bounds)
+
+    def step(self, states: FloatArray, actions: FloatArray) -> Step:
+        """Transition, reward and end of one step, each a batch."""
+        next_states = self.transition(states, actions)
+        return Step(
+            next_states,
+            self.reward(states, actions, next_states),
+            self.is_terminal(states, actions, next_states),
+        )
+
+
+def _box(low: FloatArray, high: FloatArray) -> Box:
+    from gymnasium.spaces import Box
+
+    # Gymnasium rounds to float32: the cast is ours, so that it does not warn.
+    return Box(low.astype(np.float32), high.astype(np.float32), dtype=np.float32)

@@ -1,0 +1,182 @@
+"""The Quanser cart-pole: a short pole kept upright by a geared motor."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from nopg.envs.base import UNBOUNDED, BoolArray, Env, FloatArray
+from nopg.envs.collection import Transitions, first_transitions
+from nopg.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class CartPole(Env):
+    """A pole on a motor-driven cart, near upright, to be kept there.
+
+    Model and parameters of Quanser's linear servo with the short pole. The policy
+    does not see where the cart is.
+
+    ## State
+    | column | meaning | range |
+    |---|---|---|
+    | x | position of the cart, m | any |
+    | phi | angle from upright, rad | -pi to pi |
+    | x_dot | velocity of the cart, m/s | any |
+    | theta_dot | angular velocity, rad/s; phi' = phi - dt theta_dot' | any |
+
+    ## Observation
+    phi, x_dot and theta_dot, as above.
+
+    ## Action
+    | column | meaning | range |
+    |---|---|---|
+    | voltage | motor voltage, V; clipped | -5 to 5 |
+
+    ## Dynamics
+    With theta = pi - phi the angle from hanging and F the force of the motor less
+    its back-EMF, F = (K_g K_t / (R_m r)) (V - K_g K_m x_dot / r):
+
+        (m_p + J_eq) x_ddot + m_p l cos(theta) theta_ddot
+            = F - B_eq x_dot - m_p l sin(theta) theta_dot^2
+        m_p l cos(theta) x_ddot + (J_p + m_p l^2) theta_ddot
+            = -B_p theta_dot - m_p l g sin(theta)
+
+    One symplectic Euler step of `dt` = 0.02 s: velocities first, then positions.
+
+    ## Reward
+    cos(phi) of the state before the step, at most 1: 10,000 steps earn at most 10^4.
+
+    ## Start
+    phi uniform within `start_spread` of upright, all else zero, then one step
+    without voltage.
+
+    ## End
+    The step that takes the pole beyond `max_angle` (0.25 rad) ends the task, as does
+    the one that takes the cart beyond `rail`. The default is an endless rail, because
+    the three numbers observed are then a complete state; 0.307 m is the safe range of
+    the machine. (Quanser's simulator makes one more step from the fallen pole, with
+    the motor off, and so counts one more reward.) Cut after 10,000 steps.
+    """
+
+    observation_names: ClassVar[tuple[str, ...]] = ("phi", "x_dot", "theta_dot")
+    action_names: ClassVar[tuple[str, ...]] = ("voltage",)
+
+    horizon: int = 10_000
+    dt: float = 0.02
+    """Seconds a step."""
+    max_angle: float = 0.25
+    """Angle from upright beyond which the pole counts as fallen, rad."""
+    rail: float = math.inf
+    """Distance from the middle beyond which the cart has left its rail, m."""
+    start_spread: float = 0.1
+    """Largest angle of an initial state, rad."""
+
+    max_voltage: ClassVar[float] = 5.0
+    gravity: ClassVar[float] = 9.81
+    pole_mass: ClassVar[float] = 0.127
+    half_length: ClassVar[float] = 0.3365 / 2.0
+    cart_mass: ClassVar[float] = 0.37
+    cart_friction: ClassVar[float] = 5.4
+    pole_friction: ClassVar[float] = 0.0024
+    motor_constant: ClassVar[float] = 0.00767
+    rotor_inertia: ClassVar[float] = 3.9e-7
+    resistance: ClassVar[float] = 2.6
+    gear_ratio: ClassVar[float] = 3.71
+    pinion_radius: ClassVar[float] = 6.35e-3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        lengths = (self.dt, self.max_angle, self.rail, self.start_spread)
+        if not all(value >= 0.0 for value in lengths) or self.dt == 0.0:
+            raise ConfigError(
+                "`dt` must be positive and `max_angle`, `rail` and `start_spread` must "
+                f"not be negative, got {lengths}; correct the one that is."
+            )
+
+    def reset_states(self, n: int, generator: np.random.Generator) -> FloatArray:
+        """Near upright, one step after the pole was let go."""
+        states = np.zeros((n, 4))
+        states[:, 1] = generator.uniform(-self.start_spread, self.start_spread, n)
+        return self.transition(states, np.zeros((n, 1)))
+
+    def transition(self, states: FloatArray, actions: FloatArray) -> FloatArray:
+        """One symplectic Euler step: velocities first, then positions."""
+        x, phi, x_dot, theta_dot = states.T
+        voltage = np.clip(actions[:, 0], -self.max_voltage, self.max_voltage)
+        x_ddot, theta_ddot = self._accelerations(phi, x_dot, theta_dot, voltage)
+        x_dot = x_dot + self.dt * x_ddot
+        theta_dot = theta_dot + self.dt * theta_ddot
+        phi = (phi - self.dt * theta_dot + math.pi) % (2.0 * math.pi) - math.pi
+        return np.stack([x + self.dt * x_dot, phi, x_dot, theta_dot], axis=1)
+
+    def reward(
+        self, states: FloatArray, actions: FloatArray, next_states: FloatArray
+    ) -> FloatArray:
+        """How upright the pole was before the step."""
+        return np.asarray(np.cos(states[:, 1]), dtype=np.float64)
+
+    def is_terminal(
+        self, states: FloatArray, actions: FloatArray, next_states: FloatArray
+    ) -> BoolArray:
+        """Whether the step ended with a fallen pole or a cart off its rail."""
+        x, phi = next_states[:, 0], next_states[:, 1]
+        is_over = (np.abs(phi) > self.max_angle) | (np.abs(x) > self.rail)
+        return np.asarray(is_over, dtype=bool)
+
+    def observe(self, states: FloatArray) -> FloatArray:
+        """All but the position of the cart."""
+        return states[:, 1:].copy()
+
+    @property
+    def action_bounds(self) -> tuple[FloatArray, FloatArray]:
+        """Voltage either way."""
+        return np.array([-self.max_voltage]), np.array([self.max_voltage])
+
+    @property
+    def observation_bounds(self) -> tuple[FloatArray, FloatArray]:
+        """Angles of the circle; velocities have no bound."""
+        high = np.array([math.pi, UNBOUNDED, UNBOUNDED])
+        return -high, high
+
+    def _accelerations(
+        self,
+        phi: FloatArray,
+        x_dot: FloatArray,
+        theta_dot: FloatArray,
+        voltage: FloatArray,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Solve the two equations of motion for x_ddot and theta_ddot."""
+        per_metre = self.gear_ratio / self.pinion_radius  # motor turns a metre of rail
+        back_emf = self.motor_constant * per_metre * x_dot
+        force = per_metre * self.motor_constant / self.resistance * (voltage - back_emf)
+        moment = self.pole_mass * self.half_length  # m_p l
+        inertia = moment * self.half_length  # m_p l^2
+        rotor = self.rotor_inertia * per_metre**2  # rotor inertia, felt as a mass
+
+        sin, cos = np.sin(phi), -np.cos(phi)  # of theta = pi - phi
+        m11 = self.pole_mass + self.cart_mass + rotor
+        m12 = moment * cos
+        m22 = inertia / 3.0 + inertia  # J_p + m_p l^2
+        f1 = force - self.cart_friction * x_dot - moment * sin * theta_dot**2
+        f2 = -self.pole_friction * theta_dot - moment * self.gravity * sin
+        determinant = m11 * m22 - m12**2
+        x_ddot = (m22 * f1 - m12 * f2) / determinant
+        theta_ddot = (m11 * f2 - m12 * f1) / determinant
+        return x_ddot, theta_ddot
+
+
+def uniform_voltage(
+    observations: FloatArray, generator: np.random.Generator
+) -> FloatArray:
+    """The random agent: any voltage, whatever the state."""
+    limit = CartPole.max_voltage
+    return generator.uniform(-limit, limit, (len(observations), 1))
+
+
+def cart_pole_random(n: int, generator: np.random.Generator) -> Transitions:
+    """The paper's random-agent data: n rows of episodes that last until the fall."""
+    return first_transitions(CartPole(), uniform_voltage, n, generator)

@@ -1,0 +1,109 @@
+"""The mountain car in the paper's form: every step costs one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from nopg.envs.base import BoolArray, Env, FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class MountainCar(Env):
+    """A car in a valley, too weak to climb out without a run-up.
+
+    ## State and observation
+    | column | meaning | range |
+    |---|---|---|
+    | position | along the valley | -1.2 to 0.6 |
+    | velocity | a step | -0.07 to 0.07 |
+
+    ## Action
+    | column | meaning | range |
+    |---|---|---|
+    | throttle | force of the engine; clipped | -1 to 1 |
+
+    ## Dynamics
+    Gymnasium's MountainCarContinuous-v0: velocity' = velocity + 0.0015 throttle
+    - 0.0025 cos(3 position), clipped to +-0.07, then position' = position + velocity',
+    clipped; the wall on the left stops the car. Gymnasium rounds its state to
+    float32 after each step, this task keeps float64.
+
+    ## Reward
+    -1 a step: the return is minus the number of steps. (Gymnasium's own task pays
+    100 at the goal and charges the throttle; the paper replaces that.) The best
+    possible is 65 to 67 steps, pushing along with the velocity takes 105 to 111.
+
+    ## Start
+    Position uniform in [-0.6, -0.4], at rest.
+
+    ## End
+    Position at least 0.45 with velocity at least 0; cut after 500 steps.
+    """
+
+    observation_names: ClassVar[tuple[str, ...]] = ("position", "velocity")
+    action_names: ClassVar[tuple[str, ...]] = ("throttle",)
+
+    horizon: int = 500
+
+    min_position: ClassVar[float] = -1.2
+    max_position: ClassVar[float] = 0.6
+    max_speed: ClassVar[float] = 0.07
+    goal: ClassVar[float] = 0.45
+    power: ClassVar[float] = 0.0015
+    gravity: ClassVar[float] = 0.0025
+
+    def reset_states(self, n: int, generator: np.random.Generator) -> FloatArray:
+        """At rest near the bottom of the valley."""
+        return np.stack([generator.uniform(-0.6, -0.4, n), np.zeros(n)], axis=1)
+
+    def transition(self, states: FloatArray, actions: FloatArray) -> FloatArray:
+        """One step of engine against gravity."""
+        position, velocity = states.T
+        throttle = np.clip(actions[:, 0], -1.0, 1.0)
+        pull = self.gravity * np.cos(3.0 * position)
+        velocity = velocity + self.power * throttle - pull
+        velocity = np.clip(velocity, -self.max_speed, self.max_speed)
+        position = np.clip(position + velocity, self.min_position, self.max_position)
+        is_at_wall = (position == self.min_position) & (velocity < 0.0)
+        return np.stack([position, np.where(is_at_wall, 0.0, velocity)], axis=1)
+
+    def reward(
+        self, states: FloatArray, actions: FloatArray, next_states: FloatArray
+    ) -> FloatArray:
+        """Minus one, always."""
+        return np.full(len(states), -1.0)
+
+    def is_terminal(
+        self, states: FloatArray, actions: FloatArray, next_states: FloatArray
+    ) -> BoolArray:
+        """Whether the step reached the flag without rolling back."""
+        position, velocity = next_states.T
+        return np.asarray((position >= self.goal) & (velocity >= 0.0), dtype=bool)
+
+    def observe(self, states: FloatArray) -> FloatArray:
+        """The whole state."""
+        return states.copy()
+
+    @property
+    def action_bounds(self) -> tuple[FloatArray, FloatArray]:
+        """Full throttle either way."""
+        return np.array([-1.0]), np.array([1.0])
+
+    @property
+    def observation_bounds(self) -> tuple[FloatArray, FloatArray]:
+        """The valley and the speed limit."""
+        low = np.array([self.min_position, -self.max_speed])
+        return low, np.array([self.max_position, self.max_speed])
+
+
+def height(positions: FloatArray) -> FloatArray:
+    """The shape of the valley, for drawing."""
+    return np.asarray(np.sin(3.0 * positions) * 0.45 + 0.55, dtype=np.float64)
+
+
+def run_up(observations: FloatArray) -> FloatArray:
+    """Push along with the velocity, to the right at rest: 105 to 111 steps."""
+    return np.where(observations[:, 1:] >= 0.0, 1.0, -1.0)

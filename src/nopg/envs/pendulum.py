@@ -1,0 +1,167 @@
+"""The under-powered pendulum that must swing itself up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from nopg.envs.base import BoolArray, Env, FloatArray
+from nopg.envs.collection import Transitions, first_transitions, grid_transitions
+from nopg.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pendulum(Env):
+    """A pendulum hanging at rest whose motor is too weak to lift it in one go.
+
+    ## State
+    | column | meaning | range |
+    |---|---|---|
+    | theta | angle from upright, not wrapped, rad | any |
+    | theta_dot | angular velocity, rad/s | -8 to 8 |
+
+    ## Observation
+    | column | meaning | range |
+    |---|---|---|
+    | cos | cosine of theta, 1 upright | -1 to 1 |
+    | sin | sine of theta | -1 to 1 |
+    | theta_dot | angular velocity, rad/s | -8 to 8 |
+
+    ## Action
+    | column | meaning | range |
+    |---|---|---|
+    | torque | torque at the hinge, N m; clipped | -2 to 2 |
+
+    ## Dynamics
+    Gymnasium's Pendulum-v1: theta_dot' = theta_dot + (15 sin theta + 3 torque) dt,
+    clipped to +-8, then theta' = theta + theta_dot' dt, with dt = 0.05 s (g = 10,
+    m = l = 1). Gym's older Pendulum-v0 moved the angle before it clipped the
+    velocity; `clips_before_moving=False` gives that order.
+
+    ## Reward
+    -(theta^2 + 0.1 theta_dot^2 + 0.001 torque^2) of the state before the step, theta
+    wrapped to [-pi, pi]; between -16.27 and 0. Hanging still for 500 steps earns
+    -4934.8; the best possible is about -299.
+
+    ## Start
+    `start_angle` at rest: pi (the bottom) by default, 0 is upright.
+
+    ## End
+    Never; episodes are cut after 500 steps.
+    """
+
+    observation_names: ClassVar[tuple[str, ...]] = ("cos", "sin", "theta_dot")
+    action_names: ClassVar[tuple[str, ...]] = ("torque",)
+
+    horizon: int = 500
+    start_angle: float = math.pi
+    """Angle of the initial state, rad."""
+    clips_before_moving: bool = True
+    """Whether the velocity is clipped before it moves the angle (Pendulum-v1)."""
+
+    max_speed: ClassVar[float] = 8.0
+    max_torque: ClassVar[float] = 2.0
+    dt: ClassVar[float] = 0.05
+
+    def reset_states(self, n: int, generator: np.random.Generator) -> FloatArray:
+        """The one start state, n times; nothing is drawn."""
+        return np.tile([self.start_angle, 0.0], (n, 1))
+
+    def transition(self, states: FloatArray, actions: FloatArray) -> FloatArray:
+        """One Euler step of the swing."""
+        theta, speed = states.T
+        unclipped = (
+            speed + (15.0 * np.sin(theta) + 3.0 * self._torque(actions)) * self.dt
+        )
+        clipped = np.clip(unclipped, -self.max_speed, self.max_speed)
+        moving = clipped if self.clips_before_moving else unclipped
+        return np.stack([theta + moving * self.dt, clipped], axis=1)
+
+    def reward(
+        self, states: FloatArray, actions: FloatArray, next_states: FloatArray
+    ) -> FloatArray:
+        """Minus the squared distance from upright at rest, and of the effort."""
+        theta, speed = states.T
+        wrapped = (theta + math.pi) % (2.0 * math.pi) - math.pi
+        cost = wrapped**2 + 0.1 * speed**2 + 0.001 * self._torque(actions) ** 2
+        return -np.asarray(cost, dtype=np.float64)
+
+    def is_terminal(
+        self, states: FloatArray, actions: FloatArray, next_states: FloatArray
+    ) -> BoolArray:
+        """Nothing ends this task."""
+        return np.zeros(len(states), dtype=bool)
+
+    def observe(self, states: FloatArray) -> FloatArray:
+        """The angle as a point of the circle, and the velocity."""
+        theta, speed = states.T
+        return np.stack([np.cos(theta), np.sin(theta), speed], axis=1)
+
+    @property
+    def action_bounds(self) -> tuple[FloatArray, FloatArray]:
+        """Torque either way."""
+        return np.array([-self.max_torque]), np.array([self.max_torque])
+
+    @property
+    def observation_bounds(self) -> tuple[FloatArray, FloatArray]:
+        """The circle, and the speed limit."""
+        high = np.array([1.0, 1.0, self.max_speed])
+        return -high, high
+
+    def _torque(self, actions: FloatArray) -> FloatArray:
+        return np.clip(actions[:, 0], -self.max_torque, self.max_torque)
+
+
+def pendulum_grid(
+    n_angles: int, n_velocities: int, n_torques: int = 2, *, env: Pendulum | None = None
+) -> Transitions:
+    """The paper's uniform data set: a grid of angle x velocity x torque.
+
+    Each axis is evenly spaced with both ends, so the angles -pi and pi give the
+    same observation twice, as in the paper's data. The appendix uses 10 x 10 x 2,
+    15 x 15 x 2, 20 x 20 x 2, 25 x 25 x 2, 30 x 30 x 2 and 40 x 40 x 2.
+    """
+    if min(n_angles, n_velocities, n_torques) < 2:
+        raise ConfigError(
+            "Each axis of the grid must have at least its two ends, got "
+            f"{n_angles} x {n_velocities} x {n_torques}; pass 2 or more points an axis."
+        )
+    task = env or Pendulum()
+    angles = np.linspace(-math.pi, math.pi, n_angles)
+    velocities = np.linspace(-task.max_speed, task.max_speed, n_velocities)
+    torques = np.linspace(-task.max_torque, task.max_torque, n_torques)
+    return grid_transitions(task, [angles, velocities], [torques])
+
+
+def gaussian_mixture(
+    clip: bool = True,
+) -> Callable[[FloatArray, np.random.Generator], FloatArray]:
+    """The random agent's torque: half N(-2, 1), half N(2, 1), whatever the state.
+
+    Args:
+        clip: Store torques clipped to +-2, as the authors' later data do; their
+            first release stored them unclipped and let the simulator clip.
+    """
+
+    def behaviour(
+        observations: FloatArray, generator: np.random.Generator
+    ) -> FloatArray:
+        shape = (len(observations), 1)
+        centres = generator.choice([-Pendulum.max_torque, Pendulum.max_torque], shape)
+        torques = centres + generator.standard_normal(shape)
+        limit = Pendulum.max_torque if clip else np.inf
+        return np.clip(torques, -limit, limit)
+
+    return behaviour
+
+
+def pendulum_random(
+    n: int, generator: np.random.Generator, *, clip: bool = True
+) -> Transitions:
+    """The paper's random-agent data: n rows of 500-step episodes from upright."""
+    upright = Pendulum(start_angle=0.0)
+    return first_transitions(upright, gaussian_mixture(clip), n, generator)

@@ -1,0 +1,93 @@
+import subprocess
+import sys
+import warnings
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from nopg.envs import Lqr, register, rollout, task
+from nopg.envs.registration import TASKS
+from nopg.errors import ConfigError
+
+HORIZONS = {
+    "PendulumSwingUp": 500,
+    "CartPoleQuanser": 10_000,
+    "MountainCarSteps": 500,
+    "LQR": 30,
+}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_gymnasium_finds_nothing_to_warn_of(name: str) -> None:
+    register()
+    register()  # twice is harmless
+    env = gymnasium.make(f"nopg/{name}-v0", render_mode="rgb_array")
+    assert env.spec is not None
+    assert env.spec.max_episode_steps == HORIZONS[name]
+    env.spec.to_json()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        check_env(env.unwrapped)
+    # Actions are in volts or newton metres here; the advice to use [-1, 1] is known.
+    others = [w for w in caught if "symmetric and normalized" not in str(w.message)]
+    assert [str(w.message) for w in others] == []
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_one_episode_is_the_batched_rollout(name: str) -> None:
+    register()
+    env, pure = gymnasium.make(f"nopg/{name}-v0"), task(name)
+    actions = [env.action_space.sample() for _ in range(20)]
+    _, info = env.reset(seed=7)
+    keys = iter(actions)
+    record = rollout(pure, lambda seen: next(keys)[None], info["state"][None], 20)
+    for t in range(record.rewards.shape[1]):
+        seen, reward, terminated, _, _ = env.step(actions[t])
+        np.testing.assert_allclose(
+            seen, record.observations[0, t + 1], rtol=1e-6, atol=1e-6
+        )
+        assert reward == pytest.approx(record.rewards[0, t])
+        assert terminated == record.terminations[0, t]
+
+
+def test_time_limit_truncates() -> None:
+    register()
+    env = gymnasium.make("nopg/LQR-v0")
+    env.reset(seed=0)
+    ends = [env.step(np.zeros(2))[2:4] for _ in range(30)]
+    assert ends[-1] == (False, True)
+    assert not any(terminated or truncated for terminated, truncated in ends[:-1])
+
+
+def test_start_can_be_chosen() -> None:
+    register()
+    env = gymnasium.make("nopg/PendulumSwingUp-v0", start_angle=0.0)
+    seen, _ = env.reset(seed=0)
+    np.testing.assert_array_equal(seen, np.array([1.0, 0.0, 0.0], dtype=np.float32))
+    seen, _ = env.reset(options={"state": [np.pi / 2, 1.0]})
+    np.testing.assert_allclose(seen, [0.0, 1.0, 1.0], atol=1e-6)
+    with pytest.raises(ConfigError, match="2 finite numbers"):
+        env.reset(options={"state": [1.0]})
+
+
+def test_unknown_names_list_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match="PendulumSwingUp, CartPoleQuanser"):
+        task("Acrobot")
+    with pytest.raises(ConfigError, match="must be among"):
+        task("LQR", mass=1.0)
+    assert isinstance(task("LQR", horizon=5), Lqr)
+
+
+def test_misuse_is_named() -> None:
+    register()
+    env = gymnasium.make("nopg/LQR-v0").unwrapped
+    with pytest.raises(ConfigError, match="call `reset`"):
+        env.step(np.zeros(2))
+
+
+def test_importing_does_nothing() -> None:
+    # A fresh process: here another test has already imported Gymnasium.
+    code = "import sys, nopg.envs; sys.exit('gymnasium' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
