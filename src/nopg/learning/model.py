@@ -126,12 +126,10 @@ class NOPG:
             What happened, update by update. Ctrl-C ends training early and keeps the
             policy reached so far (`history.stopped == "interrupted"`).
         """
-        setup = prepare(
-            self.config, self._module, self._rule, self._space, data, initial_states
-        )
+        self.prepare(data, initial_states)
+        setup, self.history = self.setup, History()
         assert setup.problem is not None
         estimator = Estimator.of(setup.problem, setup.policy)
-        self.history, self._setup, self._solution = History(), setup, None
         generator = self._seeds.torch("policy-samples", self.config.device)
         run(
             climb(estimator, setup.policy, self.config.training, n_updates, generator),
@@ -145,6 +143,17 @@ class NOPG:
         )
         self._solution = None  # an evaluator may have asked for an earlier one
         return self.history
+
+    def prepare(self, data: Dataset, initial_states: Any = None) -> None:
+        """Do what `fit` does before its first update, and stop there.
+
+        Bandwidths are chosen and neighbours listed; `objective`, `value` and
+        `visitation` then speak of the untrained policy.
+        """
+        self._setup = prepare(
+            self.config, self._module, self._rule, self._space, data, initial_states
+        )
+        self._solution = None
 
     def predict(
         self,

@@ -1,0 +1,97 @@
+"""`nopg demo`: a policy from 450 transitions, with pictures, in under a minute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from nopg.experiments.swing_up import SwingUp
+    from nopg.learning.model import NOPG
+    from nopg.views.phase import Portrait
+
+
+def demo(
+    seed: Annotated[int, typer.Option(help="Seed of the first policy.")] = 0,
+    updates: Annotated[int, typer.Option(help="Policy updates.")] = 600,
+    out: Annotated[
+        Path, typer.Option(help="Folder for the pictures and the model.")
+    ] = Path("nopg-demo"),
+    fast: Annotated[
+        bool, typer.Option("--fast", help="No pictures: only learn and evaluate.")
+    ] = False,
+) -> None:
+    """Swing up a pendulum from 450 logged transitions; no simulator while learning."""
+    from nopg.experiments.swing_up import BOTTOM, GAMMA, grid_dataset, swing_up
+    from nopg.learning.model import NOPG
+
+    data = grid_dataset()
+    print(
+        f"{len(data)} transitions of a pendulum: 15 angles x 15 velocities x 2 torques."
+    )
+    print("The motor is too weak to lift it: the policy must learn to swing.\n")
+    model = NOPG("deterministic", gamma=GAMMA, seed=seed)
+    model.prepare(data, BOTTOM)
+    before = None if fast else _portrait("before", model)
+    model.fit(
+        data,
+        BOTTOM,
+        n_updates=updates,
+        evaluators={} if fast else {"return": lambda m: swing_up(m).total},
+        evaluate_every=25,
+    )
+    path = swing_up(model)
+    _explain(model, path)
+    out.mkdir(parents=True, exist_ok=True)
+    model.save(out / "pendulum.nopg")
+    if before is not None:
+        _draw(model, before, path, out)
+    print(f"\nEverything is in {out}/ :")
+    for file in sorted(out.iterdir()):
+        print(f"  {file.name}")
+
+
+def _portrait(name: str, model: NOPG) -> Portrait:
+    from nopg.views.phase import portrait
+
+    return portrait(name, model.value, model.visitation)
+
+
+def _explain(model: NOPG, path: SwingUp) -> None:
+    from nopg.experiments.swing_up import HANGING, OPTIMUM, PAPER_450
+
+    print(f"\nEstimated from the data alone: J = {model.objective()!r}")
+    print("Measured on Gymnasium's Pendulum-v1, 500 steps from the bottom:\n")
+    scale = {
+        "hanging still": HANGING,
+        "the paper, 450 samples": PAPER_450,
+        "this policy": path.total,
+        "optimum, about": OPTIMUM,
+    }
+    for name, value in scale.items():
+        mark = "  <--" if name == "this policy" else ""
+        print(f"  {name:<24}{value:>8.0f}{mark}")
+    steps = path.upright_after
+    if steps is None:
+        print("\nIt does not stay upright: try another --seed or more --updates.")
+    else:
+        print(f"\nUpright for good after {steps * 0.05:.1f} s.")
+
+
+def _draw(model: NOPG, before: Portrait, path: SwingUp, out: Path) -> None:
+    from nopg.experiments.swing_up import HANGING, OPTIMUM, PAPER_450
+    from nopg.views.animation import pendulum_animation
+    from nopg.views.curves import learning_curve
+    from nopg.views.phase import phase_portraits
+
+    assert model.history is not None
+    levels = {"hanging": HANGING, "paper": PAPER_450, "optimum": OPTIMUM}
+    learning_curve(model.history, out / "learning_curve.png", references=levels)
+    phase_portraits(
+        [before, _portrait("after", model)],
+        out / "phase_portraits.png",
+        trajectory=(path.angles, path.velocities),
+    )
+    pendulum_animation(path.angles, path.velocities, path.torques, out / "swing_up.gif")

@@ -1,0 +1,31 @@
+"""The command `nopg`: parses, calls, prints."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from nopg.cli.demo import demo
+from nopg.cli.train import train
+
+app = typer.Typer(
+    name="nopg",
+    help="Policies from logged data alone, and how far to trust them.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(demo)
+app.command()(train)
+
+
+def run() -> None:
+    """Entry point: errors of the library are one sentence, not a stack trace."""
+    from nopg.errors import NopgError
+
+    try:
+        app()
+    except NopgError as error:
+        print(f"nopg: {error}", file=sys.stderr)
+        raise SystemExit(1) from None

@@ -1,0 +1,155 @@
+"""`nopg train`: a data file in, a model file out, no environment needed."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from nopg.learning.model import NOPG
+
+
+def train(
+    data: Annotated[Path, typer.Argument(help="Logged transitions, an npz file.")],
+    config: Annotated[
+        Path | None,
+        typer.Option(help="Settings in TOML: [model], [bandwidths], [fit]."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the run.")] = Path(
+        "runs/latest"
+    ),
+    updates: Annotated[int | None, typer.Option(help="Policy updates.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of every draw.")] = None,
+) -> None:
+    """Learn a policy from DATA and write it to the folder OUT."""
+    from nopg.data.dataset import Dataset
+    from nopg.errors import ConfigError
+    from nopg.learning.model import NOPG
+
+    settings = _settings(config)
+    if (out / "model.nopg").exists():
+        raise ConfigError(
+            f"`--out` must be a new folder, {out} already holds a model; choose "
+            "another name so that nothing is lost."
+        )
+    _require_writable(out)
+    dataset = Dataset.load(data)
+    if settings.initial_states is None and dataset.episodes is None:
+        raise ConfigError(
+            "The start of the task must be known, the data have no episodes and the "
+            "config no initial states; add initial_states = [[...]] under [fit]."
+        )
+    chosen = {} if seed is None else {"seed": seed}
+    model = NOPG(bandwidths=settings.bandwidths, **(settings.model | chosen))
+    fit = settings.fit | ({} if updates is None else {"n_updates": updates})
+    print(dataset)
+    try:
+        model.fit(dataset, settings.initial_states, **fit)
+    finally:
+        if model.history is not None and len(model.history):
+            _write(model, out)
+    _report(model, out)
+
+
+@dataclass(frozen=True)
+class _Settings:
+    model: dict[str, Any]
+    bandwidths: Any
+    initial_states: Any
+    fit: dict[str, Any]
+
+
+def _settings(path: Path | None) -> _Settings:
+    from nopg.errors import ConfigError
+
+    try:
+        text = "" if path is None else path.read_text(encoding="utf-8")
+        table = tomllib.loads(text)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(
+            f"`--config` must be a TOML file, reading {path} failed ({error})."
+        ) from None
+    unknown = sorted(set(table) - {"model", "bandwidths", "fit"})
+    if unknown:
+        raise ConfigError(
+            "A config must have the tables [model], [bandwidths] and [fit] only, found "
+            f"{', '.join(unknown)}; move these settings into one of them."
+        )
+    fit = dict(table.get("fit", {}))
+    allowed = {"initial_states", "n_updates", "patience"}
+    if set(fit) - allowed:
+        raise ConfigError(
+            f"[fit] takes {', '.join(sorted(allowed))}, found "
+            f"{', '.join(sorted(set(fit) - allowed))}."
+        )
+    initial_states = fit.pop("initial_states", None)
+    bandwidths = _bandwidths(dict(table.get("bandwidths", {})))
+    return _Settings(dict(table.get("model", {})), bandwidths, initial_states, fit)
+
+
+def _bandwidths(table: dict[str, Any]) -> Any:
+    """`rule = "auto"`, `rule = "cross-validated"` with factors, or numbers."""
+    from nopg.errors import ConfigError
+    from nopg.kernels.bandwidths import Bandwidths
+    from nopg.kernels.selection import CrossValidated
+
+    rule = table.pop("rule", None if table else "auto")
+    try:
+        if rule == "auto" and not table:
+            return "auto"
+        if rule == "cross-validated":
+            return CrossValidated(**table)
+        if rule is None:
+            return Bandwidths(**table)
+    except TypeError:
+        pass
+    raise ConfigError(
+        '[bandwidths] must be rule = "auto", rule = "cross-validated" with '
+        "state_factor and action_factor, or the lists state and action, found "
+        f"{ {'rule': rule, **table} }."
+    )
+
+
+def _require_writable(out: Path) -> None:
+    """Find out before training, not after."""
+    from nopg.data.files import write_atomically
+
+    probe = out / "config.json"
+    write_atomically(probe, lambda stream: None)
+
+
+def _write(model: NOPG, out: Path) -> None:
+    from nopg.data.files import write_atomically
+
+    assert model.history is not None
+    text = model.history.to_json_lines()
+    settings = json.dumps(model.config.flat() | {"stopped": model.history.stopped})
+    model.save(out / "model.nopg")
+    write_atomically(out / "history.jsonl", lambda s: _put(s, text))
+    write_atomically(out / "config.json", lambda s: _put(s, settings + "\n"))
+
+
+def _put(stream: Any, text: str) -> None:
+    stream.write(text.encode())
+
+
+def _report(model: NOPG, out: Path) -> None:
+    from nopg.errors import MissingExtraError
+    from nopg.views.curves import learning_curve
+
+    assert model.history is not None
+    if model.history.stopped == "interrupted":
+        print(f"\nInterrupted after {len(model.history)} updates.")
+    print(f"\nJ = {model.objective()!r}, estimated from the data alone.")
+    print(
+        f"The policy is in {out / 'model.nopg'} : nopg.load(...).predict(observation)"
+    )
+    try:
+        learning_curve(model.history, out / "learning_curve.png")
+    except MissingExtraError as error:
+        print(error)

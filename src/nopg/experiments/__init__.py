@@ -1,0 +1,1 @@
+"""The paper's tasks and experiments, with their constants beside their source."""

@@ -1,0 +1,100 @@
+"""The swing-up pendulum as the paper sets it: grid data, start at the bottom.
+
+Appendix, "Pendulum with Uniform Dataset": theta in [-pi, pi], velocity in [-8, 8],
+torque in {-2, 2}, gamma 0.97, 500 steps from the bottom at rest.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nopg.data.dataset import Dataset
+from nopg.envs.pendulum import Pendulum, pendulum_grid
+
+if TYPE_CHECKING:
+    from typing import Any
+
+FloatArray = NDArray[np.float64]
+
+GAMMA = 0.97
+BOTTOM = (-1.0, 0.0, 0.0)
+"""Observation (cos, sin, velocity) of the pendulum hanging at rest."""
+N_STEPS = 500
+HANGING = -4935.0
+"""Return of doing nothing for 500 steps: 500 times -pi^2."""
+PAPER_450 = -594.0
+"""Mean return of NOPG-D with 450 samples, Figure 2 of the paper."""
+OPTIMUM = -299.0
+"""About the best return possible, by value iteration on a fine grid."""
+
+
+class Predictor(Protocol):
+    """Anything with stable-baselines3's `predict`."""
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
+    ) -> Any:
+        """Action for an observation."""
+
+
+class SwingUp(NamedTuple):
+    """One rollout on Gymnasium's pendulum."""
+
+    angles: FloatArray  # (T + 1,) from upright, unwrapped
+    velocities: FloatArray  # (T + 1,)
+    torques: FloatArray  # (T,)
+    rewards: FloatArray  # (T,)
+
+    @property
+    def total(self) -> float:
+        """Undiscounted return."""
+        return float(self.rewards.sum())
+
+    @property
+    def upright_after(self) -> int | None:
+        """Steps until the pendulum stays within 0.2 rad of upright; None if never."""
+        wrapped = (self.angles + math.pi) % (2 * math.pi) - math.pi
+        away = np.nonzero(np.abs(wrapped) > 0.2)[0]
+        last = int(away[-1]) + 1 if len(away) else 0
+        return last if last < len(self.angles) - 50 else None
+
+
+def grid_dataset(n_angles: int = 15, n_velocities: int = 15) -> Dataset:
+    """The paper's uniform data set; 15 x 15 x 2 gives its 450 samples."""
+    env = Pendulum()
+    grid = pendulum_grid(n_angles, n_velocities, 2)
+    return Dataset(
+        *grid,
+        observation_names=env.observation_names,
+        action_names=env.action_names,
+        observation_space=env.observation_space,
+        action_space=env.action_space,
+    )
+
+
+def swing_up(model: Predictor, n_steps: int = N_STEPS) -> SwingUp:
+    """Follow `model` on Gymnasium's own Pendulum-v1 from the bottom at rest."""
+    import gymnasium
+
+    env: Any = gymnasium.make("Pendulum-v1", max_episode_steps=n_steps)
+    env.reset(seed=0)
+    env.unwrapped.state = np.array([math.pi, 0.0])
+    observation = np.array(BOTTOM)
+    path, torques, rewards = [[math.pi, 0.0]], [], []
+    for _ in range(n_steps):
+        action, _ = model.predict(observation, deterministic=True)
+        observation, reward, _, _, _ = env.step(action)
+        path.append([float(x) for x in env.unwrapped.state])
+        torques.append(float(np.ravel(action)[0]))
+        rewards.append(float(reward))
+    env.close()
+    angles, velocities = np.array(path).T
+    return SwingUp(angles, velocities, np.array(torques), np.array(rewards))
