@@ -40,7 +40,7 @@ def demo(
         BOTTOM,
         n_updates=updates,
         evaluators={} if fast else {"return": lambda m: swing_up(m).total},
-        evaluate_every=25,
+        evaluate_every=50,
     )
     path = swing_up(model)
     _explain(model, path)
@@ -81,8 +81,11 @@ def _explain(model: NOPG, path: SwingUp) -> None:
 
 
 def _draw(model: NOPG, before: Portrait, path: SwingUp, out: Path) -> None:
+    import numpy as np
+
+    from nopg.envs.pendulum import Pendulum
     from nopg.experiments.swing_up import HANGING, OPTIMUM, PAPER_450
-    from nopg.views.animation import pendulum_animation
+    from nopg.views.animation import animation
     from nopg.views.curves import learning_curve
     from nopg.views.phase import phase_portraits
 
@@ -94,4 +97,7 @@ def _draw(model: NOPG, before: Portrait, path: SwingUp, out: Path) -> None:
         out / "phase_portraits.png",
         trajectory=(path.angles, path.velocities),
     )
-    pendulum_animation(path.angles, path.velocities, path.torques, out / "swing_up.gif")
+    states = np.column_stack([path.angles, path.velocities])
+    torques = path.torques[:, None]
+    gif = out / "swing_up.gif"
+    animation(Pendulum(), states, torques, gif, step_seconds=Pendulum.dt, every=2)

@@ -130,12 +130,8 @@ def _write(model: NOPG, out: Path) -> None:
     text = model.history.to_json_lines()
     settings = json.dumps(model.config.flat() | {"stopped": model.history.stopped})
     model.save(out / "model.nopg")
-    write_atomically(out / "history.jsonl", lambda s: _put(s, text))
-    write_atomically(out / "config.json", lambda s: _put(s, settings + "\n"))
-
-
-def _put(stream: Any, text: str) -> None:
-    stream.write(text.encode())
+    write_atomically(out / "history.jsonl", lambda s: s.write(text.encode()))
+    write_atomically(out / "config.json", lambda s: s.write(settings.encode()))
 
 
 def _report(model: NOPG, out: Path) -> None:

@@ -10,7 +10,7 @@ from typing import BinaryIO
 from nopg.errors import NopgError
 
 
-def write_atomically(path: Path, write: Callable[[BinaryIO], None]) -> None:
+def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Write through a temporary file beside `path`, flush it to disk, then rename.
 
     A reader sees the old file or the new one, never half of either, whatever

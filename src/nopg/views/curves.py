@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from nopg.learning.history import History
 from nopg.views.theme import ACCENT, MUTED, WARM, figure, save
@@ -31,17 +32,25 @@ def learning_curve(
             axis.plot(steps, results, color=WARM, marker="o", ms=3.5, lw=1.2)
             axis.set_title(f"Measured: {name}")
             axis.set_ylabel("undiscounted")
-            for label, level in (references or {}).items():
-                axis.axhline(level, color=MUTED, lw=0.8, ls=":")
-                axis.annotate(
-                    f"{label} {level:.0f}",
-                    (1.0, level),
-                    xycoords=("axes fraction", "data"),
-                    xytext=(-4, 3),
-                    textcoords="offset points",
-                    ha="right",
-                    fontsize=8,
-                    color=MUTED,
-                )
+            _mark_levels(axis, dict(references or {}))
         axes[-1, 0].set_xlabel("policy update")
         return save(drawn, path)
+
+
+def _mark_levels(axis: Any, references: dict[str, float]) -> None:
+    """Dotted lines with names: the outer ones outside, the inner ones below."""
+    outer = {min(references.values()), max(references.values())} if references else {}
+    for label, level in references.items():
+        is_outer = level in outer
+        axis.axhline(level, color=MUTED, lw=0.8, ls=":")
+        axis.annotate(
+            f"{label} {level:.0f}",
+            (1.0, level),
+            xycoords=("axes fraction", "data"),
+            xytext=(-4, 3 if is_outer else -3),
+            textcoords="offset points",
+            ha="right",
+            va="bottom" if is_outer else "top",
+            fontsize=8,
+            color=MUTED,
+        )

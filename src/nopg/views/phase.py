@@ -65,7 +65,9 @@ def phase_portraits(
         low = min(float(p.value.min()) for p in portraits)
         high = max(float(p.value.max()) for p in portraits)
         for (left, right), p in zip(axes, portraits, strict=True):
-            _panel(drawn, left, p.visitation, f"Visitation, {p.name}", "magma")
+            # The square root keeps rarely visited states visible beside the start.
+            root = np.sqrt(np.maximum(p.visitation, 0.0))
+            _panel(drawn, left, root, f"Visitation (square root), {p.name}", "magma")
             _panel(drawn, right, p.value, f"Value, {p.name}", "viridis", low, high)
         if trajectory is not None:
             for axis in axes[-1]:
