@@ -92,6 +92,6 @@ def test_random_agent_starts_upright_and_is_clipped_or_not() -> None:
 
 
 def test_random_agent_returns_as_the_recorded_one() -> None:
-    record = pendulum_random(10_000, np.random.default_rng(1))
-    mean = record.rewards.sum() / 20
-    assert mean == pytest.approx(-2578, rel=0.15)  # the authors' 500-step mean
+    record = pendulum_random(5000, np.random.default_rng(1))
+    mean = record.rewards.sum() / 10
+    assert mean == pytest.approx(-2578, rel=0.2)  # the authors' 500-step mean

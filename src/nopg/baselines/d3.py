@@ -26,8 +26,8 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from nopg.baselines.progress import Act, Progress, in_chunks
+from nopg.baselines.quiet import import_quietly
 from nopg.data import Dataset
-from nopg.data.extras import require_extra
 from nopg.errors import ConfigError, DataError
 
 METHODS = MappingProxyType(
@@ -77,7 +77,7 @@ def train_d3(
             f"{method} is set up for continuous actions here, got discrete labels; "
             "pass actions.astype(float) if they are continuous."
         )
-    d3rlpy = _import_quietly()
+    d3rlpy = import_quietly("d3rlpy", "offline-baselines")
     d3rlpy.seed(seed)
     settings = {} if method == "BC" else {"gamma": gamma}
     algorithm = getattr(d3rlpy.algos, METHODS[method])(
@@ -103,7 +103,7 @@ def as_d3rlpy(data: Dataset) -> Any:
     A terminated transition is an episode of one row. Any other is an episode of two
     rows cut by a time limit, the second of which only holds the next state.
     """
-    d3rlpy = _import_quietly()
+    d3rlpy = import_quietly("d3rlpy", "offline-baselines")
     episodes = []
     for i in range(len(data)):
         ends = bool(data.terminations[i])
@@ -126,13 +126,6 @@ def as_d3rlpy(data: Dataset) -> Any:
             action_space=d3rlpy.ActionSpace.CONTINUOUS,
             action_size=data.actions.shape[1],
         )
-
-
-def _import_quietly() -> Any:
-    """Import d3rlpy without the notices its old dependency `gym` prints."""
-    silent = io.StringIO()
-    with contextlib.redirect_stderr(silent), contextlib.redirect_stdout(silent):
-        return require_extra("d3rlpy", "offline-baselines")
 
 
 def _observation_scaler(d3rlpy: Any, data: Dataset) -> Any:

@@ -17,8 +17,8 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from nopg.baselines.progress import Act, Progress, in_chunks
+from nopg.baselines.quiet import import_quietly
 from nopg.data import Dataset
-from nopg.data.extras import require_extra
 from nopg.errors import ConfigError, DataError
 
 
@@ -110,7 +110,7 @@ def ddpg_online(
             f"{n_steps}, {report_every} and {rollout_steps}; learning happens after "
             "each whole rollout."
         )
-    noise_module = require_extra("stable_baselines3.common.noise", "baselines")
+    noise_module = import_quietly("stable_baselines3.common.noise", "baselines")
     d_a = env.action_space.shape[0]
     noise = noise_module.NormalActionNoise(np.zeros(d_a), np.full(d_a, noise_std))
     model = _model(
@@ -133,7 +133,7 @@ def ddpg_online(
 def _model(
     env: Any, config: DdpgConfig, seed: int, buffer_size: int, **settings: Any
 ) -> Any:
-    model = require_extra("stable_baselines3", "baselines").DDPG(
+    model = import_quietly("stable_baselines3", "baselines").DDPG(
         "MlpPolicy",
         env,
         gamma=config.gamma,
@@ -204,5 +204,5 @@ def _fill(model: Any, data: Dataset, space: Box) -> None:
 
 def _silence(model: Any) -> None:
     """`train` logs, and `learn` would have made the logger: make a silent one."""
-    logger = require_extra("stable_baselines3.common.logger", "baselines")
+    logger = import_quietly("stable_baselines3.common.logger", "baselines")
     model.set_logger(logger.Logger(folder=None, output_formats=[]))

@@ -84,7 +84,7 @@ def scripted_demonstrations(
     generator = np.random.default_rng(seed)
     driver = operator or Operator()
     kept: list[Transitions] = []
-    for _ in range(100 * n):
+    for _ in range(20 * n):
         attempt = driver.drive(generator)
         if attempt.terminations[-1]:
             number = np.full(len(attempt.rewards), len(kept), dtype=np.int64)
@@ -92,7 +92,7 @@ def scripted_demonstrations(
         if len(kept) == n:
             return Transitions(*map(np.concatenate, zip(*kept, strict=True)))
     raise ConfigError(
-        f"The operator must reach the flag in {n} of {100 * n} attempts, it did in "
+        f"The operator must reach the flag in {n} of {20 * n} attempts, it did in "
         f"{len(kept)}; make it less idle, less clumsy or quicker."
     )
 
