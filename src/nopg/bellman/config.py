@@ -23,7 +23,7 @@ class EstimatorConfig:
     kernels first, as the authors' release does; "analytic" is its exact integral."""
     neighbours: Neighbours = "auto"
     """Samples a row keeps: a number, "auto" (by `tolerance`), or None for all."""
-    tolerance: float = 1e-5
+    tolerance: float = 1e-6
     """For "auto": the share of a row's mass that may be dropped, whatever the policy
     does inside the range of the actions."""
     max_neighbours: int = 1024
@@ -48,6 +48,6 @@ class EstimatorConfig:
             )
         if not 0.0 < self.tolerance < 1.0:
             raise ConfigError(
-                f"`tolerance` must lie between 0 and 1, got {self.tolerance}; 1e-5 is "
+                f"`tolerance` must lie between 0 and 1, got {self.tolerance}; 1e-6 is "
                 "the default."
             )

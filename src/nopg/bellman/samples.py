@@ -65,7 +65,7 @@ def initial_state_tensor(initial_states: Any, like: Tensor) -> Tensor:
         DataError: If the width differs from the data's, or a number is not finite.
     """
     try:
-        states = torch.as_tensor(np.asarray(initial_states, dtype=np.float64)).to(like)
+        states = torch.tensor(np.asarray(initial_states, dtype=np.float64)).to(like)
     except (TypeError, ValueError):
         raise DataError(
             "`initial_states` must be numbers, (B, d_s), got "

@@ -92,7 +92,7 @@ class LeaveOneOut:
         inputs = torch.as_tensor(np.column_stack([data.states, data.actions]))
         d_a = data.actions.shape[1]
         largest = torch.tensor([WIDEST_STATE] * d_s + [WIDEST_ACTION] * d_a)
-        found, _ = leave_one_out(inputs, torch.as_tensor(targets), generator, largest)
+        found, _ = leave_one_out(inputs, torch.tensor(targets), generator, largest)
         h = found.tolist()
         _report_constant("state", data.states)
         _report_constant("action", np.asarray(data.actions, dtype=np.float64))
@@ -154,7 +154,7 @@ def _leave_one_out_by_label(
         rows = data.actions == label
         largest = torch.full((data.states.shape[1],), WIDEST_STATE)
         states = torch.tensor(data.states[rows])
-        h, _ = leave_one_out(states, torch.as_tensor(targets[rows]), generator, largest)
+        h, _ = leave_one_out(states, torch.tensor(targets[rows]), generator, largest)
         logs.append(h.log() * int(rows.sum()))
     if not logs:
         raise DataError(

@@ -74,4 +74,6 @@ def _is_flat(history: History, patience: int) -> bool:
     if len(objectives) <= patience:
         return False
     before, after = max(objectives[:-patience]), max(objectives[-patience:])
-    return bool(after - before <= FLAT * (max(objectives) - min(objectives)))
+    # Relative to |J| too: with tiny steps even noise is a large part of the range.
+    scale = max(max(objectives) - min(objectives), 1e-3 * abs(after))
+    return bool(after - before <= FLAT * scale)

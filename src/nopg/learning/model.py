@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -132,7 +132,7 @@ class NOPG:
         estimator = Estimator.of(setup.problem, setup.policy)
         generator = self._seeds.torch("policy-samples", self.config.device)
         run(
-            climb(estimator, setup.policy, self.config.training, n_updates, generator),
+            self._climb(estimator, n_updates, generator),
             self.history,
             n_updates=n_updates,
             evaluators={k: partial(f, self) for k, f in (evaluators or {}).items()},
@@ -141,7 +141,6 @@ class NOPG:
             patience=patience,
             progress=progress,
         )
-        self._solution = None  # an evaluator may have asked for an earlier one
         return self.history
 
     def prepare(self, data: Dataset, initial_states: Any = None) -> None:
@@ -250,6 +249,15 @@ class NOPG:
             estimator = Estimator.of(setup.problem, setup.policy)
             self._solution = estimator.solve(setup.policy, generator, solver)
         return self._solution
+
+    def _climb(
+        self, estimator: Estimator, n_updates: int, generator: torch.Generator
+    ) -> Iterator[Update]:
+        """Updates of the policy; each makes what was solved before it stale."""
+        training = self.config.training
+        for update in climb(estimator, self.policy, training, n_updates, generator):
+            self._solution = None
+            yield update
 
     def _at(self, states: Any, values: Tensor) -> NDArray[np.float64]:
         problem = self.setup.problem

@@ -45,7 +45,7 @@ def predicted_actions(
             "`observation` must be one finite state (d_s,) or several (m, d_s), got "
             f"shape {array.shape}{'' if np.isfinite(array).all() else ' with NaN'}."
         )
-    states = torch.as_tensor(np.atleast_2d(array)).to(parameter)
+    states = torch.tensor(np.atleast_2d(array)).to(parameter)
     try:
         with torch.no_grad():
             actions = policy.act(states, generator).cpu().numpy()

@@ -154,7 +154,7 @@ def _build(
         None if data.is_discrete else torch.as_tensor(getattr(space, side)).double()
         for side in ("low", "high")
     )
-    max_std = None if config.max_std is None else torch.tensor(config.max_std)
+    max_std = None if config.max_std is None else torch.DoubleTensor(config.max_std)
     if max_std is not None and len(max_std) != spec.n_outputs:
         raise ConfigError(
             f"`max_std` must have one number an action dimension ({spec.n_outputs}), "

@@ -116,7 +116,8 @@ def _setup(
     spec = None if about["policy"] is None else PolicySpec(**about["policy"])
     policy = as_policy(module) if module is not None else None
     if policy is None:
-        assert spec is not None
+        if spec is None:
+            raise ModelFileError("A model must say how its policy is built.")
         policy = spec.build(Seed(0).torch("policy-init"))
     weights = {k[len("policy/") :]: v for k, v in tensors.items() if "policy/" in k}
     policy.load_state_dict(weights)

@@ -8,7 +8,7 @@ and so cannot fail for ever. Warm starts come from the caller.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -28,6 +28,10 @@ class SolverConfig:
     """Systems up to this size are factorised instead of iterated."""
     max_matvecs: int = 20_000
     """Products an iterative solve may spend before it is given up."""
+
+    def attainable(self, dtype: torch.dtype) -> SolverConfig:
+        """The same, but no more accurate than sums in `dtype` can be."""
+        return replace(self, rtol=max(self.rtol, 1e3 * torch.finfo(dtype).eps))
 
     def __post_init__(self) -> None:
         if not 0.0 < self.rtol < 1.0:
@@ -99,6 +103,7 @@ def solve_pair(
     Raises:
         SolverError: If a system is not solved to `config.rtol`.
     """
+    config = config.attainable(r.dtype)
     if len(r) <= config.dense_below:
         return _direct(system, r, eps0, config)
     q0, mu0 = start if start is not None else (torch.zeros_like(r), torch.zeros_like(r))

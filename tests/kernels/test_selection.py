@@ -1,0 +1,145 @@
+"""Bandwidth rules: the authors' figures, closed slopes, degenerate columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import approx_fprime
+
+import nopg
+from nopg.experiments.swing_up import grid_dataset
+from nopg.kernels.cross_validation import cross_validated_bandwidth
+from nopg.kernels.leave_one_out import _Regression, leave_one_out
+from nopg.kernels.selection import Transitions, select_bandwidths
+
+
+def transitions(data: nopg.Dataset) -> Transitions:
+    return Transitions(
+        data.observations, data.actions, data.rewards, data.next_observations
+    )
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [(10, (0.4057, 0.3703, 0.0972, 1.90)), (20, (0.3018, 0.2878, 0.0699, 1.44))],
+)
+def test_cross_validation_gives_the_authors_bandwidths(
+    size: int, expected: tuple[float, ...]
+) -> None:
+    """The pendulum grid with the paper's factors, as their release computes them."""
+    rule = nopg.CrossValidated(state_factor=1.0, action_factor=50.0)
+    with pytest.warns(nopg.NopgWarning) as said:
+        found = select_bandwidths(rule, transitions(grid_dataset(size, size)), rng())
+    np.testing.assert_allclose([*found.state, *found.action], expected, rtol=4e-3)
+    remarks = " ".join(str(warning.message) for warning in said)
+    assert "distinct values" in remarks
+    assert "largest candidate" in remarks
+
+
+def test_cross_validation_finds_the_width_of_a_normal_sample() -> None:
+    h, remark = cross_validated_bandwidth(rng().normal(size=1000))
+    assert remark is None
+    assert 0.1 < h < 0.45  # Silverman: 1.06 n^-1/5 = 0.27
+
+
+def test_leave_one_out_slope_matches_finite_differences() -> None:
+    generator = torch.Generator().manual_seed(0)
+    squares = torch.rand((3, 20, 30), dtype=torch.float64, generator=generator)
+    hidden = torch.rand((20, 30), generator=generator) < 0.1
+    y = torch.randn((20, 2), dtype=torch.float64, generator=generator)
+    known = torch.randn((20, 30, 2), dtype=torch.float64, generator=generator)
+    problem = _Regression(squares, hidden, y, known)
+    point = np.array([-1.0, -0.5, 0.2])
+    _, slope = problem.error_and_slope(point)
+    expected = approx_fprime(point, lambda x: problem.error_and_slope(x)[0], 1e-7)
+    np.testing.assert_allclose(slope, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_leave_one_out_ignores_what_does_not_matter() -> None:
+    """Y depends on the first column alone: it gets the narrow bandwidth."""
+    x = torch.tensor(rng().normal(size=(400, 2)))
+    y = torch.sin(3 * x[:, :1])
+    h, error = leave_one_out(x, y, rng(), torch.tensor([20.0, 20.0]))
+    assert error < 0.05
+    assert h[0] < 0.3
+    assert h[1] > 2.0
+
+
+def test_auto_does_not_collapse_on_a_grid() -> None:
+    """Plain leave-one-out picks a fifth of the step: the chain stands still."""
+    data = grid_dataset(15, 15)
+    found = select_bandwidths("auto", transitions(data), rng())
+    assert 0.3 < found.state[2] < 1.2  # the velocity step is 1.14
+    assert 1.0 < found.action[0] <= 2.0 + 1e-9
+
+
+def test_constant_columns_are_ignored_and_said() -> None:
+    generator = rng()
+    states = np.column_stack([generator.normal(size=60), np.full(60, 3.0)])
+    actions = generator.uniform(size=(60, 1))
+    data = Transitions(states, actions, generator.normal(size=60), states)
+    for rule in ("auto", nopg.CrossValidated()):
+        with pytest.warns(nopg.NopgWarning, match="state column 1 is constant"):
+            found = select_bandwidths(rule, data, rng())
+        assert found.state[1] == np.inf
+        assert np.isfinite(found.state[0])
+
+
+def test_duplicated_rows_do_not_shrink_bandwidths_to_nothing() -> None:
+    """A copy of a row predicts it perfectly; it is left out with it."""
+    generator = rng()
+    x, a = generator.normal(size=(150, 1)), generator.uniform(-1, 1, (150, 1))
+    rows = (x, a, x[:, 0] ** 2, 0.9 * x + a)
+    once = select_bandwidths("auto", Transitions(*rows), rng())
+    twice = Transitions(*(np.concatenate([part, part]) for part in rows))
+    again = select_bandwidths("auto", twice, rng())
+    assert 0.5 < again.state[0] / once.state[0] < 2.0
+
+
+def test_discrete_actions_get_a_label_kernel() -> None:
+    generator = rng()
+    states = generator.normal(size=(90, 2))
+    labels = generator.integers(0, 3, 90)
+    data = Transitions(states, labels, states[:, 0], states)
+    found = select_bandwidths("auto", data, rng())
+    assert len(found.state) == 2
+    assert 0 < found.action[0] < 0.5
+
+
+def test_actions_that_never_differ_are_refused() -> None:
+    states = rng().normal(size=(20, 2))
+    data = Transitions(states, np.ones((20, 1)), states[:, 0], states)
+    with pytest.raises(nopg.DataError, match="nothing to choose"):
+        select_bandwidths("auto", data, rng())
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: nopg.Bandwidths([0.0], [1.0]), "must be positive"),
+        (lambda: nopg.Bandwidths([1.0], [float("nan")]), "must be positive"),
+        (lambda: nopg.Bandwidths("x", [1.0]), "list of numbers"),
+        (lambda: nopg.CrossValidated(state_factor=0), "must be positive"),
+    ],
+)
+def test_bad_bandwidths_are_refused(make: object, sentence: str) -> None:
+    with pytest.raises(nopg.ConfigError, match=sentence):
+        make()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("rule", ["silverman", 3, None])
+def test_unknown_rules_are_refused(rule: object) -> None:
+    with pytest.raises(nopg.ConfigError, match="auto"):
+        select_bandwidths(rule, transitions(grid_dataset(5, 5)), rng())
+
+
+def test_widths_must_match_the_data() -> None:
+    with pytest.raises(nopg.ConfigError, match="3 state"):
+        select_bandwidths(
+            nopg.Bandwidths([1.0], [1.0]), transitions(grid_dataset(5, 5)), rng()
+        )

@@ -1,0 +1,107 @@
+"""The solver chain: right, or an error; never silently wrong."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from nopg.errors import ConfigError, SolverError
+from nopg.linalg import solve as solve_module
+from nopg.linalg.krylov import Attempt, bicgstab, gmres
+from nopg.linalg.operators import DenseRows
+from nopg.linalg.solve import DiscountedSystem, SolverConfig, fixed_point, solve_pair
+
+
+def stochastic(n: int, generator: torch.Generator, sharpness: float = 3.0) -> Tensor:
+    logits = torch.randn((n, n), dtype=torch.float64, generator=generator)
+    return torch.softmax(sharpness * logits, dim=1)
+
+
+@pytest.mark.parametrize("solver", [bicgstab, gmres, fixed_point])
+@pytest.mark.parametrize("gamma", [0.5, 0.97])
+def test_every_solver_matches_lu(
+    solver: object, gamma: float, generator: torch.Generator
+) -> None:
+    P = stochastic(80, generator)
+    A = torch.eye(80, dtype=torch.float64) - gamma * P
+    b = torch.randn(80, dtype=torch.float64, generator=generator)
+    attempt = solver(lambda x: A @ x, b, torch.zeros_like(b), 1e-10, 5000)  # type: ignore[operator]
+    assert attempt.is_converged
+    torch.testing.assert_close(attempt.residual, b - A @ attempt.value)
+    expected = torch.linalg.solve(A, b)
+    torch.testing.assert_close(attempt.value, expected, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("dense_below", [0, 1000])
+def test_pair_solves_both_systems(dense_below: int, generator: torch.Generator) -> None:
+    P = stochastic(60, generator)
+    system = DiscountedSystem(DenseRows(P), 0.95)
+    r = torch.randn(60, dtype=torch.float64, generator=generator)
+    eps0 = torch.softmax(r, dim=0)
+    config = SolverConfig(rtol=1e-11, dense_below=dense_below)
+    q, mu = solve_pair(system, r, eps0, config)
+    A = torch.eye(60, dtype=torch.float64) - 0.95 * P
+    torch.testing.assert_close(A @ q.value, r, rtol=0, atol=1e-9)
+    torch.testing.assert_close(A.T @ mu.value, eps0, rtol=0, atol=1e-9)
+    assert q.method == ("direct" if dense_below else "bicgstab")
+
+
+def test_warm_start_saves_products(generator: torch.Generator) -> None:
+    P = stochastic(200, generator)
+    r = torch.randn(200, dtype=torch.float64, generator=generator)
+    system = DiscountedSystem(DenseRows(P), 0.97)
+    config = SolverConfig(rtol=1e-6, dense_below=0)
+    cold = solve_pair(system, r, r.abs(), config)
+    moved = DiscountedSystem(DenseRows(0.999 * P + 0.001 / 200), 0.97)
+    start = (cold[0].value, cold[1].value)
+    warm = solve_pair(moved, r, r.abs(), config, start)
+    again = solve_pair(moved, r, r.abs(), config)
+    assert warm[0].matvecs < again[0].matvecs
+
+
+def test_forced_breakdown_falls_back_and_is_counted() -> None:
+    """A cyclic shift and a one-hot right-hand side stop BiCGStab in its tracks."""
+    n = 50
+    P = torch.roll(torch.eye(n, dtype=torch.float64), 1, dims=1)
+    b = torch.zeros(n, dtype=torch.float64)
+    b[0] = 1.0
+    system = DiscountedSystem(DenseRows(P), 0.99)
+    q, mu = solve_pair(system, b, b, SolverConfig(rtol=1e-8, dense_below=0))
+    assert q.breakdowns + mu.breakdowns > 0
+    assert q.fallbacks + mu.fallbacks > 0
+    residual = system.apply(q.value) - b
+    assert float(residual.norm()) <= 1e-8
+
+
+def test_chain_ends_with_an_error_that_advises(
+    monkeypatch: pytest.MonkeyPatch, generator: torch.Generator
+) -> None:
+    system = DiscountedSystem(DenseRows(stochastic(40, generator)), 0.999)
+    r = torch.randn(40, dtype=torch.float64, generator=generator)
+    tight = SolverConfig(rtol=1e-12, dense_below=0, max_matvecs=3)
+    with pytest.raises(SolverError, match="lower gamma"):
+        solve_pair(system, r, r, tight)
+
+    def diverges(*_: object) -> Attempt:
+        return Attempt(r * torch.nan, r * torch.nan, False, 1)
+
+    chain = {"bicgstab": diverges, "gmres": diverges, "fixed point": fixed_point}
+    monkeypatch.setattr(solve_module, "_CHAIN", chain)
+    q, _ = solve_pair(system, r, r, SolverConfig(rtol=1e-3, dense_below=0))
+    assert q.method == "fixed point"
+    assert q.fallbacks == 2
+
+
+def test_non_finite_rewards_are_refused_not_solved(generator: torch.Generator) -> None:
+    system = DiscountedSystem(DenseRows(stochastic(40, generator)), 0.9)
+    r = torch.full((40,), torch.nan, dtype=torch.float64)
+    for dense_below in (0, 1000):
+        with pytest.raises(SolverError):
+            solve_pair(system, r, r, SolverConfig(dense_below=dense_below))
+
+
+@pytest.mark.parametrize("rtol", [0.0, 1.0, -1e-3])
+def test_tolerance_must_make_sense(rtol: float) -> None:
+    with pytest.raises(ConfigError, match="rtol"):
+        SolverConfig(rtol=rtol)
