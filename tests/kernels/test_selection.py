@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
 import pytest
 import torch
@@ -123,7 +125,7 @@ def test_actions_that_never_differ_are_refused() -> None:
     [
         (lambda: nopg.Bandwidths([0.0], [1.0]), "must be positive"),
         (lambda: nopg.Bandwidths([1.0], [float("nan")]), "must be positive"),
-        (lambda: nopg.Bandwidths("x", [1.0]), "list of numbers"),
+        (lambda: nopg.Bandwidths(cast("Any", "x"), [1.0]), "list of numbers"),
         (lambda: nopg.CrossValidated(state_factor=0), "must be positive"),
     ],
 )

@@ -180,8 +180,9 @@ def test_float32_learns_too() -> None:
 
 
 def test_a_module_of_ones_own_is_trained_in_place() -> None:
-    module = torch.nn.Sequential(torch.nn.Linear(3, 1), torch.nn.Tanh())
-    before = module[0].weight.detach().clone()
+    layer = torch.nn.Linear(3, 1)
+    module = torch.nn.Sequential(layer, torch.nn.Tanh())
+    before = layer.weight.detach().clone()
     model = fitted(policy=module)
-    assert not torch.equal(before.double(), module[0].weight)
+    assert not torch.equal(before.double(), layer.weight)
     assert model.predict(BOTTOM)[0].shape == (1,)

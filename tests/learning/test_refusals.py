@@ -44,7 +44,7 @@ def fit(data: Any = DATA, start: Any = BOTTOM, **settings: Any) -> None:
         (lambda: nopg.NOPG(learning_rate=0.0), "learning_rate"),
         (lambda: nopg.NOPG(learning_rate=float("nan")), "learning_rate"),
         (lambda: nopg.NOPG(policy_samples=0), "policy_samples"),
-        (lambda: nopg.NOPG(next_state_samples=1.5), "next_state_samples"),
+        (lambda: fit(next_state_samples=1.5), "next_state_samples"),
         (lambda: nopg.NOPG(dtype="float16"), "dtype"),
         (lambda: nopg.NOPG(seed=-1), "seed"),
         (lambda: nopg.NOPG(hiden=(3,)), "known are"),

@@ -36,7 +36,8 @@ def dense_objective(problem: SmallProblem) -> Tensor:
     live = torch.tensor(~data.terminations).double()
     P = rows.view(len(s), count, len(s)).mean(dim=1) * live[:, None]
     Lambda = torch.eye(len(s), dtype=torch.float64) - settings["gamma"] * P
-    return eps0 @ torch.linalg.solve(Lambda, torch.tensor(data.rewards))
+    q: Tensor = torch.linalg.solve(Lambda, torch.tensor(data.rewards))
+    return eps0 @ q
 
 
 def _responsibilities(

@@ -1,0 +1,5 @@
+"""`python -m nopg` is the command `nopg`."""
+
+from nopg.cli.main import run
+
+run()

@@ -1,0 +1,130 @@
+"""The command line, from the outside."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nopg
+from nopg.experiments.swing_up import BOTTOM, grid_dataset
+
+CONFIG = """
+[model]
+gamma = 0.95
+hidden = [8]
+
+[bandwidths]
+state = [0.5, 0.5, 2.0]
+action = [2.0]
+
+[fit]
+n_updates = 4
+initial_states = [[-1.0, 0.0, 0.0]]
+"""
+
+
+def run(*words: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "nopg", *map(str, words)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    grid_dataset(6, 6).save(tmp_path / "data.npz")
+    (tmp_path / "train.toml").write_text(CONFIG)
+    return tmp_path
+
+
+def test_train_writes_a_run_that_loads(folder: Path) -> None:
+    done = run("train", "data.npz", "--config", "train.toml", "--out", "a", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    model = nopg.load(folder / "a" / "model.nopg")
+    assert model.config.estimator.gamma == 0.95
+    assert np.isfinite(model.predict(BOTTOM)[0]).all()
+    lines = (folder / "a" / "history.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [1, 2, 3, 4]
+    assert (folder / "a" / "learning_curve.png").stat().st_size > 1000
+    again = run("train", "data.npz", "--config", "train.toml", "--out", "a", cwd=folder)
+    assert again.returncode == 1
+    assert "already holds a model" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["train", "missing.npz"], "no such file"),
+        (["train", "train.toml"], "npz"),
+        (["train", "data.npz"], "initial_states"),
+        (["train", "data.npz", "--config", "data.npz"], "TOML"),
+        (["train", "data.npz", "--config", "nothing.toml"], "TOML"),
+        (
+            ["train", "data.npz", "--config", "train.toml", "--out", "data.npz/x"],
+            "writ",
+        ),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    words: list[str], sentence: str, folder: Path
+) -> None:
+    done = run(*words, cwd=folder)
+    assert done.returncode == 1
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[modell]\n", "[fit]\nepochs = 3\n", "[bandwidths]\nrule = 'x'\n",
+     "[bandwidths]\nstat = [1]\n", "[model]\ngama = 0.9\n"],
+)  # fmt: skip
+def test_misspelt_settings_are_refused(text: str, folder: Path) -> None:
+    (folder / "bad.toml").write_text(text)
+    done = run("train", "data.npz", "--config", "bad.toml", cwd=folder)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_keeps_the_policy_and_says_where(folder: Path) -> None:
+    command = [sys.executable, "-m", "nopg", "train", "data.npz", "--updates", "100000",
+               "--config", "train.toml", "--out", "long"]  # fmt: skip
+    with subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        seen = ""
+        limit = time.monotonic() + 60
+        while "J=" not in seen and time.monotonic() < limit:
+            seen += process.stderr.read(1)
+        os.kill(process.pid, signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "Interrupted after" in out
+    assert "model.nopg" in out
+    assert nopg.load(folder / "long" / "model.nopg").predict(BOTTOM)[0].shape == (1,)
+
+
+@pytest.mark.slow
+def test_demo_tells_what_it_did(tmp_path: Path) -> None:
+    done = run("demo", "--out", "pictures", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "hanging still" in done.stdout
+    names = {file.name for file in (tmp_path / "pictures").iterdir()}
+    assert names == {
+        "learning_curve.png", "pendulum.nopg", "phase_portraits.png", "swing_up.gif"
+    }  # fmt: skip
+    score = [line for line in done.stdout.splitlines() if "this policy" in line]
+    assert float(score[0].split()[2]) >= -420
