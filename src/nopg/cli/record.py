@@ -100,9 +100,10 @@ def record(
         typer.echo("No episode was finished, so there is no file.")
         return
     typer.echo(
-        f"{summary.n_episodes} episodes ({summary.n_transitions} transitions, "
-        f"{summary.n_new} episodes new) are in {path}; next: nopg train {path}"
+        f"{path} has episodes: {summary.n_episodes} ({summary.n_new} new), transitions: "
+        f"{summary.n_transitions}."
     )
+    typer.echo(f"Next: nopg train {path}")
 
 
 def _default_name(environment: str) -> str:

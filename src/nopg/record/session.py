@@ -60,6 +60,12 @@ class Progress:
     """How the episode ended, empty while it goes on."""
 
 
+def start_seed(seed: int, start: int) -> int:
+    """The seed of start number `start`: with it an episode can be replayed exactly."""
+    sequence = np.random.SeedSequence(seed, spawn_key=(start,))
+    return int(sequence.generate_state(1)[0])
+
+
 class Session:
     """A recording in progress: it owns a running environment, so it is not frozen.
 
@@ -146,8 +152,7 @@ class Session:
             self._save()
 
     def _begin(self) -> Progress:
-        sequence = np.random.SeedSequence(self._seed, spawn_key=(self._start,))
-        observation = self._simulator.reset(int(sequence.generate_state(1)[0]))
+        observation = self._simulator.reset(start_seed(self._seed, self._start))
         self._pilot.reset()
         self._rows, self._is_armed = [], False
         self.phase = Phase.READY

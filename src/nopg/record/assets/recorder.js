@@ -63,7 +63,7 @@ function receive(data) {
 function closed(code) {
   if (code === ENDED) {
     if (view.phase !== "finished") {
-      view.offline("lost", "The recorder has stopped", "Finished episodes are saved. The terminal says where.");
+      view.offline("stopped", "The recorder has stopped", "Finished episodes are saved; the terminal says where.");
     }
   } else if (code === NO_TICKET) {
     view.offline("refused", "This address was used already", "Open the newest address in the terminal; it works once.");

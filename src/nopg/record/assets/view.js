@@ -3,7 +3,7 @@
 const GLYPHS = { ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓" };
 const BADGES = {
   ready: "Ready", running: "Recording", paused: "Paused", saved: "Saved",
-  unsaved: "Not saved", finished: "Finished", lost: "Connection lost", refused: "Not connected",
+  unsaved: "Not saved", finished: "Finished", lost: "No connection", refused: "No connection", stopped: "Stopped",
 };
 const TOGGLES = { ready: "Start", running: "Pause", paused: "Go on", saved: "Next episode", unsaved: "Try saving again" };
 const ENABLED = {
@@ -13,6 +13,9 @@ const ENABLED = {
   discard: ["running", "paused", "saved", "unsaved"],
   quit: ["ready", "saved"],
 };
+
+const MANY_LEVERS = 2; // beyond these the lists are set more tightly
+const MANY_COLUMNS = 6;
 
 const byId = (id) => document.getElementById(id);
 const minus = (text) => text.replace("-", "−");
@@ -50,6 +53,8 @@ export class View {
     const make = message.kind === "continuous" ? this.axis : this.label;
     this.levers = message.levers.map(make, this);
     byId("levers").replaceChildren(...this.levers.map((lever) => lever.node));
+    byId("levers").classList.toggle("many", this.levers.length > MANY_LEVERS);
+    byId("columns").classList.toggle("many", message.columns.length > MANY_COLUMNS);
     this.columns = message.columns.map((name) => {
       const value = element("output", "", "–");
       return { value, node: element("li", "", element("span", "", name), value) };
@@ -64,8 +69,10 @@ export class View {
     const rest = Math.min(Math.max(0, low), high);
     const place = (x) => (100 * (x - low)) / (high - low);
     zero.style.left = `${place(rest)}%`;
-    const keys = element("div", "keys", element("span", "", ...down.map(keycap)), element("span", "", ...plus.map(keycap)));
-    const node = element("li", "axis", element("header", "", element("span", "", name), value), element("div", "track", bar, zero), keys);
+    const title = element("header", "", element("span", "", name), value);
+    const keys = (codes, side) => element("span", `keys ${side}`, ...codes.map(keycap));
+    const track = element("div", "track", bar, zero);
+    const node = element("li", "axis", title, keys(down, "down"), track, keys(plus, "up"));
     const show = (x) => {
       const [from, to] = [place(Math.min(x, rest)), place(Math.max(x, rest))];
       bar.style.left = `${from}%`;
@@ -121,7 +128,7 @@ export class View {
       ];
       case "unsaved": return ["Not saved", `${last} Space tries again, Backspace discards.`];
       case "finished": return ["Recording finished", `Everything is in ${this.about.file}. You can close this tab.`];
-      default: return ["", ""];
+      default: return ["", ""]; // running: nothing in the way
     }
   }
 
