@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import secrets
 import signal
+import sys
 import time
 import webbrowser
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nopg.errors import NopgError
+
+if TYPE_CHECKING:
+    from nopg.record import RecordConfig
 
 
 def record(
@@ -64,26 +68,15 @@ def record(
     """
     _quiet_drawing()
     from nopg.record import RecordConfig
-    from nopg.record import record as run
 
-    def show(address: str) -> None:
-        typer.echo(f"Drive at {address}")
-        typer.echo("(this address works once; Ctrl-C stops)")
-        if browser:
-            webbrowser.open(address)
-
-    path = Path(_default_name(environment)) if out is None else out
-    root = secrets.randbits(31) if seed is None else seed
-    # A polite kill ends like Ctrl-C: with a word on where the data are.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         config = RecordConfig(
             environment=environment,
-            out=path,
+            out=Path(_default_name(environment)) if out is None else out,
             append=append,
             episodes=episodes,
             fps=fps,
-            seed=root,
+            seed=secrets.randbits(31) if seed is None else seed,
             max_steps=max_steps,
             port=port,
             rise=rise,
@@ -91,24 +84,51 @@ def record(
             keys=keys,
             idle=idle,
         )
-        typer.echo(f"Recording {environment} into {path} (seed {root}).")
-        summary = run(config, announce=typer.echo, show=show)
+        _run(config, opens_browser=browser)
     except NopgError as error:
         typer.secho(str(error), err=True, fg=typer.colors.RED)
         raise typer.Exit(2) from None
+
+
+def _run(config: RecordConfig, *, opens_browser: bool) -> None:
+    from nopg.record import record as run
+
+    is_to_open = opens_browser and _has_display()
+
+    def show(address: str) -> None:
+        nonlocal is_to_open
+        typer.echo(f"Drive at {address} (works once; Ctrl-C here stops).")
+        if is_to_open:
+            webbrowser.open(address)
+        # Not again: whoever closed the page does not want it to pop up.
+        is_to_open = False
+
+    # A polite kill ends like Ctrl-C: with a word on where the data are.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    typer.echo(
+        f"Recording {config.environment} into {config.out} (seed {config.seed})."
+    )
+    summary = run(config, announce=typer.echo, show=show)
     if not summary.path.exists():
         typer.echo("No episode was finished, so there is no file.")
         return
     typer.echo(
-        f"{path} has episodes: {summary.n_episodes} ({summary.n_new} new), transitions: "
-        f"{summary.n_transitions}."
+        f"{config.out} has episodes: {summary.n_episodes} ({summary.n_new} new), "
+        f"transitions: {summary.n_transitions}."
     )
-    typer.echo(f"Next: nopg train {path}")
+    typer.echo(f"Next: nopg train {config.out}")
 
 
 def _default_name(environment: str) -> str:
     name = environment.rpartition(":")[2].replace("/", "-")
     return f"{name}_{time.strftime('%Y%m%d-%H%M%S')}.npz"
+
+
+def _has_display() -> bool:
+    """Whether a browser would open a window, and not take over the terminal."""
+    needs_display = sys.platform.startswith(("linux", "freebsd"))
+    has_one = "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ
+    return has_one or not needs_display
 
 
 def _quiet_drawing() -> None:

@@ -5,7 +5,6 @@ const GAMEPAD_COMMANDS = { 8: "retry", 9: "toggle" }; // back and start
 const SCROLLING = /^(Arrow|Space|Backspace|Page)/;
 const PRESSED = 0.5;
 const MAX_KEYS = 16;
-const MAX_AXES = 8;
 const MAX_BUTTONS = 32;
 
 export class Input {
@@ -51,7 +50,7 @@ export class Input {
     this.onCommand("hold");
   }
 
-  /** Read the first gamepad; browsers have no events for its sticks. */
+  /** Read the first gamepad, for which browsers have no events; say whether it moved. */
   poll() {
     const pad = Array.from(navigator.getGamepads?.() ?? []).find((one) => one?.connected);
     const buttons = pad ? [...pad.buttons.keys()].filter((i) => pad.buttons[i].value > PRESSED) : [];
@@ -59,11 +58,15 @@ export class Input {
       const index = Number(button);
       if (buttons.includes(index) && !this.pad.buttons.includes(index)) this.onCommand(command);
     }
+    // Pads of an unknown layout may report triggers as axes that rest at an end.
+    const sticks = pad ? pad.axes.slice(0, pad.mapping === "standard" ? 4 : 2) : [];
+    const before = JSON.stringify(this.pad);
     this.pad = {
-      axes: pad ? pad.axes.slice(0, MAX_AXES).map((x) => Math.max(-1, Math.min(1, x || 0))) : [],
+      axes: sticks.map((x) => Math.max(-1, Math.min(1, Math.round(100 * x) / 100 || 0))),
       buttons: buttons.filter((index) => index < MAX_BUTTONS),
       name: pad ? pad.id : "",
     };
+    return JSON.stringify(this.pad) !== before;
   }
 
   message() {

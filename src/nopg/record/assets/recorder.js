@@ -4,7 +4,7 @@ import { Input } from "./input.js";
 import { View } from "./view.js";
 
 const MALFORMED = 4400, NO_TICKET = 4401, TAKEN = 4409, ENDED = 4410;
-const TALK_MS = 100; // the recorder holds the episode when the page falls silent
+const TALK_MS = 250; // the recorder holds the episode when the page falls silent
 const SILENCE_MS = 3000;
 const RECONNECT_MS = 1000;
 const STORE = "nopg-record-ticket"; // session storage: this tab and this port only
@@ -84,9 +84,15 @@ for (const button of document.querySelectorAll("button[data-command]")) {
   });
 }
 
+function watchGamepad() {
+  if (input.poll()) {
+    view.gamepad(input.pad.name);
+    talk();
+  }
+  requestAnimationFrame(watchGamepad);
+}
+
 setInterval(() => {
-  input.poll();
-  view.gamepad(input.pad.name);
   talk();
   if (heard && performance.now() - heard > SILENCE_MS && socket.readyState === WebSocket.OPEN) {
     view.offline("lost", "Connection lost", "The recorder does not answer.");
@@ -94,4 +100,5 @@ setInterval(() => {
 }, TALK_MS);
 
 document.getElementById("stage").focus();
+watchGamepad();
 connect();

@@ -41,6 +41,7 @@ export class View {
     this.canvas = byId("picture");
     this.context = this.canvas.getContext("2d");
     this.phase = "connecting";
+    this.next = null; // the picture to draw
   }
 
   welcome(message) {
@@ -166,7 +167,19 @@ export class View {
     byId("gamepad").textContent = name ? `Gamepad: ${name}` : "A gamepad works too: press any of its buttons.";
   }
 
+  /** Draw the newest picture; one that arrives while another is decoded replaces it. */
   async picture(data) {
+    const isDrawing = this.next !== null;
+    this.next = data;
+    if (isDrawing) return;
+    while (this.next !== null) {
+      const current = this.next;
+      await this.draw(current);
+      if (this.next === current) this.next = null;
+    }
+  }
+
+  async draw(data) {
     const bitmap = await createImageBitmap(new Blob([data], { type: "image/jpeg" }));
     if (this.canvas.width !== bitmap.width || this.canvas.height !== bitmap.height) {
       this.canvas.width = bitmap.width;
