@@ -99,6 +99,12 @@ def test_a_page_that_falls_silent_or_leaves_holds_the_episode(tmp_path: Path) ->
             held = driver.until("paused")
             time.sleep(0.3)
             assert driver.until("paused")["step"] == held["step"]
+        # A closed tab has no ticket any more: the terminal prints a new address.
+        assert running.process.stdout is not None
+        line = running.process.stdout.readline()
+        assert line.startswith(f"Drive at http://127.0.0.1:{running.port}/#ticket=")
+        with page(running.port, line.split()[2].rpartition("=")[2]) as driver:
+            assert driver.until("paused")["step"] == held["step"]
 
 
 def test_the_clock_is_the_environments_and_not_the_networks(tmp_path: Path) -> None:

@@ -48,14 +48,11 @@ def record(
 ) -> Summary:
     """Serve the page and record until it is done or Ctrl-C is pressed.
 
-    Every finished episode is on the disk before the next one starts; stopping loses
-    at most the episode in progress.
-
     Args:
         config: What to record, and where to.
         announce: Told in one sentence what happens.
-        show: Given the address of the page, once for the first page and again when
-            the page was closed; it holds a ticket that works once.
+        show: Given the page's address, which works once, and a new one whenever the
+            page was closed.
 
     Raises:
         ConfigError: If the environment or the file does not fit.
@@ -64,12 +61,10 @@ def record(
     path = config.out.expanduser().resolve()
     with closing(Simulator(config.environment, config.max_steps)) as simulator:
         about = known(config.environment)
-        fps = config.fps or simulator.fps
-        pilot = _pilot(simulator, about, config, fps)
+        pilot = _pilot(simulator, about, config)
+        layout = _layout(simulator, about, pilot)
         with exclusive(path):
-            demonstrations = open_demonstrations(
-                path, _layout(simulator, about, pilot), append=config.append
-            )
+            demonstrations = open_demonstrations(path, layout, append=config.append)
             session = Session(
                 simulator,
                 pilot,
@@ -79,13 +74,18 @@ def record(
                 announce=announce,
             )
             try:
-                _serve(config, session, simulator, pilot, demonstrations, fps, show)
+                _serve(config, session, simulator, pilot, demonstrations, show)
             except KeyboardInterrupt:
                 announce("Stopped.")
             except NopgError:
                 announce(f"{demonstrations.n_new} finished episodes are in {path}.")
                 raise
-            return _summary(demonstrations)
+    return Summary(
+        path,
+        demonstrations.n_new,
+        demonstrations.n_episodes,
+        demonstrations.n_transitions,
+    )
 
 
 def _serve(
@@ -94,11 +94,10 @@ def _serve(
     simulator: Simulator,
     pilot: AbstractPilot,
     demonstrations: Demonstrations,
-    fps: float,
     show: Callable[[str], None],
 ) -> None:
     link, tickets, listener = Link(), Tickets(), bind(config.port)
-    port = listener.getsockname()[1]
+    port, fps = listener.getsockname()[1], config.fps or simulator.fps
     greeting = welcome(
         session,
         pilot,
@@ -125,9 +124,7 @@ def _serve(
             link.close()
 
 
-def _pilot(
-    simulator: Simulator, about: Known, config: RecordConfig, fps: float
-) -> AbstractPilot:
+def _pilot(simulator: Simulator, about: Known, config: RecordConfig) -> AbstractPilot:
     space = simulator.action_space
     if isinstance(space, Box):
         if config.idle is not None:
@@ -136,8 +133,9 @@ def _pilot(
                 "continuous and rests at 0; leave it out."
             )
         ramp = Ramp(rise=config.rise, fall=config.fall)
+        seconds = 1.0 / (config.fps or simulator.fps)
         return continuous_pilot(
-            space, about, ramp=ramp, seconds=1.0 / fps, keys=config.keys
+            space, about, ramp=ramp, seconds=seconds, keys=config.keys
         )
     if isinstance(space, Discrete):
         return discrete_pilot(space, about, keys=config.keys, idle=config.idle)
@@ -165,12 +163,3 @@ def _observation_names(simulator: Simulator, about: Known) -> tuple[str, ...]:
     (count,) = simulator.observation_space.shape
     names = about.observations or ()
     return names if len(names) == count else tuple(f"s{i}" for i in range(count))
-
-
-def _summary(demonstrations: Demonstrations) -> Summary:
-    return Summary(
-        demonstrations.path,
-        demonstrations.n_new,
-        demonstrations.n_episodes,
-        demonstrations.n_transitions,
-    )

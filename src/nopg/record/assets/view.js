@@ -3,7 +3,7 @@
 const GLYPHS = { ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓" };
 const BADGES = {
   ready: "Ready", running: "Recording", paused: "Paused", saved: "Saved",
-  unsaved: "Not saved", finished: "Finished", lost: "No connection", refused: "No connection", stopped: "Stopped",
+  unsaved: "Not saved", finished: "Finished", lost: "Offline", refused: "Offline", stopped: "Stopped",
 };
 const TOGGLES = { ready: "Start", running: "Pause", paused: "Go on", saved: "Next episode", unsaved: "Try saving again" };
 const ENABLED = {
