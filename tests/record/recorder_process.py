@@ -95,6 +95,11 @@ class Page:
     def command(self, name: str) -> None:
         self.send(type="command", name=name)
 
+    def start(self, key: str) -> None:
+        # In this order: a driving key alone starts too, and a toggle would then pause.
+        self.command("toggle")
+        self.press(key)
+
     def until(self, phase: str, *, step: int = 0) -> dict[str, Any]:
         """Read until the status has this phase and at least this step."""
         deadline = time.monotonic() + PATIENCE

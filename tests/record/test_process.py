@@ -20,14 +20,12 @@ def test_sigkill_in_mid_episode_loses_at_most_that_episode(tmp_path: Path) -> No
         page(running.port, running.ticket) as driver,
     ):
         for saved in (1, 2):
-            driver.press("ArrowLeft")
-            driver.command("toggle")
+            driver.start("ArrowLeft")
             assert driver.until("saved")["saved"] == saved
             driver.press()
             driver.command("toggle")
             driver.until("ready")
-        driver.press("ArrowLeft")
-        driver.command("toggle")
+        driver.start("ArrowLeft")
         assert driver.until("running", step=10)["step"] < 50
         running.stop(signal.SIGKILL)
     data = Dataset.load(tmp_path / "demo.npz")
@@ -44,8 +42,7 @@ def test_ctrl_c_says_where_the_data_are(tmp_path: Path) -> None:
         recorder(*CORRIDOR, cwd=tmp_path) as running,
         page(running.port, running.ticket) as driver,
     ):
-        driver.press("ArrowRight")
-        driver.command("toggle")
+        driver.start("ArrowRight")
         status = driver.until("saved")
         assert driver.pictures[0].startswith(b"\xff\xd8")  # JPEG
         printed = running.stop(signal.SIGINT)
@@ -66,7 +63,10 @@ def test_a_polite_kill_ends_like_ctrl_c(tmp_path: Path) -> None:
 def test_a_second_recorder_on_the_same_file_is_refused(tmp_path: Path) -> None:
     with recorder(*CORRIDOR, cwd=tmp_path):
         second = start(*CORRIDOR, "--no-browser", cwd=tmp_path)
-        printed = second.communicate(timeout=PATIENCE)[0]
+        try:
+            printed = second.communicate(timeout=PATIENCE)[0]
+        finally:
+            second.kill()
     assert second.returncode == 2
     assert "must have one recorder at a time" in printed
 
@@ -77,8 +77,7 @@ def test_the_wanted_episodes_end_the_recording(tmp_path: Path) -> None:
         page(running.port, running.ticket) as driver,
     ):
         assert driver.welcome["wanted"] == 1
-        driver.press("ArrowRight")
-        driver.command("toggle")
+        driver.start("ArrowRight")
         assert driver.until("saved")["complete"]
         driver.command("toggle")
         driver.until("finished")
