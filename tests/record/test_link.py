@@ -74,7 +74,7 @@ def test_closing_ends_the_news() -> None:
         link = Link()
         assert link.attach()
         link.publish(Outbox("last", b""))
-        link.close()
+        link.close(patience=0.0)
         assert await link.news() is None
         assert link.last_news() == Outbox("last", b"")
         assert not link.attach()

@@ -42,7 +42,8 @@ class Link:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._has_command = Event()
+        self._has_command, self._is_free = Event(), Event()
+        self._is_free.set()
         self._controls, self._tapped = Controls(), Controls()
         self._commands: deque[Command] = deque(maxlen=_MAX_COMMANDS)
         self._outbox: Outbox | None = None
@@ -61,6 +62,7 @@ class Link:
             wake.set()  # the present picture is news to a new page
             self._waker = (asyncio.get_running_loop(), wake)
             self._last_heard = time.monotonic()
+            self._is_free.clear()
         return True
 
     def detach(self) -> None:
@@ -68,6 +70,7 @@ class Link:
         with self._lock:
             self._waker = None
             self._controls, self._tapped = Controls(), Controls()
+            self._is_free.set()
         self.put(Command.HOLD)
 
     def put(self, message: Controls | Command) -> None:
@@ -119,11 +122,12 @@ class Link:
             self._outbox = outbox
         self._wake()
 
-    def close(self) -> None:
-        """End the connection, after what was published last."""
+    def close(self, patience: float = 2.0) -> None:
+        """End the connection after what was published last; wait for the goodbye."""
         with self._lock:
             self._is_closed = True
         self._wake()
+        self._is_free.wait(patience)
 
     def _wake(self) -> None:
         with self._lock:
