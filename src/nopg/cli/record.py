@@ -1,0 +1,138 @@
+"""`nopg record ENV`: drive an environment in the browser and keep the transitions."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import sys
+import time
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nopg.errors import NopgError
+
+if TYPE_CHECKING:
+    from nopg.record import RecordConfig
+
+
+def record(
+    environment: Annotated[
+        str, typer.Argument(metavar="ENV", help="A Gymnasium id, or module:Id.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="File ending in .npz; by default named after ENV and time."),
+    ] = None,
+    append: Annotated[
+        bool, typer.Option("--append", help="Add to OUT if it exists.")
+    ] = False,
+    episodes: Annotated[
+        int | None, typer.Option(help="Episodes to record; by default no end.")
+    ] = None,
+    fps: Annotated[
+        float | None, typer.Option(help="Steps a second; by default the environment's.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the starts; by default drawn and shown.")
+    ] = None,
+    max_steps: Annotated[
+        int | None,
+        typer.Option(help="Time limit; reaching it truncates, not terminates."),
+    ] = None,
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 takes any.")] = 0,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the page by itself.")
+    ] = True,
+    rise: Annotated[
+        float, typer.Option(help="Seconds a key takes to full action; 0 jumps.")
+    ] = 0.25,
+    fall: Annotated[
+        float, typer.Option(help="Seconds back to rest when it is let go; 0 jumps.")
+    ] = 0.12,
+    keys: Annotated[
+        str,
+        typer.Option(help="More keys: KeyQ=-2,KeyE=+2 (axes) or ArrowUp=3 (labels)."),
+    ] = "",
+    idle: Annotated[
+        str | None, typer.Option(help="No key, discrete: a label, repeat or wait.")
+    ] = None,
+) -> None:
+    """Record demonstrations: drive ENV in the browser with keys or a gamepad.
+
+    Every finished episode is saved at once; the file loads with Dataset.load. An
+    episode that meets its time limit is stored as truncated, not as terminated.
+    """
+    _quiet_drawing()
+    from nopg.record import RecordConfig
+
+    try:
+        config = RecordConfig(
+            environment=environment,
+            out=Path(_default_name(environment)) if out is None else out,
+            append=append,
+            episodes=episodes,
+            fps=fps,
+            seed=secrets.randbits(31) if seed is None else seed,
+            max_steps=max_steps,
+            port=port,
+            rise=rise,
+            fall=fall,
+            keys=keys,
+            idle=idle,
+        )
+        _run(config, opens_browser=browser)
+    except NopgError as error:
+        typer.secho(str(error), err=True, fg=typer.colors.RED)
+        raise typer.Exit(2) from None
+
+
+def _run(config: RecordConfig, *, opens_browser: bool) -> None:
+    from nopg.record import record as run
+
+    is_to_open = opens_browser and _has_display()
+
+    def show(address: str) -> None:
+        nonlocal is_to_open
+        typer.echo(f"Drive at {address} (works once; Ctrl-C here stops).")
+        if is_to_open:
+            webbrowser.open(address)
+        # Not again: whoever closed the page does not want it to pop up.
+        is_to_open = False
+
+    # A polite kill ends like Ctrl-C: with a word on where the data are.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    typer.echo(
+        f"Recording {config.environment} into {config.out} (seed {config.seed})."
+    )
+    summary = run(config, announce=typer.echo, show=show)
+    if not summary.path.exists():
+        typer.echo("No episode was finished, so there is no file.")
+        return
+    typer.echo(
+        f"{config.out} has episodes: {summary.n_episodes} ({summary.n_new} new), "
+        f"transitions: {summary.n_transitions}."
+    )
+    typer.echo(f"Next: nopg train {config.out}")
+
+
+def _default_name(environment: str) -> str:
+    name = environment.rpartition(":")[2].replace("/", "-")
+    return f"{name}_{time.strftime('%Y%m%d-%H%M%S')}.npz"
+
+
+def _has_display() -> bool:
+    """Whether a browser would open a window, and not take over the terminal."""
+    needs_display = sys.platform.startswith(("linux", "freebsd"))
+    has_one = "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ
+    return has_one or not needs_display
+
+
+def _quiet_drawing() -> None:
+    """Pictures go to the page: pygame needs no window, no sound and no greeting."""
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+    os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")

@@ -1,0 +1,66 @@
+"""What the hands on the keyboard and the gamepad do at one moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+DEAD_ZONE = 0.12
+"""Stick positions nearer to the centre than this are noise."""
+STICK_AS_KEY = 0.5
+"""Beyond this a stick counts as a pressed arrow, for discrete actions."""
+
+# Buttons of the W3C "standard" gamepad. Start (9) and back (8) pause and retry; the
+# page sends those as commands.
+_DPAD = {12: "ArrowUp", 13: "ArrowDown", 14: "ArrowLeft", 15: "ArrowRight"}
+_FACE = {0: "Digit0", 1: "Digit1", 2: "Digit2", 3: "Digit3"}
+
+
+@dataclass(frozen=True)
+class Controls:
+    """Pressed keys and gamepad positions."""
+
+    keys: tuple[str, ...] = ()
+    """Physical keys (`KeyboardEvent.code`), in the order they went down."""
+    axes: tuple[float, ...] = ()
+    """Stick positions in [-1, 1]; right and *down* are positive, as browsers say."""
+    buttons: tuple[int, ...] = ()
+    """Indices of pressed gamepad buttons."""
+
+    def digital_keys(self) -> tuple[str, ...]:
+        """The keys, with number pad, direction pad and face buttons as keys too."""
+        keys = tuple(key.replace("Numpad", "Digit") for key in self.keys)
+        pad = {**_DPAD, **_FACE}
+        return keys + tuple(pad[button] for button in self.buttons if button in pad)
+
+    def stick_keys(self) -> tuple[str, ...]:
+        """The left stick read as arrow keys."""
+        x, y = (*self.axes[:2], 0.0, 0.0)[:2]
+        pressed = {
+            "ArrowLeft": -x,
+            "ArrowRight": x,
+            "ArrowUp": -y,
+            "ArrowDown": y,
+        }
+        return tuple(key for key, push in pressed.items() if push > STICK_AS_KEY)
+
+    def stick(self, axis: int) -> float:
+        """Deflection for action axis `axis`: right and *up* are positive.
+
+        Zero inside the dead zone and rescaled outside it, so that leaving the zone
+        does not jump.
+        """
+        if axis >= len(self.axes):
+            return 0.0
+        upward = -1.0 if axis % 2 else 1.0
+        push = upward * max(-1.0, min(1.0, self.axes[axis]))
+        beyond = max(0.0, abs(push) - DEAD_ZONE) / (1.0 - DEAD_ZONE)
+        return beyond if push > 0 else -beyond
+
+    @property
+    def is_neutral(self) -> bool:
+        """Whether nothing is pressed and the sticks rest."""
+        return (
+            not self.keys
+            and not self.buttons
+            and not any(self.stick(axis) for axis in range(len(self.axes)))
+        )

@@ -1,0 +1,101 @@
+"""The clock: one step of the environment every 1/fps seconds, network or not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from nopg.record.demonstrations import Demonstrations
+from nopg.record.frames import as_jpeg
+from nopg.record.link import Link, Outbox
+from nopg.record.protocol import status
+from nopg.record.session import Command, Phase, Session
+from nopg.record.simulator import Simulator
+
+_MAX_SILENCE = 1.5
+"""Seconds without a word from the page after which a running episode is held."""
+_HEARTBEAT = 0.5
+"""Seconds after which an unchanged status is sent again, so that the page knows."""
+_RETURN_SECONDS = 3.0
+"""How long a page that went away has to come back before a new address is printed."""
+
+
+class Loop:
+    """Steps the session at a fixed rate; it keeps the time, so it is not frozen.
+
+    A late step is not made up for: after a pause of the machine the environment goes
+    on, it does not race.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        simulator: Simulator,
+        demonstrations: Demonstrations,
+        link: Link,
+        *,
+        fps: float,
+        invite: Callable[[], None],
+    ) -> None:
+        self._session, self._simulator = session, simulator
+        self._demonstrations, self._link = demonstrations, link
+        self._fps, self._invite = fps, invite
+        self._rate = fps
+        self._frame = as_jpeg(simulator.frame())
+        self._published = 0.0
+        self._left_at: float | None = None
+        self._was_connected = False
+
+    def run(self) -> None:
+        """Record until the session is finished."""
+        self._publish()
+        due = time.monotonic()
+        while self._session.phase is not Phase.FINISHED:
+            started = time.monotonic()
+            self._tick()
+            due = max(due + 1.0 / self._fps, started)
+            while self._link.wait_for_command(due - time.monotonic()):
+                self._obey()
+            # Smoothed, for display: what the machine really keeps up with.
+            self._rate += 0.1 * (1.0 / (time.monotonic() - started) - self._rate)
+        self._publish()
+
+    def _tick(self) -> None:
+        inbox = self._link.take()
+        self._handle(inbox.commands)
+        if self._session.phase is Phase.RUNNING and inbox.silence > _MAX_SILENCE:
+            self._session.handle(Command.HOLD)
+        self._watch_page(inbox.is_connected)
+        if self._session.tick(inbox.controls):
+            self._frame = as_jpeg(self._simulator.frame())
+            self._publish()
+        elif time.monotonic() - self._published > _HEARTBEAT:
+            self._publish()
+
+    def _obey(self) -> None:
+        self._handle(self._link.take().commands)
+
+    def _handle(self, commands: tuple[Command, ...]) -> None:
+        for command in commands:
+            self._session.handle(command)
+        if commands:
+            self._frame = as_jpeg(self._simulator.frame())
+            self._publish()
+
+    def _publish(self) -> None:
+        text = status(
+            self._session, self._demonstrations, fps=self._fps, rate=self._rate
+        )
+        self._link.publish(Outbox(text, self._frame))
+        self._published = time.monotonic()
+
+    def _watch_page(self, is_connected: bool) -> None:
+        """Print a new address when the page has gone and does not come back."""
+        now = time.monotonic()
+        if is_connected:
+            self._was_connected, self._left_at = True, None
+        elif self._was_connected and self._left_at is None:
+            self._left_at = now
+        if self._left_at is not None and now - self._left_at > _RETURN_SECONDS:
+            self._was_connected, self._left_at = False, None
+            self._invite()

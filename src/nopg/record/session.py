@@ -1,0 +1,214 @@
+"""The states of a recording and what each command does in them.
+
+    READY --toggle or a driving key--> RUNNING <--toggle--> PAUSED
+    RUNNING --the episode ends, or `keep`--> SAVED --toggle--> READY
+                                       (or UNSAVED, if the disk refused)
+    retry:   throw the attempt (or the saved episode) away, same start again
+    discard: throw it away, new start
+
+A time limit ends an episode as truncated, as does `keep`; only the environment
+itself can say terminated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nopg.errors import NopgError
+from nopg.record.controls import Controls
+from nopg.record.demonstrations import Demonstrations
+from nopg.record.pilot import AbstractPilot, Action
+from nopg.record.simulator import Simulator, Transition
+
+
+class Phase(StrEnum):
+    """Where a recording stands."""
+
+    READY = "ready"
+    RUNNING = "running"
+    PAUSED = "paused"
+    SAVED = "saved"
+    UNSAVED = "unsaved"
+    FINISHED = "finished"
+
+
+class Command(StrEnum):
+    """What the page may ask for."""
+
+    TOGGLE = "toggle"
+    HOLD = "hold"
+    KEEP = "keep"
+    RETRY = "retry"
+    DISCARD = "discard"
+    QUIT = "quit"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The episode so far, or the one that just ended."""
+
+    observation: NDArray[np.float64]  # (d_s,)
+    action: Action | None
+    steps: int
+    total: float
+    ending: str
+    """How the episode ended, empty while it goes on."""
+
+
+def start_seed(seed: int, start: int) -> int:
+    """The seed of start number `start`: with it an episode can be replayed exactly."""
+    sequence = np.random.SeedSequence(seed, spawn_key=(start,))
+    return int(sequence.generate_state(1)[0])
+
+
+class Session:
+    """A recording in progress: it owns a running environment, so it is not frozen.
+
+    Args:
+        simulator: The environment.
+        pilot: Reads the controls.
+        demonstrations: Where finished episodes go.
+        seed: Root of the seeds of the starts.
+        wanted: Number of episodes to record, None for no end.
+        announce: Told in one sentence what happened to an episode.
+    """
+
+    def __init__(
+        self,
+        simulator: Simulator,
+        pilot: AbstractPilot,
+        demonstrations: Demonstrations,
+        *,
+        seed: int,
+        wanted: int | None = None,
+        announce: Callable[[str], None] = lambda sentence: None,
+    ) -> None:
+        self._simulator, self._pilot = simulator, pilot
+        self._demonstrations = demonstrations
+        self._seed, self._announce = seed, announce
+        self.wanted = wanted
+        # Starts go on counting where an appended file stopped: with the same seed it
+        # gets new starts, not the old ones again.
+        self._start = demonstrations.n_episodes
+        self._rows: list[Transition] = []
+        self._is_armed = False
+        self.notice = ""
+        self.phase = Phase.READY
+        self.progress = self._begin()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether as many episodes are saved as were wanted."""
+        return self.wanted is not None and self._demonstrations.n_new >= self.wanted
+
+    def handle(self, command: Command) -> None:
+        """Do what `command` means in the present phase, or nothing."""
+        self.notice = ""
+        actions: dict[Command, Callable[[], None]] = {
+            Command.TOGGLE: self._toggle,
+            Command.HOLD: self._hold,
+            Command.KEEP: self._keep,
+            Command.RETRY: lambda: self._throw_away(is_same_start=True),
+            Command.DISCARD: lambda: self._throw_away(is_same_start=False),
+            Command.QUIT: self._quit,
+        }
+        actions[command]()
+
+    def tick(self, controls: Controls) -> bool:
+        """Let one step of time pass; say whether the picture changed."""
+        if self.phase is Phase.READY:
+            # A key still held from the last episode must be let go first.
+            self._is_armed = self._is_armed or controls.is_neutral
+            if self._is_armed and self._pilot.is_driven(controls):
+                self.phase = Phase.RUNNING
+        if self.phase is not Phase.RUNNING:
+            return False
+        action = self._pilot.decide(controls)
+        if action is None:
+            return False
+        self._step(action)
+        return True
+
+    def _step(self, action: Action) -> None:
+        row = self._simulator.step(action)
+        self._rows.append(row)
+        if row.terminated:
+            ending = "the task ended (terminated)"
+        else:
+            ending = "time limit (truncated)" if row.truncated else ""
+        self.progress = Progress(
+            row.next_observation,
+            row.action,
+            len(self._rows),
+            self.progress.total + row.reward,
+            ending,
+        )
+        if ending:
+            self._save()
+
+    def _begin(self) -> Progress:
+        observation = self._simulator.reset(start_seed(self._seed, self._start))
+        self._pilot.reset()
+        self._rows, self._is_armed = [], False
+        self.phase = Phase.READY
+        return Progress(observation, None, 0, 0.0, "")
+
+    def _toggle(self) -> None:
+        if self.phase in (Phase.READY, Phase.PAUSED):
+            self.phase = Phase.RUNNING
+        elif self.phase is Phase.RUNNING:
+            self.phase = Phase.PAUSED
+        elif self.phase is Phase.UNSAVED:
+            self._save()
+        elif self.phase is Phase.SAVED and self.is_complete:
+            self.phase = Phase.FINISHED
+        elif self.phase is Phase.SAVED:
+            self._start += 1
+            self.progress = self._begin()
+
+    def _hold(self) -> None:
+        if self.phase is Phase.RUNNING:
+            self.phase = Phase.PAUSED
+
+    def _keep(self) -> None:
+        if self.phase in (Phase.RUNNING, Phase.PAUSED) and self._rows:
+            self._rows[-1] = replace(self._rows[-1], truncated=True)
+            self.progress = replace(self.progress, ending="stopped by you (truncated)")
+            self._save()
+
+    def _save(self) -> None:
+        try:
+            self._demonstrations.add(tuple(self._rows))
+        except NopgError as error:
+            self.phase, self.notice = Phase.UNSAVED, str(error)
+            self._announce(f"An episode could not be saved: {error}")
+            return
+        self.phase = Phase.SAVED
+        self._announce(
+            f"Episode {self._demonstrations.n_new} saved: {self.progress.steps} steps, "
+            f"return {self.progress.total:.4g}, {self.progress.ending}."
+        )
+
+    def _throw_away(self, *, is_same_start: bool) -> None:
+        if self.phase is Phase.FINISHED:
+            return
+        if self.phase is Phase.SAVED:
+            try:
+                self._demonstrations.drop_last()
+            except NopgError as error:
+                self.notice = str(error)
+                return
+            self._announce("The last episode was taken back.")
+        if not is_same_start:
+            self._start += 1
+        self.progress = self._begin()
+
+    def _quit(self) -> None:
+        # Not in the middle of an attempt: keep it or discard it first.
+        if self.phase in (Phase.READY, Phase.SAVED):
+            self.phase = Phase.FINISHED

@@ -1,0 +1,152 @@
+"""A Gymnasium environment seen as the recorder needs it: vectors, flags, pictures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Space
+from gymnasium.spaces.utils import flatten, flatten_space
+from numpy.typing import NDArray
+
+from nopg.errors import ConfigError, MissingExtraError, NopgError
+from nopg.record.pilot import Action
+
+MAX_COLUMNS = 1024
+"""Wider observations are pictures, and kernels do not learn from pictures."""
+DEFAULT_FPS = 30.0
+
+
+@dataclass(frozen=True)
+class Transition:
+    """One step as it will be stored."""
+
+    observation: NDArray[np.float64]  # (d_s,)
+    action: Action
+    reward: float
+    next_observation: NDArray[np.float64]  # (d_s,)
+    terminated: bool
+    truncated: bool
+
+
+class Simulator:
+    """A running environment: it holds the present state, so it is not frozen.
+
+    At a time limit Gymnasium reports `truncated` and not `terminated`, and so it is
+    stored: the task did not end, only the recording, and the value goes on.
+
+    Args:
+        env_id: Any registered id, or `module:Id` for one that `module` registers.
+        max_steps: Time limit in place of the environment's own.
+
+    Raises:
+        ConfigError: If the environment cannot be made, shown or stored.
+        MissingExtraError: If a package that draws it is not installed.
+    """
+
+    def __init__(self, env_id: str, max_steps: int | None = None) -> None:
+        self._env = _make(env_id, max_steps)
+        self._raw_space = self._env.observation_space
+        self.observation_space = _vector_space(env_id, self._raw_space)
+        self.action_space: Space[Any] = self._env.action_space
+        self.limit = self._env.spec.max_episode_steps if self._env.spec else None
+        self.fps = float(self._env.metadata.get("render_fps") or DEFAULT_FPS)
+        self._observation = np.zeros(self.observation_space.shape)  # (d_s,)
+
+    def reset(self, seed: int) -> NDArray[np.float64]:
+        """Start an episode; the same seed gives the same start."""
+        observation, _ = self._env.reset(seed=seed)
+        self._observation = self._vector(observation)
+        return self._observation
+
+    def step(self, action: Action) -> Transition:
+        """Apply `action`, rounded to the type of the action space, and report it.
+
+        Raises:
+            NopgError: If the environment's own code fails.
+        """
+        before = self._observation
+        applied = np.asarray(action, dtype=self.action_space.dtype)
+        argument = int(applied) if isinstance(action, int) else applied
+        try:
+            observation, reward, terminated, truncated, _ = self._env.step(argument)
+        except Exception as error:  # foreign code may raise anything
+            raise NopgError(
+                "The environment must accept an action of its own action space, its "
+                f"step failed ({type(error).__name__}: {error}); repair it."
+            ) from error
+        self._observation = self._vector(observation)
+        return Transition(
+            before,
+            action if isinstance(action, int) else applied.astype(np.float64),
+            float(reward),
+            self._observation,
+            bool(terminated),
+            bool(truncated),
+        )
+
+    def frame(self) -> NDArray[np.uint8]:
+        """The present picture, (height, width, 3).
+
+        Raises:
+            ConfigError: If the environment draws something else.
+            MissingExtraError: If a package that draws it is not installed.
+        """
+        try:
+            picture = self._env.render()
+        except gymnasium.error.DependencyNotInstalled as error:
+            raise _missing(error) from error
+        if not isinstance(picture, np.ndarray) or picture.shape[2:] != (3,):
+            raise ConfigError(
+                "The environment must render pictures of shape (height, width, 3), got "
+                f"{getattr(picture, 'shape', type(picture).__name__)}; repair its "
+                'render_mode "rgb_array".'
+            )
+        return picture.astype(np.uint8, copy=False)
+
+    def close(self) -> None:
+        """Release what the environment holds."""
+        self._env.close()
+
+    def _vector(self, observation: Any) -> NDArray[np.float64]:
+        # A copy: some environments hand out the array they go on writing to.
+        return np.array(flatten(self._raw_space, observation), dtype=np.float64)
+
+
+def _make(env_id: str, max_steps: int | None) -> gymnasium.Env[Any, Any]:
+    try:
+        return gymnasium.make(
+            env_id,
+            render_mode="rgb_array",
+            max_episode_steps=max_steps,
+            disable_env_checker=True,  # what the recorder needs is checked here
+        )
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise _missing(error) from error
+    except (gymnasium.error.Error, ImportError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f"`{env_id}` must be a Gymnasium environment that can draw itself, making "
+            f"it failed ({error}); check the id, or write module:Id to have `module` "
+            "register it."
+        ) from error
+
+
+def _vector_space(env_id: str, space: Space[Any]) -> Box:
+    flat: Any = None
+    if space.is_np_flattenable:
+        flat = flatten_space(space)
+    if not isinstance(flat, Box) or flat.shape[0] > MAX_COLUMNS:
+        raise ConfigError(
+            f"The observations of `{env_id}` must flatten to at most {MAX_COLUMNS} "
+            f"numbers, got {space}; wrap the environment so that it shows its state."
+        )
+    return flat
+
+
+def _missing(error: gymnasium.error.DependencyNotInstalled) -> MissingExtraError:
+    return MissingExtraError(
+        f"Drawing this environment needs a package that is missing ({error}); for the "
+        'classic-control ones: pip install "nopg[record]".'
+    )

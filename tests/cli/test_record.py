@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import nopg.record
+from nopg.cli.record import record
+from nopg.record import RecordConfig, Summary
+
+app = typer.Typer()
+app.command()(record)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[RecordConfig]:
+    """The settings the command asked for, without a server."""
+    configs: list[RecordConfig] = []
+
+    def stand_in(config: RecordConfig, **_: object) -> Summary:
+        configs.append(config)
+        return Summary(config.out, 0, 0, 0)
+
+    monkeypatch.setattr(nopg.record, "record", stand_in)
+    monkeypatch.chdir(tmp_path)
+    return configs
+
+
+def test_the_file_is_named_after_environment_and_time(
+    asked: list[RecordConfig],
+) -> None:
+    result = CliRunner().invoke(app, ["my.module:lab/Arm-v2"])
+    assert result.exit_code == 0
+    assert re.fullmatch(r"lab-Arm-v2_\d{8}-\d{6}\.npz", str(asked[0].out))
+
+
+def test_every_option_arrives(asked: list[RecordConfig]) -> None:
+    text = (
+        "Pendulum-v1 --out a.npz --append --episodes 3 --fps 20 --seed 4 "
+        "--max-steps 50 --port 8123 --rise 0.5 --fall 0.2 --keys KeyQ=+0"
+    )
+    CliRunner().invoke(app, text.split(), catch_exceptions=False)
+    assert asked == [
+        RecordConfig(
+            environment="Pendulum-v1",
+            out=Path("a.npz"),
+            append=True,
+            episodes=3,
+            fps=20.0,
+            seed=4,
+            max_steps=50,
+            port=8123,
+            rise=0.5,
+            fall=0.2,
+            keys="KeyQ=+0",
+        )
+    ]
+
+
+def test_a_seed_that_was_drawn_is_shown(asked: list[RecordConfig]) -> None:
+    result = CliRunner().invoke(app, ["Pendulum-v1"])
+    assert f"(seed {asked[0].seed})" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["Nothing-v0"], "must be a Gymnasium environment"),
+        (["Pendulum-v1", "--out", "a.csv"], "must be a file ending in .npz"),
+        (["Pendulum-v1", "--rise", "-1"], "`rise` must be a time"),
+        (["Pendulum-v1", "--idle", "0"], "leave it out"),
+        (["Pendulum-v1", "--keys", "Space=+0"], "`keys` must be pairs"),
+        (["Pendulum-v1", "--fps", "0"], "`fps` must lie"),
+        (["CartPole-v1", "--idle", "9"], "`idle` must be repeat, wait or a label"),
+    ],
+)
+def test_a_mistake_is_one_sentence(
+    arguments: list[str],
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, [*arguments, "--no-browser"])
+    assert result.exit_code == 2
+    assert sentence in result.output
+    assert "Traceback" not in result.output
+    assert list(tmp_path.iterdir()) == []
