@@ -1,4 +1,4 @@
-"""Policies from a few logged transitions: the nonparametric off-policy policy gradient."""
+"""Policies from few logged transitions by nonparametric off-policy gradients."""
 
 from nopg.data import Dataset
 

@@ -56,6 +56,6 @@ def space_from_json(description: dict[str, Any] | None) -> Space[Any] | None:
         return Box(low.reshape(shape), high.reshape(shape), dtype=dtype.type)
     except (KeyError, TypeError, ValueError, AssertionError) as error:
         raise DataError(
-            f"A stored space must have kind, bounds, shape and dtype, reading it failed "
-            f"({error}); write the file again."
+            f"A stored space must have kind, bounds, shape and dtype, reading it "
+            f"failed ({error}); write the file again."
         ) from error

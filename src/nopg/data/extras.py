@@ -1,0 +1,23 @@
+"""Optional packages, imported where they are needed and named when they are missing."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from nopg.errors import MissingExtraError
+
+
+def require_extra(module: str, extra: str) -> Any:
+    """Import `module`, which comes with the extra `extra` of this package.
+
+    Raises:
+        MissingExtraError: If it is not installed; the sentence says how to get it.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"This needs the package `{module.split('.')[0]}`, which is not installed; "
+            f'run pip install "nopg[{extra}]".'
+        ) from error
