@@ -74,7 +74,8 @@ def test_given_successors_are_used_and_no_row_is_dropped(tmp_path: Path) -> None
 
 
 def test_a_row_without_an_action_closes_its_episode(tmp_path: Path) -> None:
-    text = "ep,x,u,r,done\n0,1.0,0.5,1,0\n0,2.0,0.5,1,1\n0,3.0,,,0\n1,7.0,0.1,1,0\n1,8.0,,,0\n"
+    first = "ep,x,u,r,done\n0,1.0,0.5,1,0\n0,2.0,0.5,1,1\n0,3.0,,,0\n"
+    text = first + "1,7.0,0.1,1,0\n1,8.0,,,0\n"
     data = Dataset.load(write(tmp_path, text))
     assert data.observations.tolist() == [[1.0], [2.0], [7.0]]
     assert data.next_observations.tolist() == [[2.0], [3.0], [8.0]]
@@ -90,7 +91,7 @@ def test_interleaved_episodes_keep_their_own_successors(tmp_path: Path) -> None:
 
 
 def test_a_flag_cuts_a_recording_without_episodes(tmp_path: Path) -> None:
-    text = "x,u,r,timeout\n1.0,0.5,0,0\n2.0,0.5,0,1\n9.0,0.5,0,0\n8.0,0.5,0,0\n7.0,0.5,0,0\n"
+    text = "x,u,r,timeout\n1,0.5,0,0\n2,0.5,0,1\n9,0.5,0,0\n8,0.5,0,0\n7,0.5,0,0\n"
     data = Dataset.load(write(tmp_path, text))
     assert data.observations[:, 0].tolist() == [1.0, 9.0, 8.0]
     assert data.next_observations[:, 0].tolist() == [2.0, 8.0, 7.0]
@@ -157,7 +158,7 @@ def test_gzip_is_unpacked(tmp_path: Path) -> None:
 
 BAD = {
     "text in a number column": ("x,u,r\n1,0.5,0\nfast,0.5,0\n", "row 2 has 'fast'"),
-    "a formula": ("x,u,r\n1,0.5,0\n=cmd|' /C calc'!A0,0.5,0\n", "row 2 has '=cmd"),
+    "a formula": ("x,u,r\n1,0.5,0\n=cmd|' /C calc'!A0,0.5,0\n", 'row 2 has "=cmd'),
     "ragged rows": ("x,u,r\n1,0.5,0\n1,0.5\n", "row 2 has 2"),
     "nothing": ("", "it is empty"),
     "only a header": ("x,u,r\n", "at least two"),
