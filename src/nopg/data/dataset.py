@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -262,17 +262,13 @@ class Dataset:
 
     def subset(self, rows: Any) -> Dataset:
         """The transitions at `rows` (indices or a mask), all else unchanged."""
-        return Dataset(
-            self.observations[rows],
-            self.actions[rows],
-            self.rewards[rows],
-            self.next_observations[rows],
-            self.terminations[rows],
-            self.truncations[rows],
-            None if self.episodes is None else self.episodes[rows],
-            observation_names=self.observation_names,
-            action_names=self.action_names,
-            observation_space=self.observation_space,
-            action_space=self.action_space,
-            notes=self.notes,
+        return replace(
+            self,
+            observations=self.observations[rows],
+            actions=self.actions[rows],
+            rewards=self.rewards[rows],
+            next_observations=self.next_observations[rows],
+            terminations=self.terminations[rows],
+            truncations=self.truncations[rows],
+            episodes=None if self.episodes is None else self.episodes[rows],
         )

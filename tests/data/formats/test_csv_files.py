@@ -169,7 +169,7 @@ BAD = {
     "infinity": ("x,u,r\ninf,0.5,0\n1,0.5,0\n2,0.5,0\n", "must be finite"),
     "underscores": ("x,u,r\n1_0,0.5,0\n1,0.5,0\n", "'1_0'"),
     "a bad flag": ("x,u,r,done\n1,0.5,0,maybe\n1,0.5,0,0\n", "true or false"),
-    "a zero byte": ("x,u,r\n1,\0,0\n", "row 1"),
+    "a zero byte": ("x,u,r\n1,0.5,0\n1,\0,0\n", "row 2"),
 }
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import fields
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -187,7 +187,7 @@ def _with_spaces(data: Dataset, storage: Any, reading: Reading) -> Dataset:
     """Add the stored spaces where they are plain vectors and the caller gave none."""
     from gymnasium.spaces import Box, Discrete
 
-    values = {field.name: getattr(data, field.name) for field in fields(data)}
+    spaces = {}
     for name in ("observation_space", "action_space"):
         space = getattr(storage, name)
         if isinstance(space, Discrete) and name == "action_space":
@@ -196,5 +196,5 @@ def _with_spaces(data: Dataset, storage: Any, reading: Reading) -> Dataset:
             isinstance(space, Box) and len(space.shape) == 1
         )
         if getattr(reading, name) is None and is_plain:
-            values[name] = space
-    return Dataset(**values)
+            spaces[name] = space
+    return replace(data, **spaces)

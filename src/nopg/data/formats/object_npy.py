@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,7 @@ def read_object_npy(path: Path, reading: Reading) -> Dataset:
         f"Read {len(parts)} trajectories; every `done` was taken as a termination "
         "unless a time limit was given."
     )
-    object.__setattr__(data, "notes", (note, *data.notes))
-    return data
+    return replace(data, notes=(note, *data.notes))
 
 
 def _trajectories(path: Path, reading: Reading) -> list[Any]:
