@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -29,13 +30,16 @@ def write_minari(dataset: Dataset, dataset_id: str) -> None:
     require_extra("h5py", "minari")
     pieces = list(unbroken_pieces(dataset))
     try:
-        made = minari.create_dataset_from_buffers(
-            dataset_id,
-            [_buffer(dataset, rows) for rows in pieces],
-            observation_space=_observation_space(dataset),
-            action_space=_action_space(dataset),
-            data_format="hdf5",
-        )
+        with warnings.catch_warnings():
+            # Minari warns of an unknown author and permalink; logs have neither.
+            warnings.simplefilter("ignore", UserWarning)
+            made = minari.create_dataset_from_buffers(
+                dataset_id,
+                [_buffer(dataset, rows) for rows in pieces],
+                observation_space=_observation_space(dataset),
+                action_space=_action_space(dataset),
+                data_format="hdf5",
+            )
     except ValueError as error:
         raise DataError(
             f"`{dataset_id}` must be a new Minari dataset, creating it failed "
