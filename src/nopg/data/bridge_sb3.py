@@ -39,6 +39,9 @@ def from_sb3(buffer: Any, *, scaled_actions: bool = True) -> Dataset:
     order = np.arange(buffer.pos)
     if buffer.full:
         order = np.concatenate([np.arange(buffer.pos, buffer.buffer_size), order])
+        # Sparing buffers keep s' where the next s goes: the newest s' is in the place
+        # of the oldest s, whose row is thereby lost.
+        order = order[1:] if buffer.optimize_memory_usage else order
     if not len(order):
         raise DataError(
             "The replay buffer must hold transitions, it is empty; fill it."
