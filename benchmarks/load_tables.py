@@ -74,9 +74,11 @@ def main() -> None:
             make(1000).save(small)
             with fresh.Pool(1) as pool:
                 found = pool.apply(measure, (str(path), str(small)))
+                pool.close()
+                pool.join()
             print(
-                f"{suffix:9} {found['rows']:,} rows, {path.stat().st_size / 2**20:.0f} MiB "
-                f"on disk: {found['seconds']:.1f} s, arrays {found['arrays_mib']:.0f} MiB, "
+                f"{suffix:9} {found['rows']:,} rows of {path.stat().st_size:,} bytes: "
+                f"{found['seconds']:.1f} s, arrays {found['arrays_mib']:.0f} MiB, "
                 f"peak {found['beyond_mib']:.0f} MiB beyond them"
             )
 

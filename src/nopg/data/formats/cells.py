@@ -61,7 +61,7 @@ class Numbers(Cells):
                 [self._number(c, before + i) for i, c in enumerate(cells)]
             )
         # Python reads "1_000" as a number; nobody's logger writes that.
-        if any("_" in cell for cell in cells):
+        if "_" in "".join(cells):
             row = next(i for i, cell in enumerate(cells) if "_" in cell)
             raise self.refuse(cells[row], before + row + 1, "numbers")
         known = values[~np.isnan(values)]
@@ -90,11 +90,11 @@ class Flags(Cells):
 
     def add(self, cells: Sequence[str], before: int) -> None:
         """Convert a chunk of spellings."""
-        try:
-            self._chunks.append(np.array([_FLAGS[c.strip().lower()] for c in cells]))
-        except KeyError as unknown:
-            row = [c.strip().lower() for c in cells].index(unknown.args[0])
-            raise self.refuse(cells[row], before + row + 1, "true or false") from None
+        meaning = {cell: _FLAGS.get(cell.strip().lower()) for cell in set(cells)}
+        for row, cell in enumerate(cells if None in meaning.values() else ()):
+            if meaning[cell] is None:
+                raise self.refuse(cell, before + row + 1, "true or false")
+        self._chunks.append(np.array([meaning[cell] for cell in cells], dtype=bool))
 
 
 class Labels(Cells):
@@ -107,11 +107,13 @@ class Labels(Cells):
     def add(self, cells: Sequence[str], before: int) -> None:
         """Number each cell by the first appearance of its text."""
         numbers = self._numbers
-        codes = [numbers.setdefault(cell.strip(), len(numbers)) for cell in cells]
-        if "" in numbers:
+        if any(not cell.strip() for cell in set(cells)):
             row = [cell.strip() for cell in cells].index("")
             raise self.refuse("", before + row + 1, "an episode in every row")
-        self._chunks.append(np.array(codes, dtype=np.int64))
+        for cell in dict.fromkeys(cells):
+            numbers.setdefault(cell.strip(), len(numbers))
+        code = {cell: numbers[cell.strip()] for cell in set(cells)}
+        self._chunks.append(np.array([code[cell] for cell in cells], dtype=np.int64))
 
     def array(self) -> NDArray[Any]:
         """Integer ids, (m,)."""

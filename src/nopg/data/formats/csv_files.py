@@ -114,8 +114,9 @@ class CsvFile:
                 text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
                 delimiter = _delimiter(self._path, text.readline(_LONGEST_LINE))
                 text.seek(0)
-                rows = csv.reader(_lines(text, self._path), delimiter=delimiter)
-                yield raw, (row for row in rows if row)
+                lines = _lines(text, self._path, 4 * self._reading.max_bytes)
+                # Blank lines are empty rows, and no rows at all.
+                yield raw, filter(None, csv.reader(lines, delimiter=delimiter))
                 text.detach()
         except FileNotFoundError:
             raise DataError(
@@ -128,13 +129,20 @@ class CsvFile:
             ) from None
 
 
-def _lines(text: io.TextIOWrapper, path: Path) -> Iterator[str]:
-    """Lines of bounded length, so that no file can fill the memory with one."""
+def _lines(text: io.TextIOWrapper, path: Path, most: int) -> Iterator[str]:
+    """Lines of bounded length and sum, so that no file can fill the memory."""
+    total = 0
     while line := text.readline(_LONGEST_LINE):
         if len(line) == _LONGEST_LINE and not line.endswith("\n"):
             raise DataError(
                 f"Lines of `{path}` must be shorter than {_LONGEST_LINE:,} characters, "
                 "one is longer; is this a CSV file?"
+            )
+        total += len(line)
+        if total > most:
+            raise DataError(
+                f"`{path}` must unpack to at most {most:,} characters, it goes on; "
+                "raise `max_bytes` if you trust the file."
             )
         yield line
 

@@ -55,11 +55,9 @@ def _constants(dataset: Dataset) -> Iterator[Finding]:
 
 
 def _outliers(dataset: Dataset) -> Iterator[Finding]:
-    columns = {
-        **dict(zip(dataset.observation_names, dataset.observations.T, strict=True)),
-        "reward": dataset.rewards,
-    }
-    counts = {name: int(_is_far(values).sum()) for name, values in columns.items()}
+    # States only: a reward may well be a thousand once, at the goal.
+    columns = zip(dataset.observation_names, dataset.observations.T, strict=True)
+    counts = {name: int(_is_far(values).sum()) for name, values in columns}
     far = {name: count for name, count in counts.items() if count}
     if far:
         shown = ", ".join(f"{count} in {name}" for name, count in far.items())
