@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nopg.data.validation import BoolArray, FloatArray, IntArray
+from nopg.data.validation import BoolArray, FloatArray, IntArray, counted
 
 
 @dataclass(frozen=True)
@@ -123,20 +123,20 @@ def _notes(
         )
     if closing.any():
         notes.append(
-            f"{int(closing.sum())} rows without an action closed their episodes: they "
-            "serve as s' of the row before and are no transitions."
+            f"Closing observations: {counted(int(closing.sum()), 'row')} without an "
+            "action, used as s' of the row before and not as transitions."
         )
     unseen = is_kept & ~has_next
     if unseen.any():
         notes.append(
-            f"{int(unseen.sum())} terminated rows end the recording, so their s' was "
-            "not recorded; the row's own state stands there and is never used, because "
-            "nothing is earned after a termination."
+            f"Without a recorded s': {counted(int(unseen.sum()), 'terminated row')}. "
+            "The row's own state stands there and is never used, because nothing is "
+            "earned after a termination."
         )
     if is_dropped.any():
         notes.append(
-            f"{int(is_dropped.sum())} last rows of episodes were dropped because no "
-            "row follows to serve as s'; the rows before them are marked truncated."
+            f"Dropped: {counted(int(is_dropped.sum()), 'last row')} of an episode, "
+            "where no row follows to serve as s'; the row before is marked truncated."
         )
     return tuple(notes)
 
@@ -153,8 +153,8 @@ def apply_time_limit(
     steps = step_numbers(episodes, terminations | truncations)
     timed_out = terminations & (steps == time_limit)
     note = (
-        f"{int(timed_out.sum())} terminations at step {time_limit} were taken as "
-        "truncations: the time limit stopped the recording, not the task."
+        f"Time limit: {counted(int(timed_out.sum()), 'termination')} at step "
+        f"{time_limit} taken as a truncation, for the recording stopped, not the task."
     )
     return terminations & ~timed_out, truncations | timed_out, (note,)
 

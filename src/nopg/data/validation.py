@@ -157,6 +157,11 @@ def _require_finite(name: str, array: FloatArray) -> None:
     )
 
 
+def counted(number: int, noun: str) -> str:
+    """A number and its noun, which takes an s unless there is one."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def preview(numbers: NDArray[Any], limit: int = 5) -> str:
     """The first few of many numbers, and how many more there are."""
     shown = ", ".join(str(number) for number in numbers[:limit])

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from nopg.data import Dataset, from_table
 from nopg.errors import DataError
@@ -131,3 +136,18 @@ def test_a_pandas_frame() -> None:
 def test_unequal_columns_are_refused() -> None:
     with pytest.raises(DataError, match="one length"):
         from_table({"x": [1.0, 2.0], "u": [0.5], "reward": [1, 2]})
+
+
+@given(at=st.integers(0, 2000), garbage=st.binary(min_size=1, max_size=20))
+@settings(max_examples=150, deadline=None)
+def test_no_damage_to_an_object_array_escapes(at: int, garbage: bytes) -> None:
+    outer = np.empty(2, dtype=object)
+    outer[:] = [np.array(rows, dtype=object) for rows in object_rows([2, 3])]
+    stream = io.BytesIO()
+    np.save(stream, outer, allow_pickle=True)
+    content = stream.getvalue()
+    at %= len(content)
+    with tempfile.TemporaryDirectory() as folder, contextlib.suppress(DataError):
+        path = Path(folder, "demo.npy")
+        path.write_bytes(content[:at] + garbage + content[at + len(garbage) :])
+        Dataset.load(path)

@@ -53,8 +53,10 @@ def test_one_call_reads_named_columns(tmp_path: Path) -> None:
     assert data.episodes is not None
     assert data.episodes.tolist() == [0, 0, 0, 1]
     assert data.observation_names == ("x", "v")
-    assert any("1 last rows of episodes were dropped" in note for note in data.notes)
-    assert any("1 terminated rows end the recording" in note for note in data.notes)
+    assert any("Dropped: 1 last row of an episode" in note for note in data.notes)
+    assert any(
+        "Without a recorded s': 1 terminated row." in note for note in data.notes
+    )
 
 
 def test_names_are_guessed_and_the_guess_is_stated(tmp_path: Path) -> None:
@@ -137,7 +139,7 @@ def test_missing_cells_are_refused_or_dropped(tmp_path: Path) -> None:
     path = write(
         tmp_path, "x,u,r\n1.0,0.5,0\n,0.5,0\n3.0,0.5,0\n4.0,0.5,0\n5.0,0.5,0\n"
     )
-    with pytest.raises(DataError, match="2 rows have empty or NaN cells"):
+    with pytest.raises(DataError, match="2 rows had empty or NaN cells"):
         Dataset.load(path)
     data = Dataset.load(path, missing="drop")
     assert data.observations[:, 0].tolist() == [3.0, 4.0]

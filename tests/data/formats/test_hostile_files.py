@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 import struct
+import sys
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 from nopg.data import Dataset
-from nopg.errors import DataError
+from nopg.errors import DataError, MissingExtraError
 
 
 def arrays(n: int = 4) -> dict[str, Any]:
@@ -205,3 +206,36 @@ def test_wrong_types_in_an_archive(tmp_path: Path) -> None:
     )
     with pytest.raises(DataError, match="written by Dataset"):
         Dataset.load(tmp_path / "bad.npz")
+
+
+def test_old_numpy_pickles_are_understood(tmp_path: Path) -> None:
+    rows = np.empty((2, 5), dtype=object)
+    for t in range(2):
+        rows[t] = [np.array([1.5]), np.array([2.5]), 3.5, np.array([4.5]), np.bool_(t)]
+    outer = np.empty(1, dtype=object)
+    outer[0] = rows
+    pickled = pickle.dumps(outer, protocol=2)
+    old = pickled.replace(b"numpy._core.multiarray", b"numpy.core.multiarray")
+    assert old != pickled
+    data = Dataset.load(raw_npy(tmp_path / "old.npy", old))
+    assert data.next_observations.tolist() == [[4.5], [4.5]]
+    assert data.terminations.tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "module", "extra"),
+    [(".parquet", "pyarrow", "data"), (".h5", "h5py", "data")],
+)
+def test_a_missing_package_names_its_extra(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    suffix: str,
+    module: str,
+    extra: str,
+) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == module]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)
+    (tmp_path / f"data{suffix}").write_bytes(b"")
+    with pytest.raises(MissingExtraError, match=rf"nopg\[{extra}\]"):
+        Dataset.load(tmp_path / f"data{suffix}")

@@ -104,6 +104,13 @@ def _is_whole(kind: Any) -> bool:
 def _convert(name: str, kind: Kind, chunks: list[Any]) -> tuple[NDArray[Any], str]:
     """One column as numbers, flags or labels, and a sentence if it was renumbered."""
     types = require_extra("pyarrow.types", "data")
+    if chunks and types.is_dictionary(chunks[0].type):
+        chunks = [chunk.dictionary_decode() for chunk in chunks]
+    if kind == "label" and any(chunk.null_count for chunk in chunks):
+        raise DataError(
+            f"Column {name!r} must hold an episode in every row, some are empty; fill "
+            "them or choose another column."
+        )
     arrow_type = chunks[0].type if chunks else None
     is_number = arrow_type is None or (
         types.is_integer(arrow_type) or types.is_floating(arrow_type)

@@ -20,7 +20,7 @@ from nopg.data.formats.about import dataset_arguments
 from nopg.data.formats.columns import Roles, settle_roles
 from nopg.data.formats.reading import Reading
 from nopg.data.rewards import rewards_from
-from nopg.data.validation import BoolArray, FloatArray, IntArray, preview
+from nopg.data.validation import BoolArray, FloatArray, IntArray, counted, preview
 from nopg.errors import DataError
 
 Kind = Literal["number", "flag", "label"]
@@ -65,6 +65,7 @@ def dataset_from(source: TableSource, reading: Reading) -> Dataset:
     arrays, notes = _transitions(table, roles, reading)
     arrays["actions"], said = _actions(arrays["actions"], table, roles, told)
     if roles.reward is None:
+        notes = (*notes, "The rewards are a function of (s, a, s').")
         arrays["rewards"] = rewards_from(
             reading.reward,
             *(
@@ -79,6 +80,7 @@ def dataset_from(source: TableSource, reading: Reading) -> Dataset:
     }
     if told is not reading:  # our own file: it says all this itself
         arguments = dataset_arguments(source.about)
+        arguments["notes"] = (*arguments["notes"], *notes)
     for space in ("observation_space", "action_space"):
         if getattr(reading, space) is not None:
             arguments[space] = getattr(reading, space)
@@ -92,7 +94,9 @@ def _told_by_file(source: TableSource, reading: Reading) -> Reading:
         return reading
     try:
         named = {part: columns[part] for part in COLUMN_PARTS}
-        return replace(reading, is_discrete=source.about["is_discrete"], **named)  # type: ignore[index]
+        named["is_discrete"] = (source.about or {})["is_discrete"]
+        unsaid = {k: v for k, v in named.items() if getattr(reading, k) is None}
+        return replace(reading, **unsaid)
     except (KeyError, TypeError) as error:
         raise DataError(
             "The file's own description must name its columns, reading it failed "
@@ -181,14 +185,14 @@ def _without_missing(
         return arrays, ()
     if reading.missing == "error":
         raise DataError(
-            f"Every cell must hold a number, {int(empty.sum())} rows have empty or NaN "
-            f"cells (counted from 1: {preview(rows[empty] + 1)}); repair them or pass "
-            "missing='drop'."
+            f"Every cell must hold a number, {counted(int(empty.sum()), 'row')} had "
+            f"empty or NaN cells (counted from 1: {preview(rows[empty] + 1)}); repair "
+            "them or pass missing='drop'."
         )
     kept = {
         name: None if array is None else array[~empty] for name, array in arrays.items()
     }
-    return kept, (f"{int(empty.sum())} rows with empty cells were dropped.",)
+    return kept, (f"Dropped: {counted(int(empty.sum()), 'row')} with empty cells.",)
 
 
 def _actions(

@@ -89,6 +89,7 @@ def _continuous(
         )
         return
     yield from _saturation(name, values, bounds)
+    yield from _favourite(name, values)
 
 
 def _saturation(
@@ -103,4 +104,19 @@ def _saturation(
             what=f"{share:.0%} of the rows have {name} at {low:g} or {high:g}.",
             meaning="The controller wanted more than it got there; the log must hold "
             "the action as applied, and the policy the same limits.",
+        )
+
+
+def _favourite(name: str, values: FloatArray) -> Iterator[Finding]:
+    inner = values[(values > values.min()) & (values < values.max())]
+    distinct, counts = np.unique(inner, return_counts=True)
+    if len(counts) and counts.max() > 0.2 * len(values):
+        share = counts.max() / len(values)
+        yield Finding(
+            name="frequent_action",
+            level="note",
+            what=f"{share:.0%} of the rows have {name} at exactly "
+            f"{distinct[counts.argmax()]:g}.",
+            meaning="Equal values pull an automatic bandwidth towards zero, until each "
+            "action stands alone; widen its bandwidth if learning stalls.",
         )

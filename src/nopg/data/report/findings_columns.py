@@ -8,7 +8,7 @@ import numpy as np
 
 from nopg.data.dataset import Dataset
 from nopg.data.report.description import Finding
-from nopg.data.validation import FloatArray
+from nopg.data.validation import FloatArray, counted
 
 _FAR = 10.0
 """An outlier lies this many robust standard deviations from the median."""
@@ -32,7 +32,7 @@ def _duplicates(dataset: Dataset) -> Iterator[Finding]:
         yield Finding(
             name="duplicates",
             level="warning" if share > 0.05 else "note",
-            what=f"{repeated:,} rows ({share:.1%}) repeat the (s, a) of another row.",
+            what=f"Repeated (s, a): {counted(repeated, 'row')} ({share:.1%}).",
             meaning="Repeated rows weigh as much as they are often, and they pull "
             "automatic bandwidths towards zero; drop them if they are copies of one "
             "measurement.",
@@ -92,8 +92,8 @@ def _angles(dataset: Dataset) -> Iterator[Finding]:
                 yield Finding(
                     name="wrapped_angle",
                     level="warning",
-                    what=f"{name} jumps by a whole turn in {wraps} steps: an angle in "
-                    f"{unit} that wraps around.",
+                    what=f"{name} jumps by a whole turn in {counted(wraps, 'step')}: "
+                    f"an angle in {unit} that wraps around.",
                     meaning="The kernel takes both ends of the circle for far apart; "
                     "replace the angle by its sine and cosine with "
                     "nopg.data.angle_to_sine_cosine.",
