@@ -8,19 +8,18 @@ the limit and against each other first, so that no file can fill the memory.
 from __future__ import annotations
 
 import json
-import math
 import zipfile
 import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from nopg.data.files import write_atomically
 from nopg.data.formats.about import about_to_json, parse_about
 from nopg.data.formats.arrays import ARRAYS, dataset_from_arrays, wanted
+from nopg.data.formats.npy_header import read_npy_header
 from nopg.data.formats.reading import Reading
 from nopg.errors import DataError
 
@@ -90,22 +89,15 @@ def _about_in(members: dict[str, Any]) -> list[str]:
 def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
     """One array, once its header agrees with the size the archive gives."""
     with archive.open(info) as stream:
-        dtype, declared = _header(stream)
-        if dtype.hasobject:
+        header = read_npy_header(stream)
+        if header.dtype.hasobject:
             raise ValueError(
                 f"{info.filename} holds Python objects, which only a pickle can store"
             )
+        declared = stream.tell() + header.n_bytes
         if declared != info.file_size:
             raise ValueError(
                 f"{info.filename} declares {declared:,} bytes, has {info.file_size:,}"
             )
-    with archive.open(info) as stream:
-        return np.asarray(npy.read_array(stream, allow_pickle=False))
-
-
-def _header(stream: Any) -> tuple[np.dtype[Any], int]:
-    """The dtype of an npy stream and its size in bytes with the header, unread."""
-    version = npy.read_magic(stream)
-    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    shape, _, dtype = read(stream)
-    return dtype, stream.tell() + math.prod(shape) * dtype.itemsize
+        content = np.frombuffer(stream.read(), dtype=header.dtype)
+    return content.reshape(header.shape, order="F" if header.is_fortran else "C")

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from nopg.data.dataset import Dataset
 from nopg.data.formats.arrays import dataset_from_arrays, wanted
+from nopg.data.formats.npy_header import read_npy_header
 from nopg.data.formats.plain_arrays import PlainArray
 from nopg.data.formats.plain_pickle import read_plain_pickle
 from nopg.data.formats.reading import Reading
@@ -63,18 +63,12 @@ def _trajectories(path: Path, reading: Reading) -> list[Any]:
         size = path.stat().st_size
         reading.require_size(size, path)
         content = io.BytesIO(path.read_bytes())
-        version = npy.read_magic(content)
-        header = (
-            npy.read_array_header_1_0
-            if version == (1, 0)
-            else npy.read_array_header_2_0
-        )
-        _, _, dtype = header(content)
+        dtype = read_npy_header(content).dtype
     except FileNotFoundError:
         raise DataError(
             f"`{path}` must exist, found no such file; check the path."
         ) from None
-    except (OSError, ValueError, EOFError, TypeError, SyntaxError) as error:
+    except (OSError, ValueError) as error:
         if isinstance(error, DataError):
             raise
         raise _unlike(path, str(error)[:200]) from None
