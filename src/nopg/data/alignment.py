@@ -72,12 +72,7 @@ def align(
     # The rows that lose their only successor hand the end on to the row before.
     is_dropped = ~closing & ~is_kept
     truncated |= has_next & (is_dropped | closing)[follower] & ~terminated
-    if episodes is None:
-        is_start = np.ones(m, dtype=bool)
-        is_start[follower[has_next]] = False
-        episodes_or_cuts = np.cumsum(is_start) - 1
-    else:
-        episodes_or_cuts = episodes
+    ids = _numbered_by_cuts(follower) if episodes is None else episodes
     rows = np.nonzero(is_kept)[0]
     successor = np.where(has_next, follower, np.arange(m))[rows]
     return Aligned(
@@ -85,7 +80,7 @@ def align(
         next_observations=observations[successor],
         terminations=terminated[rows],
         truncations=truncated[rows],
-        episodes=episodes_or_cuts[rows],
+        episodes=ids[rows],
         notes=_notes(episodes, closing, is_kept, has_next, is_dropped) + limited,
     )
 
@@ -97,6 +92,13 @@ def _followers(ids: IntArray) -> IntArray:
     same = ids[order[:-1]] == ids[order[1:]]
     follower[order[:-1][same]] = order[1:][same]
     return follower
+
+
+def _numbered_by_cuts(follower: IntArray) -> IntArray:
+    """Number the stretches of rows that follow each other 0, 1, 2, ..., (m,)."""
+    is_start = np.ones(len(follower), dtype=bool)
+    is_start[follower[follower >= 0]] = False
+    return np.cumsum(is_start) - 1
 
 
 def _move_flags(

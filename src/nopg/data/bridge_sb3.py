@@ -36,39 +36,20 @@ def from_sb3(buffer: Any, *, scaled_actions: bool = True) -> Dataset:
             f"A stable-baselines3 ReplayBuffer is needed, got {type(buffer).__name__}; "
             "dictionary observations must be flattened first."
         )
-    order = np.arange(buffer.pos)
-    if buffer.full:
-        order = np.concatenate([np.arange(buffer.pos, buffer.buffer_size), order])
-        # Sparing buffers keep s' where the next s goes: the newest s' is in the place
-        # of the oldest s, whose row is thereby lost.
-        order = order[1:] if buffer.optimize_memory_usage else order
-    if not len(order):
-        raise DataError(
-            "The replay buffer must hold transitions, it is empty; fill it."
-        )
-
-    def rows(array: NDArray[Any], at: NDArray[Any] = order) -> NDArray[Any]:
-        """Time by environment becomes one long axis, environment by environment."""
-        chosen = np.swapaxes(array[at], 0, 1)
-        return np.asarray(chosen.reshape(-1, *array.shape[2:]))
-
-    following = buffer.next_observations if not buffer.optimize_memory_usage else None
-    next_states = (
-        rows(following)
-        if following is not None
-        else rows(buffer.observations, (order + 1) % buffer.buffer_size)
-    )
-    dones, timeouts = (
-        rows(buffer.dones).astype(bool),
-        rows(buffer.timeouts).astype(bool),
-    )
+    order = _oldest_first(buffer)
+    if buffer.optimize_memory_usage:
+        following = _rows(buffer.observations, (order + 1) % buffer.buffer_size)
+    else:
+        following = _rows(buffer.next_observations, order)
+    dones = _rows(buffer.dones, order).astype(bool)
+    timeouts = _rows(buffer.timeouts, order).astype(bool)
     is_start = np.concatenate([[True], dones[:-1]])
     is_start[:: len(order)] = True  # each environment's rows begin anew
     return Dataset(
-        rows(buffer.observations),
-        _unscaled(rows(buffer.actions), buffer.action_space, scaled_actions),
-        rows(buffer.rewards),
-        next_states,
+        _rows(buffer.observations, order),
+        _unscaled(_rows(buffer.actions, order), buffer.action_space, scaled_actions),
+        _rows(buffer.rewards, order),
+        following,
         dones & ~timeouts,
         dones & timeouts,
         np.cumsum(is_start) - 1,
@@ -76,6 +57,24 @@ def from_sb3(buffer: Any, *, scaled_actions: bool = True) -> Dataset:
         action_space=buffer.action_space,
         notes=("Read from a stable-baselines3 replay buffer.",),
     )
+
+
+def _oldest_first(buffer: Any) -> NDArray[Any]:
+    """Positions in the ring that hold transitions, in the order of time."""
+    order = np.arange(buffer.pos)
+    if buffer.full:
+        order = np.concatenate([np.arange(buffer.pos, buffer.buffer_size), order])
+        # Sparing buffers keep s' where the next s goes: the newest s' is in the place
+        # of the oldest s, whose row is thereby lost.
+        order = order[1:] if buffer.optimize_memory_usage else order
+    if not len(order):
+        raise DataError("The replay buffer must hold rows, it is empty; fill it.")
+    return order
+
+
+def _rows(array: NDArray[Any], order: NDArray[Any]) -> NDArray[Any]:
+    """Time by environment as one long axis, environment by environment."""
+    return np.asarray(np.swapaxes(array[order], 0, 1).reshape(-1, *array.shape[2:]))
 
 
 def to_sb3(
@@ -108,8 +107,7 @@ def to_sb3(
     )
     actions = dataset.actions.reshape(len(dataset), -1)
     if scaled_actions and not dataset.is_discrete:
-        low, high = dataset.action_space.low, dataset.action_space.high  # type: ignore[attr-defined]
-        actions = 2.0 * (actions - low) / (high - low) - 1.0
+        actions = _scaled(actions, dataset.action_space)
     ended = dataset.terminations | dataset.truncations
     # The buffer's own arrays, (n, 1, d): `add` would take them one row at a time.
     buffer.observations[:, 0] = dataset.observations
@@ -120,6 +118,10 @@ def to_sb3(
     buffer.timeouts[:, 0] = ended & ~dataset.terminations
     buffer.pos, buffer.full = 0, True
     return buffer
+
+
+def _scaled(actions: NDArray[Any], space: Any) -> NDArray[Any]:
+    return np.asarray(2.0 * (actions - space.low) / (space.high - space.low) - 1.0)
 
 
 def _unscaled(actions: NDArray[Any], space: Any, is_scaled: bool) -> NDArray[Any]:

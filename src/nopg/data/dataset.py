@@ -14,6 +14,7 @@ from nopg.data.consistency import (
     require_inside,
     require_transitions,
 )
+from nopg.data.formats.reading import MAX_BYTES
 from nopg.data.validation import (
     BoolArray,
     FloatArray,
@@ -186,7 +187,7 @@ class Dataset:
         observation_space: Space[Any] | None = None,
         action_space: Space[Any] | None = None,
         progress: bool = True,
-        max_bytes: int = 2**31,
+        max_bytes: int = MAX_BYTES,
     ) -> Dataset:
         """Read a dataset from a file; nothing in the file is ever executed.
 
