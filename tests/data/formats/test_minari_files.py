@@ -155,3 +155,25 @@ def test_absent_damaged_and_existing_datasets_say_so(own_root: Path) -> None:
         Dataset.load("lab/arm-v0")
     with pytest.raises(DataError, match="reading it failed"):
         Dataset.load(own_root)
+
+
+def test_connected_episodes_come_back_whole_down_to_the_sign_of_zero() -> None:
+    lengths = [3, 5, 1]
+    rng = np.random.default_rng(0)
+    walks = [rng.normal(size=(length + 1, 2)) for length in lengths]
+    walks[1][2] = 0.0
+    following = np.vstack([walk[1:] for walk in walks])
+    following[4] = -0.0  # equal to the next state, yet not the same number
+    n = sum(lengths)
+    data = Dataset(
+        np.vstack([walk[:-1] for walk in walks]),
+        rng.integers(0, 3, n),
+        rng.normal(size=n),
+        following,
+        np.zeros(n, bool),
+        np.array([0, 0, 1, 0, 0, 0, 0, 1, 1], bool),
+        np.repeat([7, 8, 9], lengths),
+    )
+    data.save("lab/walk-v0")
+    assert_identical(Dataset.load("lab/walk-v0"), data)
+    assert minari.load_dataset("lab/walk-v0").total_episodes == 4  # one was cut in two
