@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import nopg
 from nopg.experiments.swing_up import BOTTOM, grid_dataset
 from nopg.policies.build import PolicySpec
-from problems import small_problem
+from tests.problems import small_problem
 
 
 @settings(max_examples=60, deadline=None)

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
-from shared_files import shared_data
 
 from nopg.envs import CartPole, cart_pole_random, rollout
 from nopg.envs.base import FloatArray
 from nopg.envs.cart_pole import uniform_voltage
 from nopg.errors import ConfigError
+from tests.envs.shared_files import shared_data
 
 
 def stabilise(observations: FloatArray) -> FloatArray:

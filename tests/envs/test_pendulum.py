@@ -3,12 +3,12 @@ import math
 import gymnasium
 import numpy as np
 import pytest
-from shared_files import shared_data
 
 import nopg
 from nopg.envs import Pendulum, pendulum_grid, pendulum_random, rollout
 from nopg.envs.base import FloatArray
 from nopg.errors import ConfigError
+from tests.envs.shared_files import shared_data
 
 
 def still(observations: FloatArray) -> FloatArray:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from nopg.randomness import Seed
-from problems import SmallProblem
+from tests.problems import SmallProblem
 
 
 def dense_objective(problem: SmallProblem) -> Tensor:

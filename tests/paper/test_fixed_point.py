@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from problems import KINDS, small_problem
+from tests.problems import KINDS, small_problem
 
 DETERMINISTIC_KINDS = ("deterministic", "analytic", "discrete")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from dense_reference import dense_objective
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from problems import KINDS, small_problem
+from tests.paper.dense_reference import dense_objective
+from tests.problems import KINDS, small_problem
 
 
 @pytest.mark.parametrize("kind", KINDS)

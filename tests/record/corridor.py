@@ -1,6 +1,6 @@
 """A corridor whose every number can be worked out by hand, for the recorder's tests.
 
-Importing this module registers it, so that `corridor:Corridor-v0` names it.
+Importing this module registers it, so that `tests.record.corridor:Corridor-v0` names it.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class Corridor(gymnasium.Env[NDArray[np.float32], Any]):
 
 
 gymnasium.register(
-    "Corridor-v0", entry_point="corridor:Corridor", max_episode_steps=LIMIT
+    "Corridor-v0", entry_point="tests.record.corridor:Corridor", max_episode_steps=LIMIT
 )
 gymnasium.register(
     "CorridorSteps-v0",
-    entry_point="corridor:Corridor",
+    entry_point="tests.record.corridor:Corridor",
     max_episode_steps=LIMIT,
     kwargs={"discrete": True},
 )

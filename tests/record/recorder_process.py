@@ -46,7 +46,7 @@ class Recorder:
 
 
 def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
-    here = str(Path(__file__).parent)
+    here = str(Path(__file__).parents[2])  # where `tests` can be imported from
     # Shells start background jobs with Ctrl-C ignored; a terminal does not.
     return subprocess.Popen(
         [sys.executable, "-c", APP, *arguments],

@@ -13,10 +13,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from recorder_process import Recorder, recorder
 
 from nopg import Dataset
 from nopg.record.session import start_seed
+from tests.record.recorder_process import Recorder, recorder
 
 APT = "apt-get install -y --no-install-recommends chromium fonts-dejavu-core"
 FLAGS = [

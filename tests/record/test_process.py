@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 
 import numpy as np
-from recorder_process import PATIENCE, page, recorder, start
 
 from nopg import Dataset
+from tests.record.recorder_process import PATIENCE, page, recorder, start
 
-CORRIDOR = ("corridor:Corridor-v0", "--out", "demo.npz", "--seed", "3")
+CORRIDOR = ("tests.record.corridor:Corridor-v0", "--out", "demo.npz", "--seed", "3")
 
 
 def test_sigkill_in_mid_episode_loses_at_most_that_episode(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from recorder_process import Page, page, socket_of
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection
 
@@ -23,6 +22,7 @@ from nopg.record.frames import as_jpeg
 from nopg.record.link import Link, Outbox
 from nopg.record.protocol import MAX_MESSAGE
 from nopg.record.session import Command
+from tests.record.recorder_process import Page, page, socket_of
 
 WELCOME = {"type": "welcome", "environment": "none"}
 STATUS = json.dumps({"phase": "ready", "step": 0})

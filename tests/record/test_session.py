@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from corridor import LIMIT
+from tests.record.corridor import LIMIT
 
 from nopg import Dataset
 from nopg.errors import NopgError

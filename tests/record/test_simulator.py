@@ -6,7 +6,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from corridor import Corridor
+from tests.record.corridor import Corridor
 from gymnasium.spaces import Box, Graph
 
 from nopg.errors import ConfigError, NopgError
@@ -41,7 +41,7 @@ for kind in (Broken, Blind, Picture, Relation):
 
 
 def test_a_module_registers_its_own_environments() -> None:
-    simulator = Simulator("corridor:Corridor-v0")
+    simulator = Simulator("tests.record.corridor:Corridor-v0")
     assert (simulator.fps, simulator.limit) == (100.0, 6)
     simulator.reset(0)
     assert simulator.frame().shape == (24, 32, 3)

@@ -7,6 +7,8 @@ import sys
 import typer
 
 from nopg.cli.demo import demo
+from nopg.cli.describe import describe
+from nopg.cli.record import record
 from nopg.cli.train import train
 
 app = typer.Typer(
@@ -18,6 +20,8 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(train)
+app.command()(describe)
+app.command()(record)
 
 
 def run() -> None:

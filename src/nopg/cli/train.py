@@ -10,24 +10,45 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nopg.cli.columns import (
+    Actions,
+    DropMissing,
+    Episode,
+    NextObservations,
+    Observations,
+    Reward,
+    Source,
+    Termination,
+    TimeLimit,
+    Truncation,
+    read_dataset,
+)
+
 if TYPE_CHECKING:
     from nopg.learning.model import NOPG
 
 
 def train(
-    data: Annotated[Path, typer.Argument(help="Logged transitions, an npz file.")],
+    source: Source,
     config: Annotated[
-        Path | None,
-        typer.Option(help="Settings in TOML: [model], [bandwidths], [fit]."),
+        Path | None, typer.Option(help="TOML with [model], [bandwidths], [fit].")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the run.")] = Path(
-        "runs/latest"
-    ),
+    out: Annotated[
+        Path, typer.Option(help="Folder for the run; must not hold one yet.")
+    ] = Path("runs/latest"),
     updates: Annotated[int | None, typer.Option(help="Policy updates.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of every draw.")] = None,
+    observations: Observations = None,
+    actions: Actions = None,
+    reward: Reward = None,
+    next_observations: NextObservations = None,
+    episode: Episode = None,
+    termination: Termination = None,
+    truncation: Truncation = None,
+    time_limit: TimeLimit = None,
+    drop_missing: DropMissing = False,
 ) -> None:
-    """Learn a policy from DATA and write it to the folder OUT."""
-    from nopg.data.dataset import Dataset
+    """Learn a policy from logged data and write it to the folder OUT."""
     from nopg.errors import ConfigError
     from nopg.learning.model import NOPG
 
@@ -38,13 +59,26 @@ def train(
             "another name so that nothing is lost."
         )
     _require_writable(out)
-    dataset = Dataset.load(data)
+    dataset = read_dataset(
+        source,
+        observations=observations,
+        actions=actions,
+        reward=reward,
+        next_observations=next_observations,
+        episode=episode,
+        termination=termination,
+        truncation=truncation,
+        time_limit=time_limit,
+        drop_missing=drop_missing,
+    )
     if settings.initial_states is None and dataset.episodes is None:
         raise ConfigError(
             "The start of the task must be known, the data have no episodes and the "
             "config no initial states; add initial_states = [[...]] under [fit]."
         )
-    chosen = {} if seed is None else {"seed": seed}
+    chosen: dict[str, Any] = {} if seed is None else {"seed": seed}
+    if dataset.is_discrete:
+        chosen["policy"] = settings.model.get("policy", "discrete")
     model = NOPG(bandwidths=settings.bandwidths, **(settings.model | chosen))
     fit = settings.fit | ({} if updates is None else {"n_updates": updates})
     print(dataset)

@@ -1,5 +1,34 @@
-"""Transitions: the dataset, its validation, its files."""
+"""Transitions: the dataset, its files, its description, and new ones from old."""
 
+from nopg.data.bridge_d3rlpy import from_d3rlpy, to_d3rlpy
+from nopg.data.bridge_sb3 import from_sb3, to_sb3
 from nopg.data.dataset import Dataset
+from nopg.data.formats.memory import from_table
+from nopg.data.formats.minari_files import from_minari
+from nopg.data.rollouts import from_env
+from nopg.data.sampling import merge, split_episodes, take_episodes, thin_by_coverage
+from nopg.data.transforms import (
+    angle_to_sine_cosine,
+    select,
+    with_column,
+    with_rewards,
+)
 
-__all__ = ["Dataset"]
+__all__ = [
+    "Dataset",
+    "angle_to_sine_cosine",
+    "from_d3rlpy",
+    "from_env",
+    "from_minari",
+    "from_sb3",
+    "from_table",
+    "merge",
+    "select",
+    "split_episodes",
+    "take_episodes",
+    "thin_by_coverage",
+    "to_d3rlpy",
+    "to_sb3",
+    "with_column",
+    "with_rewards",
+]

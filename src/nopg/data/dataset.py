@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from nopg.data.consistency import (
+    column_names,
+    require_inside,
+    require_transitions,
+)
+from nopg.data.formats.reading import MAX_BYTES
 from nopg.data.validation import (
     BoolArray,
     FloatArray,
@@ -18,13 +24,14 @@ from nopg.data.validation import (
     as_flags,
     as_matrix,
     as_vector,
-    preview,
     require_same_length,
 )
 from nopg.errors import DataError
 
 if TYPE_CHECKING:
     from gymnasium.spaces import Space
+
+    from nopg.data.report.description import Description
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -50,6 +57,8 @@ class Dataset:
         observation_space: Gymnasium space of the states, if known.
         action_space: Gymnasium space of the actions, if known; data outside it
             are refused.
+        notes: Sentences that say how the rows came to be: what was taken as s',
+            what was dropped and why. Readers and transforms add to them.
 
     Raises:
         DataError: If the arrays cannot be transitions; the sentence says why.
@@ -66,6 +75,7 @@ class Dataset:
     action_names: tuple[str, ...]
     observation_space: Space[Any] | None
     action_space: Space[Any] | None
+    notes: tuple[str, ...]
 
     def __init__(
         self,
@@ -81,6 +91,7 @@ class Dataset:
         action_names: Sequence[str] | None = None,
         observation_space: Space[Any] | None = None,
         action_space: Space[Any] | None = None,
+        notes: Sequence[str] = (),
     ) -> None:
         states = as_matrix("observations", observations)
         n = len(states)
@@ -95,20 +106,21 @@ class Dataset:
         ids = as_episodes(episodes)
         lengths = {name: len(array) for name, array in arrays.items()}
         require_same_length(lengths | ({} if ids is None else {"episodes": len(ids)}))
-        _require_transitions(arrays)
-        _require_inside(arrays["actions"], action_space)
+        require_transitions(arrays)
+        require_inside(arrays["actions"], action_space)
         for name, array in (arrays | {"episodes": ids}).items():
             if array is not None:
                 array.setflags(write=False)
             object.__setattr__(self, name, array)
         d_a = 1 if arrays["actions"].ndim == 1 else arrays["actions"].shape[1]
-        names = {
-            "observation_names": _names("s", observation_names, states.shape[1]),
-            "action_names": _names("a", action_names, d_a),
+        about = {
+            "observation_names": column_names("s", observation_names, states.shape[1]),
+            "action_names": column_names("a", action_names, d_a),
             "observation_space": observation_space,
             "action_space": action_space,
+            "notes": tuple(str(note) for note in notes),
         }
-        for name, value in names.items():
+        for name, value in about.items():
             object.__setattr__(self, name, value)
 
     def __len__(self) -> int:
@@ -129,7 +141,7 @@ class Dataset:
 
     @property
     def n_actions(self) -> int:
-        """Number of discrete actions: the space's if known, else those seen."""
+        """Number of discrete actions: from the space, else as seen in the data."""
         if not self.is_discrete:
             raise DataError(
                 "`n_actions` exists for discrete actions only, these are continuous; "
@@ -158,95 +170,106 @@ class Dataset:
         return self.observations[np.sort(first_rows)]
 
     @classmethod
-    def load(cls, path: str | Path) -> Dataset:
+    def load(
+        cls,
+        source: str | Path,
+        *,
+        observations: Sequence[str] | None = None,
+        actions: Sequence[str] | None = None,
+        reward: str | Callable[..., Any] | None = None,
+        next_observations: Sequence[str] | None = None,
+        episode: str | None = None,
+        termination: str | None = None,
+        truncation: str | None = None,
+        is_discrete: bool | None = None,
+        missing: Literal["error", "drop"] = "error",
+        time_limit: int | None = None,
+        observation_space: Space[Any] | None = None,
+        action_space: Space[Any] | None = None,
+        progress: bool = True,
+        max_bytes: int = MAX_BYTES,
+    ) -> Dataset:
         """Read a dataset from a file; nothing in the file is ever executed.
 
+        The column names are for tables (`.csv`, `.csv.gz`, `.tsv`, `.parquet`);
+        those left out are guessed from their names, and `notes` says what was
+        guessed. Without `next_observations` the successor of a row is the state in
+        the following row of the same episode.
+
         Args:
-            path: An `.npz` file with arrays named like the constructor's arguments.
+            source: A file (`.npz`, `.csv`, `.parquet`, `.h5`, `.npy`), a folder of a
+                Minari dataset, or the id of a local one such as `"lab/arm-v0"`.
+            observations: Columns of the state s.
+            actions: Columns of the action a.
+            reward: Column of the reward, or a function of (s, a, s').
+            next_observations: Columns of the successor s', in the order of s.
+            episode: Column whose values tell the episodes apart.
+            termination: Column that is true where the task ended for good.
+            truncation: Column that is true where only the recording stopped.
+            is_discrete: Whether the action is a label 0, 1, 2, ...; by default it is
+                if it is one column of whole numbers without a sign.
+            missing: `"error"` refuses empty cells, `"drop"` leaves their rows out.
+            time_limit: Steps after which the recording was cut; terminations at
+                exactly this length are taken as truncations.
+            observation_space: Gymnasium space of the states.
+            action_space: Gymnasium space of the actions.
+            progress: Whether a long read shows a bar on a terminal.
+            max_bytes: Refuse files that would unpack to more; 2 GiB by default.
 
         Raises:
             DataError: If the file is missing, damaged or not a dataset.
         """
-        from nopg.data.npz import read_npz
+        from nopg.data.formats.load import load
+        from nopg.data.formats.reading import Reading
 
-        return read_npz(Path(path))
+        reading = Reading(
+            observations=observations,
+            actions=actions,
+            reward=reward,
+            next_observations=next_observations,
+            episode=episode,
+            termination=termination,
+            truncation=truncation,
+            is_discrete=is_discrete,
+            missing=missing,
+            time_limit=time_limit,
+            observation_space=observation_space,
+            action_space=action_space,
+            progress=progress,
+            max_bytes=max_bytes,
+        )
+        return load(source, reading)
 
     def save(self, path: str | Path) -> None:
-        """Write the dataset to `path` whole or not at all."""
-        from nopg.data.npz import write_npz
+        """Write the dataset whole or not at all, in the format its suffix names.
 
-        write_npz(self, Path(path))
+        Args:
+            path: Ends in `.npz`, `.csv`, `.csv.gz`, `.parquet` or `.h5`; a name such
+                as `"lab/arm-v0"` without a suffix makes a local Minari dataset.
+        """
+        from nopg.data.formats.load import save
+
+        save(self, path)
+
+    def describe(self, action_space: Space[Any] | None = None) -> Description:
+        """What the data are and what that means for learning; print it.
+
+        Args:
+            action_space: Bounds to hold the actions against, if the data know none.
+        """
+        from nopg.data.report.describe import describe
+
+        return describe(self, action_space)
 
     def subset(self, rows: Any) -> Dataset:
         """The transitions at `rows` (indices or a mask), all else unchanged."""
-        return Dataset(
-            self.observations[rows],
-            self.actions[rows],
-            self.rewards[rows],
-            self.next_observations[rows],
-            self.terminations[rows],
-            self.truncations[rows],
-            None if self.episodes is None else self.episodes[rows],
-            observation_names=self.observation_names,
-            action_names=self.action_names,
-            observation_space=self.observation_space,
-            action_space=self.action_space,
+        return replace(
+            self,
+            observations=self.observations[rows],
+            actions=self.actions[rows],
+            rewards=self.rewards[rows],
+            next_observations=self.next_observations[rows],
+            terminations=self.terminations[rows],
+            truncations=self.truncations[rows],
+            episodes=None if self.episodes is None else self.episodes[rows],
         )
-
-
-def _require_transitions(arrays: dict[str, Any]) -> None:
-    n = len(arrays["observations"])
-    if n < 2:
-        raise DataError(
-            f"A dataset needs at least two transitions, got {n}; kernel regression "
-            "has nothing to interpolate between."
-        )
-    d_s, d_next = (
-        arrays[key].shape[1] for key in ("observations", "next_observations")
-    )
-    if d_s != d_next:
-        raise DataError(
-            "`observations` and `next_observations` must have the same columns, got "
-            f"{d_s} and {d_next}; select the same ones for both."
-        )
-
-
-def _require_inside(actions: Any, space: Space[Any] | None) -> None:
-    if space is None:
-        return
-    low, high = getattr(space, "low", None), getattr(space, "high", None)
-    if actions.ndim == 1:
-        count = getattr(space, "n", None)
-        if count is None or int(getattr(space, "start", 0)) != 0:
-            raise DataError(
-                f"Integer `actions` need a Discrete action space starting at 0, got "
-                f"{space}; pass actions.astype(float) if they are continuous."
-            )
-        outside = actions >= count
-    elif low is None or high is None or np.shape(low) != actions.shape[1:]:
-        raise DataError(
-            f"Continuous `actions` of width {actions.shape[1]} need a Box action space "
-            f"of the same shape, got {space}; correct the space or the actions."
-        )
-    else:
-        # A float32 space rounds its bounds: allow what that rounding moves.
-        slack = 1e-6 * (1.0 + np.maximum(np.abs(low), np.abs(high)))
-        outside = ((actions < low - slack) | (actions > high + slack)).any(axis=1)
-    if outside.any():
-        rows = np.nonzero(outside)[0]
-        raise DataError(
-            f"`actions` must lie in the action space {space}, {len(rows)} rows do not "
-            f"({preview(rows)}); clip them if the system did, or pass a wider space."
-        )
-
-
-def _names(prefix: str, given: Sequence[str] | None, count: int) -> tuple[str, ...]:
-    if given is None:
-        return tuple(f"{prefix}{i}" for i in range(count))
-    names = tuple(str(name) for name in given)
-    if len(names) != count or len(set(names)) != count:
-        raise DataError(
-            f"There must be {count} distinct column names, got {list(names)}; name "
-            "each column once."
-        )
-    return names

@@ -34,6 +34,10 @@ def space_to_json(space: Space[Any] | None) -> dict[str, Any] | None:
     )
 
 
+# What numpy and Gymnasium raise on bounds, shapes and sizes that make no space.
+_DAMAGE = (KeyError, TypeError, ValueError, AssertionError, OverflowError)
+
+
 def space_from_json(description: dict[str, Any] | None) -> Space[Any] | None:
     """Rebuild what `space_to_json` described.
 
@@ -48,13 +52,15 @@ def space_from_json(description: dict[str, Any] | None) -> Space[Any] | None:
         if description["kind"] == "discrete":
             return Discrete(int(description["n"]), start=int(description["start"]))
         dtype = np.dtype(str(description["dtype"]))
+        if dtype.kind not in "biuf":
+            raise TypeError(f"{dtype} is no dtype of numbers")
         shape = tuple(int(length) for length in description["shape"])
         low, high = (
             np.array([float(bound) for bound in description[side]], dtype=dtype)
             for side in ("low", "high")
         )
         return Box(low.reshape(shape), high.reshape(shape), dtype=dtype.type)
-    except (KeyError, TypeError, ValueError, AssertionError) as error:
+    except _DAMAGE as error:
         raise DataError(
             f"A stored space must have kind, bounds, shape and dtype, reading it "
             f"failed ({error}); write the file again."

@@ -51,7 +51,7 @@ def as_actions(values: Any) -> FloatArray | IntArray:
     The dtype decides: integers in one column are labels, everything else is a
     continuous action in the user's own units.
     """
-    array = np.asarray(values)
+    array = _rectangular(values)
     if array.dtype == bool:
         array = array.astype(np.int64)
     if not np.issubdtype(array.dtype, np.integer):
@@ -76,7 +76,7 @@ def as_flags(name: str, values: Any, length: int) -> BoolArray:
     """A boolean vector (n,) from booleans or zeros and ones; None is all False."""
     if values is None:
         return np.zeros(length, dtype=bool)
-    array = np.asarray(values)
+    array = _rectangular(values)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
@@ -98,11 +98,13 @@ def as_episodes(values: Any) -> IntArray | None:
     """Integer episode ids (n,), or None when the order of rows means nothing."""
     if values is None:
         return None
-    array = np.asarray(values)
+    array = _rectangular(values)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     is_whole = array.dtype.kind in "iub" or (
-        array.dtype.kind == "f" and bool(np.all(array == np.round(array)))
+        array.dtype.kind == "f"
+        # Beyond 2^53 a float no longer counts; infinity and NaN fail this too.
+        and bool(np.all((array == np.round(array)) & (np.abs(array) < 2**53)))
     )
     if array.ndim != 1 or not is_whole:
         raise DataError(
@@ -123,11 +125,16 @@ def require_same_length(lengths: dict[str, int]) -> int:
     return next(iter(lengths.values()))
 
 
-def _numeric(name: str, values: Any) -> FloatArray:
+def _rectangular(values: Any) -> NDArray[Any]:
+    """The values as an array; ragged lists become an object array, refused later."""
     try:
-        array = np.asarray(values)
+        return np.asarray(values)
     except ValueError:
-        array = np.empty(0, dtype=object)  # ragged lists
+        return np.empty(0, dtype=object)
+
+
+def _numeric(name: str, values: Any) -> FloatArray:
+    array = _rectangular(values)
     if array.dtype.kind not in "biuf":
         raise DataError(
             f"`{name}` must be numbers in a rectangular array, got {array.dtype}; "
@@ -148,6 +155,11 @@ def _require_finite(name: str, array: FloatArray) -> None:
         f"`{name}` must be finite, found NaN or infinity in {int(bad.sum())} places "
         f"({where}); drop or repair these rows."
     )
+
+
+def counted(number: int, noun: str) -> str:
+    """A number and its noun, which takes an s unless there is one."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def preview(numbers: NDArray[Any], limit: int = 5) -> str:

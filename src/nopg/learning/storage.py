@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from nopg.bellman.samples import Samples, initial_state_tensor
 from nopg.data.dataset import Dataset
 from nopg.data.files import write_atomically
-from nopg.data.npz import ARRAYS
+from nopg.data.formats.arrays import ARRAYS
 from nopg.data.spaces import space_from_json, space_to_json
 from nopg.errors import ModelFileError
 from nopg.kernels.bandwidths import Bandwidths

@@ -1,0 +1,178 @@
+"""From rows in time order to transitions: what is s', what has none, what ended.
+
+The rules, each of which leaves a sentence when it acts:
+
+1. The successor of a row is the state in the following row of the same episode.
+2. A row whose action is empty closes its episode: it gives its predecessor a
+   successor, takes the flags it carries with it, and is no transition itself.
+3. A last row that is terminated stays. Its successor was not recorded, and no
+   learner reads it, since nothing is earned after; its own state stands there.
+4. Any other last row has no successor and is dropped; the row before it becomes
+   the last of its episode and is marked truncated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nopg.data.validation import BoolArray, FloatArray, IntArray, counted
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """Which rows are transitions, and their successors and endings."""
+
+    rows: IntArray
+    """Indices of the rows that are transitions, (n,)."""
+    next_observations: FloatArray
+    """Successor of each of them, (n, d_s)."""
+    terminations: BoolArray
+    """Whether each ended the task, (n,)."""
+    truncations: BoolArray
+    """Whether each ended only the recording, (n,)."""
+    episodes: IntArray
+    """Episode of each: as given, else numbered by the cuts, (n,)."""
+    notes: tuple[str, ...]
+    """What was assumed and what was dropped."""
+
+
+def align(
+    observations: FloatArray,
+    episodes: IntArray | None,
+    terminations: BoolArray,
+    truncations: BoolArray,
+    is_closing: BoolArray | None = None,
+    time_limit: int | None = None,
+) -> Aligned:
+    """Pair every row with its successor by the four rules of this module.
+
+    Args:
+        observations: States in time order within each episode, (m, d_s).
+        episodes: Episode id of each row, (m,); None is one recording cut by flags.
+        terminations: True where the task ended, (m,).
+        truncations: True where the recording stopped, (m,).
+        is_closing: True for rows without an action, (m,).
+        time_limit: Steps at which a termination is only the end of the recording.
+    """
+    m = len(observations)
+    closing = np.zeros(m, dtype=bool) if is_closing is None else is_closing
+    follower = _followers(np.zeros(m, dtype=int) if episodes is None else episodes)
+    terminated, truncated = terminations.copy(), truncations.copy()
+    _move_flags(follower, closing, terminated, truncated)
+    terminated, truncated, limited = apply_time_limit(
+        episodes, terminated, truncated, time_limit
+    )
+    # After a row that ended, the next one is a new start unless it only closes.
+    is_cut = (terminated | truncated) & (follower >= 0) & ~closing[follower]
+    follower[is_cut] = -1
+    has_next = follower >= 0
+    is_kept = ~closing & (has_next | terminated)
+    # The rows that lose their only successor hand the end on to the row before.
+    is_dropped = ~closing & ~is_kept
+    truncated |= has_next & (is_dropped | closing)[follower] & ~terminated
+    ids = _numbered_by_cuts(follower) if episodes is None else episodes
+    rows = np.nonzero(is_kept)[0]
+    successor = np.where(has_next, follower, np.arange(m))[rows]
+    return Aligned(
+        rows=rows,
+        next_observations=observations[successor],
+        terminations=terminated[rows],
+        truncations=truncated[rows],
+        episodes=ids[rows],
+        notes=_notes(episodes, closing, is_kept, has_next, is_dropped) + limited,
+    )
+
+
+def _followers(ids: IntArray) -> IntArray:
+    """The row after each row in its episode, -1 where there is none, (m,)."""
+    order = np.argsort(ids, kind="stable")
+    follower = np.full(len(ids), -1, dtype=np.int64)
+    same = ids[order[:-1]] == ids[order[1:]]
+    follower[order[:-1][same]] = order[1:][same]
+    return follower
+
+
+def _numbered_by_cuts(follower: IntArray) -> IntArray:
+    """Number the stretches of rows that follow each other 0, 1, 2, ..., (m,)."""
+    is_start = np.ones(len(follower), dtype=bool)
+    is_start[follower[follower >= 0]] = False
+    return np.cumsum(is_start) - 1
+
+
+def _move_flags(
+    follower: IntArray, closing: BoolArray, terminated: BoolArray, truncated: BoolArray
+) -> None:
+    """Flags on a closing row belong to the step that led there."""
+    before = np.nonzero((follower >= 0) & closing[follower])[0]
+    terminated[before] |= terminated[follower[before]]
+    truncated[before] |= truncated[follower[before]]
+
+
+def _notes(
+    episodes: IntArray | None,
+    closing: BoolArray,
+    is_kept: BoolArray,
+    has_next: BoolArray,
+    is_dropped: BoolArray,
+) -> tuple[str, ...]:
+    notes = ["The successor s' is the state in the following row of the same episode."]
+    if episodes is None:
+        notes.append(
+            "No episode column: the rows are one recording in time order, cut after "
+            "rows that are flagged as ended."
+        )
+    if closing.any():
+        notes.append(
+            f"Closing observations: {counted(int(closing.sum()), 'row')} without an "
+            "action, used as s' of the row before and not as transitions."
+        )
+    unseen = is_kept & ~has_next
+    if unseen.any():
+        notes.append(
+            f"Without a recorded s': {counted(int(unseen.sum()), 'terminated row')}. "
+            "The row's own state stands there and is never used, because nothing is "
+            "earned after a termination."
+        )
+    if is_dropped.any():
+        notes.append(
+            f"Dropped: {counted(int(is_dropped.sum()), 'last row')} of an episode, "
+            "where no row follows to serve as s'; the row before is marked truncated."
+        )
+    return tuple(notes)
+
+
+def apply_time_limit(
+    episodes: IntArray | None,
+    terminations: BoolArray,
+    truncations: BoolArray,
+    time_limit: int | None,
+) -> tuple[BoolArray, BoolArray, tuple[str, ...]]:
+    """Turn terminations at exactly `time_limit` steps into truncations."""
+    if time_limit is None:
+        return terminations, truncations, ()
+    steps = step_numbers(episodes, terminations | truncations)
+    timed_out = terminations & (steps == time_limit)
+    note = (
+        f"Time limit: {counted(int(timed_out.sum()), 'termination')} at step "
+        f"{time_limit} taken as a truncation, for the recording stopped, not the task."
+    )
+    return terminations & ~timed_out, truncations | timed_out, (note,)
+
+
+def step_numbers(episodes: IntArray | None, ended: BoolArray) -> IntArray:
+    """The step of each row within its episode, counted from one, (n,).
+
+    Without episode ids a new episode starts after each row that ended.
+    """
+    n = len(ended)
+    if episodes is None:
+        ids = np.concatenate([[0], np.cumsum(ended[:-1])]).astype(np.int64)
+    else:
+        ids = episodes
+    order = np.argsort(ids, kind="stable")
+    _, starts, counts = np.unique(ids[order], return_index=True, return_counts=True)
+    steps = np.empty(n, dtype=np.int64)
+    steps[order] = np.arange(n) - np.repeat(starts, counts) + 1
+    return steps

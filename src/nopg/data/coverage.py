@@ -1,0 +1,85 @@
+"""How the rows fill the space: neighbours, grid coverage, farthest points.
+
+All distances are in standard deviations of each column, so that metres and
+radians count alike; constant columns count nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nopg.data.dataset import Dataset
+from nopg.data.validation import FloatArray, IntArray
+
+_QUERIES = 1_000
+_NEAREST = 200
+_CELLS = 10
+
+
+def scaled(columns: FloatArray) -> FloatArray:
+    """Each column divided by its standard deviation; constant ones left out, (n, d)."""
+    std = columns.std(axis=0)
+    varies = std > 1e-12 * (1.0 + np.abs(columns).max(axis=0))
+    if not varies.any():
+        return np.zeros((len(columns), 1))
+    return np.asarray(columns[:, varies] / std[varies])
+
+
+def state_actions(dataset: Dataset) -> FloatArray:
+    """States and actions side by side; labels become one column a label, (n, d)."""
+    actions = dataset.actions
+    if dataset.is_discrete:
+        seen = np.unique(actions)
+        actions = (actions[:, None] == seen[None, :]).astype(np.float64)
+    return np.hstack([dataset.observations, actions])
+
+
+def neighbour_weights(dataset: Dataset) -> FloatArray:
+    """Kernel weight of the other rows around up to a thousand rows, (m,).
+
+    A row at the very same (s, a) counts 1, one a bandwidth away exp(-1/2), one
+    three bandwidths away 0.01. The bandwidth is Silverman's rule of thumb in each
+    column; the two hundred nearest rows are counted.
+    """
+    from scipy.spatial import cKDTree
+
+    points = scaled(state_actions(dataset))
+    n, d = points.shape
+    bandwidth = (4.0 / ((d + 2.0) * n)) ** (1.0 / (d + 4.0))
+    queries = np.unique(np.linspace(0, n - 1, min(n, _QUERIES)).astype(np.int64))
+    nearest = min(_NEAREST + 1, n)
+    distances, _ = cKDTree(points).query(points[queries], k=nearest)
+    weights = np.exp(-0.5 * (distances / bandwidth) ** 2)  # (m, nearest)
+    return np.asarray(weights.sum(axis=1) - 1.0)  # without the row itself
+
+
+def grid_coverage(observations: FloatArray) -> float:
+    """Share of the cells of a grid over the states that hold data, from 0 to 1.
+
+    The grid has ten cells a column between its smallest and largest value. Few
+    rows cannot fill many cells, so the share is of min(n, number of cells).
+    """
+    low, high = observations.min(axis=0), observations.max(axis=0)
+    width = np.where(high > low, high - low, 1.0)
+    cells = np.minimum(((observations - low) / width * _CELLS).astype(np.int64), 9)
+    occupied = len(np.unique(cells, axis=0))
+    n_cells = float(_CELLS) ** int((high > low).sum())
+    return float(occupied / min(len(observations), n_cells))
+
+
+def farthest_points(points: FloatArray, n: int, first: int) -> IntArray:
+    """Pick `n` rows one by one, each farthest from those picked before, (n,).
+
+    This greedy k-centre rule leaves no point farther from a pick than twice what
+    the best choice of `n` could (Gonzalez, 1985).
+    """
+    picked = np.empty(n, dtype=np.int64)
+    distance = np.full(len(points), np.inf)
+    row = first
+    for i in range(n):
+        picked[i] = row
+        step = ((points - points[row]) ** 2).sum(axis=1)
+        np.minimum(distance, step, out=distance)
+        distance[row] = -1.0  # never twice, even among duplicates
+        row = int(distance.argmax())
+    return picked

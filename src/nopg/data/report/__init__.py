@@ -1,0 +1,1 @@
+"""A dataset in words and numbers, and what they mean for learning."""

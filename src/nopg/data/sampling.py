@@ -1,0 +1,160 @@
+"""Fewer rows, more rows, or two parts: thin, merge and split datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nopg.data.coverage import farthest_points, scaled, state_actions
+from nopg.data.dataset import Dataset
+from nopg.data.validation import IntArray
+from nopg.errors import ConfigError, DataError
+
+
+def take_episodes(dataset: Dataset, n: int, seed: int = 0) -> Dataset:
+    """Keep `n` whole episodes, drawn at random.
+
+    Raises:
+        DataError: If the data have no episodes or fewer than `n`.
+    """
+    ids = _episode_ids(dataset, "Taking episodes")
+    if not 1 <= n <= len(ids):
+        raise DataError(
+            f"`n` must be between 1 and the {len(ids)} episodes there are, got {n}; "
+            "ask for fewer."
+        )
+    chosen = _generator(seed, "take-episodes").choice(ids, size=n, replace=False)
+    note = f"Kept {n} of {len(ids)} episodes, drawn with seed {seed}."
+    is_chosen = np.isin(np.asarray(dataset.episodes), chosen)
+    return _noted(dataset.subset(is_chosen), note)
+
+
+def thin_by_coverage(dataset: Dataset, n: int) -> Dataset:
+    """Keep `n` rows that cover the states and actions best, in their old order.
+
+    Each pick is the row farthest from those picked before, distances in standard
+    deviations; the first is the one nearest the mean. Crowded regions lose rows
+    first and the rare ones stay, which changes the density: use it to make data
+    smaller, not to estimate how often something happens.
+
+    Raises:
+        ConfigError: If `n` is not between 2 and the number of rows.
+    """
+    if not 2 <= n <= len(dataset):
+        raise ConfigError(
+            f"`n` must be between 2 and the {len(dataset)} rows there are, got {n}; "
+            "ask for fewer."
+        )
+    points = scaled(state_actions(dataset))
+    first = int(((points - points.mean(axis=0)) ** 2).sum(axis=1).argmin())
+    rows = np.sort(farthest_points(points, n, first))
+    note = f"Kept {n:,} of {len(dataset):,} rows, chosen to cover states and actions."
+    return _noted(dataset.subset(rows), note)
+
+
+def split_episodes(
+    dataset: Dataset, held_out: float = 0.2, seed: int = 0
+) -> tuple[Dataset, Dataset]:
+    """Two datasets, for training and held out, that share no episode.
+
+    Rows of one episode resemble each other, so a split by rows would test a policy
+    on what it has seen; data without episodes are split by rows for want of better.
+
+    Args:
+        dataset: The transitions.
+        held_out: Share of the episodes to hold out, in (0, 1); at least one.
+        seed: Which episodes.
+
+    Raises:
+        ConfigError: If the share leaves one part without episodes.
+    """
+    ids = np.arange(len(dataset)) if dataset.episodes is None else dataset.episodes
+    distinct = np.unique(ids)
+    n_out = max(1, round(held_out * len(distinct)))
+    if not 0.0 < held_out < 1.0 or n_out >= len(distinct):
+        raise ConfigError(
+            f"`held_out` must leave both parts some of the {len(distinct)} episodes, "
+            f"got {held_out}; choose a share between 0 and 1 or record more episodes."
+        )
+    drawn = _generator(seed, "split-episodes").choice(distinct, n_out, replace=False)
+    is_out = np.isin(ids, drawn)
+    unit = "rows" if dataset.episodes is None else "episodes"
+    note = f"{n_out} of {len(distinct)} {unit} were held out with seed {seed}."
+    return _noted(dataset.subset(~is_out), note), _noted(dataset.subset(is_out), note)
+
+
+def merge(*sources: Dataset | str | Path) -> Dataset:
+    """One dataset from several datasets or files with the same columns.
+
+    Episodes are renumbered so that those of different sources stay apart; sources
+    without ids make the whole lose them.
+
+    Raises:
+        DataError: If columns, kinds of action or spaces differ.
+    """
+    parts = [s if isinstance(s, Dataset) else Dataset.load(s) for s in sources]
+    if not parts:
+        raise DataError(
+            "There must be at least one dataset to merge, got none; pass some."
+        )
+    first = parts[0]
+    for i, part in enumerate(parts[1:], start=2):
+        _require_alike(first, part, i)
+    has_ids = all(part.episodes is not None for part in parts)
+    arrays: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in (
+            *("observations", "actions", "rewards", "next_observations"),
+            *("terminations", "truncations"),
+        )
+    }
+    arrays["episodes"] = _renumbered(parts) if has_ids else None
+    note = (
+        f"Merged {len(parts)} datasets of {', '.join(str(len(p)) for p in parts)} rows."
+    )
+    notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
+    return replace(first, **arrays, notes=(*notes, note))
+
+
+def _renumbered(parts: Sequence[Dataset]) -> IntArray:
+    numbers, used = [], 0
+    for part in parts:
+        ids: Any = part.episodes
+        distinct, codes = np.unique(ids, return_inverse=True)
+        numbers.append(codes.astype(np.int64) + used)
+        used += len(distinct)
+    return np.concatenate(numbers)
+
+
+def _require_alike(first: Dataset, other: Dataset, position: int) -> None:
+    for name in ("observation_names", "action_names", "is_discrete", "action_space"):
+        a, b = getattr(first, name), getattr(other, name)
+        if a != b:
+            raise DataError(
+                f"Datasets to merge must have the same {name}, number 1 has {a} and "
+                f"number {position} has {b}; select or rename the columns first."
+            )
+
+
+def _episode_ids(dataset: Dataset, what: str) -> IntArray:
+    if dataset.episodes is None:
+        raise DataError(
+            f"{what} needs episode ids, these data have none; use thin_by_coverage or "
+            "pass `episodes` when you make the dataset."
+        )
+    return np.unique(dataset.episodes)
+
+
+def _generator(seed: int, purpose: str) -> np.random.Generator:
+    # Imported late: it brings torch, which reading data does not need.
+    from nopg.randomness import Seed
+
+    return Seed(seed).numpy(purpose)
+
+
+def _noted(dataset: Dataset, note: str) -> Dataset:
+    return replace(dataset, notes=(*dataset.notes, note))

@@ -1,0 +1,179 @@
+"""Minari datasets made with the real package read with every row aligned."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Dict, Discrete
+from hypothesis import HealthCheck, given, settings
+
+from nopg.data import Dataset, from_minari
+from nopg.errors import DataError
+from tests.data.strategies import assert_identical, datasets
+
+minari = pytest.importorskip("minari")
+pytest.importorskip("h5py")
+from minari.data_collector.episode_buffer import EpisodeBuffer  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def own_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "root"))
+    return tmp_path / "root"
+
+
+def create(*arguments: Any, **options: Any) -> Any:
+    """Minari's own writer, without its warnings about authors and permalinks."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return minari.create_dataset_from_buffers(*arguments, **options)
+
+
+def make(name: str, lengths: list[int], **options: Any) -> Any:
+    """Episodes whose numbers tell where they belong: state 100 e + t, and so on."""
+    buffers = [
+        EpisodeBuffer(
+            observations=np.array([[100.0 * e + t, -t] for t in range(length + 1)]),
+            actions=np.array([[e + t / 10] for t in range(length)]),
+            rewards=np.array([1000.0 * e + t for t in range(length)]),
+            terminations=np.array(
+                [t == length - 1 and e % 2 == 0 for t in range(length)]
+            ),
+            truncations=np.array(
+                [t == length - 1 and e % 2 == 1 for t in range(length)]
+            ),
+            infos={},
+        )
+        for e, length in enumerate(lengths)
+    ]
+    return create(
+        name,
+        buffers,
+        observation_space=Box(-np.inf, np.inf, (2,), np.float64),
+        action_space=Box(-10, 10, (1,), np.float64),
+        **options,
+    )
+
+
+@pytest.mark.parametrize("data_format", ["hdf5", "arrow", "parquet"])
+@pytest.mark.parametrize("lengths", [[3, 7, 2], [4]])
+def test_every_row_is_aligned(lengths: list[int], data_format: str) -> None:
+    make("lab/arm-v0", lengths, data_format=data_format)
+    data = Dataset.load("lab/arm-v0")
+    expected = [(e, t) for e, length in enumerate(lengths) for t in range(length)]
+    assert len(data) == len(expected)
+    for row, (e, t) in enumerate(expected):
+        assert data.observations[row].tolist() == [100.0 * e + t, -t]
+        assert data.next_observations[row].tolist() == [100.0 * e + t + 1, -t - 1]
+        assert data.actions[row].tolist() == [e + t / 10]
+        assert data.rewards[row] == 1000.0 * e + t
+        is_last = t == lengths[e] - 1
+        assert data.terminations[row] == (is_last and e % 2 == 0)
+        assert data.truncations[row] == (is_last and e % 2 == 1)
+    assert data.episodes is not None
+    assert data.episodes.tolist() == [e for e, _ in expected]
+    assert data.action_space == Box(-10, 10, (1,), np.float64)
+
+
+def test_a_folder_and_an_open_dataset_read_alike(own_root: Path) -> None:
+    opened = make("lab/arm-v0", [3, 5])
+    by_folder = Dataset.load(own_root / "lab" / "arm-v0")
+    assert_identical(from_minari(opened), by_folder)
+    filtered = opened.filter_episodes(lambda episode: episode.id == 1)
+    assert from_minari(filtered).observations[0, 0] == 100.0
+
+
+def test_dictionaries_become_named_columns_and_labels_start_at_zero() -> None:
+    observations = {
+        "speed": np.array([[1.0], [2.0], [3.0]]),
+        "angle": np.array([[10.0, 20.0], [30.0, 40.0], [50.0, 60.0]]),
+    }
+    buffer = EpisodeBuffer(
+        observations=observations,
+        actions=np.array([5, 6]),
+        rewards=np.zeros(2),
+        terminations=np.zeros(2, bool),
+        truncations=np.array([False, True]),
+        infos={},
+    )
+    create(
+        "dict-v0",
+        [buffer],
+        observation_space=Dict(
+            speed=Box(-9, 9, (1,), np.float64), angle=Box(-99, 99, (2,), np.float64)
+        ),
+        action_space=Discrete(2, start=5),
+    )
+    data = Dataset.load("dict-v0")
+    assert data.observation_names == ("angle_0", "angle_1", "speed_0")
+    assert data.observations.tolist() == [[10.0, 20.0, 1.0], [30.0, 40.0, 2.0]]
+    assert data.actions.tolist() == [0, 1]
+
+
+@settings(
+    max_examples=15,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(data=datasets())
+def test_what_we_write_minari_and_we_read(data: Dataset) -> None:
+    number = len(minari.list_local_datasets())
+    name = f"round/trip{number}-v0"
+    data.save(name)
+    order = np.arange(len(data))
+    if data.episodes is not None:
+        order = np.argsort(data.episodes, kind="stable")
+    assert_identical(Dataset.load(name), data.subset(order))
+    assert minari.load_dataset(name).total_steps == len(data)
+
+
+def test_a_folder_that_would_run_an_environment_is_refused(own_root: Path) -> None:
+    make("lab/arm-v0", [3])
+    path = own_root / "lab" / "arm-v0" / "data" / "metadata.json"
+    metadata = json.loads(path.read_text())
+    del metadata["action_space"]
+    path.write_text(json.dumps(metadata))
+    with pytest.raises(DataError, match="spaces are not stored"):
+        Dataset.load("lab/arm-v0")
+
+
+def test_absent_damaged_and_existing_datasets_say_so(own_root: Path) -> None:
+    with pytest.raises(DataError, match="found none"):
+        Dataset.load("lab/none-v0")
+    make("lab/arm-v0", [3])
+    data = Dataset.load("lab/arm-v0")
+    with pytest.raises(DataError, match="already exists"):
+        data.save("lab/arm-v0")
+    stored = own_root / "lab" / "arm-v0" / "data" / "main_data.hdf5"
+    stored.write_bytes(stored.read_bytes()[:100])
+    with pytest.raises(DataError, match="reading it failed"):
+        Dataset.load("lab/arm-v0")
+    with pytest.raises(DataError, match="reading it failed"):
+        Dataset.load(own_root)
+
+
+def test_connected_episodes_come_back_whole_down_to_the_sign_of_zero() -> None:
+    lengths = [3, 5, 1]
+    rng = np.random.default_rng(0)
+    walks = [rng.normal(size=(length + 1, 2)) for length in lengths]
+    walks[1][2] = 0.0
+    following = np.vstack([walk[1:] for walk in walks])
+    following[4] = -0.0  # equal to the next state, yet not the same number
+    n = sum(lengths)
+    data = Dataset(
+        np.vstack([walk[:-1] for walk in walks]),
+        rng.integers(0, 3, n),
+        rng.normal(size=n),
+        following,
+        np.zeros(n, bool),
+        np.array([0, 0, 1, 0, 0, 0, 0, 1, 1], bool),
+        np.repeat([7, 8, 9], lengths),
+    )
+    data.save("lab/walk-v0")
+    assert_identical(Dataset.load("lab/walk-v0"), data)
+    assert minari.load_dataset("lab/walk-v0").total_episodes == 4  # one was cut in two

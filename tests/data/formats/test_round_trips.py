@@ -1,0 +1,51 @@
+"""Every format gives back what was put in, bit by bit."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nopg.data import Dataset
+from nopg.errors import DataError
+from tests.data.strategies import assert_identical, datasets
+
+SUFFIXES = [".npz", ".csv", ".csv.gz", ".tsv", ".parquet", ".h5"]
+RELAXED = settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@RELAXED
+@given(data=datasets())
+def test_a_file_gives_back_the_dataset(
+    data: Dataset, suffix: str, tmp_path: Path
+) -> None:
+    path = tmp_path / f"data{suffix}"
+    data.save(path)
+    assert_identical(Dataset.load(path), data)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@RELAXED
+@given(data=datasets(), garbage=st.binary(max_size=200), cut=st.floats(0, 1))
+def test_no_damage_to_a_file_escapes_as_another_error(
+    data: Dataset, garbage: bytes, cut: float, suffix: str, tmp_path: Path
+) -> None:
+    path = tmp_path / f"data{suffix}"
+    data.save(path)
+    content = path.read_bytes()
+    at = int(cut * len(content))
+    for damaged in (
+        content[:at],
+        content[:at] + garbage + content[at + len(garbage) :],
+    ):
+        path.write_bytes(damaged)
+        with contextlib.suppress(DataError):
+            Dataset.load(path)
