@@ -1,6 +1,6 @@
 """A corridor whose every number can be worked out by hand, for the recorder's tests.
 
-Importing this module registers it, so that `tests.record.corridor:Corridor-v0` names it.
+Importing this module registers it as `tests.record.corridor:Corridor-v0`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.record.corridor import LIMIT
 
 from nopg import Dataset
 from nopg.errors import NopgError
@@ -15,6 +14,7 @@ from nopg.record.known import Known
 from nopg.record.ramp import Ramp
 from nopg.record.session import Command, Phase, Session
 from nopg.record.simulator import Simulator
+from tests.record.corridor import LIMIT
 
 RIGHT, LEFT, NOTHING = Controls(("ArrowRight",)), Controls(("ArrowLeft",)), Controls()
 

@@ -6,12 +6,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from tests.record.corridor import Corridor
 from gymnasium.spaces import Box, Graph
 
 from nopg.errors import ConfigError, NopgError
 from nopg.record.config import RecordConfig
 from nopg.record.simulator import Simulator
+from tests.record.corridor import Corridor
 
 
 class Broken(Corridor):
