@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,11 @@ class Samples:
     next_states: Tensor
     is_live: Tensor
     n_actions: int = 0
+
+    @cached_property
+    def live_rows(self) -> Tensor | None:
+        """`is_live`, or None when no row is terminal and nothing need be cleared."""
+        return None if bool(self.is_live.all()) else self.is_live
 
     @property
     def action_width(self) -> int:

@@ -60,7 +60,7 @@ class Estimator:
             P = AveragedRows(
                 at_next.operator,
                 self.problem.config.next_state_samples,
-                samples.is_live,
+                samples.live_rows,
             )
             n_initial = self.problem.initial_rows.shape[0]
             share = values[0].new_full((n_initial,), 1.0 / n_initial)
@@ -100,7 +100,7 @@ class BellmanSolution:
         return certified_objective(
             gamma=problem.config.gamma,
             rewards=problem.samples.rewards,
-            has_terminals=bool((problem.samples.is_live == 0).any()),
+            has_terminals=problem.samples.live_rows is not None,
             eps0=self.eps0,
             q=self.q,
             mu=self.mu,

@@ -29,6 +29,14 @@ class LinearOperator(ABC):
     def dense(self) -> Tensor:
         """The matrix itself, (m, n)."""
 
+    def discounted(self, x: Tensor, gamma: float) -> Tensor:
+        """x - gamma A x, fused where the layout allows it; A is square."""
+        return x - gamma * self.matvec(x)
+
+    def discounted_transpose(self, y: Tensor, gamma: float) -> Tensor:
+        """y - gamma A' y, likewise."""
+        return y - gamma * self.rmatvec(y)
+
 
 @dataclass(frozen=True)
 class DenseRows(LinearOperator):
@@ -124,6 +132,19 @@ class SparseRows(LinearOperator):
 
     def rmatvec(self, y: Tensor) -> Tensor:
         """A' y, (m,) -> (n,)."""
+        return self._transposed() @ y
+
+    def discounted(self, x: Tensor, gamma: float) -> Tensor:
+        """x - gamma A x in one pass."""
+        if not self.pattern.is_natural:
+            return super().discounted(x, gamma)
+        return torch.addmv(x, self._rows, x, alpha=-gamma)
+
+    def discounted_transpose(self, y: Tensor, gamma: float) -> Tensor:
+        """y - gamma A' y in one pass."""
+        return torch.addmv(y, self._transposed(), y, alpha=-gamma)
+
+    def _transposed(self) -> Tensor:
         if self._transpose is None:
             p = self.pattern
             self._transpose = _csr(
@@ -132,7 +153,7 @@ class SparseRows(LinearOperator):
                 self.values[p.transpose_source],
                 (p.shape[1], p.shape[0]),
             )
-        return self._transpose @ y
+        return self._transpose
 
     def dense(self) -> Tensor:
         """The matrix itself, (m, n)."""
@@ -162,14 +183,14 @@ class AveragedRows(LinearOperator):
 
     rows: LinearOperator
     group: int
-    is_live: Tensor  # (n,) of the values' dtype: 1 keeps a row, 0 clears it
+    is_live: Tensor | None  # (n,): 1 keeps a row, 0 clears it; None keeps all
 
     def matvec(self, x: Tensor) -> Tensor:
         """A x, (n,) -> (m,)."""
         y = self.rows.matvec(x)
         if self.group > 1:
             y = y.view(-1, self.group).mean(dim=1)
-        return y * self.is_live
+        return y if self.is_live is None else y * self.is_live
 
     def rmatvec(self, y: Tensor) -> Tensor:
         """A' y, (m,) -> (n,)."""
@@ -177,11 +198,23 @@ class AveragedRows(LinearOperator):
 
     def spread(self, y: Tensor) -> Tensor:
         """What each single row contributes to y' A: its group's share, (m * group,)."""
-        y = y * self.is_live
+        y = y if self.is_live is None else y * self.is_live
         return y if self.group == 1 else (y / self.group).repeat_interleave(self.group)
 
     def dense(self) -> Tensor:
         """The matrix itself, (m, n)."""
         rows = self.rows.dense()
         grouped = rows.view(-1, self.group, rows.shape[1]).mean(dim=1)
-        return grouped * self.is_live[:, None]
+        return grouped if self.is_live is None else grouped * self.is_live[:, None]
+
+    def discounted(self, x: Tensor, gamma: float) -> Tensor:
+        """x - gamma A x; the rows' own fused product if they are A itself."""
+        if self.group == 1 and self.is_live is None:
+            return self.rows.discounted(x, gamma)
+        return super().discounted(x, gamma)
+
+    def discounted_transpose(self, y: Tensor, gamma: float) -> Tensor:
+        """y - gamma A' y, likewise."""
+        if self.group == 1 and self.is_live is None:
+            return self.rows.discounted_transpose(y, gamma)
+        return super().discounted_transpose(y, gamma)

@@ -70,11 +70,11 @@ class DiscountedSystem:
 
     def apply(self, x: Tensor) -> Tensor:
         """Lambda x."""
-        return x - self.gamma * self.transition.matvec(x)
+        return self.transition.discounted(x, self.gamma)
 
     def apply_transpose(self, y: Tensor) -> Tensor:
         """Lambda' y."""
-        return y - self.gamma * self.transition.rmatvec(y)
+        return self.transition.discounted_transpose(y, self.gamma)
 
     def dense(self) -> Tensor:
         """Lambda as a matrix."""
