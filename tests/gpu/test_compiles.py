@@ -26,3 +26,12 @@ def test_every_kernel_compiles(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert "all compiled" in done.stdout
+
+
+def test_without_triton_the_error_names_the_extra() -> None:
+    code = "import sys; sys.modules['triton'] = None; import nopg.gpu.build"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert "MissingExtraError" in done.stderr
+    assert 'pip install "nopg[gpu]"' in done.stderr
