@@ -20,6 +20,7 @@ from nopg.data.dataset import Dataset
 from nopg.errors import NotFittedError
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.learning.config import NOPGConfig
+from nopg.learning.fused_training import FusedTrainer, climb_fused, is_fusible
 from nopg.learning.history import History, Update
 from nopg.learning.loop import run
 from nopg.learning.predicting import predicted_actions
@@ -254,8 +255,13 @@ class NOPG:
         self, estimator: Estimator, n_updates: int, generator: torch.Generator
     ) -> Iterator[Update]:
         """Updates of the policy; each makes what was solved before it stale."""
-        training = self.config.training
-        for update in climb(estimator, self.policy, training, n_updates, generator):
+        training, problem = self.config.training, estimator.problem
+        if is_fusible(problem, self.policy):
+            trainer = FusedTrainer(problem, [self.policy], training, n_updates)
+            updates = climb_fused(trainer)
+        else:
+            updates = climb(estimator, self.policy, training, n_updates, generator)
+        for update in updates:
             self._solution = None
             yield update
 
