@@ -94,6 +94,7 @@ class FusedSystem:
             like.new_empty((2, B, COLUMNS.programs(n))),
         )
         self.limits = like.new_zeros((2, B))
+        self.left = like.new_zeros(())
 
     def evaluate(self, taken: Tensor) -> None:
         """P, its transpose and eps0 for the actions taken, (B, n + b, d_a)."""
@@ -137,6 +138,7 @@ class FusedSystem:
             )  # fmt: skip
         out = (self.shift, self.scale, self.norms)
         deflate(q_sums, mu_sums, self.gain, self.mu_total, out=out)
+        self.left.copy_((self.norms / self.limits).max())
 
     def finish(self) -> tuple[Tensor, Tensor]:
         """J of each policy, (B,), and its pull on the actions, (B, n + b, d_a)."""

@@ -38,7 +38,8 @@ class FusedTrainer:
 
     Args:
         problem: The data, on the device.
-        policies: Trained in place; all of the same architecture.
+        policies: Trained in place, all of the same architecture; from here on they
+            are views of one stack of parameters.
         config: Step sizes and accuracy.
         n_updates: Updates to come; the schedule is spread over them.
         is_captured: Replay CUDA graphs; False launches kernel by kernel.
@@ -54,12 +55,15 @@ class FusedTrainer:
         is_captured: bool = True,
     ) -> None:
         self.system = FusedSystem(problem, len(policies))
-        self.policies, self.config, self.n_updates = policies, config, n_updates
+        self.config, self.n_updates = config, n_updates
         parameters, buffers = torch.func.stack_module_state(list(policies))
         self.parameters: dict[str, Tensor] = {
             name: p.detach().requires_grad_() for name, p in parameters.items()
         }
         self.buffers = buffers
+        for i, policy in enumerate(policies):  # they share memory from now on
+            for name, parameter in policy.named_parameters():
+                parameter.data = self.parameters[name].data[i]
         self._queries, self._skeleton = problem.queries, policies[0]
         like = problem.queries
         self.rate = like.new_zeros(())
@@ -72,6 +76,7 @@ class FusedTrainer:
             capturable=is_captured,
         )
         self.groups = 0
+        self._taken: Tensor | None = None
         steps = (self._evaluate, self.system.sweep, self._ascend)
         self._steps = _captured(steps, self) if is_captured else steps
 
@@ -84,22 +89,15 @@ class FusedTrainer:
         while True:
             sweep()
             self.groups += 1
-            left = (self.system.norms / self.system.limits).max()
-            if left.item() <= self.config.rtol:
+            left = self.system.left.item()
+            if left <= self.config.rtol:
                 break
-            if self.groups >= MAX_GROUPS:
+            if self.groups >= MAX_GROUPS or not math.isfinite(left):
                 raise SolverError(
                     f"q and mu must be solved to {self.config.rtol:.0e}, sweeps left "
-                    f"{left.item():.1e}; lower gamma or raise `rtol`."
+                    f"{left:.1e}; lower gamma or the learning rate, or raise `rtol`."
                 )
         ascend()
-
-    def write_back(self) -> None:
-        """Copy the trained parameters into the policies."""
-        with torch.no_grad():
-            for i, policy in enumerate(self.policies):
-                for name, parameter in policy.named_parameters():
-                    parameter.copy_(self.parameters[name][i])
 
     def _outputs(self) -> Tensor:
         """Actions of every policy at every query, (B, n + b, d_a)."""
@@ -115,15 +113,16 @@ class FusedTrainer:
         return vmapped(self.parameters, self.buffers)
 
     def _evaluate(self) -> None:
+        self._taken = self._outputs()  # its graph is kept for the way back
         with torch.no_grad():
-            self.system.evaluate(self._outputs())
+            self.system.evaluate(self._taken.detach())
 
     def _ascend(self) -> None:
+        assert self._taken is not None
         with torch.no_grad():
             objective, pulls = self.system.finish()
-        outputs = self._outputs()
         leaves = list(self.parameters.values())
-        gradients = torch.autograd.grad(outputs, leaves, pulls)
+        gradients = torch.autograd.grad(self._taken, leaves, pulls)
         squares = [g.square().flatten(1).sum(dim=1) for g in gradients]
         self.gradient_norm.copy_(torch.stack(squares).sum(dim=0).sqrt())
         self.objective.copy_(objective)
@@ -145,7 +144,6 @@ def climb_fused(trainer: FusedTrainer) -> Iterator[Update]:
                 f"J must stay finite, update {step + 1} gave {objective}; lower the "
                 "learning rate."
             )
-        trainer.write_back()
         yield Update(
             step=step + 1,
             objective=objective,
