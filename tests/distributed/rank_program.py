@@ -1,6 +1,6 @@
 """What each rank of the tests runs; one process without ranks gives the truth.
 
-torchrun --nproc-per-node 2 -m tests.distributed.rank_program answers OUT
+torchrun --nproc-per-node 2 -m tests.distributed.rank_program answers OUT TIMEOUT
 """
 
 from __future__ import annotations
@@ -84,10 +84,10 @@ def endless(ranks: Ranks, out: Path) -> None:
 
 def main() -> None:
     """Join, do what was asked, leave; errors in one sentence."""
-    task, out = sys.argv[1], Path(sys.argv[2])
+    task, out, timeout = sys.argv[1], Path(sys.argv[2]), float(sys.argv[3])
     torch.set_num_threads(1)
     try:
-        with joined_ranks(timeout=8.0) as ranks:
+        with joined_ranks(timeout=timeout) as ranks:
             if task == "endless":
                 endless(ranks, out)
             answers = equations(ranks) | trained(ranks)

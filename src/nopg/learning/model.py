@@ -21,7 +21,7 @@ from nopg.errors import NotFittedError
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.learning.config import NOPGConfig
 from nopg.learning.history import History, Update
-from nopg.learning.loop import run
+from nopg.learning.loop import announce, run
 from nopg.learning.predicting import predicted_actions
 from nopg.learning.setup import Setup, prepare
 from nopg.learning.training import climb
@@ -130,7 +130,7 @@ class NOPG:
             What happened, update by update. Ctrl-C ends training early and keeps the
             policy reached so far (`history.stopped == "interrupted"`).
         """
-        self.prepare(data, initial_states, ranks)
+        self.prepare(data, initial_states, ranks, announce if progress else None)
         setup, self.history = self.setup, History()
         assert setup.problem is not None
         estimator = Estimator.of(setup.problem, setup.policy)
@@ -148,12 +148,17 @@ class NOPG:
         return self.history
 
     def prepare(
-        self, data: Dataset, initial_states: Any = None, ranks: Ranks | None = None
+        self,
+        data: Dataset,
+        initial_states: Any = None,
+        ranks: Ranks | None = None,
+        announce: Callable[[str], object] | None = None,
     ) -> None:
         """Do what `fit` does before its first update, and stop there.
 
         Bandwidths are chosen and neighbours listed; `objective`, `value` and
-        `visitation` then speak of the untrained policy.
+        `visitation` then speak of the untrained policy. What a large job will take
+        is told to `announce` first; one that does not fit into memory is refused.
         """
         self._setup = prepare(
             self.config,
@@ -163,6 +168,7 @@ class NOPG:
             data,
             initial_states,
             ranks,
+            announce,
         )
         self._solution = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from nopg.errors import ConfigError
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.kernels.selection import Transitions, select_bandwidths
 from nopg.learning.config import NOPGConfig
+from nopg.learning.plan import plan_job
 from nopg.linalg.ranks import Ranks
 from nopg.policies.base import Policy
 from nopg.policies.build import PolicySpec
@@ -58,6 +60,7 @@ def prepare(
     data: Dataset,
     initial_states: Any,
     ranks: Ranks | None = None,
+    announce: Callable[[str], object] | None = None,
 ) -> Setup:
     """Check, choose and build everything that no update changes.
 
@@ -69,6 +72,7 @@ def prepare(
         data: The transitions.
         initial_states: Where the task starts; None for the first of each episode.
         ranks: Processes that share the rows, if several do.
+        announce: Told the plan of a large job, before the work begins.
     """
     if not isinstance(data, Dataset):
         raise ConfigError(
@@ -90,6 +94,10 @@ def prepare(
         data.observations, data.actions, data.rewards, data.next_observations
     )
     chosen = select_bandwidths(bandwidths, arrays, seeds.numpy("bandwidths"))
+    n_ranks, n_local = (1, 1) if ranks is None else (ranks.size, ranks.n_local)
+    plan = plan_job(built, samples, initial, chosen, config, n_ranks, n_local)
+    if plan.is_large and announce is not None:
+        announce(str(plan))
     if ranks is not None:
         ranks.copy_from_first(built.state_dict().values())
     problem = lay_out(samples, initial, chosen, config, ranks)
