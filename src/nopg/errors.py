@@ -27,6 +27,10 @@ class SolverError(NopgError, RuntimeError):
     """A linear system was not solved to the accuracy asked for."""
 
 
+class RankError(NopgError, RuntimeError):
+    """Another process of a distributed job stopped or cannot be reached."""
+
+
 class NotFittedError(NopgError, RuntimeError):
     """A quantity was asked for that only exists after `fit`."""
 

@@ -22,6 +22,7 @@ from nopg.bellman.solution import BellmanSolution, Estimator
 from nopg.data.dataset import Dataset
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.linalg.operators import LinearOperator
+from nopg.linalg.ranks import Ranks
 from nopg.linalg.solve import SolverConfig
 from nopg.policies.checked import as_policy, checked_outputs
 from nopg.randomness import Seed
@@ -39,6 +40,9 @@ class BellmanEquation:
         neighbours: Samples a row keeps: a number, "auto", or None for all of them.
         rtol: Relative residual of the two solves.
         seed: Seed of the draws stochastic policies and sampled next states need.
+        dtype: Precision of everything.
+        ranks: Processes that share the rows, from `joined_ranks`; each of them makes
+            the same equation and asks it the same things.
         settings: Other fields of `EstimatorConfig`, such as `policy_samples`.
     """
 
@@ -54,6 +58,7 @@ class BellmanEquation:
         rtol: float = 1e-10,
         seed: int = 0,
         dtype: torch.dtype = torch.float64,
+        ranks: Ranks | None = None,
         **settings: Any,
     ) -> None:
         samples = Samples.of(data, dtype, "cpu")
@@ -68,6 +73,7 @@ class BellmanEquation:
             bandwidths,
             config,
             seeds.torch("next-states"),
+            ranks,
         )
         self._seeds = seeds
         self._solver = SolverConfig(rtol=rtol)

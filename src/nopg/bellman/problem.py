@@ -6,6 +6,7 @@ neighbour lists, sampled next states, rewards, which rows are live.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ from nopg.bellman.samples import Samples
 from nopg.errors import ConfigError
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.kernels.discrete import log_label_similarity
+from nopg.linalg.ranks import Ranks
 from nopg.policies.base import Policy
 from nopg.policies.categorical import CategoricalPolicy
 from nopg.policies.continuous import GaussianPolicy
@@ -42,6 +44,8 @@ class Problem:
             one after the other, then the initial states, (n N_phi + B, d_s).
         next_rows: Rows at the next states.
         initial_rows: Rows at the initial states.
+        ranks: The processes that share the next states, each holding a range of
+            them; None when this one holds all.
     """
 
     samples: Samples
@@ -50,6 +54,7 @@ class Problem:
     queries: Tensor
     next_rows: QueryRows
     initial_rows: QueryRows
+    ranks: Ranks | None = None
 
     @classmethod
     def build(
@@ -59,6 +64,7 @@ class Problem:
         bandwidths: Bandwidths,
         config: EstimatorConfig,
         generator: torch.Generator,
+        ranks: Ranks | None = None,
     ) -> Problem:
         """Draw the next states, list the neighbours, keep what never changes.
 
@@ -69,16 +75,23 @@ class Problem:
             config: How integrals are taken.
             generator: Source of the next-state draws. They are drawn once: the
                 lists stay valid, and J becomes a smooth function of the policy.
+            ranks: Processes to share the next states with; all of them call this
+                with the same data.
         """
         drawn = _next_states(samples, bandwidths, config.next_state_samples, generator)
-        next_rows = _list(drawn, samples, bandwidths, config)
-        initial_rows = _list(initial_states, samples, bandwidths, config)
+        if ranks is not None:
+            same = _fingerprint(samples, initial_states, bandwidths, config)
+            ranks.require_same(same, "data and settings", drawn.device)
+            part, group = ranks.part(len(samples.rewards)), config.next_state_samples
+            drawn = drawn[part.start * group : part.stop * group]
+        next_rows = list_rows(drawn, samples, bandwidths, config)
+        initial_rows = list_rows(initial_states, samples, bandwidths, config)
         queries = torch.cat([drawn, initial_states])
-        return cls(samples, bandwidths, config, queries, next_rows, initial_rows)
+        return cls(samples, bandwidths, config, queries, next_rows, initial_rows, ranks)
 
     def rows_at(self, states: Tensor) -> QueryRows:
         """Rows at any other states, listed by the same rule."""
-        return _list(states, self.samples, self.bandwidths, self.config)
+        return list_rows(states, self.samples, self.bandwidths, self.config)
 
     def responsibilities(self, policy: Policy, rows: QueryRows) -> Responsibilities:
         """What turns this kind of policy into rows, at the queries of `rows`."""
@@ -124,9 +137,10 @@ def _next_states(
     return (samples.next_states[:, None, :] + h * noise).reshape(n * count, d_s)
 
 
-def _list(
+def list_rows(
     queries: Tensor, samples: Samples, bandwidths: Bandwidths, config: EstimatorConfig
 ) -> QueryRows:
+    """The samples each query state listens to, by the rule of `config`."""
     h = samples.states.new_tensor(bandwidths.state)
     return query_rows(
         queries,
@@ -137,6 +151,27 @@ def _list(
         log_margin=-math.log(config.tolerance) + _action_span(samples, bandwidths),
         most=config.max_neighbours,
     )
+
+
+def _fingerprint(
+    samples: Samples,
+    initial_states: Tensor,
+    bandwidths: Bandwidths,
+    config: EstimatorConfig,
+) -> int:
+    """A 63-bit number that differs when anything the rows are made of differs."""
+    digest = hashlib.sha256(repr((bandwidths, config)).encode())
+    for tensor in (
+        samples.states,
+        samples.actions,
+        samples.rewards,
+        samples.next_states,
+        samples.is_live,
+        initial_states,
+    ):
+        digest.update(repr(tuple(tensor.shape)).encode())
+        digest.update(tensor.contiguous().cpu().numpy().tobytes())
+    return int.from_bytes(digest.digest()[:8], "little") >> 1
 
 
 def _action_span(samples: Samples, bandwidths: Bandwidths) -> float:

@@ -12,6 +12,7 @@ backward pass through the policy, never a graph over the entries of P.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -56,6 +57,17 @@ class Draws:
     actions: Tensor  # (k, m, d_a)
     shares: Tensor  # (k, m)
     weights: list[RowWeights] = field(default_factory=list)
+
+
+Noise = Callable[[tuple[int, ...], Tensor, torch.Generator], Tensor]
+"""Draws of a shape, (k, m, d_a), in the dtype and on the device of a tensor."""
+
+
+def standard_noise(
+    shape: tuple[int, ...], like: Tensor, generator: torch.Generator
+) -> Tensor:
+    """Independent standard normal draws."""
+    return torch.randn(shape, dtype=like.dtype, device=like.device, generator=generator)
 
 
 class Responsibilities(ABC):
@@ -148,16 +160,14 @@ class SampledResponsibilities(Responsibilities):
     variances: Tensor
     n_samples: int
     normalise_each: bool = True
+    noise: Noise = standard_noise
 
     def evaluate(
         self, outputs: tuple[Tensor, ...], generator: torch.Generator
     ) -> Evaluation:
         """Rows for the policy whose `outputs` at the queries are given."""
         mean, std = outputs
-        shape = (self.n_samples, *mean.shape)
-        noise = torch.randn(
-            shape, dtype=mean.dtype, device=mean.device, generator=generator
-        )
+        noise = self.noise((self.n_samples, *mean.shape), mean, generator)
         actions = mean + std * noise
         weights = [gaussian_weights(self.rows, a, self.variances) for a in actions]
         if self.normalise_each:

@@ -10,6 +10,10 @@ from torch import Tensor
 from nopg.bellman.certificate import Objective, certified_objective
 from nopg.bellman.problem import Problem
 from nopg.bellman.responsibilities import Evaluation, Responsibilities
+from nopg.bellman.sharded import (
+    ReplicatedResponsibilities,
+    ShardedResponsibilities,
+)
 from nopg.linalg.operators import AveragedRows
 from nopg.linalg.solve import DiscountedSystem, Solution, SolverConfig, solve_pair
 from nopg.policies.base import Policy
@@ -27,11 +31,14 @@ class Estimator:
     @classmethod
     def of(cls, problem: Problem, policy: Policy) -> Estimator:
         """The estimator for `policy` and every policy of the same family."""
-        return cls(
-            problem,
-            problem.responsibilities(policy, problem.next_rows),
-            problem.responsibilities(policy, problem.initial_rows),
-        )
+        at_next = problem.responsibilities(policy, problem.next_rows)
+        at_initial = problem.responsibilities(policy, problem.initial_rows)
+        if problem.ranks is not None:
+            at_next = ShardedResponsibilities.of(at_next, problem)
+            at_initial = ReplicatedResponsibilities(
+                at_initial.rows, at_initial, problem.ranks
+            )
+        return cls(problem, at_next, at_initial)
 
     def solve(
         self,
@@ -130,14 +137,19 @@ class BellmanSolution:
         return tuple(torch.cat(pair) for pair in zip(later, first, strict=True))
 
     def gradient(self, policy: Policy) -> tuple[Tensor, ...]:
-        """DJ / d theta, one tensor a parameter: one backward pass, Eq. (10)."""
+        """DJ / d theta, one tensor a parameter: one backward pass, Eq. (10).
+
+        Where ranks share the rows each has the gradient of its own; the sum is ours.
+        """
         parameters = [p for p in policy.parameters() if p.requires_grad]
         with torch.no_grad():
             pulls = self.output_gradients()
         found = torch.autograd.grad(
             self.outputs, parameters, pulls, allow_unused=True, retain_graph=True
         )
-        return tuple(
+        gradients = tuple(
             torch.zeros_like(p) if g is None else g
             for p, g in zip(parameters, found, strict=True)
         )
+        ranks = self.estimator.problem.ranks
+        return gradients if ranks is None else ranks.sum(gradients)

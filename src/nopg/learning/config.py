@@ -33,6 +33,9 @@ class NOPGConfig:
     """Precision of everything."""
     seed: int = 0
     """Seed of every draw."""
+    max_memory: float | None = None
+    """Bytes a job may take; by default what the machine, or its container, or the GPU
+    has free. A job that needs more is refused before it starts."""
     estimator: EstimatorConfig = field(default_factory=EstimatorConfig)
     """The integrals and the sparsity of the rows."""
     training: TrainingConfig = field(default_factory=TrainingConfig)
@@ -48,6 +51,11 @@ class NOPGConfig:
             raise ConfigError(
                 f'`dtype` must be "float64" or "float32", got {self.dtype!r}; float64 '
                 "is the safe choice."
+            )
+        if self.max_memory is not None and not self.max_memory > 0:
+            raise ConfigError(
+                f"`max_memory` must be a positive number of bytes, got "
+                f"{self.max_memory!r}; 4e9 is four gigabytes."
             )
         if self.device.startswith("cuda") and not torch.cuda.is_available():
             raise ConfigError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -56,6 +57,11 @@ def run(
         logger.warning("Interrupted after %d updates; policy kept.", len(history))
     finally:
         bar.close()
+
+
+def announce(text: str) -> None:
+    """Show a few lines where the progress bar will be."""
+    tqdm.write(text, file=sys.stderr)
 
 
 def _show(bar: Any, history: History) -> None:

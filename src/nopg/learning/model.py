@@ -22,10 +22,11 @@ from nopg.kernels.bandwidths import Bandwidths
 from nopg.learning.config import NOPGConfig
 from nopg.learning.fused_training import FusedTrainer, climb_fused, is_fusible
 from nopg.learning.history import History, Update
-from nopg.learning.loop import run
+from nopg.learning.loop import announce, run
 from nopg.learning.predicting import predicted_actions
 from nopg.learning.setup import Setup, prepare
 from nopg.learning.training import climb
+from nopg.linalg.ranks import Ranks
 from nopg.linalg.solve import SolverConfig
 from nopg.policies.base import Policy
 from nopg.randomness import Seed
@@ -107,6 +108,7 @@ class NOPG:
         callback: Callable[[NOPG, Update], Any] | None = None,
         patience: int | None = None,
         progress: bool = True,
+        ranks: Ranks | None = None,
     ) -> History:
         """Learn a policy from `data`.
 
@@ -122,12 +124,14 @@ class NOPG:
             patience: Stop when J has stopped rising for this many updates; None
                 always runs to the end.
             progress: Show a bar with J.
+            ranks: Processes that share the work, from `joined_ranks`; each calls
+                `fit` with the same data and ends with the same policy.
 
         Returns:
             What happened, update by update. Ctrl-C ends training early and keeps the
             policy reached so far (`history.stopped == "interrupted"`).
         """
-        self.prepare(data, initial_states)
+        self.prepare(data, initial_states, ranks, announce if progress else None)
         setup, self.history = self.setup, History()
         assert setup.problem is not None
         estimator = Estimator.of(setup.problem, setup.policy)
@@ -144,14 +148,28 @@ class NOPG:
         )
         return self.history
 
-    def prepare(self, data: Dataset, initial_states: Any = None) -> None:
+    def prepare(
+        self,
+        data: Dataset,
+        initial_states: Any = None,
+        ranks: Ranks | None = None,
+        announce: Callable[[str], object] | None = None,
+    ) -> None:
         """Do what `fit` does before its first update, and stop there.
 
         Bandwidths are chosen and neighbours listed; `objective`, `value` and
-        `visitation` then speak of the untrained policy.
+        `visitation` then speak of the untrained policy. What a large job will take
+        is told to `announce` first; one that does not fit into memory is refused.
         """
         self._setup = prepare(
-            self.config, self._module, self._rule, self._space, data, initial_states
+            self.config,
+            self._module,
+            self._rule,
+            self._space,
+            data,
+            initial_states,
+            ranks,
+            announce,
         )
         self._solution = None
 

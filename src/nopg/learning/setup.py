@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ from nopg.errors import ConfigError
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.kernels.selection import Transitions, select_bandwidths
 from nopg.learning.config import NOPGConfig
+from nopg.learning.plan import plan_job
+from nopg.linalg.ranks import Ranks
 from nopg.policies.base import Policy
 from nopg.policies.build import PolicySpec
 from nopg.policies.checked import as_policy
@@ -56,6 +59,8 @@ def prepare(
     action_space: Space[Any] | None,
     data: Dataset,
     initial_states: Any,
+    ranks: Ranks | None = None,
+    announce: Callable[[str], object] | None = None,
 ) -> Setup:
     """Check, choose and build everything that no update changes.
 
@@ -66,6 +71,8 @@ def prepare(
         action_space: The user's space, if any.
         data: The transitions.
         initial_states: Where the task starts; None for the first of each episode.
+        ranks: Processes that share the rows, if several do.
+        announce: Told the plan of a large job, before the work begins.
     """
     if not isinstance(data, Dataset):
         raise ConfigError(
@@ -87,18 +94,30 @@ def prepare(
         data.observations, data.actions, data.rewards, data.next_observations
     )
     chosen = select_bandwidths(bandwidths, arrays, seeds.numpy("bandwidths"))
-    problem = lay_out(samples, initial, chosen, config)
+    n_ranks, n_local = (1, 1) if ranks is None else (ranks.size, ranks.n_local)
+    plan = plan_job(built, samples, initial, chosen, config, n_ranks, n_local)
+    if plan.is_large and announce is not None:
+        announce(str(plan))
+    if ranks is not None:
+        ranks.copy_from_first(built.state_dict().values())
+    problem = lay_out(samples, initial, chosen, config, ranks)
     return Setup(
         built, space, chosen, spec, data, initial.double().cpu().numpy(), problem
     )
 
 
 def lay_out(
-    samples: Samples, initial: torch.Tensor, bandwidths: Bandwidths, config: NOPGConfig
+    samples: Samples,
+    initial: torch.Tensor,
+    bandwidths: Bandwidths,
+    config: NOPGConfig,
+    ranks: Ranks | None = None,
 ) -> Problem:
     """The kernel rows of the data, with next states drawn from the model's seed."""
     generator = Seed(config.seed).torch("next-states", config.device)
-    return Problem.build(samples, initial, bandwidths, config.estimator, generator)
+    return Problem.build(
+        samples, initial, bandwidths, config.estimator, generator, ranks
+    )
 
 
 def _action_space(data: Dataset, given: Space[Any] | None) -> Space[Any]:

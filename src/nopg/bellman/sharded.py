@@ -1,0 +1,116 @@
+"""Responsibilities whose rows are shared out over ranks.
+
+Every rank holds all the data and a range of the next states: it asks the policy
+there, makes those rows of P, and pulls on those outputs. What the rest of the
+estimator sees is the whole P, so that Theorem 1, the certificate and Eq. (10) are
+written once for one process and for many.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from nopg.bellman.problem import Problem
+from nopg.bellman.responsibilities import (
+    Evaluation,
+    Responsibilities,
+    SampledResponsibilities,
+    standard_noise,
+)
+from nopg.bellman.rows import QueryRows
+from nopg.linalg.distributed import ShardedRows, Transposition
+from nopg.linalg.ranks import Ranks
+
+
+@dataclass(frozen=True)
+class ShardedResponsibilities(Responsibilities):
+    """Rows at all next states, of which this rank makes its own.
+
+    Attributes:
+        rows: This rank's rows.
+        own: Responsibilities at this rank's next states.
+        first: Number of this rank's first row among all rows.
+        transposition: How weights reach the ranks of their samples.
+        ranks: Who takes part.
+    """
+
+    rows: QueryRows
+    own: Responsibilities
+    first: int
+    transposition: Transposition
+    ranks: Ranks
+
+    @classmethod
+    def of(cls, own: Responsibilities, problem: Problem) -> ShardedResponsibilities:
+        """Share out the rows of `problem`; all ranks call this together."""
+        assert problem.ranks is not None
+        n, group = len(problem.samples.rewards), problem.config.next_state_samples
+        m = own.rows.shape[0]
+        first = problem.ranks.part(n).start * group
+        if isinstance(own, SampledResponsibilities):
+            own = replace(own, noise=_SharedNoise(n * group, slice(first, first + m)))
+        numbers = first + torch.arange(m, device=problem.queries.device)
+        exchange = Transposition.of(own.rows.pattern, numbers, n, problem.ranks)
+        return cls(own.rows, own, first, exchange, problem.ranks)
+
+    def evaluate(
+        self, outputs: tuple[Tensor, ...], generator: torch.Generator
+    ) -> Evaluation:
+        """Rows for the policy whose `outputs` at this rank's queries are given."""
+        part = self.own.evaluate(outputs, generator)
+        operator = ShardedRows(part.operator, self.transposition, self.ranks)
+        dropped = operator.gather_rows(part.dropped)
+        return replace(part, operator=operator, dropped=dropped)
+
+    def pull(
+        self, evaluation: Evaluation, q: Tensor, row_weights: Tensor
+    ) -> tuple[Tensor, ...]:
+        """The gradient with respect to this rank's outputs; no message is needed."""
+        assert isinstance(evaluation.operator, ShardedRows)
+        part = replace(evaluation, operator=evaluation.operator.own)
+        last = self.first + self.rows.shape[0]
+        return self.own.pull(part, q, row_weights[self.first : last])
+
+
+@dataclass(frozen=True)
+class ReplicatedResponsibilities(Responsibilities):
+    """Rows that every rank makes, the few at the initial states.
+
+    Gradients are summed over the ranks, so each rank pulls its share of them only.
+    """
+
+    rows: QueryRows
+    own: Responsibilities
+    ranks: Ranks
+
+    def evaluate(
+        self, outputs: tuple[Tensor, ...], generator: torch.Generator
+    ) -> Evaluation:
+        """Rows for the policy whose `outputs` at the queries are given."""
+        return self.own.evaluate(outputs, generator)
+
+    def pull(
+        self, evaluation: Evaluation, q: Tensor, row_weights: Tensor
+    ) -> tuple[Tensor, ...]:
+        """This rank's share of the gradient with respect to the outputs."""
+        return self.own.pull(evaluation, q, row_weights / self.ranks.size)
+
+
+@dataclass(frozen=True)
+class _SharedNoise:
+    """Draws for all rows, of which this rank keeps its own: the same as one process.
+
+    Generators cannot skip ahead, and drawing is cheap beside what follows.
+    """
+
+    n_rows: int
+    part: slice
+
+    def __call__(
+        self, shape: tuple[int, ...], like: Tensor, generator: torch.Generator
+    ) -> Tensor:
+        whole = (shape[0], self.n_rows, *shape[2:])
+        return standard_noise(whole, like, generator)[:, self.part]

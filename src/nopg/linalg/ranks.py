@@ -1,0 +1,190 @@
+"""Ranks: processes that share the rows of one problem and talk to each other.
+
+Everything goes through four collectives of torch.distributed (gloo between CPUs,
+NCCL between GPUs). A collective either succeeds on every rank or raises here
+within the timeout: no rank waits for a dead one for ever.
+
+    # torchrun --nproc-per-node 2 train.py
+    with joined_ranks() as ranks:
+        model.fit(data, starts, ranks=ranks, progress=ranks.is_first)
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nopg.errors import ConfigError, RankError
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The ranks of a job, seen from one of them.
+
+    Samples are shared in contiguous ranges of equal length, the last one shorter:
+    gathered parts then lie end to end as the whole does, with padding behind it.
+
+    Attributes:
+        rank: Number of this process, from 0.
+        size: Number of processes.
+        n_local: How many of them share this machine's memory.
+    """
+
+    rank: int
+    size: int
+    n_local: int = 1
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the rank that prints and saves."""
+        return self.rank == 0
+
+    def width(self, n: int) -> int:
+        """Length of every range but the last, which may be shorter."""
+        return -(-n // self.size)
+
+    def part(self, n: int) -> slice:
+        """The range of n samples that this rank holds.
+
+        Raises:
+            ConfigError: If a rank would hold none.
+        """
+        width = self.width(n)
+        if width * (self.size - 1) >= n:
+            raise ConfigError(
+                f"There must be samples for every rank, got {n} samples for "
+                f"{self.size} ranks; start fewer ranks."
+            )
+        return slice(self.rank * width, min((self.rank + 1) * width, n))
+
+    def gather(self, part: Tensor, total: int) -> Tensor:
+        """The parts of all ranks end to end, (total, ...): the one all_gather."""
+        width = self.width(total)
+        if len(part) < width:
+            padding = part.new_zeros((width - len(part), *part.shape[1:]))
+            part = torch.cat([part, padding])
+        whole = part.new_empty((width * self.size, *part.shape[1:]))
+        self._call(_all_gather, whole, part.contiguous())
+        return whole[:total]
+
+    def exchange(
+        self, values: Tensor, sent: Sequence[int], received: Sequence[int]
+    ) -> Tensor:
+        """Send consecutive runs of `values` to ranks 0, 1, ...; return what came.
+
+        Args:
+            values: What this rank sends, ordered by destination, (sum(sent),).
+            sent: Values for each rank.
+            received: Values from each rank.
+        """
+        import torch.distributed as dist
+
+        came = values.new_empty(sum(received))
+        self._call(dist.all_to_all_single, came, values, list(received), list(sent))
+        return came
+
+    def sum(self, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """Each tensor summed over the ranks, all in one message."""
+        import torch.distributed as dist
+
+        flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
+        self._call(dist.all_reduce, flat)
+        pieces = torch.split_with_sizes(flat, [tensor.numel() for tensor in tensors])
+        return tuple(p.view_as(t) for p, t in zip(pieces, tensors, strict=True))
+
+    def copy_from_first(self, tensors: Iterable[Tensor]) -> None:
+        """Overwrite each tensor with rank 0's."""
+        import torch.distributed as dist
+
+        for tensor in tensors:
+            self._call(dist.broadcast, tensor.data, 0)
+
+    def require_same(self, fingerprint: int, what: str, device: torch.device) -> None:
+        """Check that all ranks hold the same thing.
+
+        Raises:
+            ConfigError: If some rank's fingerprint differs from this one's.
+        """
+        own = torch.tensor([fingerprint], dtype=torch.int64, device=device)
+        found = self.gather(own, self.size)
+        others = (found != own).nonzero()
+        if len(others):
+            raise ConfigError(
+                f"Every rank must hold the same {what}, rank {int(others[0])} holds "
+                f"another one than rank {self.rank}; load the whole data on each rank, "
+                "rows are shared out for you."
+            )
+
+    def _call(self, collective: Callable[..., Any], *arguments: Any) -> None:
+        began = time.monotonic()
+        try:
+            collective(*arguments)
+        except RuntimeError as error:
+            reason = str(error).splitlines()[0]
+            raise RankError(
+                f"All {self.size} ranks must stay alive and in step, rank {self.rank} "
+                f"lost the others after {time.monotonic() - began:.0f} s ({reason}); "
+                "see the output of the rank that stopped first, then start again."
+            ) from None
+
+
+@contextmanager
+def joined_ranks(
+    device: str = "cpu", timeout: float = 300.0, backend: str | None = None
+) -> Iterator[Ranks]:
+    """Join the job that torchrun started this process for; leave it at the end.
+
+    Args:
+        device: "cpu" or "cuda"; with CUDA each rank of a machine takes its own GPU.
+        timeout: Seconds a rank waits for the others before it gives up.
+        backend: What carries the messages; gloo for CPUs and NCCL for GPUs.
+
+    Raises:
+        ConfigError: If the process was not started by torchrun.
+        RankError: If the other ranks do not come, or one is lost later.
+    """
+    import torch.distributed as dist
+
+    wanted = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    missing = [name for name in wanted if name not in os.environ]
+    if missing:
+        raise ConfigError(
+            f"A rank must know its job, found no {', '.join(missing)} in the "
+            "environment; start it with: torchrun --nproc-per-node 2 script.py"
+        )
+    is_cuda = device.startswith("cuda")
+    if is_cuda:
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    try:
+        dist.init_process_group(
+            backend or ("nccl" if is_cuda else "gloo"),
+            timeout=timedelta(seconds=timeout),
+        )
+    except RuntimeError as error:
+        raise RankError(
+            f"All ranks must meet within {timeout:.0f} s, rank "
+            f"{os.environ['RANK']} met nobody ({str(error).splitlines()[0]}); check "
+            "that every machine runs torchrun with the same address."
+        ) from None
+    n_local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    try:
+        yield Ranks(dist.get_rank(), dist.get_world_size(), n_local)
+    finally:
+        with suppress(RuntimeError):  # after a loss there is nobody to say goodbye to
+            dist.destroy_process_group()
+
+
+def _all_gather(whole: Tensor, part: Tensor) -> None:
+    import torch.distributed as dist
+
+    # Newer versions of torch renamed it, and warn of the older name.
+    modern = getattr(dist, "all_gather_single", None)
+    (modern or dist.all_gather_into_tensor)(whole, part)
