@@ -10,8 +10,8 @@ import nopg
 NAMES = {
     "NOPG", "Bandwidths", "BellmanEquation", "ConfigError", "CrossValidated",
     "DataError", "Dataset", "History", "LeaveOneOut", "ModelFileError", "NopgError",
-    "NopgWarning", "NotFittedError", "Objective", "SolverError", "linear_policy",
-    "load",
+    "NopgWarning", "NotFittedError", "Objective", "SolverError", "fit_batch",
+    "linear_policy", "load",
 }  # fmt: skip
 
 

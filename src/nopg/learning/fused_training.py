@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nopg.bellman.fused import FusedSystem, supports
+from nopg.bellman.fused import SWEEPS, FusedSystem, supports
 from nopg.bellman.problem import Problem
 from nopg.errors import SolverError
 from nopg.learning.history import Update
@@ -30,6 +30,7 @@ MAX_GROUPS = 500
 def is_fusible(problem: Problem, policy: Policy) -> bool:
     """Whether training may take the fused path: on a GPU, in single precision."""
     is_single = problem.queries.is_cuda and problem.queries.dtype == torch.float32
+    is_single = is_single and problem.ranks is None
     return is_single and supports(problem) and isinstance(policy, DeterministicPolicy)
 
 
@@ -133,28 +134,30 @@ class FusedTrainer:
         self.adam.step()
 
 
-def climb_fused(trainer: FusedTrainer) -> Iterator[Update]:
-    """The updates of one policy, as `climb` yields them."""
+def climb_fused(trainer: FusedTrainer) -> Iterator[list[Update]]:
+    """The updates of all policies, step by step, as `climb` yields those of one.
+
+    No certificate is computed on the way (NaN): `model.objective()` has one.
+    """
     began = time.perf_counter()
     for step in range(trainer.n_updates):
         trainer.update(step)
-        objective = float(trainer.objective[0])
-        if not math.isfinite(objective):
-            raise SolverError(
-                f"J must stay finite, update {step + 1} gave {objective}; lower the "
-                "learning rate."
+        measured = torch.stack([trainer.objective, trainer.gradient_norm]).tolist()
+        seconds = time.perf_counter() - began
+        yield [
+            Update(
+                step=step + 1,
+                objective=objective,
+                certificate=math.nan,
+                gradient_norm=norm,
+                learning_rate=trainer.config.rate(step, trainer.n_updates),
+                matvecs=2 * SWEEPS * trainer.groups,
+                breakdowns=0,
+                fallbacks=0,
+                seconds=seconds,
             )
-        yield Update(
-            step=step + 1,
-            objective=objective,
-            certificate=math.nan,
-            gradient_norm=float(trainer.gradient_norm[0]),
-            learning_rate=trainer.config.rate(step, trainer.n_updates),
-            matvecs=8 * trainer.groups,
-            breakdowns=0,
-            fallbacks=0,
-            seconds=time.perf_counter() - began,
-        )
+            for objective, norm in zip(*measured, strict=True)
+        ]
 
 
 def _captured(
