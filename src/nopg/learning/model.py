@@ -281,7 +281,7 @@ class NOPG:
         training, problem = self.config.training, estimator.problem
         if is_fusible(problem, self.policy):
             trainer = FusedTrainer(problem, [self.policy], training, n_updates)
-            updates = (batch[0] for batch in climb_fused(trainer))
+            updates: Iterator[Update] = (batch[0] for batch in climb_fused(trainer))
         else:
             updates = climb(estimator, self.policy, training, n_updates, generator)
         for update in updates:
