@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -14,6 +15,10 @@ from benchmarks.tasks import Task
 
 N_UPDATES = 5
 """Updates a repeat: the first ones, where solves are hardest."""
+
+
+PAUSE = 0.3
+"""Seconds between the two, for idle threads to fall asleep."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +90,13 @@ def compare(
         for _ in range(N_UPDATES):
             dense_parts.append(dense.update())
             dense_times.append(sum(dense_parts[-1].values()))
+        # Threads of the other's linear algebra spin on for a while after it ends:
+        # on two cores they would be timed with ours.
+        time.sleep(PAUSE)
+        for _ in range(N_UPDATES):
             our_times.append(ours.update())
             matvecs.append(ours.matvecs)
+        time.sleep(PAUSE)
         dense_seconds.append(median(dense_times))
         our_seconds.append(median(our_times))
         our_parts += _parts_of_updates(task, stochastic)

@@ -15,6 +15,9 @@ from nopg.linalg.solve import SolverConfig
 from nopg.policies.base import Policy
 from nopg.randomness import Seed
 
+TOLERANCE = 1e-4
+"""Mass a row may drop: J stays the same to four decimals, which is checked."""
+
 
 class OurFormulation:
     """Algorithm 1 as the library runs it.
@@ -39,6 +42,7 @@ class OurFormulation:
             policy_samples=task.policy_samples,
             stochastic=stochastic,
             neighbours=neighbours,
+            tolerance=TOLERANCE,
         )
         self.problem = Problem.build(
             task.samples,

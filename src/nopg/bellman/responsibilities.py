@@ -27,6 +27,9 @@ from nopg.bellman.weights import (
 )
 from nopg.linalg.operators import LinearOperator
 
+TOGETHER = 2_000_000
+"""Entries of single draws computed in one go: enough to outweigh the launches, few
+enough to stay near the cache."""
 CACHED_ENTRIES = 20_000_000
 """Rows of single draws are kept for the way back up to this many entries."""
 
@@ -56,7 +59,7 @@ class Draws:
     noise: Tensor  # (k, m, d_a)
     actions: Tensor  # (k, m, d_a)
     shares: Tensor  # (k, m)
-    weights: list[RowWeights] = field(default_factory=list)
+    weights: list[RowWeights] = field(default_factory=list)  # a few draws each
 
 
 Noise = Callable[[tuple[int, ...], Tensor, torch.Generator], Tensor]
@@ -169,18 +172,24 @@ class SampledResponsibilities(Responsibilities):
         mean, std = outputs
         noise = self.noise((self.n_samples, *mean.shape), mean, generator)
         actions = mean + std * noise
-        weights = [gaussian_weights(self.rows, a, self.variances) for a in actions]
+        size = max(1, TOGETHER // self.rows.n_entries)
+        weights = [
+            gaussian_weights(self.rows, some, self.variances)
+            for some in torch.split(actions, size)
+        ]
         if self.normalise_each:
             shares = torch.full_like(noise[..., 0], 1.0 / self.n_samples)
         else:
-            shares = torch.softmax(torch.stack([w.log_mass for w in weights]), dim=0)
-        mixed = mixed_weights(self.rows, weights, shares.unbind(0))
+            shares = torch.softmax(torch.cat([w.log_mass for w in weights]), dim=0)
+        mixed = [
+            _mixed([w.blocks[b] for w in weights], shares[:, block.rows], size)
+            for b, block in enumerate(self.rows.blocks)
+        ]
+        dropped = (torch.cat([w.dropped for w in weights]) * shares).sum(dim=0)
         if self.n_samples * self.rows.n_entries > CACHED_ENTRIES:
             weights = []
         draws = Draws(noise, actions, shares, weights)
-        return Evaluation(
-            self.rows.operator(mixed.blocks), mixed.dropped, outputs, draws
-        )
+        return Evaluation(self.rows.operator(mixed), dropped, outputs, draws)
 
     def pull(
         self, evaluation: Evaluation, q: Tensor, row_weights: Tensor
@@ -188,25 +197,45 @@ class SampledResponsibilities(Responsibilities):
         """Gradient of sum_i row_weights_i (E q)_i with respect to the outputs."""
         assert evaluation.draws is not None
         draws = evaluation.draws
-        to_mean = torch.zeros_like(evaluation.outputs[0])
-        to_std = torch.zeros_like(to_mean)
+        size = max(1, TOGETHER // self.rows.n_entries)
+        q = q - q.mean()  # covariances do not change, cancellation does
         v = evaluation.operator.matvec(q)
-        for k, actions in enumerate(draws.actions):
+        features = [self._features(b, q) for b in range(len(self.rows.blocks))]
+        slopes = []
+        for c, actions in enumerate(torch.split(draws.actions, size)):
             if draws.weights:
-                weights = draws.weights[k]
+                weights = draws.weights[c]
             else:
                 weights = gaussian_weights(self.rows, actions, self.variances)
-            operator = self.rows.operator(weights.blocks)
-            slope = _covariances(operator, q, self.sample_actions)  # (m, d_a)
+            slopes.append(self._slopes(weights, features, actions, v))
+        shares = (row_weights * draws.shares)[..., None]
+        g = shares * torch.cat(slopes) / self.variances  # (k, m, d_a)
+        return g.sum(dim=0), (g * draws.noise).sum(dim=0)
+
+    def _features(self, b: int, q: Tensor) -> Tensor:
+        """q, a and q a of the samples each row lists, (m_b, k_b, 1 + 2 d_a)."""
+        block, a = self.rows.blocks[b], self.rows.actions[b]  # (d_a, m_b, k_b)
+        beside = q[None] if block.columns is None else q[block.columns.long()]
+        return torch.stack([beside, *a, *(beside * a)], dim=-1)
+
+    def _slopes(
+        self, weights: RowWeights, features: list[Tensor], actions: Tensor, v: Tensor
+    ) -> Tensor:
+        """h^2 d(E q)_i / d a of each draw, per unit of its share, (k, m, d_a)."""
+        slopes = torch.empty_like(actions)
+        d_a = actions.shape[-1]
+        parts = zip(self.rows.blocks, weights.blocks, features, strict=True)
+        for block, W, F in parts:  # (k, m_b, k_b), (m_b, k_b, 1 + 2 d_a)
+            moments = torch.matmul(W.transpose(0, 1), F).transpose(0, 1)
+            v_k, a_k, qa_k = torch.split(moments, [1, d_a, d_a], dim=-1)
+            slope = qa_k - v_k * a_k
             if not self.normalise_each:
                 # The share of a draw grows with its kernel mass, and moving the
                 # action moves that mass: (E_k q - v) d log mass / d a.
-                towards = _means(operator, self.sample_actions) - actions
-                slope = slope + (operator.matvec(q) - v)[:, None] * towards
-            g = (row_weights * draws.shares[k])[:, None] * slope / self.variances
-            to_mean += g
-            to_std += g * draws.noise[k]
-        return to_mean, to_std
+                towards = a_k - actions[:, block.rows]
+                slope = slope + (v_k - v[block.rows, None]) * towards
+            slopes[:, block.rows] = slope
+        return slopes
 
 
 class CategoricalResponsibilities(Responsibilities):
@@ -248,6 +277,9 @@ def _covariances(operator: LinearOperator, q: Tensor, x: Tensor) -> Tensor:
     return torch.stack(columns, dim=1)
 
 
-def _means(operator: LinearOperator, x: Tensor) -> Tensor:
-    """E x, column by column: products with vectors are the fast ones, (m, d)."""
-    return torch.stack([operator.matvec(c.contiguous()) for c in x.unbind(1)], dim=1)
+def _mixed(parts: list[Tensor], shares: Tensor, size: int) -> Tensor:
+    """Rows of all draws, weighted by their shares, (m_b, k_b)."""
+    total = torch.zeros_like(parts[0][0])
+    for weights, share in zip(parts, torch.split(shares, size), strict=True):
+        total += torch.einsum("kmj,km->mj", weights, share)
+    return total

@@ -55,11 +55,11 @@ class QueryRows:
         return SparseRows(self.pattern, flat[0] if len(flat) == 1 else torch.cat(flat))
 
     def gather(self, parts: Sequence[Tensor]) -> Tensor:
-        """One number a row, given block by block, in natural order, (m,)."""
-        stacked = parts[0] if len(parts) == 1 else torch.cat(list(parts))
+        """One number a row, given block by block, in natural order, (..., m)."""
+        stacked = parts[0] if len(parts) == 1 else torch.cat(list(parts), dim=-1)
         if self.pattern is None or self.pattern.is_natural:
             return stacked
-        return stacked[self.pattern.position]
+        return stacked[..., self.pattern.position]
 
 
 def query_rows(

@@ -33,23 +33,23 @@ class RowWeights:
 
 
 def gaussian_weights(rows: QueryRows, actions: Tensor, variances: Tensor) -> RowWeights:
-    """Rows for one continuous action a query.
+    """Rows for one continuous action a query, or for several at once.
 
     Args:
         rows: The queries.
-        actions: The action taken at each query, (m, d_a).
+        actions: The action taken at each query, (m, d_a); draws lead, (k, m, d_a).
         variances: Variance of the action kernel, (d_a,), or one a query (m, d_a).
     """
     halved_precision = (0.5 / variances).expand(actions.shape)
     logits = []
     for block, sample_actions in zip(rows.blocks, rows.actions, strict=True):
         whole = len(rows.blocks) == 1  # then block order is natural order
-        taken = actions if whole else actions[block.rows]  # (m_b, d_a)
-        scale = halved_precision if whole else halved_precision[block.rows]
+        taken = actions if whole else actions[..., block.rows, :]  # (m_b, d_a)
+        scale = halved_precision if whole else halved_precision[..., block.rows, :]
         block_logits = block.log_psi
-        for d in range(actions.shape[1]):
-            square = (sample_actions[d] - taken[:, d, None]).square_()  # (m_b, k_b)
-            block_logits = block_logits - square.mul_(scale[:, d, None])
+        for d in range(actions.shape[-1]):
+            square = (sample_actions[d] - taken[..., d, None]).square_()  # (m_b, k_b)
+            block_logits = block_logits - square.mul_(scale[..., d, None])
         logits.append(block_logits)
     return _normalised(rows, logits)
 
@@ -92,10 +92,10 @@ def _normalised(rows: QueryRows, logits: Sequence[Tensor]) -> RowWeights:
     """Softmax block by block: rows sum to one however far the query is."""
     blocks, masses, drops = [], [], []
     for block, block_logits in zip(rows.blocks, logits, strict=True):
-        peak = block_logits.amax(dim=1, keepdim=True)
+        peak = block_logits.amax(dim=-1, keepdim=True)
         weights = (block_logits - peak).exp_()
-        total = weights.sum(dim=1, keepdim=True)
-        log_mass = (total.log() + peak)[:, 0]
+        total = weights.sum(dim=-1, keepdim=True)
+        log_mass = (total.log() + peak)[..., 0]
         blocks.append(weights.div_(total))
         masses.append(log_mass)
         # Dropped mass T, kept mass Z: the share T / (T + Z), without overflow.
