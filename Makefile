@@ -28,6 +28,7 @@ type: .venv/dev
 	$(BIN)/mypy
 
 bench: .venv/dev
+	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/load_tables.py
 

@@ -20,6 +20,7 @@ from nopg.errors import (
 )
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.kernels.selection import CrossValidated, LeaveOneOut
+from nopg.learning.batch import fit_batch
 from nopg.learning.history import History
 from nopg.learning.model import NOPG
 from nopg.learning.storage import load
@@ -42,6 +43,7 @@ __all__ = [
     "NotFittedError",
     "Objective",
     "SolverError",
+    "fit_batch",
     "linear_policy",
     "load",
 ]

@@ -128,3 +128,25 @@ def test_demo_tells_what_it_did(tmp_path: Path) -> None:
     }  # fmt: skip
     score = [line for line in done.stdout.splitlines() if "this policy" in line]
     assert float(score[0].split()[2]) >= -420
+
+
+def test_a_csv_becomes_a_policy_in_one_command(tmp_path: Path) -> None:
+    """A cart pushed at random, logged row by row; no environment anywhere."""
+    rng = np.random.default_rng(0)
+    lines = ["run,x,v,u,r"]
+    for episode in range(10):
+        x, v = float(rng.uniform(-1, 1)), 0.0
+        for _ in range(30):
+            u = float(rng.uniform(-1, 1))
+            lines.append(f"{episode},{x!r},{v!r},{u!r},{-x * x!r}")
+            x, v = x + 0.1 * v, v + 0.1 * u
+    (tmp_path / "cart.csv").write_text("\n".join(lines))
+    words = ["--observations", "x,v", "--actions", "u", "--reward", "r"]
+    done = run(
+        "train", "cart.csv", *words, "--episode", "run", "--updates", "5", cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    model = nopg.load(tmp_path / "runs" / "latest" / "model.nopg")
+    assert model.predict([0.3, 0.0])[0].shape == (1,)
+    assert model.setup.data is not None
+    assert len(model.setup.data) == 10 * 29

@@ -65,3 +65,22 @@ def test_rows_sum_to_one_however_far_the_query(kind: str, neighbours: object) ->
     equation = problem.equation(neighbours=neighbours)
     sums = equation.responsibilities(far).sum(dim=1)
     torch.testing.assert_close(sums, torch.ones_like(sums), rtol=0, atol=1e-12)
+
+
+def test_order_in_memory_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large data sets are reordered in space; q, mu and P keep the user's order."""
+    problem = small_problem("deterministic", n=300, next_state_samples=1)
+    plain = problem.equation()
+    expected = plain.q, plain.mu, plain.transition_matrix()
+    monkeypatch.setattr("nopg.bellman.samples.ORDERED_FROM", 10)
+    moved = problem.equation()
+    assert moved.problem.samples.order is not None
+    found = moved.q, moved.mu, moved.transition_matrix()
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
+    states = problem.data.observations[:7]
+    torch.testing.assert_close(moved.value(states), plain.value(states))
+    torch.testing.assert_close(
+        moved.responsibilities(states), plain.responsibilities(states)
+    )
+    torch.testing.assert_close(moved.gradient(), plain.gradient(), rtol=1e-8, atol=0)

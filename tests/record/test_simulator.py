@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Graph
 
+from nopg.envs.registration import TASKS
 from nopg.errors import ConfigError, NopgError
 from nopg.record.config import RecordConfig
 from nopg.record.simulator import Simulator
@@ -120,3 +121,13 @@ def test_settings_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
     (name,) = wrong
     with pytest.raises(ConfigError, match=f"`{name}` must"):
         RecordConfig(environment="Corridor-v0", out=Path("x.npz"), **wrong)
+
+
+@pytest.mark.parametrize("name", sorted(TASKS))
+def test_the_projects_own_tasks_can_be_driven(name: str) -> None:
+    simulator = Simulator(f"nopg/{name}-v0")
+    start = simulator.reset(0)
+    action = np.zeros(simulator.action_space.shape or ())
+    step = simulator.step(action)
+    assert np.array_equal(step.observation, start)
+    assert simulator.frame().ndim == 3

@@ -88,12 +88,12 @@ class BellmanEquation:
     @property
     def q(self) -> Tensor:
         """Q = (I - gamma P)^-1 r: the value of following each sample, (n,)."""
-        return self.solution.q.value
+        return self.problem.samples.natural(self.solution.q.value)
 
     @property
     def mu(self) -> Tensor:
         """Mu = (I - gamma P)^-T eps0: discounted visits to each sample, (n,)."""
-        return self.solution.mu.value
+        return self.problem.samples.natural(self.solution.mu.value)
 
     @property
     def objective(self) -> Objective:
@@ -107,21 +107,24 @@ class BellmanEquation:
 
     def transition_matrix(self) -> Tensor:
         """P of Theorem 1 as a dense matrix, (n, n)."""
-        return self.solution.transition.dense()
+        natural = self.problem.samples.natural
+        columns = natural(self.solution.transition.dense().T.contiguous())
+        return natural(columns.T.contiguous())
 
     def responsibilities(self, states: Any) -> Tensor:
         """eps(s) at any states, rows summing to one, (m, n)."""
-        return evaluate_at(self.problem, self.policy, states, self._seeds).dense()
+        rows = evaluate_at(self.problem, self.policy, states, self._seeds)
+        return self.problem.samples.natural(rows.dense().T.contiguous()).T
 
     def value(self, states: Any) -> Tensor:
         """V(s) = eps(s)' q, (m,)."""
         rows = evaluate_at(self.problem, self.policy, states, self._seeds)
-        return rows.matvec(self.q)
+        return rows.matvec(self.solution.q.value)
 
     def visitation(self, states: Any) -> Tensor:
         """The paper's mu(s) = eps(s)' mu, (m,)."""
         rows = evaluate_at(self.problem, self.policy, states, self._seeds)
-        return rows.matvec(self.mu)
+        return rows.matvec(self.solution.mu.value)
 
 
 def evaluate_at(

@@ -12,6 +12,10 @@ from torch import Tensor
 
 from nopg.data.dataset import Dataset
 from nopg.errors import DataError
+from nopg.gpu.tiles import spatial_order
+
+ORDERED_FROM = 4096
+"""Samples from which their order in memory matters more than it costs."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,7 @@ class Samples:
         next_states: s', (n, d_s).
         is_live: 1 where the task goes on after the row, 0 where it ended, (n,).
         n_actions: Number of labels, 0 for continuous actions.
+        order: Row of the data set each sample is; None if they are the rows in order.
     """
 
     states: Tensor
@@ -33,6 +38,7 @@ class Samples:
     next_states: Tensor
     is_live: Tensor
     n_actions: int = 0
+    order: Tensor | None = None
 
     @cached_property
     def live_rows(self) -> Tensor | None:
@@ -54,13 +60,39 @@ class Samples:
             return torch.tensor(np.asarray(array), dtype=dtype, device=device)
 
         labels = torch.tensor(np.asarray(data.actions), device=device)
-        return cls(
+        samples = cls(
             states=tensor(data.observations),
             actions=labels if data.is_discrete else tensor(data.actions),
             rewards=tensor(data.rewards),
             next_states=tensor(data.next_observations),
             is_live=tensor(~data.terminations),
             n_actions=data.n_actions if data.is_discrete else 0,
+        )
+        return samples if len(data) < ORDERED_FROM else samples._in_space()
+
+    def natural(self, values: Tensor) -> Tensor:
+        """One number a sample, (n,), in the order of the data set's rows."""
+        if self.order is None:
+            return values
+        return torch.empty_like(values).index_copy_(0, self.order, values)
+
+    def _in_space(self) -> Samples:
+        """The same samples, those close in space close in memory.
+
+        A product with P gathers from neighbours of each row: in this order they
+        share cache lines, which halves its time on a GPU.
+        """
+        spread = self.states.std(dim=0)
+        scaled = self.states / torch.where(spread > 0, spread, torch.ones_like(spread))
+        order = spatial_order(scaled)
+        return Samples(
+            self.states[order],
+            self.actions[order],
+            self.rewards[order],
+            self.next_states[order],
+            self.is_live[order],
+            self.n_actions,
+            order,
         )
 
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from nopg.errors import ConfigError
 from nopg.kernels.gaussian import log_similarity
+from nopg.kernels.search import search_among
 
 BLOCK_LENGTHS = tuple(int(2 ** (e / 2)) for e in range(6, 60))  # 8, 11, 16, 22, 32, ...
 """Row lengths in use: a row takes the next one, at most 41% more than it needs."""
@@ -84,22 +83,24 @@ def nearest_blocks(
         returned when lists would hold half of all pairs or more.
     """
     n = len(samples)
-    tree, scaled = _tree(queries, samples, bandwidths)
-    waiting = np.arange(len(queries))
-    found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-    lengths = [k for k in BLOCK_LENGTHS if least <= k < min(most, n)]
-    for k in [*lengths, min(most, n)]:
+    # An ignored dimension (h = inf) scales to zero and adds no distance.
+    search = search_among(samples / bandwidths, queries / bandwidths)
+    waiting = torch.arange(len(queries), device=queries.device)
+    blocks: list[Block] = []
+    longest = min(most, n)
+    lengths = [k for k in BLOCK_LENGTHS if least <= k < longest]
+    for k in [*lengths, longest]:
         if 2 * k >= n and len(waiting) > len(queries) // 2:
             return [complete_block(queries, samples, bandwidths)]
-        distances, columns = tree.query(scaled[waiting], k=k, workers=-1)
-        distances = distances.reshape(len(waiting), k)
-        columns = columns.reshape(len(waiting), k)
-        done = _is_long_enough(distances, n, log_margin) | (k == min(most, n))
-        found.append((waiting[done], columns[done], distances[done]))
+        squares, columns = search(waiting, k)
+        block = _block(waiting, columns, squares, n)
+        done = _is_long_enough(block, log_margin) | (k == longest)
+        if bool(done.any()):
+            blocks.append(block if bool(done.all()) else _select(block, done))
         waiting = waiting[~done]
         if len(waiting) == 0:
             break
-    return [_block(*part, n, queries) for part in found if len(part[0])]
+    return blocks
 
 
 def fixed_blocks(
@@ -117,36 +118,22 @@ def fixed_blocks(
     )
 
 
-def _tree(
-    queries: Tensor, samples: Tensor, bandwidths: Tensor
-) -> tuple[Any, np.ndarray]:
-    from scipy.spatial import cKDTree
-
-    scale = (
-        (1.0 / bandwidths).cpu().numpy()
-    )  # an ignored dimension (h = inf) scales to 0
-    return cKDTree(samples.cpu().numpy() * scale), queries.cpu().numpy() * scale
-
-
-def _is_long_enough(distances: np.ndarray, n: int, log_margin: float) -> np.ndarray:
-    log_psi = -0.5 * distances**2
-    # Relative to the nearest sample: far queries underflow otherwise.
-    relative = log_psi - log_psi[:, :1]
-    log_kept = np.log(np.exp(relative).sum(axis=1))
-    k = distances.shape[1]
-    log_dropped = math.log(n - k) + relative[:, -1] if n > k else -np.inf
-    return np.asarray(log_dropped <= log_kept - log_margin)
-
-
-def _block(
-    rows: np.ndarray, columns: np.ndarray, distances: np.ndarray, n: int, like: Tensor
-) -> Block:
-    log_psi = torch.as_tensor(-0.5 * distances**2).to(like)
+def _block(rows: Tensor, columns: Tensor, squares: Tensor, n: int) -> Block:
+    log_psi = -0.5 * squares
     left = n - columns.shape[1]
     log_left = math.log(left) if left else -math.inf
+    return Block(rows, columns, log_psi, log_psi[:, -1] + log_left)
+
+
+def _is_long_enough(block: Block, log_margin: float) -> Tensor:
+    return block.log_dropped <= torch.logsumexp(block.log_psi, dim=1) - log_margin
+
+
+def _select(block: Block, which: Tensor) -> Block:
+    assert block.columns is not None
     return Block(
-        rows=torch.as_tensor(rows, device=like.device),
-        columns=torch.as_tensor(columns.astype(np.int32), device=like.device),
-        log_psi=log_psi,
-        log_dropped=log_psi[:, -1] + log_left,
+        block.rows[which],
+        block.columns[which],
+        block.log_psi[which],
+        block.log_dropped[which],
     )

@@ -20,10 +20,11 @@ from nopg.data.dataset import Dataset
 from nopg.errors import NotFittedError
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.learning.config import NOPGConfig
+from nopg.learning.fused_training import FusedTrainer, climb_fused, is_fusible
 from nopg.learning.history import History, Update
 from nopg.learning.loop import announce, run
 from nopg.learning.predicting import predicted_actions
-from nopg.learning.setup import Setup, prepare
+from nopg.learning.setup import Setup, prepare, share
 from nopg.learning.training import climb
 from nopg.linalg.ranks import Ranks
 from nopg.linalg.solve import SolverConfig
@@ -172,6 +173,11 @@ class NOPG:
         )
         self._solution = None
 
+    def prepare_like(self, other: NOPG) -> None:
+        """Share another model's data, bandwidths and lists; the policy is one's own."""
+        self._setup = share(self.config, self._module, other.setup)
+        self._solution = None
+
     def predict(
         self,
         observation: Any,
@@ -272,8 +278,13 @@ class NOPG:
         self, estimator: Estimator, n_updates: int, generator: torch.Generator
     ) -> Iterator[Update]:
         """Updates of the policy; each makes what was solved before it stale."""
-        training = self.config.training
-        for update in climb(estimator, self.policy, training, n_updates, generator):
+        training, problem = self.config.training, estimator.problem
+        if is_fusible(problem, self.policy):
+            trainer = FusedTrainer(problem, [self.policy], training, n_updates)
+            updates: Iterator[Update] = (batch[0] for batch in climb_fused(trainer))
+        else:
+            updates = climb(estimator, self.policy, training, n_updates, generator)
+        for update in updates:
             self._solution = None
             yield update
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -104,6 +104,19 @@ def prepare(
     return Setup(
         built, space, chosen, spec, data, initial.double().cpu().numpy(), problem
     )
+
+
+def share(config: NOPGConfig, policy: nn.Module | None, other: Setup) -> Setup:
+    """Another model's setup with a fresh policy of this model's seed."""
+    assert other.data is not None
+    spec = None if policy is not None else _spec(config, other.data)
+    built = (
+        as_policy(policy)
+        if policy is not None
+        else _build(spec, config, other.action_space, other.data)
+    )
+    built = built.to(device=config.device, dtype=config.torch_dtype)
+    return replace(other, policy=built, spec=spec)
 
 
 def lay_out(

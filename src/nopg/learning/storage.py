@@ -120,8 +120,9 @@ def _setup(
             raise ModelFileError("A model must say how its policy is built.")
         policy = spec.build(Seed(0).torch("policy-init"))
     weights = {k[len("policy/") :]: v for k, v in tensors.items() if "policy/" in k}
-    policy.load_state_dict(weights)
+    # The dtype first: float64 numbers copied into float32 parameters lose half.
     policy.to(device=config.device, dtype=config.torch_dtype)
+    policy.load_state_dict(weights)
     space = space_from_json(about["action_space"])
     if space is None:
         raise ModelFileError("A model must name its action space, none was found.")

@@ -11,6 +11,7 @@ from gymnasium.spaces import Box, Space
 from gymnasium.spaces.utils import flatten, flatten_space
 from numpy.typing import NDArray
 
+from nopg.envs.registration import register
 from nopg.errors import ConfigError, MissingExtraError, NopgError
 from nopg.record.pilot import Action
 
@@ -38,7 +39,8 @@ class Simulator:
     stored: the task did not end, only the recording, and the value goes on.
 
     Args:
-        env_id: Any registered id, or `module:Id` for one that `module` registers.
+        env_id: Any registered id, one of the project's own such as
+            `nopg/PendulumSwingUp-v0`, or `module:Id` for one that `module` registers.
         max_steps: Time limit in place of the environment's own.
 
     Raises:
@@ -116,6 +118,8 @@ class Simulator:
 
 
 def _make(env_id: str, max_steps: int | None) -> gymnasium.Env[Any, Any]:
+    if env_id.startswith("nopg/"):
+        register()
     try:
         return gymnasium.make(
             env_id,

@@ -1,0 +1,153 @@
+"""Whole updates on one GPU: time, error against the CPU in double precision, floor.
+
+    python benchmarks/gpu.py            # prints the table
+    python benchmarks/gpu.py out.json   # and writes it
+
+The floor is the fewest bytes an update must move over the bandwidth of a large copy
+measured in the same run: build 12, transpose 12 and gradient 8 bytes an entry, and 16
+bytes an entry for each sweep of both systems.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from typing import Any
+
+import numpy as np
+import torch
+
+import nopg
+from nopg.bellman.fused import SWEEPS
+from nopg.experiments.swing_up import BOTTOM, grid_dataset
+from nopg.learning.fused_training import FusedTrainer
+
+K = 64
+BARS = {"3200": 1.0, "100000": 1.5, "1000000": 15.0, "32 x 3200": 4.0}
+
+
+def random_data(n: int) -> nopg.Dataset:
+    """A damped oscillator pair in four dimensions, driven at random."""
+    rng = np.random.default_rng(0)
+    s = rng.uniform(-1, 1, (n, 4))
+    a = rng.uniform(-1, 1, (n, 1))
+    moved = s + 0.05 * np.column_stack([s[:, 1], a[:, 0] - s[:, 0], s[:, 3], -s[:, 2]])
+    return nopg.Dataset(s, a, -(s**2).sum(axis=1), moved, np.zeros(n))
+
+
+def problem(n: int) -> tuple[nopg.Dataset, Any, nopg.Bandwidths]:
+    """Data, start and bandwidths of one size."""
+    if n == 3200:
+        bandwidths = nopg.Bandwidths([0.1, 0.08, 0.34], [1.6])
+        return grid_dataset(40, 40), BOTTOM, bandwidths
+    h = 0.8 * n ** (-1 / 4)
+    return random_data(n), [0.5, 0.0, 0.5, 0.0], nopg.Bandwidths([h] * 4, [0.5])
+
+
+def copy_bandwidth() -> float:
+    """Bytes a second of a large device-to-device copy, read and written."""
+    source = torch.empty(2**30, dtype=torch.uint8, device="cuda")
+    target = torch.empty_like(source)
+    times = []
+    for _ in range(10):
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        target.copy_(source)
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - began)
+    return 2 * 2**30 / min(times)
+
+
+def measure(n: int, n_policies: int, bandwidth: float) -> dict[str, Any]:
+    """Median time of an update, and the error of J and gradient at the start."""
+    data, start, bandwidths = problem(n)
+    began = time.perf_counter()
+    models = [
+        nopg.NOPG(bandwidths=bandwidths, neighbours=K, device="cuda", dtype="float32",
+                  gamma=0.97, seed=seed)
+        for seed in range(n_policies)
+    ]  # fmt: skip
+    models[0].prepare(data, start)
+    torch.cuda.synchronize()
+    prepared = time.perf_counter() - began
+    shared = models[0].setup.problem
+    assert shared is not None
+    policies = [models[0].policy]
+    for model in models[1:]:
+        model.prepare(data, start)
+        policies.append(model.policy)
+    torch.cuda.reset_peak_memory_stats()
+    trainer = FusedTrainer(shared, policies, models[0].config.training, 60)
+    torch.cuda.synchronize()
+    times, sweeps = [], []
+    for step in range(60):
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        trainer.update(step)
+        torch.cuda.synchronize()
+        times.append(1e3 * (time.perf_counter() - began))
+        sweeps.append(SWEEPS * trainer.groups)
+    median = statistics.median(times[10:])
+    average = statistics.mean(sweeps[10:])
+    entries = n * K * n_policies
+    floor = 1e3 * entries * (32 + 16 * average) / bandwidth
+    return {
+        "n": n, "k": K, "policies": n_policies, "ms": median, "sweeps": average,
+        "floor_ms": floor, "share_of_floor": floor / median,
+        "prepare_s": prepared, "peak_GB": torch.cuda.max_memory_allocated() / 1e9,
+    }  # fmt: skip
+
+
+def errors(n: int) -> dict[str, float]:
+    """J and gradient of the first policy: GPU float32 against CPU float64."""
+    data, start, bandwidths = problem(n)
+    exact = nopg.NOPG(bandwidths=bandwidths, neighbours=K, gamma=0.97)
+    exact.prepare(data, start)
+    near = nopg.NOPG(bandwidths=bandwidths, neighbours=K, gamma=0.97, device="cuda",
+                     dtype="float32", rtol=1e-4)  # fmt: skip
+    near.prepare(data, start)
+    assert near.setup.problem is not None
+    trainer = FusedTrainer(near.setup.problem, [near.policy], near.config.training, 9)
+    trainer.rate.zero_()
+    trainer.update(9)  # the schedule has reached zero: nothing moves
+    found, expected = trainer.objective.item(), float(exact.objective())
+    length = float(exact.gradient().norm())
+    return {
+        "J_error": abs(found - expected) / abs(expected),
+        "gradient_norm_error": abs(trainer.gradient_norm.item() - length) / length,
+    }
+
+
+def main() -> None:
+    """Print and write the table."""
+    bandwidth = copy_bandwidth()
+    name = torch.cuda.get_device_name()
+    print(f"{name}, torch {torch.__version__}, copy {bandwidth / 1e12:.2f} TB/s")
+    rows = []
+    for n, n_policies in ((3200, 1), (3200, 32), (100_000, 1), (1_000_000, 1)):
+        row = measure(n, n_policies, bandwidth)
+        row |= errors(n) if n <= 100_000 and n_policies == 1 else {}
+        label = str(n) if n_policies == 1 else f"{n_policies} x {n}"
+        row["bar_ms"] = BARS[label]
+        rows.append(row)
+        print(
+            f"{label:>10}: {row['ms']:7.3f} ms an update (bar {row['bar_ms']}), floor "
+            f"{row['floor_ms']:.3f} ms at {row['sweeps']:.0f} sweeps, prepared in "
+            f"{row['prepare_s']:.1f} s, {row['peak_GB']:.2f} GB",
+            {k: f"{v:.1e}" for k, v in row.items() if "error" in k},
+            flush=True,
+        )
+    if len(sys.argv) > 1:
+        about = {
+            "device": name,
+            "torch": torch.__version__,
+            "copy_TBps": bandwidth / 1e12,
+        }
+        with open(sys.argv[1], "w", encoding="utf-8") as stream:
+            json.dump(about | {"rows": rows}, stream, indent=1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""What sweeps left behind: norms for the stopping test, and the next correction.
+
+Where rows of P sum to one, (I - gamma P) 1 = (1 - gamma) 1. So after some plain
+sweeps, whose residual is nearly constant, adding gamma / (1 - gamma) times its
+mean to q' removes nearly all of it; and mu must total sum(eps0) / (1 - gamma), so
+it is scaled to do so. Correcting now and then serves as well as after every
+sweep: sweeps in between only make the residual more nearly constant.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from nopg.gpu.toolchain import tl, triton
+
+BLOCK = 4096
+"""Sums read at a time; one program adds up all of a policy's."""
+
+
+@triton.jit
+def _total(sums, n_programs, BLOCK: tl.constexpr):
+    total = tl.zeros((BLOCK,), tl.float64)
+    for first in range(0, n_programs, BLOCK):
+        at = first + tl.arange(0, BLOCK)
+        part = tl.load(sums + at, mask=at < n_programs, other=0.0)
+        total += part.to(tl.float64)
+    return tl.sum(total, axis=0)
+
+
+@triton.jit
+def _deflate(
+    q_sums,
+    mu_sums,
+    gain,
+    mu_total,
+    shift,
+    scale,
+    norms,
+    q_programs,
+    mu_programs,
+    n_batch,
+    BLOCK: tl.constexpr,
+):
+    policy = tl.program_id(0)
+    q_first = q_sums + policy * q_programs
+    mu_first = mu_sums + policy * mu_programs
+    squares = _total(q_first, q_programs, BLOCK)
+    residuals = _total(q_first + n_batch * q_programs, q_programs, BLOCK)
+    tl.store(norms + policy, tl.sqrt(squares))
+    tl.store(shift + policy, tl.load(gain) * residuals)
+    squares = _total(mu_first, mu_programs, BLOCK)
+    visits = _total(mu_first + n_batch * mu_programs, mu_programs, BLOCK)
+    tl.store(norms + n_batch + policy, tl.sqrt(squares))
+    wanted = tl.load(mu_total + policy)
+    # Nothing to scale to: terminal rows, or no visits at all.
+    is_scaled = (wanted > 0.0) & (visits > 0.0)
+    tl.store(scale + policy, tl.where(is_scaled, wanted / visits, 1.0))
+
+
+def deflate(
+    q_sums: Tensor,
+    mu_sums: Tensor,
+    gain: Tensor,
+    mu_total: Tensor,
+    *,
+    out: tuple[Tensor, Tensor, Tensor] | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Shift for q', scale for mu', and the residual norms of the sweep before.
+
+    Args:
+        q_sums: From `sweep_values`, (2, B, programs).
+        mu_sums: From `sweep_visits`, (2, B, programs).
+        gain: gamma / ((1 - gamma) n), or zero if some row is terminal, (1,).
+        mu_total: sum(eps0) / (1 - gamma), or zero if some row is terminal, (B,).
+        out: Where to write.
+
+    Returns:
+        `shift` (B,), `scale` (B,) and norms (2, B): of q's residual, then of mu's.
+    """
+    q_sums, mu_sums = q_sums.contiguous(), mu_sums.contiguous()
+    n_batch = q_sums.shape[1]
+    if out is None:
+        shift = q_sums.new_empty(n_batch)
+        out = (shift, torch.empty_like(shift), q_sums.new_empty((2, n_batch)))
+    _deflate[(n_batch,)](
+        q_sums, mu_sums, gain, mu_total, *out, q_sums.shape[2], mu_sums.shape[2],
+        n_batch, BLOCK=BLOCK, num_warps=8,
+    )  # fmt: skip
+    return out

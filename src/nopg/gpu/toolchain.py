@@ -1,0 +1,64 @@
+"""Triton, and the few sizes every kernel agrees on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from nopg.errors import MissingExtraError
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError as error:
+    raise MissingExtraError(
+        "GPU kernels need the package `triton`, which is not installed; "
+        'run pip install "nopg[gpu]".'
+    ) from error
+
+__all__ = ["Tile", "batched", "padded", "tl", "triton"]
+
+ENTRIES = 1024
+"""Entries a program holds in registers: eight for each of 128 threads."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """How much of a matrix one program takes.
+
+    Attributes:
+        rows: Rows (or columns of a transposed product) of one program.
+        width: Entries of a row read at once; a power of two.
+        warps: Warps that share the work.
+    """
+
+    rows: int
+    width: int
+    warps: int = 4
+
+    @classmethod
+    def of_rows(cls, k: int) -> Tile:
+        """Whole rows of k entries, as many as make a program worth starting."""
+        width = padded(k)
+        warps = 4 if width <= 2 * ENTRIES else 8
+        return cls(rows=max(1, ENTRIES // width), width=width, warps=warps)
+
+    def programs(self, rows: int) -> int:
+        """Programs that cover so many rows."""
+        return -(-rows // self.rows)
+
+
+def padded(k: int) -> int:
+    """The power of two at or above k: tiles have no other widths."""
+    return 1 << max(k - 1, 0).bit_length()
+
+
+def batched(x: Tensor, single: int) -> Tensor:
+    """`x` with a leading axis of policies, one if it had none.
+
+    Args:
+        x: A tensor of `single` axes, or of one more.
+        single: Axes it has for one policy.
+    """
+    return x.contiguous() if x.ndim > single else x.contiguous().unsqueeze(0)
