@@ -7,6 +7,7 @@ import sys
 import typer
 
 from nopg.cli.demo import demo
+from nopg.cli.reproduce import reproduce
 from nopg.cli.train import train
 
 app = typer.Typer(
@@ -18,6 +19,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(train)
+app.command()(reproduce)
 
 
 def run() -> None:

@@ -14,7 +14,13 @@ from pathlib import Path
 
 ENGINE = ("data", "kernels", "linalg", "policies", "envs", "bellman", "learning")
 """The packages every trial runs through."""
-PROTOCOL = ("tasks", "nopg_trials", "baseline_trials", "action_box")
+PROTOCOL = (
+    "tasks",
+    "nopg_trials",
+    "baseline_trials",
+    "action_box",
+    "lqr_gradients",
+)
 """The modules of this package that turn settings into numbers."""
 
 

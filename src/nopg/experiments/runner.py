@@ -91,7 +91,7 @@ def reproduce(
     """
     trials = _chosen(experiment, plan, methods)
     _require_extras(trials)
-    stem = out / experiment.name / _variant(experiment, plan)
+    stem = out / experiment.name / _variant(plan)
     file, code = ResultsFile(stem.with_suffix(".jsonl")), code_version(experiment.module)
     if redo:
         _set_aside(file.path)
@@ -117,9 +117,35 @@ def reproduce(
         )
     wanted = {trial.digest for trial in trials}
     records = [r for r in file.records() if r.trial.digest in wanted]
-    records.sort(key=lambda record: record.trial.key)
-    summary = write_summary(experiment, records, file, stem.with_suffix(".summary.json"))
-    return Outcome(experiment, stem, records, len(trials) - len(records), summary)
+    return _outcome(experiment, stem, file, records, len(trials) - len(records))
+
+
+def stored(experiment: Experiment, plan: Plan, *, out: Path = Path("results")) -> Outcome:
+    """What lies in the results folder, whatever code made it, as long as it is one.
+
+    Raises:
+        MixedResultsError: If several versions of the code made it.
+    """
+    stem = out / experiment.name / _variant(plan)
+    file = ResultsFile(stem.with_suffix(".jsonl"))
+    records = file.records()
+    if len({record.code for record in records}) > 1:
+        file.require_same([], records[0].code)
+    missing = {t.key for t in experiment.trials(plan)} - {r.trial.key for r in records}
+    return _outcome(experiment, stem, file, records, len(missing))
+
+
+def _outcome(
+    experiment: Experiment,
+    stem: Path,
+    file: ResultsFile,
+    records: list[Record],
+    missing: int,
+) -> Outcome:
+    ordered = sorted(records, key=lambda record: record.trial.key)
+    path = stem.with_suffix(".summary.json")
+    summary = write_summary(experiment, ordered, file, path)
+    return Outcome(experiment, stem, ordered, missing, summary)
 
 
 def run_trial(trial: Trial) -> tuple[Trial, Result]:
@@ -165,7 +191,7 @@ def _require_extras(trials: list[Trial]) -> None:
             )
 
 
-def _variant(experiment: Experiment, plan: Plan) -> str:
+def _variant(plan: Plan) -> str:
     return f"{plan.preset}-recorded" if plan.data_file is not None else plan.preset
 
 
