@@ -1,4 +1,4 @@
-"""The arms of a comparison: a method, its settings, the sizes and seeds it is run on."""
+"""The arms of a comparison: a method, its settings, and the sizes and seeds it gets."""
 
 from __future__ import annotations
 

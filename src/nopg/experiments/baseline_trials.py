@@ -49,8 +49,9 @@ def _judged(task: Task, trial: Trial, progress: Iterable[Progress]) -> Result:
     seconds = 0.0
     stopped = None
     try:
-        for step, seconds, act in progress:
-            curve.append((step, _returns(task, act, trial.seed)))
+        for report in progress:
+            seconds = report.seconds
+            curve.append((report.step, _returns(task, report.act, trial.seed)))
     except SolverError as error:
         stopped = str(error)  # a method that diverges keeps what it had reached
     result: Result = {"seconds": round(seconds, 2), "stopped": stopped}

@@ -20,6 +20,7 @@ PROTOCOL = (
     "baseline_trials",
     "action_box",
     "lqr_gradients",
+    "gradient_quality",
 )
 """The modules of this package that turn settings into numbers."""
 

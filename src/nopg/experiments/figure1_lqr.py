@@ -33,10 +33,10 @@ from nopg.envs.lqr_exact import optimal_gain
 from nopg.errors import NopgError
 from nopg.experiments.arms import Arm, trials_of
 from nopg.experiments.experiment import Experiment, Plan
+from nopg.experiments.gradient_quality import gradient_quality, mean_angle
 from nopg.experiments.lqr_gradients import (
     Estimate,
     System,
-    angle,
     ascend,
     dpg_estimate,
     nopg_estimate,
@@ -106,7 +106,10 @@ def system(name: str) -> System:
         start = 0.5 * np.diag(optimal_gain(env))
         return System(env, start, 0.1, is_noise_shared=True)  # variance 0.01
     env = Lqr(
-        B=np.eye(2), Q=-0.2 * np.eye(2), R=-2.0 * np.eye(2), start=np.array([-1.0, -1.0])
+        B=np.eye(2),
+        Q=-0.2 * np.eye(2),
+        R=-2.0 * np.eye(2),
+        start=np.array([-1.0, -1.0]),
     )
     return System(env, np.array([-1.2, -1.1]), 0.1**0.5, is_noise_shared=False)
 
@@ -134,16 +137,18 @@ def run(trial: Trial) -> Result:
     """One method on one data set: estimates at the references, and its own path."""
     where, is_stochastic = system(trial.task), trial.method in STOCHASTIC
     estimate = _estimate(where, trial)
-    found = [_safely(estimate, point) for point in references(trial.task, is_stochastic)]
-    seen: list[tuple[FloatArray, FloatArray]] = []
+    found = [
+        _safely(estimate, point) for point in references(trial.task, is_stochastic)
+    ]
+    seen: list[tuple[FloatArray, FloatArray]] = []  # estimates and truths
 
     def remembered(gains: FloatArray) -> FloatArray | None:
-        # Outside the stable gains there is nothing left to compare with.
-        if where.gradient(gains, is_stochastic) is None:
+        truth = where.gradient(gains, is_stochastic)
+        if truth is None:  # outside the stable gains: nothing left to compare with
             return None
         gradient = _safely(estimate, gains)
         if gradient is not None:
-            seen.append((gains, gradient))
+            seen.append((gradient, truth))
         return gradient
 
     path = ascend(
@@ -157,7 +162,7 @@ def run(trial: Trial) -> Result:
     return {
         "reference": [None if g is None else rounded(g) for g in found],
         "path": [rounded(gains, 4) for gains in shown],
-        "path_angle": _mean_angle(where, seen[::every], is_stochastic),
+        "path_angle": mean_angle(seen[::every]),
         "left_stable_gains": where.gradient(path[-1], is_stochastic) is None,
     }
 
@@ -194,9 +199,7 @@ def analyse(records: list[Record]) -> dict[str, Any]:
             for (task, label), group in sorted(groups.items())
         ],
         "optimum": {task: rounded(system(task).optimum, 4) for task in REACH},
-        "true_path": {
-            task: [rounded(g, 4) for g in true_path(task)] for task in REACH
-        },
+        "true_path": {task: [rounded(g, 4) for g in true_path(task)] for task in REACH},
     }
 
 
@@ -228,57 +231,19 @@ def _safely(estimate: Estimate, gains: FloatArray) -> FloatArray | None:
     return found if np.isfinite(found).all() else None
 
 
-def _mean_angle(
-    where: System, seen: list[tuple[FloatArray, FloatArray]], is_stochastic: bool
-) -> float | None:
-    angles = []
-    for gains, gradient in seen:
-        truth = where.gradient(gains, is_stochastic)
-        found = None if truth is None else angle(gradient, truth)
-        if found is not None:
-            angles.append(found)
-    return round(float(np.mean(angles)), 2) if angles else None
-
-
 def _numbers(task: str, records: list[Record]) -> dict[str, Any]:
-    """Over data sets, at each reference point; then the mean over points.
-
-    Bias and variance are relative to the length of the true gradient. DPG's
-    semi-gradient is no estimate of dJ but of its direction, so both are given for
-    directions (vectors of length one) too.
-    """
+    """At the reference points, and along the method's own path."""
     where, is_stochastic = system(task), records[0].trial.method in STOCHASTIC
-    columns: dict[str, list[float]] = defaultdict(list)
-    for index, point in enumerate(references(task, is_stochastic)):
-        truth = where.gradient(point, is_stochastic)
-        found = [r.result["reference"][index] for r in records]
-        kept = np.array([g for g in found if g is not None and np.any(g)])
-        if truth is None or len(kept) == 0:
-            continue
-        size = float(np.linalg.norm(truth))
-        units = kept / np.linalg.norm(kept, axis=1, keepdims=True)
-        angles = (angle(gradient, truth) for gradient in kept)
-        columns["angle"].append(float(np.mean([a for a in angles if a is not None])))
-        _moments(columns, "", kept / size, truth / size)
-        _moments(columns, "direction_", units, truth / size)
-    means = {name: round(float(np.mean(values)), 4) for name, values in columns.items()}
+    points = references(task, is_stochastic)
+    truths = [where.gradient(point, is_stochastic) for point in points]
+    found = [[r.result["reference"][i] for r in records] for i in range(len(points))]
     along = [r.result["path_angle"] for r in records]
     seen = [a for a in along if a is not None]
-    return means | {
+    return gradient_quality(truths, found) | {
         "path_angle": round(float(np.mean(seen)), 2) if seen else None,
         "left_stable_gains": sum(r.result["left_stable_gains"] for r in records),
         "data_sets": len(records),
     }
-
-
-def _moments(
-    columns: dict[str, list[float]], prefix: str, found: Any, truth: FloatArray
-) -> None:
-    centre = found.mean(axis=0)
-    columns[f"{prefix}bias"].append(float(np.linalg.norm(centre - truth)))
-    spread = found - centre
-    variance = float((spread**2).sum() / max(len(found) - 1, 1))
-    columns[f"{prefix}variance"].append(variance)
 
 
 EXPERIMENT = Experiment(

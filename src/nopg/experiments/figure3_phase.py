@@ -69,9 +69,7 @@ def run(trial: Trial) -> Result:
     learner.prepare(data, starts)
     states = phase_states(trial.settings["n_points"])
     before = _portrait(learner, states)
-    learner.fit(
-        data, starts, n_updates=trial.settings["n_updates"], progress=False
-    )
+    learner.fit(data, starts, n_updates=trial.settings["n_updates"], progress=False)
     returns = task.returns(acting(learner.policy), trial.seed)
     return {
         "last": round(float(returns.mean()), 4),

@@ -15,6 +15,7 @@ from nopg.baselines.dpg import DpgConfig, QuadraticCritic, train_dpg
 from nopg.baselines.pwis import train_pwis
 from nopg.baselines.trajectories import Trajectories
 from nopg.bellman.equation import BellmanEquation
+from nopg.bellman.solution import Estimator
 from nopg.data.dataset import Dataset
 from nopg.envs.base import FloatArray
 from nopg.envs.collection import flatten
@@ -23,6 +24,7 @@ from nopg.envs.lqr_exact import exact_gradient, optimal_gain, spectral_radius
 from nopg.envs.rollouts import rollout
 from nopg.errors import ConfigError
 from nopg.kernels.bandwidths import Bandwidths
+from nopg.linalg.solve import SolverConfig
 from nopg.policies.base import Policy
 from nopg.policies.build import linear_policy
 from nopg.policies.continuous import GaussianPolicy
@@ -119,24 +121,30 @@ def nopg_estimate(
     neighbours: Any,
     seed: int,
 ) -> Estimate:
-    """Eq. (10) at any gains."""
+    """Eq. (10) at any gains; the kernels of the data are evaluated once."""
+    problem = BellmanEquation(
+        data,
+        policy_of(system, system.start, is_stochastic),
+        system.env.start[None],
+        gamma=system.env.gamma,
+        bandwidths=bandwidths,
+        neighbours=neighbours,
+        seed=seed,
+    ).problem
 
     def estimate(gains: FloatArray) -> FloatArray:
-        equation = BellmanEquation(
-            data,
-            policy_of(system, gains, is_stochastic),
-            system.env.start[None],
-            gamma=system.env.gamma,
-            bandwidths=bandwidths,
-            neighbours=neighbours,
-            seed=seed,
-        )
-        return equation.gradient().numpy()
+        policy = policy_of(system, gains, is_stochastic)
+        generator = Seed(seed).torch("policy-samples")
+        estimator = Estimator.of(problem, policy)
+        solution = estimator.solve(policy, generator, SolverConfig(rtol=1e-8))
+        return torch.cat(solution.gradient(policy)).numpy()
 
     return estimate
 
 
-def dpg_estimate(system: System, data: Dataset, settings: Mapping[str, Any]) -> Estimate:
+def dpg_estimate(
+    system: System, data: Dataset, settings: Mapping[str, Any]
+) -> Estimate:
     """DPG's semi-gradient, with the critic fitted to the policy at hand first."""
     config = DpgConfig(
         gamma=system.env.gamma,
@@ -192,12 +200,3 @@ def ascend(
         adam.step()
         path.append(gains.detach().numpy().copy())
     return path
-
-
-def angle(estimate: FloatArray, truth: FloatArray) -> float | None:
-    """Degrees between two directions; None where one of them is no direction."""
-    lengths = float(np.linalg.norm(estimate) * np.linalg.norm(truth))
-    if not np.isfinite(lengths) or lengths == 0.0:
-        return None
-    cosine = float(estimate @ truth) / lengths
-    return float(np.degrees(np.arccos(np.clip(cosine, -1.0, 1.0))))

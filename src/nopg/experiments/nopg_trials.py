@@ -77,9 +77,7 @@ def model(method: str, seed: int, settings: Mapping[str, Any], task: Task) -> NO
     is_gaussian = policy == "stochastic"
     return NOPG(
         policy,
-        bandwidths=CrossValidated(
-            settings["state_factor"], settings["action_factor"]
-        ),
+        bandwidths=CrossValidated(settings["state_factor"], settings["action_factor"]),
         learning_rate=settings["learning_rate"],
         policy_samples=settings["policy_samples"],
         standardise=False,

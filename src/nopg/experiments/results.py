@@ -66,7 +66,9 @@ class ResultsFile:
     def runs(self) -> dict[str, dict[str, Any]]:
         """Command, versions and machine of each run, by its name."""
         lines = self._lines()
-        return {line["run"]: line["provenance"] for line in lines if "trial" not in line}
+        return {
+            line["run"]: line["provenance"] for line in lines if "trial" not in line
+        }
 
     def begin(self, run: str, provenance: dict[str, Any]) -> None:
         """Note where the trials that follow come from."""

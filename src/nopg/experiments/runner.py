@@ -92,7 +92,10 @@ def reproduce(
     trials = _chosen(experiment, plan, methods)
     _require_extras(trials)
     stem = out / experiment.name / _variant(plan)
-    file, code = ResultsFile(stem.with_suffix(".jsonl")), code_version(experiment.module)
+    file, code = (
+        ResultsFile(stem.with_suffix(".jsonl")),
+        code_version(experiment.module),
+    )
     if redo:
         _set_aside(file.path)
     file.require_same(trials, code)
@@ -120,7 +123,9 @@ def reproduce(
     return _outcome(experiment, stem, file, records, len(trials) - len(records))
 
 
-def stored(experiment: Experiment, plan: Plan, *, out: Path = Path("results")) -> Outcome:
+def stored(
+    experiment: Experiment, plan: Plan, *, out: Path = Path("results")
+) -> Outcome:
     """What lies in the results folder, whatever code made it, as long as it is one.
 
     Raises:

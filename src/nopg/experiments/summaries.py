@@ -36,7 +36,9 @@ def interval(values: Iterable[float]) -> Interval:
     return Interval(mean, mean - half, mean + half)
 
 
-def rows(records: Iterable[Record], solved: float | None = None) -> list[dict[str, Any]]:
+def rows(
+    records: Iterable[Record], solved: float | None = None
+) -> list[dict[str, Any]]:
     """One row for each task, method, setting and size, in that order.
 
     Methods judged on the way have `best` beside `last`; the names say which is which.

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -138,9 +139,8 @@ def mountain_car_task(data_file: str | None = None) -> Task:
             )
         chosen = seed.numpy("data").choice(ids, size, replace=False)
         kept = np.isin(every.episodes, chosen)
-        return Transitions(
-            *(None if column is None else column[kept] for column in every)
-        )  # type: ignore[arg-type]
+        columns: list[Any] = [column[kept] for column in every if column is not None]
+        return Transitions(*columns)
 
     return Task(
         name="mountain-car",

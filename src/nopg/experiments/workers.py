@@ -76,7 +76,10 @@ def _by_joblib(
     with joblib.parallel_config(backend="loky", inner_max_num_threads=1):
         # Items are taken when a worker is free for them, not before.
         parallel = joblib.Parallel(
-            n_jobs=jobs, return_as="generator_unordered", pre_dispatch=jobs, batch_size=1
+            n_jobs=jobs,
+            return_as="generator_unordered",
+            pre_dispatch=jobs,
+            batch_size=1,
         )
         yield from parallel(joblib.delayed(_alone)(function, item) for item in items)
 

@@ -143,7 +143,9 @@ def comparison(outcome: Outcome, path: Path) -> Path:
             mine = [row for row in rows if row["task"] == task]
             _arms(axis, mine, with_best=False)
             axis.set_title(task)
-            axis.set_xlabel("demonstrations" if task == "mountain-car" else "transitions")
+            axis.set_xlabel(
+                "demonstrations" if task == "mountain-car" else "transitions"
+            )
             axis.set_xticks(sorted({row["size"] for row in mine}))
         axes[0, 0].set_ylabel(outcome.experiment.y_label)
         _legend(axes[0, -1])
@@ -188,7 +190,9 @@ def _arms(axis: Any, rows: Iterable[dict[str, Any]], with_best: bool = True) -> 
     """Lines with intervals, by method and setting."""
     arms: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
-        label = f"{row['method']} ({row['setting']})" if row["setting"] else row["method"]
+        label = (
+            f"{row['method']} ({row['setting']})" if row["setting"] else row["method"]
+        )
         arms.setdefault(label, []).append(row)
     for label, group in arms.items():
         for name, style in (("last", "-"), ("best", ":")):
@@ -209,7 +213,9 @@ def _online(axis: Any, records: list[Record]) -> None:
     if not curves:
         return
     steps = [step for step, _ in curves[0]]
-    means = [interval(value for _, value in column) for column in zip(*curves)]
+    means = [
+        interval(value for _, value in column) for column in zip(*curves, strict=True)
+    ]
     mean, low, high = np.array(means).T
     axis.plot(steps, mean, color=COLOURS["DDPG online"], lw=1.1, label="DDPG online")
     axis.fill_between(steps, low, high, color=COLOURS["DDPG online"], alpha=0.15, lw=0)
@@ -243,7 +249,9 @@ def _walk(axis: Any, record: Record) -> None:
     label = record.trial.label
     walked = np.array(record.result["path"])
     shown = label if record.trial.seed == 0 else None
-    axis.plot(*walked.T, color=COLOURS.get(label, MUTED), lw=1.0, alpha=0.8, label=shown)
+    axis.plot(
+        *walked.T, color=COLOURS.get(label, MUTED), lw=1.0, alpha=0.8, label=shown
+    )
     axis.plot(*walked[-1], "x", color=COLOURS.get(label, MUTED), ms=4)
 
 
