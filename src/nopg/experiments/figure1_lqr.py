@@ -86,9 +86,9 @@ PRESETS: dict[str, dict[str, Any]] = {
     "paper": {"seeds": 5, "n_updates": N_UPDATES, "n_episodes": N_EPISODES, "dpg": {}},
     "quick": {
         "seeds": 2,
-        "n_updates": 8,
-        "n_episodes": 40,
-        "dpg": {"n_critic_updates": 200},
+        "n_updates": 6,
+        "n_episodes": 15,
+        "dpg": {"n_critic_updates": 150},
     },
     "smoke": {
         "seeds": 1,

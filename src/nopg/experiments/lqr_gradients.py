@@ -125,7 +125,7 @@ def nopg_estimate(
     problem = BellmanEquation(
         data,
         policy_of(system, system.start, is_stochastic),
-        system.env.start[None],
+        system.env.start[None].copy(),
         gamma=system.env.gamma,
         bandwidths=bandwidths,
         neighbours=neighbours,
@@ -196,7 +196,7 @@ def ascend(
         found = gradient(path[-1])
         if found is None or not np.isfinite(found).all():
             break
-        gains.grad = torch.as_tensor(found).clone()
+        gains.grad = torch.tensor(found, dtype=torch.float64)
         adam.step()
         path.append(gains.detach().numpy().copy())
     return path
