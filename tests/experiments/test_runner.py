@@ -134,7 +134,7 @@ def test_unknown_names_list_the_known_ones(tmp_path: Path) -> None:
 def test_a_missing_extra_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"nopg\[offline-baselines\]"):
         smoke("comparison-offline", tmp_path)
     with pytest.raises(

@@ -21,7 +21,9 @@ def reproduce(
     seeds: Annotated[
         int | None, typer.Option(help="Trials of each kind; the preset's by default.")
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Processes, one thread each.")] = 1,
+    jobs: Annotated[
+        int | None, typer.Option(help="Processes of one thread each; all cores.")
+    ] = None,
     time_limit: Annotated[
         float | None,
         typer.Option(help="Start no trial after this many seconds; resume later."),
@@ -46,7 +48,7 @@ def reproduce(
     from nopg.experiments.experiment import Plan
     from nopg.experiments.registry import experiments
     from nopg.experiments.runner import reproduce_each, stored
-    from nopg.experiments.workers import Deadline
+    from nopg.experiments.workers import Deadline, cores
 
     plan = Plan(
         preset=preset, seeds=seeds, data_file=None if data is None else str(data)
@@ -60,7 +62,7 @@ def reproduce(
         chosen,
         plan,
         out=out,
-        jobs=jobs,
+        jobs=cores() if jobs is None else jobs,
         deadline=Deadline(time_limit),
         methods=[name for name in methods.split(",") if name],
         redo=redo,

@@ -8,7 +8,6 @@ Gymnasium nor Typer nor joblib for NOPG, PWIS and DPG. Draw the results elsewher
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from nopg.experiments.experiment import PRESETS, Plan
 from nopg.experiments.registry import MODULES, experiments
 from nopg.experiments.report import report
 from nopg.experiments.runner import reproduce_each
-from nopg.experiments.workers import Deadline
+from nopg.experiments.workers import Deadline, cores
 
 LEFT_OVER = 3
 """Exit status when trials are left, so that a script knows to call again."""
@@ -51,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("figure", help=f"all, or one of {', '.join(MODULES)}")
     parser.add_argument("--preset", default="quick", help=", ".join(PRESETS))
     parser.add_argument("--seeds", type=int, help="trials of each kind")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--jobs", type=int, default=cores())
     parser.add_argument("--time-limit", type=float, help="seconds to start trials in")
     parser.add_argument("--methods", default="", help="only these, with commas between")
     parser.add_argument("--data", help="recorded demonstrations")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import sys
 from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any
+
+from nopg.experiments.workers import cores
 
 PACKAGES = (
     "torch",
@@ -35,9 +36,7 @@ def provenance(command: str) -> dict[str, Any]:
         "machine": {
             "system": f"{platform.system()} {platform.machine()}",
             "processor": _processor(),
-            "cores": len(os.sched_getaffinity(0))
-            if hasattr(os, "sched_getaffinity")
-            else os.cpu_count(),
+            "cores": cores(),
         },
         "byte_order": sys.byteorder,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -15,6 +16,13 @@ from nopg.errors import ConfigError
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+def cores() -> int:
+    """Processor cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 @dataclass

@@ -226,10 +226,29 @@ def _finish(axis: Any, outcome: Outcome, title: str, is_log: bool = True) -> Non
         axis.set_xscale("log")
     for name, level in outcome.experiment.levels.items():
         _level(axis, name, level)
+    _zoom(axis, is_log)
     axis.set_title(title)
     axis.set_xlabel(outcome.experiment.x_label)
     axis.set_ylabel(outcome.experiment.y_label)
     _legend(axis)
+
+
+def _zoom(axis: Any, is_log: bool) -> None:
+    """Show every mean; an interval of two seeds may reach far outside."""
+    curves = [
+        line for line in axis.lines if len(line.get_xdata()) and line.get_marker()
+    ]
+    heights = np.concatenate([np.asarray(line.get_ydata(), float) for line in curves])
+    low, high = heights.min(), heights.max()
+    room = 0.08 * max(high - low, 1.0)
+    axis.set_ylim(low - room, high + room)
+    if is_log:
+        places = {float(x) for line in curves for x in line.get_xdata()}
+        shown = sorted(x for x in places if x > 1.0)
+        every = max(1, len(shown) // 6)
+        ticks = shown[::every]
+        axis.set_xticks(ticks, [f"{x:g}" for x in ticks], minor=False)
+        axis.minorticks_off()
 
 
 def _level(axis: Any, name: str, level: float) -> None:
