@@ -65,7 +65,6 @@ def sizes(outcome: Outcome, path: Path) -> Path:
         _arms(right, [row for row in others if row["method"] != "DDPG online"])
         _online(right, outcome.records)
         _finish(right, outcome, "Baselines: last (solid), best (dotted)")
-        right.sharey(axes[0, 0])
         drawn.suptitle(outcome.experiment.title)
         return save(drawn, path)
 
@@ -204,7 +203,8 @@ def _arms(axis: Any, rows: Iterable[dict[str, Any]], with_best: bool = True) -> 
             colour = COLOURS.get(label, MUTED)
             shown = label if name == "last" else None
             axis.plot(at, mean, style, marker="o", ms=3.5, color=colour, label=shown)
-            axis.fill_between(at, low, high, color=colour, alpha=0.15, lw=0)
+            if min(row["seeds"] for row in found) > 2:  # two seeds say little
+                axis.fill_between(at, low, high, color=colour, alpha=0.15, lw=0)
 
 
 def _online(axis: Any, records: list[Record]) -> None:
