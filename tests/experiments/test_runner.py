@@ -115,6 +115,18 @@ def test_no_trial_is_started_after_the_time_limit(tmp_path: Path) -> None:
     assert (len(outcome.records), outcome.missing) == (0, 9)
 
 
+def test_sizes_and_methods_can_be_left_out(tmp_path: Path) -> None:
+    outcome = reproduce(
+        experiment("table1-applicability"),
+        Plan(preset="smoke"),
+        out=tmp_path,
+        progress=False,
+        methods=["PWIS"],
+        max_size=1,
+    )
+    assert [r.trial.task for r in outcome.records] == ["human-demonstration"]
+
+
 def test_unknown_names_list_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"figure2-pendulum-grid.*got 'figure9'"):
         experiments("figure9")

@@ -31,6 +31,9 @@ def reproduce(
     methods: Annotated[
         str, typer.Option(help="Only these methods, with commas between.")
     ] = "",
+    max_size: Annotated[
+        int | None, typer.Option(help="Only data sets up to this size.")
+    ] = None,
     data: Annotated[
         Path | None,
         typer.Option(help="Recorded demonstrations for figure4-mountain-car."),
@@ -65,6 +68,7 @@ def reproduce(
         jobs=cores() if jobs is None else jobs,
         deadline=Deadline(time_limit),
         methods=[name for name in methods.split(",") if name],
+        max_size=max_size,
         redo=redo,
         command=shlex.join(["nopg", *sys.argv[1:]]),
     ):

@@ -36,6 +36,7 @@ def main(arguments: Sequence[str]) -> int:
         jobs=options.jobs,
         deadline=Deadline(options.time_limit),
         methods=[name for name in options.methods.split(",") if name],
+        max_size=options.max_size,
         redo=options.redo,
         command=shlex.join(["python", "-m", "nopg.experiments", *arguments]),
     ):
@@ -53,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=int, default=cores())
     parser.add_argument("--time-limit", type=float, help="seconds to start trials in")
     parser.add_argument("--methods", default="", help="only these, with commas between")
+    parser.add_argument("--max-size", type=int, help="only data sets up to this size")
     parser.add_argument("--data", help="recorded demonstrations")
     parser.add_argument("--out", default="results", help="folder of the results")
     parser.add_argument("--redo", action="store_true", help="put old results aside")

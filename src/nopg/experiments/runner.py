@@ -41,6 +41,7 @@ def reproduce_each(
     plan: Plan,
     *,
     methods: Sequence[str] = (),
+    max_size: int | None = None,
     **options: Any,
 ) -> Iterator[Outcome]:
     """Run several experiments one after another; those without a trial are left out.
@@ -56,8 +57,8 @@ def reproduce_each(
             f"{', '.join(unknown)}."
         )
     for each in experiments:
-        if _chosen(each, plan, methods):
-            yield reproduce(each, plan, methods=methods, **options)
+        if _chosen(each, plan, methods, max_size):
+            yield reproduce(each, plan, methods=methods, max_size=max_size, **options)
 
 
 def reproduce(
@@ -68,6 +69,7 @@ def reproduce(
     jobs: int = 1,
     deadline: Deadline | None = None,
     methods: Sequence[str] = (),
+    max_size: int | None = None,
     redo: bool = False,
     progress: bool = True,
     command: str = "",
@@ -81,6 +83,7 @@ def reproduce(
         jobs: Processes.
         deadline: When to stop starting trials.
         methods: Only these; empty for all.
+        max_size: Only data sets up to this size; None for all.
         redo: Put results of other code or settings aside and run anew.
         progress: Show a bar.
         command: What the user typed, kept with the results.
@@ -89,7 +92,7 @@ def reproduce(
         MixedResultsError: If results of other code or settings are in the way.
         MissingExtraError: If a method's library is not installed.
     """
-    trials = _chosen(experiment, plan, methods)
+    trials = _chosen(experiment, plan, methods, max_size)
     _require_extras(trials)
     stem = out / experiment.name / _variant(plan)
     file, code = (
@@ -174,14 +177,20 @@ def _run_all(
             shown.update()
 
 
-def _chosen(experiment: Experiment, plan: Plan, methods: Sequence[str]) -> list[Trial]:
+def _chosen(
+    experiment: Experiment, plan: Plan, methods: Sequence[str], max_size: int | None
+) -> list[Trial]:
     if plan.data_file is not None and not experiment.takes_data:
         raise ConfigError(
             f"`--data` must go with an experiment that takes recorded data, "
             f"{experiment.name} does not; use it with figure4-mountain-car."
         )
-    trials = experiment.trials(plan)
-    return [trial for trial in trials if not methods or trial.method in methods]
+    return [
+        trial
+        for trial in experiment.trials(plan)
+        if (not methods or trial.method in methods)
+        and (max_size is None or trial.size <= max_size)
+    ]
 
 
 def _require_extras(trials: list[Trial]) -> None:
