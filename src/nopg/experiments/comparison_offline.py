@@ -49,7 +49,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "sizes": {"pendulum-grid": (450,), "cart-pole": (500,)},
         "seeds": 1,
         "nopg": {"n_updates": 300, "n_evaluations": 3},
-        "others": {"n_updates": 500, "n_evaluations": 2},
+        "others": {"n_updates": 200, "n_evaluations": 2},
     },
     "smoke": {
         "sizes": {"pendulum-grid": (50,)},
