@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
+from nopg.policies.build import linear_policy
 from tests.paper.dense_reference import dense_objective
 from tests.problems import KINDS, small_problem
 
@@ -66,3 +69,22 @@ def test_gradient_of_sparse_rows_matches_that_of_complete_ones(kind: str) -> Non
     torch.testing.assert_close(
         sparse.transition_matrix(), complete.transition_matrix(), rtol=0, atol=1e-12
     )
+
+
+def test_gradient_of_a_linear_policy_with_a_fixed_spread() -> None:
+    """One output is a constant: the other alone carries the gradient."""
+    problem = small_problem("paper")
+    policy = linear_policy([0.3, -0.2], std=[0.2, 0.3])
+    gain = next(policy.parameters())
+    given = replace(problem, policy=policy)
+    found = given.equation().gradient()
+    expected = torch.empty_like(found)
+    for i in range(2):
+        sides = []
+        for step in (1e-5, -1e-5):
+            with torch.no_grad():
+                gain[i] += step
+                sides.append(float(given.equation().objective))
+                gain[i] -= step
+        expected[i] = (sides[0] - sides[1]) / 2e-5
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=0)

@@ -19,16 +19,18 @@ import contextlib
 import io
 from collections.abc import Iterator
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from nopg.baselines.progress import Act, Progress, in_chunks
 from nopg.baselines.quiet import import_quietly
 from nopg.data import Dataset
 from nopg.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from gymnasium.spaces import Box
 
 METHODS = MappingProxyType(
     {
@@ -136,6 +138,8 @@ def _observation_scaler(d3rlpy: Any, data: Dataset) -> Any:
 
 
 def _action_scaler(d3rlpy: Any, data: Dataset, given: Box | None) -> Any:
+    from gymnasium.spaces import Box
+
     space = given if given is not None else data.action_space
     if isinstance(space, Box) and space.is_bounded():
         low, high = space.low, space.high

@@ -10,16 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from nopg.baselines.progress import Act, Progress, in_chunks
 from nopg.baselines.quiet import import_quietly
 from nopg.data import Dataset
 from nopg.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from gymnasium.spaces import Box
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,6 +168,8 @@ def _act(model: Any) -> Act:
 
 
 def _action_space(data: Dataset, given: Box | None) -> Box:
+    from gymnasium.spaces import Box
+
     space = given if given is not None else data.action_space
     if data.is_discrete or not isinstance(space, Box) or not space.is_bounded():
         raise DataError(
@@ -178,6 +182,7 @@ def _action_space(data: Dataset, given: Box | None) -> Box:
 def _spaces_only(d_s: int, action_space: Box) -> Any:
     """An environment that is never stepped: the model only reads its spaces."""
     import gymnasium
+    from gymnasium.spaces import Box
 
     env: Any = gymnasium.Env()
     env.observation_space = Box(-np.inf, np.inf, (d_s,), np.float32)

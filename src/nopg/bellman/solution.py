@@ -144,8 +144,15 @@ class BellmanSolution:
         parameters = [p for p in policy.parameters() if p.requires_grad]
         with torch.no_grad():
             pulls = self.output_gradients()
+        # An output may be a constant, as the spread of a linear Gaussian policy is.
+        learned = [
+            (output, pull)
+            for output, pull in zip(self.outputs, pulls, strict=True)
+            if output.requires_grad
+        ]
+        outputs, pulls = zip(*learned, strict=True)
         found = torch.autograd.grad(
-            self.outputs, parameters, pulls, allow_unused=True, retain_graph=True
+            outputs, parameters, pulls, allow_unused=True, retain_graph=True
         )
         gradients = tuple(
             torch.zeros_like(p) if g is None else g

@@ -9,6 +9,7 @@ import typer
 from nopg.cli.demo import demo
 from nopg.cli.describe import describe
 from nopg.cli.record import record
+from nopg.cli.reproduce import reproduce
 from nopg.cli.train import train
 
 app = typer.Typer(
@@ -22,6 +23,7 @@ app.command()(demo)
 app.command()(train)
 app.command()(describe)
 app.command()(record)
+app.command()(reproduce)
 
 
 def run() -> None:

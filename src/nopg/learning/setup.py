@@ -135,12 +135,14 @@ def lay_out(
 
 def _action_space(data: Dataset, given: Space[Any] | None) -> Space[Any]:
     """The user's space, else the data's, else the range the data cover."""
-    from gymnasium.spaces import Box, Discrete
-
     space = given if given is not None else data.action_space
     if space is None and data.is_discrete:
+        from gymnasium.spaces import Discrete
+
         return Discrete(data.n_actions)
     if space is None:
+        from gymnasium.spaces import Box
+
         low, high = data.actions.min(axis=0), data.actions.max(axis=0)
         return Box(low, high, dtype=np.float64)
     # The data set checks actions against a space: let it do so for this one.
@@ -152,7 +154,8 @@ def _action_space(data: Dataset, given: Space[Any] | None) -> Space[Any]:
         data.terminations,
         action_space=space,
     )
-    if isinstance(space, Box) and not space.is_bounded():
+    # Anything with a box's bounds will do: simulations need no Gymnasium.
+    if not data.is_discrete and not np.isfinite([space.low, space.high]).all():  # type: ignore[attr-defined]
         raise ConfigError(
             f"The action space must be bounded, got {space}; pass "
             "action_space=gymnasium.spaces.Box(low, high) with your system's limits."

@@ -1,0 +1,89 @@
+"""`nopg reproduce`: the paper's figures and tables, trial by trial."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from nopg.experiments.runner import Outcome
+
+
+def reproduce(
+    figure: Annotated[str, typer.Argument(help="Which experiment, or `all`.")],
+    preset: Annotated[
+        str, typer.Option(help="quick (minutes), paper (all of it), smoke (seconds).")
+    ] = "quick",
+    seeds: Annotated[
+        int | None, typer.Option(help="Trials of each kind; the preset's by default.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(help="Processes of one thread each; all cores.")
+    ] = None,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(help="Start no trial after this many seconds; resume later."),
+    ] = None,
+    methods: Annotated[
+        str, typer.Option(help="Only these methods, with commas between.")
+    ] = "",
+    max_size: Annotated[
+        int | None, typer.Option(help="Only data sets up to this size.")
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Recorded demonstrations for figure4-mountain-car."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results"),
+    redo: Annotated[
+        bool,
+        typer.Option("--redo", help="Put results of other code aside and run anew."),
+    ] = False,
+    draw_only: Annotated[
+        bool, typer.Option("--draw-only", help="Run nothing: table and picture only.")
+    ] = False,
+) -> None:
+    """Repeat an experiment of the paper; finished trials are kept and skipped."""
+    from nopg.experiments.experiment import Plan
+    from nopg.experiments.registry import experiments
+    from nopg.experiments.runner import reproduce_each, stored
+    from nopg.experiments.workers import Deadline, cores
+
+    plan = Plan(
+        preset=preset, seeds=seeds, data_file=None if data is None else str(data)
+    )
+    chosen = experiments(figure)
+    if draw_only:
+        for each in chosen:
+            _show(stored(each, plan, out=out))
+        return
+    for outcome in reproduce_each(
+        chosen,
+        plan,
+        out=out,
+        jobs=cores() if jobs is None else jobs,
+        deadline=Deadline(time_limit),
+        methods=[name for name in methods.split(",") if name],
+        max_size=max_size,
+        redo=redo,
+        command=shlex.join(["nopg", *sys.argv[1:]]),
+    ):
+        _show(outcome)
+
+
+def _show(outcome: Outcome) -> None:
+    from nopg.errors import MissingExtraError
+    from nopg.experiments.report import report
+    from nopg.views.reproduction import draw
+
+    print(report(outcome))
+    if not outcome.records:
+        return
+    try:
+        print(f"Picture: {draw(outcome, outcome.stem.with_suffix('.png'))}")
+    except MissingExtraError as error:
+        print(error)

@@ -1,0 +1,106 @@
+"""Trials of NOPG: the paper's setting and the automatic one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from nopg.baselines.progress import acting
+from nopg.experiments.action_box import ActionBox
+from nopg.experiments.tasks import Task
+from nopg.experiments.trial import Result, Trial
+from nopg.kernels.selection import CrossValidated
+from nopg.learning.model import NOPG
+
+POLICIES = {"NOPG-D": "deterministic", "NOPG-S": "stochastic"}
+
+
+def run_nopg(task: Task, trial: Trial) -> Result:
+    """Learn from the trial's data and judge the last policy.
+
+    `trial.settings` holds `n_updates`, `n_evaluations` and what `model` takes.
+    """
+    settings = trial.settings
+    data = task.dataset(trial.size, trial.seed)
+    learner = model(trial.method, trial.seed, settings, task)
+    spent = _Stopwatch()
+
+    def judge(current: NOPG) -> float:
+        with spent:
+            returns = task.returns(acting(current.policy), trial.seed)
+        return float(returns.mean())
+
+    began = time.perf_counter()
+    history = learner.fit(
+        data,
+        task.initial_observations(trial.seed),
+        n_updates=settings["n_updates"],
+        evaluators={"return": judge},
+        evaluate_every=max(1, settings["n_updates"] // settings["n_evaluations"]),
+        progress=False,
+    )
+    seconds = time.perf_counter() - began - spent.seconds
+    steps, returns = history.evaluations("return")
+    last = task.returns(acting(learner.policy), trial.seed)
+    return {
+        "last": round(float(last.mean()), 4),
+        "returns": rounded(last),
+        "curve": [[s, round(r, 3)] for s, r in zip(steps, returns, strict=True)],
+        "estimated": round(history["objective"][-1], 6),
+        "bandwidths": {
+            "state": rounded(learner.bandwidths.state),
+            "action": rounded(learner.bandwidths.action),
+        },
+        "n": len(data),
+        "seconds": round(seconds, 2),
+    }
+
+
+def model(method: str, seed: int, settings: Mapping[str, Any], task: Task) -> NOPG:
+    """An untrained model in one of the two settings.
+
+    The automatic setting is the library's defaults and the discount of the task. The
+    paper's has `state_factor` and `action_factor`, `learning_rate`, `policy_samples`
+    and `max_std` besides; states are not standardised and the step size is constant.
+    """
+    policy = POLICIES[method]
+    common = {
+        "gamma": settings["gamma"],
+        "action_space": ActionBox.of(task.env),
+        "seed": seed,
+    }
+    if "action_factor" not in settings:
+        return NOPG(policy, **common)
+    is_gaussian = policy == "stochastic"
+    return NOPG(
+        policy,
+        bandwidths=CrossValidated(settings["state_factor"], settings["action_factor"]),
+        learning_rate=settings["learning_rate"],
+        policy_samples=settings["policy_samples"],
+        standardise=False,
+        schedule="constant",
+        max_std=(settings["max_std"],) if is_gaussian else None,
+        **common,
+    )
+
+
+def rounded(values: Any, digits: int = 6) -> list[float]:
+    """Numbers short enough for a results file."""
+    return [round(float(x), digits) for x in np.ravel(np.asarray(values))]
+
+
+class _Stopwatch:
+    """Seconds spent inside `with` blocks."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._began = 0.0
+
+    def __enter__(self) -> None:
+        self._began = time.perf_counter()
+
+    def __exit__(self, *error: object) -> None:
+        self.seconds += time.perf_counter() - self._began

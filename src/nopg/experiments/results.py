@@ -1,0 +1,154 @@
+"""Results on disk: one file an experiment, one JSON line a finished trial.
+
+A line is written whole and flushed before the next trial is waited for. A run that
+is killed leaves at worst half a line at the end, which the next run removes: what
+can be read is what was finished. Lines name the run, the code and the settings they
+come from, so that files of several machines may simply be put one after another.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nopg.errors import DataError, NopgError
+from nopg.experiments.trial import Result, Trial
+
+
+@dataclass(frozen=True)
+class Record:
+    """One finished trial."""
+
+    trial: Trial
+    code: str
+    """Version of the code that made it, see `code_version`."""
+    run: str
+    """Which run made it."""
+    result: Result
+
+
+class MixedResultsError(NopgError, ValueError):
+    """Results of other code or settings lie where new ones are to be added."""
+
+
+class ResultsFile:
+    """The finished trials of one experiment.
+
+    Args:
+        path: A `.jsonl` file; it need not exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def records(self) -> list[Record]:
+        """Every finished trial in the file; of one written twice, the first.
+
+        Raises:
+            DataError: If a line that is not the last cannot be read.
+        """
+        found: dict[tuple[str, str], Record] = {}
+        for line in self._lines():
+            if "trial" in line:
+                record = Record(
+                    Trial.from_json(line["trial"]),
+                    line["code"],
+                    line["run"],
+                    line["result"],
+                )
+                found.setdefault((record.trial.digest, record.code), record)
+        return list(found.values())
+
+    def runs(self) -> dict[str, dict[str, Any]]:
+        """Command, versions and machine of each run, by its name."""
+        lines = self._lines()
+        return {
+            line["run"]: line["provenance"] for line in lines if "trial" not in line
+        }
+
+    def begin(self, run: str, provenance: dict[str, Any]) -> None:
+        """Note where the trials that follow come from."""
+        self._append({"run": run, "provenance": provenance})
+
+    def add(self, record: Record) -> None:
+        """Keep a finished trial, at once."""
+        line = {"trial": record.trial.to_json(), "code": record.code, "run": record.run}
+        self._append(line | {"result": record.result})
+
+    def require_same(self, trials: Iterable[Trial], code: str) -> None:
+        """Refuse to add to results that other code or other settings made.
+
+        Raises:
+            MixedResultsError: If a trial of the same name has another digest, or any
+                trial in the file was made by other code.
+        """
+        wanted = {trial.key: trial.digest for trial in trials}
+        records = self.records()
+        foreign = [r for r in records if r.code != code]
+        if foreign:
+            raise MixedResultsError(
+                f"Results must come from one version of the code, {len(foreign)} of "
+                f"{len(records)} trials in {self.path} were made by other code "
+                f"({foreign[0].code}, now {code}); choose another --out, or run them "
+                "anew with --redo."
+            )
+        keys = (r.trial.key for r in records if _differs(r.trial, wanted))
+        other = sorted(keys)
+        if other:
+            raise MixedResultsError(
+                f"Results must come from one set of settings, {len(other)} trials in "
+                f"{self.path} were made with others (first: {other[0]}); choose "
+                "another --out, or run them anew with --redo."
+            )
+
+    def _lines(self) -> Iterator[dict[str, Any]]:
+        try:
+            text = self.path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return
+        lines = text.splitlines(keepends=True)
+        for number, line in enumerate(lines, start=1):
+            if not line.endswith("\n"):  # cut off by a kill: never finished
+                return
+            try:
+                value = json.loads(line)
+            except ValueError:
+                raise DataError(
+                    f"`{self.path}` must hold one JSON object a line, line {number} "
+                    "is none; remove that line or the file."
+                ) from None
+            yield value
+
+    def _append(self, line: dict[str, Any]) -> None:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._remove_half_line()
+            with self.path.open("ab") as stream:
+                stream.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+                stream.flush()
+                os.fsync(stream.fileno())
+        except OSError as error:
+            raise NopgError(
+                f"`{self.path}` must be writable, got {error.strerror or error}; "
+                "choose another --out."
+            ) from error
+
+    def _remove_half_line(self) -> None:
+        if not self.path.exists():
+            return
+        with self.path.open("rb+") as stream:
+            end = stream.seek(0, os.SEEK_END)
+            if end == 0:
+                return
+            stream.seek(end - 1)
+            if stream.read(1) != b"\n":
+                stream.seek(0)
+                stream.truncate(stream.read().rfind(b"\n") + 1)
+
+
+def _differs(trial: Trial, wanted: dict[str, str]) -> bool:
+    return trial.key in wanted and wanted[trial.key] != trial.digest

@@ -1,0 +1,80 @@
+"""A trial: one method on one data set with one seed, a pure function to JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from nopg.errors import ConfigError
+
+Result = dict[str, Any]
+"""What a trial gives: a small dictionary of plain JSON values."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """Everything that decides the outcome of one run, as plain values.
+
+    Two trials with equal fields give equal numbers: all randomness comes from `seed`.
+    """
+
+    experiment: str
+    """Name of the experiment, such as "figure2-pendulum-grid"."""
+    task: str
+    """What is to be learned, such as "pendulum-grid"."""
+    method: str
+    """Who learns: "NOPG-D", "PWIS", "IQL", ..."""
+    setting: str = ""
+    """For NOPG: "paper" or "auto"; empty for methods with one setting."""
+    size: int
+    """Size of the data set: transitions, or demonstrations for the mountain car."""
+    seed: int
+    """Root of every random stream of the trial."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The hyper-parameters, plain JSON values."""
+    data_file: str | None = None
+    """Where recorded data lie. Not part of the result: a hash of the file is, in
+    `settings`, so that the file may lie anywhere."""
+
+    def __post_init__(self) -> None:
+        if "/" in self.task + self.method + self.setting:
+            raise ConfigError(
+                "Names of a trial must be without '/', which separates them in its "
+                f"key, got {self.task!r}, {self.method!r} and {self.setting!r}."
+            )
+
+    @property
+    def key(self) -> str:
+        """The name of the trial within its experiment."""
+        parts = (self.task, self.method, self.setting, self.size, self.seed)
+        return "/".join(str(part) for part in parts)
+
+    @property
+    def label(self) -> str:
+        """Method and setting as a picture or a table names them."""
+        return f"{self.method} ({self.setting})" if self.setting else self.method
+
+    @property
+    def digest(self) -> str:
+        """A short hash of every field, settings included."""
+        return digest(self.to_json())
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields as plain JSON."""
+        fields = asdict(self) | {"settings": dict(self.settings)}
+        del fields["data_file"]
+        return fields
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Trial:
+        """What `to_json` wrote."""
+        return cls(**fields)
+
+
+def digest(value: Any) -> str:
+    """Twelve hexadecimal digits that tell JSON values apart."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

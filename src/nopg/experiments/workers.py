@@ -1,0 +1,132 @@
+"""Trials in parallel: processes of one thread each, results as they come."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from concurrent import futures
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from nopg.errors import ConfigError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def cores() -> int:
+    """Processor cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@dataclass
+class Deadline:
+    """No item is started after this many seconds; those begun are finished."""
+
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        self._end = None if self.seconds is None else time.monotonic() + self.seconds
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether time is up."""
+        return self._end is not None and time.monotonic() >= self._end
+
+    def until(self, items: Iterable[T]) -> Iterator[T]:
+        """The items in order, none once time is up."""
+        for item in items:
+            if self.has_passed:
+                return
+            yield item
+
+
+def in_parallel(
+    function: Callable[[T], R], items: Iterable[T], jobs: int, deadline: Deadline
+) -> Iterator[R]:
+    """Apply a function to items, yielding each result as soon as it is there.
+
+    With one job everything happens in this process. With more, joblib's worker
+    processes are used where joblib is installed, else those of the standard library.
+
+    Args:
+        function: Importable by name, with picklable arguments and results.
+        items: Taken one at a time, so that a passed deadline stops what follows.
+        jobs: Processes.
+        deadline: When to stop starting items.
+    """
+    if jobs < 1:
+        raise ConfigError(f"`--jobs` must be at least 1, got {jobs}.")
+    pending = deadline.until(items)
+    if jobs == 1:
+        return _one_by_one(function, pending)
+    try:
+        import joblib
+    except ImportError:
+        return _by_standard_library(function, pending, jobs)
+    return _by_joblib(joblib, function, pending, jobs)
+
+
+def _one_by_one(function: Callable[[T], R], items: Iterator[T]) -> Iterator[R]:
+    for item in items:
+        yield _alone(function, item)
+
+
+def _by_joblib(
+    joblib: Any, function: Callable[[T], R], items: Iterator[T], jobs: int
+) -> Iterator[R]:
+    with joblib.parallel_config(backend="loky", inner_max_num_threads=1):
+        # Items are taken when a worker is free for them, not before.
+        parallel = joblib.Parallel(
+            n_jobs=jobs,
+            return_as="generator_unordered",
+            pre_dispatch=jobs,
+            batch_size=1,
+        )
+        yield from parallel(joblib.delayed(_alone)(function, item) for item in items)
+
+
+def _by_standard_library(
+    function: Callable[[T], R], items: Iterator[T], jobs: int
+) -> Iterator[R]:
+    # Spawned, not forked: torch's threads do not survive a fork.
+    context = multiprocessing.get_context("spawn")
+    with futures.ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        running: set[futures.Future[R]] = set()
+        exhausted = False
+        while running or not exhausted:
+            while not exhausted and len(running) < jobs:
+                try:
+                    running.add(pool.submit(_alone, function, next(items)))
+                except StopIteration:
+                    exhausted = True
+            done, running = futures.wait(running, return_when=futures.FIRST_COMPLETED)
+            for future in done:
+                yield future.result()
+
+
+def _alone(function: Callable[[T], R], item: T) -> R:
+    """One item in one thread: the same bits whatever runs beside it."""
+    with _one_thread(), warnings.catch_warnings():
+        # Remarks on data sets (repeated values and the like) are in the papers' data
+        # by design; the results hold the bandwidths themselves.
+        warnings.simplefilter("ignore")
+        return function(item)
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,287 @@
+"""Pictures of the experiments: our mean and 95% interval over the paper's curve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nopg.experiments.results import Record
+from nopg.experiments.runner import Outcome
+from nopg.experiments.summaries import interval
+from nopg.views.phase import Portrait, phase_portraits
+from nopg.views.theme import ACCENT, INK, MUTED, WARM, figure, save
+
+COLOURS = {
+    "NOPG-D (auto)": ACCENT,
+    "NOPG-D (paper)": "#74a9f7",
+    "NOPG-S (auto)": "#2b8a3e",
+    "NOPG-S (paper)": "#8ce99a",
+    "NOPG-D": ACCENT,
+    "DDPG offline": WARM,
+    "DDPG online": "#ae3ec9",
+    "PWIS": "#e03131",
+    "DPG": WARM,
+    "BC": "#868e96",
+    "TD3+BC": "#f08c00",
+    "IQL": "#c2255c",
+    "CQL": "#0c8599",
+}
+PRINTED = {"NOPG-D": INK, "NOPG-S": MUTED}
+"""Colours of the numbers printed in the paper, which are dashed."""
+
+
+def draw(outcome: Outcome, path: Path) -> Path:
+    """Draw an experiment the way it asks for.
+
+    Args:
+        outcome: Its records and summary.
+        path: Picture to write.
+
+    Raises:
+        MissingExtraError: If matplotlib is not installed.
+    """
+    charts: dict[str, Callable[[Outcome, Path], Path]] = {
+        "sizes": sizes,
+        "demonstrations": demonstrations,
+        "gains": gains,
+        "phase": phase,
+        "comparison": comparison,
+        "applicability": applicability,
+    }
+    return charts[outcome.experiment.chart](outcome, path)
+
+
+def sizes(outcome: Outcome, path: Path) -> Path:
+    """Return by size: NOPG beside the paper's curve, and the baselines."""
+    with figure(columns=2, figsize=(10.6, 4.2)) as (drawn, axes):
+        _nopg_panel(axes[0, 0], outcome)
+        right = axes[0, 1]
+        rows = outcome.summary["rows"]
+        others = [row for row in rows if not row["method"].startswith("NOPG")]
+        _arms(right, [row for row in rows if row["method"] == "NOPG-D"])
+        _arms(right, [row for row in others if row["method"] != "DDPG online"])
+        _online(right, outcome.records)
+        _finish(right, outcome, "Baselines: last (solid), best (dotted)")
+        drawn.suptitle(outcome.experiment.title)
+        return save(drawn, path)
+
+
+def demonstrations(outcome: Outcome, path: Path) -> Path:
+    """Both panels of Figure 4: return by number of demonstrations, and one of them."""
+    shown = [r for r in outcome.records if "position" in r.result]
+    with figure(columns=2, figsize=(10.6, 4.2)) as (drawn, axes):
+        _nopg_panel(axes[0, 0], outcome, is_log=False)
+        right = axes[0, 1]
+        if shown:
+            source = shown[0].trial.settings["data"]
+            lengths = shown[0].result["lengths"]
+            position, velocity = (shown[0].result[k] for k in ("position", "velocity"))
+            right.plot(position, velocity, color=INK, lw=0.9)
+            right.plot(position[0], velocity[0], "o", color=ACCENT, ms=5)
+            right.axvline(0.45, color=MUTED, ls=":", lw=0.9)
+            right.set_title(f"A {source} demonstration, {lengths[0]} steps")
+            operator = -float(np.mean(lengths))
+            _level(axes[0, 0], f"{source} operator", operator)
+        right.set_xlabel("position")
+        right.set_ylabel("velocity")
+        drawn.suptitle(outcome.experiment.title)
+        return save(drawn, path)
+
+
+def gains(outcome: Outcome, path: Path) -> Path:
+    """Paths in the plane of gains: one column a system, one row a kind of policy."""
+    analysis = outcome.summary["analysis"]
+    tasks = list(analysis["optimum"])
+    kinds = {"Deterministic": ("NOPG-D", "DPG"), "Stochastic": ("NOPG-S", "PWIS")}
+    with figure(columns=2, rows=2, figsize=(10.6, 8.4)) as (drawn, axes):
+        for row, (kind, methods) in zip(axes, kinds.items(), strict=True):
+            for axis, task in zip(row, tasks, strict=True):
+                for record in outcome.records:
+                    if record.trial.task == task and record.trial.method in methods:
+                        _walk(axis, record)
+                true = np.array(analysis["true_path"][task])
+                axis.plot(*true.T, color=INK, lw=1.6, label="true gradient")
+                axis.plot(*true[0], "o", color=INK, ms=5)
+                axis.plot(*analysis["optimum"][task], "*", color=INK, ms=12)
+                _frame(axis, true)
+                axis.set_title(f"{kind}, {task}")
+                axis.set_xlabel("k1")
+                axis.set_ylabel("k2")
+                _legend(axis)
+        drawn.suptitle(outcome.experiment.title)
+        return save(drawn, path)
+
+
+def phase(outcome: Outcome, path: Path) -> Path:
+    """Portraits before and after, a row each, for every setting of the first seed."""
+    portraits = []
+    for record in outcome.records:
+        if record.trial.seed == 0:
+            for name in ("before", "after"):
+                stored = record.result[name]
+                side = round(len(stored["value"]) ** 0.5)
+                value, visits = (
+                    np.array(stored[key]).reshape(side, side)
+                    for key in ("value", "visitation")
+                )
+                portraits.append(
+                    Portrait(f"{name} ({record.trial.setting})", value, visits)
+                )
+    return phase_portraits(portraits, path)
+
+
+def comparison(outcome: Outcome, path: Path) -> Path:
+    """One panel a task: the last return of each method by size."""
+    rows = outcome.summary["rows"]
+    tasks = list(dict.fromkeys(row["task"] for row in rows))
+    with figure(columns=len(tasks), figsize=(4.2 * len(tasks), 3.8)) as (drawn, axes):
+        for axis, task in zip(axes[0], tasks, strict=True):
+            mine = [row for row in rows if row["task"] == task]
+            _arms(axis, mine, with_best=False)
+            axis.set_title(task)
+            axis.set_xlabel(
+                "demonstrations" if task == "mountain-car" else "transitions"
+            )
+            axis.set_xticks(sorted({row["size"] for row in mine}))
+        axes[0, 0].set_ylabel(outcome.experiment.y_label)
+        _legend(axes[0, -1])
+        drawn.suptitle("Last policy, mean and 95% interval")
+        return save(drawn, path)
+
+
+def applicability(outcome: Outcome, path: Path) -> Path:
+    """Table 1 with our ticks; a red mark where the paper's differs."""
+    cells = outcome.summary["analysis"]["cells"]
+    methods = list(dict.fromkeys(cell["method"] for cell in cells))
+    kinds = list(dict.fromkeys(cell["data"] for cell in cells))
+    with figure(figsize=(7.0, 2.4)) as (drawn, axes):
+        axis = axes[0, 0]
+        for cell in cells:
+            x, y = kinds.index(cell["data"]), methods.index(cell["method"])
+            is_same = cell["applies"] == cell["paper"]
+            text = "yes" if cell["applies"] else "refuses"
+            colour = (ACCENT if cell["applies"] else INK) if is_same else WARM
+            axis.text(x, y, text, ha="center", va="center", color=colour)
+        axis.set_xlim(-0.5, len(kinds) - 0.5)
+        axis.set_ylim(len(methods) - 0.5, -0.5)
+        axis.set_xticks(range(len(kinds)), [k.replace("-", " ") for k in kinds])
+        axis.set_yticks(range(len(methods)), methods)
+        axis.tick_params(length=0)
+        axis.set_title(outcome.experiment.title)
+        return save(drawn, path)
+
+
+def _nopg_panel(axis: Any, outcome: Outcome, is_log: bool = True) -> None:
+    for curve in outcome.experiment.paper:
+        colour = PRINTED[curve.label]
+        name = f"{curve.label}, printed"
+        axis.plot(curve.sizes, curve.means, ls="--", lw=1.3, color=colour, label=name)
+        axis.fill_between(curve.sizes, curve.lows, curve.highs, color=colour, alpha=0.1)
+    rows = outcome.summary["rows"]
+    _arms(axis, [row for row in rows if row["method"].startswith("NOPG")])
+    _finish(axis, outcome, "NOPG: last policy", is_log)
+
+
+def _arms(axis: Any, rows: Iterable[dict[str, Any]], with_best: bool = True) -> None:
+    """Lines with intervals, by method and setting."""
+    arms: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        label = (
+            f"{row['method']} ({row['setting']})" if row["setting"] else row["method"]
+        )
+        arms.setdefault(label, []).append(row)
+    for label, group in arms.items():
+        for name, style in (("last", "-"), ("best", ":")):
+            found = [row for row in group if name in row]
+            if not found or (name == "best" and not with_best):
+                continue
+            at = [row["size"] for row in found]
+            mean, low, high = np.array([row[name] for row in found]).T
+            colour = COLOURS.get(label, MUTED)
+            shown = label if name == "last" else None
+            axis.plot(at, mean, style, marker="o", ms=3.5, color=colour, label=shown)
+            if min(row["seeds"] for row in found) > 2:  # two seeds say little
+                axis.fill_between(at, low, high, color=colour, alpha=0.15, lw=0)
+
+
+def _online(axis: Any, records: list[Record]) -> None:
+    """Mean learning curve of the method that learns online, by steps taken."""
+    curves = [r.result["curve"] for r in records if r.trial.method == "DDPG online"]
+    if not curves:
+        return
+    steps = [step for step, _ in curves[0]]
+    means = [
+        interval(value for _, value in column) for column in zip(*curves, strict=True)
+    ]
+    mean, low, high = np.array(means).T
+    axis.plot(steps, mean, color=COLOURS["DDPG online"], lw=1.1, label="DDPG online")
+    axis.fill_between(steps, low, high, color=COLOURS["DDPG online"], alpha=0.15, lw=0)
+
+
+def _finish(axis: Any, outcome: Outcome, title: str, is_log: bool = True) -> None:
+    if is_log:
+        axis.set_xscale("log")
+    for name, level in outcome.experiment.levels.items():
+        _level(axis, name, level)
+    _zoom(axis, is_log)
+    axis.set_title(title)
+    axis.set_xlabel(outcome.experiment.x_label)
+    axis.set_ylabel(outcome.experiment.y_label)
+    _legend(axis)
+
+
+def _zoom(axis: Any, is_log: bool) -> None:
+    """Show every mean; an interval of two seeds may reach far outside."""
+    curves = [
+        line for line in axis.lines if len(line.get_xdata()) and line.get_marker()
+    ]
+    heights = np.concatenate([np.asarray(line.get_ydata(), float) for line in curves])
+    low, high = heights.min(), heights.max()
+    room = 0.08 * max(high - low, 1.0)
+    axis.set_ylim(low - room, high + room)
+    if is_log:
+        places = {float(x) for line in curves for x in line.get_xdata()}
+        shown = sorted(x for x in places if x > 1.0)
+        every = max(1, len(shown) // 6)
+        ticks = shown[::every]
+        axis.set_xticks(ticks, [f"{x:g}" for x in ticks], minor=False)
+        axis.minorticks_off()
+
+
+def _level(axis: Any, name: str, level: float) -> None:
+    axis.axhline(level, color=MUTED, lw=0.8, ls=":")
+    axis.annotate(
+        f"{name} {level:.0f}",
+        (0.0, level),
+        xycoords=("axes fraction", "data"),
+        xytext=(3, 2),
+        textcoords="offset points",
+        fontsize=7,
+        color=MUTED,
+    )
+
+
+def _walk(axis: Any, record: Record) -> None:
+    label = record.trial.label
+    walked = np.array(record.result["path"])
+    shown = label if record.trial.seed == 0 else None
+    axis.plot(
+        *walked.T, color=COLOURS.get(label, MUTED), lw=1.0, alpha=0.8, label=shown
+    )
+    axis.plot(*walked[-1], "x", color=COLOURS.get(label, MUTED), ms=4)
+
+
+def _frame(axis: Any, true: Any) -> None:
+    """Room around the true path; what runs off further is cut."""
+    low, high = true.min(axis=0), true.max(axis=0)
+    margin = 0.8 * (high - low).max()
+    axis.set_xlim(low[0] - margin, high[0] + margin)
+    axis.set_ylim(low[1] - margin, high[1] + margin)
+
+
+def _legend(axis: Any) -> None:
+    if axis.get_legend_handles_labels()[0]:
+        axis.legend(fontsize=7)

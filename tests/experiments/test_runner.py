@@ -1,0 +1,155 @@
+"""Running, stopping, killing and going on."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nopg.errors import ConfigError, MissingExtraError
+from nopg.experiments import runner
+from nopg.experiments.experiment import Plan
+from nopg.experiments.registry import MODULES, experiment, experiments
+from nopg.experiments.results import MixedResultsError, ResultsFile
+from nopg.experiments.runner import reproduce, reproduce_each, stored
+from nopg.experiments.workers import Deadline
+
+SCRIPT = Path(__file__).with_name("tiny_experiment.py")
+
+
+def numbers(path: Path) -> dict[str, Any]:
+    return {r.trial.key: r.result for r in ResultsFile(path).records()}
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_and_gives_the_same_numbers(tmp_path: Path) -> None:
+    command = [sys.executable, str(SCRIPT)]
+    subprocess.run([*command, str(tmp_path / "unbroken")], check=True, timeout=120)
+    unbroken = numbers(tmp_path / "unbroken" / "tiny" / "quick.jsonl")
+    assert len(unbroken) == 8
+
+    file = tmp_path / "killed" / "tiny" / "quick.jsonl"
+    process = subprocess.Popen([*command, str(tmp_path / "killed")])
+    deadline = time.monotonic() + 90
+    while not (file.exists() and len(file.read_bytes().splitlines()) >= 3):
+        assert time.monotonic() < deadline, "no trial was saved in time"
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    saved = numbers(file)
+    assert 0 < len(saved) < 8
+
+    subprocess.run([*command, str(tmp_path / "killed")], check=True, timeout=120)
+    assert numbers(file) == unbroken
+    # What was there was not run again: the second run only added the rest.
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    runs = [line["run"] for line in lines if "trial" in line]
+    assert runs.count(runs[0]) == len(saved)
+    assert len(runs) == 8
+
+
+def smoke(name: str, out: Path, **options: Any) -> Any:
+    """The refusals of Table 1 by default: three trials of no time at all."""
+    methods = ["PWIS"] if name == "table1-applicability" else []
+    return reproduce(
+        experiment(name),
+        Plan(preset="smoke", **options),
+        out=out,
+        progress=False,
+        command="test",
+        methods=methods,
+    )
+
+
+def test_finished_trials_are_skipped_and_provenance_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = smoke("table1-applicability", tmp_path)
+    assert (len(first.records), first.missing) == (3, 0)
+    summary = json.loads(first.stem.with_suffix(".summary.json").read_text())
+    (about,) = summary["runs"].values()
+    assert about["command"] == "test"
+    assert {"nopg", "torch", "numpy", "python"} <= set(about["versions"])
+    assert about["machine"]["cores"] >= 1
+    monkeypatch.setattr(runner, "run_trial", None)  # would fail if called
+    again = smoke("table1-applicability", tmp_path)
+    assert again.records == first.records
+    drawn = stored(
+        experiment("table1-applicability"), Plan(preset="smoke"), out=tmp_path
+    )
+    assert drawn.records == first.records
+
+
+def test_results_of_other_code_stop_a_run_unless_redone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = smoke("table1-applicability", tmp_path)
+    monkeypatch.setattr(runner, "code_version", lambda module: "othercode")
+    with pytest.raises(MixedResultsError, match="made by other code"):
+        smoke("table1-applicability", tmp_path)
+    before = first.stem.with_suffix(".jsonl").read_bytes()
+    again = reproduce(
+        experiment("table1-applicability"),
+        Plan(preset="smoke"),
+        out=tmp_path,
+        progress=False,
+        methods=["PWIS"],
+        redo=True,
+    )
+    assert {record.code for record in again.records} == {"othercode"}
+    assert first.stem.with_suffix(".old1.jsonl").read_bytes() == before
+
+
+def test_no_trial_is_started_after_the_time_limit(tmp_path: Path) -> None:
+    outcome = reproduce(
+        experiment("table1-applicability"),
+        Plan(preset="smoke"),
+        out=tmp_path,
+        progress=False,
+        deadline=Deadline(0.0),
+    )
+    assert (len(outcome.records), outcome.missing) == (0, 9)
+
+
+def test_sizes_and_methods_can_be_left_out(tmp_path: Path) -> None:
+    outcome = reproduce(
+        experiment("table1-applicability"),
+        Plan(preset="smoke"),
+        out=tmp_path,
+        progress=False,
+        methods=["PWIS"],
+        max_size=1,
+    )
+    assert [r.trial.task for r in outcome.records] == ["human-demonstration"]
+
+
+def test_unknown_names_list_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"figure2-pendulum-grid.*got 'figure9'"):
+        experiments("figure9")
+    assert len(experiments("all")) == len(MODULES)
+    with pytest.raises(ConfigError, match=r"--preset.*paper, quick, smoke"):
+        Plan(preset="huge")
+    with pytest.raises(ConfigError, match=r"--methods.*NOPG-D.*got SARSA"):
+        list(
+            reproduce_each(
+                experiments("figure2-pendulum-grid"), Plan(), methods=["SARSA"]
+            )
+        )
+    with pytest.raises(ConfigError, match=r"--data.*figure3-phase does not"):
+        smoke("figure3-phase", tmp_path, data_file="x.npz")
+
+
+def test_a_missing_extra_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"nopg\[offline-baselines\]"):
+        smoke("comparison-offline", tmp_path)
+    with pytest.raises(
+        MissingExtraError, match=r"nopg\[baselines\].*--methods 'NOPG-D"
+    ):
+        smoke("figure2-pendulum-grid", tmp_path)

@@ -1,0 +1,49 @@
+"""Processes give the same numbers as no processes."""
+
+import sys
+
+import pytest
+import torch
+
+from nopg.errors import ConfigError
+from nopg.experiments.experiment import Plan
+from nopg.experiments.registry import experiment
+from nopg.experiments.runner import run_trial
+from nopg.experiments.workers import Deadline, in_parallel
+
+TRIALS = [
+    trial
+    for trial in experiment("table1-applicability").trials(Plan(preset="smoke"))
+    if trial.method == "NOPG"
+]
+
+
+def outcome(jobs: int) -> dict[str, object]:
+    pairs = in_parallel(run_trial, TRIALS, jobs, Deadline())
+    return {trial.key: result for trial, result in pairs}
+
+
+@pytest.mark.slow
+def test_joblib_the_standard_library_and_one_process_agree(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    alone = outcome(1)
+    assert len(alone) == 3
+    if pytest.importorskip("joblib"):
+        assert outcome(2) == alone
+    monkeypatch.setitem(sys.modules, "joblib", None)  # as if it were not installed
+    assert outcome(2) == alone
+
+
+def test_thread_count_is_one_inside_and_restored_outside() -> None:
+    before = torch.get_num_threads()
+    inside = list(
+        in_parallel(lambda _: torch.get_num_threads(), [0], 1, Deadline(None))
+    )
+    assert inside == [1]
+    assert torch.get_num_threads() == before
+
+
+def test_jobs_must_be_positive() -> None:
+    with pytest.raises(ConfigError, match="--jobs"):
+        in_parallel(str, [1], 0, Deadline())
