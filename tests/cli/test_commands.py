@@ -75,6 +75,8 @@ def test_train_writes_a_run_that_loads(folder: Path) -> None:
             ["train", "data.npz", "--config", "train.toml", "--out", "data.npz/x"],
             "writ",
         ),
+        (["demo", "--fast", "--out", "data.npz/x"], "writable"),
+        (["demo", "--fast", "--updates", "0"], "n_updates"),
     ],
 )
 def test_mistakes_are_one_sentence(
@@ -84,6 +86,9 @@ def test_mistakes_are_one_sentence(
     assert done.returncode == 1
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
+    assert not (
+        folder / "runs" / "latest" / "config.json"
+    ).exists()  # nothing half done
 
 
 @pytest.mark.parametrize(

@@ -87,12 +87,12 @@ class BellmanEquation:
 
     @property
     def q(self) -> Tensor:
-        """Q = (I - gamma P)^-1 r: the value of following each sample, (n,)."""
+        """q = (I - gamma P)^-1 r: the value of following each sample, (n,)."""
         return self.problem.samples.natural(self.solution.q.value)
 
     @property
     def mu(self) -> Tensor:
-        """Mu = (I - gamma P)^-T eps0: discounted visits to each sample, (n,)."""
+        """mu = (I - gamma P)^-T eps0: discounted visits to each sample, (n,)."""
         return self.problem.samples.natural(self.solution.mu.value)
 
     @property
@@ -101,7 +101,7 @@ class BellmanEquation:
         return self.solution.objective()
 
     def gradient(self) -> Tensor:
-        """DJ / d theta in the order of `policy.parameters()`, flat, Eq. (10)."""
+        """dJ / d theta in the order of `policy.parameters()`, flat, Eq. (10)."""
         parts = self.solution.gradient(self.policy)
         return torch.cat([part.reshape(-1) for part in parts])
 

@@ -123,7 +123,7 @@ class BellmanSolution:
         return later + float(self.at_initial.dropped.mean())
 
     def output_gradients(self) -> tuple[Tensor, ...]:
-        """DJ with respect to the policy's outputs at the queries, Eq. (10).
+        """dJ with respect to the policy's outputs at the queries, Eq. (10).
 
         The first term of the equation comes from the initial states, with weight
         1 / B each; the second from the next states, with weight gamma mu_i.
@@ -137,7 +137,7 @@ class BellmanSolution:
         return tuple(torch.cat(pair) for pair in zip(later, first, strict=True))
 
     def gradient(self, policy: Policy) -> tuple[Tensor, ...]:
-        """DJ / d theta, one tensor a parameter: one backward pass, Eq. (10).
+        """dJ / d theta, one tensor a parameter: one backward pass, Eq. (10).
 
         Where ranks share the rows each has the gradient of its own; the sum is ours.
         """

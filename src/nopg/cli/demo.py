@@ -24,9 +24,11 @@ def demo(
     ] = False,
 ) -> None:
     """Swing up a pendulum from 450 logged transitions; no simulator while learning."""
+    from nopg.data.files import require_writable
     from nopg.experiments.swing_up import BOTTOM, GAMMA, grid_dataset, swing_up
     from nopg.learning.model import NOPG
 
+    require_writable(out)
     data = grid_dataset()
     print(
         f"{len(data)} transitions of a pendulum: 15 angles x 15 velocities x 2 torques."
@@ -44,7 +46,6 @@ def demo(
     )
     path = swing_up(model)
     _explain(model, path)
-    out.mkdir(parents=True, exist_ok=True)
     model.save(out / "pendulum.nopg")
     if before is not None:
         _draw(model, before, path, out)

@@ -49,6 +49,7 @@ def train(
     drop_missing: DropMissing = False,
 ) -> None:
     """Learn a policy from logged data and write it to the folder OUT."""
+    from nopg.data.files import require_writable
     from nopg.errors import ConfigError
     from nopg.learning.model import NOPG
 
@@ -58,7 +59,7 @@ def train(
             f"`--out` must be a new folder, {out} already holds a model; choose "
             "another name so that nothing is lost."
         )
-    _require_writable(out)
+    require_writable(out)
     dataset = read_dataset(
         source,
         observations=observations,
@@ -147,14 +148,6 @@ def _bandwidths(table: dict[str, Any]) -> Any:
         "state_factor and action_factor, or the lists state and action, found "
         f"{ {'rule': rule, **table} }."
     )
-
-
-def _require_writable(out: Path) -> None:
-    """Find out before training, not after."""
-    from nopg.data.files import write_atomically
-
-    probe = out / "config.json"
-    write_atomically(probe, lambda stream: None)
 
 
 def _write(model: NOPG, out: Path) -> None:

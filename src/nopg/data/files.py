@@ -36,3 +36,16 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def require_writable(folder: Path) -> None:
+    """Make `folder` and write to it, before hours of work depend on it.
+
+    Nothing is left behind but the folder itself.
+
+    Raises:
+        NopgError: If the folder cannot be made or written.
+    """
+    probe = folder / ".writable"
+    write_atomically(probe, lambda stream: None)
+    probe.unlink(missing_ok=True)

@@ -205,7 +205,7 @@ class NOPG:
         return self.solution.objective()
 
     def gradient(self) -> Tensor:
-        """DJ / d theta of the present policy, flat, Eq. (10)."""
+        """dJ / d theta of the present policy, flat, Eq. (10)."""
         parts = self.solution.gradient(self.policy)
         return torch.cat([part.reshape(-1) for part in parts])
 

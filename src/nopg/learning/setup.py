@@ -13,6 +13,7 @@ from torch import nn
 
 from nopg.bellman.problem import Problem
 from nopg.bellman.samples import Samples, initial_state_tensor
+from nopg.data.consistency import require_inside
 from nopg.data.dataset import Dataset
 from nopg.errors import ConfigError
 from nopg.kernels.bandwidths import Bandwidths
@@ -145,15 +146,7 @@ def _action_space(data: Dataset, given: Space[Any] | None) -> Space[Any]:
 
         low, high = data.actions.min(axis=0), data.actions.max(axis=0)
         return Box(low, high, dtype=np.float64)
-    # The data set checks actions against a space: let it do so for this one.
-    Dataset(
-        data.observations,
-        data.actions,
-        data.rewards,
-        data.next_observations,
-        data.terminations,
-        action_space=space,
-    )
+    require_inside(data.actions, space)
     # Anything with a box's bounds will do: simulations need no Gymnasium.
     if not data.is_discrete and not np.isfinite([space.low, space.high]).all():  # type: ignore[attr-defined]
         raise ConfigError(

@@ -91,7 +91,7 @@ def solve_pair(
     config: SolverConfig,
     start: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[Solution, Solution]:
-    """Q = Lambda^-1 r and mu = Lambda^-T eps0, as in Algorithm 1.
+    """q = Lambda^-1 r and mu = Lambda^-T eps0, as in Algorithm 1.
 
     Args:
         system: Lambda.

@@ -114,7 +114,7 @@ def linear_policy(
     gain: Sequence[float] | Sequence[Sequence[float]] | Tensor,
     std: Sequence[float] | None = None,
 ) -> Policy:
-    """U = K s, plus Gaussian noise when `std` is given; K full (d_a, d_s) or diagonal.
+    """u = K s, plus Gaussian noise when `std` is given; K full (d_a, d_s) or diagonal.
 
     Args:
         gain: First value of K: a matrix, or a vector for its diagonal.
