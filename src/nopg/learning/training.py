@@ -13,6 +13,7 @@ from torch import Tensor
 from nopg.bellman.solution import BellmanSolution, Estimator
 from nopg.errors import ConfigError
 from nopg.learning.history import Update
+from nopg.learning.states import ClimbState
 from nopg.linalg.solve import SolverConfig
 from nopg.policies.base import Policy
 
@@ -56,6 +57,7 @@ def climb(
     config: TrainingConfig,
     n_updates: int,
     generator: torch.Generator,
+    state: ClimbState | None = None,
 ) -> Iterator[Update]:
     """Improve `policy` in place, yielding after each update.
 
@@ -65,6 +67,8 @@ def climb(
         config: Step sizes and accuracy.
         n_updates: How many updates; the schedule is spread over them.
         generator: Source of a stochastic policy's draws, fresh at every update.
+        state: Where to begin, kept up to date; a fresh one by default. With that of
+            an earlier climb, and its policy, the updates go on to the same bits.
     """
     parameters = [p for p in policy.parameters() if p.requires_grad]
     if not parameters:
@@ -74,19 +78,20 @@ def climb(
         )
     adam = torch.optim.Adam(parameters, lr=config.learning_rate, maximize=True)
     solver = SolverConfig(rtol=config.rtol)
-    start: tuple[Tensor, Tensor] | None = None
-    began = time.perf_counter()
-    for step in range(n_updates):
-        solution = estimator.solve(policy, generator, solver, start)
-        start = (solution.q.value, solution.mu.value)
+    state = ClimbState() if state is None else state
+    state.attach(adam, generator)
+    began = time.perf_counter() - state.seconds
+    for step in range(state.step, n_updates):
+        solution = estimator.solve(policy, generator, solver, state.start)
+        state.start = (solution.q.value, solution.mu.value)
         gradients = solution.gradient(policy)
         rate = config.rate(step, n_updates)
         adam.param_groups[0]["lr"] = rate
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.grad = gradient
         adam.step()
-        seconds = time.perf_counter() - began
-        yield _record(step + 1, solution, gradients, rate, seconds)
+        state.step, state.seconds = step + 1, time.perf_counter() - began
+        yield _record(step + 1, solution, gradients, rate, state.seconds)
 
 
 def _record(

@@ -1,0 +1,1 @@
+"""Policies for other programs: ONNX, torch.export and plain numpy."""
