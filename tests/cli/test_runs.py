@@ -57,3 +57,14 @@ def test_what_is_missing_is_said(a: Path) -> None:
     assert "neither" in run("train")
     assert "no run.json" in run("train", "--resume", "b")
     assert "from 1, got 0" in run("train", "--resume", "a", "--checkpoint-every", 0)
+
+
+def test_export_says_how_well_and_how_fast(a: Path) -> None:
+    told = run("export", "a", "--format", "numpy")
+    assert "acts as the library does at 10,000 states" in told
+    assert "µs on one core" in told
+    assert (a / "policy.npz").exists()
+    assert (a / "read_policy.py").exists()
+    assert "policy.pt2" in run("export", "a/model.nopg", "--format", "pt2")
+    assert "one of onnx, pt2, numpy" in run("export", "a", "--format", "tflite")
+    assert "no run.json" in run("export", "b")

@@ -8,6 +8,7 @@ import typer
 
 from nopg.cli.demo import demo
 from nopg.cli.describe import describe
+from nopg.cli.export import export
 from nopg.cli.record import record
 from nopg.cli.reproduce import reproduce
 from nopg.cli.train import train
@@ -22,6 +23,7 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(train)
 app.command()(describe)
+app.command()(export)
 app.command()(record)
 app.command()(reproduce)
 
