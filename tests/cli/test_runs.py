@@ -68,3 +68,15 @@ def test_export_says_how_well_and_how_fast(a: Path) -> None:
     assert "policy.pt2" in run("export", "a/model.nopg", "--format", "pt2")
     assert "one of onnx, pt2, numpy" in run("export", "a", "--format", "tflite")
     assert "no run.json" in run("export", "b")
+
+
+def test_evaluate_prints_and_keeps_every_episode(a: Path) -> None:
+    told = run("evaluate", "a", "--env", "Pendulum-v1", "--episodes", 2, "--seed", 4)
+    lines = [line.split() for line in told.splitlines()]
+    assert [line[1] for line in lines[1:3]] == ["4", "5"]
+    assert "95 % interval" in told
+    kept = json.loads((a / "evaluation.json").read_text())["evaluations"]
+    assert [f"{e['total']:.2f}" for e in kept[0]["episodes"]] == [
+        line[2] for line in lines[1:3]
+    ]
+    assert kept[0]["updates"] == 4

@@ -8,6 +8,7 @@ import typer
 
 from nopg.cli.demo import demo
 from nopg.cli.describe import describe
+from nopg.cli.evaluate import evaluate
 from nopg.cli.export import export
 from nopg.cli.record import record
 from nopg.cli.reproduce import reproduce
@@ -23,6 +24,7 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(train)
 app.command()(describe)
+app.command()(evaluate)
 app.command()(export)
 app.command()(record)
 app.command()(reproduce)

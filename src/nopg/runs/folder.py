@@ -6,6 +6,7 @@
     checkpoints/    the newest two states of training
     status.json     how training ended, once it has
     model.nopg      the policy, once training has ended
+    evaluation.json what `nopg evaluate` found
     log.txt         what happened when, in words
     .lock           held by the process that trains
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -179,6 +181,28 @@ class RunFolder:
         )
         model.prepare(self.data(), self.record.initial_states)
         return model
+
+    def evaluations(self) -> list[dict[str, Any]]:
+        """What `nopg evaluate` found, in the order it was run; see `Evaluation`.
+
+        Raises:
+            RunError: If the file is damaged.
+        """
+        path = self.path / "evaluation.json"
+        if not path.exists():
+            return []
+        found = read_json(path).get("evaluations")
+        if not isinstance(found, list) or not all(isinstance(e, dict) for e in found):
+            raise RunError(f"`{path}` must list evaluations, it does not.")
+        return found
+
+    def keep_evaluation(self, evaluation: dict[str, Any], updates: int) -> Path:
+        """Add an evaluation of the policy after `updates` updates."""
+        path = self.path / "evaluation.json"
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        made = {"updates": updates, "created": now, **evaluation}
+        write_json(path, {"evaluations": [*self.evaluations(), made]})
+        return path
 
     @property
     def checkpoints(self) -> Path:

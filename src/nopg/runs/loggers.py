@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,6 +16,9 @@ from typing import Any, Protocol
 from nopg.data.extras import require_extra
 from nopg.errors import ConfigError
 from nopg.learning.history import Update
+
+BATCH = 500
+"""Numbers that MLflow is sent at once; its servers take at most a thousand."""
 
 
 class Logger(Protocol):
@@ -85,6 +89,8 @@ class MLflow:
         mlflow = require_extra("mlflow", "mlflow")
         uri = os.environ.get("MLFLOW_TRACKING_URI", f"sqlite:///{folder / 'mlflow.db'}")
         self._client = mlflow.tracking.MlflowClient(uri)
+        self._metric = mlflow.entities.Metric
+        self._waiting: list[Any] = []
         known = self._client.get_experiment_by_name("nopg")
         experiment = (
             self._client.create_experiment("nopg")
@@ -95,25 +101,31 @@ class MLflow:
         earlier = self._client.search_runs(
             [experiment], filter_string=f"tags.nopg = '{mark}'", max_results=1
         )
-        run = (
-            earlier[0]
-            if earlier
-            else self._client.create_run(
-                experiment, run_name=folder.name, tags={"nopg": mark}
-            )
+        if earlier:  # resumed: its parameters are there, and may not be set again
+            self._id = earlier[0].info.run_id
+            return
+        run = self._client.create_run(
+            experiment, run_name=folder.name, tags={"nopg": mark}
         )
         self._id = run.info.run_id
         for name, value in config.items():
             self._client.log_param(self._id, name, str(value))
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Send the numbers of one step."""
-        for name, value in values.items():
-            self._client.log_metric(self._id, name, value, step=step)
+        """Note the numbers of one step; a server is told of many at once."""
+        now = int(time.time() * 1000)
+        self._waiting += [self._metric(k, v, now, step) for k, v in values.items()]
+        if len(self._waiting) > BATCH:
+            self._send()
 
     def close(self) -> None:
-        """Mark the run as finished."""
+        """Send the rest and mark the run as finished."""
+        self._send()
         self._client.set_terminated(self._id)
+
+    def _send(self) -> None:
+        self._client.log_batch(self._id, metrics=self._waiting)
+        self._waiting = []
 
 
 Maker = Callable[[Path, Mapping[str, Any], int], Logger]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +20,8 @@ from nopg.runs.history_file import HistoryFile
 from nopg.runs.interrupts import Interruption
 from nopg.runs.loggers import Logger, numbers_of
 from nopg.runs.plain_files import open_plain, write_json
+
+logger = logging.getLogger(__name__)
 
 MAX_SECONDS = 60.0
 """A checkpoint is due after so long, however many updates that were."""
@@ -45,7 +48,7 @@ class Recorder:
         interruption: Interruption,
     ) -> None:
         self._run, self._training = run, training
-        self._every, self._loggers = checkpoint_every, loggers
+        self._every, self._loggers = checkpoint_every, list(loggers)
         self._interruption = interruption
         begun = training.history
         self._history = HistoryFile(run.path / "history.jsonl", begun)
@@ -54,8 +57,8 @@ class Recorder:
     def __call__(self, model: NOPG, update: Update) -> bool:
         """Note one update; False asks training to stop here."""
         self._history.append(update)
-        for logger in self._loggers:
-            logger.log(update.step, numbers_of(update))
+        values = numbers_of(update)
+        self._tell(lambda program: program.log(update.step, values))
         elapsed = time.monotonic() - self._last_time
         if update.step % self._every == 0 or elapsed >= MAX_SECONDS:
             self.checkpoint()
@@ -93,8 +96,18 @@ class Recorder:
     def close(self) -> None:
         """Close the history and all loggers, whatever happened."""
         self._history.close()
-        for logger in self._loggers:
-            logger.close()
+        self._tell(lambda program: program.close())
+
+    def _tell(self, act: Callable[[Logger], None]) -> None:
+        """Give every logger its turn; one that fails is let go, training goes on."""
+        for program in list(self._loggers):
+            try:
+                act(program)
+            except Exception as error:  # foreign code, and servers, may raise anything
+                self._loggers.remove(program)
+                text = f"{type(program).__name__} failed and is left out: {error}"
+                note(self._run.path, text)
+                logger.warning(text)
 
 
 def note(folder: Path, text: str) -> None:
