@@ -39,3 +39,9 @@ def run() -> None:
     except NopgError as error:
         print(f"nopg: {error}", file=sys.stderr)
         raise SystemExit(1) from None
+    except MemoryError:
+        words = "use fewer rows, or give it more memory"
+        print(
+            f"nopg: The job must fit into memory, it ran out; {words}.", file=sys.stderr
+        )
+        raise SystemExit(1) from None

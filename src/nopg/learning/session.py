@@ -11,6 +11,7 @@ from nopg.errors import ConfigError
 from nopg.learning.fused_training import FusedTrainer, climb_fused, is_fusible
 from nopg.learning.history import History, Update
 from nopg.learning.loop import run
+from nopg.learning.shortage import explained
 from nopg.learning.states import ClimbState, TrainingState
 from nopg.learning.training import climb
 from nopg.randomness import Seed
@@ -71,16 +72,19 @@ class Training:
     ) -> History:
         """Train to the end; the arguments are those of `NOPG.fit`."""
         model = self._model
-        run(
-            self._updates(),
-            self.history,
-            n_updates=self._n_updates,
-            evaluators={k: partial(f, model) for k, f in (evaluators or {}).items()},
-            evaluate_every=evaluate_every,
-            callback=None if callback is None else partial(callback, model),
-            patience=patience,
-            progress=progress,
-        )
+        with explained(model.setup.plan):
+            run(
+                self._updates(),
+                self.history,
+                n_updates=self._n_updates,
+                evaluators={
+                    k: partial(f, model) for k, f in (evaluators or {}).items()
+                },
+                evaluate_every=evaluate_every,
+                callback=None if callback is None else partial(callback, model),
+                patience=patience,
+                progress=progress,
+            )
         return self.history
 
     def state(self) -> TrainingState:
