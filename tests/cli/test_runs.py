@@ -80,3 +80,10 @@ def test_evaluate_prints_and_keeps_every_episode(a: Path) -> None:
         line[2] for line in lines[1:3]
     ]
     assert kept[0]["updates"] == 4
+
+
+def test_a_config_nested_without_end_is_refused(a: Path) -> None:
+    """Found by fuzzing: the TOML reader of Python runs out of stack."""
+    Path("deep.toml").write_text("x = " + "[" * 5000)
+    refused = run("train", "data.npz", "--config", "deep.toml", "--out", "b")
+    assert "must be a TOML file" in refused

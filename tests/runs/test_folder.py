@@ -218,3 +218,11 @@ def test_any_field_of_a_record_is_checked(cut: Path, tmp_path: Path, data: Any) 
     (tmp_path / "run.json").write_text(json.dumps(found))
     with suppress(RunError):  # and nothing else
         RunFolder.open(tmp_path)
+
+
+def test_a_damaged_status_is_refused(cut: Path, tmp_path: Path) -> None:
+    path = copytree(cut, tmp_path / "a")
+    for text in ("{}", '{"stopped": 1, "updates": 2}', '{"stopped": "finished"}'):
+        (path / "status.json").write_text(text)
+        with pytest.raises(RunError, match="how training ended"):
+            RunFolder.open(path).model()

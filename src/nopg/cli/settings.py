@@ -36,7 +36,7 @@ def read_settings(path: Path | None) -> Settings:
     try:
         text = "" if path is None else path.read_text(encoding="utf-8")
         table = tomllib.loads(text)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(
             f"`--config` must be a TOML file, reading {path} failed ({error})."
         ) from None

@@ -106,9 +106,22 @@ class RunFolder:
         return history
 
     def status(self) -> dict[str, Any]:
-        """How training last ended: `stopped`, `updates`, `objective`; or nothing."""
+        """How training last ended: `stopped`, `updates`, `objective`; or nothing.
+
+        Raises:
+            RunError: If the file is damaged.
+        """
         path = self.path / "status.json"
-        return read_json(path) if path.exists() else {}
+        if not path.exists():
+            return {}
+        found = read_json(path)
+        known = type(found.get("stopped")), type(found.get("updates"))
+        if known != (str, int):
+            raise RunError(
+                f"`{path}` must say how training ended, it does not; it is damaged, "
+                "and may be removed."
+            )
+        return found
 
     @property
     def is_done(self) -> bool:
