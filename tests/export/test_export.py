@@ -132,6 +132,8 @@ def test_the_reader_is_short() -> None:
     lines = inspect.getsource(numpy_reader.Policy).splitlines()
     code = [x for x in lines if x.strip() and not x.strip().startswith(('"""', "#"))]
     assert len(code) <= 21  # the class line and twenty more
+    page = Path(__file__).parents[2] / "docs" / "runs.md"
+    assert inspect.getsource(numpy_reader) in page.read_text(encoding="utf-8")
 
 
 def test_limits_are_inside(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from scripts.reliability.fuzz import mutated, outcome
 from scripts.reliability.fuzz_targets import Target, targets
 
