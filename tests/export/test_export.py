@@ -128,6 +128,17 @@ print(sorted({{"torch", "nopg"}} & set(sys.modules)))
         assert told[2] == "[]"
 
 
+def test_a_program_of_ones_own_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "read_policy.py").write_text("print('mine')")
+    model = fitted("deterministic")
+    with pytest.raises(ConfigError, match="another file of this name"):
+        export(model, tmp_path / "policy.npz")
+    assert [file.name for file in tmp_path.iterdir()] == ["read_policy.py"]
+    (tmp_path / "read_policy.py").unlink()
+    for _ in range(2):
+        export(model, tmp_path / "policy.npz")
+
+
 def test_the_reader_is_short() -> None:
     lines = inspect.getsource(numpy_reader.Policy).splitlines()
     code = [x for x in lines if x.strip() and not x.strip().startswith(('"""', "#"))]

@@ -107,7 +107,7 @@ def _begin(
     from nopg.cli.settings import read_settings
     from nopg.data.files import require_writable
     from nopg.learning.model import NOPG
-    from nopg.runs.folder import require_vacant
+    from nopg.runs.ownership import require_vacant
     from nopg.runs.train import start
 
     settings = read_settings(config)

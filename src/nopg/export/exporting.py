@@ -72,15 +72,26 @@ def export(model: NOPG, path: str | Path, format: str | None = None) -> Exported
             f"`format` must be one of {', '.join(SUFFIXES)}, got {kind or path.name!r};"
             " choose one, or a path that ends in .onnx, .pt2 or .npz."
         )
+    reader = path.with_name(READER) if kind == "numpy" else None
+    program = Path(numpy_reader.__file__).read_bytes()
+    if reader is not None:
+        _require_ours(reader, program)
     content, run = _exported(kind, deployed(model), model)
     check = verify(model, run)
     write_atomically(path, lambda stream: stream.write(content))
-    if kind != "numpy":
-        return Exported(path, check)
-    reader = path.with_name(READER)
-    program = Path(numpy_reader.__file__).read_bytes()
-    write_atomically(reader, lambda stream: stream.write(program))
+    if reader is not None:
+        write_atomically(reader, lambda stream: stream.write(program))
     return Exported(path, check, reader)
+
+
+def _require_ours(reader: Path, program: bytes) -> None:
+    """Check that no program of somebody else would be replaced."""
+    first, _, _ = program.partition(b"\n")
+    if reader.exists() and not reader.read_bytes().startswith(first):
+        raise ConfigError(
+            f"`{reader}` must be free for the reader of the export, there is another "
+            "file of this name; choose another folder."
+        )
 
 
 def _exported(kind: str, graph: Deployed, model: NOPG) -> tuple[bytes, Runner]:

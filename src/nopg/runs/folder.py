@@ -15,10 +15,7 @@ Everything but the history and the log is written whole or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,20 +23,18 @@ from torch import nn
 
 from nopg.data.dataset import Dataset
 from nopg.data.formats.npz import read_npz, write_npz
-from nopg.data.locks import exclusive
 from nopg.errors import DataError, RunError
 from nopg.learning.history import History
 from nopg.learning.model import NOPG
-from nopg.learning.session import Training
 from nopg.learning.states import TrainingState
 from nopg.learning.storage import load
 from nopg.runs.checkpoint import checkpoints, read_checkpoint, step_of
 from nopg.runs.fingerprint import fingerprint
 from nopg.runs.history_file import read_history
+from nopg.runs.ownership import require_vacant
 from nopg.runs.plain_files import read_json, write_json
 from nopg.runs.record import RunRecord
 
-WRITTEN_BY_TRAINING = ("data.npz", "run.json", "status.json", "model.nopg")
 DONE = ("finished", "converged")
 """How a training ends that has nothing left to do."""
 
@@ -170,7 +165,15 @@ class RunFolder:
                 f"before its first checkpoint; run nopg train --resume {self.path}."
             )
         model = self.prepared(policy, device)
-        Training(model, self.record.n_updates, state)
+        try:
+            model.policy.load_state_dict(state.policy)
+        except RuntimeError as error:
+            raise RunError(
+                f"`{self.checkpoints}` must fit the run's policy, it does not "
+                f"({str(error).splitlines()[0]}); is `policy` another one?"
+            ) from None
+        model.history = state.history
+        model.history.stopped = "interrupted"
         return model
 
     def prepared(
@@ -221,36 +224,3 @@ class RunFolder:
     def checkpoints(self) -> Path:
         """The folder of the checkpoints."""
         return self.path / "checkpoints"
-
-
-def require_vacant(path: Path) -> None:
-    """Check that nothing would be lost by beginning a run in `path`.
-
-    Raises:
-        RunError: If there is a run or a model already.
-    """
-    if (path / "run.json").exists() or (path / "model.nopg").exists():
-        raise RunError(
-            f"`{path}` must be a new folder, it already holds a run; choose another "
-            f"name, or continue that one with nopg train --resume {path}."
-        )
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the run folder `path` for training; litter of killed ones is removed.
-
-    Raises:
-        NopgError: If another process trains in it.
-    """
-    with exclusive(path / ".lock", str(path), "trainer"):
-        if (path / "checkpoints").is_symlink():
-            raise RunError(
-                f"`{path / 'checkpoints'}` must be a folder, it is a link; a run keeps "
-                "everything in its own folder."
-            )
-        litter = [path.glob(f".{name}.*.tmp") for name in WRITTEN_BY_TRAINING]
-        for file in (*chain(*litter), *(path / "checkpoints").glob(".*.tmp")):
-            with suppress(OSError):
-                file.unlink()
-        yield

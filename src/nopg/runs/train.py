@@ -17,9 +17,10 @@ from nopg.learning.loop import announce
 from nopg.learning.model import NOPG
 from nopg.learning.session import Training
 from nopg.learning.states import TrainingState
-from nopg.runs.folder import RunFolder, locked, require_vacant
+from nopg.runs.folder import RunFolder
 from nopg.runs.interrupts import interruptible
 from nopg.runs.loggers import make_logger
+from nopg.runs.ownership import locked, require_vacant
 from nopg.runs.record import RunRecord, versions
 from nopg.runs.recorder import Recorder, note
 
