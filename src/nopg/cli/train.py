@@ -35,7 +35,8 @@ def train(
         typer.Argument(help="A data file, a Minari folder or a Minari id."),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(help="TOML with [model], [bandwidths], [fit].")
+        Path | None,
+        typer.Option(help="TOML with the tables model, bandwidths and fit."),
     ] = None,
     out: Annotated[
         Path, typer.Option(help="Folder for the run; must not hold one yet.")
@@ -65,8 +66,7 @@ def train(
 ) -> None:
     """Learn a policy from logged data and write it to the folder OUT.
 
-    Stopped by Ctrl-C, or killed? `nopg train --resume OUT` goes on to the same bits
-    as if it had never stopped.
+    Stopped, or killed? `nopg train --resume OUT` goes on to the same bits.
     """
     from nopg.errors import ConfigError
     from nopg.runs.train import Watching
