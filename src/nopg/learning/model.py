@@ -34,6 +34,8 @@ from nopg.randomness import Seed
 if TYPE_CHECKING:
     from gymnasium.spaces import Space
 
+    from nopg.learning.search import Search
+
 
 class NOPG:
     """Nonparametric off-policy policy gradient.
@@ -59,6 +61,7 @@ class NOPG:
     Attributes:
         config: All settings.
         history: What happened in the last `fit`; None before.
+        search: What `nopg.learn` tried before it kept this model; None otherwise.
     """
 
     def __init__(
@@ -89,6 +92,7 @@ class NOPG:
             **settings,
         )
         self.history: History | None = None
+        self.search: Search | None = None
         self._rule = bandwidths
         self._space = action_space
         self._module = None if isinstance(policy, str) else policy
