@@ -14,11 +14,9 @@ from nopg.policies.base import Policy
 from nopg.policies.build import PolicySpec
 
 
-def learned(rows: tuple[np.ndarray, ...]) -> TransitionModel:
-    columns = [
-        torch.tensor(np.asarray(column, dtype=np.float64)) for column in rows[:5]
-    ]
-    return TransitionModel.fit(*columns, np.random.default_rng(0))
+def learned(rows: Sequence[Any]) -> TransitionModel:
+    columns = [torch.tensor(np.asarray(c, dtype=np.float64)) for c in rows[:5]]
+    return TransitionModel.fit(*columns, generator=np.random.default_rng(0))
 
 
 def small_policy(d_s: int, bound: float) -> Policy:

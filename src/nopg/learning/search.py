@@ -187,12 +187,12 @@ def transition_models(data: Dataset, seed: int) -> list[TransitionModel]:
         torch.as_tensor(data.terminations).double(),
     )
     generator = Seed(seed).numpy("transition-model")
-    part = torch.as_tensor(
-        generator.permutation(len(data))[: max(2, 4 * len(data) // 5)]
-    )
+    n_seen = max(2, 4 * len(data) // 5)
+    part = torch.as_tensor(generator.permutation(len(data))[:n_seen])
+    seen = [column[part] for column in columns]
     return [
-        TransitionModel.fit(*columns, generator),
-        TransitionModel.fit(*(column[part] for column in columns), generator),
+        TransitionModel.fit(*columns, generator=generator),
+        TransitionModel.fit(*seen, generator=generator),
     ]
 
 
