@@ -1,0 +1,282 @@
+// Four linked maps: value, visits, policy and data, one cursor for all.
+
+const frames = [];
+let probe = null;
+
+function mapTitles() {
+  const action = D.action.names[view.action];
+  return {
+    value: ["Value", "what the policy will earn from here"],
+    visits: ["Visits", "where it is predicted to go"],
+    action: [`Policy: ${action}`, "what it does here"],
+    data: ["Data", { reward: "what was seen; colour: reward", visits: "colour: how often the policy comes by", action: "colour: the action taken" }[view.colour]],
+  };
+}
+
+function drawMap(pen, frame, kind) {
+  const { plane, isLine } = current();
+  if (isLine && kind !== "data") return drawLine(pen, frame, kind, plane);
+  if (kind !== "data") paint(pen, frame, kind);
+  if (kind === "data" || view.data) drawSamples(pen, frame, kind === "data");
+  if (view.paths && !isLine) drawPaths(pen, frame, kind === "data");
+}
+
+function drawLine(pen, frame, kind, plane) {
+  const { low, high } = D.axes[0];
+  const xs = Array.from({ length: plane.nx }, (_, i) => low + (i / (plane.nx - 1)) * (high - low));
+  pen.strokeStyle = ink("accent");
+  pen.lineWidth = 2;
+  polyline(pen, frame, xs, LAYERS[kind].layer(plane));
+}
+
+function sampleColour(i) {
+  if (view.colour === "action" && D.action.discrete) return LABELS[samples.action[0][i] % LABELS.length];
+  const layer = view.colour === "action" ? samples.action[view.action] : samples[view.colour];
+  samples.ranges ??= new Map();
+  if (!samples.ranges.has(layer)) samples.ranges.set(layer, extent(layer));
+  const range = view.colour === "action" ? [D.action.low[view.action], D.action.high[view.action]] : samples.ranges.get(layer);
+  const { ramp, share } = LAYERS[view.colour === "reward" ? "value" : view.colour];
+  return css(shade(ramp, share(layer[i], range)));
+}
+
+function sampleAt(i) {
+  return [samples.at[view.x][i], view.y === null ? samples.reward[i] : samples.at[view.y][i]];
+}
+
+function drawSamples(pen, frame, isMain) {
+  const size = samples.n > 2000 ? 1.6 : samples.n > 600 ? 2.2 : 3;
+  pen.lineWidth = 1;
+  for (let i = 0; i < samples.n; i++) {
+    const [x, y] = sampleAt(i);
+    if (isMain && view.y !== null) {
+      const tx = samples.to[view.x][i], ty = samples.to[view.y][i];
+      if (!isWrap(x, tx, view.x) && !isWrap(y, ty, view.y)) {
+        pen.strokeStyle = ink("trace");
+        pen.beginPath();
+        pen.moveTo(frame.px(x), frame.py(y));
+        pen.lineTo(frame.px(tx), frame.py(ty));
+        pen.stroke();
+      }
+    }
+  }
+  for (let i = 0; i < samples.n; i++) {
+    const [x, y] = sampleAt(i);
+    pen.fillStyle = isMain ? sampleColour(i) : "rgba(255,255,255,.55)";
+    pen.beginPath();
+    pen.arc(frame.px(x), frame.py(y), isMain ? size : size * 0.6, 0, 7);
+    pen.fill();
+  }
+}
+
+const isWrap = (from, to, axis) => D.axes[axis].angle && Math.abs(from - to) > Math.PI;
+
+function drawPaths(pen, frame, isMain) {
+  const { k, steps } = D.paths;
+  pen.lineWidth = 1.1;
+  pen.lineJoin = "round";
+  const alpha = Math.max(0.12, Math.min(0.55, 7 / k));
+  pen.strokeStyle = isMain ? ink("path") : `rgba(255,255,255,${alpha})`;
+  pen.globalAlpha = isMain ? alpha : 1;
+  for (let p = 0; p < k; p++) {
+    pen.beginPath();
+    for (let t = 0; t <= steps; t++) {
+      const x = pathsAt[view.x][p * (steps + 1) + t], y = pathsAt[view.y][p * (steps + 1) + t];
+      if (Number.isNaN(x)) break;
+      const before = p * (steps + 1) + t - 1;
+      const isJump = t === 0 || isWrap(pathsAt[view.x][before], x, view.x) || isWrap(pathsAt[view.y][before], y, view.y);
+      if (isJump) pen.moveTo(frame.px(x), frame.py(y));
+      else pen.lineTo(frame.px(x), frame.py(y));
+    }
+    pen.stroke();
+  }
+  pen.globalAlpha = 1;
+}
+
+function drawDots(frame) {
+  frame.dots.replaceChildren();
+  const { k, steps } = D.paths;
+  if (!view.paths || view.y === null) return;
+  const p = frame.plot;
+  for (let path = 0; path < k; path++) {
+    const i = path * (steps + 1) + paths.step;
+    const x = frame.px(pathsAt[view.x][i]), y = frame.py(pathsAt[view.y][i]);
+    if (x >= p.left && x <= p.right && y >= p.top && y <= p.bottom) {
+      frame.dots.append(make("circle", { cx: x, cy: y, r: 3.2 }));
+    }
+  }
+}
+
+function setDomains(frame, kind) {
+  const { plane, isLine } = current();
+  const x = D.axes[view.x];
+  frame.x = view.zoom?.x ?? [x.low, x.high];
+  frame.xAxis = x;
+  if (isLine) {
+    const range = kind === "data" ? extent(samples.reward) : layerRange(kind, plane);
+    frame.y = wide(range);
+    frame.yAxis = {};
+    frame.host.previousSibling.querySelector("small").textContent += kind === "data" ? "; height: reward" : "";
+  } else {
+    const y = D.axes[view.y];
+    frame.y = view.zoom?.y ?? [y.low, y.high];
+    frame.yAxis = y;
+  }
+}
+
+function probeRows(x, y) {
+  const { plane } = current();
+  const i = cellAt(x, y);
+  const rows = [[D.axes[view.x].name, formatOn(D.axes[view.x], x)]];
+  if (view.y !== null) rows.push([D.axes[view.y].name, formatOn(D.axes[view.y], y)]);
+  rows.push(["value", format(plane.value[i])], ["visits", format(plane.visits[i], 3)]);
+  rows.push(...actionWords(plane.actions.map((layer) => layer[i])));
+  const distance = plane.distance[i];
+  const isFar = distance > D.support.reach;
+  rows.push(["nearest sample", `${format(distance, 2)} bandwidths${isFar ? " – far" : ""}`]);
+  return rows;
+}
+
+function nearestSample(frame, at) {
+  let best = -1, closest = 12;
+  for (let i = 0; i < samples.n; i++) {
+    const [x, y] = sampleAt(i);
+    const away = Math.hypot(frame.px(x) - at.px, frame.py(y) - at.py);
+    if (away < closest) [best, closest] = [i, away];
+  }
+  return best;
+}
+
+function pickOn(frame, kind, at, event) {
+  probe = { x: at.x, y: at.y };
+  const i = kind === "data" ? nearestSample(frame, at) : -1;
+  if (i >= 0) {
+    const rows = D.axes.slice(0, 6).map((axis, a) => [axis.name, formatOn(axis, samples.at[a][i])]);
+    rows.push(...(D.action.discrete ? [[D.action.names[0], String(samples.action[0][i])]] : D.action.names.map((name, a) => [name, format(samples.action[a][i])])));
+    rows.push(["reward", format(samples.reward[i])], ["visits", format(samples.visits[i], 3)]);
+    tip.show(event, rows, `row ${samples.row[i]}`);
+  } else {
+    tip.show(event, probeRows(at.x, at.y));
+  }
+  const isLine = view.y === null;
+  for (const other of frames) other.frame.mark(at.x, isLine ? null : at.y);
+}
+
+function legend(kind) {
+  const host = byId(`legend-${kind}`);
+  const { plane, isLine } = current();
+  host.replaceChildren();
+  if (isLine && kind !== "data") return;
+  const source = kind === "data" ? view.colour : kind;
+  if (source === "action" && D.action.discrete) {
+    for (let label = 0; label < D.action.n; label++) {
+      const dot = make("i");
+      dot.style.background = LABELS[label % LABELS.length];
+      host.append(make("span", {}, dot, String(label)));
+    }
+    return;
+  }
+  const range = kind === "data"
+    ? (source === "action" ? [D.action.low[view.action], D.action.high[view.action]] : extent(samples[source]))
+    : layerRange(kind, plane);
+  const ramp = source === "reward" ? "value" : source;
+  const bar = make("i", { class: "bar" });
+  bar.style.background = `linear-gradient(90deg, ${RAMPS[ramp].join()})`;
+  host.append(make("span", { text: format(range[0], 3) }), bar, make("span", { text: format(range[1], 3) }));
+}
+
+function refreshMaps() {
+  const titles = mapTitles();
+  for (const { frame, kind, title } of frames) {
+    title.replaceChildren(titles[kind][0], make("small", { text: titles[kind][1] }));
+    setDomains(frame, kind);
+    frame.redraw();
+    legend(kind);
+  }
+  const held = D.axes.map((axis, i) => [axis, i]).filter(([, i]) => i !== view.x && i !== view.y);
+  byId("held").textContent = held.length
+    ? `Held at the mean of the predicted visits: ${held.map(([a, i]) => `${a.name} = ${formatOn(a, D.held[i])}`).join(", ")}.`
+    : "";
+  byId("unzoom").hidden = !view.zoom;
+}
+
+function addMap(kind) {
+  const plot = make("div", { tabindex: "0", class: "map" });
+  const title = make("figcaption");
+  byId("maps").append(make("figure", {}, title, plot, make("div", { class: "legend", id: `legend-${kind}` })));
+  const frame = new Frame(plot, {
+    height: 400,
+    aspect: view.y === null ? 0.55 : 0.78,
+    label: `Map of ${kind} over the states.`,
+    draw: (pen, self) => {
+      drawMap(pen, self, kind);
+      drawDots(self);
+    },
+    pick: (at, event) => pickOn(frame, kind, at, event),
+    leave: () => frames.forEach((other) => other.frame.mark(null)),
+    zoom: view.y === null ? null : (x, y) => {
+      view.zoom = x ? { x, y } : null;
+      refreshMaps();
+    },
+  });
+  frames.push({ frame, kind, title });
+  plot.addEventListener("keydown", (event) => moveProbe(event, frame, kind));
+}
+
+function moveProbe(event, frame, kind) {
+  const moves = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
+  if (event.key === "Escape") return frame.away();
+  if (!moves[event.key]) return;
+  event.preventDefault();
+  const [dx, dy] = moves[event.key];
+  const step = (domain, count) => ((domain[1] - domain[0]) / 40) * count;
+  const middle = ([low, high]) => (low + high) / 2;
+  const clamp = (v, [low, high]) => Math.max(low, Math.min(high, v));
+  const from = probe ?? { x: middle(frame.x), y: middle(frame.y) };
+  const x = clamp(from.x + step(frame.x, dx), frame.x), y = clamp(from.y + step(frame.y, dy), frame.y);
+  const box = frame.host.getBoundingClientRect();
+  const at = { x, y, px: frame.px(x), py: frame.py(y) };
+  pickOn(frame, kind, at, { clientX: box.left + at.px, clientY: box.top + at.py });
+}
+
+function chooser(id, names, chosen, change) {
+  const host = byId(id);
+  if (!host) return;
+  const select = host.querySelector("select");
+  names.forEach((name, i) => select.append(make("option", { value: i, text: name })));
+  select.value = chosen;
+  select.addEventListener("change", () => {
+    change(Number(select.value));
+    refreshMaps();
+  });
+}
+
+function startMaps() {
+  for (const kind of ["value", "visits", "action", "data"]) addMap(kind);
+  const names = D.axes.map((axis) => axis.name);
+  const swap = (mine, other) => (chosen) => {
+    if (view[other] === chosen) view[other] = view[mine];
+    view[mine] = chosen;
+    view.zoom = null;
+    byId("choose-x").querySelector("select").value = view.x;
+    byId("choose-y").querySelector("select").value = view.y;
+  };
+  chooser("choose-x", names, view.x, swap("x", "y"));
+  chooser("choose-y", names, view.y, swap("y", "x"));
+  chooser("choose-action", D.action.names, view.action, (chosen) => (view.action = chosen));
+  const colours = ["reward", "visits", "action"];
+  chooser("choose-colour", colours, 0, (chosen) => (view.colour = colours[chosen]));
+  for (const name of ["paths", "data", "fade"]) {
+    const box = byId(`show-${name}`);
+    box.checked = view[name];
+    box.addEventListener("change", () => {
+      view[name] = box.checked;
+      refreshMaps();
+    });
+  }
+  byId("unzoom").addEventListener("click", () => {
+    view.zoom = null;
+    refreshMaps();
+  });
+  paths.listeners.push(() => frames.forEach(({ frame }) => frame.width && drawDots(frame)));
+  refreshMaps();
+}

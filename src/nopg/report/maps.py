@@ -1,0 +1,151 @@
+"""Value, visitation and policy over planes through the state space.
+
+A plane moves two coordinates and holds the others at the mean of the predicted
+visits. Every plane is computed here, so that the page can show any pair of
+coordinates without a model behind it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import torch
+
+from nopg.bellman.equation import evaluate_at
+from nopg.data.validation import FloatArray
+from nopg.learning.model import NOPG
+from nopg.report.coordinates import Coordinate
+from nopg.report.support import NearestSample, typical_actions
+from nopg.randomness import Seed
+
+CELLS = 500_000
+"""Numbers all planes together may have: five bytes each on the page."""
+WORK = 25_000_000
+"""Kernel entries all planes together may take: a few seconds on a slow core."""
+LISTED = 2_000
+"""Samples a row lists at most, about; more of them do not make it dearer."""
+FINEST, COARSEST, LINE = 72, 21, 301
+"""Points a side of a plane, at most and at least; points of a line."""
+_ENTRIES = 4_000_000
+
+
+@dataclass(frozen=True)
+class Plane:
+    """One slice on a grid; rows of the arrays go with the second coordinate.
+
+    Attributes:
+        x: Number of the horizontal coordinate.
+        y: Number of the vertical one; None for a line of one-dimensional states.
+        xs: Grid of the first, (c,).
+        ys: Grid of the second, (r,); one zero for a line.
+        value: V(s), (r, c).
+        visitation: mu(s), (r, c).
+        distance: To the nearest sample at the policy's action, in bandwidths, (r, c).
+        actions: The policy: one layer an action dimension, (d_a, r, c); for discrete
+            actions the likeliest label and its probability, (2, r, c).
+    """
+
+    x: int
+    y: int | None
+    xs: FloatArray
+    ys: FloatArray
+    value: FloatArray
+    visitation: FloatArray
+    distance: FloatArray
+    actions: FloatArray
+
+
+def planes(model: NOPG, axes: tuple[Coordinate, ...], held: FloatArray) -> list[Plane]:
+    """Every pair of coordinates, or a line where there is only one.
+
+    Args:
+        model: A fitted model.
+        axes: The coordinates.
+        held: The state that gives the coordinates a plane does not move, (d_s,).
+    """
+    nearest = NearestSample(model)
+    if len(axes) == 1:
+        xs = np.linspace(axes[0].low, axes[0].high, LINE)
+        return [_plane(model, nearest, axes, held, 0, None, xs, np.zeros(1))]
+    pairs = list(combinations(range(len(axes)), 2))
+    side = _side(model, len(pairs))
+    found = []
+    for x, y in pairs:
+        xs, ys = (np.linspace(axes[c].low, axes[c].high, side) for c in (x, y))
+        found.append(_plane(model, nearest, axes, held, x, y, xs, ys))
+    return found
+
+
+def _side(model: NOPG, n_pairs: int) -> int:
+    """Points a side, so that page and time stay small."""
+    data = model.setup.data
+    assert data is not None
+    layers = 3 + (2 if data.is_discrete else data.actions.shape[1])
+    by_size = math.sqrt(CELLS / (n_pairs * layers))
+    by_work = math.sqrt(WORK / (n_pairs * min(len(data), LISTED)))
+    return int(np.clip(min(by_size, by_work), COARSEST, FINEST))
+
+
+def _plane(
+    model: NOPG,
+    nearest: NearestSample,
+    axes: tuple[Coordinate, ...],
+    held: FloatArray,
+    x: int,
+    y: int | None,
+    xs: FloatArray,
+    ys: FloatArray,
+) -> Plane:
+    states = np.tile(held, (len(ys) * len(xs), 1))
+    axes[x].place(states, np.tile(xs, len(ys)))
+    if y is not None:
+        axes[y].place(states, np.repeat(ys, len(xs)))
+    shape = (len(ys), len(xs))
+    value, visitation = values_and_visits(model, states)
+    distance = nearest.distance(states, typical_actions(model, states))
+    return Plane(
+        x=x,
+        y=y,
+        xs=xs,
+        ys=ys,
+        value=value.reshape(shape),
+        visitation=visitation.reshape(shape),
+        distance=distance.reshape(shape),
+        actions=_policy_layers(model, states).reshape(-1, *shape),
+    )
+
+
+def values_and_visits(model: NOPG, states: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """V(s) and mu(s) as `NOPG.value` and `NOPG.visitation` give them, rows made once."""
+    solution = model.solution
+    q, mu = solution.q.value, solution.mu.value
+    problem = solution.estimator.problem
+    values, visits = [], []
+    for some in _in_parts(states, len(q)):
+        # A fresh Seed a part, as in NOPG.value: the draws of sampled rows are equal.
+        rows = evaluate_at(problem, model.policy, some, Seed(model.config.seed))
+        values.append(rows.matvec(q).double().cpu().numpy())
+        visits.append(rows.matvec(mu).double().cpu().numpy())
+    return np.concatenate(values), np.concatenate(visits)
+
+
+def _in_parts(states: FloatArray, n_samples: int) -> Iterator[FloatArray]:
+    size = max(64, _ENTRIES // n_samples)
+    for start in range(0, len(states), size):
+        yield states[start : start + size]
+
+
+def _policy_layers(model: NOPG, states: FloatArray) -> FloatArray:
+    like = next(model.policy.parameters())
+    with torch.no_grad():
+        first = model.policy.outputs(torch.tensor(states).to(like))[0]
+    outputs = first.double().cpu().numpy()
+    data = model.setup.data
+    assert data is not None
+    if not data.is_discrete:
+        return np.asarray(outputs.T)
+    return np.stack([outputs.argmax(axis=1).astype(np.float64), outputs.max(axis=1)])
