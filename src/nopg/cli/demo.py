@@ -27,6 +27,7 @@ def demo(
     from nopg.data.files import require_writable
     from nopg.experiments.swing_up import BOTTOM, GAMMA, grid_dataset, swing_up
     from nopg.learning.model import NOPG
+    from nopg.report import Run, write_report
 
     require_writable(out)
     data = grid_dataset()
@@ -49,9 +50,12 @@ def demo(
     model.save(out / "pendulum.nopg")
     if before is not None:
         _draw(model, before, path, out)
+        write_report(Run.of(model, "Pendulum swing-up"), out / "report.html")
     print(f"\nEverything is in {out}/ :")
     for file in sorted(out.iterdir()):
         print(f"  {file.name}")
+    if before is not None:
+        print(f"\nStart with {out / 'report.html'} : open it in a browser.")
 
 
 def _portrait(name: str, model: NOPG) -> Portrait:

@@ -81,7 +81,9 @@ def coordinates(
             found.append((spread, Coordinate(name, (column,), low, high)))
     varied = [pair for pair in found if pair[0] > 0.0] or found[:1]
     kept = sorted(varied, key=lambda pair: -pair[0])[:MOST]
-    return tuple(coordinate for pair in varied if pair in kept for coordinate in [pair[1]])
+    return tuple(
+        coordinate for pair in varied if pair in kept for coordinate in [pair[1]]
+    )
 
 
 def held_state(

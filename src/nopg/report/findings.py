@@ -1,51 +1,26 @@
 """Warnings in words: everything known of a run that bears on trusting it.
 
-Each function looks at one thing and yields remarks. `nopg.trust` plugs in here: its
-intervals of J are one more function in `findings`, and its support takes the place
-of `Evidence.support`.
+Each function looks at one thing and yields remarks; a new kind of evidence (see
+`evidence`) is one more function in `findings`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
-from nopg.bellman.certificate import Objective
 from nopg.data.report.description import Description
 from nopg.data.validation import counted
+from nopg.report.evidence import Evidence
+from nopg.report.findings_exploitation import exploitation_findings
 from nopg.report.findings_learning import learning_findings
-from nopg.report.paths import Paths
-from nopg.report.read import Run
 from nopg.report.remarks import LEVELS, Remark
-from nopg.report.support import FEW, REACH, Support
+from nopg.report.support import FEW, REACH
 
 INEXACT = 0.01
 """A certificate above this share of what was gained makes J uncertain in numbers."""
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """Everything the remarks are made from.
-
-    Attributes:
-        run: The run.
-        objective: J with its certificate.
-        support: Support where the policy is predicted to go.
-        paths: Paths drawn from the kernel model.
-        description: What `describe` says of the data.
-        interval: Bounds within which the return lies by chance of the data, where an
-            estimate of them exists.
-    """
-
-    run: Run
-    objective: Objective
-    support: Support
-    paths: Paths
-    description: Description
-    interval: tuple[float, float] | None = None
 
 
 def findings(evidence: Evidence) -> list[Remark]:
@@ -105,47 +80,6 @@ def support_findings(evidence: Evidence) -> Iterator[Remark]:
             "J counts from these states, so it begins with a guess; record episodes "
             "that start there.",
             "the task starts where there are no data",
-        )
-
-
-def exploitation_findings(evidence: Evidence) -> Iterator[Remark]:
-    """Hints that the policy lives off errors of the model."""
-    data, paths = evidence.run.data, evidence.paths
-    lengths = evidence.description.episode_lengths
-    if data.terminations.any() and lengths is not None:
-        outlast = float((paths.ends > lengths[2]).mean())
-        typical = int(np.median(paths.ends))
-        if outlast > 0.5 and paths.horizon > lengths[2]:
-            more = "at least " if typical == paths.horizon else ""
-            yield Remark(
-                "outlives_the_data",
-                "warning",
-                f"A predicted path typically lasts {more}{typical} steps; the longest "
-                f"episode in the data has {lengths[2]}, the median one {lengths[1]}.",
-                "No episode shows that this can last so long: each step is backed by "
-                "data, their sequence is not. Small errors that add up over time are "
-                "invisible to the model, so measure the policy before relying on it.",
-                f"paths are predicted to outlast every episode ({lengths[2]} steps)",
-            )
-    best = _best_episode(evidence)
-    if best is not None and float(evidence.objective) > best:
-        yield Remark(
-            "better_than_any_episode",
-            "note",
-            f"J = {float(evidence.objective):.4g} is more than any recorded episode "
-            f"earned ({best:.4g} at best, discounted alike).",
-            "That is what learning is for, and also what an error of the model would "
-            "look like; only a trial tells the two apart.",
-        )
-    undone = _undone_drift(evidence)
-    if undone > 0.15:
-        yield Remark(
-            "leaps",
-            "note",
-            f"Between steps the model leaps to nearby samples, and {undone:.0%} of the "
-            "predicted motion is undone by leaps that all go one way.",
-            "A slow drift of the real system, such as a cart that creeps along its "
-            "rail, can stay hidden. Narrower bandwidths or more data shorten leaps.",
         )
 
 
@@ -220,34 +154,3 @@ def data_findings(description: Description) -> Iterator[Remark]:
                 "the data need a look: " + finding.what.rstrip(".")[:1].lower()
                 + finding.what.rstrip(".")[1:],
             )  # fmt: skip
-
-
-def _best_episode(evidence: Evidence) -> float | None:
-    """The largest discounted return of a recorded episode, from its first row."""
-    data, gamma = evidence.run.data, evidence.run.model.config.estimator.gamma
-    if data.episodes is None:
-        return None
-    order = np.argsort(data.episodes, kind="stable")
-    _, first, counts = np.unique(
-        data.episodes[order], return_index=True, return_counts=True
-    )
-    age = np.arange(len(order)) - np.repeat(first, counts)
-    earned = np.add.reduceat(data.rewards[order] * gamma**age, first)
-    return float(earned.max())
-
-
-def _undone_drift(evidence: Evidence) -> float:
-    """Length of the mean leap, as a share of the mean step, in bandwidths.
-
-    A step goes from a sample's s to its s', the leap from there to the next sample.
-    In a chain that stays bounded the two cancel in the mean; where the mean leap is
-    long, it is leaps and not the dynamics that bring the system back.
-    """
-    data, paths = evidence.run.data, evidence.paths
-    h = np.array(evidence.run.model.bandwidths.state)
-    lived = paths.samples >= 0
-    rows = paths.samples[lived]
-    leaps = (data.observations[rows] - paths.states[:, :-1][lived]) / h
-    steps = (data.next_observations[rows] - data.observations[rows]) / h
-    typical = float(np.linalg.norm(steps, axis=1).mean())
-    return float(np.linalg.norm(leaps.mean(axis=0))) / typical if typical > 0 else 0.0

@@ -18,18 +18,23 @@ from nopg.report.support import REACH, Support
 _TITLES = {"serious": "Serious", "warning": "Warning", "note": "Note", "good": "Good"}
 
 
+MINUS, DASH = "\N{MINUS SIGN}", "\N{EN DASH}"
+
+
 def number(value: float, digits: int = 4) -> str:
     """A number to a few digits, with a true minus sign."""
     if not math.isfinite(value):
-        return "–" if math.isnan(value) else ("∞" if value > 0 else "−∞")
-    return f"{value:.{digits}g}".replace("-", "−")
+        return DASH if math.isnan(value) else ("∞" if value > 0 else f"{MINUS}∞")
+    return f"{value:.{digits}g}".replace("-", MINUS)
 
 
-def verdict_card(verdict: Verdict, n_against: int) -> str:
-    """The judgement with its reasons; the first `n_against` of them speak against."""
+def verdict_card(verdict: Verdict) -> str:
+    """The judgement with its reasons, those against it first."""
+    sides = {"against": verdict.against, "for": verdict.in_favour}
     reasons = "".join(
-        f'<li class="{"against" if i < n_against else "for"}">{escape(_sentence(r))}</li>'
-        for i, r in enumerate(verdict.reasons)
+        f'<li class="{side}">{escape(_sentence(reason))}</li>'
+        for side, reasons in sides.items()
+        for reason in reasons
     )
     return (
         f'<div class="verdict {verdict.level}" id="verdict">'
@@ -74,7 +79,9 @@ def share_bar(support: Support) -> str:
     rects, left = "", 0.0
     for name, share in shares:
         width = 100.0 * max(share, 0.0)
-        rects += f'<rect class="{name}" x="{left:.3f}" width="{width:.3f}" height="10"/>'
+        rects += (
+            f'<rect class="{name}" x="{left:.3f}" width="{width:.3f}" height="10"/>'
+        )
         left += width
     items = "".join(
         f'<li class="{name}">{max(share, 0.0):.0%} {escape(words[name])}</li>'
@@ -95,7 +102,10 @@ def worst_table(support: Support, data: Dataset, count: int = 8) -> str:
     for i in support.worst(count):
         actions = np.atleast_1d(support.actions[i])
         cells = [number(v, 3) for v in (*support.states[i], *actions)]
-        cells += [f"{support.visits[i]:.1%}", number(float(support.distance[i]), 3)]
+        cells += [
+            _percent(float(support.visits[i])),
+            number(float(support.distance[i]), 3),
+        ]
         rows.append([*cells, number(float(support.effective[i]), 3)])
     return table(heads, rows)
 
@@ -186,6 +196,10 @@ def _sparkline(values: FloatArray, bins: int = 21) -> str:
         if h > 0
     )
     return f'<svg class="spark" viewBox="0 0 84 22" aria-hidden="true">{bars}</svg>'
+
+
+def _percent(share: float) -> str:
+    return "< 0.1%" if share < 0.0005 else f"{share:.1%}"
 
 
 def _sentence(text: str) -> str:

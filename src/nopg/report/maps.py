@@ -18,16 +18,14 @@ import torch
 from nopg.bellman.equation import evaluate_at
 from nopg.data.validation import FloatArray
 from nopg.learning.model import NOPG
+from nopg.randomness import Seed
 from nopg.report.coordinates import Coordinate
 from nopg.report.support import NearestSample, typical_actions
-from nopg.randomness import Seed
 
 CELLS = 500_000
 """Numbers all planes together may have: five bytes each on the page."""
 WORK = 25_000_000
 """Kernel entries all planes together may take: a few seconds on a slow core."""
-LISTED = 2_000
-"""Samples a row lists at most, about; more of them do not make it dearer."""
 FINEST, COARSEST, LINE = 72, 21, 301
 """Points a side of a plane, at most and at least; points of a line."""
 _ENTRIES = 4_000_000
@@ -86,7 +84,7 @@ def _side(model: NOPG, n_pairs: int) -> int:
     assert data is not None
     layers = 3 + (2 if data.is_discrete else data.actions.shape[1])
     by_size = math.sqrt(CELLS / (n_pairs * layers))
-    by_work = math.sqrt(WORK / (n_pairs * min(len(data), LISTED)))
+    by_work = math.sqrt(WORK / (n_pairs * _row_length(model, len(data))))
     return int(np.clip(min(by_size, by_work), COARSEST, FINEST))
 
 
@@ -120,12 +118,12 @@ def _plane(
 
 
 def values_and_visits(model: NOPG, states: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """V(s) and mu(s) as `NOPG.value` and `NOPG.visitation` give them, rows made once."""
+    """V(s) and mu(s) as `NOPG.value` and `NOPG.visitation` give them, one row each."""
     solution = model.solution
     q, mu = solution.q.value, solution.mu.value
     problem = solution.estimator.problem
     values, visits = [], []
-    for some in _in_parts(states, len(q)):
+    for some in _in_parts(states, _row_length(model, len(q))):
         # A fresh Seed a part, as in NOPG.value: the draws of sampled rows are equal.
         rows = evaluate_at(problem, model.policy, some, Seed(model.config.seed))
         values.append(rows.matvec(q).double().cpu().numpy())
@@ -133,8 +131,17 @@ def values_and_visits(model: NOPG, states: FloatArray) -> tuple[FloatArray, Floa
     return np.concatenate(values), np.concatenate(visits)
 
 
-def _in_parts(states: FloatArray, n_samples: int) -> Iterator[FloatArray]:
-    size = max(64, _ENTRIES // n_samples)
+def _row_length(model: NOPG, n_samples: int) -> int:
+    """Entries of a row at most, about: all samples, or twice what a list may hold."""
+    config = model.config.estimator
+    if config.neighbours is None:
+        return n_samples
+    listed = config.neighbours if isinstance(config.neighbours, int) else 0
+    return min(n_samples, 2 * max(listed, config.max_neighbours))
+
+
+def _in_parts(states: FloatArray, row_length: int) -> Iterator[FloatArray]:
+    size = max(64, _ENTRIES // row_length)
     for start in range(0, len(states), size):
         yield states[start : start + size]
 

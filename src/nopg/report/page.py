@@ -6,7 +6,7 @@ import base64
 import hashlib
 import platform
 import re
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
@@ -16,16 +16,14 @@ from typing import Any
 import numpy as np
 
 from nopg.data.files import write_atomically
-from nopg.data.validation import counted
-from nopg.report import fragments
+from nopg.report import fragments, words
 from nopg.report.coordinates import coordinates, held_state
-from nopg.report.findings import Evidence, findings
+from nopg.report.evidence import Evidence, gather
+from nopg.report.findings import findings
 from nopg.report.maps import planes
-from nopg.report.paths import predicted_paths
 from nopg.report.payload import Drawing, json_in_html, payload
 from nopg.report.read import Run, fingerprint
 from nopg.report.remarks import verdict
-from nopg.report.support import REACH, support_along_visits
 
 SCRIPTS = (
     "base.js",
@@ -52,19 +50,19 @@ def write_report(run: Run, path: str | Path) -> Path:
         NopgError: If the file cannot be written.
     """
     path = Path(path)
-    page = report_page(run).encode()
+    # A name may hold half a character, which no file can: it becomes a question mark.
+    page = report_page(run).encode(errors="replace")
     write_atomically(path, lambda stream: stream.write(page))
     return path
 
 
 def report_page(run: Run) -> str:
     """The whole page as text."""
-    evidence, drawing = _computed(run)
+    evidence = gather(run)
+    drawing = _drawing(evidence)
     script = _inline("\n".join(_asset(name) for name in SCRIPTS))
     style = _asset("style.css")
     remarks = findings(evidence)
-    judgement = verdict(remarks)
-    n_against = sum(r.level in ("serious", "warning") and bool(r.brief) for r in remarks)
     data, support = run.data, evidence.support
     fields = {
         "policy": _security(script, style),
@@ -72,24 +70,19 @@ def report_page(run: Run) -> str:
         "title": escape(run.name),
         "style": style,
         "script": script,
-        "lede": escape(_lede(run)),
-        "verdict": fragments.verdict_card(judgement, n_against),
-        "tiles": fragments.tiles(_tiles(evidence)),
+        "lede": escape(words.lede(run)),
+        "verdict": fragments.verdict_card(verdict(remarks)),
+        "tiles": fragments.tiles(words.tiles(evidence)),
         "remarks": fragments.remark_list(remarks),
         "hide_learning": "" if len(run.updates) > 1 else " hidden",
-        "learning": escape(_training_words(run)),
-        "maps": escape(_map_words(drawing)),
+        "learning": escape(words.of_training(run)),
+        "maps": escape(words.of_maps(drawing)),
         "choosers": _choosers(run, drawing),
-        "paths": escape(_path_words(evidence)),
-        "support": escape(
-            "Every step the model predicts is asked of the data at the action the "
-            "policy takes. Shares are of the predicted visits, sooner ones counting "
-            f"more. Beyond {REACH:g} bandwidths a kernel has faded, and the model "
-            "repeats what happened far away."
-        ),
+        "paths": escape(words.of_paths(evidence)),
+        "support": escape(words.of_support()),
         "shares": fragments.share_bar(support),
         "worst": fragments.worst_table(support, data),
-        "data": escape(_data_words(evidence)),
+        "data": escape(words.of_data(evidence)),
         "columns": fragments.column_table(evidence.description, data),
         "notes": fragments.notes(evidence.description),
         "settings": _settings(run),
@@ -100,17 +93,14 @@ def report_page(run: Run) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda m: fields[m[1]], _asset("template.html"))
 
 
-def _computed(run: Run) -> tuple[Evidence, Drawing]:
-    model, data = run.model, run.data
+def _drawing(evidence: Evidence) -> Drawing:
+    model, support = evidence.run.model, evidence.support
     starts = model.setup.initial_states
     assert starts is not None
-    support = support_along_visits(model)
-    axes = coordinates(data, starts, np.array(model.bandwidths.state))
+    axes = coordinates(evidence.run.data, starts, np.array(model.bandwidths.state))
     held = held_state(axes, support.states, support.visits)
-    paths = predicted_paths(model)
-    drawing = Drawing(axes, held, planes(model, axes, held), paths, support)
-    description = data.describe(model.action_space)
-    return Evidence(run, model.objective(), support, paths, description), drawing
+    found = planes(model, axes, held)
+    return Drawing(axes, held, found, evidence.paths, support)
 
 
 def _security(script: str, style: str) -> str:
@@ -141,84 +131,6 @@ def _version(package: str) -> str:
         return "unknown"
 
 
-def _lede(run: Run) -> str:
-    data, kind = run.data, run.model.config.policy
-    names = ", ".join(data.action_names[:4])
-    rows = f"{counted(len(data), 'logged transition')}"
-    if data.episodes is not None:
-        rows += f" in {counted(data.n_episodes, 'episode')}"
-    article = "A" if kind != "custom" else "Your own"
-    word = "module" if kind == "custom" else f"{kind} policy"
-    return (
-        f"{article} {word} for {names}, learned from {rows} and nothing else: no "
-        "simulator, no trial."
-    )
-
-
-def _tiles(evidence: Evidence) -> list[tuple[str, str, str]]:
-    run, objective = evidence.run, evidence.objective
-    gamma = run.model.config.estimator.gamma
-    certain = f"numerically exact to {fragments.number(objective.certificate, 1)}"
-    if evidence.interval is not None:
-        low, high = (fragments.number(bound) for bound in evidence.interval)
-        certain = f"between {low} and {high}, by the data"
-    entries = [("Estimated return J", fragments.number(float(objective)), certain)]
-    curve = run.column("objective")
-    if len(curve) > 1:
-        gain = float(objective) - curve[0]
-        sign = "+" if gain > 0 else ""
-        entries.append(
-            (
-                "Gained by learning",
-                f"{sign}{fragments.number(gain, 3)}",
-                f"from {fragments.number(curve[0])} before the first update",
-            )
-        )
-    else:
-        a_step = (1.0 - gamma) * float(objective)
-        entries.append(("Reward a step", fragments.number(a_step), "on average"))
-    support = evidence.support
-    entries.append(
-        (
-            "Visits near data",
-            f"{1.0 - support.beyond:.0%}",
-            f"within {REACH:g} bandwidths of a sample",
-        )
-    )
-    measured = run.evaluations()
-    for name, (_, values) in list(measured.items())[:1]:
-        entries.append((f"{name}, measured", fragments.number(values[-1]), "last policy"))
-    if not measured:
-        ends = int(evidence.paths.is_over.sum())
-        entries.append(
-            (
-                "Predicted to end",
-                f"{ends} of {len(evidence.paths.ends)}",
-                f"paths within {evidence.paths.horizon} steps",
-            )
-        )
-    return entries
-
-
-def _training_words(run: Run) -> str:
-    seconds = [s for s in run.column("seconds") if s == s]
-    words = f" {counted(len(run.updates), 'update')}"
-    if seconds:
-        words += f" in {fragments.number(seconds[-1], 2)} s"
-    return f"{words}; {run.stopped or 'finished'}."
-
-
-def _map_words(drawing: Drawing) -> str:
-    if len(drawing.axes) == 1:
-        return "Value, visits and action along the state."
-    if len(drawing.axes) == 2:
-        return "Value, visits and action over the plane of states."
-    return (
-        "Slices of a state with more than two coordinates: choose two, the others are "
-        "held."
-    )
-
-
 def _choosers(run: Run, drawing: Drawing) -> str:
     menus = []
     if len(drawing.axes) > 2:
@@ -227,39 +139,6 @@ def _choosers(run: Run, drawing: Drawing) -> str:
         menus.append(("choose-action", "action"))
     menus.append(("choose-colour", "data coloured by"))
     return "".join(fragments.chooser(name, label) for name, label in menus)
-
-
-def _path_words(evidence: Evidence) -> str:
-    paths = evidence.paths
-    over = int(paths.is_over.sum())
-    ends = (
-        f" {over} of them end in a terminal sample, after {int(np.median(paths.ends[paths.is_over]))} "
-        "steps in the median."
-        if over
-        else ""
-    )
-    return (
-        f"{len(paths.ends)} paths drawn from the kernel model itself, {paths.horizon} "
-        "steps from the initial states: each step is a transition of the data, the "
-        f"next one that of a sample nearby.{ends} A real system moves smoothly; where "
-        "these lines scatter, the model is unsure."
-    )
-
-
-def _data_words(evidence: Evidence) -> str:
-    described = evidence.description
-    lengths = described.episode_lengths
-    words = f"{counted(described.n_transitions, 'transition')}"
-    if lengths is not None:
-        words += (
-            f" in {counted(described.n_episodes, 'episode')} of {lengths[0]} to "
-            f"{lengths[2]} steps (median {lengths[1]})"
-        )
-    return (
-        f"{words}; {described.n_terminations:,} ended the task, "
-        f"{described.n_truncations:,} were cut. Data fill {described.coverage:.0%} of "
-        "the cells they could."
-    )
 
 
 def _settings(run: Run) -> str:
@@ -282,7 +161,7 @@ def _settings(run: Run) -> str:
 
 
 def _footer() -> str:
-    made = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+    made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     return (
         f"Made by nopg {_version('nopg')} on {made}. This page holds everything it "
         "shows; it loads nothing."

@@ -17,12 +17,12 @@ import numpy as np
 from nopg.data.dataset import Dataset
 from nopg.data.validation import FloatArray, IntArray
 from nopg.learning.model import NOPG
+from nopg.randomness import Seed
 from nopg.report.coordinates import Coordinate
 from nopg.report.maps import Plane
 from nopg.report.paths import Paths
 from nopg.report.read import Run
 from nopg.report.support import FEW, REACH, NearestSample, Support, typical_actions
-from nopg.randomness import Seed
 
 MOST_SAMPLES, MOST_UPDATES = 3000, 1200
 """Samples and updates drawn; of more, an even choice."""
@@ -55,6 +55,7 @@ def payload(run: Run, drawing: Drawing) -> dict[str, Any]:
             {"name": a.name, "angle": a.is_angle, "low": a.low, "high": a.high}
             for a in axes
         ],
+        "first": most_telling(drawing.planes),
         "held": [float(axis.of(drawing.held)) for axis in axes],
         "action": _action(run.data, run.model),
         "planes": [_plane(plane) for plane in drawing.planes],
@@ -71,6 +72,17 @@ def json_in_html(numbers: Any) -> str:
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return text
+
+
+def most_telling(found: list[Plane]) -> tuple[int, int | None]:
+    """The two coordinates shown first: where the value varies most within reach."""
+
+    def told(plane: Plane) -> float:
+        near = plane.distance <= REACH
+        return float(plane.value[near].std() * near.mean()) if near.any() else 0.0
+
+    best = max(found, key=told)
+    return best.x, best.y
 
 
 def packed(values: Any) -> str:
@@ -125,6 +137,8 @@ def _samples(run: Run, axes: tuple[Coordinate, ...]) -> dict[str, Any]:
         rows = np.sort(generator.choice(len(data), MOST_SAMPLES, replace=False))
     actions = data.actions.reshape(len(data), -1)[rows]
     return {
+        # A reward that never changes has nothing to show.
+        "colour": "reward" if np.ptp(data.rewards) > 0.0 else "visits",
         "row": rows.tolist(),
         "at": [packed(axis.of(data.observations[rows])) for axis in axes],
         "to": [packed(axis.of(data.next_observations[rows])) for axis in axes],

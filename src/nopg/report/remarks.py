@@ -38,13 +38,15 @@ class Verdict:
         level: The gravest level met.
         sentence: The judgement.
         advice: What to do now.
-        reasons: Half sentences that led to it.
+        against: Half sentences that speak against the policy, the gravest first.
+        in_favour: Half sentences that speak for it.
     """
 
     level: Level
     sentence: str
     advice: str
-    reasons: tuple[str, ...]
+    against: tuple[str, ...]
+    in_favour: tuple[str, ...]
 
 
 _SENTENCES: dict[Level, tuple[str, str]] = {
@@ -68,14 +70,12 @@ _SENTENCES: dict[Level, tuple[str, str]] = {
 
 def verdict(remarks: Sequence[Remark]) -> Verdict:
     """The judgement that the gravest remarks allow."""
+    graves: tuple[Level, ...] = ("serious", "warning")
     levels = {remark.level for remark in remarks}
-    level: Level = "good"
-    for grave in ("serious", "warning"):
-        if grave in levels:
-            level = "serious" if grave == "serious" else "warning"
-            break
-    against = [r for r in remarks if r.level in ("serious", "warning") and r.brief]
-    speaking_for = [r for r in remarks if r.level == "good" and r.brief]
-    shown = [*sorted(against, key=lambda r: LEVELS.index(r.level)), *speaking_for]
+    level: Level = next((grave for grave in graves if grave in levels), "good")
     sentence, advice = _SENTENCES[level]
-    return Verdict(level, sentence, advice, tuple(r.brief for r in shown))
+    ordered = sorted(remarks, key=lambda remark: LEVELS.index(remark.level))
+    told = [remark for remark in ordered if remark.brief]
+    against = tuple(remark.brief for remark in told if remark.level in graves)
+    in_favour = tuple(remark.brief for remark in told if remark.level == "good")
+    return Verdict(level, sentence, advice, against, in_favour)

@@ -12,6 +12,7 @@ function niceTicks(low, high, count, isAngle) {
   const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= rough * 0.999) ?? 10 * power;
   const ticks = [];
   for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k++) ticks.push(k * step);
+  if (ticks.length < 3 && count < 12) return niceTicks(low, high, count + 1, isAngle);
   const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9) + (step / power === 2.5 ? 1 : 0));
   const isPlain = Math.max(Math.abs(low), Math.abs(high)) < 1e5 && digits < 5;
   return { ticks, label: (v) => (isPlain ? v.toFixed(digits).replace("-", "−") : format(v, 3)) };
@@ -39,7 +40,7 @@ class Frame {
 
   get plot() {
     const left = this.left ?? 46;
-    return { left, top: 8, right: this.width - 10, bottom: this.tall - (this.xAxis.name ? 38 : 22) };
+    return { left, top: this.yAxis.name ? 22 : 8, right: this.width - 10, bottom: this.tall - (this.xAxis.name ? 38 : 22) };
   }
 
   px(v) {
@@ -105,6 +106,9 @@ class Frame {
       const y = this.py(v);
       svg.append(make("line", { class: "grid", x1: p.left, x2: p.right, y1: y, y2: y }));
       svg.append(make("text", { x: p.left - 6, y: y + 4, "text-anchor": "end", text: (this.yAxis.label ?? up.label)(v) }));
+    }
+    if (this.yAxis.name) {
+      svg.append(make("text", { class: "name", x: 4, y: 12, text: `↑ ${this.yAxis.name}` }));
     }
     if (this.xAxis.name) {
       svg.append(make("text", { class: "name", x: (p.left + p.right) / 2, y: p.bottom + 32, "text-anchor": "middle", text: this.xAxis.name }));

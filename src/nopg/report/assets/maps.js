@@ -18,7 +18,8 @@ function drawMap(pen, frame, kind) {
   if (isLine && kind !== "data") return drawLine(pen, frame, kind, plane);
   if (kind !== "data") paint(pen, frame, kind);
   if (kind === "data" || view.data) drawSamples(pen, frame, kind === "data");
-  if (view.paths && !isLine) drawPaths(pen, frame, kind === "data");
+  // Lines only where the question is "where to": value and policy stay readable.
+  if (view.paths && !isLine && (kind === "visits" || kind === "data")) drawPaths(pen, frame, kind === "data");
 }
 
 function drawLine(pen, frame, kind, plane) {
@@ -70,8 +71,10 @@ function drawSamples(pen, frame, isMain) {
 
 const isWrap = (from, to, axis) => D.axes[axis].angle && Math.abs(from - to) > Math.PI;
 
+const MOST_LINES = 16;
+
 function drawPaths(pen, frame, isMain) {
-  const { k, steps } = D.paths;
+  const { steps } = D.paths, k = Math.min(D.paths.k, MOST_LINES);
   pen.lineWidth = 1.1;
   pen.lineJoin = "round";
   const alpha = Math.max(0.12, Math.min(0.55, 7 / k));
@@ -181,7 +184,9 @@ function legend(kind) {
   const ramp = source === "reward" ? "value" : source;
   const bar = make("i", { class: "bar" });
   bar.style.background = `linear-gradient(90deg, ${RAMPS[ramp].join()})`;
-  host.append(make("span", { text: format(range[0], 3) }), bar, make("span", { text: format(range[1], 3) }));
+  // Ends that look alike get more digits.
+  const digits = [3, 4, 5, 6, 7].find((d) => format(range[0], d) !== format(range[1], d)) ?? 3;
+  host.append(make("span", { text: format(range[0], digits) }), bar, make("span", { text: format(range[1], digits) }));
 }
 
 function refreshMaps() {
@@ -264,7 +269,7 @@ function startMaps() {
   chooser("choose-y", names, view.y, swap("y", "x"));
   chooser("choose-action", D.action.names, view.action, (chosen) => (view.action = chosen));
   const colours = ["reward", "visits", "action"];
-  chooser("choose-colour", colours, 0, (chosen) => (view.colour = colours[chosen]));
+  chooser("choose-colour", colours, colours.indexOf(view.colour), (chosen) => (view.colour = colours[chosen]));
   for (const name of ["paths", "data", "fade"]) {
     const box = byId(`show-${name}`);
     box.checked = view[name];

@@ -31,9 +31,32 @@ function brokenAtWraps(line, axis) {
   return broken;
 }
 
+// Where 80 % of the paths are, and their middle; an angle has no middle.
+function quantiles(lines, length) {
+  const parts = { low: [], middle: [], high: [] };
+  for (let t = 0; t < length; t++) {
+    const here = lines.map((line) => line[t]).filter((v) => !Number.isNaN(v)).sort((a, b) => a - b);
+    const part = (share) => (here.length > 2 ? here[Math.round(share * (here.length - 1))] : NaN);
+    parts.low.push(part(0.1));
+    parts.middle.push(part(0.5));
+    parts.high.push(part(0.9));
+  }
+  return parts;
+}
+
+function fillBetween(pen, frame, low, high) {
+  const known = low.findIndex((v) => Number.isNaN(v));
+  const end = known < 0 ? low.length : known;
+  pen.beginPath();
+  for (let t = 0; t < end; t++) pen.lineTo(frame.px(t), frame.py(high[t]));
+  for (let t = end - 1; t >= 0; t--) pen.lineTo(frame.px(t), frame.py(low[t]));
+  pen.fill();
+}
+
 function drawSeries(host, series) {
   const times = Array.from({ length: D.paths.steps + 1 }, (_, i) => i);
   const lines = series.lines.map((line) => brokenAtWraps(line, series.axis));
+  const parts = quantiles(series.lines, series.lines[0].length);
   const all = lines.flatMap((line) => Array.from(line));
   const frame = new Frame(host, {
     height: 168,
@@ -41,11 +64,14 @@ function drawSeries(host, series) {
     ticks: { y: 3 },
     draw(pen) {
       pen.lineJoin = "round";
-      pen.strokeStyle = ink(series.limit ? "warm" : "accent");
-      pen.globalAlpha = Math.max(0.14, Math.min(0.6, 6 / D.paths.k));
-      pen.lineWidth = 1.2;
+      pen.strokeStyle = pen.fillStyle = ink(series.limit ? "warm" : "accent");
+      pen.lineWidth = 1;
+      pen.globalAlpha = series.axis.angle ? 0.3 : 0.12;
       for (const line of lines) polyline(pen, frame, times, line);
+      if (!series.axis.angle) fillBetween(pen, frame, parts.low, parts.high);
       pen.globalAlpha = 1;
+      pen.lineWidth = 2;
+      if (!series.axis.angle) polyline(pen, frame, times, parts.middle);
       if (series.limit) {
         pen.strokeStyle = ink("muted");
         pen.setLineDash([4, 4]);
@@ -70,7 +96,7 @@ function drawSeries(host, series) {
   const high = Math.max(extent(all)[1], series.limit ?? -Infinity);
   frame.y = series.axis.angle ? [-Math.PI, Math.PI] : wide(series.limit ? [0, high] : extent(all));
   frame.yAxis = { angle: series.axis.angle };
-  paths.listeners.push(() => frame.mark(paths.step, null));
+  paths.listeners.push(() => frame.mark(paths.step || null, null));
   frame.redraw();
 }
 

@@ -1,6 +1,6 @@
 // Planes of the state space: the numbers behind the maps, and their pictures.
 
-const view = { x: 0, y: D.axes.length > 1 ? 1 : null, action: 0, colour: "reward", paths: true, data: false, fade: true, zoom: null };
+const view = { x: D.first[0], y: D.first[1], action: 0, colour: D.samples.colour, paths: true, data: false, fade: true, zoom: null };
 
 const planes = D.planes.map((plane) => ({
   ...plane,
