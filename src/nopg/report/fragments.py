@@ -73,7 +73,7 @@ def share_bar(support: Support) -> str:
     shares.append(("beyond", support.beyond))
     words = {
         "near": f"within {half:g} bandwidth",
-        "stretched": f"{half:g} to {REACH:g} bandwidths",
+        "stretched": f"from {half:g} to {REACH:g} bandwidths",
         "beyond": f"beyond {REACH:g}: out of reach",
     }
     rects, left = "", 0.0

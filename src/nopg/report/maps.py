@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -24,11 +24,13 @@ from nopg.report.support import NearestSample, typical_actions
 
 CELLS = 500_000
 """Numbers all planes together may have: five bytes each on the page."""
-WORK = 25_000_000
+WORK = 40_000_000
 """Kernel entries all planes together may take: a few seconds on a slow core."""
 FINEST, COARSEST, LINE = 72, 21, 301
 """Points a side of a plane, at most and at least; points of a line."""
-_ENTRIES = 4_000_000
+COMPLETE = 4_096
+"""Samples up to which rows are complete."""
+_ENTRIES = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -71,10 +73,11 @@ def planes(model: NOPG, axes: tuple[Coordinate, ...], held: FloatArray) -> list[
         return [_plane(model, nearest, axes, held, 0, None, xs, np.zeros(1))]
     pairs = list(combinations(range(len(axes)), 2))
     side = _side(model, len(pairs))
+    draws = _draws(model, len(pairs) * side**2)
     found = []
     for x, y in pairs:
         xs, ys = (np.linspace(axes[c].low, axes[c].high, side) for c in (x, y))
-        found.append(_plane(model, nearest, axes, held, x, y, xs, ys))
+        found.append(_plane(model, nearest, axes, held, x, y, xs, ys, draws))
     return found
 
 
@@ -97,13 +100,14 @@ def _plane(
     y: int | None,
     xs: FloatArray,
     ys: FloatArray,
+    draws: int | None = None,
 ) -> Plane:
     states = np.tile(held, (len(ys) * len(xs), 1))
     axes[x].place(states, np.tile(xs, len(ys)))
     if y is not None:
         axes[y].place(states, np.repeat(ys, len(xs)))
     shape = (len(ys), len(xs))
-    value, visitation = values_and_visits(model, states)
+    value, visitation = values_and_visits(model, states, draws)
     distance = nearest.distance(states, typical_actions(model, states))
     return Plane(
         x=x,
@@ -117,11 +121,27 @@ def _plane(
     )
 
 
-def values_and_visits(model: NOPG, states: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """V(s) and mu(s) as `NOPG.value` and `NOPG.visitation` give them, one row each."""
+def values_and_visits(
+    model: NOPG, states: FloatArray, draws: int | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """V(s) and mu(s) as `NOPG.value` and `NOPG.visitation` give them, (m,) each.
+
+    Rows may hold samples that lists leave out: the two agree to the `tolerance`.
+
+    Args:
+        model: A fitted model.
+        states: Where, (m, d_s).
+        draws: Draws of a stochastic policy; by default as many as it was learned with.
+    """
     solution = model.solution
     q, mu = solution.q.value, solution.mu.value
     problem = solution.estimator.problem
+    config = problem.config
+    if len(q) <= COMPLETE:  # all samples cost less than a search for the near ones
+        config = replace(config, neighbours=None)
+    if draws is not None:
+        config = replace(config, policy_samples=draws)
+    problem = replace(problem, config=config)
     values, visits = [], []
     for some in _in_parts(states, _row_length(model, len(q))):
         # A fresh Seed a part, as in NOPG.value: the draws of sampled rows are equal.
@@ -131,10 +151,18 @@ def values_and_visits(model: NOPG, states: FloatArray) -> tuple[FloatArray, Floa
     return np.concatenate(values), np.concatenate(visits)
 
 
+def _draws(model: NOPG, n_states: int) -> int | None:
+    """Fewer draws of a stochastic policy where all of them would take minutes."""
+    data, config = model.setup.data, model.config.estimator
+    assert data is not None
+    affordable = 2 * WORK // (n_states * _row_length(model, len(data)))
+    return None if config.policy_samples <= affordable else max(3, affordable)
+
+
 def _row_length(model: NOPG, n_samples: int) -> int:
     """Entries of a row at most, about: all samples, or twice what a list may hold."""
     config = model.config.estimator
-    if config.neighbours is None:
+    if config.neighbours is None or n_samples <= COMPLETE:
         return n_samples
     listed = config.neighbours if isinstance(config.neighbours, int) else 0
     return min(n_samples, 2 * max(listed, config.max_neighbours))

@@ -60,7 +60,8 @@ def tiles(evidence: Evidence) -> list[tuple[str, str, str]]:
     )
     measured = run.evaluations()
     for name, (_, values) in list(measured.items())[:1]:
-        entries.append((f"{name}, measured", number(values[-1]), "last policy"))
+        name = f"{name[:1].upper()}{name[1:]}, measured"
+        entries.append((name, number(values[-1]), "last policy"))
     if not measured:
         ends = int(evidence.paths.is_over.sum())
         entries.append(

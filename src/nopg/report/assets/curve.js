@@ -1,7 +1,7 @@
 // The learning curve: J with its certificate, and below it what was measured.
 
-function drawCurve(host, series, name, xEnd) {
-  const domain = () => [Math.min(...series.step), xEnd];
+function drawCurve(host, series, name, updates) {
+  const domain = () => updates;
   const all = () => {
     const [low, high] = extent(series.value.filter((v) => v !== null));
     return wide([low, high]);
@@ -59,12 +59,12 @@ function drawBand(pen, frame, series) {
 function startCurves() {
   const host = byId("curves");
   if (!host || !D.curve) return;
-  const end = D.curve.step.at(-1);
+  const updates = [Math.min(0, D.curve.step[0]), D.curve.step.at(-1)];
   const panels = [{ ...D.curve, name: "J, estimated from the data", isMain: true }];
   for (const found of D.curve.evaluations) panels.push(found);
   panels.forEach((series, i) => {
     const plot = make("div");
     host.append(make("h3", { text: series.name }), plot);
-    drawCurve(plot, { ...series, hasName: i === panels.length - 1 }, series.name, end);
+    drawCurve(plot, { ...series, hasName: i === panels.length - 1 }, series.name, updates);
   });
 }

@@ -17,17 +17,24 @@ function drawMap(pen, frame, kind) {
   const { plane, isLine } = current();
   if (isLine && kind !== "data") return drawLine(pen, frame, kind, plane);
   if (kind !== "data") paint(pen, frame, kind);
-  if (kind === "data" || view.data) drawSamples(pen, frame, kind === "data");
   // Lines only where the question is "where to": value and policy stay readable.
   if (view.paths && !isLine && (kind === "visits" || kind === "data")) drawPaths(pen, frame, kind === "data");
+  if (kind === "data" || view.data) drawSamples(pen, frame, kind === "data");
 }
 
 function drawLine(pen, frame, kind, plane) {
   const { low, high } = D.axes[0];
   const xs = Array.from({ length: plane.nx }, (_, i) => low + (i / (plane.nx - 1)) * (high - low));
+  const layer = Array.from(LAYERS[kind].layer(plane));
   pen.strokeStyle = ink("accent");
   pen.lineWidth = 2;
-  polyline(pen, frame, xs, LAYERS[kind].layer(plane));
+  pen.globalAlpha = view.fade ? 0.3 : 1;
+  polyline(pen, frame, xs, layer);
+  pen.globalAlpha = 1;
+  polyline(pen, frame, xs, layer.map((v, i) => (plane.distance[i] <= D.support.reach ? v : NaN)));
+  if (!view.data) return;
+  pen.fillStyle = ink("muted");
+  for (const x of samples.at[0]) pen.fillRect(frame.px(x), frame.plot.bottom - 7, 1, 7);
 }
 
 function sampleColour(i) {
@@ -71,13 +78,13 @@ function drawSamples(pen, frame, isMain) {
 
 const isWrap = (from, to, axis) => D.axes[axis].angle && Math.abs(from - to) > Math.PI;
 
-const MOST_LINES = 16;
+const MOST_LINES = 6;
 
 function drawPaths(pen, frame, isMain) {
   const { steps } = D.paths, k = Math.min(D.paths.k, MOST_LINES);
   pen.lineWidth = 1.1;
   pen.lineJoin = "round";
-  const alpha = Math.max(0.12, Math.min(0.55, 7 / k));
+  const alpha = 0.5;
   pen.strokeStyle = isMain ? ink("path") : `rgba(255,255,255,${alpha})`;
   pen.globalAlpha = isMain ? alpha : 1;
   for (let p = 0; p < k; p++) {
@@ -95,15 +102,19 @@ function drawPaths(pen, frame, isMain) {
   pen.globalAlpha = 1;
 }
 
-function drawDots(frame) {
+function drawDots(frame, kind) {
   frame.dots.replaceChildren();
+  const { plane, isLine } = current();
   const { k, steps } = D.paths;
-  if (!view.paths || view.y === null) return;
+  if (!view.paths || (isLine && kind === "data")) return;
   const p = frame.plot;
   for (let path = 0; path < k; path++) {
     const i = path * (steps + 1) + paths.step;
-    const x = frame.px(pathsAt[view.x][i]), y = frame.py(pathsAt[view.y][i]);
-    if (x >= p.left && x <= p.right && y >= p.top && y <= p.bottom) {
+    const at = pathsAt[view.x][i];
+    if (Number.isNaN(at)) continue;
+    const up = isLine ? LAYERS[kind].layer(plane)[cellAt(at, 0)] : pathsAt[view.y][i];
+    const x = frame.px(at), y = frame.py(up);
+    if (x > p.left - 2 && x < p.right + 2 && y > p.top - 2 && y < p.bottom + 2) {
       frame.dots.append(make("circle", { cx: x, cy: y, r: 3.2 }));
     }
   }
@@ -179,11 +190,13 @@ function legend(kind) {
     return;
   }
   const range = kind === "data"
-    ? (source === "action" ? [D.action.low[view.action], D.action.high[view.action]] : extent(samples[source]))
+    ? (source === "action" ? [D.action.low[view.action], D.action.high[view.action]] : source === "visits" ? [0, extent(samples.visits)[1]] : extent(samples[source]))
     : layerRange(kind, plane);
   const ramp = source === "reward" ? "value" : source;
   const bar = make("i", { class: "bar" });
   bar.style.background = `linear-gradient(90deg, ${RAMPS[ramp].join()})`;
+  const tiny = 1e-6 * Math.max(...range.map(Math.abs));
+  range.forEach((v, i) => (range[i] = Math.abs(v) < tiny ? 0 : v));
   // Ends that look alike get more digits.
   const digits = [3, 4, 5, 6, 7].find((d) => format(range[0], d) !== format(range[1], d)) ?? 3;
   host.append(make("span", { text: format(range[0], digits) }), bar, make("span", { text: format(range[1], digits) }));
@@ -201,7 +214,7 @@ function refreshMaps() {
   byId("held").textContent = held.length
     ? `Held at the mean of the predicted visits: ${held.map(([a, i]) => `${a.name} = ${formatOn(a, D.held[i])}`).join(", ")}.`
     : "";
-  byId("unzoom").hidden = !view.zoom;
+  byId("unzoom").disabled = !view.zoom;
 }
 
 function addMap(kind) {
@@ -214,7 +227,7 @@ function addMap(kind) {
     label: `Map of ${kind} over the states.`,
     draw: (pen, self) => {
       drawMap(pen, self, kind);
-      drawDots(self);
+      drawDots(self, kind);
     },
     pick: (at, event) => pickOn(frame, kind, at, event),
     leave: () => frames.forEach((other) => other.frame.mark(null)),
@@ -282,6 +295,6 @@ function startMaps() {
     view.zoom = null;
     refreshMaps();
   });
-  paths.listeners.push(() => frames.forEach(({ frame }) => frame.width && drawDots(frame)));
+  paths.listeners.push(() => frames.forEach(({ frame, kind }) => frame.width && drawDots(frame, kind)));
   refreshMaps();
 }

@@ -31,14 +31,16 @@ function brokenAtWraps(line, axis) {
   return broken;
 }
 
-// Where 80 % of the paths are, and their middle; an angle has no middle.
-function quantiles(lines, length) {
+// Where 80 % of the paths are, and their middle; an angle has no middle. Actions jump
+// between extremes, and their median with them: the mean tells more.
+function quantiles(lines, length, isMean) {
   const parts = { low: [], middle: [], high: [] };
   for (let t = 0; t < length; t++) {
     const here = lines.map((line) => line[t]).filter((v) => !Number.isNaN(v)).sort((a, b) => a - b);
     const part = (share) => (here.length > 2 ? here[Math.round(share * (here.length - 1))] : NaN);
+    const mean = here.reduce((sum, v) => sum + v, 0) / here.length;
     parts.low.push(part(0.1));
-    parts.middle.push(part(0.5));
+    parts.middle.push(isMean && here.length > 2 ? mean : part(0.5));
     parts.high.push(part(0.9));
   }
   return parts;
@@ -56,7 +58,7 @@ function fillBetween(pen, frame, low, high) {
 function drawSeries(host, series) {
   const times = Array.from({ length: D.paths.steps + 1 }, (_, i) => i);
   const lines = series.lines.map((line) => brokenAtWraps(line, series.axis));
-  const parts = quantiles(series.lines, series.lines[0].length);
+  const parts = quantiles(series.lines, series.lines[0].length, series.isAction);
   const all = lines.flatMap((line) => Array.from(line));
   const frame = new Frame(host, {
     height: 168,
@@ -86,7 +88,7 @@ function drawSeries(host, series) {
       const part = (share) => here[Math.floor(share * (here.length - 1))];
       tip.show(event, [
         ["step", String(paths.step)],
-        ["median", formatOn(series.axis, part(0.5))],
+        series.isAction ? ["mean", format(parts.middle[paths.step])] : ["median", formatOn(series.axis, part(0.5))],
         ["80 % of paths", here.length ? `${format(part(0.1), 3)} to ${format(part(0.9), 3)}` : "–"],
         ["still going", `${here.length} of ${D.paths.k}`],
       ]);
