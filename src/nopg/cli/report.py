@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import webbrowser
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from nopg.learning.model import NOPG
 
 
 def report(
@@ -30,3 +33,16 @@ def report(
     print(f"The report is in {path}")
     if show:
         webbrowser.open(path.resolve().as_uri())
+
+
+def end_with_report(model: NOPG, name: str, out: Path) -> None:
+    """Write `report.html` into `out` and say where; a failure costs only the page."""
+    from nopg.errors import NopgError
+    from nopg.report import Run, write_report
+
+    try:
+        path = write_report(Run.of(model, name), out / "report.html")
+    except (NopgError, MemoryError) as error:
+        print(f"There is no report ({error}); nopg report {out} makes it later.")
+    else:
+        print(f"What to think of it is in {path} : open it in a browser")

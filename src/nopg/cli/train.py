@@ -162,8 +162,8 @@ def _write(model: NOPG, out: Path) -> None:
 
 
 def _report(model: NOPG, out: Path) -> None:
+    from nopg.cli.report import end_with_report
     from nopg.errors import MissingExtraError
-    from nopg.report import Run, write_report
     from nopg.views.curves import learning_curve
 
     assert model.history is not None
@@ -177,5 +177,4 @@ def _report(model: NOPG, out: Path) -> None:
         learning_curve(model.history, out / "learning_curve.png")
     except MissingExtraError as error:
         print(error)
-    page = write_report(Run.of(model, out.resolve().name), out / "report.html")
-    print(f"What to think of it is in {page} : open it in a browser")
+    end_with_report(model, out.resolve().name, out)

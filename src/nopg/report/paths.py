@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nopg.data.validation import FloatArray, IntArray
+from nopg.data.validation import BoolArray, FloatArray, IntArray
 from nopg.learning.model import NOPG
 from nopg.linalg.operators import DenseRows, LinearOperator, SparseRows
 from nopg.randomness import Seed
@@ -38,7 +38,7 @@ class Paths:
     samples: IntArray
     rewards: FloatArray
     ends: IntArray
-    is_over: FloatArray
+    is_over: BoolArray
 
     @property
     def horizon(self) -> int:

@@ -189,9 +189,9 @@ function legend(kind) {
     }
     return;
   }
-  const range = kind === "data"
+  const range = [...(kind === "data"
     ? (source === "action" ? [D.action.low[view.action], D.action.high[view.action]] : source === "visits" ? [0, extent(samples.visits)[1]] : extent(samples[source]))
-    : layerRange(kind, plane);
+    : layerRange(kind, plane))];
   const ramp = source === "reward" ? "value" : source;
   const bar = make("i", { class: "bar" });
   bar.style.background = `linear-gradient(90deg, ${RAMPS[ramp].join()})`;
