@@ -96,17 +96,16 @@ def share_bar(support: Support) -> str:
 
 def worst_table(support: Support, data: Dataset, count: int = 8) -> str:
     """The least known of the visited states."""
-    heads = [*data.observation_names, *data.action_names]
-    heads += ["visits", "distance", "samples"]
+    # What is wrong comes first: on a phone the rest is a swipe away.
+    heads = ["distance", "samples", "visits"]
+    heads += [*data.observation_names, *data.action_names]
     rows = []
     for i in support.worst(count):
+        about = [number(float(support.distance[i]), 3)]
+        about += [number(float(support.effective[i]), 3)]
+        about += [_percent(float(support.visits[i]))]
         actions = np.atleast_1d(support.actions[i])
-        cells = [number(v, 3) for v in (*support.states[i], *actions)]
-        cells += [
-            _percent(float(support.visits[i])),
-            number(float(support.distance[i]), 3),
-        ]
-        rows.append([*cells, number(float(support.effective[i]), 3)])
+        rows.append(about + [number(v, 3) for v in (*support.states[i], *actions)])
     return table(heads, rows)
 
 

@@ -30,6 +30,7 @@ SCRIPTS = (
     "frame.js",
     "curve.js",
     "planes.js",
+    "overlays.js",
     "maps.js",
     "paths.js",
     "support.js",

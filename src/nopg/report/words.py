@@ -22,8 +22,8 @@ def lede(run: Run) -> str:
     article = "A" if kind != "custom" else "Your own"
     word = "module" if kind == "custom" else f"{kind} policy"
     return (
-        f"{article} {word} for {names}, learned from {rows} and nothing else: no "
-        "simulator, no trial."
+        f"{article} {word} for {names}, learned from {rows} alone: no simulator "
+        "and no trial took part."
     )
 
 
