@@ -1,4 +1,4 @@
-// A frame: canvas for many points, SVG above it for axes and words.
+// A frame: SVG for axes and words, a canvas over it for many points, marks on top.
 
 function niceTicks(low, high, count, isAngle) {
   if (isAngle && high - low > 2) {
@@ -26,7 +26,7 @@ class Frame {
     this.svg = make("svg", { role: "img", "aria-label": label });
     this.marks = make("svg", { "aria-hidden": "true", class: "marks" });
     this.dots = make("svg", { "aria-hidden": "true", class: "dots" });
-    host.replaceChildren(this.canvas, this.svg, this.dots, this.marks);
+    host.replaceChildren(this.svg, this.canvas, this.dots, this.marks);
     this.x = [0, 1];
     this.y = [0, 1];
     this.xAxis = {};
