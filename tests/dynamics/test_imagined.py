@@ -1,5 +1,8 @@
 """Imagined paths against autograd through time, and against the real system."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -29,12 +32,12 @@ def through_time(
     model: TransitionModel, policy: Policy, starts: torch.Tensor, gamma: float, T: int
 ) -> torch.Tensor:
     """The same return with a graph over all steps, for autograd."""
-    here, alive, total = starts, torch.ones(len(starts)).double(), 0.0
+    here, alive = starts, torch.ones(len(starts)).double()
+    total = torch.zeros_like(alive)
     for t in range(T):
         step = model.step(here, policy.act(here))
         total = total + gamma**t * alive * step.rewards
         alive, here = alive * (1 - step.ends), step.next_states
-    assert isinstance(total, torch.Tensor)
     return total.mean()
 
 

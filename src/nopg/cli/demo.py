@@ -24,7 +24,8 @@ def demo(
     ] = False,
 ) -> None:
     """Swing up a pendulum from 450 logged transitions; no simulator while learning."""
-    from nopg.data.files import require_writable
+    from nopg.cli.report import end_with_report
+    from nopg.data.files import require_writable, write_atomically
     from nopg.experiments.swing_up import BOTTOM, GAMMA, grid_dataset, swing_up
     from nopg.learning.model import NOPG
 
@@ -46,9 +47,13 @@ def demo(
     )
     path = swing_up(model)
     _explain(model, path)
+    assert model.history is not None
+    text = model.history.to_json_lines().encode()
     model.save(out / "pendulum.nopg")
+    write_atomically(out / "history.jsonl", lambda stream: stream.write(text))
     if before is not None:
         _draw(model, before, path, out)
+        end_with_report(model, "Pendulum swing-up", out)
     print(f"\nEverything is in {out}/ :")
     for file in sorted(out.iterdir()):
         print(f"  {file.name}")

@@ -9,6 +9,7 @@ import typer
 from nopg.cli.demo import demo
 from nopg.cli.describe import describe
 from nopg.cli.record import record
+from nopg.cli.report import report
 from nopg.cli.reproduce import reproduce
 from nopg.cli.train import train
 
@@ -21,6 +22,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(train)
+app.command()(report)
 app.command()(describe)
 app.command()(record)
 app.command()(reproduce)

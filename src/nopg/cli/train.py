@@ -162,6 +162,7 @@ def _write(model: NOPG, out: Path) -> None:
 
 
 def _report(model: NOPG, out: Path) -> None:
+    from nopg.cli.report import end_with_report
     from nopg.errors import MissingExtraError
     from nopg.views.curves import learning_curve
 
@@ -176,3 +177,4 @@ def _report(model: NOPG, out: Path) -> None:
         learning_curve(model.history, out / "learning_curve.png")
     except MissingExtraError as error:
         print(error)
+    end_with_report(model, out.resolve().name, out)

@@ -85,9 +85,9 @@ def imagined_gradient(
     flat = Step(*(field.flatten(0, 1) for field in paths.steps))
     slopes = model.slopes(states, paths.actions.flatten(0, 1), flat)
     moving, earning, ending = (
-        field.unflatten(0, (n_steps, n_paths)) for field in slopes
+        field.reshape(n_steps, n_paths, *field.shape[1:]) for field in slopes
     )
-    by_state = by_state.unflatten(0, (n_steps, n_paths))
+    by_state = by_state.reshape(n_steps, n_paths, -1, d_s)
     value = torch.zeros(n_paths).to(states)
     adjoint = torch.zeros(n_paths, d_s).to(states)
     pulls = torch.empty_like(paths.actions)
