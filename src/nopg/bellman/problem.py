@@ -26,6 +26,7 @@ from nopg.bellman.samples import Samples
 from nopg.errors import ConfigError
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.kernels.discrete import log_label_similarity
+from nopg.linalg.coarse import WORTHWHILE, Cells
 from nopg.linalg.ranks import Ranks
 from nopg.policies.base import Policy
 from nopg.policies.categorical import CategoricalPolicy
@@ -46,6 +47,9 @@ class Problem:
         initial_rows: Rows at the initial states.
         ranks: The processes that share the next states, each holding a range of
             them; None when this one holds all.
+        cells: Samples grouped by where they lead to, for the solves: a row of P
+            depends on its next state alone. None if solves go without: with few
+            samples, on a GPU, and where ranks share the rows.
     """
 
     samples: Samples
@@ -55,6 +59,7 @@ class Problem:
     next_rows: QueryRows
     initial_rows: QueryRows
     ranks: Ranks | None = None
+    cells: Cells | None = None
 
     @classmethod
     def build(
@@ -87,7 +92,20 @@ class Problem:
         next_rows = list_rows(drawn, samples, bandwidths, config)
         initial_rows = list_rows(initial_states, samples, bandwidths, config)
         queries = torch.cat([drawn, initial_states])
-        return cls(samples, bandwidths, config, queries, next_rows, initial_rows, ranks)
+        cells = None
+        if len(samples.rewards) >= WORTHWHILE and ranks is None and not drawn.is_cuda:
+            h = samples.states.new_tensor(bandwidths.state)
+            cells = Cells.of(samples.next_states / h)
+        return cls(
+            samples,
+            bandwidths,
+            config,
+            queries,
+            next_rows,
+            initial_rows,
+            ranks,
+            cells,
+        )
 
     def rows_at(self, states: Tensor) -> QueryRows:
         """Rows at any other states, listed by the same rule."""

@@ -16,6 +16,9 @@ from nopg.learning.history import Update
 from nopg.linalg.solve import SolverConfig
 from nopg.policies.base import Policy
 
+REFRESH = 8
+"""Updates one coarse inverse serves: by then it costs as much as it saves."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
@@ -74,11 +77,11 @@ def climb(
         )
     adam = torch.optim.Adam(parameters, lr=config.learning_rate, maximize=True)
     solver = SolverConfig(rtol=config.rtol)
-    start: tuple[Tensor, Tensor] | None = None
+    start: tuple[Tensor, ...] | None = None
     began = time.perf_counter()
     for step in range(n_updates):
         solution = estimator.solve(policy, generator, solver, start)
-        start = (solution.q.value, solution.mu.value)
+        start = solution.following(keep_correction=(step + 1) % REFRESH != 0)
         gradients = solution.gradient(policy)
         rate = config.rate(step, n_updates)
         adam.param_groups[0]["lr"] = rate
