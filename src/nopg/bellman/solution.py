@@ -133,6 +133,8 @@ class BellmanSolution:
     def objective(self) -> Objective:
         """J with bounds on what truncation and solver can have cost."""
         problem = self.estimator.problem
+        dropped_most = float(self.at_next.dropped.max())
+        problem.warn_if_capped(self.at_next.dropped, dropped_most)
         return certified_objective(
             gamma=problem.config.gamma,
             rewards=problem.samples.rewards,
@@ -141,7 +143,7 @@ class BellmanSolution:
             q=self.q,
             mu=self.mu,
             dropped_mass=self._dropped_mass(),
-            dropped_most=float(self.at_next.dropped.max()),
+            dropped_most=dropped_most,
         )
 
     def _dropped_mass(self) -> float:
