@@ -182,7 +182,7 @@ def _bytes_an_entry(
     update = v * (5 + draws)
     if not is_sparse:
         return v, update, v  # log psi; no lists, no transpose
-    # Lists: columns 4, log psi, actions; pattern: columns 4 + 4, permutation 8.
+    # Lists: columns 4, log psi, actions; pattern: columns 4 + 4, permutations 4 + 4.
     return 20 + v + beside, update + v, SEARCH_BYTES  # and the values of P'
 
 
