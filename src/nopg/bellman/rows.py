@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -59,7 +60,26 @@ class QueryRows:
         stacked = parts[0] if len(parts) == 1 else torch.cat(list(parts), dim=-1)
         if self.pattern is None or self.pattern.is_natural:
             return stacked
-        return stacked[..., self.pattern.position]
+        return stacked.index_select(-1, self.pattern.position)
+
+    def split(self, values: Tensor) -> Sequence[Tensor]:
+        """One number a row in natural order, (..., m), as blocks take it."""
+        if len(self.blocks) == 1:  # then block order is natural order
+            return (values,)
+        stacked = values.index_select(-1, self._order)
+        sizes = [len(block.rows) for block in self.blocks]
+        parts: tuple[Tensor, ...] = torch.split(stacked, sizes, dim=-1)
+        return parts
+
+    @cached_property
+    def _order(self) -> Tensor:
+        """Natural number of each stacked row, (m,)."""
+        return torch.cat([block.rows for block in self.blocks])
+
+    @cached_property
+    def log_dropped(self) -> Tensor:
+        """Log of an upper bound on the state-kernel mass each row drops, (m,)."""
+        return self.gather([block.log_dropped for block in self.blocks])
 
 
 def query_rows(

@@ -12,9 +12,13 @@ from torch import Tensor
 
 from nopg.bellman.solution import BellmanSolution, Estimator
 from nopg.errors import ConfigError
+from nopg.learning.adam import Adam
 from nopg.learning.history import Update
 from nopg.linalg.solve import SolverConfig
 from nopg.policies.base import Policy
+
+REFRESH = 8
+"""Updates one coarse inverse serves: by then it costs as much as it saves."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,19 +76,16 @@ def climb(
             "The policy must have parameters to learn, it has none that require a "
             "gradient; give it a trainable layer."
         )
-    adam = torch.optim.Adam(parameters, lr=config.learning_rate, maximize=True)
+    adam = Adam(parameters)
     solver = SolverConfig(rtol=config.rtol)
-    start: tuple[Tensor, Tensor] | None = None
+    start: tuple[Tensor, ...] | None = None
     began = time.perf_counter()
     for step in range(n_updates):
         solution = estimator.solve(policy, generator, solver, start)
-        start = (solution.q.value, solution.mu.value)
+        start = solution.following(keep_correction=(step + 1) % REFRESH != 0)
         gradients = solution.gradient(policy)
         rate = config.rate(step, n_updates)
-        adam.param_groups[0]["lr"] = rate
-        for parameter, gradient in zip(parameters, gradients, strict=True):
-            parameter.grad = gradient
-        adam.step()
+        adam.step(gradients, rate)
         seconds = time.perf_counter() - began
         yield _record(step + 1, solution, gradients, rate, seconds)
 
