@@ -23,6 +23,10 @@ class ModelFileError(NopgError, ValueError):
     """A model file is damaged, foreign or of an unknown version."""
 
 
+class RunError(NopgError, ValueError):
+    """A run folder is damaged, foreign, or not in the state a command needs."""
+
+
 class SolverError(NopgError, RuntimeError):
     """A linear system was not solved to the accuracy asked for."""
 

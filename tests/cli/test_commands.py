@@ -63,7 +63,7 @@ def test_train_writes_a_run_that_loads(folder: Path) -> None:
     assert "<h1>a</h1>" in page
     again = run("train", "data.npz", "--config", "train.toml", "--out", "a", cwd=folder)
     assert again.returncode == 1
-    assert "already holds a model" in again.stderr
+    assert "already holds a run" in again.stderr
 
 
 @pytest.mark.parametrize(
@@ -89,9 +89,7 @@ def test_mistakes_are_one_sentence(
     assert done.returncode == 1
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
-    assert not (
-        folder / "runs" / "latest" / "config.json"
-    ).exists()  # nothing half done
+    assert not (folder / "runs" / "latest" / "run.json").exists()  # nothing half done
 
 
 @pytest.mark.parametrize(
@@ -123,6 +121,8 @@ def test_ctrl_c_keeps_the_policy_and_says_where(folder: Path) -> None:
     assert "Interrupted after" in out
     assert "model.nopg" in out
     assert nopg.load(folder / "long" / "model.nopg").predict(BOTTOM)[0].shape == (1,)
+    assert "nopg train --resume long" in out
+    assert json.loads((folder / "long" / "status.json").read_text())["updates"] > 0
 
 
 @pytest.mark.slow

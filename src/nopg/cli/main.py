@@ -8,6 +8,8 @@ import typer
 
 from nopg.cli.demo import demo
 from nopg.cli.describe import describe
+from nopg.cli.evaluate import evaluate
+from nopg.cli.export import export
 from nopg.cli.record import record
 from nopg.cli.report import report
 from nopg.cli.reproduce import reproduce
@@ -24,6 +26,8 @@ app.command()(demo)
 app.command()(train)
 app.command()(report)
 app.command()(describe)
+app.command()(evaluate)
+app.command()(export)
 app.command()(record)
 app.command()(reproduce)
 
@@ -36,4 +40,10 @@ def run() -> None:
         app()
     except NopgError as error:
         print(f"nopg: {error}", file=sys.stderr)
+        raise SystemExit(1) from None
+    except MemoryError:
+        words = "use fewer rows, or give it more memory"
+        print(
+            f"nopg: The job must fit into memory, it ran out; {words}.", file=sys.stderr
+        )
         raise SystemExit(1) from None

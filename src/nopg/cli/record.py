@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nopg.cli.quiet import quiet_drawing
 from nopg.errors import NopgError
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def record(
     Every finished episode is saved at once; the file loads with Dataset.load. An
     episode that meets its time limit is stored as truncated, not as terminated.
     """
-    _quiet_drawing()
+    quiet_drawing()
     from nopg.record import RecordConfig
 
     try:
@@ -129,10 +130,3 @@ def _has_display() -> bool:
     needs_display = sys.platform.startswith(("linux", "freebsd"))
     has_one = "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ
     return has_one or not needs_display
-
-
-def _quiet_drawing() -> None:
-    """Pictures go to the page: pygame needs no window, no sound and no greeting."""
-    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
-    os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
-    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")

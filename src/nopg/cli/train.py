@@ -1,10 +1,9 @@
-"""`nopg train`: a data file in, a model file out, no environment needed."""
+"""`nopg train`: a data file in, a run folder out, no environment needed."""
 
 from __future__ import annotations
 
-import json
-import tomllib
-from dataclasses import dataclass
+import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +16,6 @@ from nopg.cli.columns import (
     NextObservations,
     Observations,
     Reward,
-    Source,
     Termination,
     TimeLimit,
     Truncation,
@@ -25,19 +23,37 @@ from nopg.cli.columns import (
 )
 
 if TYPE_CHECKING:
+    from nopg.data.dataset import Dataset
     from nopg.learning.model import NOPG
+    from nopg.runs.train import Watching
 
 
 def train(
-    source: Source,
+    context: typer.Context,
+    source: Annotated[
+        str | None,
+        typer.Argument(help="A data file, a Minari folder or a Minari id."),
+    ] = None,
     config: Annotated[
-        Path | None, typer.Option(help="TOML with [model], [bandwidths], [fit].")
+        Path | None,
+        typer.Option(help="TOML with the tables model, bandwidths and fit."),
     ] = None,
     out: Annotated[
         Path, typer.Option(help="Folder for the run; must not hold one yet.")
     ] = Path("runs/latest"),
+    resume: Annotated[
+        Path | None,
+        typer.Option(help="Folder of a run to continue; takes no data, no settings."),
+    ] = None,
     updates: Annotated[int | None, typer.Option(help="Policy updates.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of every draw.")] = None,
+    checkpoint_every: Annotated[
+        int, typer.Option(help="Updates between checkpoints; one a minute at least.")
+    ] = 100,
+    log: Annotated[
+        list[str] | None,
+        typer.Option(help="Curves for tensorboard, wandb or mlflow; may be repeated."),
+    ] = None,
     observations: Observations = None,
     actions: Actions = None,
     reward: Reward = None,
@@ -48,117 +64,109 @@ def train(
     time_limit: TimeLimit = None,
     drop_missing: DropMissing = False,
 ) -> None:
-    """Learn a policy from logged data and write it to the folder OUT."""
-    from nopg.data.files import require_writable
-    from nopg.errors import ConfigError
-    from nopg.learning.model import NOPG
+    """Learn a policy from logged data and write it to the folder OUT.
 
-    settings = _settings(config)
-    if (out / "model.nopg").exists():
+    Stopped, or killed? `nopg train --resume OUT` goes on to the same bits.
+    """
+    from nopg.errors import ConfigError
+    from nopg.runs.train import Watching
+
+    watching = Watching(checkpoint_every=checkpoint_every, loggers=tuple(log or ()))
+    if resume is not None:
+        _require_alone(context)
+        _continue(resume, watching)
+        return
+    if source is None:
         raise ConfigError(
-            f"`--out` must be a new folder, {out} already holds a model; choose "
-            "another name so that nothing is lost."
+            "There must be data to learn from, or a run to continue, got neither; "
+            "type nopg train DATA, or nopg train --resume FOLDER."
         )
+    columns = {
+        "observations": observations,
+        "actions": actions,
+        "reward": reward,
+        "next_observations": next_observations,
+        "episode": episode,
+        "termination": termination,
+        "truncation": truncation,
+        "time_limit": time_limit,
+        "drop_missing": drop_missing,
+    }
+    _begin(source, columns, config, out, updates, seed, watching)
+
+
+def _begin(
+    source: str,
+    columns: dict[str, Any],
+    config: Path | None,
+    out: Path,
+    updates: int | None,
+    seed: int | None,
+    watching: Watching,
+) -> None:
+    from nopg.cli.settings import read_settings
+    from nopg.data.files import require_writable
+    from nopg.learning.model import NOPG
+    from nopg.runs.ownership import require_vacant
+    from nopg.runs.train import start
+
+    settings = read_settings(config)
+    require_vacant(out)
     require_writable(out)
-    dataset = read_dataset(
-        source,
-        observations=observations,
-        actions=actions,
-        reward=reward,
-        next_observations=next_observations,
-        episode=episode,
-        termination=termination,
-        truncation=truncation,
-        time_limit=time_limit,
-        drop_missing=drop_missing,
-    )
-    if settings.initial_states is None and dataset.episodes is None:
-        raise ConfigError(
-            "The start of the task must be known, the data have no episodes and the "
-            "config no initial states; add initial_states = [[...]] under [fit]."
-        )
+    dataset = read_dataset(source, **columns)
+    _require_start(dataset, settings.initial_states)
     chosen: dict[str, Any] = {} if seed is None else {"seed": seed}
     if dataset.is_discrete:
         chosen["policy"] = settings.model.get("policy", "discrete")
     model = NOPG(bandwidths=settings.bandwidths, **(settings.model | chosen))
     fit = settings.fit | ({} if updates is None else {"n_updates": updates})
     print(dataset)
-    try:
-        model.fit(dataset, settings.initial_states, **fit)
-    finally:
-        if model.history is not None and len(model.history):
-            _write(model, out)
+    start(
+        out,
+        model,
+        dataset,
+        settings.initial_states,
+        **fit,
+        source=source,
+        command=shlex.join(["nopg", *sys.argv[1:]]),
+        watching=watching,
+    )
     _report(model, out)
 
 
-@dataclass(frozen=True)
-class _Settings:
-    model: dict[str, Any]
-    bandwidths: Any
-    initial_states: Any
-    fit: dict[str, Any]
+def _continue(folder: Path, watching: Watching) -> None:
+    from nopg.runs.train import resume
+
+    _report(resume(folder, watching=watching, tell=print), folder)
 
 
-def _settings(path: Path | None) -> _Settings:
+def _require_alone(context: typer.Context) -> None:
+    """Refuse settings beside --resume: the run has its own, and keeps them."""
     from nopg.errors import ConfigError
 
-    try:
-        text = "" if path is None else path.read_text(encoding="utf-8")
-        table = tomllib.loads(text)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    allowed = {"resume", "checkpoint_every", "log"}
+    typed = [
+        name
+        for name in context.params
+        if name not in allowed
+        and context.get_parameter_source(name).name == "COMMANDLINE"  # type: ignore[union-attr]
+    ]
+    if typed:
         raise ConfigError(
-            f"`--config` must be a TOML file, reading {path} failed ({error})."
-        ) from None
-    unknown = sorted(set(table) - {"model", "bandwidths", "fit"})
-    if unknown:
-        raise ConfigError(
-            "A config must have the tables [model], [bandwidths] and [fit] only, found "
-            f"{', '.join(unknown)}; move these settings into one of them."
+            "--resume goes on with the run's own data and settings, got "
+            f"{', '.join(sorted(typed))} as well; leave them out, or begin a new run "
+            "with --out."
         )
-    fit = dict(table.get("fit", {}))
-    allowed = {"initial_states", "n_updates", "patience"}
-    if set(fit) - allowed:
-        raise ConfigError(
-            f"[fit] takes {', '.join(sorted(allowed))}, found "
-            f"{', '.join(sorted(set(fit) - allowed))}."
-        )
-    initial_states = fit.pop("initial_states", None)
-    bandwidths = _bandwidths(dict(table.get("bandwidths", {})))
-    return _Settings(dict(table.get("model", {})), bandwidths, initial_states, fit)
 
 
-def _bandwidths(table: dict[str, Any]) -> Any:
-    """`rule = "auto"`, `rule = "cross-validated"` with factors, or numbers."""
+def _require_start(dataset: Dataset, initial_states: Any) -> None:
     from nopg.errors import ConfigError
-    from nopg.kernels.bandwidths import Bandwidths
-    from nopg.kernels.selection import CrossValidated
 
-    rule = table.pop("rule", None if table else "auto")
-    try:
-        if rule == "auto" and not table:
-            return "auto"
-        if rule == "cross-validated":
-            return CrossValidated(**table)
-        if rule is None:
-            return Bandwidths(**table)
-    except TypeError:
-        pass
-    raise ConfigError(
-        '[bandwidths] must be rule = "auto", rule = "cross-validated" with '
-        "state_factor and action_factor, or the lists state and action, found "
-        f"{ {'rule': rule, **table} }."
-    )
-
-
-def _write(model: NOPG, out: Path) -> None:
-    from nopg.data.files import write_atomically
-
-    assert model.history is not None
-    text = model.history.to_json_lines()
-    settings = json.dumps(model.config.flat() | {"stopped": model.history.stopped})
-    model.save(out / "model.nopg")
-    write_atomically(out / "history.jsonl", lambda s: s.write(text.encode()))
-    write_atomically(out / "config.json", lambda s: s.write(settings.encode()))
+    if initial_states is None and dataset.episodes is None:
+        raise ConfigError(
+            "The start of the task must be known, the data have no episodes and the "
+            "config no initial states; add initial_states = [[...]] under [fit]."
+        )
 
 
 def _report(model: NOPG, out: Path) -> None:
@@ -169,6 +177,7 @@ def _report(model: NOPG, out: Path) -> None:
     assert model.history is not None
     if model.history.stopped == "interrupted":
         print(f"\nInterrupted after {len(model.history)} updates.")
+        print(f"Go on with: nopg train --resume {out}")
     print(f"\nJ = {model.objective()!r}, estimated from the data alone.")
     print(
         f"The policy is in {out / 'model.nopg'} : nopg.load(...).predict(observation)"

@@ -15,7 +15,8 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Write through a temporary file beside `path`, flush it to disk, then rename.
 
     A reader sees the old file or the new one, never half of either, whatever
-    happens in between.
+    happens in between; once this returns, not even a power cut brings the old one
+    back.
 
     Raises:
         NopgError: If the folder cannot be written.
@@ -28,6 +29,7 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(path)
+        _flush_folder(path.parent)
     except OSError as error:
         raise NopgError(
             f"`{path}` must be writable, got {error.strerror or error}; choose another "
@@ -36,6 +38,18 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def _flush_folder(folder: Path) -> None:
+    """Put the new name itself on the disk, where the system can."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # some network file systems refuse
+            os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def require_writable(folder: Path) -> None:

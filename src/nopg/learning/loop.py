@@ -31,14 +31,26 @@ def run(
 ) -> None:
     """Draw updates until they end or something stops them; record each one.
 
+    `history` may hold the updates of an earlier training that goes on here.
+
     Ctrl-C is taken as "enough": the policy keeps its present parameters and
     `history.stopped` says so. A second Ctrl-C is Python's own.
     """
     for name, count in (("n_updates", n_updates), ("evaluate_every", evaluate_every)):
         if not isinstance(count, int) or count < 1:
             raise ConfigError(f"`{name}` must be a whole number from 1, got {count!r}.")
-    bar = tqdm(total=n_updates, disable=not progress, unit="update", desc="NOPG")
+    bar = tqdm(
+        total=n_updates,
+        initial=len(history),
+        disable=not progress,
+        unit="update",
+        desc="NOPG",
+    )
     try:
+        # A training that is taken up again may have been at its end already.
+        if patience is not None and _is_flat(history, patience):
+            history.stopped = "converged"
+            return
         for update in updates:
             is_due = update.step % evaluate_every == 0 or update.step == n_updates
             if evaluators and is_due:

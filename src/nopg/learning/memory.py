@@ -15,8 +15,9 @@ def available_memory(
 ) -> int | None:
     """Bytes that can be taken without swapping or being stopped; None if unknown.
 
-    On Linux the smallest of what the kernel calls available and what each control
-    group around this process leaves; on a GPU what its driver calls free.
+    On Linux the smallest of what the kernel calls available, what `ulimit -v` leaves
+    and what each control group around this process leaves; on a GPU what its driver
+    calls free.
 
     Args:
         device: "cpu", "cuda" or "cuda:1".
@@ -26,7 +27,7 @@ def available_memory(
     if device.startswith("cuda"):
         free, _ = torch.cuda.mem_get_info(torch.device(device))
         return int(free)
-    found = [_kernel_available(proc), *_group_limits(proc, cgroup)]
+    found = [_kernel_available(proc), _own_limit(proc), *_group_limits(proc, cgroup)]
     known = [amount for amount in found if amount is not None]
     return min(known) if known else _physical()
 
@@ -36,6 +37,19 @@ def _kernel_available(proc: Path) -> int | None:
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
     return None
+
+
+def _own_limit(proc: Path) -> int | None:
+    """What the limit on this process's addresses leaves, if there is one."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    statm = "".join(_lines(proc / "self" / "statm")).split()
+    if limit == resource.RLIM_INFINITY or not statm:
+        return None
+    return max(limit - int(statm[0]) * resource.getpagesize(), 0)
 
 
 def _group_limits(proc: Path, cgroup: Path) -> list[int | None]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +19,11 @@ from nopg.data.dataset import Dataset
 from nopg.errors import NotFittedError
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.learning.config import NOPGConfig
-from nopg.learning.fused_training import FusedTrainer, climb_fused, is_fusible
 from nopg.learning.history import History, Update
-from nopg.learning.loop import announce, run
+from nopg.learning.loop import announce
 from nopg.learning.predicting import predicted_actions
+from nopg.learning.session import Training
 from nopg.learning.setup import Setup, prepare, share
-from nopg.learning.training import climb
 from nopg.linalg.ranks import Ranks
 from nopg.linalg.solve import SolverConfig
 from nopg.policies.base import Policy
@@ -60,8 +58,10 @@ class NOPG:
 
     Attributes:
         config: All settings.
+        bandwidth_rule: What `bandwidths` was; `model.bandwidths` is what came of it.
         history: What happened in the last `fit`; None before.
         search: What `nopg.learn` tried before it kept this model; None otherwise.
+        draws: Generator of the actions that `predict(deterministic=False)` draws.
     """
 
     def __init__(
@@ -93,13 +93,13 @@ class NOPG:
         )
         self.history: History | None = None
         self.search: Search | None = None
-        self._rule = bandwidths
+        self.bandwidth_rule = bandwidths
         self._space = action_space
         self._module = None if isinstance(policy, str) else policy
         self._seeds = Seed(seed)
         self._setup: Setup | None = None
         self._solution: BellmanSolution | None = None
-        self._draws = self._seeds.torch("actions", device)
+        self.draws = self._seeds.torch("actions", device)
 
     def fit(
         self,
@@ -136,21 +136,13 @@ class NOPG:
             policy reached so far (`history.stopped == "interrupted"`).
         """
         self.prepare(data, initial_states, ranks, announce if progress else None)
-        setup, self.history = self.setup, History()
-        assert setup.problem is not None
-        estimator = Estimator.of(setup.problem, setup.policy)
-        generator = self._seeds.torch("policy-samples", self.config.device)
-        run(
-            self._climb(estimator, n_updates, generator),
-            self.history,
-            n_updates=n_updates,
-            evaluators={k: partial(f, self) for k, f in (evaluators or {}).items()},
+        return Training(self, n_updates).run(
+            evaluators=evaluators,
             evaluate_every=evaluate_every,
-            callback=None if callback is None else partial(callback, self),
+            callback=callback,
             patience=patience,
             progress=progress,
         )
-        return self.history
 
     def prepare(
         self,
@@ -168,7 +160,7 @@ class NOPG:
         self._setup = prepare(
             self.config,
             self._module,
-            self._rule,
+            self.bandwidth_rule,
             self._space,
             data,
             initial_states,
@@ -200,7 +192,7 @@ class NOPG:
         Returns:
             The action(s), inside the action space, and `state`.
         """
-        generator = None if deterministic else self._draws
+        generator = None if deterministic else self.draws
         space = self.action_space
         return predicted_actions(self.policy, space, observation, generator), state
 
@@ -236,6 +228,10 @@ class NOPG:
     def restore(self, setup: Setup) -> None:
         """Take over a setup read from a file; `nopg.load` is the way to do this."""
         self._setup, self._solution = setup, None
+
+    def forget(self) -> None:
+        """The policy has changed: what was solved for it before is stale."""
+        self._solution = None
 
     @property
     def setup(self) -> Setup:
@@ -277,20 +273,6 @@ class NOPG:
             estimator = Estimator.of(setup.problem, setup.policy)
             self._solution = estimator.solve(setup.policy, generator, solver)
         return self._solution
-
-    def _climb(
-        self, estimator: Estimator, n_updates: int, generator: torch.Generator
-    ) -> Iterator[Update]:
-        """Updates of the policy; each makes what was solved before it stale."""
-        training, problem = self.config.training, estimator.problem
-        if is_fusible(problem, self.policy):
-            trainer = FusedTrainer(problem, [self.policy], training, n_updates)
-            updates: Iterator[Update] = (batch[0] for batch in climb_fused(trainer))
-        else:
-            updates = climb(estimator, self.policy, training, n_updates, generator)
-        for update in updates:
-            self._solution = None
-            yield update
 
     def _at(self, states: Any, values: Tensor) -> NDArray[np.float64]:
         problem = self.setup.problem

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from nopg.dynamics.imagined import Actor, horizon_of, imagine, imagined_gradient
 from nopg.dynamics.transitions import TransitionModel
+from nopg.learning.adam import Adam
 from nopg.policies.base import Policy
 
 LEARNING_RATE = 5e-3
@@ -82,7 +83,7 @@ def refine(
         The opinion of the policy kept.
     """
     parameters = [p for p in policy.parameters() if p.requires_grad]
-    adam = torch.optim.Adam(parameters, lr=LEARNING_RATE, maximize=True)
+    adam = Adam(parameters)
     horizon, some = horizon_of(gamma), starts[:N_STARTS]
     best = opinion(models, actor, starts, gamma)
     kept, last_gain = copy.deepcopy(policy.state_dict()), 0
@@ -91,11 +92,8 @@ def refine(
         norm = math.sqrt(sum(float(g.square().sum()) for g in gradient))
         if not math.isfinite(norm) or norm == 0.0:
             break
-        for parameter, slope in zip(parameters, gradient, strict=True):
-            parameter.grad = slope
         decay = 0.5 * (1.0 + math.cos(math.pi * (step - 1) / n_updates))
-        adam.param_groups[0]["lr"] = LEARNING_RATE * decay
-        adam.step()
+        adam.step(gradient, LEARNING_RATE * decay)
         if step % CHECK_EVERY and step < n_updates:
             continue
         view = opinion(models, actor, starts, gamma)

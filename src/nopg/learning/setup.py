@@ -19,7 +19,8 @@ from nopg.errors import ConfigError
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.kernels.selection import Transitions, select_bandwidths
 from nopg.learning.config import NOPGConfig
-from nopg.learning.plan import plan_job
+from nopg.learning.plan import Plan, plan_job
+from nopg.learning.shortage import explained
 from nopg.linalg.ranks import Ranks
 from nopg.policies.base import Policy
 from nopg.policies.build import PolicySpec
@@ -42,6 +43,7 @@ class Setup:
         data: The transitions; None in a model loaded without them.
         initial_states: Where the task starts, (B, d_s).
         problem: Kernel rows and lists; None without data.
+        plan: What the job was expected to take; None in a loaded model.
     """
 
     policy: Policy
@@ -51,6 +53,7 @@ class Setup:
     data: Dataset | None = None
     initial_states: NDArray[np.float64] | None = None
     problem: Problem | None = None
+    plan: Plan | None = None
 
 
 def prepare(
@@ -101,10 +104,10 @@ def prepare(
         announce(str(plan))
     if ranks is not None:
         ranks.copy_from_first(built.state_dict().values())
-    problem = lay_out(samples, initial, chosen, config, ranks)
-    return Setup(
-        built, space, chosen, spec, data, initial.double().cpu().numpy(), problem
-    )
+    with explained(plan):
+        problem = lay_out(samples, initial, chosen, config, ranks)
+    starts = initial.double().cpu().numpy()
+    return Setup(built, space, chosen, spec, data, starts, problem, plan)
 
 
 def share(config: NOPGConfig, policy: nn.Module | None, other: Setup) -> Setup:

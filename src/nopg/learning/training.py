@@ -14,6 +14,7 @@ from nopg.bellman.solution import BellmanSolution, Estimator
 from nopg.errors import ConfigError
 from nopg.learning.adam import Adam
 from nopg.learning.history import Update
+from nopg.learning.states import ClimbState
 from nopg.linalg.solve import SolverConfig
 from nopg.policies.base import Policy
 
@@ -60,6 +61,7 @@ def climb(
     config: TrainingConfig,
     n_updates: int,
     generator: torch.Generator,
+    state: ClimbState | None = None,
 ) -> Iterator[Update]:
     """Improve `policy` in place, yielding after each update.
 
@@ -69,6 +71,8 @@ def climb(
         config: Step sizes and accuracy.
         n_updates: How many updates; the schedule is spread over them.
         generator: Source of a stochastic policy's draws, fresh at every update.
+        state: Where to begin, kept up to date; a fresh one by default. With that of
+            an earlier climb, and its policy, the updates go on to the same bits.
     """
     parameters = [p for p in policy.parameters() if p.requires_grad]
     if not parameters:
@@ -78,16 +82,17 @@ def climb(
         )
     adam = Adam(parameters)
     solver = SolverConfig(rtol=config.rtol)
-    start: tuple[Tensor, ...] | None = None
-    began = time.perf_counter()
-    for step in range(n_updates):
-        solution = estimator.solve(policy, generator, solver, start)
-        start = solution.following(keep_correction=(step + 1) % REFRESH != 0)
+    state = ClimbState() if state is None else state
+    state.attach(adam, generator)
+    began = time.perf_counter() - state.seconds
+    for step in range(state.step, n_updates):
+        solution = estimator.solve(policy, generator, solver, state.start)
+        state.start = solution.following(keep_correction=(step + 1) % REFRESH != 0)
         gradients = solution.gradient(policy)
         rate = config.rate(step, n_updates)
         adam.step(gradients, rate)
-        seconds = time.perf_counter() - began
-        yield _record(step + 1, solution, gradients, rate, seconds)
+        state.step, state.seconds = step + 1, time.perf_counter() - began
+        yield _record(step + 1, solution, gradients, rate, state.seconds)
 
 
 def _record(

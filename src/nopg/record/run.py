@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gymnasium.spaces import Box, Discrete
 
+from nopg.data.locks import exclusive
 from nopg.errors import ConfigError, NopgError
 from nopg.record.access import LOOPBACK, Tickets
 from nopg.record.config import RecordConfig
@@ -17,7 +18,6 @@ from nopg.record.demonstrations import Demonstrations, Layout, open_demonstratio
 from nopg.record.discrete import discrete_pilot
 from nopg.record.known import Known, known
 from nopg.record.link import Link
-from nopg.record.lock import exclusive
 from nopg.record.loop import Loop
 from nopg.record.pilot import AbstractPilot
 from nopg.record.protocol import welcome
@@ -63,7 +63,9 @@ def record(
         about = known(config.environment)
         pilot = _pilot(simulator, about, config)
         layout = _layout(simulator, about, pilot)
-        with exclusive(path):
+        # Beside the file, because the file itself is replaced at every save.
+        beside = path.with_name(f".{path.name}.lock")
+        with exclusive(beside, str(path), "recorder"):
             demonstrations = open_demonstrations(path, layout, append=config.append)
             session = Session(
                 simulator,

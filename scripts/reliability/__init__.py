@@ -1,0 +1,1 @@
+"""What must hold when things go wrong, tried until it is believable."""

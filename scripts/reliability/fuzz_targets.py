@@ -1,0 +1,94 @@
+"""What is fuzzed: every reader of a file that may come from somebody else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import nopg
+from nopg.cli.settings import read_settings
+from nopg.experiments.swing_up import BOTTOM, grid_dataset
+from nopg.runs.checkpoint import checkpoints, read_checkpoint
+from nopg.runs.folder import RunFolder
+from nopg.runs.history_file import read_history
+from nopg.runs.train import Watching, start
+
+TOML = b"""
+[model]
+gamma = 0.95
+policy = "stochastic"
+hidden = [8, 8]
+learning_rate = 1e-2
+neighbours = 64
+max_std = [0.5]
+[bandwidths]
+rule = "cross-validated"
+state_factor = 1.0
+action_factor = 20.0
+[fit]
+n_updates = 4
+patience = 10
+initial_states = [[-1.0, 0.0, 0.0]]
+"""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A reader, a good file to begin with, and the name it must have."""
+
+    name: str
+    good: bytes
+    file: Path
+    read: Callable[[Path], object]
+    is_sealed: bool = False
+    """Whether a checksum should tell every changed file from the good one."""
+
+
+def targets(folder: Path) -> list[Target]:
+    """All readers, each with a good file written by the library."""
+    data = grid_dataset(4, 4)
+    model = nopg.NOPG(bandwidths=nopg.Bandwidths([0.5, 0.5, 2.0], [2.0]), hidden=(4,))
+    watching = Watching(checkpoint_every=2, progress=False)
+    run = folder / "run"
+    start(run, model, data, [BOTTOM], n_updates=4, watching=watching)
+    RunFolder.open(run).keep_evaluation({"env": "x", "mean": 1.0}, 4)
+    newest = checkpoints(run / "checkpoints")[0]
+    history = read_history(run / "history.jsonl")
+    saved = _of_run("checkpoint", newest, lambda path: read_checkpoint(path, history))
+    found = [
+        Target("config", TOML, folder / "c.toml", _read_config),
+        _of_run("model", run / "model.nopg", _read_model),
+        _of_run("run.json", run / "run.json", lambda path: RunFolder.open(path.parent)),
+        _of_run("history", run / "history.jsonl", read_history),
+        replace(saved, is_sealed=True),
+        _of_run("status", run / "status.json", lambda p: RunFolder.open(run).model()),
+        _of_run(
+            "evaluation",
+            run / "evaluation.json",
+            lambda path: RunFolder.open(run).evaluations(),
+        ),
+    ]
+    for suffix in ("npz", "csv", "csv.gz", "h5", "parquet"):
+        path = folder / f"data.{suffix}"
+        data.save(path)
+        found.append(_of_run(f"data.{suffix}", path, _read_data))
+    return found
+
+
+def _of_run(name: str, path: Path, read: Callable[[Path], object]) -> Target:
+    return Target(name, path.read_bytes(), path, read)
+
+
+def _read_config(path: Path) -> object:
+    settings = read_settings(path)
+    return nopg.NOPG(bandwidths=settings.bandwidths, **settings.model)
+
+
+def _read_model(path: Path) -> object:
+    model = nopg.load(path)
+    return model.predict([[0.0] * len(model.bandwidths.state)])
+
+
+def _read_data(path: Path) -> object:
+    return nopg.Dataset.load(path, progress=False, max_bytes=2**24)

@@ -1,0 +1,23 @@
+"""A model from what a person types: a run folder, or a model file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nopg.learning.model import NOPG
+
+
+def open_model(path: Path) -> NOPG:
+    """The model of a run, finished or not, or the one in a `.nopg` file.
+
+    Raises:
+        NopgError: If there is none.
+    """
+    from nopg.learning.storage import load
+    from nopg.runs.folder import RunFolder
+
+    if path.is_file():
+        return load(path)
+    return RunFolder.open(path).model()

@@ -1,0 +1,96 @@
+"""A policy as it is shipped: raw observations in, actions within their limits out."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from nopg.errors import ConfigError
+from nopg.policies.base import Policy
+from nopg.policies.categorical import CategoricalPolicy
+from nopg.policies.continuous import GaussianPolicy
+
+if TYPE_CHECKING:
+    from nopg.learning.model import NOPG
+
+
+class Deployed(nn.Module):
+    """Everything between an observation and a motor in one graph.
+
+    The policy standardises observations and scales actions itself; clipping to the
+    action space, which `NOPG.predict` does outside of it, is added here.
+
+    Args:
+        policy: The policy.
+        low: Lower limits of the actions, (d_a,); None for discrete ones.
+        high: Upper limits.
+    """
+
+    low: Tensor | None
+    high: Tensor | None
+
+    def __init__(self, policy: Policy, low: Tensor | None, high: Tensor | None) -> None:
+        super().__init__()
+        self.policy = policy
+        self.register_buffer("low", low)
+        self.register_buffer("high", high)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of what `forward` returns."""
+        if isinstance(self.policy, CategoricalPolicy):
+            return ("action", "probabilities")
+        return ("action", "std") if self._has_std else ("action",)
+
+    @property
+    def _has_std(self) -> bool:
+        return isinstance(self.policy, GaussianPolicy)
+
+    def forward(self, observation: Tensor) -> tuple[Tensor, ...]:
+        """The most typical action at each state, and what else the policy knows.
+
+        Args:
+            observation: States in the user's units, (m, d_s).
+
+        Returns:
+            Actions (m, d_a), and the standard deviation (m, d_a) of a stochastic
+            policy; or labels (m,) and the probability (m, n_actions) of each.
+        """
+        if isinstance(self.policy, CategoricalPolicy):
+            (probabilities,) = self.policy.outputs(observation)
+            return probabilities.argmax(dim=1), probabilities
+        if self._has_std:
+            mean, std = self.policy.outputs(observation)
+            # A constant spread is a view of one row; a graph wants real rows.
+            return self._clipped(mean), std + torch.zeros_like(mean)
+        return (self._clipped(self.policy.act(observation)),)
+
+    def _clipped(self, actions: Tensor) -> Tensor:
+        if self.low is None or self.high is None:
+            return actions
+        return torch.minimum(torch.maximum(actions, self.low), self.high)
+
+
+def deployed(model: NOPG) -> Deployed:
+    """The policy of a fitted model, on the CPU, ready to be exported.
+
+    Raises:
+        ConfigError: If the action space has no limits to put into the graph.
+    """
+    parameter = next(model.policy.parameters())
+    limits: list[Tensor | None] = []
+    for side in ("low", "high"):
+        limit: Any = getattr(model.action_space, side, None)
+        limits.append(None if limit is None else torch.as_tensor(limit).to(parameter))
+    is_discrete = isinstance(model.policy, CategoricalPolicy)
+    if not is_discrete and None in limits:
+        raise ConfigError(
+            f"The action space must have limits, got {model.action_space}; train with "
+            "action_space=gymnasium.spaces.Box(low, high)."
+        )
+    made = Deployed(copy.deepcopy(model.policy), *limits)  # the model stays where it is
+    made.eval()
+    return made.cpu()

@@ -1,0 +1,126 @@
+"""`export`: a fitted model becomes one file that runs without this library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from nopg.data.files import write_atomically
+from nopg.errors import ConfigError
+from nopg.export import numpy_reader
+from nopg.export.deployed import Deployed, deployed
+from nopg.export.numpy_format import to_numpy
+from nopg.export.torch_formats import to_onnx, to_pt2
+from nopg.export.verify import (
+    Check,
+    Runner,
+    numpy_runner,
+    onnx_runner,
+    pt2_runner,
+    verify,
+)
+
+if TYPE_CHECKING:
+    from nopg.learning.model import NOPG
+
+SUFFIXES = {"onnx": ".onnx", "pt2": ".pt2", "numpy": ".npz"}
+READER = "read_policy.py"
+"""Name of the reader that is put beside a numpy file."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A file that was checked and written.
+
+    Attributes:
+        path: The file.
+        check: How well and how fast it acts.
+        reader: The program beside it, for the numpy format.
+    """
+
+    path: Path
+    check: Check
+    reader: Path | None = None
+
+
+def export(model: NOPG, path: str | Path, format: str | None = None) -> Exported:
+    """Write the policy of `model` for other programs, scaling and limits inside.
+
+    The file is first compared with `model.predict` at 10,000 states; it is there,
+    whole, only if every action agrees.
+
+    Args:
+        model: A fitted model.
+        path: Where to.
+        format: "onnx", "pt2" or "numpy"; by default what the suffix says.
+
+    Returns:
+        The file, the largest difference found and the time of one action.
+
+    Raises:
+        ConfigError: If the policy cannot be held by the format.
+        NopgError: If an action differs, or the folder cannot be written.
+        MissingExtraError: If the format needs a package that is not there.
+    """
+    path = Path(path)
+    kind = format or {s: f for f, s in SUFFIXES.items()}.get(path.suffix)
+    if kind not in SUFFIXES:
+        raise ConfigError(
+            f"`format` must be one of {', '.join(SUFFIXES)}, got {kind or path.name!r};"
+            " choose one, or a path that ends in .onnx, .pt2 or .npz."
+        )
+    reader = path.with_name(READER) if kind == "numpy" else None
+    program = Path(numpy_reader.__file__).read_bytes()
+    if reader is not None:
+        _require_ours(reader, program)
+    content, run = _exported(kind, deployed(model), model)
+    check = verify(model, run)
+    write_atomically(path, lambda stream: stream.write(content))
+    if reader is not None:
+        write_atomically(reader, lambda stream: stream.write(program))
+    return Exported(path, check, reader)
+
+
+def _require_ours(reader: Path, program: bytes) -> None:
+    """Check that no program of somebody else would be replaced."""
+    first, _, _ = program.partition(b"\n")
+    if reader.exists() and not reader.read_bytes().startswith(first):
+        raise ConfigError(
+            f"`{reader}` must be free for the reader of the export, there is another "
+            "file of this name; choose another folder."
+        )
+
+
+def _exported(kind: str, graph: Deployed, model: NOPG) -> tuple[bytes, Runner]:
+    if kind == "numpy":
+        content = to_numpy(graph)
+        return content, numpy_runner(content)
+    d_s = len(model.bandwidths.state)
+    example = torch.zeros((2, d_s), dtype=model.config.torch_dtype)
+    if kind == "pt2":
+        content = to_pt2(graph, example)
+        return content, pt2_runner(content)
+    content = to_onnx(graph, example, _about(model, graph))
+    return content, onnx_runner(content)
+
+
+def _about(model: NOPG, graph: Deployed) -> dict[str, Any]:
+    """What a person finds in the file: names, limits, versions."""
+    from nopg import __version__
+    from nopg.data.spaces import space_to_json
+
+    data = model.setup.data
+    names = {} if data is None else {
+        "observation_names": list(data.observation_names),
+        "action_names": list(data.action_names),
+    }  # fmt: skip
+    return {
+        "nopg": __version__,
+        "dtype": model.config.dtype,
+        "outputs": graph.outputs,
+        "action_space": space_to_json(model.action_space),
+        **names,
+    }

@@ -1,0 +1,87 @@
+"""A policy as plain arrays: layers, scaling and limits in one npz file."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from nopg.errors import ConfigError
+from nopg.export.deployed import Deployed
+from nopg.policies.base import Squash, Standardise
+from nopg.policies.categorical import CategoricalPolicy
+from nopg.policies.continuous import DeterministicPolicy, GaussianPolicy
+from nopg.policies.networks import Gain
+
+
+def to_numpy(graph: Deployed) -> bytes:
+    """The bytes of an npz file that `numpy_reader.Policy` runs.
+
+    Raises:
+        ConfigError: If the policy is not made of linear layers with ReLU between.
+    """
+    policy = graph.policy
+    families = (DeterministicPolicy, GaussianPolicy, CategoricalPolicy)
+    if not isinstance(policy, families):
+        raise _refusal(policy)
+    layers = list(_layers(policy.network))
+    width = layers[0][0].shape[1]
+    like = layers[0][0]
+    standardise: Standardise | None = policy.standardise
+    arrays: dict[str, Any] = {
+        "kind": "discrete" if graph.low is None else "continuous",
+        "n_layers": len(layers),
+        "mean": like.new_zeros(width) if standardise is None else standardise.mean,
+        "std": like.new_ones(width) if standardise is None else standardise.std,
+    }
+    for i, (weight, bias) in enumerate(layers):
+        arrays |= {f"weight_{i}": weight, f"bias_{i}": bias}
+    if graph.low is not None:
+        squash: Squash | None = getattr(policy, "squash", None)
+        arrays |= {"low": graph.low, "high": graph.high}
+        arrays["is_squashed"] = squash is not None
+        if squash is not None:
+            arrays["centre"] = 0.5 * (squash.high + squash.low)
+            arrays["half_width"] = squash.half_width
+    stream = io.BytesIO()
+    plain = {name: _array(value) for name, value in arrays.items()}
+    np.savez(stream, **plain)  # type: ignore[arg-type]
+    return stream.getvalue()
+
+
+def _layers(network: nn.Module) -> Iterator[tuple[Tensor, Tensor]]:
+    """Weight and bias of each linear layer; ReLU between them, and nothing else."""
+    if isinstance(network, Gain):
+        gain = network.gain
+        weight = torch.diag(gain) if gain.ndim == 1 else gain
+        yield weight, weight.new_zeros(len(weight))
+        return
+    steps = list(network) if isinstance(network, nn.Sequential) else [network]
+    for i, step in enumerate(steps):
+        if type(step) is not (nn.ReLU if i % 2 else nn.Linear):
+            raise _refusal(step)
+        if isinstance(step, nn.Linear):
+            bias = step.bias
+            yield (
+                step.weight,
+                step.weight.new_zeros(len(step.weight))
+                + (0.0 if bias is None else bias),
+            )
+    if len(steps) % 2 == 0:
+        raise _refusal(steps[-1] if steps else network)
+
+
+def _array(value: Any) -> NDArray[Any]:
+    return value.detach().numpy() if isinstance(value, Tensor) else np.asarray(value)
+
+
+def _refusal(found: nn.Module) -> ConfigError:
+    return ConfigError(
+        "The numpy format holds linear layers with ReLU between them, got a "
+        f"{type(found).__name__} in the policy; export it as onnx or pt2."
+    )

@@ -1,0 +1,172 @@
+"""An export against the library: the same actions at 10,000 states, and how fast."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from nopg.data.extras import require_extra
+from nopg.errors import NopgError
+from nopg.export.numpy_reader import Policy as NumpyPolicy
+from nopg.learning.predicting import predicted_actions
+from nopg.randomness import Seed
+
+if TYPE_CHECKING:
+    from nopg.learning.model import NOPG
+
+FloatArray = NDArray[np.float64]
+Runner = Callable[[NDArray[Any]], NDArray[Any]]
+
+N_STATES = 10_000
+TOLERANCE = {"float64": 1e-6, "float32": 1e-5}
+"""Largest difference of an action, relative to the largest action where that is above
+one; sums in single precision differ by their order alone."""
+SECONDS, CALLS = 0.5, 200
+"""Time spent on timing, and the fewest calls."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """What was found.
+
+    Attributes:
+        n_states: States compared.
+        difference: Largest difference of an action from the library's.
+        microseconds: Median time of a single action on one core.
+    """
+
+    n_states: int
+    difference: float
+    microseconds: float
+
+
+def verify(model: NOPG, run: Runner, n_states: int = N_STATES) -> Check:
+    """Compare `run` with the model's actions, then time single ones.
+
+    Args:
+        model: The library's side.
+        run: The export: states (m, d_s) to actions.
+        n_states: States to compare at.
+
+    Raises:
+        NopgError: If an action differs.
+    """
+    states = trial_states(model, n_states)
+    expected = _library_actions(model, states)
+    found = np.asarray(run(states.astype(model.config.dtype)), dtype=np.float64)
+    if found.shape != expected.shape:
+        raise NopgError(
+            f"An export must give actions of shape {expected.shape}, it gave "
+            f"{found.shape}; please report this."
+        )
+    difference = float(np.abs(found - expected).max())
+    scale = max(1.0, float(np.abs(expected).max()))
+    allowed = TOLERANCE[model.config.dtype] * scale
+    if not difference <= allowed:
+        raise NopgError(
+            f"An export must act as the library does to {allowed:.0e}, it differs by "
+            f"{difference:.1e}; nothing was written, please report this."
+        )
+    return Check(len(states), difference, _microseconds(run, states, model))
+
+
+def trial_states(model: NOPG, n_states: int) -> FloatArray:
+    """States of the data, states among them, and states far outside.
+
+    A policy saved without its data is tried around what it standardises by.
+    """
+    rng = Seed(0).numpy("export")
+    data = model.setup.data
+    if data is not None:
+        known = data.observations
+    else:
+        standardise = getattr(model.policy, "standardise", None)
+        d_s = _state_width(model) if standardise is None else len(standardise.mean)
+        known = rng.normal(size=(256, d_s))
+        if standardise is not None:
+            known = known * standardise.std.numpy() + standardise.mean.numpy()
+    low, high = known.min(axis=0), known.max(axis=0)
+    half = 0.5 * (high - low) + 1e-3
+    n_known = n_states // 2
+    inside = rng.uniform(low, high, size=((n_states - n_known) // 2, len(low)))
+    n_left = n_states - n_known - len(inside)
+    outside = rng.uniform(low - 9 * half, high + 9 * half, size=(n_left, len(low)))
+    seen = known[rng.integers(len(known), size=n_known)]
+    return np.concatenate([seen, inside, outside])
+
+
+def onnx_runner(content: bytes) -> Runner:
+    """Actions of an ONNX file, on one core."""
+    onnxruntime = require_extra("onnxruntime", "export")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(
+        content, options, providers=["CPUExecutionProvider"]
+    )
+
+    def run(states: NDArray[Any]) -> NDArray[Any]:
+        found: NDArray[Any] = session.run(["action"], {"observation": states})[0]
+        return found
+
+    return run
+
+
+def pt2_runner(content: bytes) -> Runner:
+    """Actions of a PT2 file that this process has just written.
+
+    Never for a file of somebody else: loading one trusts it.
+    """
+    module = torch.export.load(io.BytesIO(content)).module()
+
+    def run(states: NDArray[Any]) -> NDArray[Any]:
+        with torch.no_grad():
+            found: NDArray[Any] = module(torch.from_numpy(states))[0].numpy()
+            return found
+
+    return run
+
+
+def numpy_runner(content: bytes) -> Runner:
+    """Actions of a numpy file, by the reader that is shipped with it."""
+    runner: Runner = NumpyPolicy(io.BytesIO(content))
+    return runner
+
+
+def _library_actions(model: NOPG, states: FloatArray) -> FloatArray:
+    """What `predict` says, before it is rounded to the dtype of the action space."""
+    from gymnasium.spaces import Box
+
+    space = model.action_space
+    if isinstance(space, Box):
+        low, high = (np.asarray(b, np.float64) for b in (space.low, space.high))
+        space = Box(low, high, dtype=np.float64)
+    found = predicted_actions(model.policy, space, states, None)
+    return np.asarray(found, dtype=np.float64)
+
+
+def _state_width(model: NOPG) -> int:
+    return len(model.bandwidths.state)
+
+
+def _microseconds(run: Runner, states: FloatArray, model: NOPG) -> float:
+    single = states[:1].astype(model.config.dtype)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        spent: list[int] = []
+        limit = time.perf_counter_ns() + SECONDS * 1e9
+        while len(spent) < CALLS or time.perf_counter_ns() < limit:
+            began = time.perf_counter_ns()
+            run(single)
+            spent.append(time.perf_counter_ns() - began)
+    finally:
+        torch.set_num_threads(threads)
+    return float(np.median(spent[CALLS // 10 :])) / 1e3  # the first ones warm up

@@ -1,0 +1,218 @@
+"""A policy in a simulator: returns of some episodes, with an interval, and videos."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import stdtrit
+
+from nopg.data.extras import require_extra
+from nopg.envs.registration import register
+from nopg.errors import ConfigError, MissingExtraError
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from nopg.learning.model import NOPG
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One episode.
+
+    Attributes:
+        seed: Seed of its start.
+        total: Sum of its rewards.
+        discounted: The same, discounted as in training.
+        steps: How long it lasted.
+        terminated: Whether the task ended it, and not the time limit.
+    """
+
+    seed: int
+    total: float
+    discounted: float
+    steps: int
+    terminated: bool
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Episodes of one policy in one environment."""
+
+    env: str
+    episodes: tuple[Episode, ...]
+    videos: tuple[str, ...] = ()
+
+    @property
+    def mean(self) -> float:
+        """Mean return."""
+        return float(np.mean([episode.total for episode in self.episodes]))
+
+    @property
+    def half_width(self) -> float:
+        """Half of the 95 % interval of the mean (Student's t); NaN for one episode."""
+        n = len(self.episodes)
+        if n < 2:
+            return math.nan
+        spread = float(np.std([episode.total for episode in self.episodes], ddof=1))
+        return float(stdtrit(n - 1, 0.5 + CONFIDENCE / 2)) * spread / math.sqrt(n)
+
+    def to_json(self) -> dict[str, Any]:
+        """All numbers as JSON."""
+        half = self.half_width
+        return {
+            "env": self.env,
+            "mean": self.mean,
+            "interval": None
+            if math.isnan(half)
+            else [self.mean - half, self.mean + half],
+            "confidence": CONFIDENCE,
+            "episodes": [asdict(episode) for episode in self.episodes],
+            "videos": list(self.videos),
+        }
+
+
+def evaluate(
+    model: NOPG,
+    env_id: str,
+    n_episodes: int = 10,
+    *,
+    seed: int = 0,
+    videos: Path | None = None,
+) -> Evaluation:
+    """Let a policy act in a Gymnasium environment.
+
+    Args:
+        model: A fitted model; its most typical actions are taken.
+        env_id: Any registered id, one of the project's own such as
+            `nopg/PendulumSwingUp-v0`, or `module:Id`.
+        n_episodes: Episodes to run.
+        seed: Episode i starts from seed + i.
+        videos: Folder for a film of each episode, through Gymnasium's RecordVideo.
+
+    Raises:
+        ConfigError: If the environment does not exist or does not fit the policy.
+        MissingExtraError: If films need a package that is not installed.
+    """
+    if n_episodes < 1:
+        raise ConfigError(
+            f"`episodes` must be a number from 1, got {n_episodes}; 10 is usual."
+        )
+    if videos is None:
+        env = _made(env_id, None)
+        try:
+            return Evaluation(env_id, _episodes(model, env, n_episodes, seed))
+        finally:
+            env.close()
+    name = env_id.rpartition(":")[2].replace("/", "-")
+    updates = 0 if model.history is None else len(model.history)
+    names = [f"{name}-after-{updates}-seed-{seed + i}.mp4" for i in range(n_episodes)]
+    with _filmed(env_id, videos, names) as env:
+        episodes = _episodes(model, env, n_episodes, seed)
+    return Evaluation(env_id, episodes, tuple(names))
+
+
+def _episodes(
+    model: NOPG, env: gymnasium.Env[Any, Any], n_episodes: int, seed: int
+) -> tuple[Episode, ...]:
+    _require_fit(model, env)
+    return tuple(_episode(model, env, seed + i) for i in range(n_episodes))
+
+
+def _episode(model: NOPG, env: gymnasium.Env[Any, Any], seed: int) -> Episode:
+    from gymnasium.spaces.utils import flatten
+
+    observation, _ = env.reset(seed=seed)
+    total, discounted, weight, steps = 0.0, 0.0, 1.0, 0
+    while True:
+        state = flatten(env.observation_space, observation)
+        action: Any = model.predict(np.asarray(state, dtype=np.float64))[0]
+        space = env.action_space
+        action = int(action) if hasattr(space, "n") else action.astype(space.dtype)
+        observation, reward, terminated, truncated, _ = env.step(action)
+        total += float(reward)
+        discounted += weight * float(reward)
+        weight *= model.config.estimator.gamma
+        steps += 1
+        if terminated or truncated:
+            return Episode(seed, total, discounted, steps, bool(terminated))
+
+
+def _made(env_id: str, render_mode: str | None) -> gymnasium.Env[Any, Any]:
+    import gymnasium
+
+    register()
+    try:
+        env: gymnasium.Env[Any, Any] = gymnasium.make(env_id, render_mode=render_mode)
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise MissingExtraError(
+            f"The environment {env_id!r} needs a package that is not installed "
+            f"({error}); install it."
+        ) from None
+    except (gymnasium.error.Error, ImportError) as error:
+        reason = str(error).splitlines()[0]
+        own = ", ".join(name for name in gymnasium.registry if name.startswith("nopg/"))
+        raise ConfigError(
+            f"`--env` must be a Gymnasium id, making {env_id!r} failed ({reason}); the "
+            f"project's own are {own}."
+        ) from None
+    if env.spec is not None and env.spec.max_episode_steps is None:
+        env = gymnasium.wrappers.TimeLimit(env, 10_000)  # an end there must be
+    return env
+
+
+def _require_fit(model: NOPG, env: gymnasium.Env[Any, Any]) -> None:
+    from gymnasium.spaces.utils import flatdim
+
+    d_s, wanted = len(model.bandwidths.state), env.action_space
+    width = flatdim(env.observation_space)
+    if width != d_s:
+        raise ConfigError(
+            f"The environment must have the observations of the data ({d_s} numbers), "
+            f"it has {width}; choose another --env."
+        )
+    is_discrete = hasattr(model.action_space, "n")
+    fits = hasattr(wanted, "n") == is_discrete and (
+        int(wanted.n) >= int(model.action_space.n)  # type: ignore[attr-defined]
+        if is_discrete
+        else wanted.shape == model.action_space.shape
+    )
+    if not fits:
+        raise ConfigError(
+            f"The environment must take the policy's actions ({model.action_space}), "
+            f"it takes {wanted}; choose another --env."
+        )
+
+
+@contextmanager
+def _filmed(
+    env_id: str, folder: Path, names: list[str]
+) -> Iterator[gymnasium.Env[Any, Any]]:
+    """The environment with a camera; films get their names when they are whole."""
+    from gymnasium.wrappers import RecordVideo
+
+    require_extra("moviepy", "video")
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".filming-") as unfinished:
+        films = Path(unfinished) / "films"
+        env: gymnasium.Env[Any, Any] = RecordVideo(
+            _made(env_id, "rgb_array"),
+            str(films),
+            episode_trigger=lambda episode: True,
+            name_prefix="film",
+        )
+        try:
+            yield env
+        finally:
+            env.close()  # writes the last film
+        for i, name in enumerate(names):
+            (films / f"film-episode-{i}.mp4").replace(folder / name)

@@ -1,0 +1,51 @@
+"""Nested dictionaries of tensors and numbers as flat tensors and JSON, and back.
+
+An optimiser's state is such a nest. Written this way it needs no pickle, and no
+knowledge of which optimiser it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+MAX_DEPTH = 16
+
+
+def flatten(value: Any, tensors: dict[str, Tensor], name: str = "") -> Any:
+    """`value` as JSON, its tensors put into `tensors` under their paths.
+
+    Raises:
+        TypeError: If there is something else in it.
+    """
+    if isinstance(value, Tensor):
+        tensors[name] = value.detach().cpu().clone().contiguous()
+        return {"tensor": name}
+    if isinstance(value, dict):  # as pairs: JSON would turn the key 0 into "0"
+        pairs = [[k, flatten(v, tensors, f"{name}/{k}")] for k, v in value.items()]
+        if not all(isinstance(key, str | int) for key in value):
+            raise TypeError(f"{name} has keys other than text and numbers")
+        return {"pairs": pairs}
+    if isinstance(value, list | tuple):
+        return [flatten(v, tensors, f"{name}/{i}") for i, v in enumerate(value)]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"{name} is a {type(value).__name__}, not a tensor or a number")
+
+
+def unflatten(value: Any, tensors: dict[str, Tensor], depth: int = MAX_DEPTH) -> Any:
+    """What `flatten` took apart; tuples come back as lists.
+
+    Raises:
+        KeyError, TypeError, ValueError: If `value` is not what `flatten` returns.
+    """
+    if depth < 0:
+        raise ValueError(f"values are nested more than {MAX_DEPTH} deep")
+    if isinstance(value, list):
+        return [unflatten(v, tensors, depth - 1) for v in value]
+    if isinstance(value, dict):
+        if "tensor" in value:
+            return tensors[value["tensor"]]
+        return {k: unflatten(v, tensors, depth - 1) for k, v in value["pairs"]}
+    return value

@@ -1,0 +1,89 @@
+"""`nopg train --resume`, in process: words in, sentences out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from nopg.cli.main import app
+from nopg.experiments.swing_up import grid_dataset
+
+CONFIG = """
+[model]
+hidden = [8]
+[bandwidths]
+state = [0.5, 0.5, 2.0]
+action = [2.0]
+[fit]
+n_updates = 4
+initial_states = [[-1.0, 0.0, 0.0]]
+"""
+
+
+def run(*words: object) -> str:
+    """What a command prints, or the sentence it ends with."""
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    return done.output if done.exception is None else str(done.exception)
+
+
+@pytest.fixture
+def a(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A finished run with a checkpoint of every update, in the folder `a`."""
+    monkeypatch.chdir(tmp_path)
+    grid_dataset(6, 6).save("data.npz")
+    Path("train.toml").write_text(CONFIG)
+    words = ["train", "data.npz", "--config", "train.toml", "--out", "a"]
+    assert "J = " in run(*words, "--checkpoint-every", 1)
+    return tmp_path / "a"
+
+
+def test_resume_takes_no_settings_and_says_where_it_goes_on(a: Path) -> None:
+    whole = (a / "model.nopg").read_bytes()
+    assert "all 4 are done" in run("train", "--resume", "a")
+    # As if it had been killed after its third update.
+    for name in ("status.json", "model.nopg", "checkpoints/step-000000004.safetensors"):
+        (a / name).unlink()
+    refused = run("train", "data.npz", "--resume", "a", "--seed", 1)
+    assert "got seed, source as well" in refused
+    assert "a goes on after update 3 of 4." in run("train", "--resume", "a")
+    assert (a / "model.nopg").read_bytes() == whole
+    assert json.loads((a / "status.json").read_text())["stopped"] == "finished"
+
+
+def test_what_is_missing_is_said(a: Path) -> None:
+    assert "neither" in run("train")
+    assert "no run.json" in run("train", "--resume", "b")
+    assert "from 1, got 0" in run("train", "--resume", "a", "--checkpoint-every", 0)
+
+
+def test_export_says_how_well_and_how_fast(a: Path) -> None:
+    told = run("export", "a", "--format", "numpy")
+    assert "acts as the library does at 10,000 states" in told
+    assert "µs on one core" in told
+    assert (a / "policy.npz").exists()
+    assert (a / "read_policy.py").exists()
+    assert "policy.pt2" in run("export", "a/model.nopg", "--format", "pt2")
+    assert "one of onnx, pt2, numpy" in run("export", "a", "--format", "tflite")
+    assert "no run.json" in run("export", "b")
+
+
+def test_evaluate_prints_and_keeps_every_episode(a: Path) -> None:
+    told = run("evaluate", "a", "--env", "Pendulum-v1", "--episodes", 2, "--seed", 4)
+    lines = [line.split() for line in told.splitlines()]
+    assert [line[1] for line in lines[1:3]] == ["4", "5"]
+    assert "95 % interval" in told
+    kept = json.loads((a / "evaluation.json").read_text())["evaluations"]
+    assert [f"{e['total']:.2f}" for e in kept[0]["episodes"]] == [
+        line[2] for line in lines[1:3]
+    ]
+    assert kept[0]["updates"] == 4
+
+
+def test_a_config_nested_without_end_is_refused(a: Path) -> None:
+    """Found by fuzzing: the TOML reader of Python runs out of stack."""
+    Path("deep.toml").write_text("x = " + "[" * 5000)
+    refused = run("train", "data.npz", "--config", "deep.toml", "--out", "b")
+    assert "must be a TOML file" in refused

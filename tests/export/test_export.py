@@ -1,0 +1,222 @@
+"""Exports act as the library does, without it, or are not there."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import nopg
+from nopg.errors import ConfigError, NopgError
+from nopg.experiments.swing_up import BOTTOM
+from nopg.export import export, numpy_reader
+from nopg.export.verify import onnx_runner, pt2_runner, trial_states, verify
+from nopg.policies.continuous import DeterministicPolicy
+from tests.runs.tiny import GIVEN, SMALL, discrete_data
+
+FORMATS = ("onnx", "pt2", "numpy")
+
+
+class Saturating(nn.Module):
+    """Somebody's own network, with what the numpy format does not hold."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(3, 4)
+        self.outer = nn.Linear(4, 1)
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.outer(torch.tanh(self.inner(states)))
+        return found * 5.0
+
+
+def fitted(kind: str) -> nopg.NOPG:
+    data: nopg.Dataset = SMALL
+    settings: dict[str, Any] = {"bandwidths": GIVEN, "hidden": (6, 5)}
+    if kind == "discrete":
+        data, settings = discrete_data(), {"policy": "discrete", "hidden": (6,)}
+    elif kind == "custom":
+        settings["policy"] = Saturating()
+    elif kind == "linear":  # leaves the action box: the limits must be in the file
+        settings["policy"] = nopg.linear_policy([[3.0, -2.0, 0.5]])
+    elif kind == "linear with noise":
+        settings["policy"] = nopg.linear_policy([[3.0, -2.0, 0.5]], std=[0.3])
+    elif kind == "single precision":
+        settings |= {"dtype": "float32"}
+    else:
+        settings |= {"policy": kind, "policy_samples": 2}
+    model = nopg.NOPG(**settings)
+    model.fit(data, [BOTTOM], n_updates=2, progress=False)
+    return model
+
+
+KINDS = (
+    *("deterministic", "stochastic", "discrete", "linear", "linear with noise"),
+    *("custom", "single precision"),
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_in_every_format(kind: str, tmp_path: Path) -> None:
+    model = fitted(kind)
+    bound = 1e-5 if kind == "single precision" else 1e-12
+    for format in FORMATS:
+        path = tmp_path / f"policy.{format}"
+        if (kind, format) == ("custom", "numpy"):
+            with pytest.raises(ConfigError, match="export it as onnx or pt2"):
+                export(model, path, format)
+            assert not path.exists()
+            continue
+        done = export(model, path, format)
+        assert done.check.n_states == 10_000
+        assert done.check.difference <= bound
+        assert str(Path(__file__).parents[2]).encode() not in path.read_bytes()
+    _require_second_output(model, tmp_path, bound)
+
+
+def _require_second_output(model: nopg.NOPG, folder: Path, bound: float) -> None:
+    """Spread and probabilities too, against the policy itself."""
+    import onnxruntime
+
+    states = trial_states(model, 50).astype(model.config.dtype)
+    values = [v.detach().numpy() for v in model.policy.outputs(torch.tensor(states))]
+    session = onnxruntime.InferenceSession(folder / "policy.onnx")
+    module = torch.export.load(folder / "policy.pt2").module()
+    found = session.run(None, {"observation": states})
+    names = [output.name for output in session.get_outputs()]
+    assert names[0] == "action"
+    if len(names) == 1:
+        assert isinstance(model.policy, DeterministicPolicy)
+        return
+    assert names[1] in ("std", "probabilities")
+    again = module(torch.tensor(states))[1].detach().numpy()
+    for second in (found[1], again):
+        np.testing.assert_allclose(second, values[-1], rtol=0, atol=bound)
+
+
+def test_the_numpy_file_runs_without_torch_or_nopg(tmp_path: Path) -> None:
+    for kind in ("deterministic", "discrete"):
+        model = fitted(kind)
+        done = export(model, tmp_path / f"{kind}.npz")
+        assert done.reader is not None
+        program = f"""
+import sys
+sys.path.insert(0, {str(tmp_path)!r})
+from read_policy import Policy
+policy = Policy({str(done.path)!r})
+print(policy({list(BOTTOM)}).tolist())
+print(policy([{list(BOTTOM)}] * 3).shape)
+print(sorted({{"torch", "nopg"}} & set(sys.modules)))
+"""
+        told = subprocess.run(
+            [sys.executable, "-I", "-c", program],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.splitlines()
+        expected = model.predict(BOTTOM)[0]
+        np.testing.assert_allclose(eval(told[0]), expected, atol=1e-12)
+        assert told[1] == str((3, *expected.shape))
+        assert told[2] == "[]"
+
+
+def test_a_program_of_ones_own_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "read_policy.py").write_text("print('mine')")
+    model = fitted("deterministic")
+    with pytest.raises(ConfigError, match="another file of this name"):
+        export(model, tmp_path / "policy.npz")
+    assert [file.name for file in tmp_path.iterdir()] == ["read_policy.py"]
+    (tmp_path / "read_policy.py").unlink()
+    for _ in range(2):
+        export(model, tmp_path / "policy.npz")
+
+
+def test_the_reader_is_short() -> None:
+    lines = inspect.getsource(numpy_reader.Policy).splitlines()
+    code = [x for x in lines if x.strip() and not x.strip().startswith(('"""', "#"))]
+    assert len(code) <= 21  # the class line and twenty more
+    page = Path(__file__).parents[2] / "docs" / "runs.md"
+    assert inspect.getsource(numpy_reader) in page.read_text(encoding="utf-8")
+
+
+def test_limits_are_inside(tmp_path: Path) -> None:
+    model = fitted("linear")
+    states = trial_states(model, 1000)
+    raw = model.policy(torch.tensor(states)).detach().numpy()
+    assert np.abs(raw).max() > 2.5  # the box is [-2, 2]
+    policy = numpy_reader.Policy(export(model, tmp_path / "p.npz").path)
+    assert np.abs(policy(states)).max() == 2.0
+
+
+def test_an_export_that_differs_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = fitted("deterministic")
+    export(model, tmp_path / "p.npz")
+    good = (tmp_path / "p.npz").read_bytes()
+
+    def wrong(content: bytes) -> Any:
+        policy = numpy_reader.Policy(io.BytesIO(content))
+        return lambda states: policy(states) + 1e-5
+
+    monkeypatch.setattr("nopg.export.exporting.numpy_runner", wrong)
+    with pytest.raises(NopgError, match=r"differs by 1\.0e-05"):
+        export(model, tmp_path / "p.npz")
+    assert (tmp_path / "p.npz").read_bytes() == good
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_trials_reach_inside_and_far_outside_the_data() -> None:
+    model = fitted("deterministic")
+    states = trial_states(model, 10_000)
+    low, high = SMALL.observations.min(axis=0), SMALL.observations.max(axis=0)
+    is_outside = ((states < low) | (states > high)).any(axis=1)
+    assert 0.2 < is_outside.mean() < 0.3
+    assert np.ptp(states, axis=0) == pytest.approx(10 * (high - low), rel=0.05)
+
+
+def test_a_model_without_its_data_is_tried_where_it_was_trained(tmp_path: Path) -> None:
+    model = fitted("deterministic")
+    model.save(tmp_path / "m.nopg", include_data=False)
+    again = nopg.load(tmp_path / "m.nopg")
+    done = export(again, tmp_path / "p.pt2")
+    check = verify(model, pt2_runner(done.path.read_bytes()))
+    assert check.difference <= 1e-12
+
+
+def test_a_policy_that_is_no_graph_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    class Branching(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(3, 1)
+
+        def forward(self, states: torch.Tensor) -> torch.Tensor:
+            found: torch.Tensor = self.layer(states)
+            return found if bool((states > 0).any()) else -found
+
+    model = nopg.NOPG(Branching(), bandwidths=GIVEN)
+    model.fit(SMALL, [BOTTOM], n_updates=1, progress=False)
+    with pytest.raises(ConfigError, match="branches on values") as caught:
+        export(model, tmp_path / "p.pt2")
+    assert "\n" not in str(caught.value)
+    with pytest.raises(ConfigError, match="must be one of onnx, pt2, numpy"):
+        export(model, tmp_path / "p.tflite")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_single_action_takes_less_than_100_microseconds(tmp_path: Path) -> None:
+    """The median on one core; the best of three, for machines that do other work."""
+    model = fitted("deterministic")
+    path = export(model, tmp_path / "p.onnx").path
+    run = onnx_runner(path.read_bytes())
+    best = min(verify(model, run, 100).microseconds for _ in range(3))
+    print(f"one action: {best:.0f} microseconds")
+    assert best < 100.0

@@ -1,0 +1,115 @@
+"""Evaluations: the simulator's own sums, intervals that cover, films that play."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import nopg
+from nopg.envs.registration import register
+from nopg.errors import ConfigError
+from nopg.experiments.swing_up import BOTTOM
+from nopg.runs.evaluation import Episode, Evaluation, evaluate
+from nopg.runs.folder import RunFolder
+from tests.runs.tiny import GIVEN, SMALL, begin, discrete_data
+
+
+@pytest.fixture(scope="module")
+def model() -> nopg.NOPG:
+    made = nopg.NOPG(bandwidths=GIVEN, gamma=0.9)
+    made.fit(SMALL, [BOTTOM], n_updates=2, progress=False)
+    return made
+
+
+def test_returns_are_the_simulators(model: nopg.NOPG) -> None:
+    found = evaluate(model, "Pendulum-v1", 2, seed=5)
+    assert [episode.seed for episode in found.episodes] == [5, 6]
+    env = gymnasium.make("Pendulum-v1")
+    observation, _ = env.reset(seed=6)
+    rewards = []
+    for _ in range(200):
+        action, _ = model.predict(observation)
+        observation, reward, *_ = env.step(action)
+        rewards.append(float(reward))
+    episode = found.episodes[1]
+    assert episode.total == pytest.approx(sum(rewards), rel=1e-12)
+    weights = 0.9 ** np.arange(200)
+    assert episode.discounted == pytest.approx(float(weights @ rewards), rel=1e-12)
+    assert (episode.steps, episode.terminated) == (200, False)
+
+
+def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(1000):
+        draws = rng.normal(3.0, 2.0, size=5)
+        episodes = tuple(Episode(0, float(d), 0.0, 1, False) for d in draws)
+        found = Evaluation("x", episodes)
+        covered += abs(found.mean - 3.0) <= found.half_width
+    assert 930 <= covered <= 970
+    assert math.isnan(Evaluation("x", episodes[:1]).half_width)
+
+
+def test_what_does_not_fit_is_refused(model: nopg.NOPG) -> None:
+    with pytest.raises(ConfigError, match="project's own are nopg/"):
+        evaluate(model, "nopg/Pendulum-v0")
+    with pytest.raises(ConfigError, match=r"\(3 numbers\), it has 4"):
+        evaluate(model, "CartPole-v1")
+    with pytest.raises(ConfigError, match="from 1"):
+        evaluate(model, "Pendulum-v1", 0)
+    labels = nopg.NOPG("discrete")
+    labels.fit(discrete_data(), [BOTTOM], n_updates=1, progress=False)
+    with pytest.raises(ConfigError, match="take the policy's actions"):
+        evaluate(labels, "Pendulum-v1", 1)
+
+
+def test_films_are_whole_and_named_after_their_seed(
+    model: nopg.NOPG, tmp_path: Path
+) -> None:
+    pytest.importorskip("moviepy")
+
+    register()
+    gymnasium.register(
+        id="nopg/Short-v0",
+        entry_point="nopg.envs.simulation:Simulation",
+        max_episode_steps=12,
+        kwargs={"name": "PendulumSwingUp"},
+    )
+    found = evaluate(model, "nopg/Short-v0", 2, seed=3, videos=tmp_path / "videos")
+    assert found.videos == (
+        "nopg-Short-v0-after-2-seed-3.mp4", "nopg-Short-v0-after-2-seed-4.mp4"
+    )  # fmt: skip
+    assert sorted(f.name for f in (tmp_path / "videos").iterdir()) == [*found.videos]
+    frames = _frames(tmp_path / "videos" / found.videos[0])
+    assert len(frames) in (12, 13)
+    assert np.ptp(frames[5]) > 50  # something is drawn
+
+
+def _frames(film: Path) -> NDArray[np.uint8]:
+    import imageio_ffmpeg
+
+    program = imageio_ffmpeg.get_ffmpeg_exe()
+    words = [program, "-v", "error", "-i", str(film), "-f", "rawvideo"]
+    told = subprocess.run(
+        [*words, "-pix_fmt", "rgb24", "-"], capture_output=True, check=True
+    ).stdout
+    return np.frombuffer(told, dtype=np.uint8).reshape(-1, 400, 400, 3)
+
+
+def test_evaluations_are_kept_in_the_run(tmp_path: Path) -> None:
+    begin(tmp_path / "a", n_updates=3)
+    run = RunFolder.open(tmp_path / "a")
+    model = run.model()
+    for seed in (0, 7):
+        found = evaluate(model, "Pendulum-v1", 2, seed=seed)
+        run.keep_evaluation(found.to_json(), 3)
+    kept = run.evaluations()
+    assert [e["episodes"][0]["seed"] for e in kept] == [0, 7]
+    assert kept[1]["mean"] == found.mean
+    assert kept[1]["updates"] == 3

@@ -1,0 +1,228 @@
+"""What a run folder holds is checked before it is believed."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import nopg
+from nopg.errors import NopgError, RunError
+from nopg.runs.checkpoint import checkpoints
+from nopg.runs.fingerprint import fingerprint
+from nopg.runs.folder import RunFolder
+from nopg.runs.history_file import read_history
+from tests.runs.tiny import SMALL, PowerCut, begin, bits, carry_on
+
+
+@pytest.fixture(scope="module")
+def cut(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that died at update 8 of 12; checkpoints at 3 and 6."""
+    path = tmp_path_factory.mktemp("runs") / "cut"
+    with pytest.raises(PowerCut):
+        begin(path, cut=8)
+    return path
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("runs") / "whole"
+    begin(path)
+    return path
+
+
+def test_it_says_what_was_learned_and_how(whole: Path) -> None:
+    run = RunFolder.open(whole)
+    assert {file.name for file in whole.iterdir()} == {
+        "run.json", "data.npz", "history.jsonl", "checkpoints", "status.json",
+        "model.nopg", "log.txt",
+    }  # fmt: skip
+    assert [file.name for file in checkpoints(run.checkpoints)] == [
+        "step-000000012.safetensors", "step-000000009.safetensors"
+    ]  # fmt: skip
+    assert run.record.config["hidden"] == [6]
+    assert run.record.versions["nopg"] == nopg.__version__
+    assert np.array_equal(run.data().observations, SMALL.observations)
+    status = run.status()
+    assert status["stopped"] == "finished"
+    assert status["objective"] == float(run.model().objective())
+    assert [u.step for u in run.history()] == list(range(1, 13))
+
+
+def test_the_policy_of_a_dead_run_is_that_of_its_checkpoint(cut: Path) -> None:
+    run = RunFolder.open(cut)
+    state = run.state()
+    assert state is not None
+    assert state.step == 6
+    model = run.model()
+    for name, value in model.policy.state_dict().items():
+        assert (value == state.policy[name]).all()
+    assert run.history().stopped == "interrupted"
+
+
+def test_a_fingerprint_sees_one_bit(tmp_path: Path) -> None:
+    rewards = SMALL.rewards.copy()
+    rewards[7] = np.nextafter(rewards[7], 1.0)
+    changed = nopg.Dataset(
+        SMALL.observations, SMALL.actions, rewards, SMALL.next_observations,
+        SMALL.terminations,
+    )  # fmt: skip
+    assert fingerprint(changed) != fingerprint(SMALL)
+    SMALL.save(tmp_path / "same.npz")
+    assert fingerprint(nopg.Dataset.load(tmp_path / "same.npz")) == fingerprint(SMALL)
+
+
+def test_a_torn_line_is_dropped_and_a_damaged_one_refused(
+    whole: Path, tmp_path: Path
+) -> None:
+    content = (whole / "history.jsonl").read_bytes()
+    path = tmp_path / "history.jsonl"
+    for length in range(len(content) - 40, len(content)):
+        path.write_bytes(content[:length])
+        assert len(read_history(path)) == 11
+    for damage in (b"\x00" * 20 + b"\n", b"{}\n", b'{"step": 13}\n', b"\n"):
+        path.write_bytes(content + damage)
+        with pytest.raises(RunError, match="line 13"):
+            read_history(path)
+
+
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(
+    cut: Path, whole: Path, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(0)
+    for kind in ("cut short", "one bit", "empty"):
+        path = copytree(cut, tmp_path / kind.replace(" ", "-"))
+        newest = checkpoints(path / "checkpoints")[0]
+        content = bytearray(newest.read_bytes())
+        if kind == "one bit":
+            content[int(rng.integers(len(content)))] ^= 1 << int(rng.integers(8))
+        length = {"cut short": -9, "empty": 0}.get(kind, len(content))
+        newest.write_bytes(content[:length])
+        state = RunFolder.open(path).state()
+        assert state is not None
+        assert state.step == 3
+        carry_on(path)
+        assert bits(path) == bits(whole)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_no_flipped_bit_of_a_checkpoint_is_believed(cut: Path, data: Any) -> None:
+    run = RunFolder.open(cut)
+    for file, expected in zip(checkpoints(run.checkpoints), (6, 3), strict=True):
+        content = bytearray(file.read_bytes())
+        content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(
+            st.sampled_from([1, 2, 4, 8, 16, 32, 64, 128])
+        )
+        good = file.read_bytes()
+        file.write_bytes(content)
+        try:
+            state = run.state()
+            assert state is not None
+            assert state.step == (3 if expected == 6 else 6)
+        finally:
+            file.write_bytes(good)
+
+
+def test_a_run_without_a_good_checkpoint_is_refused(cut: Path, tmp_path: Path) -> None:
+    path = copytree(cut, tmp_path / "a")
+    for file in checkpoints(path / "checkpoints"):
+        file.write_bytes(b"words")
+    with pytest.raises(RunError, match="checkpoint"):
+        carry_on(path)
+
+
+def test_changed_data_and_history_are_refused(cut: Path, tmp_path: Path) -> None:
+    path = copytree(cut, tmp_path / "a")
+    SMALL.subset(slice(0, 71)).save(path / "data.npz")
+    with pytest.raises(RunError, match="SHA-256"):
+        carry_on(path)
+    path = copytree(cut, tmp_path / "b")
+    (path / "history.jsonl").write_bytes(b"")
+    with pytest.raises(RunError, match="history ends at step 0"):
+        carry_on(path)
+
+
+def test_links_are_not_followed(cut: Path, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    for name in ("history.jsonl", "log.txt", "run.json", "checkpoints"):
+        path = copytree(cut, tmp_path / f"with-{name}")
+        precious.write_text("words\n")
+        if name == "checkpoints":
+            copytree(path / name, tmp_path / "elsewhere")
+            os.rename(path / name, tmp_path / "moved")
+            (path / name).symlink_to(tmp_path / "elsewhere")
+        else:
+            (path / name).unlink()
+            (path / name).symlink_to(precious)
+        if name == "log.txt":
+            carry_on(path)  # a log that cannot be written stops nothing
+        else:
+            with pytest.raises(NopgError):
+                carry_on(path)
+        assert precious.read_text() == "words\n"
+
+
+def test_litter_of_a_killed_process_is_removed(cut: Path, tmp_path: Path) -> None:
+    path = copytree(cut, tmp_path / "a")
+    (path / ".model.nopg.77.tmp").write_bytes(b"half")
+    (path / "checkpoints" / ".step-000000009.safetensors.77.tmp").write_bytes(b"half")
+    (path / ".mine.tmp").write_bytes(b"somebody's")
+    carry_on(path)
+    assert [file.name for file in path.rglob("*.tmp")] == [".mine.tmp"]
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="has no run"):
+        RunFolder.open(tmp_path)
+    (tmp_path / "run.json").write_text("[1]")
+    with pytest.raises(RunError, match="JSON object"):
+        RunFolder.open(tmp_path)
+    (tmp_path / "run.json").write_text('{"format": 2}')
+    with pytest.raises(RunError, match="format 1"):
+        RunFolder.open(tmp_path)
+    with (tmp_path / "run.json").open("wb") as stream:
+        stream.truncate(2**27)
+    with pytest.raises(RunError, match="at most"):
+        RunFolder.open(tmp_path)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+
+
+@settings(
+    max_examples=80,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(data=st.data())
+def test_any_field_of_a_record_is_checked(cut: Path, tmp_path: Path, data: Any) -> None:
+    found = json.loads((cut / "run.json").read_text())
+    key = data.draw(st.sampled_from(sorted(found)))
+    found[key] = data.draw(JSON)
+    (tmp_path / "run.json").write_text(json.dumps(found))
+    with suppress(RunError):  # and nothing else
+        RunFolder.open(tmp_path)
+
+
+def test_a_damaged_status_is_refused(cut: Path, tmp_path: Path) -> None:
+    path = copytree(cut, tmp_path / "a")
+    for text in ("{}", '{"stopped": 1, "updates": 2}', '{"stopped": "finished"}'):
+        (path / "status.json").write_text(text)
+        with pytest.raises(RunError, match="how training ended"):
+            RunFolder.open(path).model()

@@ -1,0 +1,33 @@
+"""A little of what `scripts/reliability/fuzz.py` does at length, at every commit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scripts.reliability.fuzz import mutated, outcome
+from scripts.reliability.fuzz_targets import Target, targets
+
+
+@pytest.fixture(scope="module")
+def readers(tmp_path_factory: pytest.TempPathFactory) -> list[Target]:
+    return targets(tmp_path_factory.mktemp("fuzzed"))
+
+
+@settings(max_examples=150, deadline=None)
+@given(rng=st.randoms(use_true_random=False), which=st.integers(0, 11))
+@pytest.mark.filterwarnings("ignore")
+def test_broken_files_are_good_or_refused(
+    readers: list[Target], rng: object, which: int
+) -> None:
+    assert len(readers) == 12
+    target = readers[which]
+    content = mutated(target.good, rng)  # type: ignore[arg-type]
+    try:
+        found = outcome(target, content)
+    finally:
+        Path(target.file).write_bytes(target.good)
+    assert found in ("good", "refused")
+    assert not (target.is_sealed and found == "good" and content != target.good)

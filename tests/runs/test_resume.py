@@ -1,0 +1,186 @@
+"""A run that was cut and continued is the run that was not, bit by bit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import nopg
+from nopg.errors import RunError
+from nopg.learning.session import Training
+from nopg.runs.folder import RunFolder
+from nopg.runs.train import Watching, resume, start
+from tests.runs.tiny import (
+    GIVEN,
+    LARGER,
+    SMALL,
+    PowerCut,
+    begin,
+    bits,
+    carry_on,
+    discrete_data,
+)
+
+CASES: dict[str, dict[str, Any]] = {
+    "dense": {},
+    "iterated from the last q and mu": {"data": LARGER},
+    "drawn actions": {"policy": "stochastic", "policy_samples": 3},
+    "drawn next states": {"next_state_samples": 2},
+    "single precision": {"dtype": "float32", "data": LARGER},
+    "constant rate": {"schedule": "constant"},
+    "discrete": {"policy": "discrete", "data": discrete_data(), "bandwidths": "auto"},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_cut_twice_and_continued_is_uncut(case: str, tmp_path: Path) -> None:
+    given = CASES[case]
+    begin(tmp_path / "whole", **dict(given))
+    with pytest.raises(PowerCut):
+        begin(tmp_path / "cut", cut=5, **dict(given))
+    with pytest.raises(PowerCut):
+        carry_on(tmp_path / "cut", cut=8)
+    carry_on(tmp_path / "cut")
+    assert bits(tmp_path / "cut") == bits(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3, 4, 12])
+def test_any_moment_will_do(cut: int, tmp_path: Path) -> None:
+    begin(tmp_path / "whole")
+    with pytest.raises(PowerCut):
+        begin(tmp_path / "cut", cut=cut)
+    carry_on(tmp_path / "cut")
+    assert bits(tmp_path / "cut") == bits(tmp_path / "whole")
+
+
+def test_a_checkpoint_holds_nothing_that_is_not_needed(tmp_path: Path) -> None:
+    """Without the last q and mu, or Adam's moments, the tests above would fail."""
+    begin(tmp_path / "whole", data=LARGER)
+    with pytest.raises(PowerCut):
+        begin(tmp_path / "cut", cut=5, data=LARGER)
+    run = RunFolder.open(tmp_path / "cut")
+    state = run.state()
+    assert state is not None
+    optimiser = state.climb["optimiser"] | {"state": {}}
+    for change in ({"start": None}, {"optimiser": optimiser}):
+        model = run.prepared()
+        changed = replace(state, climb=state.climb | change)
+        Training(model, 12, changed).run(progress=False)
+        weights = {k: v.numpy().tobytes() for k, v in model.policy.state_dict().items()}
+        assert weights != bits(tmp_path / "whole")[0]
+
+
+def test_ones_own_module_goes_on(tmp_path: Path) -> None:
+    def module() -> torch.nn.Module:
+        layer = torch.nn.Linear(3, 1, dtype=torch.float64)
+        with torch.no_grad():
+            layer.weight.fill_(0.1)
+            layer.bias.zero_()
+        return layer
+
+    models = []
+    for name in ("whole", "cut"):
+        cut = 7 if name == "cut" else None
+        try:
+            begin(tmp_path / name, cut=cut, policy=module())
+        except PowerCut:
+            with pytest.raises(RunError, match="policy=YourModule"):
+                carry_on(tmp_path / name)
+            carry_on(tmp_path / name, policy=module())
+        models.append(RunFolder.open(tmp_path / name).model(policy=module()))
+    states = SMALL.observations
+    assert np.array_equal(models[0].predict(states)[0], models[1].predict(states)[0])
+
+
+def test_patience_is_remembered(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"patience": 4, "learning_rate": 1e-12, "n_updates": 40}
+    begin(tmp_path / "whole", **settings)
+    with pytest.raises(PowerCut):
+        begin(tmp_path / "cut", cut=4, **settings)
+    carry_on(tmp_path / "cut")
+    assert RunFolder.open(tmp_path / "cut").status()["stopped"] == "converged"
+    assert bits(tmp_path / "cut") == bits(tmp_path / "whole")
+    # Killed after the last checkpoint and before the word that it was the last one.
+    (tmp_path / "cut" / "status.json").unlink()
+    carry_on(tmp_path / "cut")
+    assert bits(tmp_path / "cut") == bits(tmp_path / "whole")
+
+
+def test_finished_runs_are_refused(tmp_path: Path) -> None:
+    begin(tmp_path / "a")
+    with pytest.raises(RunError, match="all 12 are done"):
+        carry_on(tmp_path / "a")
+    with pytest.raises(RunError, match="--resume"):
+        begin(tmp_path / "a")
+
+
+def test_a_killed_process_is_continued_to_the_same_bits(tmp_path: Path) -> None:
+    program = """
+import sys, pathlib
+sys.path.insert(0, sys.argv[2])
+from tests.runs.tiny import *
+LONG = Watching(checkpoint_every=20, progress=False)
+start(sys.argv[1], nopg.NOPG(bandwidths=GIVEN), SMALL, [BOTTOM], n_updates=100_000,
+      watching=LONG)
+"""
+    root = str(Path(__file__).parents[2])
+    words = [sys.executable, "-c", program, str(tmp_path / "a"), root]
+    with subprocess.Popen(words, env=os.environ | {"OMP_NUM_THREADS": "1"}) as process:
+        limit = time.monotonic() + 90
+        while time.monotonic() < limit:
+            history = tmp_path / "a" / "history.jsonl"
+            if history.exists() and history.read_bytes().count(b"\n") > 50:
+                break
+            time.sleep(0.05)
+        with pytest.raises(nopg.NopgError, match=f"process {process.pid}"):
+            resume(tmp_path / "a")
+        process.send_signal(signal.SIGKILL)
+    run = RunFolder.open(tmp_path / "a")
+    state = run.state()
+    assert state is not None
+    assert state.step >= 40
+    # As many updates in one go: the schedule looks at their total, so keep it.
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    model = nopg.NOPG(bandwidths=GIVEN)
+    model.fit(
+        SMALL,
+        run.record.initial_states,
+        n_updates=100_000,
+        callback=lambda m, update: update.step < state.step,
+        progress=False,
+    )
+    torch.set_num_threads(threads)
+    for name, value in model.policy.state_dict().items():
+        assert torch.equal(value, state.policy[name]), name
+
+
+def test_a_second_run_in_the_folder_is_refused_in_process(tmp_path: Path) -> None:
+    seen = []
+
+    def intrude(model: nopg.NOPG) -> float:
+        with pytest.raises(nopg.NopgError, match="one trainer at a time") as caught:
+            resume(tmp_path / "a")
+        seen.append(str(caught.value))
+        return 0.0
+
+    start(
+        tmp_path / "a",
+        nopg.NOPG(bandwidths=GIVEN),
+        SMALL,
+        [[-1.0, 0.0, 0.0]],
+        n_updates=1,
+        watching=Watching(evaluators={"x": intrude}, progress=False),
+    )
+    assert seen
+    assert "\n" not in seen[0]
