@@ -1,18 +1,20 @@
 """Installs the package as a user would, in clean environments, and prints a table.
 
-    python scripts/check_install.py                  # everything; minutes
-    python scripts/check_install.py --extras plots   # the core and one extra
+    python -m scripts.check_install                  # everything; minutes
+    python -m scripts.check_install --extras plots   # the core and one extra
 
 Builds sdist and wheel (the wheel from the sdist), looks for the files that must be in
 it, installs it without extras, imports it, runs `nopg demo --fast`, and asks for every
-optional feature to see its sentence. Then each extra has an environment of its own, in
-which its first uses must work.
+optional feature to see its sentence. Then each extra is added to a copy of that
+environment, in which its first uses must work.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -25,7 +27,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from first_uses import FIRST_USES, TOOLS, FirstUse
+from scripts.first_uses import FIRST_USES, TOOLS, FirstUse
 
 ROOT = Path(__file__).resolve().parents[1]
 MUST_CONTAIN = (
@@ -55,12 +57,16 @@ class Table:
 
 
 class Environment:
-    """A fresh virtual environment with the wheel and perhaps one extra."""
+    """A fresh virtual environment, or a copy of one, with the wheel in it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, like: Environment | None = None) -> None:
         self.folder = folder
-        venv.create(folder, with_pip=True)
         self.python = folder / "bin" / "python"
+        if like is None:
+            venv.create(folder, with_pip=True)
+        else:
+            # Links, not copies: pip replaces files, it never writes into them.
+            shutil.copytree(like.folder, folder, symlinks=True, copy_function=os.link)
 
     def install(self, wheel: Path, extra: str = "") -> str:
         """Install, and let pip say whether everything fits together."""
@@ -133,7 +139,8 @@ def wheel_contents(wheel: Path) -> str:
 
 def sdist_contents(sdist: Path) -> str:
     """Source, tests, docs and licence are in the sdist."""
-    names = [n.split("/", 1)[1] for n in tarfile.open(sdist).getnames() if "/" in n]
+    with tarfile.open(sdist) as archive:
+        names = [name.split("/", 1)[1] for name in archive.getnames() if "/" in name]
     for wanted in ("LICENSE", "README.md", "tests/test_package.py", "docs/start.md"):
         if wanted not in names:
             raise AssertionError(f"lacks {wanted}")
@@ -179,7 +186,7 @@ def main() -> int:
         for use in FIRST_USES:
             table.row("core", use.feature, lambda use=use: core.sentence(use))  # type: ignore[misc]
         for extra in chosen:
-            there = Environment(work / extra)
+            there = Environment(work / extra, like=core)
             table.row(extra, "pip install", lambda: there.install(wheel, extra))  # noqa: B023
             for use in (use for use in FIRST_USES if use.extra == extra):
                 table.row(extra, use.feature, lambda: there.first_use(use))  # noqa: B023
