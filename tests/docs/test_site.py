@@ -1,0 +1,120 @@
+"""The documentation is complete, and the site builds strictly without any network."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import nopg
+import nopg.data
+import nopg.envs
+import nopg.errors
+from nopg.bellman.config import EstimatorConfig
+from nopg.learning.config import NOPGConfig
+from nopg.learning.training import TrainingConfig
+from tests.docs.pages import PAGES, ROOT, blocks
+
+DOCS = ROOT / "docs"
+FETCHED = re.compile(
+    r"<(?:script|img|iframe|link|source)[^>]+?"
+    r"(?:src|href)=[\"']?(?:https?:|//)[^\"'> ]+"
+)
+"""What a browser would load from elsewhere; a plain <a href> is only a link."""
+
+
+def public_names() -> list[str]:
+    """Every name the reference must have."""
+    errors = [
+        name
+        for name, found in vars(nopg.errors).items()
+        if isinstance(found, type) and found.__module__ == "nopg.errors"
+    ]
+    return [
+        *(f"nopg.{name}" for name in nopg.__all__ if name not in errors),
+        *(f"nopg.data.{name}" for name in nopg.data.__all__ if name != "Dataset"),
+        *(f"nopg.envs.{name}" for name in nopg.envs.__all__),
+        *(f"nopg.errors.{name}" for name in errors),
+    ]
+
+
+def test_the_reference_has_every_public_name() -> None:
+    text = "\n".join(p.read_text("utf-8") for p in (DOCS / "reference").glob("*.md"))
+    shown = re.findall(r"^::: (\S+)$", text, re.M)
+    assert sorted(set(public_names()) - set(shown)) == []
+    assert len(shown) == len(set(shown)), "a name is shown twice"
+
+
+def test_every_public_name_has_an_example_that_runs() -> None:
+    pages = [*(DOCS / "reference").glob("*.md")]
+    code = "\n".join(b.code for page in pages for b in blocks(page) if not b.why_not)
+    # Base classes are caught, not called: one word on the page is enough for them.
+    missing = [
+        name
+        for name in public_names()
+        if not re.search(rf"\b{name.rsplit('.', 1)[1]}\b", code)
+    ]
+    assert missing == []
+
+
+def test_every_setting_is_explained() -> None:
+    text = (DOCS / "settings.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"^\|? ?`(\w+)`", text, re.M))
+    named |= set(re.findall(r"^#+ `(\w+)`", text, re.M))
+    settings = {
+        field.name
+        for part in (NOPGConfig, EstimatorConfig, TrainingConfig)
+        for field in dataclasses.fields(part)
+    } - {"estimator", "training"}
+    assert sorted(settings - named) == []
+
+
+def test_every_error_class_is_in_troubleshooting() -> None:
+    text = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+    names = [name.rsplit(".", 1)[1] for name in public_names() if ".errors." in name]
+    assert [name for name in names if f"`{name}`" not in text] == []
+
+
+def test_toml_blocks_are_toml() -> None:
+    found = [block for page in PAGES for block in blocks(page, "toml")]
+    assert found
+    for block in found:
+        assert tomllib.loads(block.code)
+
+
+def test_pictures_are_small() -> None:
+    heavy = {
+        file.name: file.stat().st_size
+        for file in (DOCS / "images").iterdir()
+        if file.stat().st_size > 150_000
+    }
+    assert heavy == {}
+
+
+@pytest.mark.slow
+def test_the_site_builds_strictly_and_fetches_nothing(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs")
+    site = tmp_path / "site"
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(site)],
+        cwd=ROOT,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 30
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        assert FETCHED.search(text) is None, FETCHED.search(text)
+    formulas = (site / "how_it_works.html").read_text(encoding="utf-8")
+    assert formulas.count("<math") > 10
+    assert "$$" not in formulas
