@@ -22,6 +22,7 @@ from nopg.experiments.swing_up import (
     grid_dataset,
     swing_up,
 )
+from nopg.kernels.leave_one_out import leave_one_out
 from nopg.randomness import Seed
 from nopg.views.curves import learning_curve
 from nopg.views.phase import phase_portraits, portrait
@@ -120,8 +121,12 @@ def bandwidths() -> None:
     for factor in (0.25, 1.0, 4.0):
         model = nopg.NOPG(gamma=GAMMA, bandwidths=auto.bandwidths.scaled(state=factor))
         model.fit(data, BOTTOM, n_updates=300, progress=False)
-        result = swing_up(model).total
-        print(f"bandwidths x {factor}: J {model.objective()!r}, return {result:.0f}")
+        rewards = swing_up(model).rewards
+        true = float(rewards @ GAMMA ** np.arange(len(rewards)))
+        print(
+            f"bandwidths x {factor}: J {model.objective()!r}, truly {true:.0f}, "
+            f"undiscounted {rewards.sum():.0f}"
+        )
         drawn.append(
             portrait(f"h x {factor:g}", model.value, model.visitation, size=61)
         )
@@ -153,7 +158,38 @@ def exploitation() -> None:
     )
     print(f"500 random rows: J {solved[0]:.0f} to {model.objective()!r}")
     print(f"500 random rows: measured {measured[1][0]:.0f} to {measured[1][-1]:.0f}")
+    rewards = swing_up(model).rewards
+    true = float(rewards @ GAMMA ** np.arange(len(rewards)))
+    print(f"500 random rows: true discounted return of that policy {true:.0f}")
     print(f"500 random rows: the start is {distances.min():.1f} bandwidths away")
+
+
+def dimensions() -> None:
+    """How much of (s', r) the kernels fail to predict, by dimension and sample size."""
+    sizes, widths = (200, 1000, 5000), (1, 2, 4, 6, 8, 12)
+    with figure(figsize=(6.4, 3.0)) as (drawn, axes):
+        axis = axes[0, 0]
+        for n, colour in zip(sizes, (MUTED, ACCENT, WARM), strict=True):
+            errors = [_unpredicted(n, d) for d in widths]
+            print(f"dimensions, n = {n}: " + " ".join(f"{e:.2f}" for e in errors))
+            axis.plot(widths, errors, marker="o", color=colour, label=f"n = {n:,}")
+        axis.set_title("Share of the variance of (s', r) that is not predicted")
+        axis.set_xlabel("state dimensions")
+        axis.set_ylim(0.0, 0.5)
+        axis.legend()
+        save(drawn, FOLDER / "dimensions.png")
+
+
+def _unpredicted(n: int, d: int) -> float:
+    """Leave-one-out error of a smooth system: d masses on a ring of soft springs."""
+    rng = np.random.default_rng(0)
+    s, a = rng.uniform(-1, 1, (n, d)), rng.uniform(-1, 1, (n, 1))
+    pull = np.tanh(2.0 * (np.roll(s, 1, axis=1) - s))
+    s_next = s + 0.5 * pull + 0.5 * a
+    targets = np.column_stack([s_next, -(s**2).mean(axis=1)])
+    inputs = torch.tensor(np.column_stack([s, a]))
+    largest = torch.tensor([20.0] * d + [1.0])
+    return leave_one_out(inputs, torch.tensor(targets), rng, largest)[1]
 
 
 def shrink() -> None:
@@ -170,5 +206,5 @@ def shrink() -> None:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", nopg.NopgWarning)
-    for picture in (start, rows, bandwidths, exploitation, shrink):
+    for picture in (start, rows, bandwidths, exploitation, dimensions, shrink):
         picture()
