@@ -67,9 +67,9 @@ def test_the_page_runs_from_top_to_bottom(
     if "minari" in page.stem:
         pytest.importorskip("minari")
     exec(BEFORE.get(title(page), ""), {})
-    names: dict[str, Any] = {"__name__": page.stem}
+    names: dict[str, Any] = {"__name__": "__main__"}
     for block in blocks(page):
-        code = compile(block.code, str(page), "exec")
+        code = compile(block.code, str(page), "exec", dont_inherit=True)
         if not block.why_not:
             with warnings.catch_warnings():
                 warnings.simplefilter("default")  # pages may show what warns

@@ -81,6 +81,20 @@ def test_every_error_class_is_in_troubleshooting() -> None:
     assert [name for name in names if f"`{name}`" not in text] == []
 
 
+def test_every_command_and_option_is_on_its_page() -> None:
+    from typer.main import get_command
+
+    from nopg.cli.main import app
+
+    text = (DOCS / "cli.md").read_text(encoding="utf-8")
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    assert len(commands) >= 5
+    for name, command in commands.items():
+        assert f"## `nopg {name}" in text
+        for option in (o for p in command.params for o in p.opts if o[:2] == "--"):
+            assert re.search(rf"`{option}\b", text), f"nopg {name} {option}"
+
+
 def test_toml_blocks_are_toml() -> None:
     found = [block for page in PAGES for block in blocks(page, "toml")]
     assert found
