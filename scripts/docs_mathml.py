@@ -6,6 +6,7 @@ On a page, `$q = r$` is a formula in a line; a paragraph `$$ ... $$` is one of i
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as etree
 from typing import Any
 
@@ -20,12 +21,31 @@ AFTER_CODE = 185
 """Below the priority of inline code (190), above that of escapes (180)."""
 
 
+_ATOM = r"(<m[ion][^>]*>[^<]*</m[ion]>)"
+_PRIMED = re.compile(rf"<msup>{_ATOM}<mi>&#x02032;</mi></msup>")
+_PRIMED_INDEX = re.compile(rf"<msubsup>{_ATOM}{_ATOM}<mi>&#x02032;</mi></msubsup>")
+PRIME = '<mtext class="prime">&#x02032;</mtext>'
+"""In the text font: as an exponent some mathematical fonts make it a speck."""
+
+
+def mathml(formula: str, display: str) -> str:
+    """A formula in LaTeX as MathML.
+
+    Args:
+        formula: Without its dollars.
+        display: "inline" or "block".
+    """
+    html = str(convert(formula, display=display))
+    html = _PRIMED.sub(rf"<mrow>\1{PRIME}</mrow>", html)
+    return _PRIMED_INDEX.sub(rf"<msub><mrow>\1{PRIME}</mrow>\2</msub>", html)
+
+
 class InlineMath(InlineProcessor):  # type: ignore[misc]
     """`$...$` becomes a formula in the line."""
 
     def handleMatch(self, m: Any, data: str) -> tuple[str, int, int]:
         """The placeholder of the formula and what it replaces."""
-        html = convert(m.group(1), display="inline")
+        html = mathml(m.group(1), "inline")
         return self.md.htmlStash.store(html), m.start(0), m.end(0)
 
 
@@ -40,7 +60,7 @@ class DisplayMath(BlockProcessor):  # type: ignore[misc]
     def run(self, parent: etree.Element, blocks: list[str]) -> None:
         """Put the formula where the paragraph was."""
         formula = blocks.pop(0).strip().strip("$").strip()
-        html = convert(formula, display="block")
+        html = mathml(formula, "block")
         # Wide formulas scroll in a box of their own instead of widening the page.
         holder = etree.SubElement(parent, "div", {"class": "formula", "tabindex": "0"})
         holder.text = self.parser.md.htmlStash.store(html)

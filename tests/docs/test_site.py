@@ -1,122 +1,34 @@
-"""The documentation is complete, and the site builds strictly without any network."""
+"""The site: built strictly, then read in a real browser that has no network."""
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
+import shutil
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-import nopg
-import nopg.data
-import nopg.envs
-import nopg.errors
-from nopg.bellman.config import EstimatorConfig
-from nopg.learning.config import NOPGConfig
-from nopg.learning.training import TrainingConfig
-from tests.docs.pages import PAGES, ROOT, blocks
+from tests.docs.pages import ROOT
 
-DOCS = ROOT / "docs"
 FETCHED = re.compile(
     r"<(?:script|img|iframe|link|source)[^>]+?"
     r"(?:src|href)=[\"']?(?:https?:|//)[^\"'> ]+"
 )
 """What a browser would load from elsewhere; a plain <a href> is only a link."""
+SEEN = ("index", "how_it_works", "settings", "extend/kernel")
 
 
-def public_names() -> list[str]:
-    """Every name the reference must have."""
-    errors = [
-        name
-        for name, found in vars(nopg.errors).items()
-        if isinstance(found, type) and found.__module__ == "nopg.errors"
-    ]
-    return [
-        *(f"nopg.{name}" for name in nopg.__all__ if name not in errors),
-        *(f"nopg.data.{name}" for name in nopg.data.__all__ if name != "Dataset"),
-        *(f"nopg.envs.{name}" for name in nopg.envs.__all__),
-        *(f"nopg.errors.{name}" for name in errors),
-    ]
-
-
-def test_the_reference_has_every_public_name() -> None:
-    text = "\n".join(p.read_text("utf-8") for p in (DOCS / "reference").glob("*.md"))
-    shown = re.findall(r"^::: (\S+)$", text, re.M)
-    assert sorted(set(public_names()) - set(shown)) == []
-    assert len(shown) == len(set(shown)), "a name is shown twice"
-
-
-def test_every_public_name_has_an_example_that_runs() -> None:
-    pages = [*(DOCS / "reference").glob("*.md")]
-    code = "\n".join(b.code for page in pages for b in blocks(page) if not b.why_not)
-    # Base classes are caught, not called: one word on the page is enough for them.
-    missing = [
-        name
-        for name in public_names()
-        if not re.search(rf"\b{name.rsplit('.', 1)[1]}\b", code)
-    ]
-    assert missing == []
-
-
-def test_every_setting_is_explained() -> None:
-    text = (DOCS / "settings.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"^\|? ?`(\w+)`", text, re.M))
-    named |= set(re.findall(r"^#+ `(\w+)`", text, re.M))
-    settings = {
-        field.name
-        for part in (NOPGConfig, EstimatorConfig, TrainingConfig)
-        for field in dataclasses.fields(part)
-    } - {"estimator", "training"}
-    assert sorted(settings - named) == []
-
-
-def test_every_error_class_is_in_troubleshooting() -> None:
-    text = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
-    names = [name.rsplit(".", 1)[1] for name in public_names() if ".errors." in name]
-    assert [name for name in names if f"`{name}`" not in text] == []
-
-
-def test_every_command_and_option_is_on_its_page() -> None:
-    from typer.main import get_command
-
-    from nopg.cli.main import app
-
-    text = (DOCS / "cli.md").read_text(encoding="utf-8")
-    commands = get_command(app).commands  # type: ignore[attr-defined]
-    assert len(commands) >= 5
-    for name, command in commands.items():
-        assert f"## `nopg {name}" in text
-        for option in (o for p in command.params for o in p.opts if o[:2] == "--"):
-            assert re.search(rf"`{option}\b", text), f"nopg {name} {option}"
-
-
-def test_toml_blocks_are_toml() -> None:
-    found = [block for page in PAGES for block in blocks(page, "toml")]
-    assert found
-    for block in found:
-        assert tomllib.loads(block.code)
-
-
-def test_pictures_are_small() -> None:
-    heavy = {
-        file.name: file.stat().st_size
-        for file in (DOCS / "images").iterdir()
-        if file.stat().st_size > 150_000
-    }
-    assert heavy == {}
-
-
-@pytest.mark.slow
-def test_the_site_builds_strictly_and_fetches_nothing(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built site; whatever strict mode refuses fails here."""
     pytest.importorskip("mkdocs")
-    site = tmp_path / "site"
+    folder = tmp_path_factory.mktemp("docs") / "site"
     done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(site)],
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(folder)],
         cwd=ROOT,
         env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
@@ -124,11 +36,64 @@ def test_the_site_builds_strictly_and_fetches_nothing(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
+    return folder
+
+
+@pytest.mark.slow
+def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
     pages = list(site.rglob("*.html"))
     assert len(pages) > 30
     for page in pages:
-        text = page.read_text(encoding="utf-8")
-        assert FETCHED.search(text) is None, FETCHED.search(text)
-    formulas = (site / "how_it_works.html").read_text(encoding="utf-8")
-    assert formulas.count("<math") > 10
-    assert "$$" not in formulas
+        found = FETCHED.search(page.read_text(encoding="utf-8"))
+        assert found is None, f"{page.name}: {found}"
+
+
+@pytest.mark.slow
+def test_formulas_are_mathml(site: Path) -> None:
+    text = (site / "how_it_works.html").read_text(encoding="utf-8")
+    assert text.count("<math") > 10
+    assert "$$" not in text
+    assert "\\gamma" not in text
+
+
+@pytest.mark.slow
+def test_it_reads_well_offline_on_a_phone_and_in_the_dark(site: Path) -> None:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        assert os.environ.get("CI") != "true", "CI must have chromium"
+        pytest.skip("the site is looked at in Chromium, none is installed")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
+        )
+        for theme, width in (("light", 1300), ("dark", 400)):
+            window = browser.new_context(
+                color_scheme=theme,  # type: ignore[arg-type]
+                viewport={"width": width, "height": 900},
+                offline=True,
+            )
+            _read(window.new_page(), site)
+        browser.close()
+
+
+def _read(page: Any, site: Path) -> None:
+    """Open pages from the folder: no error, no page wider than the window."""
+    problems: list[str] = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on(
+        "console",
+        lambda line: problems.append(line.text) if line.type == "error" else None,
+    )
+    for name in SEEN:
+        page.goto((site / f"{name}.html").as_uri())
+        wider = "document.documentElement.scrollWidth - innerWidth"
+        assert page.evaluate(wider) <= 0, name
+    page.goto((site / "index.html").as_uri())
+    if page.viewport_size["width"] < 1000:
+        page.click("label.md-header__button[for=__search]")
+    page.click("input.md-search__input")
+    page.keyboard.type("certificate", delay=20)
+    page.wait_for_selector(".md-search-result__item", timeout=20_000)
+    assert problems == []
