@@ -43,7 +43,7 @@ docs-serve: .venv/dev
 
 # Wheel, sdist and every extra in clean environments; minutes.
 check-install: .venv/dev
-	$(BIN)/python -m scripts.check_install
+	$(BIN)/python -m scripts.check_install --out results/install
 
 # The recorder is tested in a real browser; CI installs it, other machines may skip.
 browser:

@@ -2,6 +2,7 @@
 
     python -m scripts.check_install                  # everything; minutes
     python -m scripts.check_install --extras plots   # the core and one extra
+    python -m scripts.check_install --out results/install   # keep table and versions
 
 Builds sdist and wheel (the wheel from the sdist), looks for the files that must be in
 it, installs it without extras, imports it, runs `nopg demo --fast`, and asks for every
@@ -42,7 +43,13 @@ MUST_CONTAIN = (
 class Table:
     """What was tried and how it went, printed line by line."""
 
+    lines: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+
+    def line(self, *cells: str) -> None:
+        """Print a line, and keep it."""
+        self.lines.append("| " + " | ".join(cells) + " |")
+        print(self.lines[-1], flush=True)
 
     def row(self, where: str, what: str, check: Callable[[], str]) -> None:
         """Run one check; its text, or the error, is the last column."""
@@ -53,7 +60,7 @@ class Table:
             said, mark = f"{type(error).__name__}: {error}"[-600:], "FAILED"
             self.failures.append(f"{where}: {what}")
         seconds = time.monotonic() - began
-        print(f"| {where} | {what} | {mark} | {seconds:.0f} s | {said} |", flush=True)
+        self.line(where, what, mark, f"{seconds:.0f} s", said)
 
 
 class Environment:
@@ -74,8 +81,13 @@ class Environment:
         pip = [self.python, "-m", "pip"]
         run(*pip, "install", "-q", "-c", ROOT / "constraints.txt", wanted)
         run(*pip, "check")
-        packages = run(*pip, "list", "--format=freeze").splitlines()
-        return f"{len(packages)} packages, pip check is content"
+        return f"{len(self.versions().splitlines())} packages, pip check is content"
+
+    def versions(self) -> str:
+        """Every package but this one and pip's own, with its exact version."""
+        listed = run(self.python, "-m", "pip", "list", "--format=freeze").splitlines()
+        ours = ("nopg==", "pip==", "setuptools==")
+        return "".join(f"{line}\n" for line in listed if not line.startswith(ours))
 
     def first_use(self, use: FirstUse) -> str:
         """Run a program of the table; it must end well."""
@@ -169,9 +181,12 @@ def main() -> int:
     extras = [name for name in project["optional-dependencies"] if name not in TOOLS]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--extras", default=",".join(extras), help="only these")
-    chosen = [name for name in parser.parse_args().extras.split(",") if name]
+    parser.add_argument("--out", type=Path, help="folder for table and versions")
+    options = parser.parse_args()
+    chosen = [name for name in options.extras.split(",") if name]
     table = Table()
-    print("| where | what | | time | |\n|---|---|---|---|---|")
+    table.line("where", "what", "", "time", "")
+    table.line(*["---"] * 5)
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
         sdist, wheel = built(work / "dist")
@@ -183,6 +198,7 @@ def main() -> int:
         table.row("core", "nopg demo --fast", lambda: demo(core, work / "a", "--fast"))
         few = ("--updates", "20")
         table.row("core", "nopg demo", lambda: demo(core, work / "b", *few))
+        versions = core.versions()
         for use in FIRST_USES:
             table.row("core", use.feature, lambda use=use: core.sentence(use))  # type: ignore[misc]
         for extra in chosen:
@@ -190,6 +206,10 @@ def main() -> int:
             table.row(extra, "pip install", lambda: there.install(wheel, extra))  # noqa: B023
             for use in (use for use in FIRST_USES if use.extra == extra):
                 table.row(extra, use.feature, lambda: there.first_use(use))  # noqa: B023
+    if options.out is not None:
+        options.out.mkdir(parents=True, exist_ok=True)
+        (options.out / "check.md").write_text("\n".join(table.lines) + "\n")
+        (options.out / "core.txt").write_text(versions)
     print(f"\n{len(table.failures)} failed. " + "; ".join(table.failures))
     return min(len(table.failures), 1)
 
