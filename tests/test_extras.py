@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tomllib
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,9 @@ def test_no_dependency_has_an_upper_bound() -> None:
     assert not [
         entry for entry in listed if "<" in entry or "==" in entry.split(";")[0]
     ]
+
+
+def test_the_package_ships_its_types_and_its_page() -> None:
+    package = resources.files("nopg")
+    assert package.joinpath("py.typed").is_file()
+    assert package.joinpath("record", "assets", "index.html").is_file()
