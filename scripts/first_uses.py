@@ -90,7 +90,7 @@ assert len(Dataset.load("log.h5")) == 18
     FirstUse(
         "minari",
         "a Minari dataset",
-        ("minari",),
+        ("minari", "h5py", "PIL"),
         DATA
         + """
 import os
