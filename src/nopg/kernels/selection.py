@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -43,6 +44,14 @@ class Transitions:
     actions: NDArray[np.float64] | NDArray[np.int64]
     rewards: FloatArray
     next_states: FloatArray
+
+
+@runtime_checkable
+class BandwidthRule(Protocol):
+    """Anything that chooses bandwidths from data; your own rule is as good as ours."""
+
+    def select(self, data: Transitions, generator: np.random.Generator) -> Bandwidths:
+        """One bandwidth a dimension; `generator` is the source of all randomness."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +132,8 @@ def select_bandwidths(
     """Apply what the user passed as `bandwidths`.
 
     Args:
-        rule: `Bandwidths`, `CrossValidated`, `LeaveOneOut`, or "auto".
+        rule: `Bandwidths`, "auto", or a rule: `CrossValidated`, `LeaveOneOut`, or any
+            object with their `select`.
         data: The transitions.
         generator: Randomness of subsampling rules.
 
@@ -139,15 +149,15 @@ def select_bandwidths(
         )
     if rule == "auto":
         rule = LeaveOneOut()
-    if isinstance(rule, (CrossValidated, LeaveOneOut)):
-        return rule.select(data, generator)
-    if isinstance(rule, Bandwidths):
-        rule.require_widths(data.states.shape[1], actions.shape[1])
-        return rule
-    raise ConfigError(
-        '`bandwidths` must be "auto", nopg.Bandwidths(...), nopg.CrossValidated(...) '
-        f'or nopg.LeaveOneOut(), got {rule!r}; "auto" needs no numbers.'
-    )
+    chosen = rule.select(data, generator) if isinstance(rule, BandwidthRule) else rule
+    if not isinstance(chosen, Bandwidths):
+        raise ConfigError(
+            '`bandwidths` must be "auto", nopg.Bandwidths(...), a rule such as '
+            "nopg.CrossValidated(...), or an object whose `select` returns "
+            f'nopg.Bandwidths, got {chosen!r}; "auto" needs no numbers.'
+        )
+    chosen.require_widths(data.states.shape[1], actions.shape[1])
+    return chosen
 
 
 def _columns(
