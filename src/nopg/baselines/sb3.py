@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from nopg.baselines.progress import Act, Progress, in_chunks
 from nopg.baselines.quiet import import_quietly
-from nopg.data import Dataset
+from nopg.data.dataset import Dataset
 from nopg.errors import ConfigError, DataError
 
 if TYPE_CHECKING:

@@ -42,9 +42,8 @@ from nopg.experiments.lqr_gradients import (
     nopg_estimate,
     pwis_estimate,
 )
-from nopg.experiments.nopg_trials import rounded
 from nopg.experiments.results import Record
-from nopg.experiments.trial import Result, Trial
+from nopg.experiments.trial import Result, Trial, rounded
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.kernels.selection import Transitions, select_bandwidths
 from nopg.randomness import Seed
@@ -97,6 +96,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "dpg": {"n_critic_updates": 3},
     },
 }
+PRESETS["standard"] = PRESETS["paper"] | {"seeds": 10}  # the paper has five data sets
 
 
 def system(name: str) -> System:
@@ -249,9 +249,8 @@ def _numbers(task: str, records: list[Record]) -> dict[str, Any]:
 EXPERIMENT = Experiment(
     name=NAME,
     title="Gradient directions and paths on a linear-quadratic task (Figure 1)",
-    module="figure1_lqr",
     trials=trials,
-    run=run,
+    runner_of=lambda method: run,
     chart="gains",
     analyse=analyse,
     x_label="k1",
