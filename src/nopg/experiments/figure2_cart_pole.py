@@ -57,7 +57,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "offline": OFFLINE_SIZES,
         "online": ONLINE_STEPS,
         "seeds": 10,
-        "settings": {"n_evaluations": 20},
+        "settings": {"n_evaluations": 10},  # 100,000 steps each
         "online_settings": {"report_every": 2000},
     },
     "quick": {
