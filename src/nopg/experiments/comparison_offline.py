@@ -85,7 +85,10 @@ def trials(plan: Plan) -> list[Trial]:
 
 
 def analyse(records: list[Record]) -> dict[str, Any]:
-    """The table in Markdown: last return and seconds, the best return in bold."""
+    """The table in Markdown: last return and seconds, the best return in bold.
+
+    What each method was given stands below it.
+    """
     groups: dict[tuple[str, int], dict[str, dict[str, Any]]] = {}
     for row in rows(records):
         cell = groups.setdefault((row["task"], row["size"]), {})
@@ -100,7 +103,18 @@ def analyse(records: list[Record]) -> dict[str, Any]:
         best = max(means.values(), default=0.0)
         shown = (_cell(cells.get(method), best) for method in methods)
         lines.append(f"| {task} | {size} | {' | '.join(shown)} |")
-    return {"markdown": "\n".join(lines)}
+    given = "; ".join(_given(method, records) for method in methods)
+    return {"markdown": "\n".join([*lines, "", given + "."])}
+
+
+def _given(method: str, records: list[Record]) -> str:
+    """Seeds and updates a method had, such as "IQL: 3 seeds, 10,000 updates"."""
+    trials = [r.trial for r in records if r.trial.method == method]
+    if not trials:
+        return f"{method}: not run"
+    n_seeds = len({trial.seed for trial in trials})
+    n_updates = max(trial.settings["n_updates"] for trial in trials)
+    return f"{method}: {n_seeds} seed{'s' * (n_seeds > 1)}, {n_updates:,} updates"
 
 
 def _cell(row: dict[str, Any] | None, best: float) -> str:
