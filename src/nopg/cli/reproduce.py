@@ -14,9 +14,12 @@ if TYPE_CHECKING:
 
 
 def reproduce(
-    figure: Annotated[str, typer.Argument(help="Which experiment, or `all`.")],
+    figures: Annotated[list[str], typer.Argument(help="Which experiments, or `all`.")],
     preset: Annotated[
-        str, typer.Option(help="quick (minutes), paper (all of it), smoke (seconds).")
+        str,
+        typer.Option(
+            help="quick (minutes), standard (hours), paper (days), smoke (seconds)."
+        ),
     ] = "quick",
     seeds: Annotated[
         int | None, typer.Option(help="Trials of each kind; the preset's by default.")
@@ -59,7 +62,7 @@ def reproduce(
     plan = Plan(
         preset=preset, seeds=seeds, data_file=None if data is None else str(data)
     )
-    chosen = experiments(figure)
+    chosen = experiments(*figures)
     if draw_only:
         for each in chosen:
             _show(stored(each, plan, out=out))
