@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -92,6 +92,19 @@ class Problem:
     def rows_at(self, states: Tensor) -> QueryRows:
         """Rows at any other states, listed by the same rule."""
         return list_rows(states, self.samples, self.bandwidths, self.config)
+
+    def rescaled(self, factor: float) -> Problem:
+        """The same data and lists with every bandwidth times `factor`.
+
+        The kernel between labels is not a matter of distance and stays as it is.
+        """
+        in_action = 1.0 if self.samples.n_actions else factor
+        return replace(
+            self,
+            bandwidths=self.bandwidths.scaled(factor, in_action),
+            next_rows=self.next_rows.rescaled(factor),
+            initial_rows=self.initial_rows.rescaled(factor),
+        )
 
     def responsibilities(self, policy: Policy, rows: QueryRows) -> Responsibilities:
         """What turns this kind of policy into rows, at the queries of `rows`."""

@@ -25,6 +25,7 @@ from nopg.policies.base import Policy
 from nopg.policies.build import PolicySpec
 from nopg.policies.checked import as_policy
 from nopg.randomness import Seed
+from nopg.trust.support import warn_of_thin_starts
 
 if TYPE_CHECKING:
     from gymnasium.spaces import Space
@@ -102,6 +103,7 @@ def prepare(
     if ranks is not None:
         ranks.copy_from_first(built.state_dict().values())
     problem = lay_out(samples, initial, chosen, config, ranks)
+    warn_of_thin_starts(problem)
     return Setup(
         built, space, chosen, spec, data, initial.double().cpu().numpy(), problem
     )
