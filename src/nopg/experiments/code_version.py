@@ -12,7 +12,16 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-ENGINE = ("data", "kernels", "linalg", "policies", "envs", "bellman", "learning")
+ENGINE = (
+    "data",
+    "kernels",
+    "linalg",
+    "policies",
+    "envs",
+    "bellman",
+    "trust",
+    "learning",
+)
 """The packages every trial runs through."""
 PROTOCOL = (
     "tasks",
@@ -21,6 +30,7 @@ PROTOCOL = (
     "action_box",
     "lqr_gradients",
     "gradient_quality",
+    "judged_policies",
 )
 """The modules of this package that turn settings into numbers."""
 
