@@ -16,5 +16,6 @@ def test_forecast_is_drawn(ends: bool, tmp_path: Path) -> None:
     predicted = waiting_room(ends=ends).predicted_states(6)
     walked = np.zeros((2, 7, 1))
     path = state_forecast(predicted, tmp_path / "f.png", names=["s"], simulated=walked)
-    height = image.open(path).size[1]
+    with image.open(path) as picture:
+        height = picture.size[1]
     assert height == (532 if ends else 266)  # a panel more where the task can end

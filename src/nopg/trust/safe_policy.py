@@ -18,7 +18,14 @@ USUAL_SHARE = 0.99
 class Guarded(Protocol):
     """A model that can say how far its action lies from the data."""
 
-    def predict(self, observation: Any, **options: Any) -> Any:
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
+        return_support: bool = False,
+    ) -> Any:
         """The action, the state, and with `return_support=True` the support."""
 
     def typical_distances(self) -> NDArray[np.float64]:
