@@ -48,9 +48,9 @@ PRESETS: dict[str, dict[str, Any]] = {
             LQR: (5, 20),
         },
         "seeds": 10,
-        "updates": (0, 15, 60, 200),
-        "fqe_updates": 5_000,
-        "fqe_seeds": 2,
+        "updates": (0, 15, 60, 150),
+        "fqe_updates": 3_000,
+        "fqe_seeds": 1,
     },
     "quick": {
         "sizes": {"pendulum-grid": (200,), "cart-pole": (250,), LQR: (5,)},

@@ -18,7 +18,7 @@ from nopg.trust.bootstrap import replica_weights
 from nopg.trust.chains import plain_chain
 from nopg.trust.ensemble import Ensemble, Interval, require_level
 from nopg.trust.safety import PredictedStates, predicted_states, visit_probability
-from nopg.trust.support import Support, support_at, typical_distances
+from nopg.trust.support import Support, support_at, usual_distance
 
 
 class Questions(ABC):
@@ -86,9 +86,9 @@ class Questions(ABC):
         """The distribution of states after each of the next steps, from data alone."""
         return predicted_states(plain_chain(self.solution, self.policy), steps)
 
-    def typical_distances(self) -> NDArray[np.float64]:
-        """Distance of every sample from the nearest other one, in bandwidths, (n,)."""
-        return typical_distances(self._problem)
+    def usual_distance(self) -> float:
+        """Bandwidths that 99 of 100 samples have at most to the nearest other one."""
+        return usual_distance(self._problem)
 
     @property
     def _problem(self) -> Problem:

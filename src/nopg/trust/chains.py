@@ -36,12 +36,9 @@ class RowModel:
 
 
 PLAIN = RowModel()
-ALTERNATIVES = (
-    RowModel(scale=2.0**0.5),
-    RowModel(scale=2.0**0.5, is_centred=True),
-)
-"""What the plain rows are compared with: wider kernels, which double what smoothing
-adds in the second order, and the same without displacement, the first order."""
+ALTERNATIVES = (RowModel(scale=2.0**0.5), RowModel(scale=2.0, is_centred=True))
+"""What the plain rows are compared with: a wider kernel, as the choice of bandwidths
+might have gone; and rows without displacement, wide enough to reach all around."""
 
 
 @dataclass(frozen=True)

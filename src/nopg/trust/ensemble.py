@@ -2,15 +2,16 @@
 
 Three things can be wrong with an answer. Other data of the same kind would have given
 another one: the spread of bootstrap replicas. Smoothing has a bias, which no resampling
-shows: the distance to what wider and centred rows answer. And a row stands for a query
-by samples that need not agree what it is worth: their spread in q, row by row. On
-coarse data the last two are the larger by far. The interval reaches from the lowest to
-the highest model, and further on both sides,
+shows and which on coarse data is the larger by far: the distance to what wider and
+centred rows answer. And where no sample is near, the answer is not known at all. The
+interval reaches from the lowest to the highest model, and further on both sides,
 
-    [min - pad, max + pad],  pad = z sqrt(spread^2 + ((max - min) / 2)^2 + rows^2),
-    rows^2 = sum_x w_x^2 Var_{j ~ row x}(q_j),
+    [min - pad - (v - worst) unknown, max + pad + (best - v) unknown],
+    pad = z sqrt(spread^2 + (3/4 (max - min))^2),   unknown = sum_x w_x u_x,
 
-where w_x is how often, discounted, the policy asks at the query x.
+where w_x is how often, discounted, the policy asks at the query x, u_x goes from 0 to 1
+as the distance of x from the data exceeds what is usual among the data themselves, and
+worst and best are the values of the worst and the best sample.
 """
 
 from __future__ import annotations
@@ -29,12 +30,16 @@ from torch import Tensor
 from nopg.bellman.solution import BellmanSolution
 from nopg.errors import ConfigError
 from nopg.linalg.columns import solve_columns
-from nopg.linalg.operators import AveragedRows, LinearOperator
+from nopg.linalg.operators import AveragedRows
 from nopg.linalg.solve import DiscountedSystem, SolverConfig, solve_values
 from nopg.policies.base import Policy
 from nopg.trust.bootstrap import weighted_product
 from nopg.trust.chains import ALTERNATIVES, Chain, alternative_chain, plain_chain
+from nopg.trust.support import support_at, usual_distance
 
+BIAS = 0.75
+"""Standard deviation of what smoothing still hides, as a share of what the models show
+of it: they remove a part of the bias, and agree with the plain rows on the rest."""
 RTOL = 1e-3
 """Accuracy of replicas and models: far below the differences that are looked for."""
 
@@ -104,42 +109,44 @@ class Ensemble:
     def values(self, states: Any, level: float) -> Interval:
         """V(s) at any states with its interval."""
         plain = self.plain.at(states)
-        others = [chain.at(states) for chain in self.alternatives]
-        here = _row_variance(others[-1], self.model_q[-1])
+        models = zip(self.alternatives, self.model_q, strict=True)
         return self._combined(
             plain.matvec(self.solution.q.value),
             weighted_product(plain, self.weights)(self.replica_q),
-            [rows.matvec(q) for rows, q in zip(others, self.model_q, strict=True)],
+            [chain.at(states).matvec(q) for chain, q in models],
             level,
             self.possible_returns,
-            rows=here + self._later_rows,
+            unknown=unknown_shares(self.plain, states) + self._later_unknown,
         )
 
     def objective(self, level: float) -> Interval:
         """J with its interval."""
         q = self.solution.q.value
         models = zip(self.alternatives, self.model_q, strict=True)
-        first = _row_variance(self.alternatives[-1].at_initial, self.model_q[-1])
+        problem = self.plain.problem
+        starts = problem.queries[problem.next_rows.shape[0] :].cpu().numpy()
+        first = unknown_shares(self.plain, starts).mean(dim=0, keepdim=True)
         return self._combined(
             self.plain.at_initial.matvec(q).mean(dim=0, keepdim=True),
             self._replica_objectives()[None],
             [c.at_initial.matvec(x).mean(dim=0, keepdim=True) for c, x in models],
             level,
             self.possible_returns,
-            rows=first.mean() / len(first) + self._later_rows,
+            unknown=first + self._later_unknown,
         )
 
     @cached_property
-    def _later_rows(self) -> Tensor:
-        """sum_i (gamma mu_i)^2 Var(q) over the rows at the next states, a scalar.
+    def _later_unknown(self) -> Tensor:
+        """sum_i gamma mu_i u_i over the rows at the next states, a scalar.
 
         Values at other states take it over as it is: what comes after the first step
         is of the same kind wherever the policy starts.
         """
-        chain = self.alternatives[-1]
-        variance = chain.averaged(_row_variance(chain.at_next, self.model_q[-1]))
+        chain = self.plain
+        queries = chain.problem.queries[: chain.problem.next_rows.shape[0]]
+        shares = chain.averaged(unknown_shares(chain, queries.cpu().numpy()))
         visits = chain.problem.config.gamma * self.solution.mu.value
-        return (chain.only_live(visits).square() * variance).sum()
+        return (chain.only_live(visits).clamp(min=0.0) * shares).sum()
 
     def _replica_objectives(self) -> Tensor:
         """J of every replica, (b,), from the two vectors that are solved for already.
@@ -184,7 +191,7 @@ class Ensemble:
         models: list[Tensor],
         level: float,
         possible: tuple[float, float],
-        rows: Tensor | float = 0.0,
+        unknown: Tensor | float = 0.0,
     ) -> Interval:
         """Ends from the answers of all, kept within what is possible.
 
@@ -194,24 +201,33 @@ class Ensemble:
             models: Of every other row model, (m,) each.
             level: How often the truth is to lie between the ends.
             possible: Lowest and highest answer there can be.
-            rows: Variance the rows leave open, (m,) or a scalar.
+            unknown: Visits to places without data, (m,) or a scalar.
         """
         z = NormalDist().inv_cdf(0.5 + 0.5 * level)
         every = torch.stack([value, *models])  # (1 + models, m)
         low, high = every.amin(dim=0), every.amax(dim=0)
-        bias = (0.5 * (high - low)).square()
-        pad = z * (replicas.var(dim=1) + bias + rows).sqrt()
+        bias = (BIAS * (high - low)).square()
+        pad = z * (replicas.var(dim=1) + bias).sqrt()
+        q = self.solution.q.value
+        low = low - pad - unknown * (value - q.min()).clamp(min=0.0)
+        high = high + pad + unknown * (q.max() - value).clamp(min=0.0)
         # An answer outside what is possible, by rounding, stays inside its interval.
-        low = torch.minimum((low - pad).clamp(min=possible[0]), value)
-        high = torch.maximum((high + pad).clamp(max=possible[1]), value)
+        low = torch.minimum(low.clamp(min=possible[0]), value)
+        high = torch.maximum(high.clamp(max=possible[1]), value)
         ends = [x.double().cpu().numpy() for x in (value, low, high)]
         return Interval(ends[0], ends[1], ends[2], level)
 
 
-def _row_variance(rows: LinearOperator, q: Tensor) -> Tensor:
-    """Var(q_j) under each row, (m,)."""
-    q = q - q.mean()  # variances do not change, cancellation does
-    return (rows.matvec(q.square()) - rows.matvec(q).square()).clamp(min=0.0)
+def unknown_shares(chain: Chain, states: Any) -> Tensor:
+    """How little the data say about what the policy does at states, 0 to 1, (m,)."""
+    problem = chain.problem
+    with torch.no_grad():
+        places = torch.as_tensor(states).to(problem.samples.states)
+        actions = chain.policy.act(places).cpu().numpy()
+    distance = support_at(problem, states, actions).distance
+    beyond = np.maximum(0.0, distance - usual_distance(problem))
+    shares = 1.0 - np.exp(-0.5 * beyond**2)
+    return torch.as_tensor(shares).to(problem.samples.states)
 
 
 def replica_values(chain: Chain, weights: Tensor, start: Tensor) -> Tensor:

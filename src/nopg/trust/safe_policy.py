@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 from nopg.errors import ConfigError
 from nopg.trust.support import Support
 
-USUAL_SHARE = 0.99
-"""Share of the data's own transitions that the automatic threshold lets pass."""
-
 
 class Guarded(Protocol):
     """A model that can say how far its action lies from the data."""
@@ -28,8 +25,8 @@ class Guarded(Protocol):
     ) -> Any:
         """The action, the state, and with `return_support=True` the support."""
 
-    def typical_distances(self) -> NDArray[np.float64]:
-        """Distance of each sample of the data from the nearest other one."""
+    def usual_distance(self) -> float:
+        """Distance 99 of 100 samples have at most from the nearest other one."""
 
 
 class SafePolicy:
@@ -64,8 +61,7 @@ class SafePolicy:
                 f"got {type(fallback).__name__}; pass for example lambda s: [0.0]."
             )
         if threshold == "auto":
-            usual = np.quantile(model.typical_distances(), USUAL_SHARE)
-            threshold = max(float(usual), 1.0)
+            threshold = model.usual_distance()
         if not isinstance(threshold, (int, float)) or not threshold > 0.0:
             raise ConfigError(
                 f'`threshold` must be a positive number or "auto", got {threshold!r}; '

@@ -23,6 +23,8 @@ from nopg.kernels.discrete import log_label_similarity
 
 FloatArray = NDArray[np.float64]
 
+USUAL_SHARE = 0.99
+"""Share of the data's own transitions that count as near the data."""
 FAR = 5.0
 """Bandwidths from which a sample says nothing about a state: its kernel is 4e-6."""
 
@@ -108,6 +110,14 @@ def typical_distances(problem: Problem) -> FloatArray:
         if len(of_kind) > 1:
             found.append(cKDTree(of_kind).query(of_kind, k=2)[0][:, 1])
     return np.concatenate(found) if found else np.zeros(1)
+
+
+def usual_distance(problem: Problem) -> float:
+    """Distance that 99 of 100 samples have at most from the nearest other one.
+
+    At least 1: within a bandwidth a sample speaks for a place, by its very choice.
+    """
+    return max(1.0, float(np.quantile(typical_distances(problem), USUAL_SHARE)))
 
 
 def warn_of_thin_starts(problem: Problem) -> None:
