@@ -13,7 +13,7 @@ from nopg.policies.build import linear_policy
 from nopg.trust.bootstrap import replica_weights, weighted_product
 from nopg.trust.centred import centred_rows
 from nopg.trust.chains import Chain, RowModel, alternative_chain, plain_chain
-from nopg.trust.ensemble import Ensemble, replica_values
+from nopg.trust.ensemble import RTOL, Ensemble, replica_values
 from tests.problems import KINDS, small_problem
 
 
@@ -21,6 +21,11 @@ def solved(kind: str, **changes: object) -> tuple[BellmanSolution, Chain]:
     problem = small_problem(kind, **changes)  # type: ignore[arg-type]
     equation = problem.equation()
     return equation.solution, plain_chain(equation.solution, equation.policy)
+
+
+def drawn_weights(n: int, b: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return torch.rand((n, b), dtype=torch.float64, generator=generator) + 0.1
 
 
 def dense_rows(chain: Chain, weights: torch.Tensor) -> torch.Tensor:
@@ -31,8 +36,7 @@ def dense_rows(chain: Chain, weights: torch.Tensor) -> torch.Tensor:
 
 def test_weighted_product_is_the_softmax_with_log_weights() -> None:
     _, chain = solved("deterministic")
-    weights = torch.rand(40, 5, dtype=torch.float64) + 0.1
-    x = torch.randn(40, 5, dtype=torch.float64)
+    weights, x = drawn_weights(40, 5), drawn_weights(40, 5).flip(0)
     found = weighted_product(chain.at_next, weights)(x)
     for b in range(5):
         expected = dense_rows(chain, weights[:, b]) @ x[:, b]
@@ -41,14 +45,17 @@ def test_weighted_product_is_the_softmax_with_log_weights() -> None:
 
 def test_replica_values_solve_the_reweighted_equation() -> None:
     solution, chain = solved("deterministic", next_state_samples=1)
-    weights = torch.rand(40, 3, dtype=torch.float64) + 0.1
+    weights = drawn_weights(40, 3)
     found = replica_values(chain, weights, solution.q.value)
     live = chain.problem.samples.is_live
+    # A residual e moves q by at most |e| / (1 - gamma).
+    bound = RTOL * float(chain.problem.samples.rewards.norm()) / (1.0 - 0.9)
     for b in range(3):
         P = dense_rows(chain, weights[:, b]) * live[:, None]
         system = torch.eye(40, dtype=torch.float64) - 0.9 * P
         expected = torch.linalg.solve(system, chain.problem.samples.rewards)
-        torch.testing.assert_close(found[:, b], expected, rtol=0.0, atol=2e-2)
+        torch.testing.assert_close(found[:, b], expected, rtol=0.0, atol=bound)
+        assert float((expected - solution.q.value).abs().max()) > 3.0 * bound
 
 
 def test_replica_objectives_have_the_right_slope_in_every_weight() -> None:

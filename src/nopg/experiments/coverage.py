@@ -15,8 +15,6 @@ from typing import Any
 import numpy as np
 
 from nopg.baselines.fqe import fqe_value
-from nopg.envs.base import FloatArray
-from nopg.envs.rollouts import Rollout
 from nopg.errors import NopgWarning
 from nopg.experiments.experiment import Experiment, Plan
 from nopg.experiments.judged_policies import LQR, Judged, judged_policies
@@ -36,19 +34,21 @@ GAMMAS = {  # discount factors of the appendix
 }
 FALL_WITHIN = 50
 """Steps within which the pole may fall for `visit_probability`: one second."""
-N_PLACES = 40
-"""States of each kind of path whose support is kept, a policy."""
+N_PATHS = 3
+"""Paths of each kind whose support is looked at, a policy."""
+N_PLACES = 20
+"""States of each of them, evenly spread from its start to its end."""
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
         "sizes": {
-            "pendulum-grid": (200, 450),
-            "pendulum-random": (500, 1000),
+            "pendulum-grid": (128, 200, 450),
+            "pendulum-random": (300, 500),
             "cart-pole": (250, 500),
-            "mountain-car": (1, 2),
+            "mountain-car": (1,),
             LQR: (5, 20),
         },
         "seeds": 10,
-        "updates": (0, 15, 60, 150),
+        "updates": (0, 15, 60, 200),
         "fqe_updates": 3_000,
         "fqe_seeds": 1,
     },
@@ -129,33 +129,27 @@ def _falls(policy: Judged) -> Result:
     return {"true": round(float(fell.mean()), 4)} | rounded_ends
 
 
-def _support_of_paths(policy: Judged, task: str) -> Result:
-    """Support of some states on failed and on successful paths."""
+def _support_of_paths(policy: Judged, task: str) -> list[Result]:
+    """Support along a few failed and a few successful paths, start to end."""
     path = policy.path
     assert path is not None
     ended = np.asarray(path.terminations.any(axis=1))  # the pole fell; the car is out
     has_failed = ended if task == "cart-pole" else ~ended
-    kinds = {"failed": has_failed, "succeeded": ~has_failed}
-    found: Result = {}
-    for kind, which in kinds.items():
-        if which.any():
-            support = policy.model.support(_some_states(path, which))
-            found[kind] = _scores(support)
+    found = []
+    for kind in (True, False):
+        for episode in np.nonzero(has_failed == kind)[0][:N_PATHS]:
+            last = int(path.lengths[episode]) - 1
+            rows = np.linspace(0, last, N_PLACES).astype(np.int64)
+            support = policy.model.support(path.observations[episode, rows])
+            found.append({"failed": kind, **_scores(support)})
     return found
-
-
-def _some_states(path: Rollout, which: Any) -> FloatArray:
-    """States of the chosen episodes, evenly spread over them all, (m, d_s)."""
-    every = path.observations[which, :-1][path.is_running[which]]
-    rows = np.unique(np.linspace(0, len(every) - 1, N_PLACES).astype(np.int64))
-    return np.asarray(every[rows])
 
 
 def _scores(support: Support) -> dict[str, list[float]]:
     return {
-        "distance": rounded(support.distance, 3),
-        "mass": rounded(support.mass, 4),
-        "effective": rounded(support.effective, 3),
+        "distance": rounded(support.distance, 2),
+        "mass": rounded(support.mass, 3),
+        "effective": rounded(support.effective, 2),
     }
 
 

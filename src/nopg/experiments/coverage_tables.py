@@ -78,20 +78,31 @@ def _falls(falls: list[dict[str, float]]) -> dict[str, Any]:
     }
 
 
-def _areas(pairs: list[dict[str, Any]]) -> dict[str, float]:
-    """Area under the curve of each score: failed against successful states."""
-    found = {}
+def _areas(pairs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Area under the curve of each score, failed against successful.
+
+    Whole paths are compared by their worst state; of failed paths also the last tenth,
+    where a guard must have stepped in, with all states of successful ones.
+    """
+    paths = [path for pair in pairs for path in pair.get("support", [])]
+    failed = [path for path in paths if path["failed"]]
+    others = [path for path in paths if not path["failed"]]
+    if not failed or not others:
+        return {}
+    found: dict[str, Any] = {"failed": len(failed), "succeeded": len(others)}
     for name, sign in (("distance", 1.0), ("mass", -1.0), ("effective", -1.0)):
-        kinds = {
-            kind: [
-                sign * score
-                for pair in pairs
-                for score in pair.get("support", {}).get(kind, {}).get(name, [])
-            ]
-            for kind in ("failed", "succeeded")
+        bad, good = (
+            [[sign * score for score in path[name]] for path in kind]
+            for kind in (failed, others)
+        )
+        late = [score for path in bad for score in path[-max(1, len(path) // 10) :]]
+        every = [score for path in good for score in path]
+        found[name] = {
+            "paths": round(
+                area_under_curve([max(p) for p in bad], [max(p) for p in good]), 3
+            ),
+            "last_tenth": round(area_under_curve(late, every), 3),
         }
-        if kinds["failed"] and kinds["succeeded"]:
-            found[name] = round(area_under_curve(*kinds.values()), 3)
     return found
 
 
