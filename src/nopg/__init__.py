@@ -26,7 +26,7 @@ from nopg.learning.history import History
 from nopg.learning.model import NOPG
 from nopg.learning.storage import load
 from nopg.policies.build import linear_policy
-from nopg.trust.ensemble import Interval
+from nopg.trust.intervals import Interval
 from nopg.trust.safe_policy import SafePolicy
 from nopg.trust.support import Support
 

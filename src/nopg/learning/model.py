@@ -31,7 +31,7 @@ from nopg.linalg.ranks import Ranks
 from nopg.linalg.solve import SolverConfig
 from nopg.policies.base import Policy
 from nopg.randomness import Seed
-from nopg.trust.ensemble import Interval, require_level
+from nopg.trust.intervals import Interval, require_level
 
 if TYPE_CHECKING:
     from gymnasium.spaces import Space

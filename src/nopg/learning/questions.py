@@ -16,7 +16,8 @@ from nopg.policies.base import Policy
 from nopg.randomness import Seed
 from nopg.trust.bootstrap import replica_weights
 from nopg.trust.chains import plain_chain
-from nopg.trust.ensemble import Ensemble, Interval, require_level
+from nopg.trust.ensemble import Ensemble
+from nopg.trust.intervals import Interval, require_level
 from nopg.trust.safety import PredictedStates, predicted_states, visit_probability
 from nopg.trust.support import Support, support_at, usual_distance
 

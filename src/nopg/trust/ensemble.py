@@ -1,72 +1,33 @@
-"""Answers with intervals: the same question put to replicas and to other row models.
-
-Three things can be wrong with an answer. Other data of the same kind would have given
-another one: the spread of bootstrap replicas. Smoothing has a bias, which no resampling
-shows and which on coarse data is the larger by far: the distance to what wider and
-centred rows answer. And where no sample is near, the answer is not known at all. The
-interval reaches from the lowest to the highest model, and further on both sides,
-
-    [min - pad - (v - worst) unknown, max + pad + (best - v) unknown],
-    pad = z sqrt(spread^2 + (3/4 (max - min))^2),   unknown = sum_x w_x u_x,
-
-where w_x is how often, discounted, the policy asks at the query x, u_x goes from 0 to 1
-as the distance of x from the data exceeds what is usual among the data themselves, and
-worst and best are the values of the worst and the best sample.
-"""
+"""One question put to the estimator, to its replicas and to other row models."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from nopg.bellman.rows import QueryRows
+from nopg.bellman.samples import initial_state_tensor
 from nopg.bellman.solution import BellmanSolution
-from nopg.errors import ConfigError
 from nopg.linalg.columns import solve_columns
 from nopg.linalg.operators import AveragedRows
 from nopg.linalg.solve import DiscountedSystem, SolverConfig, solve_values
 from nopg.policies.base import Policy
 from nopg.trust.bootstrap import weighted_product
 from nopg.trust.chains import ALTERNATIVES, Chain, alternative_chain, plain_chain
-from nopg.trust.support import support_at, usual_distance
+from nopg.trust.intervals import Answers, Interval
+from nopg.trust.support import support_of_rows, usual_distance
 
-BIAS = 0.75
-"""Standard deviation of what smoothing still hides, as a share of what the models show
-of it: they remove a part of the bias, and agree with the plain rows on the rest."""
 RTOL = 1e-3
 """Accuracy of replicas and models: far below the differences that are looked for."""
 
 Question = Callable[[Chain, Tensor | None], Tensor]
 """A chain, and replica weights (n, b) or None, to answers (m,) or (m, b)."""
-
-
-@dataclass(frozen=True)
-class Interval:
-    """Estimates, each between two ends that hold the truth with a given frequency.
-
-    Attributes:
-        value: The estimates, as without an interval, (m,).
-        low: Lower ends, (m,).
-        high: Upper ends, (m,).
-        level: How often the truth is meant to lie between, such as 0.95.
-    """
-
-    value: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    level: float
-
-    def __repr__(self) -> str:
-        rows = zip(self.value, self.low, self.high, strict=True)
-        shown = ", ".join(f"{v:.4g} [{low:.4g}, {high:.4g}]" for v, low, high in rows)
-        return f"{shown} ({self.level:.0%})"
 
 
 @dataclass(frozen=True)
@@ -110,30 +71,44 @@ class Ensemble:
         """V(s) at any states with its interval."""
         plain = self.plain.at(states)
         models = zip(self.alternatives, self.model_q, strict=True)
-        return self._combined(
+        return self._returns(
             plain.matvec(self.solution.q.value),
             weighted_product(plain, self.weights)(self.replica_q),
             [chain.at(states).matvec(q) for chain, q in models],
-            level,
-            self.possible_returns,
-            unknown=unknown_shares(self.plain, states) + self._later_unknown,
-        )
+            self._unknown_at(states) + self._later_unknown,
+        ).interval(level)
 
     def objective(self, level: float) -> Interval:
         """J with its interval."""
-        q = self.solution.q.value
+        q, problem = self.solution.q.value, self.plain.problem
         models = zip(self.alternatives, self.model_q, strict=True)
-        problem = self.plain.problem
-        starts = problem.queries[problem.next_rows.shape[0] :].cpu().numpy()
-        first = unknown_shares(self.plain, starts).mean(dim=0, keepdim=True)
-        return self._combined(
+        starts = problem.queries[problem.next_rows.shape[0] :]
+        first = self._unknown(problem.initial_rows, starts).mean(dim=0, keepdim=True)
+        return self._returns(
             self.plain.at_initial.matvec(q).mean(dim=0, keepdim=True),
             self._replica_objectives()[None],
             [c.at_initial.matvec(x).mean(dim=0, keepdim=True) for c, x in models],
-            level,
-            self.possible_returns,
-            unknown=first + self._later_unknown,
-        )
+            first + self._later_unknown,
+        ).interval(level)
+
+    def asked(
+        self, question: Question, level: float, possible: tuple[float, float]
+    ) -> Interval:
+        """Any other question, put to the plain chain, its replicas and the models."""
+        return Answers(
+            question(self.plain, None),
+            question(self.plain, self.weights),
+            [question(chain, None) for chain in self.alternatives],
+            possible,
+        ).interval(level)
+
+    def _returns(
+        self, value: Tensor, replicas: Tensor, models: list[Tensor], unknown: Tensor
+    ) -> Answers:
+        """Answers that are returns: between the worst and the best sample's."""
+        q = self.solution.q.value
+        ends = (float(q.min()), float(q.max()))
+        return Answers(value, replicas, models, self.possible_returns, unknown, *ends)
 
     @cached_property
     def _later_unknown(self) -> Tensor:
@@ -142,11 +117,27 @@ class Ensemble:
         Values at other states take it over as it is: what comes after the first step
         is of the same kind wherever the policy starts.
         """
-        chain = self.plain
-        queries = chain.problem.queries[: chain.problem.next_rows.shape[0]]
-        shares = chain.averaged(unknown_shares(chain, queries.cpu().numpy()))
-        visits = chain.problem.config.gamma * self.solution.mu.value
+        chain, problem = self.plain, self.plain.problem
+        queries = problem.queries[: problem.next_rows.shape[0]]
+        shares = chain.averaged(self._unknown(problem.next_rows, queries))
+        visits = problem.config.gamma * self.solution.mu.value
         return (chain.only_live(visits).clamp(min=0.0) * shares).sum()
+
+    def _unknown_at(self, states: Any) -> Tensor:
+        queries = initial_state_tensor(states, self.plain.problem.samples.states)
+        return self._unknown(self.plain.problem.rows_at(queries), queries)
+
+    def _unknown(self, rows: QueryRows, states: Tensor) -> Tensor:
+        """How little the data say of the policy at states, from 0 to 1, (m,)."""
+        with torch.no_grad():
+            actions = self.policy.act(states)
+        distance = support_of_rows(self.plain.problem, rows, actions).distance
+        beyond = np.maximum(0.0, distance - self._usual_distance)
+        return torch.as_tensor(1.0 - np.exp(-0.5 * beyond**2)).to(states)
+
+    @cached_property
+    def _usual_distance(self) -> float:
+        return usual_distance(self.plain.problem)
 
     def _replica_objectives(self) -> Tensor:
         """J of every replica, (b,), from the two vectors that are solved for already.
@@ -172,63 +163,6 @@ class Ensemble:
             return min(low * horizon, low), max(high * horizon, high)
         return low * horizon, high * horizon
 
-    def asked(
-        self, question: Question, level: float, possible: tuple[float, float]
-    ) -> Interval:
-        """Any other question, put to the plain chain, its replicas and the models."""
-        return self._combined(
-            question(self.plain, None),
-            question(self.plain, self.weights),
-            [question(chain, None) for chain in self.alternatives],
-            level,
-            possible,
-        )
-
-    def _combined(
-        self,
-        value: Tensor,
-        replicas: Tensor,
-        models: list[Tensor],
-        level: float,
-        possible: tuple[float, float],
-        unknown: Tensor | float = 0.0,
-    ) -> Interval:
-        """Ends from the answers of all, kept within what is possible.
-
-        Args:
-            value: Answers of the plain chain, (m,).
-            replicas: Of its replicas, (m, b).
-            models: Of every other row model, (m,) each.
-            level: How often the truth is to lie between the ends.
-            possible: Lowest and highest answer there can be.
-            unknown: Visits to places without data, (m,) or a scalar.
-        """
-        z = NormalDist().inv_cdf(0.5 + 0.5 * level)
-        every = torch.stack([value, *models])  # (1 + models, m)
-        low, high = every.amin(dim=0), every.amax(dim=0)
-        bias = (BIAS * (high - low)).square()
-        pad = z * (replicas.var(dim=1) + bias).sqrt()
-        q = self.solution.q.value
-        low = low - pad - unknown * (value - q.min()).clamp(min=0.0)
-        high = high + pad + unknown * (q.max() - value).clamp(min=0.0)
-        # An answer outside what is possible, by rounding, stays inside its interval.
-        low = torch.minimum(low.clamp(min=possible[0]), value)
-        high = torch.maximum(high.clamp(max=possible[1]), value)
-        ends = [x.double().cpu().numpy() for x in (value, low, high)]
-        return Interval(ends[0], ends[1], ends[2], level)
-
-
-def unknown_shares(chain: Chain, states: Any) -> Tensor:
-    """How little the data say about what the policy does at states, 0 to 1, (m,)."""
-    problem = chain.problem
-    with torch.no_grad():
-        places = torch.as_tensor(states).to(problem.samples.states)
-        actions = chain.policy.act(places).cpu().numpy()
-    distance = support_at(problem, states, actions).distance
-    beyond = np.maximum(0.0, distance - usual_distance(problem))
-    shares = 1.0 - np.exp(-0.5 * beyond**2)
-    return torch.as_tensor(shares).to(problem.samples.states)
-
 
 def replica_values(chain: Chain, weights: Tensor, start: Tensor) -> Tensor:
     """q_w = (I - gamma P_w)^-1 r of every replica, together, (n, b)."""
@@ -253,17 +187,3 @@ def model_values(chain: Chain, start: Tensor) -> Tensor:
     system = DiscountedSystem(P, problem.config.gamma)
     config = SolverConfig(rtol=RTOL)
     return solve_values(system, problem.samples.rewards, config, start).value
-
-
-def require_level(level: float) -> float:
-    """The level, if it is one.
-
-    Raises:
-        ConfigError: If it does not lie between 0 and 1.
-    """
-    if not isinstance(level, (int, float)) or not 0.0 < level < 1.0:
-        raise ConfigError(
-            f"`interval` must lie between 0 and 1, got {level!r}; 0.95 holds the truth "
-            "19 times in 20."
-        )
-    return float(level)

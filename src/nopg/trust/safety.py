@@ -24,7 +24,8 @@ from nopg.errors import ConfigError
 from nopg.linalg.columns import solve_columns
 from nopg.trust.bootstrap import weighted_product
 from nopg.trust.chains import Chain
-from nopg.trust.ensemble import Ensemble, Interval
+from nopg.trust.ensemble import Ensemble
+from nopg.trust.intervals import Interval
 from nopg.trust.regions import TERMINATED, Membership, membership
 
 RTOL = 1e-4

@@ -78,15 +78,24 @@ def support_at(
     """
     queries = initial_state_tensor(states, problem.samples.states)
     taken = _action_tensor(actions, len(queries), problem)
-    rows = problem.rows_at(queries)
-    logs = [_log_kernel(rows, b, taken, problem) for b in range(len(rows.blocks))]
+    return support_of_rows(problem, problem.rows_at(queries), taken, weights)
+
+
+def support_of_rows(
+    problem: Problem,
+    rows: QueryRows,
+    actions: Tensor,
+    weights: FloatArray | None = None,
+) -> Support:
+    """The same for rows that are listed already; actions as the samples', (m, ...)."""
+    logs = [_log_kernel(rows, b, actions, problem) for b in range(len(rows.blocks))]
     mass = rows.gather([torch.logsumexp(log, dim=1) for log in logs])
     double = rows.gather([torch.logsumexp(2.0 * log, dim=1) for log in logs])
     nearest = rows.gather([log.amax(dim=1) for log in logs])
     found = (mass.exp(), (2.0 * mass - double).exp(), (-2.0 * nearest).sqrt())
-    mass_, effective, distance = (x.double().cpu().numpy() for x in found)
-    even = np.ones(len(queries)) if weights is None else weights
-    return Support(mass_, effective, distance, even)
+    total, effective, distance = (x.double().cpu().numpy() for x in found)
+    even = np.ones(len(total)) if weights is None else weights
+    return Support(total, effective, distance, even)
 
 
 def typical_distances(problem: Problem) -> FloatArray:
