@@ -48,8 +48,8 @@ PRESETS: dict[str, dict[str, Any]] = {
             LQR: (5, 20),
         },
         "seeds": 10,
-        "updates": (0, 15, 60, 200),
-        "fqe_updates": 3_000,
+        "updates": (0, 15, 40, 100),
+        "fqe_updates": 2_000,
         "fqe_seeds": 1,
     },
     "quick": {

@@ -71,10 +71,11 @@ class Ensemble:
         """V(s) at any states with its interval."""
         plain = self.plain.at(states)
         models = zip(self.alternatives, self.model_q, strict=True)
-        return self._returns(
+        return Answers(
             plain.matvec(self.solution.q.value),
             weighted_product(plain, self.weights)(self.replica_q),
             [chain.at(states).matvec(q) for chain, q in models],
+            self.possible_returns,
             self._unknown_at(states) + self._later_unknown,
         ).interval(level)
 
@@ -84,10 +85,11 @@ class Ensemble:
         models = zip(self.alternatives, self.model_q, strict=True)
         starts = problem.queries[problem.next_rows.shape[0] :]
         first = self._unknown(problem.initial_rows, starts).mean(dim=0, keepdim=True)
-        return self._returns(
+        return Answers(
             self.plain.at_initial.matvec(q).mean(dim=0, keepdim=True),
             self._replica_objectives()[None],
             [c.at_initial.matvec(x).mean(dim=0, keepdim=True) for c, x in models],
+            self.possible_returns,
             first + self._later_unknown,
         ).interval(level)
 
@@ -101,14 +103,6 @@ class Ensemble:
             [question(chain, None) for chain in self.alternatives],
             possible,
         ).interval(level)
-
-    def _returns(
-        self, value: Tensor, replicas: Tensor, models: list[Tensor], unknown: Tensor
-    ) -> Answers:
-        """Answers that are returns: between the worst and the best sample's."""
-        q = self.solution.q.value
-        ends = (float(q.min()), float(q.max()))
-        return Answers(value, replicas, models, self.possible_returns, unknown, *ends)
 
     @cached_property
     def _later_unknown(self) -> Tensor:

@@ -11,7 +11,7 @@ interval reaches from the lowest to the highest model, and further on both sides
 
 where w_x is how often, discounted, the policy asks at the query x, u_x goes from 0 to 1
 as the distance of x from the data exceeds what is usual among the data themselves, and
-worst and best are the values of the worst and the best sample.
+worst and best are what the lowest and the highest reward seen, for ever, come to.
 """
 
 from __future__ import annotations
@@ -63,8 +63,6 @@ class Answers:
         models: Of every other row model, (m,) each.
         possible: Lowest and highest answer there can be.
         unknown: Visits to places without data, (m,) or a scalar.
-        worst: Answer of the worst sample; used where something is unknown.
-        best: Answer of the best one.
     """
 
     value: Tensor
@@ -72,8 +70,6 @@ class Answers:
     models: list[Tensor]
     possible: tuple[float, float]
     unknown: Tensor | float = 0.0
-    worst: float = 0.0
-    best: float = 0.0
 
     def interval(self, level: float) -> Interval:
         """The ends, kept within what is possible."""
@@ -82,11 +78,12 @@ class Answers:
         low, high = every.amin(dim=0), every.amax(dim=0)
         bias = (BIAS * (high - low)).square()
         pad = z * (self.replicas.var(dim=1) + bias).sqrt()
-        low = low - pad - self.unknown * (self.value - self.worst).clamp(min=0.0)
-        high = high + pad + self.unknown * (self.best - self.value).clamp(min=0.0)
+        worst, best = self.possible
+        low = low - pad - self.unknown * (self.value - worst).clamp(min=0.0)
+        high = high + pad + self.unknown * (best - self.value).clamp(min=0.0)
         # An answer outside what is possible, by rounding, stays inside its interval.
-        low = torch.minimum(low.clamp(min=self.possible[0]), self.value)
-        high = torch.maximum(high.clamp(max=self.possible[1]), self.value)
+        low = torch.minimum(low.clamp(min=worst), self.value)
+        high = torch.maximum(high.clamp(max=best), self.value)
         ends = [x.double().cpu().numpy() for x in (self.value, low, high)]
         return Interval(ends[0], ends[1], ends[2], level)
 
