@@ -51,6 +51,8 @@ class Chain:
         model: How rows are made.
         at_next: Rows at the next states, (n N_phi, n).
         at_initial: Rows at the initial states, (B, n).
+        displacement: What centring left of it at the next states and then at the
+            initial ones, in unscaled bandwidths; None where rows are not centred.
     """
 
     problem: Problem
@@ -58,13 +60,14 @@ class Chain:
     model: RowModel
     at_next: LinearOperator
     at_initial: LinearOperator
+    displacement: Tensor | None = None
 
     def at(self, states: Any) -> LinearOperator:
         """Rows at any states, (m, n)."""
         queries = initial_state_tensor(states, self.problem.samples.states)
         # Lists are made for the scaled bandwidths, as the next rows' are not.
         rows = self.problem.rows_at(queries)
-        return _rows(self.problem, self.policy, self.model, rows, queries)
+        return _rows(self.problem, self.policy, self.model, rows, queries)[0]
 
     def averaged(self, values: Tensor) -> Tensor:
         """One number a row made one a sample: the mean of its N_phi rows, (n, ...)."""
@@ -98,24 +101,30 @@ def alternative_chain(
     """The same policy under another row model; neighbour lists are shared."""
     problem = solution.estimator.problem.rescaled(model.scale)
     m = problem.next_rows.shape[0]
-    later = _rows(problem, policy, model, problem.next_rows, problem.queries[:m])
-    first = _rows(problem, policy, model, problem.initial_rows, problem.queries[m:])
-    return Chain(problem, policy, model, later, first)
+    later, left = _rows(problem, policy, model, problem.next_rows, problem.queries[:m])
+    first, more = _rows(
+        problem, policy, model, problem.initial_rows, problem.queries[m:]
+    )
+    displacement = None
+    if left is not None and more is not None:
+        displacement = model.scale * torch.cat([left, more])
+    return Chain(problem, policy, model, later, first, displacement)
 
 
 def _rows(
     problem: Problem, policy: Policy, model: RowModel, rows: QueryRows, states: Tensor
-) -> LinearOperator:
-    """Rows of `policy` at `states`, tilted if the model says so."""
+) -> tuple[LinearOperator, Tensor | None]:
+    """Rows of `policy` at `states`, and what is left of their displacement if any."""
     with torch.no_grad():
         outputs = checked_outputs(policy, states, problem.samples.action_width)
         # A fixed stream: every model sees the same draws of a stochastic policy.
         generator = Seed(0).torch("trust", states.device)
         made = problem.responsibilities(policy, rows).evaluate(outputs, generator)
         if not model.is_centred:
-            return made.operator
+            return made.operator, None
         queries, samples = _in_bandwidths(problem, states, outputs)
-        return centred_rows(rows, made.operator, queries, samples).operator
+        centred = centred_rows(rows, made.operator, queries, samples)
+        return centred.operator, centred.displacement
 
 
 def _in_bandwidths(

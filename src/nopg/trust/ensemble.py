@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -81,16 +80,14 @@ class Ensemble:
 
     def objective(self, level: float) -> Interval:
         """J with its interval."""
-        q, problem = self.solution.q.value, self.plain.problem
+        q = self.solution.q.value
         models = zip(self.alternatives, self.model_q, strict=True)
-        starts = problem.queries[problem.next_rows.shape[0] :]
-        first = self._unknown(problem.initial_rows, starts).mean(dim=0, keepdim=True)
         return Answers(
             self.plain.at_initial.matvec(q).mean(dim=0, keepdim=True),
             self._replica_objectives()[None],
             [c.at_initial.matvec(x).mean(dim=0, keepdim=True) for c, x in models],
             self.possible_returns,
-            first + self._later_unknown,
+            self._unknown_visits,
         ).interval(level)
 
     def asked(
@@ -102,7 +99,17 @@ class Ensemble:
             question(self.plain, self.weights),
             [question(chain, None) for chain in self.alternatives],
             possible,
+            self._unknown_visits,
         ).interval(level)
+
+    @cached_property
+    def _unknown_visits(self) -> Tensor:
+        """Discounted visits to unknown places from the initial states, a scalar."""
+        problem = self.plain.problem
+        m = problem.next_rows.shape[0]
+        starts = problem.queries[m:]
+        first = self._unknown(problem.initial_rows, starts, slice(m, None))
+        return first.mean() + self._later_unknown
 
     @cached_property
     def _later_unknown(self) -> Tensor:
@@ -112,22 +119,35 @@ class Ensemble:
         is of the same kind wherever the policy starts.
         """
         chain, problem = self.plain, self.plain.problem
-        queries = problem.queries[: problem.next_rows.shape[0]]
-        shares = chain.averaged(self._unknown(problem.next_rows, queries))
+        m = problem.next_rows.shape[0]
+        shares = self._unknown(problem.next_rows, problem.queries[:m], slice(m))
         visits = problem.config.gamma * self.solution.mu.value
-        return (chain.only_live(visits).clamp(min=0.0) * shares).sum()
+        visits = chain.only_live(visits).clamp(min=0.0)
+        return (visits * chain.averaged(shares)).sum()
 
     def _unknown_at(self, states: Any) -> Tensor:
         queries = initial_state_tensor(states, self.plain.problem.samples.states)
         return self._unknown(self.plain.problem.rows_at(queries), queries)
 
-    def _unknown(self, rows: QueryRows, states: Tensor) -> Tensor:
-        """How little the data say of the policy at states, from 0 to 1, (m,)."""
+    def _unknown(
+        self, rows: QueryRows, states: Tensor, which: slice | None = None
+    ) -> Tensor:
+        """How little the data say of the policy at states, from 0 to 1, (m,).
+
+        A place is unknown as far as it lies beyond what is usual among the data, or
+        beyond a bandwidth outside of the samples around it: rows that could not be
+        centred hold the estimated system back at the edge of the data.
+        """
         with torch.no_grad():
             actions = self.policy.act(states)
         distance = support_of_rows(self.plain.problem, rows, actions).distance
-        beyond = np.maximum(0.0, distance - self._usual_distance)
-        return torch.as_tensor(1.0 - np.exp(-0.5 * beyond**2)).to(states)
+        beyond = torch.as_tensor(distance).to(states) - self._usual_distance
+        if which is not None:
+            for chain in self.alternatives:
+                if chain.displacement is not None:
+                    outside = chain.displacement[which] - 1.0
+                    beyond = torch.maximum(beyond, outside)
+        return 1.0 - torch.exp(-0.5 * beyond.clamp(min=0.0).square())
 
     @cached_property
     def _usual_distance(self) -> float:
