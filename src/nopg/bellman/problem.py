@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -132,6 +132,19 @@ class Problem:
             "more; raise either, or judge by the certificate of J whether it matters.",
             NopgWarning,
             stacklevel=3,
+        )
+
+    def rescaled(self, factor: float) -> Problem:
+        """The same data and lists with every bandwidth times `factor`.
+
+        The kernel between labels is not a matter of distance and stays as it is.
+        """
+        in_action = 1.0 if self.samples.n_actions else factor
+        return replace(
+            self,
+            bandwidths=self.bandwidths.scaled(factor, in_action),
+            next_rows=self.next_rows.rescaled(factor),
+            initial_rows=self.initial_rows.rescaled(factor),
         )
 
     def responsibilities(self, policy: Policy, rows: QueryRows) -> Responsibilities:

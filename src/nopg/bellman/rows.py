@@ -7,7 +7,7 @@ their actions. A policy turns them into weights (see `responsibilities`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -54,6 +54,24 @@ class QueryRows:
             return DenseRows(weights[0])
         flat = [block_weights.reshape(-1) for block_weights in weights]
         return SparseRows(self.pattern, flat[0] if len(flat) == 1 else torch.cat(flat))
+
+    def rescaled(self, factor: float) -> QueryRows:
+        """The same lists with every state bandwidth times `factor`.
+
+        A Gaussian of width c h is the 1 / c^2-th power of one of width h, and so is
+        the bound on each sample a row drops.
+        """
+        power = factor**-2
+        blocks = []
+        for block in self.blocks:
+            farthest = block.log_psi[:, -1]
+            how_many = block.log_dropped - farthest  # log of their number
+            dropped = farthest * power + how_many
+            if block.is_complete:
+                dropped = block.log_dropped
+            scaled = replace(block, log_psi=block.log_psi * power, log_dropped=dropped)
+            blocks.append(scaled)
+        return replace(self, blocks=tuple(blocks))
 
     def gather(self, parts: Sequence[Tensor]) -> Tensor:
         """One number a row, given block by block, in natural order, (..., m)."""

@@ -18,6 +18,7 @@ MODULES = MappingProxyType(
         "figure4-mountain-car": "figure4_mountain_car",
         "table1-applicability": "table1_applicability",
         "comparison-offline": "comparison_offline",
+        "coverage": "coverage",
     }
 )
 """Every experiment and the file it is written in."""

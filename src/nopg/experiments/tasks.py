@@ -60,10 +60,14 @@ class Task:
             action_names=self.env.action_names,
         )
 
-    def initial_observations(self, seed: int) -> FloatArray:
-        """Where the task starts, for the estimated return, (n_starts, d_s)."""
+    def initial_states(self, seed: int) -> FloatArray:
+        """Where the task starts, for the estimated return, (n_starts, d_state)."""
         generator = Seed(seed).numpy("initial-states")
-        return self.env.observe(self.env.reset_states(self.n_starts, generator))
+        return self.env.reset_states(self.n_starts, generator)
+
+    def initial_observations(self, seed: int) -> FloatArray:
+        """The same as a policy sees them, (n_starts, d_s)."""
+        return self.env.observe(self.initial_states(seed))
 
     def returns(self, act: Act, seed: int) -> FloatArray:
         """Undiscounted return of each evaluation episode, (n_episodes,).

@@ -118,6 +118,17 @@ def solve_pair(
     return q, mu
 
 
+def solve_values(
+    system: DiscountedSystem, r: Tensor, config: SolverConfig, start: Tensor
+) -> Solution:
+    """q = Lambda^-1 r alone, from a guess.
+
+    Args and errors are those of `solve_pair`.
+    """
+    config = config.attainable(r.dtype)
+    return _iterate("q", system.apply, r, start, config, None)
+
+
 def _direct(
     system: DiscountedSystem, r: Tensor, eps0: Tensor, config: SolverConfig
 ) -> tuple[Solution, Solution]:

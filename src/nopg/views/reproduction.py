@@ -11,6 +11,7 @@ import numpy as np
 from nopg.experiments.results import Record
 from nopg.experiments.runner import Outcome
 from nopg.experiments.summaries import interval
+from nopg.views.coverage import coverage
 from nopg.views.gains import gains
 from nopg.views.methods import COLOURS, PRINTED, legend
 from nopg.views.phase import Portrait, phase_portraits
@@ -34,6 +35,7 @@ def draw(outcome: Outcome, path: Path) -> Path:
         "phase": phase,
         "comparison": comparison,
         "applicability": applicability,
+        "coverage": coverage,
     }
     return charts[outcome.experiment.chart](outcome, path)
 
