@@ -208,7 +208,8 @@ def main() -> int:
                 table.row(extra, use.feature, lambda: there.first_use(use))  # noqa: B023
     if options.out is not None:
         options.out.mkdir(parents=True, exist_ok=True)
-        (options.out / "check.md").write_text("\n".join(table.lines) + "\n")
+        text = "# The package in clean environments\n\n" + "\n".join(table.lines)
+        (options.out / "check.md").write_text(text + "\n")
         (options.out / "core.txt").write_text(versions)
     print(f"\n{len(table.failures)} failed. " + "; ".join(table.failures))
     return min(len(table.failures), 1)

@@ -99,11 +99,12 @@ def main() -> None:
             started = time.monotonic()
             wholes[kind] = _unbroken(trial.folder, kind)
             trial.duration = time.monotonic() - started
-        while sum(trial.kills.values()) < options.kills * 0.7:
+        n_readers = round(0.25 * options.kills)
+        while sum(trial.kills.values()) < n_readers:
+            _kill_a_reader(trial, wholes[trial.random.choice(list(CONFIGS))])
+        while sum(trial.kills.values()) < options.kills:
             kind = trial.random.choice(list(CONFIGS))
             _life_of_a_run(trial, kind, wholes[kind])
-        while sum(trial.kills.values()) < options.kills:
-            _kill_a_reader(trial, wholes[trial.random.choice(list(CONFIGS))])
     keep(
         "kill",
         {
@@ -161,7 +162,8 @@ def _life_of_a_run(trial: Trial, kind: str, whole: Path) -> None:
         if is_begun:
             words = ["train", "--resume", str(path), "--checkpoint-every", str(EVERY)]
         victim = trial.victim(*words)
-        if victim.kill_after(trial.moment()):
+        # Later and later, or a machine that has become slow would never get on.
+        if victim.kill_after(trial.moment() * (1.0 + kills / 8)):
             kills += 1
             trial.kills["resume" if is_begun else "train"] += 1
             _require_whole_files(trial, path)

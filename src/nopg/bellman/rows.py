@@ -20,7 +20,8 @@ from nopg.kernels.neighbours import (
     fixed_blocks,
     nearest_blocks,
 )
-from nopg.linalg.operators import DenseRows, LinearOperator, Pattern, SparseRows
+from nopg.linalg.operators import DenseRows, LinearOperator, SparseRows
+from nopg.linalg.pattern import Pattern
 
 Neighbours = int | str | None
 """How many samples a row keeps: a number, "auto", or None for all."""

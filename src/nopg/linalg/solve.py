@@ -129,6 +129,14 @@ def solve_values(
     return _iterate("q", system.apply, r, start, config, None)
 
 
+def solve_visits(
+    system: DiscountedSystem, eps0: Tensor, config: SolverConfig, start: Tensor
+) -> Solution:
+    """mu = Lambda^-T eps0 alone, likewise."""
+    config = config.attainable(eps0.dtype)
+    return _iterate("mu", system.apply_transpose, system.gamma, eps0, start, config)
+
+
 def _direct(
     system: DiscountedSystem, r: Tensor, eps0: Tensor, config: SolverConfig
 ) -> tuple[Solution, Solution]:

@@ -15,7 +15,12 @@ from nopg.bellman.samples import initial_state_tensor
 from nopg.bellman.solution import BellmanSolution
 from nopg.linalg.columns import solve_columns
 from nopg.linalg.operators import AveragedRows
-from nopg.linalg.solve import DiscountedSystem, SolverConfig, solve_values
+from nopg.linalg.solve import (
+    DiscountedSystem,
+    SolverConfig,
+    solve_values,
+    solve_visits,
+)
 from nopg.policies.base import Policy
 from nopg.trust.bootstrap import weighted_product
 from nopg.trust.chains import ALTERNATIVES, Chain, alternative_chain, plain_chain
@@ -24,6 +29,8 @@ from nopg.trust.support import support_of_rows, usual_distance
 
 RTOL = 1e-3
 """Accuracy of replicas and models: far below the differences that are looked for."""
+VISITS_RTOL = 1e-2
+"""Accuracy of visits, which decide how far an interval opens, and no estimate."""
 
 Question = Callable[[Chain, Tensor | None], Tensor]
 """A chain, and replica weights (n, b) or None, to answers (m,) or (m, b)."""
@@ -115,14 +122,16 @@ class Ensemble:
     def _later_unknown(self) -> Tensor:
         """sum_i gamma mu_i u_i over the rows at the next states, a scalar.
 
-        Values at other states take it over as it is: what comes after the first step
+        Visits are those of the centred chain: plain rows pull the estimated system
+        back into the data, so that it never meets the places that matter here. Values
+        at other states take the number over as it is: what comes after the first step
         is of the same kind wherever the policy starts.
         """
-        chain, problem = self.plain, self.plain.problem
+        chain, problem = self.alternatives[-1], self.plain.problem
         m = problem.next_rows.shape[0]
         shares = self._unknown(problem.next_rows, problem.queries[:m], slice(m))
-        visits = problem.config.gamma * self.solution.mu.value
-        visits = chain.only_live(visits).clamp(min=0.0)
+        visits = model_visits(chain, self.solution.mu.value)
+        visits = problem.config.gamma * chain.only_live(visits).clamp(min=0.0)
         return (visits * chain.averaged(shares)).sum()
 
     def _unknown_at(self, states: Any) -> Tensor:
@@ -194,10 +203,20 @@ def replica_values(chain: Chain, weights: Tensor, start: Tensor) -> Tensor:
 
 def model_values(chain: Chain, start: Tensor) -> Tensor:
     """q = (I - gamma P)^-1 r of a chain, (n,)."""
-    problem = chain.problem
-    P = AveragedRows(
-        chain.at_next, problem.config.next_state_samples, problem.samples.live_rows
-    )
-    system = DiscountedSystem(P, problem.config.gamma)
-    config = SolverConfig(rtol=RTOL)
-    return solve_values(system, problem.samples.rewards, config, start).value
+    r = chain.problem.samples.rewards
+    return solve_values(_system(chain), r, SolverConfig(rtol=RTOL), start).value
+
+
+def model_visits(chain: Chain, start: Tensor) -> Tensor:
+    """mu = (I - gamma P)^-T eps0 of a chain, (n,)."""
+    n_initial = len(chain.problem.queries) - chain.problem.next_rows.shape[0]
+    share = start.new_full((n_initial,), 1.0 / n_initial)
+    eps0 = chain.at_initial.rmatvec(share)
+    config = SolverConfig(rtol=VISITS_RTOL)
+    return solve_visits(_system(chain), eps0, config, start).value
+
+
+def _system(chain: Chain) -> DiscountedSystem:
+    samples, config = chain.problem.samples, chain.problem.config
+    P = AveragedRows(chain.at_next, config.next_state_samples, samples.live_rows)
+    return DiscountedSystem(P, config.gamma)
