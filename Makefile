@@ -2,8 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 2
+export NO_MKDOCS_2_WARNING ?= 1
 
-.PHONY: demo test lint type fmt bench browser clean
+.PHONY: demo test lint type fmt bench docs docs-serve check-install browser clean
 
 demo: .venv/core
 	$(BIN)/nopg demo
@@ -32,6 +33,18 @@ bench: .venv/dev
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/load_tables.py
 
+# Strict: a broken link, an unknown name or a page nobody lists stops the build.
+docs: .venv/dev
+	$(BIN)/mkdocs build
+	@echo "Open site/index.html"
+
+docs-serve: .venv/dev
+	$(BIN)/mkdocs serve
+
+# Wheel, sdist and every extra in clean environments; minutes.
+check-install: .venv/dev
+	$(BIN)/python -m scripts.check_install --out results/install
+
 # The recorder is tested in a real browser; CI installs it, other machines may skip.
 browser:
 	@command -v chromium >/dev/null || [ -z "$$CI" ] || \
@@ -49,4 +62,4 @@ browser:
 	touch $@ .venv/core
 
 clean:
-	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -15,7 +15,7 @@ from nopg.linalg.solve import SolverConfig
 from nopg.policies.base import Policy
 from nopg.randomness import Seed
 
-TOLERANCE = 1e-4
+TOLERANCE = 1e-3
 """Mass a row may drop: J stays the same to four decimals, which is checked."""
 
 

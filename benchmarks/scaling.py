@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 import torch
@@ -23,6 +23,7 @@ from benchmarks.machine import (
 from benchmarks.our_formulation import OurFormulation
 from benchmarks.tasks import grid_task, random_task
 
+from nopg.learning.training import REFRESH
 from nopg.views.scaling import ScalingPoint, scaling_curve
 
 SIZES, COUNTS = (1_000, 3_200, 10_000, 32_000, 100_000), (16, 64, 256)
@@ -33,9 +34,9 @@ RTOL = 1e-2
 
 
 def measure(
-    sizes: tuple[int, ...], counts: tuple[int, ...], n_updates: int = 6
+    sizes: tuple[int, ...], counts: tuple[int, ...], n_updates: int = REFRESH
 ) -> list[ScalingPoint]:
-    """Median time of the first updates on random data, float64."""
+    """Mean time of the first updates on random data, float64."""
     bandwidth, found = memory_bandwidth(), []
     for n in sizes:
         for k in counts:
@@ -45,7 +46,7 @@ def measure(
             spent = [(ours.update(), ours.matvecs) for _ in range(n_updates)]
             matvecs = int(median(count for _, count in spent))
             floor = floor_bytes(ours.entries, matvecs, torch.float64) / bandwidth
-            seconds = median(time for time, _ in spent)
+            seconds = mean(time for time, _ in spent)
             found.append(ScalingPoint(n, k, seconds, floor))
             print(
                 f"n {n:>7}  k {k:>4}  {1e3 * seconds:9.1f} ms  floor "

@@ -3,8 +3,8 @@
     python -m benchmarks.speed              # all of it, a few minutes on two cores
     python -m benchmarks.speed --quick      # small sizes, for tests
 
-Times are medians over updates 1 to 5 of repeats that alternate between the two in
-one process; absolute times belong to the machine named in the JSON, ratios travel.
+Times are means over the first eight updates, of repeats that alternate between the two
+in one process; absolute times belong to the machine named in the JSON, ratios travel.
 """
 
 from __future__ import annotations

@@ -20,12 +20,12 @@ from nopg.linalg.operators import LinearOperator
 from nopg.linalg.solve import SolverConfig
 
 PARTS = ("policy", "build", "solve q", "solve mu", "gradient")
-Start = tuple[Tensor, Tensor] | None
+Start = tuple[Tensor, ...] | None
 
 
 def parts_of_update(
     ours: OurFormulation, start: Start
-) -> tuple[dict[str, float], tuple[Tensor, Tensor]]:
+) -> tuple[dict[str, float], tuple[Tensor, ...]]:
     """One evaluation of the present policy; seconds by part.
 
     Args:
@@ -47,8 +47,7 @@ def parts_of_update(
     turned = at_next.spies[0].seen_at or solved
     moments = (began, asked, built, turned, solved, time.perf_counter())
     spans = [later - sooner for sooner, later in pairwise(moments)]
-    following = (solution.q.value, solution.mu.value)
-    return dict(zip(PARTS, spans, strict=True)), following
+    return dict(zip(PARTS, spans, strict=True)), solution.following()
 
 
 @dataclass(frozen=True)
@@ -96,6 +95,11 @@ class _FirstTransposed(LinearOperator):
 
     def dense(self) -> Tensor:
         return self.inner.dense()
+
+    def block_sums(
+        self, row_cells: Tensor, column_cells: Tensor, count: int
+    ) -> Tensor | None:
+        return self.inner.block_sums(row_cells, column_cells, count)
 
     def discounted(self, x: Tensor, gamma: float) -> Tensor:
         return self.inner.discounted(x, gamma)

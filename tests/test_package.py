@@ -9,9 +9,9 @@ import nopg
 
 NAMES = {
     "NOPG", "Bandwidths", "BellmanEquation", "ConfigError", "CrossValidated",
-    "DataError", "Dataset", "History", "LeaveOneOut", "ModelFileError", "NopgError",
-    "NopgWarning", "NotFittedError", "Objective", "SolverError", "fit_batch",
-    "linear_policy", "load",
+    "DataError", "Dataset", "History", "Interval", "LeaveOneOut", "ModelFileError",
+    "NopgError", "NopgWarning", "NotFittedError", "Objective", "SafePolicy",
+    "SolverError", "Support", "SupportWarning", "fit_batch", "linear_policy", "load",
 }  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from nopg.errors import (
     NopgWarning,
     NotFittedError,
     SolverError,
+    SupportWarning,
 )
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.kernels.selection import CrossValidated, LeaveOneOut
@@ -25,6 +26,9 @@ from nopg.learning.history import History
 from nopg.learning.model import NOPG
 from nopg.learning.storage import load
 from nopg.policies.build import linear_policy
+from nopg.trust.intervals import Interval
+from nopg.trust.safe_policy import SafePolicy
+from nopg.trust.support import Support
 
 __version__ = "0.1.0"
 __all__ = [
@@ -36,13 +40,17 @@ __all__ = [
     "DataError",
     "Dataset",
     "History",
+    "Interval",
     "LeaveOneOut",
     "ModelFileError",
     "NopgError",
     "NopgWarning",
     "NotFittedError",
     "Objective",
+    "SafePolicy",
     "SolverError",
+    "Support",
+    "SupportWarning",
     "fit_batch",
     "linear_policy",
     "load",

@@ -45,3 +45,7 @@ class MissingExtraError(NopgError, ImportError):
 
 class NopgWarning(UserWarning):
     """Something was assumed or repaired; the result may not be what you expect."""
+
+
+class SupportWarning(NopgWarning):
+    """The data say next to nothing where it matters; what is learned may be wrong."""

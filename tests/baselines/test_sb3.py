@@ -68,6 +68,10 @@ def test_both_rates_networks_and_data_arrive() -> None:
     )
     # The cut last row must bootstrap: done, but by a time limit.
     assert buffer.dones[-1, 0] == buffer.timeouts[-1, 0] == 1.0
+    predicted, _ = model.predict(
+        data.observations.astype(np.float32), deterministic=True
+    )
+    np.testing.assert_array_equal(bridge._act(model)(data.observations), predicted)
 
 
 @pytest.mark.usefixtures("one_thread")

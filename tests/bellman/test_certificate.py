@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -73,3 +75,26 @@ def test_objective_is_a_float_that_prints_its_certainty() -> None:
     assert objective.certificate == pytest.approx(0.75)
     assert "7.5e-01" in repr(objective)
     assert np.isfinite(objective)
+
+
+def test_lists_that_end_too_early_are_announced() -> None:
+    """And the certificate still holds; lists that are long enough are quiet."""
+    data = grid_dataset(16, 16)
+    spec = PolicySpec(kind="deterministic", n_states=3, n_outputs=1)
+    box = (-2.0 * torch.ones(1), 2.0 * torch.ones(1))
+    policy = spec.build(torch.Generator().manual_seed(0), *box)
+    wide = nopg.Bandwidths([0.3, 0.3, 1.0], [2.0])
+
+    def equation(**settings: Any) -> nopg.BellmanEquation:
+        chosen: dict[str, Any] = {"gamma": 0.9, "bandwidths": wide} | settings
+        return nopg.BellmanEquation(data, policy, BOTTOM, **chosen)
+
+    exact = float(equation(neighbours=None).objective)
+    assert float(equation(neighbours="auto").objective) == pytest.approx(exact)
+    short = equation(neighbours="auto", max_neighbours=24)
+    with pytest.warns(nopg.NopgWarning, match=r"24 samples \(`max_neighbours`\)"):
+        objective = short.objective
+    assert abs(float(objective) - exact) <= objective.certificate
+    # A length that was asked for is no surprise, and neither is a loose tolerance.
+    assert equation(neighbours=24).objective.certificate > 0.0
+    assert equation(neighbours="auto", max_neighbours=24, tolerance=0.99).objective < 0

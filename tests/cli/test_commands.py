@@ -58,6 +58,9 @@ def test_train_writes_a_run_that_loads(folder: Path) -> None:
     lines = (folder / "a" / "history.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines] == [1, 2, 3, 4]
     assert (folder / "a" / "learning_curve.png").stat().st_size > 1000
+    assert "a/report.html : open it in a browser" in done.stdout
+    page = (folder / "a" / "report.html").read_text()
+    assert "<h1>a</h1>" in page
     again = run("train", "data.npz", "--config", "train.toml", "--out", "a", cwd=folder)
     assert again.returncode == 1
     assert "already holds a run" in again.stderr
@@ -129,8 +132,12 @@ def test_demo_tells_what_it_did(tmp_path: Path) -> None:
     assert "hanging still" in done.stdout
     names = {file.name for file in (tmp_path / "pictures").iterdir()}
     assert names == {
-        "learning_curve.png", "pendulum.nopg", "phase_portraits.png", "swing_up.gif"
+        "history.jsonl", "learning_curve.png", "pendulum.nopg", "phase_portraits.png",
+        "report.html", "swing_up.gif",
     }  # fmt: skip
+    assert (
+        "Well supported by its data" in (tmp_path / "pictures/report.html").read_text()
+    )
     score = [line for line in done.stdout.splitlines() if "this policy" in line]
     assert float(score[0].split()[2]) >= -420
 

@@ -8,13 +8,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from nopg.linalg import operators
 from nopg.linalg.operators import (
     AveragedRows,
     DenseRows,
     LinearOperator,
-    Pattern,
     SparseRows,
 )
+from nopg.linalg.pattern import Pattern
 
 Make = Callable[[torch.Generator], tuple[LinearOperator, Tensor]]
 
@@ -69,3 +70,18 @@ def test_rmatvec_matches_dense_twin(make: Make, generator: torch.Generator) -> N
 def test_dense_is_the_twin(make: Make, generator: torch.Generator) -> None:
     operator, twin = make(generator)
     torch.testing.assert_close(operator.dense(), twin)
+
+
+@pytest.mark.parametrize("make", OPERATORS)
+def test_block_sums_match_the_dense_twin(
+    make: Make, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operator, twin = make(generator)
+    rows = torch.randint(3, (twin.shape[0],), generator=generator)
+    columns = torch.randint(3, (twin.shape[1],), generator=generator)
+    Z, W = (torch.nn.functional.one_hot(c, 3).to(twin) for c in (rows, columns))
+    for together in (operators.TOGETHER, 4):  # at once, and in parts
+        monkeypatch.setattr(operators, "TOGETHER", together)
+        sums = operator.block_sums(rows, columns, 3)
+        assert sums is not None
+        torch.testing.assert_close(sums, Z.T @ twin @ W)

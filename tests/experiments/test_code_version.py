@@ -1,9 +1,16 @@
 """The version of the code: changed by meaning, not by words."""
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from nopg.experiments.code_version import code_version, source_hash
-from nopg.experiments.registry import MODULES
+import pytest
+
+from nopg.experiments.arms import RUNNERS
+from nopg.experiments.code_version import PACKAGE, source_hash, sources
+from nopg.experiments.experiment import Plan
+from nopg.experiments.registry import MODULES, experiment
 
 SOURCE = 'def f(x):\n    """Double."""\n    return 2 * x\n'
 
@@ -24,6 +31,80 @@ def test_a_changed_number_counts(tmp_path: Path) -> None:
     assert version(tmp_path, SOURCE) != version(tmp_path, SOURCE.replace("2", "3"))
 
 
-def test_every_experiment_has_a_version_of_its_own() -> None:
-    versions = {code_version(module) for module in MODULES.values()}
-    assert len(versions) == len(MODULES)
+def packages(run: Callable[..., Any]) -> set[str]:
+    """Folders of this package a function's results depend on."""
+    files = sources(Path(inspect.getfile(run)))
+    return {file.relative_to(PACKAGE).parts[0] for file in files}
+
+
+def small_package(root: Path) -> Path:
+    """`start` uses `used`, which uses `deep` within a function; nobody uses `spare`."""
+    (root / "part").mkdir(parents=True)
+    files = {
+        "start.py": "from small.part.used import f\n",
+        "part/__init__.py": "from small.part.spare import g\n",
+        "part/used.py": "def f():\n    from small.part import deep\n",
+        "part/deep.py": "X = 1\n",
+        "part/spare.py": "X = 1\n",
+        "errors.py": "X = 1\n",
+    }
+    for name, text in files.items():
+        (root / name).write_text(text)
+    return root / "start.py"
+
+
+def test_imports_are_followed_and_nothing_else(tmp_path: Path) -> None:
+    root = tmp_path / "small"
+    start = small_package(root)
+    found = {file.relative_to(root).as_posix() for file in sources(start, root)}
+    # Names from the folder itself bring what it gathers; `from small.part import deep`
+    # is such a one.
+    assert found == {
+        "start.py", "part/used.py", "part/deep.py", "part/__init__.py", "part/spare.py"
+    }  # fmt: skip
+    (root / "part" / "used.py").write_text("import small.part.deep\nimport errors\n")
+    found = {file.relative_to(root).as_posix() for file in sources(start, root)}
+    assert found == {"start.py", "part/used.py", "part/deep.py"}
+
+
+@pytest.mark.parametrize("method", ["PWIS", "DDPG offline", "DDPG online", "IQL"])
+def test_baselines_do_not_depend_on_the_engine(method: str) -> None:
+    found = packages(RUNNERS[method])
+    assert not found & {"bellman", "learning", "kernels", "linalg", "gpu"}
+    assert {"baselines", "envs", "data", "experiments", "randomness.py"} <= found
+
+
+@pytest.mark.parametrize(
+    ("method", "file"),
+    [
+        ("IQL", "baselines/d3.py"),
+        ("DDPG online", "envs/simulation.py"),
+        ("DDPG offline", "baselines/sb3.py"),
+        ("PWIS", "policies/networks.py"),
+        ("NOPG-D", "bellman/solution.py"),
+        ("NOPG-S", "learning/training.py"),
+        ("NOPG-D", "kernels/leave_one_out.py"),
+        ("NOPG-D", "linalg/krylov.py"),
+    ],
+)
+def test_what_decides_the_numbers_is_found(method: str, file: str) -> None:
+    found = sources(Path(inspect.getfile(RUNNERS[method])))
+    assert PACKAGE / file in found
+    assert PACKAGE / "experiments" / "tasks.py" in found
+    assert PACKAGE / "envs" / "pendulum.py" in found
+
+
+def test_versions_differ_where_the_code_does() -> None:
+    grid = experiment("figure2-pendulum-grid")
+    assert grid.code("NOPG-D") == grid.code("NOPG-S") != grid.code("DDPG offline")
+    # The same baseline in two figures runs through the same code.
+    assert grid.code("DDPG offline") == experiment("figure2-cart-pole").code(
+        "DDPG offline"
+    )
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_method_of_every_experiment_has_a_version(name: str) -> None:
+    found = experiment(name)
+    methods = {trial.method for trial in found.trials(Plan(preset="smoke"))}
+    assert all(len(found.code(method)) == 12 for method in methods)

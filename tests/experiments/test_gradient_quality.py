@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from nopg.experiments.figure1_lqr import references, system, true_path
+from nopg.experiments.figure1_lqr import true_path
 from nopg.experiments.gradient_quality import angle, gradient_quality, mean_angle
 from nopg.experiments.lqr_gradients import nopg_estimate, policy_of
+from nopg.experiments.lqr_trials import references, system
 from nopg.kernels.bandwidths import Bandwidths
 
 EAST, NORTH = np.array([2.0, 0.0]), np.array([0.0, 1.0])

@@ -10,6 +10,7 @@ from nopg.errors import DataError
 from nopg.experiments.results import MixedResultsError, Record, ResultsFile
 from nopg.experiments.trial import Trial
 
+ONE, TWO = ({"NOPG-D": code}.__getitem__ for code in ("code1", "code2"))
 TRIAL = Trial(
     experiment="figure", task="task", method="NOPG-D", size=5, seed=0, settings={"a": 1}
 )
@@ -53,9 +54,9 @@ def test_files_of_two_machines_can_be_joined(tmp_path: Path) -> None:
 
 def test_other_code_is_not_mixed_in(tmp_path: Path) -> None:
     file = filled(tmp_path / "r.jsonl")
-    file.require_same([TRIAL], "code1")
-    with pytest.raises(MixedResultsError, match=r"code1, now code2.*--redo"):
-        file.require_same([TRIAL], "code2")
+    file.require_same([TRIAL], ONE)
+    with pytest.raises(MixedResultsError, match=r"NOPG-D by code1, now code2.*--redo"):
+        file.require_same([TRIAL], TWO)
 
 
 def test_other_settings_are_not_mixed_in(tmp_path: Path) -> None:
@@ -63,8 +64,39 @@ def test_other_settings_are_not_mixed_in(tmp_path: Path) -> None:
     with pytest.raises(
         MixedResultsError, match=r"one set of settings.*task/NOPG-D//5/0"
     ):
-        file.require_same([replace(TRIAL, settings={"a": 2})], "code1")
-    file.require_same([replace(TRIAL, seed=1, settings={"a": 2})], "code1")
+        file.require_same([replace(TRIAL, settings={"a": 2})], ONE)
+    file.require_same([replace(TRIAL, seed=1, settings={"a": 2})], ONE)
+
+
+def test_each_method_has_its_own_code(tmp_path: Path) -> None:
+    file = filled(tmp_path / "r.jsonl")
+    baseline = replace(TRIAL, method="IQL")
+    file.add(Record(baseline, "bridge1", "run1", {"last": -2.0}))
+    file.require_same([TRIAL], {"NOPG-D": "code1", "IQL": "bridge1"}.__getitem__)
+    changed = {"NOPG-D": "code2", "IQL": "bridge1"}.__getitem__
+    with pytest.raises(MixedResultsError, match=r"1 of 2 trials.*NOPG-D by code1"):
+        file.require_same([baseline], changed)
+
+
+def test_only_what_other_code_made_is_set_aside(tmp_path: Path) -> None:
+    file = filled(tmp_path / "r.jsonl")
+    baseline = Record(replace(TRIAL, method="IQL"), "bridge1", "run2", {"last": -2.0})
+    file.begin("run2", {"command": "nopg reproduce --methods IQL"})
+    file.add(baseline)
+    whole = file.path.read_bytes()
+    file.set_aside([TRIAL], {"NOPG-D": "code1", "IQL": "bridge1"}.__getitem__)
+    assert file.path.read_bytes() == whole  # all of it is valid
+    file.set_aside([TRIAL], {"NOPG-D": "code2", "IQL": "bridge1"}.__getitem__)
+    assert file.records() == [baseline]
+    assert set(file.runs()) == {"run2"}
+    assert file.path.with_suffix(".old1.jsonl").read_bytes() == whole
+
+
+def test_other_settings_are_set_aside(tmp_path: Path) -> None:
+    file = filled(tmp_path / "r.jsonl")
+    file.add(Record(replace(TRIAL, seed=1), "code1", "run1", {"last": -2.0}))
+    file.set_aside([replace(TRIAL, settings={"a": 2})], ONE)
+    assert [r.trial.seed for r in file.records()] == [1]
 
 
 def test_a_damaged_line_is_named(tmp_path: Path) -> None:

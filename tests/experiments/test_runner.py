@@ -12,7 +12,8 @@ import pytest
 
 from nopg.errors import ConfigError, MissingExtraError
 from nopg.experiments import runner
-from nopg.experiments.experiment import Plan
+from nopg.experiments.costs import rough_seconds
+from nopg.experiments.experiment import Experiment, Plan
 from nopg.experiments.registry import MODULES, experiment, experiments
 from nopg.experiments.results import MixedResultsError, ResultsFile
 from nopg.experiments.runner import reproduce, reproduce_each, stored
@@ -88,7 +89,7 @@ def test_results_of_other_code_stop_a_run_unless_redone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = smoke("table1-applicability", tmp_path)
-    monkeypatch.setattr(runner, "code_version", lambda module: "othercode")
+    monkeypatch.setattr(Experiment, "code", lambda self, method: "othercode")
     with pytest.raises(MixedResultsError, match="made by other code"):
         smoke("table1-applicability", tmp_path)
     before = first.stem.with_suffix(".jsonl").read_bytes()
@@ -115,6 +116,32 @@ def test_no_trial_is_started_after_the_time_limit(tmp_path: Path) -> None:
     assert (len(outcome.records), outcome.missing) == (0, 9)
 
 
+def test_several_experiments_share_one_pool(tmp_path: Path) -> None:
+    chosen = experiments("table1-applicability", "figure4-mountain-car")
+    outcomes = list(
+        reproduce_each(
+            chosen,
+            Plan(preset="smoke"),
+            methods=["PWIS", "demonstration"],
+            out=tmp_path,
+            jobs=2,
+            progress=False,
+        )
+    )
+    assert {o.experiment.name: len(o.records) for o in outcomes} == {
+        "table1-applicability": 3,
+        "figure4-mountain-car": 1,
+    }
+    assert all(outcome.missing == 0 for outcome in outcomes)
+
+
+def test_the_longest_trials_are_started_first() -> None:
+    trials = experiment("comparison-offline").trials(Plan(preset="standard"))
+    methods = [t.method for t in sorted(trials, key=lambda t: -rough_seconds(t))]
+    baselines = [method for method in methods if method != "NOPG-D"]
+    assert list(dict.fromkeys(baselines)) == ["CQL", "IQL", "TD3+BC", "BC"]
+
+
 def test_sizes_and_methods_can_be_left_out(tmp_path: Path) -> None:
     outcome = reproduce(
         experiment("table1-applicability"),
@@ -131,7 +158,7 @@ def test_unknown_names_list_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"figure2-pendulum-grid.*got 'figure9'"):
         experiments("figure9")
     assert len(experiments("all")) == len(MODULES)
-    with pytest.raises(ConfigError, match=r"--preset.*paper, quick, smoke"):
+    with pytest.raises(ConfigError, match=r"--preset.*paper, standard, quick, smoke"):
         Plan(preset="huge")
     with pytest.raises(ConfigError, match=r"--methods.*NOPG-D.*got SARSA"):
         list(

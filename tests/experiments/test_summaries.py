@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from nopg.experiments.comparison_offline import analyse
 from nopg.experiments.results import Record
 from nopg.experiments.sample_efficiency import smallest_sizes
 from nopg.experiments.summaries import interval, rows, table
@@ -38,6 +39,35 @@ def test_last_and_best_are_kept_apart() -> None:
     head, line = table({"rows": [row]}).splitlines()
     assert head.index("last") < head.index("best")
     assert "-9.5" in line
+
+
+def test_comparison_says_who_is_best_and_what_each_was_given() -> None:
+    def found(method: str, seed: int, last: float, n_updates: int) -> Record:
+        return Record(
+            Trial(
+                experiment="comparison-offline",
+                task="pendulum-grid",
+                method=method,
+                size=200,
+                seed=seed,
+                settings={"n_updates": n_updates},
+            ),
+            "code",
+            "run",
+            {"last": last, "best": 0.0, "seconds": 7.0},
+        )
+
+    text = analyse(
+        [
+            found("IQL", 0, -300.0, 10_000),
+            found("IQL", 1, -500.0, 10_000),
+            found("CQL", 0, -450.0, 3000),
+        ]
+    )["markdown"]
+    # The last policy decides, whatever the best one was on the way.
+    assert "| pendulum-grid | 200 |  |  |  | **-400** (7 s) | -450 (7 s) |" in text
+    assert "IQL: 2 seeds, 10,000 updates; CQL: 1 seed, 3,000 updates." in text
+    assert "NOPG-D: not run" in text
 
 
 def test_a_trial_without_a_policy_counts_as_failed() -> None:

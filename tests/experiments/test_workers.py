@@ -5,11 +5,11 @@ import sys
 import pytest
 import torch
 
-from nopg.errors import ConfigError
+from nopg.errors import ConfigError, MissingExtraError
 from nopg.experiments.experiment import Plan
 from nopg.experiments.registry import experiment
 from nopg.experiments.runner import run_trial
-from nopg.experiments.workers import Deadline, in_parallel
+from nopg.experiments.workers import Deadline, in_parallel, on_backend
 
 TRIALS = [
     trial
@@ -47,3 +47,22 @@ def test_thread_count_is_one_inside_and_restored_outside() -> None:
 def test_jobs_must_be_positive() -> None:
     with pytest.raises(ConfigError, match="--jobs"):
         in_parallel(str, [1], 0, Deadline())
+
+
+def test_a_backend_must_exist_and_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match="loky, dask, ray"), on_backend("slurm", 2):
+        pass
+    for name, module in (("dask", "distributed"), ("ray", "ray.util.joblib")):
+        monkeypatch.setitem(sys.modules, module, None)
+        expected = rf"nopg\[{name}\]"
+        with pytest.raises(MissingExtraError, match=expected), on_backend(name, 2):
+            pass
+
+
+@pytest.mark.slow
+def test_dask_gives_the_same_numbers() -> None:
+    pytest.importorskip("distributed")
+    alone = list(in_parallel(run_trial, TRIALS[:1], 1, Deadline()))
+    with on_backend("dask", 2):
+        shared = list(in_parallel(run_trial, TRIALS[:1], 2, Deadline()))
+    assert shared == alone

@@ -145,3 +145,20 @@ def test_widths_must_match_the_data() -> None:
         select_bandwidths(
             nopg.Bandwidths([1.0], [1.0]), transitions(grid_dataset(5, 5)), rng()
         )
+
+
+def test_a_rule_of_ones_own_is_asked_and_checked() -> None:
+    class Wide:
+        def select(
+            self, data: Transitions, generator: np.random.Generator
+        ) -> nopg.Bandwidths:
+            return nopg.Bandwidths(data.states.std(axis=0), [2.0] * self.d_a)
+
+        d_a = 1
+
+    rule, data = Wide(), transitions(grid_dataset(5, 5))
+    found = select_bandwidths(rule, data, rng())
+    np.testing.assert_array_equal(found.state, data.states.std(axis=0))
+    rule.d_a = 2
+    with pytest.raises(nopg.ConfigError, match="1 action"):
+        select_bandwidths(rule, data, rng())

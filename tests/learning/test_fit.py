@@ -10,6 +10,7 @@ import torch
 from gymnasium.spaces import Box, Discrete
 
 import nopg
+from nopg.bellman import problem
 from nopg.experiments.swing_up import BOTTOM, grid_dataset, swing_up
 
 DATA = grid_dataset(8, 8)
@@ -186,3 +187,28 @@ def test_a_module_of_ones_own_is_trained_in_place() -> None:
     model = fitted(policy=module)
     assert not torch.equal(before.double(), layer.weight)
     assert model.predict(BOTTOM)[0].shape == (1,)
+
+
+@pytest.mark.parametrize("policy", ["deterministic", "stochastic"])
+def test_the_coarse_inverse_changes_the_effort_not_the_path(
+    policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Past one renewal of it, with terminal rows and two next states a sample."""
+    grid = grid_dataset(18, 18)
+    ended = np.arange(len(grid)) % 50 == 0
+    data = nopg.Dataset(
+        grid.observations, grid.actions, grid.rewards, grid.next_observations, ended
+    )
+    settings: dict[str, Any] = {
+        "policy": policy,
+        "bandwidths": nopg.Bandwidths([0.3, 0.3, 1.0], [2.0]),
+        "rtol": 1e-10,
+        "policy_samples": 2,
+        "next_state_samples": 2,
+    }
+    helped = nopg.NOPG(**settings).fit(data, BOTTOM, 10, progress=False)
+    monkeypatch.setattr(problem, "WORTHWHILE", 10**9)
+    plain = nopg.NOPG(**settings).fit(data, BOTTOM, 10, progress=False)
+    np.testing.assert_allclose(helped["objective"], plain["objective"], rtol=1e-7)
+    assert sum(helped["matvecs"]) < 0.6 * sum(plain["matvecs"])
+    assert max(helped["fallbacks"]) == 0

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -167,3 +169,30 @@ def test_available_memory_respects_containers(
 def test_available_memory_of_this_machine() -> None:
     found = available_memory()
     assert found is None or found > 2**20
+
+
+def test_on_the_fused_path_fused_updates_are_timed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Plain updates would foretell twenty times what a GPU needs."""
+    monkeypatch.setattr(planning, "LARGE", 10_000)
+    monkeypatch.setattr(planning, "CALIBRATION", 8_000)
+    monkeypatch.setattr(planning, "is_fusible", lambda problem, policy: True)
+    made: list[int] = []
+
+    def trainer(problem: Any, policies: Any, training: Any, n_updates: int) -> int:
+        made.append(problem.next_rows.n_entries)
+        return n_updates
+
+    def climb_fused(n_updates: int) -> Any:
+        for _ in range(n_updates):
+            time.sleep(0.003)
+            yield []
+
+    monkeypatch.setattr(planning, "FusedTrainer", trainer)
+    monkeypatch.setattr(planning, "climb_fused", climb_fused)
+    foretold = plan(neighbours=24)
+    assert made == [2000 // 24 * 24, 8000 // 24 * 24]
+    assert foretold.seconds is not None
+    assert 0.003 <= foretold.seconds < 0.1
+    assert re.search(r"about \d\.?\d? ?ms an update|about \d+ ms", str(foretold))

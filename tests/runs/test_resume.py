@@ -71,7 +71,7 @@ def test_a_checkpoint_holds_nothing_that_is_not_needed(tmp_path: Path) -> None:
     run = RunFolder.open(tmp_path / "cut")
     state = run.state()
     assert state is not None
-    optimiser = state.climb["optimiser"] | {"state": {}}
+    optimiser = state.climb["optimiser"] | {"step": 0}
     for change in ({"start": None}, {"optimiser": optimiser}):
         model = run.prepared()
         changed = replace(state, climb=state.climb | change)

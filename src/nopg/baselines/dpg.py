@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from nopg.baselines.progress import flat_gradient
-from nopg.data import Dataset
+from nopg.data.dataset import Dataset
 from nopg.errors import ConfigError, DataError, SolverError
 
 

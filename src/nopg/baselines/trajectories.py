@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nopg.data import Dataset
+from nopg.data.dataset import Dataset
 from nopg.errors import DataError
 
 LogDensity = Callable[[Tensor, Tensor], Tensor]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -23,9 +24,10 @@ from nopg.bellman.responsibilities import (
 )
 from nopg.bellman.rows import QueryRows, query_rows
 from nopg.bellman.samples import Samples
-from nopg.errors import ConfigError
+from nopg.errors import ConfigError, NopgWarning
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.kernels.discrete import log_label_similarity
+from nopg.linalg.coarse import WORTHWHILE, Cells
 from nopg.linalg.ranks import Ranks
 from nopg.policies.base import Policy
 from nopg.policies.categorical import CategoricalPolicy
@@ -46,6 +48,9 @@ class Problem:
         initial_rows: Rows at the initial states.
         ranks: The processes that share the next states, each holding a range of
             them; None when this one holds all.
+        cells: Samples grouped by where they lead to, for the solves: a row of P
+            depends on its next state alone. None if solves go without: with few
+            samples, on a GPU, and where ranks share the rows.
     """
 
     samples: Samples
@@ -55,6 +60,7 @@ class Problem:
     next_rows: QueryRows
     initial_rows: QueryRows
     ranks: Ranks | None = None
+    cells: Cells | None = None
 
     @classmethod
     def build(
@@ -87,11 +93,59 @@ class Problem:
         next_rows = list_rows(drawn, samples, bandwidths, config)
         initial_rows = list_rows(initial_states, samples, bandwidths, config)
         queries = torch.cat([drawn, initial_states])
-        return cls(samples, bandwidths, config, queries, next_rows, initial_rows, ranks)
+        cells = None
+        if len(samples.rewards) >= WORTHWHILE and ranks is None and not drawn.is_cuda:
+            h = samples.states.new_tensor(bandwidths.state)
+            cells = Cells.of(samples.next_states / h)
+        return cls(
+            samples,
+            bandwidths,
+            config,
+            queries,
+            next_rows,
+            initial_rows,
+            ranks,
+            cells,
+        )
 
     def rows_at(self, states: Tensor) -> QueryRows:
         """Rows at any other states, listed by the same rule."""
         return list_rows(states, self.samples, self.bandwidths, self.config)
+
+    def warn_if_capped(self, dropped: Tensor, most: float) -> None:
+        """Say so when lists end at `max_neighbours` and that costs too much.
+
+        Args:
+            dropped: Share of its mass that each row at the next states lost, (m,).
+            most: The largest of them.
+        """
+        config, longest = self.config, self.next_rows.blocks[-1]
+        is_capped = longest.log_psi.shape[1] == config.max_neighbours
+        if config.neighbours != "auto" or not is_capped or most <= config.tolerance:
+            return
+        # Lists of one rank are its own, what they dropped is known of all.
+        if self.ranks is None and dropped[longest.rows].max() <= config.tolerance:
+            return
+        warnings.warn(
+            f"Rows of P may drop {config.tolerance:.0e} of their mass (`tolerance`), "
+            f"some that keep {config.max_neighbours} samples (`max_neighbours`) drop "
+            "more; raise either, or judge by the certificate of J whether it matters.",
+            NopgWarning,
+            stacklevel=3,
+        )
+
+    def rescaled(self, factor: float) -> Problem:
+        """The same data and lists with every bandwidth times `factor`.
+
+        The kernel between labels is not a matter of distance and stays as it is.
+        """
+        in_action = 1.0 if self.samples.n_actions else factor
+        return replace(
+            self,
+            bandwidths=self.bandwidths.scaled(factor, in_action),
+            next_rows=self.next_rows.rescaled(factor),
+            initial_rows=self.initial_rows.rescaled(factor),
+        )
 
     def responsibilities(self, policy: Policy, rows: QueryRows) -> Responsibilities:
         """What turns this kind of policy into rows, at the queries of `rows`."""

@@ -142,8 +142,9 @@ class AnalyticResponsibilities(Responsibilities):
         mean, std = evaluation.outputs
         a = self.sample_actions
         total = self.variances + std**2  # (m, d_a)
-        first = _covariances(evaluation.operator, q, a)  # Cov(q, a)
-        second = _covariances(evaluation.operator, q, a**2) - 2.0 * mean * first
+        both = _covariances(evaluation.operator, q, torch.cat([a, a**2], dim=1))
+        first, second = both.chunk(2, dim=1)  # Cov(q, a), Cov(q, a^2)
+        second = second - 2.0 * mean * first
         w = row_weights[:, None]
         return w * first / total, w * std * second / total**2
 

@@ -7,7 +7,8 @@ their actions. A policy turns them into weights (see `responsibilities`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -19,7 +20,8 @@ from nopg.kernels.neighbours import (
     fixed_blocks,
     nearest_blocks,
 )
-from nopg.linalg.operators import DenseRows, LinearOperator, Pattern, SparseRows
+from nopg.linalg.operators import DenseRows, LinearOperator, SparseRows
+from nopg.linalg.pattern import Pattern
 
 Neighbours = int | str | None
 """How many samples a row keeps: a number, "auto", or None for all."""
@@ -54,12 +56,49 @@ class QueryRows:
         flat = [block_weights.reshape(-1) for block_weights in weights]
         return SparseRows(self.pattern, flat[0] if len(flat) == 1 else torch.cat(flat))
 
+    def rescaled(self, factor: float) -> QueryRows:
+        """The same lists with every state bandwidth times `factor`.
+
+        A Gaussian of width c h is the 1 / c^2-th power of one of width h, and so is
+        the bound on each sample a row drops.
+        """
+        power = factor**-2
+        blocks = []
+        for block in self.blocks:
+            farthest = block.log_psi[:, -1]
+            how_many = block.log_dropped - farthest  # log of their number
+            dropped = farthest * power + how_many
+            if block.is_complete:
+                dropped = block.log_dropped
+            scaled = replace(block, log_psi=block.log_psi * power, log_dropped=dropped)
+            blocks.append(scaled)
+        return replace(self, blocks=tuple(blocks))
+
     def gather(self, parts: Sequence[Tensor]) -> Tensor:
         """One number a row, given block by block, in natural order, (..., m)."""
         stacked = parts[0] if len(parts) == 1 else torch.cat(list(parts), dim=-1)
         if self.pattern is None or self.pattern.is_natural:
             return stacked
-        return stacked[..., self.pattern.position]
+        return stacked.index_select(-1, self.pattern.position)
+
+    def split(self, values: Tensor) -> Sequence[Tensor]:
+        """One number a row in natural order, (..., m), as blocks take it."""
+        if len(self.blocks) == 1:  # then block order is natural order
+            return (values,)
+        stacked = values.index_select(-1, self._order)
+        sizes = [len(block.rows) for block in self.blocks]
+        parts: tuple[Tensor, ...] = torch.split(stacked, sizes, dim=-1)
+        return parts
+
+    @cached_property
+    def _order(self) -> Tensor:
+        """Natural number of each stacked row, (m,)."""
+        return torch.cat([block.rows for block in self.blocks])
+
+    @cached_property
+    def log_dropped(self) -> Tensor:
+        """Log of an upper bound on the state-kernel mass each row drops, (m,)."""
+        return self.gather([block.log_dropped for block in self.blocks])
 
 
 def query_rows(

@@ -14,6 +14,7 @@ from nopg.bellman.sharded import (
     ReplicatedResponsibilities,
     ShardedResponsibilities,
 )
+from nopg.linalg.coarse import Cells, CoarseCorrection
 from nopg.linalg.operators import AveragedRows
 from nopg.linalg.solve import DiscountedSystem, Solution, SolverConfig, solve_pair
 from nopg.policies.base import Policy
@@ -45,7 +46,7 @@ class Estimator:
         policy: Policy,
         generator: torch.Generator,
         solver: SolverConfig,
-        start: tuple[Tensor, Tensor] | None = None,
+        start: tuple[Tensor, ...] | None = None,
     ) -> BellmanSolution:
         """One pass of Algorithm 1 up to the update of theta.
 
@@ -53,7 +54,7 @@ class Estimator:
             policy: The policy, of the family this estimator was made for.
             generator: Source of the policy's draws, where it needs any.
             solver: Accuracy of the two solves.
-            start: Warm start (q, mu).
+            start: What a solution close by leaves: `following` of it, or (q, mu).
         """
         samples, gamma = self.problem.samples, self.problem.config.gamma
         outputs = checked_outputs(policy, self.problem.queries, samples.action_width)
@@ -73,8 +74,22 @@ class Estimator:
             share = values[0].new_full((n_initial,), 1.0 / n_initial)
             eps0 = at_initial.operator.rmatvec(share)  # (n,)
             system = DiscountedSystem(P, gamma)
-            q, mu = solve_pair(system, samples.rewards, eps0, solver, start)
-        return BellmanSolution(self, outputs, at_next, at_initial, P, eps0, q, mu)
+            correction = None
+            if self.problem.cells is not None and len(eps0) > solver.dense_below:
+                correction = self._correction(self.problem.cells, P, start)
+            guess = None if start is None else (start[0], start[1])
+            q, mu = solve_pair(system, samples.rewards, eps0, solver, guess, correction)
+        return BellmanSolution(
+            self, outputs, at_next, at_initial, P, eps0, q, mu, correction
+        )
+
+    def _correction(
+        self, cells: Cells, P: AveragedRows, start: tuple[Tensor, ...] | None
+    ) -> CoarseCorrection | None:
+        """That of the start if it brought one, else a new one."""
+        if start is not None and len(start) > 2:
+            return CoarseCorrection(cells, start[2])
+        return CoarseCorrection.of(P, self.problem.config.gamma, cells)
 
 
 @dataclass(frozen=True)
@@ -90,6 +105,7 @@ class BellmanSolution:
         eps0: Mean responsibilities of the initial states, (n,).
         q: Solution of (I - gamma P) q = r.
         mu: Solution of (I - gamma P)' mu = eps0.
+        correction: The coarse inverse both were solved with, if any.
     """
 
     estimator: Estimator
@@ -100,10 +116,25 @@ class BellmanSolution:
     eps0: Tensor
     q: Solution
     mu: Solution
+    correction: CoarseCorrection | None = None
+
+    def following(self, *, keep_correction: bool = True) -> tuple[Tensor, ...]:
+        """Where to start solving for a policy close by: q, mu, and a coarse inverse.
+
+        Args:
+            keep_correction: Whether to pass on the coarse inverse; it grows old
+                slowly, and making it takes as long as some ten products.
+        """
+        vectors = (self.q.value, self.mu.value)
+        if self.correction is None or not keep_correction:
+            return vectors
+        return (*vectors, self.correction.core)
 
     def objective(self) -> Objective:
         """J with bounds on what truncation and solver can have cost."""
         problem = self.estimator.problem
+        dropped_most = float(self.at_next.dropped.max())
+        problem.warn_if_capped(self.at_next.dropped, dropped_most)
         return certified_objective(
             gamma=problem.config.gamma,
             rewards=problem.samples.rewards,
@@ -112,7 +143,7 @@ class BellmanSolution:
             q=self.q,
             mu=self.mu,
             dropped_mass=self._dropped_mass(),
-            dropped_most=float(self.at_next.dropped.max()),
+            dropped_most=dropped_most,
         )
 
     def _dropped_mass(self) -> float:

@@ -40,17 +40,18 @@ def gaussian_weights(rows: QueryRows, actions: Tensor, variances: Tensor) -> Row
         actions: The action taken at each query, (m, d_a); draws lead, (k, m, d_a).
         variances: Variance of the action kernel, (d_a,), or one a query (m, d_a).
     """
-    halved_precision = (0.5 / variances).expand(actions.shape)
-    logits = []
-    for block, sample_actions in zip(rows.blocks, rows.actions, strict=True):
-        whole = len(rows.blocks) == 1  # then block order is natural order
-        taken = actions if whole else actions[..., block.rows, :]  # (m_b, d_a)
-        scale = halved_precision if whole else halved_precision[..., block.rows, :]
-        block_logits = block.log_psi
-        for d in range(actions.shape[-1]):
-            square = (sample_actions[d] - taken[..., d, None]).square_()  # (m_b, k_b)
-            block_logits = block_logits - square.mul_(scale[..., d, None])
-        logits.append(block_logits)
+    logits = [block.log_psi for block in rows.blocks]
+    precisions = (0.5 / variances).unbind(-1)
+    for d, (taken, precision) in enumerate(
+        zip(actions.unbind(-1), precisions, strict=True)
+    ):
+        per_row = precision.ndim > 0
+        scales = rows.split(precision) if per_row else [precision] * len(logits)
+        pieces = zip(rows.split(taken), scales, rows.actions, strict=True)
+        for b, (action, scale, listed) in enumerate(pieces):
+            square = (listed[d] - action[..., None]).square_()  # (m_b, k_b)
+            scale = scale[..., None] if per_row else scale
+            logits[b] = torch.addcmul(logits[b], square, scale, value=-1.0)
     return _normalised(rows, logits)
 
 
@@ -90,14 +91,12 @@ def mixed_weights(
 
 def _normalised(rows: QueryRows, logits: Sequence[Tensor]) -> RowWeights:
     """Softmax block by block: rows sum to one however far the query is."""
-    blocks, masses, drops = [], [], []
-    for block, block_logits in zip(rows.blocks, logits, strict=True):
-        peak = block_logits.amax(dim=-1, keepdim=True)
-        weights = (block_logits - peak).exp_()
-        total = weights.sum(dim=-1, keepdim=True)
-        log_mass = (total.log() + peak)[..., 0]
-        blocks.append(weights.div_(total))
-        masses.append(log_mass)
-        # Dropped mass T, kept mass Z: the share T / (T + Z), without overflow.
-        drops.append(torch.sigmoid(block.log_dropped - log_mass))
-    return RowWeights(tuple(blocks), rows.gather(masses), rows.gather(drops))
+    blocks = tuple(torch.softmax(block_logits, dim=-1) for block_logits in logits)
+    # A logit less the log of its weight is the log of the mass, whichever it is; the
+    # largest weight is at least 1 / k, so that its log is safe.
+    peaks = [block_logits.amax(dim=-1) for block_logits in logits]
+    largest = [weights.amax(dim=-1) for weights in blocks]
+    log_mass = rows.gather(peaks) - rows.gather(largest).log()
+    # Dropped mass T, kept mass Z: the share T / (T + Z), without overflow.
+    dropped = torch.sigmoid(rows.log_dropped - log_mass)
+    return RowWeights(blocks, log_mass, dropped)

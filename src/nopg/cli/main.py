@@ -11,6 +11,7 @@ from nopg.cli.describe import describe
 from nopg.cli.evaluate import evaluate
 from nopg.cli.export import export
 from nopg.cli.record import record
+from nopg.cli.report import report
 from nopg.cli.reproduce import reproduce
 from nopg.cli.train import train
 
@@ -23,6 +24,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(train)
+app.command()(report)
 app.command()(describe)
 app.command()(evaluate)
 app.command()(export)

@@ -14,9 +14,12 @@ if TYPE_CHECKING:
 
 
 def reproduce(
-    figure: Annotated[str, typer.Argument(help="Which experiment, or `all`.")],
+    figures: Annotated[list[str], typer.Argument(help="Which experiments, or `all`.")],
     preset: Annotated[
-        str, typer.Option(help="quick (minutes), paper (all of it), smoke (seconds).")
+        str,
+        typer.Option(
+            help="quick (minutes), standard (hours), paper (days), smoke (seconds)."
+        ),
     ] = "quick",
     seeds: Annotated[
         int | None, typer.Option(help="Trials of each kind; the preset's by default.")
@@ -24,6 +27,9 @@ def reproduce(
     jobs: Annotated[
         int | None, typer.Option(help="Processes of one thread each; all cores.")
     ] = None,
+    backend: Annotated[
+        str, typer.Option(help="loky (this machine), dask or ray (a cluster).")
+    ] = "loky",
     time_limit: Annotated[
         float | None,
         typer.Option(help="Start no trial after this many seconds; resume later."),
@@ -51,28 +57,30 @@ def reproduce(
     from nopg.experiments.experiment import Plan
     from nopg.experiments.registry import experiments
     from nopg.experiments.runner import reproduce_each, stored
-    from nopg.experiments.workers import Deadline, cores
+    from nopg.experiments.workers import Deadline, cores, on_backend
 
     plan = Plan(
         preset=preset, seeds=seeds, data_file=None if data is None else str(data)
     )
-    chosen = experiments(figure)
+    chosen = experiments(*figures)
     if draw_only:
         for each in chosen:
             _show(stored(each, plan, out=out))
         return
-    for outcome in reproduce_each(
-        chosen,
-        plan,
-        out=out,
-        jobs=cores() if jobs is None else jobs,
-        deadline=Deadline(time_limit),
-        methods=[name for name in methods.split(",") if name],
-        max_size=max_size,
-        redo=redo,
-        command=shlex.join(["nopg", *sys.argv[1:]]),
-    ):
-        _show(outcome)
+    jobs = cores() if jobs is None else jobs
+    with on_backend(backend, jobs):
+        for outcome in reproduce_each(
+            chosen,
+            plan,
+            out=out,
+            jobs=jobs,
+            deadline=Deadline(time_limit),
+            methods=[name for name in methods.split(",") if name],
+            max_size=max_size,
+            redo=redo,
+            command=shlex.join(["nopg", *sys.argv[1:]]),
+        ):
+            _show(outcome)
 
 
 def _show(outcome: Outcome) -> None:

@@ -170,6 +170,7 @@ def _require_start(dataset: Dataset, initial_states: Any) -> None:
 
 
 def _report(model: NOPG, out: Path) -> None:
+    from nopg.cli.report import end_with_report
     from nopg.errors import MissingExtraError
     from nopg.views.curves import learning_curve
 
@@ -185,3 +186,4 @@ def _report(model: NOPG, out: Path) -> None:
         learning_curve(model.history, out / "learning_curve.png")
     except MissingExtraError as error:
         print(error)
+    end_with_report(model, out.resolve().name, out)

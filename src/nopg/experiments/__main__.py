@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
     plan = Plan(preset=options.preset, seeds=options.seeds, data_file=options.data)
     missing = 0
     for outcome in reproduce_each(
-        experiments(options.figure),
+        experiments(*options.figures),
         plan,
         out=Path(options.out),
         jobs=options.jobs,
@@ -48,7 +48,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m nopg.experiments", description=__doc__)
-    parser.add_argument("figure", help=f"all, or one of {', '.join(MODULES)}")
+    names = ", ".join(MODULES)
+    parser.add_argument("figures", nargs="+", help=f"all, or some of {names}")
     parser.add_argument("--preset", default="quick", help=", ".join(PRESETS))
     parser.add_argument("--seeds", type=int, help="trials of each kind")
     parser.add_argument("--jobs", type=int, default=cores())

@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from nopg.experiments.baseline_trials import run_baseline
+from nopg.baselines.d3 import METHODS
+from nopg.errors import ConfigError
+from nopg.experiments.d3_trials import run_d3
+from nopg.experiments.ddpg_trials import (
+    OFFLINE,
+    ONLINE,
+    run_ddpg_offline,
+    run_ddpg_online,
+)
 from nopg.experiments.nopg_trials import POLICIES, run_nopg
-from nopg.experiments.tasks import Task
+from nopg.experiments.pwis_trials import run_pwis
 from nopg.experiments.trial import Result, Trial
+
+RUNNERS: Mapping[str, Callable[[Trial], Result]] = MappingProxyType(
+    {
+        **dict.fromkeys(POLICIES, run_nopg),
+        "PWIS": run_pwis,
+        OFFLINE: run_ddpg_offline,
+        ONLINE: run_ddpg_online,
+        **dict.fromkeys(METHODS, run_d3),
+    }
+)
+"""What runs a trial of each method; a file for each kind, so that a result is known by
+the code it comes from and no other."""
 
 
 class Arm(NamedTuple):
@@ -65,6 +86,15 @@ def trials_of(
     ]
 
 
-def run_arm(task: Task, trial: Trial) -> Result:
-    """One trial of NOPG or of a baseline."""
-    return (run_nopg if trial.method in POLICIES else run_baseline)(task, trial)
+def runner_of(method: str) -> Callable[[Trial], Result]:
+    """What runs a trial of the method.
+
+    Raises:
+        ConfigError: If there is no such method.
+    """
+    if method not in RUNNERS:
+        raise ConfigError(
+            f"A method must be one of {', '.join(RUNNERS)}, got {method!r}; remove its "
+            "results or choose another folder for them."
+        )
+    return RUNNERS[method]

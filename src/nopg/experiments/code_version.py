@@ -1,6 +1,8 @@
-"""Which code made a result: a hash of the source that decides the numbers.
+"""Which code made a result: a hash of the source its method runs through.
 
-Comments, docstrings and layout do not change a number, so they do not change the
+The files are found by following imports from the function that runs the trial, so a
+result of a baseline stays valid while the engine of NOPG changes, and the other way
+round. Comments, docstrings and layout do not change a number, so they do not change the
 hash either: it is taken of the syntax tree.
 """
 
@@ -8,37 +10,76 @@ from __future__ import annotations
 
 import ast
 import hashlib
-from collections.abc import Iterable
+import inspect
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-ENGINE = ("data", "kernels", "linalg", "policies", "envs", "bellman", "learning")
-"""The packages every trial runs through."""
-PROTOCOL = (
-    "tasks",
-    "nopg_trials",
-    "baseline_trials",
-    "action_box",
-    "lqr_gradients",
-    "gradient_quality",
+PACKAGE = Path(__file__).parents[1]
+WITHOUT_NUMBERS = (
+    "errors.py",
+    "data/report",  # words about data
+    "data/formats",  # a file read is known by its own hash, in the trial's settings
+    # Which trials there are and where their results lie; settings are in the results.
+    "experiments/arms.py",
+    "experiments/experiment.py",
+    "experiments/results.py",
+    "experiments/trial.py",
 )
-"""The modules of this package that turn settings into numbers."""
+"""Sources that no number depends on, or that results tell apart by other means."""
 
 
 @cache
-def code_version(experiment_module: str) -> str:
-    """Twelve hexadecimal digits that change when the numbers might.
+def code_version(run: Callable[..., Any]) -> str:
+    """Twelve hexadecimal digits that change when the numbers of a function might.
 
     Args:
-        experiment_module: The file of the experiment, such as "figure1_lqr".
+        run: The function that runs a trial.
     """
-    root = Path(__file__).parents[1]
-    here = Path(__file__).parent
-    files = [root / "randomness.py", here / f"{experiment_module}.py"]
-    files += [here / f"{name}.py" for name in PROTOCOL]
-    for package in (*ENGINE, "baselines"):
-        files += sorted((root / package).glob("*.py"))
-    return source_hash(files, root)
+    return source_hash(sources(Path(inspect.getfile(run))), PACKAGE.parent)
+
+
+def sources(start: Path, root: Path = PACKAGE) -> list[Path]:
+    """The files of a package that a file imports, directly or not, itself included.
+
+    Imports inside functions count. What an `__init__.py` gathers counts only where
+    names are imported from it.
+    """
+    found: dict[Path, None] = {start: None}
+    pending = [start]
+    while pending:
+        tree = ast.parse(pending.pop().read_text(encoding="utf-8"))
+        for file in _imported(tree, root):
+            if file not in found and not _is_without_numbers(file, root):
+                found[file] = None
+                pending.append(file)
+    return sorted(found)
+
+
+def _imported(tree: ast.Module, root: Path) -> Iterator[Path]:
+    """Files of the package that a module's import statements name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            # The name imported may be a module itself.
+            names = [node.module, *(f"{node.module}.{a.name}" for a in node.names)]
+        else:
+            continue
+        for name in names:
+            parts = name.split(".")
+            if parts[0] != root.name or len(parts) == 1:
+                continue
+            place = root.joinpath(*parts[1:])
+            for file in (place.with_suffix(".py"), place / "__init__.py"):
+                if file.exists():
+                    yield file
+
+
+def _is_without_numbers(file: Path, root: Path) -> bool:
+    name = file.relative_to(root).as_posix()
+    return any(name == each or name.startswith(f"{each}/") for each in WITHOUT_NUMBERS)
 
 
 def source_hash(files: Iterable[Path], root: Path) -> str:
@@ -48,7 +89,9 @@ def source_hash(files: Iterable[Path], root: Path) -> str:
         tree = ast.parse(file.read_text(encoding="utf-8"))
         for node in ast.walk(tree):
             _drop_docstrings(node)
-        total.update(file.relative_to(root).as_posix().encode())
+        is_inside = file.is_relative_to(root)
+        name = file.relative_to(root).as_posix() if is_inside else file.name
+        total.update(name.encode())
         total.update(ast.dump(tree).encode())
     return total.hexdigest()[:12]
 

@@ -9,19 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from nopg.experiments.arms import Arm, run_arm, trials_of
-from nopg.experiments.baseline_trials import OFFLINE_METHODS
+from nopg.baselines.d3 import METHODS
+from nopg.experiments.arms import Arm, runner_of, trials_of
 from nopg.experiments.experiment import Experiment, Plan
 from nopg.experiments.results import Record
 from nopg.experiments.summaries import rows
-from nopg.experiments.tasks import (
-    Task,
-    cart_pole_task,
-    mountain_car_task,
-    pendulum_grid_task,
-    pendulum_random_task,
-)
-from nopg.experiments.trial import Result, Trial
+from nopg.experiments.trial import Trial
 
 NAME = "comparison-offline"
 
@@ -31,31 +24,46 @@ GAMMAS = {  # discount factors of the appendix
     "cart-pole": 0.99,
     "mountain-car": 0.99,
 }
-N_UPDATES = 1500  # NOPG: the default of `NOPG.fit`
-N_STEPS = 10_000  # gradient steps of the others; IQL is level from 8,000 on
+SIZES = {
+    "pendulum-grid": (200, 450, 3200),
+    "pendulum-random": (500, 1000, 2000),
+    "cart-pole": (250, 500, 1500),
+    "mountain-car": (2, 5, 10),
+}
+NOPG: dict[str, Any] = {"n_updates": 1500, "n_evaluations": 5}  # as `NOPG.fit` does
+OTHERS: dict[str, Any] = {
+    "n_updates": 10_000,  # gradient steps; IQL is level from 8,000 on
+    "n_evaluations": 10,
+}
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
-        "sizes": {
-            "pendulum-grid": (200, 450, 3200),
-            "pendulum-random": (500, 1000, 2000),
-            "cart-pole": (250, 500, 1500),
-            "mountain-car": (2, 5, 10),
-        },
+        "sizes": SIZES,
         "seeds": 10,
-        "nopg": {"n_updates": N_UPDATES, "n_evaluations": 5},
-        "others": {"n_updates": N_STEPS, "n_evaluations": 10},
+        "nopg": NOPG,
+        "others": OTHERS,
+        "other_seeds": dict.fromkeys(METHODS, 10),
+    },
+    "standard": {
+        "sizes": SIZES,
+        "seeds": 10,
+        "nopg": NOPG,
+        "others": OTHERS,
+        "other_seeds": dict.fromkeys(METHODS, 3) | {"CQL": 1},
+        "CQL": {"n_updates": 3000},  # a step takes eight times as long as one of IQL
     },
     "quick": {
         "sizes": {"pendulum-grid": (450,), "cart-pole": (500,)},
         "seeds": 1,
         "nopg": {"n_updates": 300, "n_evaluations": 3},
         "others": {"n_updates": 200, "n_evaluations": 2},
+        "other_seeds": dict.fromkeys(METHODS, 1),
     },
     "smoke": {
         "sizes": {"pendulum-grid": (50,)},
         "seeds": 1,
         "nopg": {"n_updates": 3, "n_evaluations": 1},
         "others": {"n_updates": 3, "n_evaluations": 1},
+        "other_seeds": dict.fromkeys(METHODS, 1),
     },
 }
 
@@ -63,31 +71,29 @@ PRESETS: dict[str, dict[str, Any]] = {
 def trials(plan: Plan) -> list[Trial]:
     """NOPG-D in the automatic setting and four methods of d3rlpy, on each task."""
     preset = PRESETS[plan.preset]
-    seeds = plan.seeds_or(preset["seeds"])
     found: list[Trial] = []
     for task, sizes in preset["sizes"].items():
         discount = {"gamma": GAMMAS[task]}
+        seeds = plan.seeds_or(preset["seeds"])
         arms = [Arm("NOPG-D", "auto", discount | preset["nopg"], sizes, seeds)]
-        arms += [
-            Arm(method, "", discount | preset["others"], sizes, seeds)
-            for method in OFFLINE_METHODS
-        ]
+        for method in METHODS:
+            settings = discount | preset["others"] | preset.get(method, {})
+            seeds = plan.seeds_or(preset["other_seeds"][method])
+            arms.append(Arm(method, "", settings, sizes, seeds))
         found += trials_of(NAME, task, arms)
     return found
 
 
-def run(trial: Trial) -> Result:
-    """One method on one task."""
-    return run_arm(_task(trial.task), trial)
-
-
 def analyse(records: list[Record]) -> dict[str, Any]:
-    """The table in Markdown: last return and seconds, the best return in bold."""
+    """The table in Markdown: last return and seconds, the best return in bold.
+
+    What each method was given stands below it.
+    """
     groups: dict[tuple[str, int], dict[str, dict[str, Any]]] = {}
     for row in rows(records):
         cell = groups.setdefault((row["task"], row["size"]), {})
         cell[row["method"]] = row
-    methods = ["NOPG-D", *OFFLINE_METHODS]
+    methods = ["NOPG-D", *METHODS]
     lines = [
         f"| task | size | {' | '.join(methods)} |",
         f"|---|---|{'---|' * len(methods)}",
@@ -97,7 +103,18 @@ def analyse(records: list[Record]) -> dict[str, Any]:
         best = max(means.values(), default=0.0)
         shown = (_cell(cells.get(method), best) for method in methods)
         lines.append(f"| {task} | {size} | {' | '.join(shown)} |")
-    return {"markdown": "\n".join(lines)}
+    given = "; ".join(_given(method, records) for method in methods)
+    return {"markdown": "\n".join([*lines, "", given + "."])}
+
+
+def _given(method: str, records: list[Record]) -> str:
+    """Seeds and updates a method had, such as "IQL: 3 seeds, 10,000 updates"."""
+    trials = [r.trial for r in records if r.trial.method == method]
+    if not trials:
+        return f"{method}: not run"
+    n_seeds = len({trial.seed for trial in trials})
+    n_updates = max(trial.settings["n_updates"] for trial in trials)
+    return f"{method}: {n_seeds} seed{'s' * (n_seeds > 1)}, {n_updates:,} updates"
 
 
 def _cell(row: dict[str, Any] | None, best: float) -> str:
@@ -108,22 +125,11 @@ def _cell(row: dict[str, Any] | None, best: float) -> str:
     return f"{text} ({row['seconds']:.0f} s)"
 
 
-def _task(name: str) -> Task:
-    tasks = {
-        "pendulum-grid": pendulum_grid_task,
-        "pendulum-random": pendulum_random_task,
-        "cart-pole": cart_pole_task,
-        "mountain-car": mountain_car_task,
-    }
-    return tasks[name]()
-
-
 EXPERIMENT = Experiment(
     name=NAME,
     title="NOPG without a tuned factor against today's offline methods",
-    module="comparison_offline",
     trials=trials,
-    run=run,
+    runner_of=runner_of,
     chart="comparison",
     analyse=analyse,
 )

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nopg.errors import ConfigError
+from nopg.experiments.code_version import code_version
 from nopg.experiments.results import Record
 from nopg.experiments.trial import Result, Trial
 
-PRESETS = ("paper", "quick", "smoke")
-"""All of the paper's sizes and seeds; a few of them, in minutes; and one tiny run of
-each method, in seconds, whose numbers mean nothing."""
+PRESETS = ("paper", "standard", "quick", "smoke")
+"""What the paper did; the same with shorter runs of the slowest baselines, an hour or
+two on sixteen cores; a few sizes and seeds, in minutes; and one tiny run of each
+method, in seconds, whose numbers mean nothing."""
 
 EXTRAS = {
     "DDPG offline": ("stable_baselines3", "baselines"),
@@ -21,6 +23,7 @@ EXTRAS = {
     "TD3+BC": ("d3rlpy", "offline-baselines"),
     "IQL": ("d3rlpy", "offline-baselines"),
     "CQL": ("d3rlpy", "offline-baselines"),
+    "FQE": ("d3rlpy", "offline-baselines"),
 }
 """Methods of other libraries: the package each needs, and the extra it comes with."""
 
@@ -67,12 +70,11 @@ class Experiment:
     """As the command line calls it."""
     title: str
     """One line for lists and pictures."""
-    module: str
-    """The file it is written in; part of the version of the code."""
     trials: Callable[[Plan], list[Trial]]
     """Every trial of a plan."""
-    run: Callable[[Trial], Result]
-    """One of them, a pure function."""
+    runner_of: Callable[[str], Callable[[Trial], Result]]
+    """What runs a trial of a method: a pure function, written in a file whose imports
+    are all that decides the result."""
     chart: str = "sizes"
     """How it is drawn; see `nopg.views.reproduction`."""
     paper: tuple[PaperCurve, ...] = ()
@@ -87,3 +89,11 @@ class Experiment:
     y_label: str = "return, undiscounted"
     takes_data: bool = False
     """Whether recorded data can be given."""
+
+    def run(self, trial: Trial) -> Result:
+        """Run one trial."""
+        return self.runner_of(trial.method)(trial)
+
+    def code(self, method: str) -> str:
+        """Version of the code that trials of a method run through."""
+        return code_version(self.runner_of(method))

@@ -28,26 +28,21 @@ from typing import Any
 import numpy as np
 
 from nopg.envs.base import FloatArray
-from nopg.envs.lqr import Lqr
-from nopg.envs.lqr_exact import optimal_gain
-from nopg.errors import NopgError
 from nopg.experiments.arms import Arm, trials_of
 from nopg.experiments.experiment import Experiment, Plan
-from nopg.experiments.gradient_quality import gradient_quality, mean_angle
-from nopg.experiments.lqr_gradients import (
-    Estimate,
-    System,
-    ascend,
-    dpg_estimate,
-    nopg_estimate,
-    pwis_estimate,
+from nopg.experiments.gradient_quality import angle, gradient_quality
+from nopg.experiments.lqr_gradients import ascend
+from nopg.experiments.lqr_trials import (
+    REACH,
+    REFERENCES,
+    STOCHASTIC,
+    references,
+    run_lqr,
+    step_share,
+    system,
 )
-from nopg.experiments.nopg_trials import rounded
 from nopg.experiments.results import Record
-from nopg.experiments.trial import Result, Trial
-from nopg.kernels.bandwidths import Bandwidths
-from nopg.kernels.selection import Transitions, select_bandwidths
-from nopg.randomness import Seed
+from nopg.experiments.trial import Trial, rounded
 
 NAME = "figure1-lqr"
 
@@ -72,16 +67,8 @@ NOPG_S: dict[str, Any] = {
     "neighbours": 10,
 }
 PWIS: dict[str, Any] = {"learning_rate": 2.5e-4}  # with Adam
-STOCHASTIC = ("NOPG-S", "PWIS")
 N_UPDATES = 25  # not given
 PWIS_UPDATES = 1000  # not given; its steps are a thousand times smaller
-REFERENCES = (0.0, 0.25, 0.5, 0.75, 1.0)  # points of the true path, by share of steps
-REACH = {"lqr-paper": (1.0, 0.04), "lqr-herl": (1.0, 1.0)}
-"""How far along the way to the optimum the reference points go, for deterministic and
-stochastic data: as far as the noise takes the data, about one standard deviation of the
-inputs. Beyond it there are none."""
-HERL_STEP = 0.1
-"""Share of the learning rates used on the second system: its gains are a tenth."""
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {"seeds": 5, "n_updates": N_UPDATES, "n_episodes": N_EPISODES, "dpg": {}},
     "quick": {
@@ -97,21 +84,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "dpg": {"n_critic_updates": 3},
     },
 }
-
-
-def system(name: str) -> System:
-    """The repaired system of the paper, or that of the authors' later study."""
-    if name == "lqr-paper":
-        env = Lqr()
-        start = 0.5 * np.diag(optimal_gain(env))
-        return System(env, start, 0.1, is_noise_shared=True)  # variance 0.01
-    env = Lqr(
-        B=np.eye(2),
-        Q=-0.2 * np.eye(2),
-        R=-2.0 * np.eye(2),
-        start=np.array([-1.0, -1.0]),
-    )
-    return System(env, np.array([-1.2, -1.1]), 0.1**0.5, is_noise_shared=False)
+PRESETS["standard"] = PRESETS["paper"] | {"seeds": 10}  # the paper has five data sets
 
 
 def trials(plan: Plan) -> list[Trial]:
@@ -133,59 +106,12 @@ def trials(plan: Plan) -> list[Trial]:
     return [t for task in REACH for t in trials_of(NAME, task, arms)]
 
 
-def run(trial: Trial) -> Result:
-    """One method on one data set: estimates at the references, and its own path."""
-    where, is_stochastic = system(trial.task), trial.method in STOCHASTIC
-    estimate = _estimate(where, trial)
-    found = [
-        _safely(estimate, point) for point in references(trial.task, is_stochastic)
-    ]
-    seen: list[tuple[FloatArray, FloatArray]] = []  # estimates and truths
-
-    def remembered(gains: FloatArray) -> FloatArray | None:
-        truth = where.gradient(gains, is_stochastic)
-        if truth is None:  # outside the stable gains: nothing left to compare with
-            return None
-        gradient = _safely(estimate, gains)
-        if gradient is not None:
-            seen.append((gradient, truth))
-        return gradient
-
-    path = ascend(
-        remembered,
-        where.start,
-        learning_rate=trial.settings["learning_rate"] * _step(trial.task),
-        n_updates=trial.settings["n_updates"],
-    )
-    every = max(1, len(path) // 25)  # a thousand small steps need not all be kept
-    shown = [*path[:-1:every], path[-1]]
-    return {
-        "reference": [None if g is None else rounded(g) for g in found],
-        "path": [rounded(gains, 4) for gains in shown],
-        "path_angle": mean_angle(seen[::every]),
-        "left_stable_gains": where.gradient(path[-1], is_stochastic) is None,
-    }
-
-
-def references(task: str, is_stochastic: bool) -> list[FloatArray]:
-    """Points of the true path at which all methods are compared."""
-    where = system(task)
-    reach = REACH[task][is_stochastic]
-    goal = where.start + reach * (where.optimum - where.start)
-    # Short of the goal itself: at the optimum the true gradient has no direction.
-    return [where.start + 0.9 * share * (goal - where.start) for share in REFERENCES]
-
-
 def true_path(task: str) -> list[FloatArray]:
     """What Adam does with the true gradient of the deterministic policy."""
     where = system(task)
-    rate = NOPG_D["learning_rate"] * _step(task)
+    rate = NOPG_D["learning_rate"] * step_share(task)
     gradient = partial(where.gradient, is_stochastic=False)
     return ascend(gradient, where.start, learning_rate=rate, n_updates=N_UPDATES)
-
-
-def _step(task: str) -> float:
-    return HERL_STEP if task == "lqr-herl" else 1.0
 
 
 def analyse(records: list[Record]) -> dict[str, Any]:
@@ -198,37 +124,27 @@ def analyse(records: list[Record]) -> dict[str, Any]:
             {"system": task, "method": label, **_numbers(task, group)}
             for (task, label), group in sorted(groups.items())
         ],
+        "angles": [
+            {"system": task, "method": label, **_angles(task, group)}
+            for (task, label), group in sorted(groups.items())
+        ],
         "optimum": {task: rounded(system(task).optimum, 4) for task in REACH},
         "true_path": {task: [rounded(g, 4) for g in true_path(task)] for task in REACH},
     }
 
 
-def _estimate(where: System, trial: Trial) -> Estimate:
-    is_stochastic = trial.method in STOCHASTIC
-    data = where.dataset(trial.size, trial.seed, is_stochastic)
-    if trial.method == "PWIS":
-        return pwis_estimate(where, data)
-    if trial.method == "DPG":
-        return dpg_estimate(where, data, trial.settings)
-    if trial.setting == "paper":
-        chosen = Bandwidths(trial.settings["state"], trial.settings["action"])
-    else:
-        arrays = Transitions(
-            data.observations, data.actions, data.rewards, data.next_observations
-        )
-        generator = Seed(trial.seed).numpy("bandwidths")
-        chosen = select_bandwidths("auto", arrays, generator)
-    kept = trial.settings.get("neighbours", "auto")
-    return nopg_estimate(where, data, chosen, is_stochastic, kept, trial.seed)
-
-
-def _safely(estimate: Estimate, gains: FloatArray) -> FloatArray | None:
-    """The estimate, or None where the method gives up, as PWIS does far away."""
-    try:
-        found = estimate(gains)
-    except NopgError:
-        return None
-    return found if np.isfinite(found).all() else None
+def _angles(task: str, records: list[Record]) -> dict[str, Any]:
+    """Mean angle over data sets at each reference point, for the picture."""
+    where, is_stochastic = system(task), records[0].trial.method in STOCHASTIC
+    means: list[float | None] = []
+    for i, point in enumerate(references(task, is_stochastic)):
+        truth = where.gradient(point, is_stochastic)
+        assert truth is not None  # references lie within the stable gains
+        estimates = (record.result["reference"][i] for record in records)
+        found = [angle(np.array(g), truth) for g in estimates if g is not None]
+        angles = [a for a in found if a is not None]
+        means.append(round(float(np.mean(angles)), 2) if angles else None)
+    return {"share": list(REFERENCES), "angle": means}
 
 
 def _numbers(task: str, records: list[Record]) -> dict[str, Any]:
@@ -249,9 +165,8 @@ def _numbers(task: str, records: list[Record]) -> dict[str, Any]:
 EXPERIMENT = Experiment(
     name=NAME,
     title="Gradient directions and paths on a linear-quadratic task (Figure 1)",
-    module="figure1_lqr",
     trials=trials,
-    run=run,
+    runner_of=lambda method: run_lqr,
     chart="gains",
     analyse=analyse,
     x_label="k1",

@@ -12,12 +12,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from nopg.experiments.arms import Arm, nopg_arms, run_arm, trials_of
-from nopg.experiments.baseline_trials import ONLINE
+from nopg.experiments.arms import Arm, nopg_arms, runner_of, trials_of
+from nopg.experiments.ddpg_trials import ONLINE
 from nopg.experiments.experiment import Experiment, Plan
 from nopg.experiments.sample_efficiency import smallest_sizes
-from nopg.experiments.tasks import cart_pole_task
-from nopg.experiments.trial import Result, Trial
+from nopg.experiments.trial import Trial
 
 NAME = "figure2-cart-pole"
 
@@ -51,13 +50,14 @@ DDPG_ONLINE: dict[str, Any] = {
 }
 ONLINE_STEPS = 200_000  # policy updates, one for each step here
 ONLINE_SEEDS = 5
+ONLINE_STANDARD = 50_000  # twice the largest data set; the first part of such a run
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
         "nopg": NOPG_SIZES,
         "offline": OFFLINE_SIZES,
         "online": ONLINE_STEPS,
         "seeds": 10,
-        "settings": {"n_evaluations": 20},
+        "settings": {"n_evaluations": 10},  # 100,000 steps each
         "online_settings": {"report_every": 2000},
     },
     "quick": {
@@ -77,6 +77,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "online_settings": {"report_every": 50, "rollout_steps": 50},
     },
 }
+PRESETS["standard"] = PRESETS["paper"] | {"online": ONLINE_STANDARD}
 SOLVED = 9900.0
 
 
@@ -95,17 +96,11 @@ def trials(plan: Plan) -> list[Trial]:
     return trials_of(NAME, "cart-pole", arms)
 
 
-def run(trial: Trial) -> Result:
-    """One trial; data, first policy and draws all follow from its seed."""
-    return run_arm(cart_pole_task(), trial)
-
-
 EXPERIMENT = Experiment(
     name=NAME,
     title="Cart-pole stabilisation from a random agent (Figure 2, centre-right)",
-    module="figure2_cart_pole",
     trials=trials,
-    run=run,
+    runner_of=runner_of,
     levels={"optimum": 10_000.0},  # cos(0) for 10^4 steps
     solved=SOLVED,
     analyse=partial(smallest_sizes, solved=SOLVED),

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from nopg.experiments.arms import Arm, nopg_arms, run_arm, trials_of
+from nopg.experiments.arms import Arm, nopg_arms, runner_of, trials_of
 from nopg.experiments.experiment import Experiment, PaperCurve, Plan
-from nopg.experiments.tasks import pendulum_grid_task
-from nopg.experiments.trial import Result, Trial
+from nopg.experiments.trial import Trial
 
 NAME = "figure2-pendulum-grid"
 
@@ -47,6 +46,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "settings": {"n_updates": 4, "n_evaluations": 2},
     },
 }
+PRESETS["standard"] = PRESETS["paper"]
 PAPER_CURVES = (  # read from the source of Figure 2, left: means and 95% intervals
     PaperCurve(
         "NOPG-D",
@@ -75,17 +75,11 @@ def trials(plan: Plan) -> list[Trial]:
     return trials_of(NAME, "pendulum-grid", arms)
 
 
-def run(trial: Trial) -> Result:
-    """One trial; the grid is the same for every seed, the first policy is not."""
-    return run_arm(pendulum_grid_task(), trial)
-
-
 EXPERIMENT = Experiment(
     name=NAME,
     title="Pendulum swing-up from a uniform grid (Figure 2, left)",
-    module="figure2_pendulum_grid",
     trials=trials,
-    run=run,
+    runner_of=runner_of,
     paper=PAPER_CURVES,
     levels={"optimum": -299.0},  # value iteration on a 400 x 401 grid
     solved=-600.0,  # one or two swings more than needed, and upright to the end

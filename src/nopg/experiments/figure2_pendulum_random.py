@@ -11,12 +11,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from nopg.experiments.arms import Arm, nopg_arms, run_arm, trials_of
-from nopg.experiments.baseline_trials import ONLINE
+from nopg.experiments.arms import Arm, nopg_arms, runner_of, trials_of
+from nopg.experiments.ddpg_trials import ONLINE
 from nopg.experiments.experiment import Experiment, Plan
 from nopg.experiments.sample_efficiency import smallest_sizes
-from nopg.experiments.tasks import pendulum_random_task
-from nopg.experiments.trial import Result, Trial
+from nopg.experiments.trial import Trial
 
 NAME = "figure2-pendulum-random"
 
@@ -50,6 +49,7 @@ DDPG_ONLINE: dict[str, Any] = {
 }
 ONLINE_STEPS = 300_000  # policy updates, one for each step here
 ONLINE_SEEDS = 5
+ONLINE_STANDARD = 50_000  # twice the largest data set; the first part of such a run
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
         "nopg": NOPG_SIZES,
@@ -76,6 +76,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "online_settings": {"report_every": 50, "rollout_steps": 50},
     },
 }
+PRESETS["standard"] = PRESETS["paper"] | {"online": ONLINE_STANDARD}
 SOLVED = -450.0
 
 
@@ -94,17 +95,11 @@ def trials(plan: Plan) -> list[Trial]:
     return trials_of(NAME, "pendulum-random", arms)
 
 
-def run(trial: Trial) -> Result:
-    """One trial; data, first policy and draws all follow from its seed."""
-    return run_arm(pendulum_random_task(), trial)
-
-
 EXPERIMENT = Experiment(
     name=NAME,
     title="Pendulum swing-up from a random agent (Figure 2, centre-left)",
-    module="figure2_pendulum_random",
     trials=trials,
-    run=run,
+    runner_of=runner_of,
     levels={"optimum": -299.0},  # value iteration on a 400 x 401 grid
     solved=SOLVED,
     analyse=partial(smallest_sizes, solved=SOLVED),

@@ -19,9 +19,9 @@ from nopg.envs.pendulum import Pendulum
 from nopg.envs.rollouts import rollout
 from nopg.experiments.arms import Arm, trials_of
 from nopg.experiments.experiment import Experiment, Plan
-from nopg.experiments.nopg_trials import model, rounded
+from nopg.experiments.nopg_trials import model
 from nopg.experiments.tasks import pendulum_grid_task
-from nopg.experiments.trial import Result, Trial
+from nopg.experiments.trial import Result, Trial, rounded
 from nopg.learning.model import NOPG
 
 NAME = "figure3-phase"
@@ -40,6 +40,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "quick": {"size": 450, "seeds": 1, "n_updates": N_UPDATES, "n_points": 31},
     "smoke": {"size": 50, "seeds": 1, "n_updates": 3, "n_points": 5},
 }
+PRESETS["standard"] = PRESETS["paper"]
 HORIZON = 300  # steps simulated: 0.97^300 is 1e-4
 UPRIGHT = 0.3  # "near the goal": angle from upright, rad, and a tenth of the speed
 
@@ -129,8 +130,7 @@ def _is_near_goal(observations: FloatArray) -> Any:
 EXPERIMENT = Experiment(
     name=NAME,
     title="Visitation and value of the pendulum before and after learning (Figure 3)",
-    module="figure3_phase",
     trials=trials,
-    run=run,
+    runner_of=lambda method: run,
     chart="phase",
 )

@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 
 from nopg.errors import DataError
-from nopg.experiments.arms import nopg_arms, run_arm, trials_of
+from nopg.experiments.arms import nopg_arms, runner_of, trials_of
 from nopg.experiments.experiment import Experiment, PaperCurve, Plan
-from nopg.experiments.nopg_trials import rounded
 from nopg.experiments.results import Record
-from nopg.experiments.tasks import mountain_car_rows, mountain_car_task
-from nopg.experiments.trial import Result, Trial
+from nopg.experiments.tasks import mountain_car_rows
+from nopg.experiments.trial import Result, Trial, rounded
 
 NAME = "figure4-mountain-car"
 DEMONSTRATION = "demonstration"
@@ -52,6 +51,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "settings": {"n_updates": 3, "n_evaluations": 1},
     },
 }
+PRESETS["standard"] = PRESETS["paper"]
 PAPER_CURVES = (  # read from the source of Figure 4, left: means and 95% intervals
     PaperCurve(
         "NOPG-D",
@@ -92,11 +92,17 @@ def trials(plan: Plan) -> list[Trial]:
     return [shown, *found]
 
 
-def run(trial: Trial) -> Result:
-    """One trial; its seed also decides which of the demonstrations are used."""
-    if trial.method == DEMONSTRATION:
-        return _demonstrations(trial.data_file)
-    return run_arm(mountain_car_task(trial.data_file), trial)
+def run_demonstrations(trial: Trial) -> Result:
+    """Length of each demonstration, and the path of the first (right panel)."""
+    rows = mountain_car_rows(trial.data_file)
+    assert rows.episodes is not None
+    ids, lengths = np.unique(rows.episodes, return_counts=True)
+    first = rows.observations[rows.episodes == ids[0]]
+    return {
+        "lengths": [int(length) for length in lengths],
+        "position": rounded(first[:, 0], 4),
+        "velocity": rounded(first[:, 1], 5),
+    }
 
 
 def analyse(records: list[Record]) -> dict[str, Any]:
@@ -113,19 +119,6 @@ def analyse(records: list[Record]) -> dict[str, Any]:
     return {"operator": mean, f"worst of {most} demonstrations": worst}
 
 
-def _demonstrations(data_file: str | None) -> Result:
-    """Length of each demonstration, and the path of the first (right panel)."""
-    rows = mountain_car_rows(data_file)
-    assert rows.episodes is not None
-    ids, lengths = np.unique(rows.episodes, return_counts=True)
-    first = rows.observations[rows.episodes == ids[0]]
-    return {
-        "lengths": [int(length) for length in lengths],
-        "position": rounded(first[:, 0], 4),
-        "velocity": rounded(first[:, 1], 5),
-    }
-
-
 def _hash(data_file: str) -> str:
     try:
         return hashlib.sha256(Path(data_file).read_bytes()).hexdigest()[:12]
@@ -139,9 +132,10 @@ def _hash(data_file: str) -> str:
 EXPERIMENT = Experiment(
     name=NAME,
     title="Mountain car from demonstrations (Figure 4)",
-    module="figure4_mountain_car",
     trials=trials,
-    run=run,
+    runner_of=lambda method: (
+        run_demonstrations if method == DEMONSTRATION else runner_of(method)
+    ),
     chart="demonstrations",
     paper=PAPER_CURVES,
     # "human" is the paper's operator; the optimum is bang-bang, 65 to 67 steps.

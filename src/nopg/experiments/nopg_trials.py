@@ -6,24 +6,22 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from nopg.baselines.progress import acting
 from nopg.experiments.action_box import ActionBox
-from nopg.experiments.tasks import Task
-from nopg.experiments.trial import Result, Trial
+from nopg.experiments.tasks import Task, task_of
+from nopg.experiments.trial import Result, Trial, rounded
 from nopg.kernels.selection import CrossValidated
 from nopg.learning.model import NOPG
 
 POLICIES = {"NOPG-D": "deterministic", "NOPG-S": "stochastic"}
 
 
-def run_nopg(task: Task, trial: Trial) -> Result:
+def run_nopg(trial: Trial) -> Result:
     """Learn from the trial's data and judge the last policy.
 
     `trial.settings` holds `n_updates`, `n_evaluations` and what `model` takes.
     """
-    settings = trial.settings
+    task, settings = task_of(trial), trial.settings
     data = task.dataset(trial.size, trial.seed)
     learner = model(trial.method, trial.seed, settings, task)
     spent = _Stopwatch()
@@ -85,11 +83,6 @@ def model(method: str, seed: int, settings: Mapping[str, Any], task: Task) -> NO
         max_std=(settings["max_std"],) if is_gaussian else None,
         **common,
     )
-
-
-def rounded(values: Any, digits: int = 6) -> list[float]:
-    """Numbers short enough for a results file."""
-    return [round(float(x), digits) for x in np.ravel(np.asarray(values))]
 
 
 class _Stopwatch:

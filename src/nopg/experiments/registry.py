@@ -18,6 +18,7 @@ MODULES = MappingProxyType(
         "figure4-mountain-car": "figure4_mountain_car",
         "table1-applicability": "table1_applicability",
         "comparison-offline": "comparison_offline",
+        "coverage": "coverage",
     }
 )
 """Every experiment and the file it is written in."""
@@ -40,7 +41,7 @@ def experiment(name: str) -> Experiment:
     return found
 
 
-def experiments(name: str) -> list[Experiment]:
-    """One experiment, or every one for the name `all`."""
-    names = list(MODULES) if name == "all" else [name]
-    return [experiment(each) for each in names]
+def experiments(*names: str) -> list[Experiment]:
+    """The experiments called so, in that order; every one for the name `all`."""
+    wanted = list(MODULES) if "all" in names else list(dict.fromkeys(names))
+    return [experiment(each) for each in wanted]

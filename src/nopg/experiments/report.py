@@ -8,7 +8,7 @@ from typing import Any
 from nopg.experiments.runner import Outcome
 from nopg.experiments.summaries import table
 
-UNSAID = ("true_path", "optimum")
+UNSAID = ("true_path", "optimum", "angles")
 """Parts of an analysis that are for the picture only."""
 
 
@@ -31,9 +31,11 @@ def _analysis(found: dict[str, Any]) -> list[str]:
     for name, value in found.items():
         if name == "markdown":
             lines.append(value)
+        elif name in UNSAID:
+            continue
         elif isinstance(value, list) and value and isinstance(value[0], dict):
             lines.append(_columns(value))
-        elif name not in UNSAID:
+        else:
             lines.append(f"{name}: {json.dumps(value)}")
     return lines
 

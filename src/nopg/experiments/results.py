@@ -10,13 +10,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nopg.data.files import write_atomically
 from nopg.errors import DataError, NopgError
 from nopg.experiments.trial import Result, Trial
+
+CodeOf = Callable[[str], str]
+"""A method to the version of the code its trials run through."""
 
 
 @dataclass(frozen=True)
@@ -76,34 +80,64 @@ class ResultsFile:
 
     def add(self, record: Record) -> None:
         """Keep a finished trial, at once."""
-        line = {"trial": record.trial.to_json(), "code": record.code, "run": record.run}
-        self._append(line | {"result": record.result})
+        self._append(_line(record))
 
-    def require_same(self, trials: Iterable[Trial], code: str) -> None:
+    def require_same(self, trials: Iterable[Trial], code_of: CodeOf) -> None:
         """Refuse to add to results that other code or other settings made.
+
+        Args:
+            trials: What is about to be run.
+            code_of: The version of the code by method.
 
         Raises:
             MixedResultsError: If a trial of the same name has another digest, or any
-                trial in the file was made by other code.
+                trial in the file was made by other code than its method has now.
         """
         wanted = {trial.key: trial.digest for trial in trials}
         records = self.records()
-        foreign = [r for r in records if r.code != code]
+        foreign = [r for r in records if r.code != code_of(r.trial.method)]
         if foreign:
+            method, code = foreign[0].trial.method, foreign[0].code
             raise MixedResultsError(
                 f"Results must come from one version of the code, {len(foreign)} of "
                 f"{len(records)} trials in {self.path} were made by other code "
-                f"({foreign[0].code}, now {code}); choose another --out, or run them "
-                "anew with --redo."
+                f"({method} by {code}, now {code_of(method)}); choose another --out, "
+                "or run them anew with --redo."
             )
-        keys = (r.trial.key for r in records if _differs(r.trial, wanted))
-        other = sorted(keys)
+        other = sorted(r.trial.key for r in records if _differs(r.trial, wanted))
         if other:
             raise MixedResultsError(
                 f"Results must come from one set of settings, {len(other)} trials in "
                 f"{self.path} were made with others (first: {other[0]}); choose "
                 "another --out, or run them anew with --redo."
             )
+
+    def set_aside(self, trials: Iterable[Trial], code_of: CodeOf) -> None:
+        """Keep what `require_same` accepts; the file as it was gets another name.
+
+        Nothing happens if all of it is accepted.
+        """
+        wanted = {trial.key: trial.digest for trial in trials}
+        records = self.records()
+        kept = [
+            r
+            for r in records
+            if r.code == code_of(r.trial.method) and not _differs(r.trial, wanted)
+        ]
+        if len(kept) == len(records):
+            return
+        number = 1
+        while (old := self.path.with_suffix(f".old{number}.jsonl")).exists():
+            number += 1
+        old.write_bytes(self.path.read_bytes())
+        runs = self.runs()
+        lines: list[dict[str, Any]] = [
+            {"run": run, "provenance": runs[run]}
+            for run in dict.fromkeys(r.run for r in kept)
+            if run in runs
+        ]
+        text = "".join(_text(line) for line in [*lines, *map(_line, kept)])
+        write_atomically(self.path, lambda stream: stream.write(text.encode()))
 
     def _lines(self) -> Iterator[dict[str, Any]]:
         try:
@@ -128,7 +162,7 @@ class ResultsFile:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._remove_half_line()
             with self.path.open("ab") as stream:
-                stream.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+                stream.write(_text(line).encode())
                 stream.flush()
                 os.fsync(stream.fileno())
         except OSError as error:
@@ -148,6 +182,15 @@ class ResultsFile:
             if stream.read(1) != b"\n":
                 stream.seek(0)
                 stream.truncate(stream.read().rfind(b"\n") + 1)
+
+
+def _line(record: Record) -> dict[str, Any]:
+    line = {"trial": record.trial.to_json(), "code": record.code, "run": record.run}
+    return line | {"result": record.result}
+
+
+def _text(line: dict[str, Any]) -> str:
+    return json.dumps(line, separators=(",", ":")) + "\n"
 
 
 def _differs(trial: Trial, wanted: dict[str, str]) -> bool:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tqdm.auto import tqdm
 
 from nopg.errors import ConfigError, MissingExtraError
-from nopg.experiments.code_version import code_version
+from nopg.experiments.costs import rough_seconds
 from nopg.experiments.experiment import EXTRAS, Experiment, Plan
 from nopg.experiments.provenance import provenance
 from nopg.experiments.registry import experiment as find
@@ -44,7 +43,10 @@ def reproduce_each(
     max_size: int | None = None,
     **options: Any,
 ) -> Iterator[Outcome]:
-    """Run several experiments one after another; those without a trial are left out.
+    """Run several experiments, one after another; those without a trial are left out.
+
+    Workers go on to the next experiment while the last trials of one are finished, so
+    no core waits. Each outcome comes as soon as it is complete.
 
     Args and errors are those of `reproduce`; besides, a method that none of the
     experiments has is refused.
@@ -56,89 +58,138 @@ def reproduce_each(
             f"`--methods` must be among {', '.join(sorted(known))}, got "
             f"{', '.join(unknown)}."
         )
-    for each in experiments:
-        if _chosen(each, plan, methods, max_size):
-            yield reproduce(each, plan, methods=methods, max_size=max_size, **options)
+    chosen = [(each, _chosen(each, plan, methods, max_size)) for each in experiments]
+    yield from _reproduce([pair for pair in chosen if pair[1]], plan, **options)
 
 
 def reproduce(
     experiment: Experiment,
     plan: Plan,
     *,
-    out: Path = Path("results"),
-    jobs: int = 1,
-    deadline: Deadline | None = None,
     methods: Sequence[str] = (),
     max_size: int | None = None,
-    redo: bool = False,
-    progress: bool = True,
-    command: str = "",
+    **options: Any,
 ) -> Outcome:
     """Run the trials of a plan that have not been run, and summarise all of them.
 
     Args:
         experiment: What to run.
         plan: Which sizes and seeds.
-        out: Folder of the results, one folder an experiment within.
-        jobs: Processes.
-        deadline: When to stop starting trials.
         methods: Only these; empty for all.
         max_size: Only data sets up to this size; None for all.
-        redo: Put results of other code or settings aside and run anew.
-        progress: Show a bar.
-        command: What the user typed, kept with the results.
+        **options: `out`, the folder of the results, one folder an experiment within;
+            `jobs`, processes; `deadline`, when to stop starting trials; `redo`, to put
+            results of other code or settings aside and run those anew; `progress`, to
+            show a bar; `command`, what the user typed, kept with the results.
 
     Raises:
         MixedResultsError: If results of other code or settings are in the way.
         MissingExtraError: If a method's library is not installed.
     """
     trials = _chosen(experiment, plan, methods, max_size)
-    _require_extras(trials)
-    stem = out / experiment.name / _variant(plan)
-    file, code = (
-        ResultsFile(stem.with_suffix(".jsonl")),
-        code_version(experiment.module),
-    )
-    if redo:
-        _set_aside(file.path)
-    file.require_same(trials, code)
-    done = {record.trial.digest for record in file.records()}
-    todo = [trial for trial in trials if trial.digest not in done]
-    if todo:
-        run = secrets.token_hex(4)
-        file.begin(run, provenance(command))
-        _run_all(
-            todo,
-            jobs,
-            deadline or Deadline(),
-            keep=lambda trial, result: file.add(Record(trial, code, run, result)),
-            bar=partial(
-                tqdm,
-                total=len(trials),
-                initial=len(trials) - len(todo),
-                desc=experiment.name,
-                unit="trial",
-                disable=not progress,
-            ),
-        )
-    wanted = {trial.digest for trial in trials}
-    records = [r for r in file.records() if r.trial.digest in wanted]
-    return _outcome(experiment, stem, file, records, len(trials) - len(records))
+    (outcome,) = _reproduce([(experiment, trials)], plan, **options)
+    return outcome
+
+
+def _reproduce(
+    chosen: Sequence[tuple[Experiment, list[Trial]]],
+    plan: Plan,
+    *,
+    out: Path = Path("results"),
+    jobs: int = 1,
+    deadline: Deadline | None = None,
+    redo: bool = False,
+    progress: bool = True,
+    command: str = "",
+) -> Iterator[Outcome]:
+    """All experiments through one pool of workers; see `reproduce`."""
+    _require_extras([trial for _, trials in chosen for trial in trials])
+    parts = [_Part.of(each, trials, out, plan, redo) for each, trials in chosen]
+    run, about = secrets.token_hex(4), provenance(command)
+    by_name = {part.experiment.name: part for part in parts}
+    for part in parts:
+        if part.todo:
+            part.file.begin(run, about)
+    with tqdm(
+        total=sum(len(part.trials) for part in parts),
+        initial=sum(len(part.trials) - len(part.todo) for part in parts),
+        desc=parts[0].experiment.name if len(parts) == 1 else "experiments",
+        unit="trial",
+        disable=not progress,
+    ) as bar:
+        # The longest first: a short one fills the gap at the end better.
+        ordered = [t for p in parts for t in sorted(p.todo.values(), key=_longest)]
+        told = set()
+        for trial, result in in_parallel(
+            run_trial, ordered, jobs, deadline or Deadline()
+        ):
+            part = by_name[trial.experiment]
+            part.keep(trial, result, run)
+            bar.set_postfix_str(trial.key, refresh=False)
+            bar.update()
+            if not part.todo:
+                told.add(trial.experiment)
+                bar.clear()
+                yield part.outcome()
+        bar.clear()
+    for part in parts:
+        if part.experiment.name not in told:
+            yield part.outcome()
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One experiment of a run: its trials and where their results go."""
+
+    experiment: Experiment
+    stem: Path
+    file: ResultsFile
+    trials: list[Trial]
+    todo: dict[str, Trial]
+    """Trials without a result, by digest; it shrinks as results come."""
+
+    @classmethod
+    def of(
+        cls,
+        experiment: Experiment,
+        trials: list[Trial],
+        out: Path,
+        plan: Plan,
+        redo: bool,
+    ) -> _Part:
+        stem = out / experiment.name / _variant(plan)
+        file = ResultsFile(stem.with_suffix(".jsonl"))
+        if redo:
+            file.set_aside(trials, experiment.code)
+        file.require_same(trials, experiment.code)
+        done = {record.trial.digest for record in file.records()}
+        todo = {trial.digest: trial for trial in trials if trial.digest not in done}
+        return cls(experiment, stem, file, trials, todo)
+
+    def keep(self, trial: Trial, result: Result, run: str) -> None:
+        code = self.experiment.code(trial.method)
+        self.file.add(Record(trial, code, run, result))
+        del self.todo[trial.digest]
+
+    def outcome(self) -> Outcome:
+        wanted = {trial.digest for trial in self.trials}
+        records = [r for r in self.file.records() if r.trial.digest in wanted]
+        return _outcome(self.experiment, self.stem, self.file, records, len(self.todo))
 
 
 def stored(
     experiment: Experiment, plan: Plan, *, out: Path = Path("results")
 ) -> Outcome:
-    """What lies in the results folder, whatever code made it, as long as it is one.
+    """What lies in the results folder, whatever code made it.
 
     Raises:
-        MixedResultsError: If several versions of the code made it.
+        MixedResultsError: If several versions of the code made results of one method.
     """
     stem = out / experiment.name / _variant(plan)
     file = ResultsFile(stem.with_suffix(".jsonl"))
     records = file.records()
-    if len({record.code for record in records}) > 1:
-        file.require_same([], records[0].code)
+    codes = {record.trial.method: record.code for record in records}
+    file.require_same([], codes.__getitem__)
     missing = {t.key for t in experiment.trials(plan)} - {r.trial.key for r in records}
     return _outcome(experiment, stem, file, records, len(missing))
 
@@ -161,20 +212,8 @@ def run_trial(trial: Trial) -> tuple[Trial, Result]:
     return trial, find(trial.experiment).run(trial)
 
 
-def _run_all(
-    trials: list[Trial],
-    jobs: int,
-    deadline: Deadline,
-    keep: Callable[[Trial, Result], None],
-    bar: Callable[[], Any],
-) -> None:
-    # The longest first: a short one fills the gap at the end better.
-    ordered = sorted(trials, key=lambda trial: -trial.size)
-    with bar() as shown:
-        for trial, result in in_parallel(run_trial, ordered, jobs, deadline):
-            keep(trial, result)
-            shown.set_postfix_str(trial.key, refresh=False)
-            shown.update()
+def _longest(trial: Trial) -> float:
+    return -rough_seconds(trial)
 
 
 def _chosen(
@@ -207,12 +246,3 @@ def _require_extras(trials: list[Trial]) -> None:
 
 def _variant(plan: Plan) -> str:
     return f"{plan.preset}-recorded" if plan.data_file is not None else plan.preset
-
-
-def _set_aside(path: Path) -> None:
-    """Rename a results file: other results are put away, never thrown away."""
-    if path.exists():
-        number = 1
-        while (kept := path.with_suffix(f".old{number}.jsonl")).exists():
-            number += 1
-        path.rename(kept)

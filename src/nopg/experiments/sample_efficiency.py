@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from nopg.experiments.baseline_trials import ONLINE
+from nopg.experiments.ddpg_trials import ONLINE
 from nopg.experiments.results import Record
 
 SHARE = 0.9

@@ -159,9 +159,8 @@ def _parameters(policy: Policy) -> Tensor:
 EXPERIMENT = Experiment(
     name=NAME,
     title="Which method can use which data (Table 1)",
-    module="table1_applicability",
     trials=trials,
-    run=run,
+    runner_of=lambda method: run,
     chart="applicability",
     analyse=analyse,
 )

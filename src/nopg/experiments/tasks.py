@@ -22,6 +22,7 @@ from nopg.envs.pendulum import Pendulum, pendulum_grid, pendulum_random
 from nopg.envs.rollouts import rollout
 from nopg.envs.scripted_operator import mountain_car_demonstrations
 from nopg.errors import ConfigError, DataError
+from nopg.experiments.trial import Trial
 from nopg.randomness import Seed
 
 Rows = Callable[[int, Seed], Transitions]
@@ -59,10 +60,14 @@ class Task:
             action_names=self.env.action_names,
         )
 
-    def initial_observations(self, seed: int) -> FloatArray:
-        """Where the task starts, for the estimated return, (n_starts, d_s)."""
+    def initial_states(self, seed: int) -> FloatArray:
+        """Where the task starts, for the estimated return, (n_starts, d_state)."""
         generator = Seed(seed).numpy("initial-states")
-        return self.env.observe(self.env.reset_states(self.n_starts, generator))
+        return self.env.reset_states(self.n_starts, generator)
+
+    def initial_observations(self, seed: int) -> FloatArray:
+        """The same as a policy sees them, (n_starts, d_s)."""
+        return self.env.observe(self.initial_states(seed))
 
     def returns(self, act: Act, seed: int) -> FloatArray:
         """Undiscounted return of each evaluation episode, (n_episodes,).
@@ -73,6 +78,18 @@ class Task:
         generator = Seed(seed).numpy("evaluation")
         starts = self.env.reset_states(self.n_episodes, generator)
         return rollout(self.env, act, starts, self.env.horizon).returns
+
+
+def task_of(trial: Trial) -> Task:
+    """The task a trial names, with the trial's recorded data if it has any."""
+    if trial.task == "mountain-car":
+        return mountain_car_task(trial.data_file)
+    tasks = {
+        "pendulum-grid": pendulum_grid_task,
+        "pendulum-random": pendulum_random_task,
+        "cart-pole": cart_pole_task,
+    }
+    return tasks[trial.task]()
 
 
 def pendulum_grid_task() -> Task:

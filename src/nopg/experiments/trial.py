@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
+
 from nopg.errors import ConfigError
 
 Result = dict[str, Any]
@@ -78,3 +80,8 @@ def digest(value: Any) -> str:
     """Twelve hexadecimal digits that tell JSON values apart."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def rounded(values: Any, digits: int = 6) -> list[float]:
+    """Numbers short enough for a results file."""
+    return [round(float(x), digits) for x in np.ravel(np.asarray(values))]

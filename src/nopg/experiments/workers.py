@@ -9,10 +9,17 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from nopg.data.extras import require_extra
 from nopg.errors import ConfigError
+
+BACKENDS = ("loky", "dask", "ray")
+"""Who runs the worker processes: this machine, or a Dask or Ray cluster."""
+
+_backend: ContextVar[str] = ContextVar("backend", default="loky")
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -66,11 +73,56 @@ def in_parallel(
     pending = deadline.until(items)
     if jobs == 1:
         return _one_by_one(function, pending)
+    backend = _backend.get()
     try:
         import joblib
     except ImportError:
+        if backend != "loky":
+            raise
         return _by_standard_library(function, pending, jobs)
-    return _by_joblib(joblib, function, pending, jobs)
+    return _by_joblib(joblib, backend, function, pending, jobs)
+
+
+@contextlib.contextmanager
+def on_backend(name: str, jobs: int) -> Iterator[None]:
+    """Let `in_parallel` use another of joblib's backends inside this block.
+
+    Dask goes to the scheduler that DASK_SCHEDULER_ADDRESS names, Ray to the cluster
+    that RAY_ADDRESS names; without one each starts `jobs` processes here. Workers
+    elsewhere must have this package installed, the same version of it.
+
+    Args:
+        name: One of `BACKENDS`.
+        jobs: Processes, where they are started here.
+
+    Raises:
+        ConfigError: If there is no such backend.
+        MissingExtraError: If its package is not installed.
+    """
+    if name not in BACKENDS:
+        raise ConfigError(
+            f"`--backend` must be one of {', '.join(BACKENDS)}, got {name!r}; loky, "
+            "processes of this machine, is the default."
+        )
+    with contextlib.ExitStack() as stack:
+        if name != "loky":
+            require_extra("joblib", name)
+        if name == "dask":
+            stack.enter_context(_dask_client(jobs))
+        if name == "ray":
+            require_extra("ray.util.joblib", "ray").register_ray()
+        token = _backend.set(name)
+        stack.callback(_backend.reset, token)
+        yield
+
+
+def _dask_client(jobs: int) -> Any:
+    """A client of the cluster there is, or of one of this machine."""
+    distributed = require_extra("distributed", "dask")
+    if require_extra("dask", "dask").config.get("scheduler-address", None):
+        return distributed.Client(set_as_default=True)
+    cluster = {"n_workers": jobs, "threads_per_worker": 1, "dashboard_address": None}
+    return distributed.Client(set_as_default=True, **cluster)
 
 
 def _one_by_one(function: Callable[[T], R], items: Iterator[T]) -> Iterator[R]:
@@ -79,9 +131,11 @@ def _one_by_one(function: Callable[[T], R], items: Iterator[T]) -> Iterator[R]:
 
 
 def _by_joblib(
-    joblib: Any, function: Callable[[T], R], items: Iterator[T], jobs: int
+    joblib: Any, backend: str, function: Callable[[T], R], items: Iterator[T], jobs: int
 ) -> Iterator[R]:
-    with joblib.parallel_config(backend="loky", inner_max_num_threads=1):
+    # Only processes of this machine can be told so; `_alone` sees to it in any case.
+    threads = {"inner_max_num_threads": 1} if backend == "loky" else {}
+    with joblib.parallel_config(backend=backend, **threads):
         # Items are taken when a worker is free for them, not before.
         parallel = joblib.Parallel(
             n_jobs=jobs,

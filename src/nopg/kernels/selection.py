@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -45,6 +46,14 @@ class Transitions:
     next_states: FloatArray
 
 
+@runtime_checkable
+class BandwidthRule(Protocol):
+    """Anything that chooses bandwidths from data; your own rule is as good as ours."""
+
+    def select(self, data: Transitions, generator: np.random.Generator) -> Bandwidths:
+        """One bandwidth a dimension; `generator` is the source of all randomness."""
+
+
 @dataclass(frozen=True)
 class CrossValidated:
     """The paper's rule: density cross-validation a dimension, times a factor.
@@ -80,7 +89,23 @@ class CrossValidated:
 
 @dataclass(frozen=True)
 class LeaveOneOut:
-    """Bandwidths that predict (s', r) of a left-out transition best: "auto"."""
+    """Bandwidths that predict (s', r) of a left-out transition best: "auto".
+
+    The two numbers are for searches that try several kernels, such as `nopg.learn`.
+    """
+
+    state_factor: float = 1.0
+    """What the state bandwidths found are multiplied by."""
+    widest_action: float = WIDEST_ACTION
+    """Largest action bandwidth allowed, in standard deviations."""
+
+    def __post_init__(self) -> None:
+        for name in ("state_factor", "widest_action"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(
+                    f"`{name}` must be positive, got {getattr(self, name)}; 1 is the "
+                    "default."
+                )
 
     def select(self, data: Transitions, generator: np.random.Generator) -> Bandwidths:
         """Bandwidths of all columns at once, no factor to tune."""
@@ -88,11 +113,13 @@ class LeaveOneOut:
         targets = np.column_stack([data.next_states, data.rewards])
         if data.actions.ndim == 1:
             h = _leave_one_out_by_label(data, targets, generator)
+            h = [self.state_factor * width for width in h]
             return Bandwidths(h, [LABEL_SMOOTHING], _finite(h))
         inputs = torch.as_tensor(np.column_stack([data.states, data.actions]))
         d_a = data.actions.shape[1]
-        largest = torch.tensor([WIDEST_STATE] * d_s + [WIDEST_ACTION] * d_a)
+        largest = torch.tensor([WIDEST_STATE] * d_s + [self.widest_action] * d_a)
         found, _ = leave_one_out(inputs, torch.tensor(targets), generator, largest)
+        found[:d_s] *= self.state_factor
         h = found.tolist()
         _report_constant("state", data.states)
         _report_constant("action", np.asarray(data.actions, dtype=np.float64))
@@ -105,7 +132,8 @@ def select_bandwidths(
     """Apply what the user passed as `bandwidths`.
 
     Args:
-        rule: `Bandwidths`, `CrossValidated`, `LeaveOneOut`, or "auto".
+        rule: `Bandwidths`, "auto", or a rule: `CrossValidated`, `LeaveOneOut`, or any
+            object with their `select`.
         data: The transitions.
         generator: Randomness of subsampling rules.
 
@@ -121,15 +149,15 @@ def select_bandwidths(
         )
     if rule == "auto":
         rule = LeaveOneOut()
-    if isinstance(rule, (CrossValidated, LeaveOneOut)):
-        return rule.select(data, generator)
-    if isinstance(rule, Bandwidths):
-        rule.require_widths(data.states.shape[1], actions.shape[1])
-        return rule
-    raise ConfigError(
-        '`bandwidths` must be "auto", nopg.Bandwidths(...), nopg.CrossValidated(...) '
-        f'or nopg.LeaveOneOut(), got {rule!r}; "auto" needs no numbers.'
-    )
+    chosen = rule.select(data, generator) if isinstance(rule, BandwidthRule) else rule
+    if not isinstance(chosen, Bandwidths):
+        raise ConfigError(
+            '`bandwidths` must be "auto", nopg.Bandwidths(...), a rule such as '
+            "nopg.CrossValidated(...), or an object whose `select` returns "
+            f'nopg.Bandwidths, got {chosen!r}; "auto" needs no numbers.'
+        )
+    chosen.require_widths(data.states.shape[1], actions.shape[1])
+    return chosen
 
 
 def _columns(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import torch
@@ -22,18 +22,22 @@ from nopg.learning.config import NOPGConfig
 from nopg.learning.history import History, Update
 from nopg.learning.loop import announce
 from nopg.learning.predicting import predicted_actions
+from nopg.learning.questions import Questions
 from nopg.learning.session import Training
 from nopg.learning.setup import Setup, prepare, share
 from nopg.linalg.ranks import Ranks
 from nopg.linalg.solve import SolverConfig
 from nopg.policies.base import Policy
 from nopg.randomness import Seed
+from nopg.trust.intervals import Interval, require_level
 
 if TYPE_CHECKING:
     from gymnasium.spaces import Space
 
+    from nopg.learning.search import Search
 
-class NOPG:
+
+class NOPG(Questions):
     """Nonparametric off-policy policy gradient.
 
     Args:
@@ -58,6 +62,7 @@ class NOPG:
         config: All settings.
         bandwidth_rule: What `bandwidths` was; `model.bandwidths` is what came of it.
         history: What happened in the last `fit`; None before.
+        search: What `nopg.learn` tried before it kept this model; None otherwise.
         draws: Generator of the actions that `predict(deterministic=False)` draws.
     """
 
@@ -89,6 +94,7 @@ class NOPG:
             **settings,
         )
         self.history: History | None = None
+        self.search: Search | None = None
         self.bandwidth_rule = bandwidths
         self._space = action_space
         self._module = None if isinstance(policy, str) else policy
@@ -176,7 +182,8 @@ class NOPG:
         state: Any = None,
         episode_start: Any = None,
         deterministic: bool = True,
-    ) -> tuple[NDArray[Any], Any]:
+        return_support: bool = False,
+    ) -> Any:
         """Actions for one observation or a batch, as in stable-baselines3.
 
         Args:
@@ -184,26 +191,57 @@ class NOPG:
             state: Handed back unchanged; other libraries' recurrent policies use it.
             episode_start: Ignored likewise.
             deterministic: The most typical action; otherwise a draw.
+            return_support: Say as well how much data stand behind each action.
 
         Returns:
-            The action(s), inside the action space, and `state`.
+            The action(s), inside the action space, and `state`; and the `Support` of
+            observation and action where asked for.
         """
         generator = None if deterministic else self.draws
         space = self.action_space
-        return predicted_actions(self.policy, space, observation, generator), state
+        actions = predicted_actions(self.policy, space, observation, generator)
+        if not return_support:
+            return actions, state
+        together = actions if np.ndim(observation) > 1 else np.asarray(actions)[None]
+        return actions, state, self.support(observation, together)
 
-    def objective(self) -> Objective:
-        """The estimated return J of the present policy, with its certificate."""
-        return self.solution.objective()
+    def objective(self, interval: float | None = None) -> Objective:
+        """The estimated return J of the present policy, with its certificate.
+
+        Args:
+            interval: How often the true return is to lie within `.interval`, such as
+                0.95; None leaves that out.
+        """
+        estimate = self.solution.objective()
+        if interval is None:
+            return estimate
+        found = self._ensemble.objective(require_level(interval))
+        return estimate.within(float(found.low[0]), float(found.high[0]))
 
     def gradient(self) -> Tensor:
         """dJ / d theta of the present policy, flat, Eq. (10)."""
         parts = self.solution.gradient(self.policy)
         return torch.cat([part.reshape(-1) for part in parts])
 
-    def value(self, states: Any) -> NDArray[np.float64]:
-        """V(s) = eps(s)' q at any states, (m,)."""
-        return self._at(states, self.solution.q.value)
+    @overload
+    def value(self, states: Any, interval: None = None) -> NDArray[np.float64]: ...
+
+    @overload
+    def value(self, states: Any, interval: float) -> Interval: ...
+
+    def value(
+        self, states: Any, interval: float | None = None
+    ) -> NDArray[np.float64] | Interval:
+        """V(s) = eps(s)' q at any states, (m,).
+
+        Args:
+            states: The states, (m, d_s).
+            interval: How often the true value is to lie within the interval, such as
+                0.95; the answer is then an `Interval` with `value`, `low` and `high`.
+        """
+        if interval is None:
+            return self._at(states, self.solution.q.value)
+        return self._ensemble.values(states, require_level(interval))
 
     def visitation(self, states: Any) -> NDArray[np.float64]:
         """The paper's discounted visitation mu(s) = eps(s)' mu, (m,)."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -22,6 +23,7 @@ from nopg.bellman.solution import Estimator
 from nopg.errors import ConfigError
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.learning.config import NOPGConfig
+from nopg.learning.fused_training import FusedTrainer, climb_fused, is_fusible
 from nopg.learning.memory import available_memory
 from nopg.learning.training import climb
 from nopg.policies.base import Policy
@@ -180,7 +182,7 @@ def _bytes_an_entry(
     update = v * (5 + draws)
     if not is_sparse:
         return v, update, v  # log psi; no lists, no transpose
-    # Lists: columns 4, log psi, actions; pattern: columns 4 + 4, permutation 8.
+    # Lists: columns 4, log psi, actions; pattern: columns 4 + 4, permutations 4 + 4.
     return 20 + v + beside, update + v, SEARCH_BYTES  # and the values of P'
 
 
@@ -201,9 +203,7 @@ def _seconds(
         settings = replace(config.estimator, neighbours=k)
         generator = Seed(config.seed).torch("next-states", config.device)
         problem = Problem.build(part, initial, bandwidths, settings, generator)
-        trial = copy.deepcopy(policy)
-        draws = Seed(config.seed).torch("policy-samples", config.device)
-        updates = climb(Estimator.of(problem, trial), trial, config.training, 4, draws)
+        updates = _updates(problem, copy.deepcopy(policy), config)
         times = []
         for _ in range(4):
             began = time.perf_counter()
@@ -213,6 +213,14 @@ def _seconds(
     (few, short), (many, long) = spent
     slope = max((long - short) / max(many - few, 1), 0.0)
     return float(max(long + slope * (plan.entries - many), long))
+
+
+def _updates(problem: Problem, policy: Policy, config: NOPGConfig) -> Iterator[object]:
+    """A few updates on the path that training itself will take."""
+    if is_fusible(problem, policy):
+        return climb_fused(FusedTrainer(problem, [policy], config.training, 4))
+    draws = Seed(config.seed).torch("policy-samples", config.device)
+    return climb(Estimator.of(problem, policy), policy, config.training, 4, draws)
 
 
 def _subset(samples: Samples, count: int) -> Samples:
@@ -238,4 +246,6 @@ def _size(count: int) -> str:
 
 
 def _duration(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds >= 1.0 else f"{1e3 * seconds:.0f} ms"
+    if seconds >= 1.0:
+        return f"{seconds:.1f} s"
+    return f"{1e3 * seconds:.0f} ms" if seconds >= 0.01 else f"{1e3 * seconds:.2g} ms"

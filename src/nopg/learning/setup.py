@@ -26,6 +26,7 @@ from nopg.policies.base import Policy
 from nopg.policies.build import PolicySpec
 from nopg.policies.checked import as_policy
 from nopg.randomness import Seed
+from nopg.trust.support import warn_of_thin_starts
 
 if TYPE_CHECKING:
     from gymnasium.spaces import Space
@@ -106,6 +107,7 @@ def prepare(
         ranks.copy_from_first(built.state_dict().values())
     with explained(plan):
         problem = lay_out(samples, initial, chosen, config, ranks)
+    warn_of_thin_starts(problem)
     starts = initial.double().cpu().numpy()
     return Setup(built, space, chosen, spec, data, starts, problem, plan)
 

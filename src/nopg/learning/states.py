@@ -36,13 +36,14 @@ class ClimbState:
     Attributes:
         step: Updates done.
         seconds: Time they took.
-        start: The last q and mu.
+        start: Where the next solves start: q, mu and, if there is one, the coarse
+            inverse, as `BellmanSolution.following` gave them.
     """
 
     def __init__(self) -> None:
         self.step = 0
         self.seconds = 0.0
-        self.start: tuple[Tensor, Tensor] | None = None
+        self.start: tuple[Tensor, ...] | None = None
         self._optimiser: Optimiser | None = None
         self._generator: torch.Generator | None = None
         self._waiting: Mapping[str, Any] | None = None
@@ -82,10 +83,10 @@ class ClimbState:
         state = cls()
         state.step, state.seconds = int(plain["step"]), float(plain["seconds"])
         if plain["start"] is not None:
-            q, mu = (vector.to(like) for vector in plain["start"])
-            if q.shape != mu.shape or q.ndim != 1:
+            q, mu, *coarse = (part.to(like) for part in plain["start"])
+            if q.shape != mu.shape or q.ndim != 1 or len(coarse) > 1:
                 raise ValueError(f"q and mu have shapes {q.shape} and {mu.shape}")
-            state.start = (q, mu)
+            state.start = (q, mu, *coarse)
         state._waiting = plain
         return state
 

@@ -12,10 +12,14 @@ from torch import Tensor
 
 from nopg.bellman.solution import BellmanSolution, Estimator
 from nopg.errors import ConfigError
+from nopg.learning.adam import Adam
 from nopg.learning.history import Update
 from nopg.learning.states import ClimbState
 from nopg.linalg.solve import SolverConfig
 from nopg.policies.base import Policy
+
+REFRESH = 8
+"""Updates one coarse inverse serves: by then it costs as much as it saves."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,20 +80,17 @@ def climb(
             "The policy must have parameters to learn, it has none that require a "
             "gradient; give it a trainable layer."
         )
-    adam = torch.optim.Adam(parameters, lr=config.learning_rate, maximize=True)
+    adam = Adam(parameters)
     solver = SolverConfig(rtol=config.rtol)
     state = ClimbState() if state is None else state
     state.attach(adam, generator)
     began = time.perf_counter() - state.seconds
     for step in range(state.step, n_updates):
         solution = estimator.solve(policy, generator, solver, state.start)
-        state.start = (solution.q.value, solution.mu.value)
+        state.start = solution.following(keep_correction=(step + 1) % REFRESH != 0)
         gradients = solution.gradient(policy)
         rate = config.rate(step, n_updates)
-        adam.param_groups[0]["lr"] = rate
-        for parameter, gradient in zip(parameters, gradients, strict=True):
-            parameter.grad = gradient
-        adam.step()
+        adam.step(gradients, rate)
         state.step, state.seconds = step + 1, time.perf_counter() - began
         yield _record(step + 1, solution, gradients, rate, state.seconds)
 

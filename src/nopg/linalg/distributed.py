@@ -8,14 +8,14 @@ decisions in the solvers.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from nopg.errors import ConfigError
-from nopg.linalg.operators import DenseRows, LinearOperator, Pattern, SparseRows
+from nopg.linalg.operators import DenseRows, LinearOperator, SparseRows
+from nopg.linalg.pattern import Pattern, csr
 from nopg.linalg.ranks import Ranks
 
 
@@ -89,16 +89,7 @@ class Transposition:
         """This rank's rows of A' for new values of A, a CSR matrix (n_r, m)."""
         came = ranks.exchange(_values(own)[self.outgoing], self.sent, self.received)
         size = (len(self.starts) - 1, self.shape[0])
-        with warnings.catch_warnings():
-            # torch calls its CSR layout "beta"; the operator contract covers it.
-            warnings.filterwarnings("ignore", message="Sparse CSR tensor support")
-            return torch.sparse_csr_tensor(
-                self.starts,
-                self.columns,
-                came[self.incoming],
-                size,
-                check_invariants=False,
-            )
+        return csr(self.starts, self.columns, came[self.incoming], size)
 
 
 class ShardedRows(LinearOperator):
@@ -146,8 +137,7 @@ def _entries(pattern: Pattern | None, own: Tensor, n: int) -> tuple[Tensor, Tens
             len(own)
         )
     lengths = pattern.row_starts.long().diff()
-    rows = own[pattern.order.repeat_interleave(lengths)]
-    return rows, pattern.columns.long()
+    return own.repeat_interleave(lengths), pattern.columns.long()
 
 
 def _values(own: LinearOperator) -> Tensor:

@@ -41,6 +41,8 @@ def bicgstab(
     start: Tensor,
     tolerance: float,
     max_matvecs: int,
+    *,
+    precondition: MatVec = lambda x: x,
     max_breakdowns: int = 3,
 ) -> Attempt:
     """Stabilised biconjugate gradients with a guard against breakdown.
@@ -50,25 +52,36 @@ def bicgstab(
     fresh shadow vector, at most `max_breakdowns` times. SciPy's version stops or
     returns garbage there; on one-hot right-hand sides that is the rule, not the
     exception.
+
+    Args:
+        matvec: x -> A x.
+        b: Right-hand side, (n,).
+        start: First guess, (n,).
+        tolerance: Largest ||b - A x|| that counts as solved.
+        max_matvecs: Products that may be spent.
+        precondition: x -> M x with M close to A^-1 and invertible. It is applied on
+            the right, so that residuals are those of A x = b itself.
+        max_breakdowns: Restarts before this solver gives up.
     """
-    x = start.clone()
+    x = start
     r = b - matvec(x)
     rr = _dot(r, r)
     matvecs, breakdowns, enough = 1, 0, tolerance**2
     while breakdowns <= max_breakdowns and matvecs < max_matvecs:
         shadow, p, rho, shadow_square = r.clone(), r.clone(), rr, rr
+        y = torch.zeros_like(x)  # A M y = r; then M y is what x lacks
         while rr > enough and matvecs < max_matvecs:
-            v = matvec(p)
+            v = matvec(precondition(p))
             sigma = _dot(shadow, v)
             if _is_tiny(sigma, shadow_square * _dot(v, v)):
                 break
             alpha = rho / sigma
             s = r.sub_(v, alpha=alpha)  # r itself is not needed any more
-            t = matvec(s)
+            t = matvec(precondition(s))
             matvecs += 2
             tt = _dot(t, t)
             omega = _dot(t, s) / tt if tt > 0.0 else 0.0
-            x.add_(p, alpha=alpha).add_(s, alpha=omega)
+            y.add_(p, alpha=alpha).add_(s, alpha=omega)
             r = s.sub_(t, alpha=omega)
             rr, rho_next = _dot(r, r), _dot(shadow, r)
             if omega == 0.0 or _is_tiny(rho_next, shadow_square * rr):
@@ -76,6 +89,7 @@ def bicgstab(
             beta = (rho_next / rho) * (alpha / omega)
             p.sub_(v, alpha=omega).mul_(beta).add_(r)
             rho = rho_next
+        x = x + precondition(y)
         r = b - matvec(x)  # the recurrence drifts: only the true residual counts
         rr = _dot(r, r)
         matvecs += 1

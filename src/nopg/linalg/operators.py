@@ -6,12 +6,16 @@ How to invert one is the solvers' business.
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from nopg.linalg.pattern import Pattern, csr
+
+TOGETHER = 4_000_000
+"""Entries summed over cells in one go."""
 
 
 class LinearOperator(ABC):
@@ -37,6 +41,21 @@ class LinearOperator(ABC):
         """y - gamma A' y, likewise."""
         return y - gamma * self.rmatvec(y)
 
+    def block_sums(
+        self, row_cells: Tensor, column_cells: Tensor, count: int
+    ) -> Tensor | None:
+        """Entries summed over cells of rows and of columns, where entries are at hand.
+
+        Args:
+            row_cells: Cell of each row, (m,).
+            column_cells: Cell of each column, (n,).
+            count: How many cells there are.
+
+        Returns:
+            The sums, (count, count); None for a map that is only ever multiplied.
+        """
+        return None
+
 
 @dataclass(frozen=True)
 class DenseRows(LinearOperator):
@@ -56,59 +75,13 @@ class DenseRows(LinearOperator):
         """The matrix itself, (m, n)."""
         return self.matrix
 
-
-@dataclass(frozen=True)
-class Pattern:
-    """Where the entries of sparse rows are; their values come and go.
-
-    Rows are stored in the order they were listed ("stacked"), which need not be
-    their natural order: `order` maps a stacked row to its natural number. The
-    transpose is stored as rows too, since a scattering product is many times
-    slower than a gathering one, and it is reached by one permutation of values.
-    """
-
-    shape: tuple[int, int]
-    order: Tensor  # (m,) natural number of each stacked row
-    position: Tensor  # (m,) stacked place of each natural row
-    is_natural: bool  # whether the two orders agree
-    row_starts: Tensor  # (m + 1,) int32
-    columns: Tensor  # (nnz,) int32
-    transpose_starts: Tensor  # (n + 1,) int32
-    transpose_columns: Tensor  # (nnz,) int32, natural row numbers
-    transpose_source: Tensor  # (nnz,) which stored value each transposed one is
-
-    @classmethod
-    def stack(
-        cls, rows: list[Tensor], columns: list[Tensor], n_columns: int
-    ) -> Pattern:
-        """A pattern from blocks of equally long rows.
-
-        Args:
-            rows: Natural row numbers of each block, (m_b,) each.
-            columns: Entries of each block, (m_b, k_b) each.
-            n_columns: Width of the matrix.
-        """
-        order = torch.cat(rows)
-        lengths = torch.cat([c.new_full((len(c),), c.shape[1]) for c in columns]).long()
-        zero = lengths.new_zeros(1)
-        row_starts = torch.cat([zero, lengths.cumsum(0)])
-        flat = torch.cat([c.reshape(-1) for c in columns])
-        row_of_entry = torch.repeat_interleave(order, lengths)
-        # Stable: entries of one transposed row stay in stored order, so memory is
-        # read forwards, and results do not depend on the sorting algorithm.
-        source = torch.argsort(flat.long() * len(order) + row_of_entry, stable=True)
-        counts = torch.bincount(flat.long(), minlength=n_columns)
-        return cls(
-            shape=(len(order), n_columns),
-            order=order,
-            position=torch.argsort(order),
-            is_natural=bool((order[1:] > order[:-1]).all()),
-            row_starts=row_starts.to(torch.int32),
-            columns=flat.to(torch.int32),
-            transpose_starts=torch.cat([zero, counts.cumsum(0)]).to(torch.int32),
-            transpose_columns=row_of_entry[source].to(torch.int32),
-            transpose_source=source,
-        )
+    def block_sums(
+        self, row_cells: Tensor, column_cells: Tensor, count: int
+    ) -> Tensor | None:
+        """Entries summed over cells of rows and of columns, (count, count)."""
+        n = self.matrix.shape[1]
+        by_row = self.matrix.new_zeros((count, n)).index_add_(0, row_cells, self.matrix)
+        return by_row.new_zeros((count, count)).index_add_(1, column_cells, by_row)
 
 
 class SparseRows(LinearOperator):
@@ -116,19 +89,25 @@ class SparseRows(LinearOperator):
 
     Index arrays are int32: half the bytes, and the fast path of the sparse
     kernels torch calls.
+
+    Args:
+        pattern: Where entries are.
+        stacked: Their values in the order they were listed, (nnz,).
     """
 
-    def __init__(self, pattern: Pattern, values: Tensor) -> None:
+    def __init__(self, pattern: Pattern, stacked: Tensor) -> None:
         self.pattern = pattern
-        self.values = values
-        m, n = pattern.shape
-        self._rows = _csr(pattern.row_starts, pattern.columns, values, (m, n))
+        self.values = stacked  # row after row, in natural order
+        if pattern.source is not None:
+            self.values = stacked.index_select(0, pattern.source)
+        self._rows = csr(
+            pattern.row_starts, pattern.columns, self.values, pattern.shape
+        )
         self._transpose: Tensor | None = None
 
     def matvec(self, x: Tensor) -> Tensor:
         """A x, (n,) -> (m,)."""
-        stacked = self._rows @ x
-        return stacked if self.pattern.is_natural else stacked[self.pattern.position]
+        return self._rows @ x
 
     def rmatvec(self, y: Tensor) -> Tensor:
         """A' y, (m,) -> (n,)."""
@@ -136,8 +115,6 @@ class SparseRows(LinearOperator):
 
     def discounted(self, x: Tensor, gamma: float) -> Tensor:
         """x - gamma A x in one pass."""
-        if not self.pattern.is_natural:
-            return super().discounted(x, gamma)
         return torch.addmv(x, self._rows, x, alpha=-gamma)
 
     def discounted_transpose(self, y: Tensor, gamma: float) -> Tensor:
@@ -147,29 +124,34 @@ class SparseRows(LinearOperator):
     def _transposed(self) -> Tensor:
         if self._transpose is None:
             p = self.pattern
-            self._transpose = _csr(
+            self._transpose = csr(
                 p.transpose_starts,
                 p.transpose_columns,
-                self.values[p.transpose_source],
+                self.values.index_select(0, p.transpose_source),
                 (p.shape[1], p.shape[0]),
             )
         return self._transpose
 
     def dense(self) -> Tensor:
         """The matrix itself, (m, n)."""
-        return self._rows.to_dense()[self.pattern.position]
+        return self._rows.to_dense()
 
-
-def _csr(
-    starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]
-) -> Tensor:
-    with warnings.catch_warnings():
-        # torch calls its CSR layout "beta"; products with vectors are what we use
-        # of it, and the operator contract tests cover them.
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support")
-        return torch.sparse_csr_tensor(
-            starts, columns, values, shape, check_invariants=False
-        )
+    def block_sums(
+        self, row_cells: Tensor, column_cells: Tensor, count: int
+    ) -> Tensor | None:
+        """Entries summed over cells of rows and of columns, (count, count)."""
+        p, sums = self.pattern, self.values.new_zeros(count * count)
+        lengths = p.row_starts.diff()
+        rows = max(1, TOGETHER * len(row_cells) // max(len(self.values), 1))
+        for first in range(0, len(row_cells), rows):  # in parts: keys are large
+            some = slice(first, first + rows)
+            keys = row_cells[some].mul(count).repeat_interleave(lengths[some])
+            stored = slice(
+                first_entry := int(p.row_starts[first]), first_entry + len(keys)
+            )
+            keys += column_cells.index_select(0, p.columns[stored])
+            sums.index_add_(0, keys, self.values[stored])
+        return sums.view(count, count)
 
 
 @dataclass(frozen=True)
@@ -206,6 +188,19 @@ class AveragedRows(LinearOperator):
         rows = self.rows.dense()
         grouped = rows.view(-1, self.group, rows.shape[1]).mean(dim=1)
         return grouped if self.is_live is None else grouped * self.is_live[:, None]
+
+    def block_sums(
+        self, row_cells: Tensor, column_cells: Tensor, count: int
+    ) -> Tensor | None:
+        """Entries summed over cells of rows and of columns, (count, count)."""
+        if self.is_live is None:
+            spread = row_cells.repeat_interleave(self.group)
+            sums = self.rows.block_sums(spread, column_cells, count)
+        else:  # rows that are cleared are put into a cell of their own, and left out
+            live_cells = torch.where(self.is_live > 0, row_cells, count)
+            spread = live_cells.repeat_interleave(self.group)
+            sums = self.rows.block_sums(spread, column_cells, count + 1)
+        return None if sums is None else sums[:count, :count] / self.group
 
     def discounted(self, x: Tensor, gamma: float) -> Tensor:
         """x - gamma A x; the rows' own fused product if they are A itself."""

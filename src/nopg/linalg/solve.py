@@ -8,12 +8,14 @@ and so cannot fail for ever. Warm starts come from the caller.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from nopg.errors import ConfigError, SolverError
+from nopg.linalg.coarse import CoarseCorrection
 from nopg.linalg.krylov import Attempt, MatVec, bicgstab, gmres
 from nopg.linalg.operators import LinearOperator
 
@@ -90,6 +92,7 @@ def solve_pair(
     eps0: Tensor,
     config: SolverConfig,
     start: tuple[Tensor, Tensor] | None = None,
+    correction: CoarseCorrection | None = None,
 ) -> tuple[Solution, Solution]:
     """q = Lambda^-1 r and mu = Lambda^-T eps0, as in Algorithm 1.
 
@@ -99,6 +102,7 @@ def solve_pair(
         eps0: Responsibilities of the initial states, (n,).
         config: Accuracy and effort.
         start: A guess (q, mu), for example the previous policy's.
+        correction: A coarse inverse of Lambda, of this P or of one close to it.
 
     Raises:
         SolverError: If a system is not solved to `config.rtol`.
@@ -107,9 +111,30 @@ def solve_pair(
     if len(r) <= config.dense_below:
         return _direct(system, r, eps0, config)
     q0, mu0 = start if start is not None else (torch.zeros_like(r), torch.zeros_like(r))
-    q = _iterate("q", system.apply, system.gamma, r, q0, config)
-    mu = _iterate("mu", system.apply_transpose, system.gamma, eps0, mu0, config)
+    apply = correction.apply if correction else None
+    apply_transpose = correction.apply_transpose if correction else None
+    q = _iterate("q", system.apply, r, q0, config, apply)
+    mu = _iterate("mu", system.apply_transpose, eps0, mu0, config, apply_transpose)
     return q, mu
+
+
+def solve_values(
+    system: DiscountedSystem, r: Tensor, config: SolverConfig, start: Tensor
+) -> Solution:
+    """q = Lambda^-1 r alone, from a guess.
+
+    Args and errors are those of `solve_pair`.
+    """
+    config = config.attainable(r.dtype)
+    return _iterate("q", system.apply, r, start, config, None)
+
+
+def solve_visits(
+    system: DiscountedSystem, eps0: Tensor, config: SolverConfig, start: Tensor
+) -> Solution:
+    """mu = Lambda^-T eps0 alone, likewise."""
+    config = config.attainable(eps0.dtype)
+    return _iterate("mu", system.apply_transpose, eps0, start, config, None)
 
 
 def _direct(
@@ -131,10 +156,10 @@ def _direct(
 def _iterate(
     name: str,
     matvec: MatVec,
-    gamma: float,
     b: Tensor,
     start: Tensor,
     config: SolverConfig,
+    precondition: MatVec | None,
 ) -> Solution:
     norm = float(b.norm())
     if norm == 0.0:
@@ -142,9 +167,13 @@ def _iterate(
     tolerance = config.rtol * norm
     matvecs = breakdowns = 0
     attempt: Attempt | None = None
-    best = math.inf
+    best: float | None = None
     for fallbacks, (method, solver) in enumerate(_CHAIN.items()):
-        attempt = solver(matvec, b, start, tolerance, config.max_matvecs - matvecs)
+        budget, extra = config.max_matvecs - matvecs, {}
+        if precondition is not None and fallbacks == 0:
+            # With help a solve is short or useless; the fallbacks go without.
+            budget, extra = budget // 10, {"precondition": precondition}
+        attempt = solver(matvec, b, start, tolerance, budget, **extra)
         matvecs += attempt.matvecs
         breakdowns += attempt.breakdowns
         if attempt.is_converged:
@@ -152,6 +181,8 @@ def _iterate(
                 attempt.value, attempt.residual, method, matvecs, breakdowns, fallbacks
             )
         left = float(attempt.residual.norm())
+        if best is None:
+            best, matvecs = float((b - matvec(start)).norm()), matvecs + 1
         if left < best:  # false for NaN: a diverged iterate is no start for the next
             start, best = attempt.value, left
     assert attempt is not None
@@ -174,7 +205,11 @@ def fixed_point(
     return Attempt(x, residual, norm <= tolerance, matvecs)
 
 
-_CHAIN = {"bicgstab": bicgstab, "gmres": gmres, "fixed point": fixed_point}
+_CHAIN: dict[str, Callable[..., Attempt]] = {
+    "bicgstab": bicgstab,
+    "gmres": gmres,
+    "fixed point": fixed_point,
+}
 
 
 def _require_converged(

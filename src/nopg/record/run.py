@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from gymnasium.spaces import Box, Discrete
 
@@ -25,6 +26,9 @@ from nopg.record.ramp import Ramp
 from nopg.record.server import bind, make_app, missing_extra, serving
 from nopg.record.session import Session
 from nopg.record.simulator import Simulator
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
 
 
 @dataclass(frozen=True)
@@ -114,16 +118,20 @@ def _serve(
         show(f"http://{LOOPBACK}:{port}/#ticket={tickets.issue()}")
 
     loop = Loop(session, simulator, demonstrations, link, fps=fps, invite=invite)
-    try:
-        app = make_app(link, tickets, greeting, port)
-    except ImportError as error:
-        raise missing_extra(error) from error
-    with serving(app, listener):
+    # Closed here too: where a package is missing nobody serves, and nobody else would.
+    with closing(listener), serving(_app(link, tickets, greeting, port), listener):
         try:
             invite()
             loop.run()
         finally:
             link.close()
+
+
+def _app(link: Link, tickets: Tickets, greeting: dict[str, Any], port: int) -> ASGIApp:
+    try:
+        return make_app(link, tickets, greeting, port)
+    except ImportError as error:
+        raise missing_extra(error) from error
 
 
 def _pilot(simulator: Simulator, about: Known, config: RecordConfig) -> AbstractPilot:

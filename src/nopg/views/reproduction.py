@@ -11,26 +11,11 @@ import numpy as np
 from nopg.experiments.results import Record
 from nopg.experiments.runner import Outcome
 from nopg.experiments.summaries import interval
+from nopg.views.coverage import coverage
+from nopg.views.gains import gains
+from nopg.views.methods import COLOURS, PRINTED, legend
 from nopg.views.phase import Portrait, phase_portraits
 from nopg.views.theme import ACCENT, INK, MUTED, WARM, figure, save
-
-COLOURS = {
-    "NOPG-D (auto)": ACCENT,
-    "NOPG-D (paper)": "#74a9f7",
-    "NOPG-S (auto)": "#2b8a3e",
-    "NOPG-S (paper)": "#8ce99a",
-    "NOPG-D": ACCENT,
-    "DDPG offline": WARM,
-    "DDPG online": "#ae3ec9",
-    "PWIS": "#e03131",
-    "DPG": WARM,
-    "BC": "#868e96",
-    "TD3+BC": "#f08c00",
-    "IQL": "#c2255c",
-    "CQL": "#0c8599",
-}
-PRINTED = {"NOPG-D": INK, "NOPG-S": MUTED}
-"""Colours of the numbers printed in the paper, which are dashed."""
 
 
 def draw(outcome: Outcome, path: Path) -> Path:
@@ -50,6 +35,7 @@ def draw(outcome: Outcome, path: Path) -> Path:
         "phase": phase,
         "comparison": comparison,
         "applicability": applicability,
+        "coverage": coverage,
     }
     return charts[outcome.experiment.chart](outcome, path)
 
@@ -91,30 +77,6 @@ def demonstrations(outcome: Outcome, path: Path) -> Path:
         return save(drawn, path)
 
 
-def gains(outcome: Outcome, path: Path) -> Path:
-    """Paths in the plane of gains: one column a system, one row a kind of policy."""
-    analysis = outcome.summary["analysis"]
-    tasks = list(analysis["optimum"])
-    kinds = {"Deterministic": ("NOPG-D", "DPG"), "Stochastic": ("NOPG-S", "PWIS")}
-    with figure(columns=2, rows=2, figsize=(10.6, 8.4)) as (drawn, axes):
-        for row, (kind, methods) in zip(axes, kinds.items(), strict=True):
-            for axis, task in zip(row, tasks, strict=True):
-                for record in outcome.records:
-                    if record.trial.task == task and record.trial.method in methods:
-                        _walk(axis, record)
-                true = np.array(analysis["true_path"][task])
-                axis.plot(*true.T, color=INK, lw=1.6, label="true gradient")
-                axis.plot(*true[0], "o", color=INK, ms=5)
-                axis.plot(*analysis["optimum"][task], "*", color=INK, ms=12)
-                _frame(axis, true)
-                axis.set_title(f"{kind}, {task}")
-                axis.set_xlabel("k1")
-                axis.set_ylabel("k2")
-                _legend(axis)
-        drawn.suptitle(outcome.experiment.title)
-        return save(drawn, path)
-
-
 def phase(outcome: Outcome, path: Path) -> Path:
     """Portraits before and after, a row each, for every setting of the first seed."""
     portraits = []
@@ -147,7 +109,7 @@ def comparison(outcome: Outcome, path: Path) -> Path:
             )
             axis.set_xticks(sorted({row["size"] for row in mine}))
         axes[0, 0].set_ylabel(outcome.experiment.y_label)
-        _legend(axes[0, -1])
+        legend(axes[0, -1])
         drawn.suptitle("Last policy, mean and 95% interval")
         return save(drawn, path)
 
@@ -230,7 +192,7 @@ def _finish(axis: Any, outcome: Outcome, title: str, is_log: bool = True) -> Non
     axis.set_title(title)
     axis.set_xlabel(outcome.experiment.x_label)
     axis.set_ylabel(outcome.experiment.y_label)
-    _legend(axis)
+    legend(axis)
 
 
 def _zoom(axis: Any, is_log: bool) -> None:
@@ -262,26 +224,3 @@ def _level(axis: Any, name: str, level: float) -> None:
         fontsize=7,
         color=MUTED,
     )
-
-
-def _walk(axis: Any, record: Record) -> None:
-    label = record.trial.label
-    walked = np.array(record.result["path"])
-    shown = label if record.trial.seed == 0 else None
-    axis.plot(
-        *walked.T, color=COLOURS.get(label, MUTED), lw=1.0, alpha=0.8, label=shown
-    )
-    axis.plot(*walked[-1], "x", color=COLOURS.get(label, MUTED), ms=4)
-
-
-def _frame(axis: Any, true: Any) -> None:
-    """Room around the true path; what runs off further is cut."""
-    low, high = true.min(axis=0), true.max(axis=0)
-    margin = 0.8 * (high - low).max()
-    axis.set_xlim(low[0] - margin, high[0] + margin)
-    axis.set_ylim(low[1] - margin, high[1] + margin)
-
-
-def _legend(axis: Any) -> None:
-    if axis.get_legend_handles_labels()[0]:
-        axis.legend(fontsize=7)

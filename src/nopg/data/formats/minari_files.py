@@ -48,6 +48,7 @@ def read_minari(source: str | Path, reading: Reading) -> Dataset:
         DataError: If there is no such dataset or it is damaged.
     """
     require_extra("minari", "minari")
+    require_extra("PIL", "minari")  # its HDF5 storage imports it undeclared
     from minari.dataset.minari_storage import MinariStorage
 
     folder = _folder(source)

@@ -28,6 +28,7 @@ def write_minari(dataset: Dataset, dataset_id: str) -> None:
     """
     minari = require_extra("minari", "minari")
     require_extra("h5py", "minari")
+    require_extra("PIL", "minari")  # its HDF5 storage imports it undeclared
     pieces = list(unbroken_pieces(dataset))
     try:
         with warnings.catch_warnings():

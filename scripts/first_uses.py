@@ -1,0 +1,200 @@
+"""What a user does first with each extra, as small programs.
+
+One table with two readers: `check_install.py` runs each program in a clean environment
+with and without the extra; a test runs each with the extra's packages hidden. With them
+a program works, without them it ends in one sentence that names the extra.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+TOOLS = ("dev", "docs")
+"""Extras for working on the library; no feature of it needs them."""
+
+DATA = """
+from nopg.experiments.swing_up import grid_dataset
+data = grid_dataset(3, 3)
+"""
+
+HISTORY = """
+from pathlib import Path
+from nopg.learning.history import History, Update
+history = History([Update(1, -2.0, 0.0, 1.0, 0.01, 4, 0, 0, 0.1)])
+"""
+
+
+@dataclass(frozen=True)
+class FirstUse:
+    """One feature behind an extra."""
+
+    extra: str
+    """The extra that brings it."""
+    feature: str
+    """What the user gets."""
+    packages: tuple[str, ...]
+    """The packages without which it cannot work."""
+    program: str
+    """Python that uses it, with an assertion on what comes out."""
+    is_required: bool = True
+    """False where the feature falls back on something else."""
+
+
+FIRST_USES = (
+    FirstUse(
+        "plots",
+        "a learning curve",
+        ("matplotlib",),
+        HISTORY
+        + """
+from nopg.views.curves import learning_curve
+assert learning_curve(history, Path("curve.png")).stat().st_size > 1000
+""",
+    ),
+    FirstUse(
+        "plots",
+        "an animation",
+        ("PIL",),
+        """
+from pathlib import Path
+import numpy as np
+from nopg.envs import Pendulum
+from nopg.views.animation import animation
+path = np.zeros((3, 2))
+drawn = animation(Pendulum(), path, np.zeros((2, 1)), Path("a.gif"), step_seconds=0.05)
+assert drawn.read_bytes().startswith(b"GIF89a")
+""",
+    ),
+    FirstUse(
+        "data",
+        "Parquet",
+        ("pyarrow",),
+        DATA
+        + """
+from nopg import Dataset
+data.save("log.parquet")
+assert len(Dataset.load("log.parquet")) == 18
+""",
+    ),
+    FirstUse(
+        "data",
+        "HDF5",
+        ("h5py",),
+        DATA
+        + """
+from nopg import Dataset
+data.save("log.h5")
+assert len(Dataset.load("log.h5")) == 18
+""",
+    ),
+    FirstUse(
+        "minari",
+        "a Minari dataset",
+        ("minari", "h5py", "PIL"),
+        DATA
+        + """
+import os
+os.environ["MINARI_DATASETS_PATH"] = os.path.abspath("minari")
+from nopg import Dataset
+data.save("check/pendulum-v0")
+assert len(Dataset.load("check/pendulum-v0")) == 18
+""",
+    ),
+    FirstUse(
+        "record",
+        "the recorder's page",
+        ("starlette", "uvicorn", "websockets"),
+        """
+from pathlib import Path
+from urllib.request import urlopen
+from nopg.record import RecordConfig, record
+config = RecordConfig(environment="nopg/PendulumSwingUp-v0", out=Path("demo.npz"))
+pages = []
+def look(address):
+    pages.append(urlopen(address.split("#")[0]).read().decode())
+    raise KeyboardInterrupt  # as Ctrl-C ends it
+record(config, show=look)
+assert "nopg record" in pages[0]
+""",
+    ),
+    FirstUse(
+        "record",
+        "frames for the page",
+        ("PIL",),
+        """
+import numpy as np
+from nopg.record.frames import as_jpeg
+assert as_jpeg(np.zeros((8, 8, 3), dtype=np.uint8)).startswith(b"\\xff\\xd8")
+""",
+    ),
+    FirstUse(
+        "record",
+        "Gymnasium's own scenes",
+        ("pygame",),
+        """
+from nopg.record.simulator import Simulator
+simulator = Simulator("MountainCarContinuous-v0")
+simulator.reset(0)
+assert simulator.frame().shape[2] == 3
+""",
+    ),
+    FirstUse(
+        "baselines",
+        "a replay buffer",
+        ("stable_baselines3",),
+        DATA
+        + """
+from nopg.data import to_sb3
+assert to_sb3(data).size() == 18
+""",
+    ),
+    FirstUse(
+        "baselines",
+        "DDPG",
+        ("stable_baselines3",),
+        DATA
+        + """
+from nopg.baselines.sb3 import DdpgConfig, ddpg_offline
+rates = {"actor_learning_rate": 1e-2, "critic_learning_rate": 1e-2, "tau": 1e-3}
+config = DdpgConfig(gamma=0.97, hidden=(8,), batch_size=8, **rates)
+assert list(ddpg_offline(data, config, n_updates=2, report_every=1, seed=0))
+""",
+    ),
+    FirstUse(
+        "offline-baselines",
+        "a d3rlpy dataset",
+        ("d3rlpy",),
+        DATA
+        + """
+from nopg.data import to_d3rlpy
+assert to_d3rlpy(data).transition_count == 18
+""",
+    ),
+    FirstUse(
+        "offline-baselines",
+        "behavioural cloning",
+        ("d3rlpy",),
+        DATA
+        + """
+from nopg.baselines.d3 import train_d3
+assert list(train_d3("BC", data, gamma=0.97, n_updates=2, report_every=1, seed=0))
+""",
+    ),
+    FirstUse(
+        "gpu",
+        "GPU kernels (imported; running them needs a GPU)",
+        ("triton",),
+        "import nopg.gpu.matvec",
+    ),
+    FirstUse(
+        "experiments",
+        "worker processes",
+        ("joblib",),
+        """
+from nopg.experiments.workers import Deadline, in_parallel
+if __name__ == "__main__":
+    assert sorted(in_parallel(abs, [-2, -1], 2, Deadline())) == [1, 2]
+""",
+        is_required=False,
+    ),
+)

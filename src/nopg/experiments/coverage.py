@@ -1,0 +1,192 @@
+"""Not in the paper: how often intervals hold the truth, and what support tells.
+
+A pair is a data set and a policy. For each the interval of J is compared with the true
+discounted return; fitted Q evaluation estimates the same number on some of them. On the
+tasks that can be failed, the chance of failing within some steps is compared with the
+simulator, and the support of states on failed paths with that on successful ones.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+
+from nopg.baselines.fqe import fqe_value
+from nopg.errors import NopgWarning
+from nopg.experiments.experiment import Experiment, Plan
+from nopg.experiments.judged_policies import LQR, Judged, judged_policies
+from nopg.experiments.results import Record
+from nopg.experiments.trial import Result, Trial, rounded
+from nopg.trust.support import Support
+
+NAME = "coverage"
+LEVEL = 0.95
+GAMMAS = {  # discount factors of the appendix
+    "pendulum-grid": 0.97,
+    "pendulum-random": 0.97,
+    "cart-pole": 0.99,
+    "mountain-car": 0.99,
+    LQR: 0.9,
+}
+FALL_WITHIN = 50
+"""Steps within which the pole may fall for `visit_probability`: one second."""
+N_PATHS = 3
+"""Paths of each kind whose support is looked at, a policy."""
+N_PLACES = 20
+"""States of each of them, evenly spread from its start to its end."""
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper": {
+        "sizes": {
+            "pendulum-grid": (128, 200, 450),
+            "pendulum-random": (300, 500),
+            "cart-pole": (250, 500),
+            "mountain-car": (1,),
+            LQR: (5, 20),
+        },
+        "seeds": 10,
+        "updates": (0, 15, 40, 100),
+        "fqe_updates": 2_000,
+        "fqe_seeds": 1,
+    },
+    "quick": {
+        "sizes": {"pendulum-grid": (200,), "cart-pole": (250,), LQR: (5,)},
+        "seeds": 2,
+        "updates": (0, 15, 60),
+        "fqe_updates": 200,
+        "fqe_seeds": 1,
+    },
+    "smoke": {
+        "sizes": {"cart-pole": (60,), LQR: (2,)},
+        "seeds": 1,
+        "updates": (0, 2),
+        "fqe_updates": 2,
+        "fqe_seeds": 1,
+    },
+}
+
+
+def trials(plan: Plan) -> list[Trial]:
+    """Every data set once for NOPG, the first few for fitted Q evaluation too."""
+    preset = PRESETS[plan.preset]
+    found = []
+    for task, sizes in preset["sizes"].items():
+        settings = {"gamma": GAMMAS[task], "updates": preset["updates"]}
+        for size in sizes:
+            for seed in plan.seeds_or(preset["seeds"]):
+                where = {"experiment": NAME, "task": task, "size": size, "seed": seed}
+                found.append(Trial(method="NOPG", settings=settings, **where))
+                if seed < preset["fqe_seeds"]:
+                    more = settings | {"n_updates": preset["fqe_updates"]}
+                    found.append(Trial(method="FQE", settings=more, **where))
+    return found
+
+
+def run(trial: Trial) -> Result:
+    """One estimate for every policy of one data set."""
+    judge = _by_fqe if trial.method == "FQE" else _by_nopg
+    with warnings.catch_warnings():
+        # One demonstration has no spread between episodes; the tasks ask for it.
+        warnings.simplefilter("ignore", NopgWarning)
+        policies = judged_policies(trial.task, trial.size, trial.seed, trial.settings)
+        return {"pairs": [judge(policy, trial) for policy in policies]}
+
+
+def _by_nopg(policy: Judged, trial: Trial) -> Result:
+    model = policy.model
+    began = time.process_time()
+    estimate = float(model.objective())
+    evaluated = time.process_time()
+    ends = model.objective(interval=LEVEL).interval
+    done = time.process_time()
+    assert ends is not None
+    result: Result = {
+        "policy": policy.name,
+        "true": round(policy.true, 6),
+        "estimate": round(estimate, 6),
+        "low": round(ends[0], 6),
+        "high": round(ends[1], 6),
+        "seconds": round(evaluated - began, 4),
+        "interval_seconds": round(done - evaluated, 4),
+    }
+    if trial.task == "cart-pole" and policy.path is not None:
+        result["fall"] = _falls(policy)
+    if trial.task in ("cart-pole", "mountain-car") and policy.path is not None:
+        result["support"] = _support_of_paths(policy, trial.task)
+    return result
+
+
+def _falls(policy: Judged) -> Result:
+    """Chance of a fall within a second: estimated, and as simulated."""
+    assert policy.path is not None
+    found = policy.model.visit_probability("terminated", FALL_WITHIN, LEVEL)
+    fell = policy.path.terminations[:, :FALL_WITHIN].any(axis=1)
+    ends = {"value": found.value[0], "low": found.low[0], "high": found.high[0]}
+    rounded_ends = {name: round(float(x), 4) for name, x in ends.items()}
+    return {"true": round(float(fell.mean()), 4)} | rounded_ends
+
+
+def _support_of_paths(policy: Judged, task: str) -> list[Result]:
+    """Support along a few failed and a few successful paths, start to end."""
+    path = policy.path
+    assert path is not None
+    ended = np.asarray(path.terminations.any(axis=1))  # the pole fell; the car is out
+    has_failed = ended if task == "cart-pole" else ~ended
+    found = []
+    for kind in (True, False):
+        for episode in np.nonzero(has_failed == kind)[0][:N_PATHS]:
+            last = int(path.lengths[episode]) - 1
+            rows = np.linspace(0, last, N_PLACES).astype(np.int64)
+            support = policy.model.support(path.observations[episode, rows])
+            found.append({"failed": kind, **_scores(support)})
+    return found
+
+
+def _scores(support: Support) -> dict[str, list[float]]:
+    return {
+        "distance": rounded(support.distance, 2),
+        "mass": rounded(support.mass, 3),
+        "effective": rounded(support.effective, 2),
+    }
+
+
+def _by_fqe(policy: Judged, trial: Trial) -> Result:
+    data = policy.model.setup.data
+    starts = policy.model.setup.initial_states
+    assert data is not None
+    assert starts is not None
+    began = time.process_time()
+    values = fqe_value(
+        data,
+        policy.model.policy,
+        starts,
+        gamma=trial.settings["gamma"],
+        n_updates=trial.settings["n_updates"],
+        seed=trial.seed,
+    )
+    return {
+        "policy": policy.name,
+        "true": round(policy.true, 6),
+        "estimate": round(float(values.mean()), 6),
+        "seconds": round(time.process_time() - began, 2),
+    }
+
+
+def analyse(records: list[Record]) -> dict[str, Any]:
+    """Coverage, width and error by task; falls; what support tells apart."""
+    from nopg.experiments.coverage_tables import coverage_tables
+
+    return coverage_tables(records)
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    title="How often 95% intervals of J hold the true return, beside FQE",
+    trials=trials,
+    runner_of=lambda method: run,
+    chart="coverage",
+    analyse=analyse,
+    takes_data=False,
+)

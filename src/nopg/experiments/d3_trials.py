@@ -1,0 +1,23 @@
+"""Trials of today's offline methods, which are d3rlpy's: BC, TD3+BC, IQL and CQL."""
+
+from __future__ import annotations
+
+from nopg.baselines.d3 import train_d3
+from nopg.experiments.judging import judged
+from nopg.experiments.tasks import task_of
+from nopg.experiments.trial import Result, Trial
+
+
+def run_d3(trial: Trial) -> Result:
+    """Train the trial's method on its data and judge it on the way."""
+    task, settings = task_of(trial), trial.settings
+    progress = train_d3(
+        trial.method,
+        task.dataset(trial.size, trial.seed),
+        gamma=settings["gamma"],
+        n_updates=settings["n_updates"],
+        report_every=settings["n_updates"] // settings["n_evaluations"],
+        seed=trial.seed,
+        action_space=task.env.action_space,
+    )
+    return judged(task, trial, progress)

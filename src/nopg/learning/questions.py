@@ -1,0 +1,116 @@
+"""What a fitted model can be asked about how far to trust it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from nopg.bellman.problem import Problem
+from nopg.bellman.solution import BellmanSolution
+from nopg.learning.setup import Setup
+from nopg.policies.base import Policy
+from nopg.randomness import Seed
+from nopg.trust.bootstrap import replica_weights
+from nopg.trust.chains import plain_chain
+from nopg.trust.ensemble import Ensemble
+from nopg.trust.intervals import Interval, require_level
+from nopg.trust.safety import PredictedStates, predicted_states, visit_probability
+from nopg.trust.support import Support, support_at, usual_distance
+
+
+class Questions(ABC):
+    """Support, safety and intervals of the present policy of a fitted model."""
+
+    _seeds: Seed
+    _asked: Ensemble | None = None
+
+    @property
+    @abstractmethod
+    def setup(self) -> Setup:
+        """Policy, space, bandwidths and rows."""
+
+    @property
+    @abstractmethod
+    def policy(self) -> Policy:
+        """The policy."""
+
+    @property
+    @abstractmethod
+    def solution(self) -> BellmanSolution:
+        """The Bellman equation of the present policy, solved."""
+
+    def support(self, states: Any = None, actions: Any = None) -> Support:
+        """How much data stand behind states and actions.
+
+        Args:
+            states: States, (m, d_s); None for every state the policy is predicted to
+                visit, weighted by how often.
+            actions: Actions taken there, (m, d_a) or labels (m,); by default those of
+                the policy.
+        """
+        problem, weights = self._problem, None
+        if states is None:
+            places = problem.queries
+            weights = self._visits()
+        else:
+            from nopg.bellman.samples import initial_state_tensor
+
+            places = initial_state_tensor(states, problem.samples.states)
+        if actions is None:
+            with torch.no_grad():
+                actions = self.policy.act(places).cpu().numpy()
+        return support_at(problem, places.cpu().numpy(), actions, weights)
+
+    def visit_probability(
+        self, region: Any, horizon: int | None = None, interval: float = 0.95
+    ) -> Interval:
+        """How likely the policy enters a region, by the data alone.
+
+        Args:
+            region: A function of states (m, d_s) to booleans (m,); a pair (low, high)
+                with infinities for open sides; a Gymnasium Box; or "terminated" for
+                the end of the task.
+            horizon: Steps within which; None weighs an entry after t steps by gamma^t.
+            interval: How often the truth is to lie between `low` and `high`.
+
+        Returns:
+            The probability from the initial states with its interval, one entry each.
+        """
+        level = require_level(interval)
+        return visit_probability(self._ensemble, region, horizon, level)
+
+    def predicted_states(self, steps: int = 100) -> PredictedStates:
+        """The distribution of states after each of the next steps, from data alone."""
+        return predicted_states(plain_chain(self.solution, self.policy), steps)
+
+    def usual_distance(self) -> float:
+        """Bandwidths that 99 of 100 samples have at most to the nearest other one."""
+        return usual_distance(self._problem)
+
+    @property
+    def _problem(self) -> Problem:
+        return self.solution.estimator.problem
+
+    @property
+    def _ensemble(self) -> Ensemble:
+        """Replicas and row models of the present policy, made when first needed."""
+        solution, data = self.solution, self.setup.data
+        if self._asked is None or self._asked.solution is not solution:
+            assert data is not None  # a solution needs them
+            samples = solution.estimator.problem.samples
+            weights = replica_weights(data, samples, self._seeds.numpy("replicas"))
+            self._asked = Ensemble(solution, self.policy, weights)
+        return self._asked
+
+    def _visits(self) -> NDArray[np.float64]:
+        """Discounted visits to each query: N_phi next states a sample, then starts."""
+        solution, problem = self.solution, self._problem
+        group = problem.config.next_state_samples
+        visits = problem.config.gamma * solution.transition.spread(solution.mu.value)
+        n_initial = len(problem.queries) - len(problem.samples.rewards) * group
+        share = visits.new_full((n_initial,), 1.0 / n_initial)
+        return np.asarray(torch.cat([visits, share]).clamp(min=0.0).double().cpu())

@@ -1,0 +1,140 @@
+"""What a map can have as its axes: columns of the state, and angles hidden in them.
+
+Two columns that are the cosine and the sine of one angle are no plane: a slice that
+moves one and holds the other leaves the circle. They are drawn as their angle.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from nopg.data.dataset import Dataset
+from nopg.data.validation import FloatArray
+
+MOST = 10
+"""Coordinates offered; of more, those that vary most in units of their bandwidth."""
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """One axis: a column of the state, or the angle of two.
+
+    Attributes:
+        name: How it is called.
+        columns: The column, or those of the cosine and the sine.
+        low: Where the axis begins.
+        high: Where it ends.
+    """
+
+    name: str
+    columns: tuple[int, ...]
+    low: float
+    high: float
+
+    @property
+    def is_angle(self) -> bool:
+        """Whether two columns are drawn as the angle they are of."""
+        return len(self.columns) == 2
+
+    def of(self, states: FloatArray) -> FloatArray:
+        """Where states lie on this axis, (..., d_s) -> (...)."""
+        if not self.is_angle:
+            return np.asarray(states[..., self.columns[0]])
+        cosine, sine = self.columns
+        return np.asarray(np.arctan2(states[..., sine], states[..., cosine]))
+
+    def place(self, states: FloatArray, values: FloatArray) -> None:
+        """Move states (m, d_s) to `values` (m,) on this axis, in place."""
+        if not self.is_angle:
+            states[:, self.columns[0]] = values
+            return
+        cosine, sine = self.columns
+        states[:, cosine], states[:, sine] = np.cos(values), np.sin(values)
+
+
+def coordinates(
+    data: Dataset, starts: FloatArray, bandwidths: FloatArray
+) -> tuple[Coordinate, ...]:
+    """The axes of a data set, in the order of its columns.
+
+    Args:
+        data: The transitions.
+        starts: Initial states, (B, d_s).
+        bandwidths: State bandwidths, (d_s,); infinite ones are of ignored columns.
+    """
+    states = np.vstack([data.observations, data.next_observations, starts])
+    angles = _angles(data)
+    paired = {column for pair in angles for column in pair}
+    found: list[tuple[float, Coordinate]] = []
+    for column, name in enumerate(data.observation_names):
+        pair = next((p for p in angles if min(p) == column), None)
+        if pair is not None:
+            named = _angle_name([data.observation_names[c] for c in pair])
+            found.append((math.inf, Coordinate(named, pair, -math.pi, math.pi)))
+        elif column not in paired:
+            low, high = _range(states[:, column])
+            spread = float(states[:, column].std() / bandwidths[column])
+            found.append((spread, Coordinate(name, (column,), low, high)))
+    varied = [pair for pair in found if pair[0] > 0.0] or found[:1]
+    kept = sorted(varied, key=lambda pair: -pair[0])[:MOST]
+    return tuple(
+        coordinate for pair in varied if pair in kept for coordinate in [pair[1]]
+    )
+
+
+def held_state(
+    axes: tuple[Coordinate, ...], states: FloatArray, weights: FloatArray
+) -> FloatArray:
+    """The weighted mean state, on the circle where a coordinate is an angle, (d_s,)."""
+    mean = np.average(states, axis=0, weights=weights)
+    for axis in axes:
+        if axis.is_angle:
+            cosine, sine = axis.columns
+            axis.place(mean[None, :], np.arctan2(mean[[sine]], mean[[cosine]]))
+    return np.asarray(mean)
+
+
+def _angles(data: Dataset) -> list[tuple[int, int]]:
+    """Pairs of columns (cosine, sine) whose squares sum to one in every row."""
+    states = data.observations
+    names = [name.lower() for name in data.observation_names]
+    on_unit = np.nonzero((np.abs(states) <= 1.0 + 1e-4).all(axis=0))[0]
+    varying = [int(c) for c in on_unit if np.ptp(states[:, c]) > 0.0]
+    taken: set[int] = set()
+    pairs = []
+    for i in varying:
+        for j in varying:
+            if j <= i or i in taken or j in taken:
+                continue
+            radius = states[:, i] ** 2 + states[:, j] ** 2
+            if np.abs(radius - 1.0).max() < 1e-3:
+                is_swapped = "sin" in names[i] or "cos" in names[j]
+                pairs.append((j, i) if is_swapped else (i, j))
+                taken |= {i, j}
+    return pairs
+
+
+def _angle_name(names: list[str]) -> str:
+    """`theta` from `cos(theta)` and `sin(theta)`, else what the two are."""
+    bare = {
+        re.sub(r"(?i)^(cosine|sine|cos|sin)\b|[\s_]*(cosine|sine|cos|sin)$", "", name)
+        .strip(" _()")
+        for name in names
+    }  # fmt: skip
+    if len(bare) > 1:
+        return f"angle of ({names[0]}, {names[1]})"
+    return bare.pop() or "angle"
+
+
+def _range(values: FloatArray) -> tuple[float, float]:
+    """All values with a little room; far outliers do not stretch the axis."""
+    low, high = float(values.min()), float(values.max())
+    near_low, near_high = np.quantile(values, [0.005, 0.995])
+    if high - low > 3.0 * (near_high - near_low) > 0.0:
+        low, high = float(near_low), float(near_high)
+    room = 0.03 * (high - low) or 0.5
+    return low - room, high + room

@@ -1,0 +1,205 @@
+"""Words and tables of the page as HTML; everything from data is escaped here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from nopg.data.dataset import Dataset
+from nopg.data.report.description import Description
+from nopg.data.validation import FloatArray
+from nopg.report.remarks import Remark, Verdict
+from nopg.report.support import REACH, Support
+
+_TITLES = {"serious": "Serious", "warning": "Warning", "note": "Note", "good": "Good"}
+
+
+MINUS, DASH = "\N{MINUS SIGN}", "\N{EN DASH}"
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A number to a few digits, with a true minus sign."""
+    if not math.isfinite(value):
+        return DASH if math.isnan(value) else ("∞" if value > 0 else f"{MINUS}∞")
+    return f"{value:.{digits}g}".replace("-", MINUS)
+
+
+def verdict_card(verdict: Verdict) -> str:
+    """The judgement with its reasons, those against it first."""
+    sides = {"against": verdict.against, "for": verdict.in_favour}
+    reasons = "".join(
+        f'<li class="{side}">{escape(_sentence(reason))}</li>'
+        for side, reasons in sides.items()
+        for reason in reasons
+    )
+    return (
+        f'<div class="verdict {verdict.level}" id="verdict">'
+        f"<strong>{escape(verdict.sentence)}</strong><p>{escape(verdict.advice)}</p>"
+        f"<ul>{reasons}</ul></div>"
+    )
+
+
+def tiles(entries: Iterable[tuple[str, str, str]]) -> str:
+    """Large numbers: name, number, what it means."""
+    cells = "".join(
+        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(more)}</small>"
+        "</dd></div>"
+        for name, value, more in entries
+    )
+    return f'<dl class="tiles">{cells}</dl>'
+
+
+def remark_list(remarks: Sequence[Remark]) -> str:
+    """Warnings and notes in the open, what speaks for the policy folded below."""
+    grave = [r for r in remarks if r.level in ("serious", "warning")]
+    mild = [r for r in remarks if r.level == "note"]
+    good = [r for r in remarks if r.level == "good"]
+    shown = _remarks([*grave, *mild]) if grave or mild else "<p>Nothing to warn of.</p>"
+    if not good:
+        return shown
+    folded = f"<summary>What speaks for it ({len(good)})</summary>{_remarks(good)}"
+    return f"{shown}<details>{folded}</details>"
+
+
+def share_bar(support: Support) -> str:
+    """How the visits divide into near, stretched and out of reach."""
+    half = REACH / 2.0
+    near = float(support.visits[support.distance <= half].sum())
+    shares = [("near", near), ("stretched", 1.0 - near - support.beyond)]
+    shares.append(("beyond", support.beyond))
+    words = {
+        "near": f"within {half:g} bandwidth",
+        "stretched": f"from {half:g} to {REACH:g} bandwidths",
+        "beyond": f"beyond {REACH:g}: out of reach",
+    }
+    rects, left = "", 0.0
+    for name, share in shares:
+        width = 100.0 * max(share, 0.0)
+        rects += (
+            f'<rect class="{name}" x="{left:.3f}" width="{width:.3f}" height="10"/>'
+        )
+        left += width
+    items = "".join(
+        f'<li class="{name}">{max(share, 0.0):.0%} {escape(words[name])}</li>'
+        for name, share in shares
+    )
+    return (
+        '<svg class="shares" viewBox="0 0 100 10" preserveAspectRatio="none" '
+        f'role="img" aria-label="Shares of the visits">{rects}</svg>'
+        f'<ul class="key">{items}</ul>'
+    )
+
+
+def worst_table(support: Support, data: Dataset, count: int = 8) -> str:
+    """The least known of the visited states."""
+    # What is wrong comes first: on a phone the rest is a swipe away.
+    heads = ["distance", "samples", "visits"]
+    heads += [*data.observation_names, *data.action_names]
+    rows = []
+    for i in support.worst(count):
+        about = [number(float(support.distance[i]), 3)]
+        about += [number(float(support.effective[i]), 3)]
+        about += [_percent(float(support.visits[i]))]
+        actions = np.atleast_1d(support.actions[i])
+        rows.append(about + [number(v, 3) for v in (*support.states[i], *actions)])
+    return table(heads, rows)
+
+
+def column_table(description: Description, data: Dataset) -> str:
+    """Ranges of every column with a small histogram."""
+    actions = data.actions.reshape(len(data), -1).astype(np.float64)
+    values = [*data.observations.T, *actions.T, data.rewards]
+    heads = ["column", "part", "values", "min", "median", "max", "std", "distinct"]
+    body = ""
+    for column, entries in zip(description.columns, values, strict=True):
+        numbers = (column.low, column.median, column.high, column.std)
+        cells = "".join(f"<td>{number(v)}</td>" for v in numbers)
+        body += (
+            f"<tr><td>{escape(column.name)}</td><td>{column.part}</td>"
+            f"<td>{_sparkline(entries)}</td>{cells}<td>{column.n_distinct:,}</td></tr>"
+        )
+    return _framed(heads, body)
+
+
+def notes(description: Description) -> str:
+    """How the rows came to be, and what `describe` notes without warning."""
+    parts = ""
+    if description.notes:
+        items = "".join(f"<li>{escape(note)}</li>" for note in description.notes)
+        parts += f"<h3>How the rows came to be</h3><ul>{items}</ul>"
+    found = [
+        Remark(f.name, "note", f.what, f.meaning)
+        for f in description.findings
+        if f.level == "note"
+    ]
+    if found:
+        head = f"<summary>Notes on the data ({len(found)})</summary>"
+        parts += f"<details>{head}{_remarks(found)}</details>"
+    return parts
+
+
+def facts(entries: Iterable[tuple[str, Any]]) -> str:
+    """Names and values side by side; long values take a line of their own."""
+    cells = ""
+    for name, value in entries:
+        text = value if isinstance(value, str) else str(value)
+        kind = ' class="long"' if len(text) > 36 else ""
+        cells += (
+            f"<div{kind}><dt>{escape(name)}</dt>"
+            f"<dd><code>{escape(text)}</code></dd></div>"
+        )
+    return f'<dl class="facts">{cells}</dl>'
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table that scrolls by itself where it is too wide."""
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
+        for row in rows
+    )
+    return _framed(heads, body)
+
+
+def chooser(name: str, label: str) -> str:
+    """A menu the script fills."""
+    return f'<label id="{name}">{escape(label)} <select></select></label>'
+
+
+def _framed(heads: Sequence[str], body: str) -> str:
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
+    return (
+        f'<div class="scroll" tabindex="0"><table><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _remarks(remarks: Iterable[Remark]) -> str:
+    items = "".join(
+        f'<li class="{r.level}" data-name="{escape(r.name)}"><b>{_TITLES[r.level]}</b>'
+        f"<p>{escape(r.what)}</p><p>{escape(r.meaning)}</p></li>"
+        for r in remarks
+    )
+    return f'<ul class="remarks">{items}</ul>'
+
+
+def _sparkline(values: FloatArray, bins: int = 21) -> str:
+    counts, _ = np.histogram(values, bins=bins)
+    heights = 20.0 * counts / max(1, counts.max())
+    bars = "".join(
+        f'<rect x="{4 * i}" y="{22 - h:.1f}" width="3" height="{h:.1f}"/>'
+        for i, h in enumerate(heights)
+        if h > 0
+    )
+    return f'<svg class="spark" viewBox="0 0 84 22" aria-hidden="true">{bars}</svg>'
+
+
+def _percent(share: float) -> str:
+    return "< 0.1%" if share < 0.0005 else f"{share:.1%}"
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")

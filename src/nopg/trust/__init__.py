@@ -1,0 +1,1 @@
+"""How far to trust a policy: intervals, support, safety queries, bias bounds."""

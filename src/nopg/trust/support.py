@@ -1,0 +1,187 @@
+"""Support: how much data an answer at (s, a) rests on.
+
+Rows sum to one however far the query is (see deviations), so an answer alone does not
+say whether any sample stood near. These three numbers do.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nopg.bellman.problem import Problem
+from nopg.bellman.rows import QueryRows
+from nopg.bellman.samples import initial_state_tensor
+from nopg.errors import DataError, SupportWarning
+from nopg.kernels.discrete import log_label_similarity
+
+FloatArray = NDArray[np.float64]
+
+USUAL_SHARE = 0.99
+"""Share of the data's own transitions that count as near the data."""
+FAR = 5.0
+"""Bandwidths from which a sample says nothing about a state: its kernel is 4e-6."""
+
+
+@dataclass(frozen=True)
+class Support:
+    """What the data say about states and actions.
+
+    Attributes:
+        mass: Sum of the kernels of all samples, (m,): a sample at the very place counts
+            1, one a bandwidth away 0.61, one three bandwidths away 0.01.
+        effective: Effective number of samples that share the row, 1 / sum w^2, (m,);
+            1 means that a single sample speaks, near or far.
+        distance: Distance to the nearest sample in bandwidths, (m,); for discrete
+            actions a sample of another action counts as farther away.
+        weights: How much each place counts: visits along a policy's path, else 1, (m,).
+    """
+
+    mass: FloatArray
+    effective: FloatArray
+    distance: FloatArray
+    weights: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.mass)
+
+    def mean_distance(self) -> float:
+        """Distance to the nearest sample, averaged with `weights`."""
+        return float(np.average(self.distance, weights=self.weights))
+
+    def share_beyond(self, distance: float) -> float:
+        """Share of the weight that lies farther than this from every sample."""
+        return float(self.weights[self.distance > distance].sum() / self.weights.sum())
+
+    def __repr__(self) -> str:
+        return (
+            f"Support({len(self)} places: mass {np.median(self.mass):.3g} and "
+            f"effective samples {np.median(self.effective):.3g} in the middle, nearest "
+            f"sample {self.mean_distance():.2f} bandwidths away on average, "
+            f"{self.share_beyond(3.0):.0%} beyond 3)"
+        )
+
+
+def support_at(
+    problem: Problem, states: Any, actions: Any, weights: FloatArray | None = None
+) -> Support:
+    """Support of states (m, d_s) with actions (m, d_a), or labels (m,).
+
+    Raises:
+        DataError: If the shapes do not fit the data.
+    """
+    queries = initial_state_tensor(states, problem.samples.states)
+    taken = _action_tensor(actions, len(queries), problem)
+    return support_of_rows(problem, problem.rows_at(queries), taken, weights)
+
+
+def support_of_rows(
+    problem: Problem,
+    rows: QueryRows,
+    actions: Tensor,
+    weights: FloatArray | None = None,
+) -> Support:
+    """The same for rows that are listed already; actions as the samples', (m, ...)."""
+    logs = [_log_kernel(rows, b, actions, problem) for b in range(len(rows.blocks))]
+    mass = rows.gather([torch.logsumexp(log, dim=1) for log in logs])
+    double = rows.gather([torch.logsumexp(2.0 * log, dim=1) for log in logs])
+    nearest = rows.gather([log.amax(dim=1) for log in logs])
+    found = (mass.exp(), (2.0 * mass - double).exp(), (-2.0 * nearest).sqrt())
+    total, effective, distance = (x.double().cpu().numpy() for x in found)
+    even = np.ones(len(total)) if weights is None else weights
+    return Support(total, effective, distance, even)
+
+
+def typical_distances(problem: Problem) -> FloatArray:
+    """Distance of every sample from the nearest other one, in bandwidths, (n,).
+
+    Samples of a discrete action are compared with their own kind; one that is alone
+    of its kind is left out.
+    """
+    from scipy.spatial import cKDTree
+
+    data, h = problem.samples, problem.bandwidths
+    places = data.states / data.states.new_tensor(h.state)
+    labels = data.actions
+    if not data.n_actions:
+        width = data.states.new_tensor(h.action)
+        places = torch.cat([places, data.actions / width], dim=1)
+        labels = places.new_zeros(len(places))
+    found = []
+    for label in torch.unique(labels).tolist():
+        of_kind = places[labels == label].double().cpu().numpy()
+        if len(of_kind) > 1:
+            found.append(cKDTree(of_kind).query(of_kind, k=2)[0][:, 1])
+    return np.concatenate(found) if found else np.zeros(1)
+
+
+def usual_distance(problem: Problem) -> float:
+    """Distance that 99 of 100 samples have at most from the nearest other one.
+
+    At least 1: within a bandwidth a sample speaks for a place, by its very choice.
+    """
+    return max(1.0, float(np.quantile(typical_distances(problem), USUAL_SHARE)))
+
+
+def warn_of_thin_starts(problem: Problem) -> None:
+    """Say so if an initial state lies far from every sample, whatever the action."""
+    rows = problem.initial_rows
+    nearest = rows.gather([block.log_psi.amax(dim=1) for block in rows.blocks])
+    distance = (-2.0 * nearest).sqrt()
+    worst = float(distance.max())
+    if worst > FAR:
+        n_far, n = int((distance > FAR).sum()), len(distance)
+        warnings.warn(
+            f"Initial states should lie near the data, {n_far} of {n} are more than "
+            f"{FAR:g} bandwidths from every sample (the farthest {worst:.1f}): what is "
+            "learned there rests on the nearest sample alone; record data around the "
+            "start, or pass wider `bandwidths`.",
+            SupportWarning,
+            stacklevel=4,
+        )
+
+
+def _log_kernel(rows: QueryRows, b: int, taken: Tensor, problem: Problem) -> Tensor:
+    """Log kernel of the samples each query lists, peak 0, (m_b, k_b)."""
+    block, listed = rows.blocks[b], rows.actions[b]
+    here = taken[block.rows]
+    if problem.samples.n_actions:
+        smoothing = problem.bandwidths.action[0]
+        similarity = log_label_similarity(problem.samples.n_actions, smoothing)
+        similarity = similarity.to(block.log_psi)
+        return block.log_psi + similarity[here[:, None], listed]
+    h = here.new_tensor(problem.bandwidths.action)
+    offsets = (listed - here.T[:, :, None]) / h[:, None, None]  # (d_a, m_b, k_b)
+    return block.log_psi - 0.5 * offsets.square().sum(dim=0)
+
+
+def _action_tensor(actions: Any, m: int, problem: Problem) -> Tensor:
+    data = problem.samples
+    array = np.asarray(actions)
+    if data.n_actions:
+        if array.shape != (m,) or array.dtype.kind not in "iu":
+            raise DataError(
+                f"`actions` must be one whole number a state, ({m},), got shape "
+                f"{array.shape} of {array.dtype}; pass labels."
+            )
+        if m and (array.min() < 0 or array.max() >= data.n_actions):
+            raise DataError(
+                f"`actions` must be labels from 0 to {data.n_actions - 1}, got "
+                f"{array.min()} to {array.max()}."
+            )
+        return torch.as_tensor(array.astype(np.int64)).to(data.states.device)
+    d_a = data.actions.shape[1]
+    if array.ndim == 1 and d_a == array.shape[0] and m == 1:
+        array = array[None]
+    if array.shape != (m, d_a) or array.dtype.kind not in "fiu":
+        raise DataError(
+            f"`actions` must have one row a state and {d_a} columns, ({m}, {d_a}), got "
+            f"shape {array.shape}; pass one action a state."
+        )
+    return torch.as_tensor(array.astype(np.float64)).to(data.states)

@@ -1,0 +1,90 @@
+"""Imagined paths against autograd through time, and against the real system."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from nopg.dynamics.imagined import horizon_of, imagine, imagined_gradient
+from nopg.dynamics.transitions import TransitionModel
+from nopg.envs.mountain_car import MountainCar
+from nopg.envs.pendulum import Pendulum, pendulum_grid
+from nopg.envs.rollouts import rollout
+from nopg.envs.scripted_operator import mountain_car_demonstrations
+from nopg.policies.base import Policy
+from nopg.policies.build import PolicySpec
+
+
+def learned(rows: Sequence[Any]) -> TransitionModel:
+    columns = [torch.tensor(np.asarray(c, dtype=np.float64)) for c in rows[:5]]
+    return TransitionModel.fit(*columns, generator=np.random.default_rng(0))
+
+
+def small_policy(d_s: int, bound: float) -> Policy:
+    limit = torch.tensor([bound], dtype=torch.float64)
+    spec = PolicySpec(kind="deterministic", n_states=d_s, n_outputs=1, hidden=(8,))
+    return spec.build(torch.Generator().manual_seed(1), -limit, limit)
+
+
+def through_time(
+    model: TransitionModel, policy: Policy, starts: torch.Tensor, gamma: float, T: int
+) -> torch.Tensor:
+    """The same return with a graph over all steps, for autograd."""
+    here, alive = starts, torch.ones(len(starts)).double()
+    total = torch.zeros_like(alive)
+    for t in range(T):
+        step = model.step(here, policy.act(here))
+        total = total + gamma**t * alive * step.rewards
+        alive, here = alive * (1 - step.ends), step.next_states
+    return total.mean()
+
+
+@pytest.mark.parametrize("task", ["pendulum", "mountain-car"])
+def test_the_gradient_is_that_of_autograd_through_time(task: str) -> None:
+    if task == "pendulum":
+        model, policy = learned(pendulum_grid(8, 8, 2)), small_policy(3, 2.0)
+        starts = torch.tensor([[-1.0, 0, 0], [0.3, 0.9, 1.0]]).double()
+    else:
+        rows = mountain_car_demonstrations()
+        model = learned(tuple(column[-300:] for column in rows[:5]))
+        policy = small_policy(2, 1.0)
+        starts = torch.tensor(rows.observations[-25:-20])  # near an end
+    value, gradient = imagined_gradient(model, policy, starts, 0.97, 30)
+    expected = through_time(model, policy, starts, 0.97, 30)
+    slopes = torch.autograd.grad(expected, list(policy.parameters()))
+    assert value == pytest.approx(float(expected.detach()), rel=1e-10)
+    for ours, theirs in zip(gradient, slopes, strict=True):
+        assert torch.allclose(ours, theirs, rtol=1e-6, atol=1e-9)
+
+
+def test_imagined_pendulum_returns_are_the_real_ones() -> None:
+    model, policy = learned(pendulum_grid(10, 10, 2)), small_policy(3, 2.0)
+    env = Pendulum()
+    state = env.reset_states(1, np.random.default_rng(0))
+    real = rollout(env, lambda s: policy(torch.tensor(s)).detach().numpy(), state, 100)
+    discounts = 0.97 ** np.arange(100)
+    truth = float((real.rewards[0] * discounts).sum())
+    paths = imagine(model, policy, torch.tensor(env.observe(state)), 0.97, 100)
+    assert float(paths.returns[0]) == pytest.approx(truth, rel=0.05)
+
+
+def test_paths_end_where_episodes_end() -> None:
+    rows = mountain_car_demonstrations()
+    model = learned(tuple(column[-400:] for column in rows[:5]))
+    full = small_policy(2, 1.0)
+    with torch.no_grad():
+        for parameter in full.parameters():
+            parameter.zero_()
+        full.network[-1].bias.fill_(5.0)  # type: ignore[index, union-attr]
+    env = MountainCar()
+    last = rows.observations[-6:-5]
+    paths = imagine(model, full, torch.tensor(last), 0.99, 50)
+    assert len(paths.states) < 50
+    assert env.horizon == 500
+
+
+def test_the_horizon_follows_the_discount() -> None:
+    assert horizon_of(0.99) == 349
+    assert horizon_of(0.0) == 1

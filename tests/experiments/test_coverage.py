@@ -1,0 +1,56 @@
+"""Tables of the coverage experiment on made-up results with known answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from nopg.experiments.coverage_tables import area_under_curve, coverage_tables
+from nopg.experiments.results import Record
+from nopg.experiments.trial import Trial
+
+
+def record(method: str, pairs: list[dict[str, Any]]) -> Record:
+    trial = Trial(
+        experiment="coverage", task="cart-pole", method=method, size=1, seed=0
+    )
+    return Record(trial, "code", "run", {"pairs": pairs})
+
+
+def pair(true: float, **more: Any) -> dict[str, Any]:
+    ends = {"estimate": 1.0, "low": 0.0, "high": 2.0}
+    return {"true": true, "seconds": 1.0, "interval_seconds": 3.0, **ends, **more}
+
+
+def test_area_under_curve_of_known_orders() -> None:
+    assert area_under_curve([3.0, 4.0], [1.0, 2.0]) == 1.0
+    assert area_under_curve([1.0], [1.0]) == 0.5
+    assert area_under_curve([1.0, 4.0], [2.0, 3.0]) == 0.5
+
+
+def test_coverage_width_and_errors() -> None:
+    ours = [pair(1.5), pair(-1.0), pair(2.0), pair(1.0)]
+    theirs = [{"true": 1.5, "estimate": 4.5, "seconds": 9.0}]
+    table = coverage_tables([record("NOPG", ours), record("FQE", theirs)])
+    row = table["coverage"][0]
+    assert (row["pairs"], row["held"], row["width"], row["cost"]) == (4, "75%", 2.0, 3)
+    assert row["error"] == pytest.approx((0.5 + 2.0 + 1.0 + 0.0) / 4, abs=0.01)
+    assert (row["fqe_error"], row["our_error"]) == (3.0, 0.5)
+    assert table["coverage"][-1]["task"] == "all"
+
+
+def test_falls_and_support() -> None:
+    sure = {"true": 0.0, "value": 0.05, "low": 0.0, "high": 0.1}
+    unsure = {"true": 1.0, "value": 0.2, "low": 0.0, "high": 1.0}
+    scores = {"distance": [0.0] * 9 + [5.0], "mass": [1.0] * 10}
+    bad = {"failed": True, **scores, "effective": [9.0] * 9 + [1.0]}
+    good = {"failed": False, "distance": [1.0] * 10, "mass": [1.0] * 10}
+    good["effective"] = [5.0] * 10
+    pairs = [pair(1.0, fall=sure, support=[bad, good]), pair(1.0, fall=unsure)]
+    table = coverage_tables([record("NOPG", pairs)])
+    assert table["falls"]["definite"] == 1
+    assert table["falls"]["definite_within_0.1"] == 1.0
+    areas = table["support_auc"]["cart-pole"]
+    assert areas["effective"] == {"paths": 1.0, "last_tenth": 1.0}
+    assert areas["mass"] == {"paths": 0.5, "last_tenth": 0.5}
