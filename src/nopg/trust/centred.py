@@ -22,7 +22,8 @@ from torch import Tensor
 
 from nopg.bellman.rows import QueryRows
 from nopg.errors import ConfigError
-from nopg.linalg.operators import DenseRows, LinearOperator, Pattern, SparseRows
+from nopg.linalg.operators import DenseRows, LinearOperator, SparseRows
+from nopg.linalg.pattern import Pattern
 
 MOST = 64
 """Samples a centred row keeps, the heaviest of the plain row."""
