@@ -134,7 +134,7 @@ def solve_visits(
 ) -> Solution:
     """mu = Lambda^-T eps0 alone, likewise."""
     config = config.attainable(eps0.dtype)
-    return _iterate("mu", system.apply_transpose, system.gamma, eps0, start, config)
+    return _iterate("mu", system.apply_transpose, eps0, start, config, None)
 
 
 def _direct(

@@ -115,15 +115,13 @@ class _RowDraws:
         self._values = operator.values.cpu().numpy()
         self._columns = pattern.columns.cpu().numpy()
         self._starts = pattern.row_starts.cpu().numpy()
-        self._position = pattern.position.cpu().numpy()
 
     def draw(self, row: int, generator: np.random.Generator) -> int:
         """One column of `row`, drawn by its weight."""
         if self._matrix is not None:
             weights, columns = self._matrix[row], None
         else:
-            place = int(self._position[row])
-            part = slice(int(self._starts[place]), int(self._starts[place + 1]))
+            part = slice(int(self._starts[row]), int(self._starts[row + 1]))
             weights, columns = self._values[part], self._columns[part]
         reached = np.cumsum(weights, dtype=np.float64)
         drawn = np.searchsorted(reached, generator.random() * reached[-1], "right")

@@ -151,7 +151,7 @@ def _effective(solution: BellmanSolution) -> FloatArray:
 
 def _sum_of_squares(operator: LinearOperator) -> torch.Tensor:
     if isinstance(operator, SparseRows):
-        squared = SparseRows(operator.pattern, operator.values.square())
-        return squared.matvec(operator.values.new_ones(operator.pattern.shape[1]))
+        lengths = operator.pattern.row_starts.diff().long()
+        return torch.segment_reduce(operator.values.square(), "sum", lengths=lengths)
     assert isinstance(operator, DenseRows)
     return operator.matrix.square().sum(dim=1)

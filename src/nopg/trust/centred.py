@@ -90,14 +90,13 @@ def _heaviest(
             "Intervals need all rows in one process, these are shared out over ranks; "
             "save the model and ask the one that is loaded."
         )
-    found, first = [], 0
+    found = []
     for block in rows.blocks:
         assert block.columns is not None
-        size = block.columns.numel()
-        values = plain.values[first : first + size].view(block.columns.shape)
-        weights, places = _top(values)
+        within = torch.arange(block.columns.shape[1], device=block.rows.device)
+        first = plain.pattern.row_starts[block.rows].long()
+        weights, places = _top(plain.values[first[:, None] + within])
         found.append((block.rows, block.columns.long().gather(1, places), weights))
-        first += size
     return found
 
 
