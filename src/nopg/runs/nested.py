@@ -35,11 +35,6 @@ def flatten(value: Any, tensors: dict[str, Tensor], name: str = "") -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
 
-
-def _permuted(tensor: Tensor, axes: list[int]) -> Tensor:
-    if tensor.ndim != len(axes):
-        raise ValueError(f"a tensor of {tensor.ndim} axes has {len(axes)} in its order")
-    return tensor.permute(axes)
     raise TypeError(f"{name} is a {type(value).__name__}, not a tensor or a number")
 
 
