@@ -136,7 +136,7 @@ def _unbroken(folder: Path, kind: str) -> Path:
 def _warm(folder: Path) -> None:
     """Do everything once in this process: forks of it then import nothing."""
     (folder / "warm.toml").write_text(CONFIGS["deterministic"] + REST)
-    grid_dataset(12, 12).save(folder / "data.npz")
+    grid_dataset(16, 16).save(folder / "data.npz")
     path = folder / "warm"
     app(_train_words(folder, "warm", path), standalone_mode=False)
     for suffix in ("npz", "onnx", "pt2"):

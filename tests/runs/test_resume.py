@@ -54,6 +54,21 @@ def test_cut_twice_and_continued_is_uncut(case: str, tmp_path: Path) -> None:
     assert bits(tmp_path / "cut") == bits(tmp_path / "whole")
 
 
+@pytest.mark.parametrize("cut", [3, 4, 8, 9])
+def test_the_coarse_inverse_is_kept(
+    cut: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Larger problems carry one from update to update, and renew it every eighth."""
+    monkeypatch.setattr("nopg.bellman.problem.WORTHWHILE", len(LARGER))
+    begin(tmp_path / "whole", data=LARGER)
+    with pytest.raises(PowerCut):
+        begin(tmp_path / "cut", cut=cut, data=LARGER)
+    state = RunFolder.open(tmp_path / "cut").state()
+    assert cut < 4 or (state is not None and len(state.climb["start"]) == 3)
+    carry_on(tmp_path / "cut")
+    assert bits(tmp_path / "cut") == bits(tmp_path / "whole")
+
+
 @pytest.mark.parametrize("cut", [1, 2, 3, 4, 12])
 def test_any_moment_will_do(cut: int, tmp_path: Path) -> None:
     begin(tmp_path / "whole")

@@ -20,8 +20,11 @@ def flatten(value: Any, tensors: dict[str, Tensor], name: str = "") -> Any:
         TypeError: If there is something else in it.
     """
     if isinstance(value, Tensor):
-        tensors[name] = value.detach().cpu().clone().contiguous()
-        return {"tensor": name}
+        # Files hold rows one after the other. How a matrix lay in memory decides in
+        # which order products add up, and so their last bits: it is kept as well.
+        order = sorted(range(value.ndim), key=lambda axis: -value.stride(axis))
+        tensors[name] = value.detach().cpu().permute(order).clone().contiguous()
+        return {"tensor": name, "order": order}
     if isinstance(value, dict):  # as pairs: JSON would turn the key 0 into "0"
         pairs = [[k, flatten(v, tensors, f"{name}/{k}")] for k, v in value.items()]
         if not all(isinstance(key, str | int) for key in value):
@@ -31,6 +34,7 @@ def flatten(value: Any, tensors: dict[str, Tensor], name: str = "") -> Any:
         return [flatten(v, tensors, f"{name}/{i}") for i, v in enumerate(value)]
     if value is None or isinstance(value, bool | int | float | str):
         return value
+
     raise TypeError(f"{name} is a {type(value).__name__}, not a tensor or a number")
 
 
@@ -46,6 +50,14 @@ def unflatten(value: Any, tensors: dict[str, Tensor], depth: int = MAX_DEPTH) ->
         return [unflatten(v, tensors, depth - 1) for v in value]
     if isinstance(value, dict):
         if "tensor" in value:
-            return tensors[value["tensor"]]
+            order = value["order"]
+            back = sorted(range(len(order)), key=order.__getitem__)
+            return _permuted(tensors[value["tensor"]], back)
         return {k: unflatten(v, tensors, depth - 1) for k, v in value["pairs"]}
     return value
+
+
+def _permuted(tensor: Tensor, axes: list[int]) -> Tensor:
+    if tensor.ndim != len(axes):
+        raise ValueError(f"a tensor of {tensor.ndim} axes has {len(axes)} in its order")
+    return tensor.permute(axes)
