@@ -17,6 +17,37 @@ from nopg.experiments.swing_up import grid_dataset
 data = grid_dataset(3, 3)
 """
 
+MODEL = (
+    DATA
+    + """
+import nopg
+model = nopg.NOPG(gamma=0.97, hidden=(8,))
+model.fit(data, [-1.0, 0.0, 0.0], n_updates=2, progress=False)
+"""
+)
+
+RUN = """
+from pathlib import Path
+import nopg
+from nopg.experiments.swing_up import grid_dataset
+from nopg.runs import start
+from nopg.runs.train import Watching
+def logged_to(name):
+    watching = Watching(loggers=[name], progress=False)
+    model = nopg.NOPG(gamma=0.97, hidden=(8,))
+    start("run", model, grid_dataset(3, 3), [-1.0, 0.0, 0.0],
+          n_updates=2, watching=watching)
+    return Path("run")
+"""
+
+CLUSTER = """
+from nopg.experiments.workers import Deadline, in_parallel, on_backend
+if __name__ in ("__main__", "first_use"):
+    with on_backend({backend!r}, 2):
+        found = sorted(in_parallel(abs, [-2, -1], 2, Deadline()))
+    assert found == [1, 2]
+"""
+
 HISTORY = """
 from pathlib import Path
 from nopg.learning.history import History, Update
@@ -196,5 +227,70 @@ if __name__ == "__main__":
     assert sorted(in_parallel(abs, [-2, -1], 2, Deadline())) == [1, 2]
 """,
         is_required=False,
+    ),
+    FirstUse(
+        "dask",
+        "workers of a Dask cluster",
+        ("joblib", "distributed"),
+        CLUSTER.format(backend="dask"),
+    ),
+    FirstUse(
+        "ray",
+        "workers of a Ray cluster",
+        ("joblib", "ray"),
+        CLUSTER.format(backend="ray"),
+    ),
+    FirstUse(
+        "export",
+        "a policy as ONNX",
+        ("onnx", "onnxscript", "onnxruntime"),
+        MODEL
+        + """
+from nopg.export import export
+assert export(model, "policy.onnx").path.stat().st_size > 500
+""",
+    ),
+    FirstUse(
+        "video",
+        "a film of an episode",
+        ("moviepy",),
+        MODEL
+        + """
+from pathlib import Path
+from nopg.runs.evaluation import evaluate
+found = evaluate(model, "nopg/PendulumSwingUp-v0", 1, videos=Path("films"))
+assert (Path("films") / found.videos[0]).stat().st_size > 1000
+""",
+    ),
+    FirstUse(
+        "tensorboard",
+        "curves in TensorBoard",
+        ("tensorboard",),
+        RUN
+        + """
+assert list((logged_to("tensorboard") / "tensorboard").glob("events.*"))
+""",
+    ),
+    FirstUse(
+        "wandb",
+        "curves in Weights & Biases (kept here, not sent)",
+        ("wandb",),
+        """
+import os
+os.environ["WANDB_MODE"] = "offline"
+"""
+        + RUN
+        + """
+assert list((logged_to("wandb") / "wandb").iterdir())
+""",
+    ),
+    FirstUse(
+        "mlflow",
+        "curves in MLflow",
+        ("mlflow",),
+        RUN
+        + """
+assert (logged_to("mlflow") / "mlflow.db").stat().st_size > 1000
+""",
     ),
 )

@@ -11,7 +11,8 @@ NAMES = {
     "NOPG", "Bandwidths", "BellmanEquation", "ConfigError", "CrossValidated",
     "DataError", "Dataset", "History", "Interval", "LeaveOneOut", "ModelFileError",
     "NopgError", "NopgWarning", "NotFittedError", "Objective", "SafePolicy",
-    "SolverError", "Support", "SupportWarning", "fit_batch", "linear_policy", "load",
+    "SolverError", "Support", "SupportWarning", "fit_batch", "learn", "linear_policy",
+    "load",
 }  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from nopg.kernels.selection import CrossValidated, LeaveOneOut
 from nopg.learning.batch import fit_batch
 from nopg.learning.history import History
 from nopg.learning.model import NOPG
+from nopg.learning.search import learn
 from nopg.learning.storage import load
 from nopg.policies.build import linear_policy
 from nopg.trust.intervals import Interval
@@ -52,6 +53,7 @@ __all__ = [
     "Support",
     "SupportWarning",
     "fit_batch",
+    "learn",
     "linear_policy",
     "load",
 ]

@@ -20,7 +20,8 @@ def record(method: str, pairs: list[dict[str, Any]]) -> Record:
 
 def pair(true: float, **more: Any) -> dict[str, Any]:
     ends = {"estimate": 1.0, "low": 0.0, "high": 2.0}
-    return {"true": true, "seconds": 1.0, "interval_seconds": 3.0, **ends, **more}
+    about = {"policy": "15", "seconds": 1.0, "interval_seconds": 3.0}
+    return {"true": true, **about, **ends, **more}
 
 
 def test_area_under_curve_of_known_orders() -> None:

@@ -9,6 +9,8 @@ import numpy as np
 
 from nopg.experiments.results import Record
 
+UNTRAINED = "0"
+"""Name of the policy that has seen no update."""
 SURE = 0.1
 """Half width from which an interval of a probability says nothing definite."""
 
@@ -82,9 +84,11 @@ def _areas(pairs: list[dict[str, Any]]) -> dict[str, Any]:
     """Area under the curve of each score, failed against successful.
 
     Whole paths are compared by their worst state; of failed paths also the last tenth,
-    where a guard must have stepped in, with all states of successful ones.
+    where a guard must have stepped in, with all states of successful ones. Untrained
+    policies are left out: they fail where there are data, and are seen to.
     """
-    paths = [path for pair in pairs for path in pair.get("support", [])]
+    trained = [pair for pair in pairs if pair["policy"] != UNTRAINED]
+    paths = [path for pair in trained for path in pair.get("support", [])]
     failed = [path for path in paths if path["failed"]]
     others = [path for path in paths if not path["failed"]]
     if not failed or not others:

@@ -41,8 +41,8 @@ TASKS = {
     "mountain-car": mountain_car_task,
 }
 LQR = "lqr"
-FRESH = 100
-"""Added to the seed of a trial: the rule of the intervals was made on smaller ones."""
+FRESH = 1000
+"""Added to the seed of a trial: the rule of the intervals was made on smaller seeds."""
 LEFT_OUT = 1e-4
 """Share of the discounted sum that a rollout is too short for."""
 

@@ -31,7 +31,7 @@ NEAR = 3.0
 """How much shorter the horizon 1 / (1 - gamma) of near-sighted candidates is."""
 N_REFINED = 3
 """Policies refined: the best in the second opinion."""
-MAX_DOUBT = 0.5
+MAX_DOUBT = 0.75
 """Mean doubt above which the second opinion itself is not to be trusted."""
 TRAINING_LISTS = {"tolerance": 1e-3, "max_neighbours": 192}
 """Shorter neighbour lists while searching; the policy kept has complete ones."""
@@ -176,15 +176,15 @@ def transition_models(data: Dataset, seed: int) -> list[TransitionModel]:
     The second has length scales and inducing points of its own, so that its errors
     are not quite those of the first.
     """
-    actions = torch.as_tensor(data.actions)
+    actions = torch.tensor(data.actions)
     if data.is_discrete:
         actions = torch.nn.functional.one_hot(actions, data.n_actions)
     columns = (
-        torch.as_tensor(data.observations).double(),
+        torch.tensor(data.observations).double(),
         actions.double(),
-        torch.as_tensor(data.rewards).double(),
-        torch.as_tensor(data.next_observations).double(),
-        torch.as_tensor(data.terminations).double(),
+        torch.tensor(data.rewards).double(),
+        torch.tensor(data.next_observations).double(),
+        torch.tensor(data.terminations).double(),
     )
     generator = Seed(seed).numpy("transition-model")
     n_seen = max(2, 4 * len(data) // 5)

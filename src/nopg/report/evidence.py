@@ -1,15 +1,16 @@
 """Everything the remarks are made from: the place where new evidence plugs in.
 
-`nopg.trust` comes in here. Its support takes the place of `support_along_visits`, its
-interval of J fills `interval`, and a function in `findings` says what they mean.
+A function in `findings` says what each piece means.
 """
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 from nopg.bellman.certificate import Objective
 from nopg.data.report.description import Description
+from nopg.errors import NopgWarning
 from nopg.report.paths import Paths, predicted_paths
 from nopg.report.read import Run
 from nopg.report.support import Support, support_along_visits
@@ -25,8 +26,7 @@ class Evidence:
         support: Support where the policy is predicted to go.
         paths: Paths drawn from the kernel model.
         description: What `describe` says of the data.
-        interval: Bounds within which the return lies by chance of the data, where an
-            estimate of them exists.
+        interval: Ends between which the true return is expected 95 times of 100.
     """
 
     run: Run
@@ -40,10 +40,15 @@ class Evidence:
 def gather(run: Run) -> Evidence:
     """Compute all evidence of a run."""
     model = run.model
+    with warnings.catch_warnings():
+        # One episode cannot tell how episodes differ; the page counts them anyway.
+        warnings.simplefilter("ignore", NopgWarning)
+        objective = model.objective(interval=0.95)
     return Evidence(
         run=run,
-        objective=model.objective(),
+        objective=objective,
         support=support_along_visits(model),
         paths=predicted_paths(model),
         description=run.data.describe(model.action_space),
+        interval=objective.interval,
     )

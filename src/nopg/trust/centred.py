@@ -22,13 +22,14 @@ from torch import Tensor
 
 from nopg.bellman.rows import QueryRows
 from nopg.errors import ConfigError
-from nopg.linalg.operators import DenseRows, LinearOperator, Pattern, SparseRows
+from nopg.linalg.operators import DenseRows, LinearOperator, SparseRows
+from nopg.linalg.pattern import Pattern
 
-MOST = 64
+MOST = 48
 """Samples a centred row keeps, the heaviest of the plain row."""
 RIDGE = 1e-2
 """How soon a row gives up reaching for a query its samples do not surround."""
-MAX_STEPS = 12
+MAX_STEPS = 8
 LONGEST_STEP = 8.0
 """Most a Newton step may change the logarithm of a weight."""
 TOLERANCE = 1e-2

@@ -7,7 +7,7 @@ centred rows answer. And where no sample is near, the answer is not known at all
 interval reaches from the lowest to the highest model, and further on both sides,
 
     [min - pad - (v - worst) unknown, max + pad + (best - v) unknown],
-    pad = z sqrt(spread^2 + (3/4 (max - min))^2),   unknown = sum_x w_x u_x,
+    pad = z sqrt(spread^2 + ((max - min) / 2)^2),   unknown = sum_x w_x u_x,
 
 where w_x is how often, discounted, the policy asks at the query x, u_x goes from 0 to 1
 as the distance of x from the data exceeds what is usual among the data themselves, and
@@ -26,7 +26,7 @@ from torch import Tensor
 
 from nopg.errors import ConfigError
 
-BIAS = 0.75
+BIAS = 0.5
 """Standard deviation of what smoothing still hides, as a share of what the models show
 of it: they remove a part of the bias, and agree with the plain rows on the rest."""
 
