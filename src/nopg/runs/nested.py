@@ -35,7 +35,6 @@ def flatten(value: Any, tensors: dict[str, Tensor], name: str = "") -> Any:
         return [flatten(v, tensors, f"{name}/{i}") for i, v in enumerate(value)]
     if value is None or isinstance(value, bool | int | float | str):
         return value
-
     raise TypeError(f"{name} is a {type(value).__name__}, not a tensor or a number")
 
 
