@@ -1,17 +1,20 @@
 """The search: what is kept is what both models believe in, and it works."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from tqdm.auto import tqdm
 
 import nopg
 from nopg.envs.pendulum import Pendulum, pendulum_grid
 from nopg.envs.rollouts import rollout
 from nopg.learning import search
+from nopg.learning.candidates import CANDIDATES, Candidate, Kernels
 from nopg.learning.refining import Opinion
-from nopg.learning.search import Candidate, Kernels, learn
+from nopg.learning.search import learn
 
 pytestmark = pytest.mark.filterwarnings("ignore:The second opinion")
 
@@ -26,7 +29,7 @@ def pendulum_data(side: int) -> nopg.Dataset:
 @pytest.fixture
 def few() -> Iterator[pytest.MonkeyPatch]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search, "CANDIDATES", search.CANDIDATES[1:3])
+        patch.setattr(search, "CANDIDATES", CANDIDATES[1:3])
         patch.setattr(search, "N_REFINED", 1)
         yield patch
 
@@ -98,3 +101,55 @@ def test_two_hundred_samples_swing_the_pendulum_up(
     path = rollout(env, lambda s: model.predict(s)[0], start, 500)
     print(f"return {path.returns[0]:.0f}\n{model.search}")
     assert path.returns[0] > -600
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"policy": torch.nn.Linear(3, 1)}, "a policy of its own"),
+        ({"dtype": "float32"}, "works on the CPU in float64"),
+        ({"n_refining": -1}, "`n_refining` must be a whole number from 0"),
+        ({"n_updates": 0}, "`n_updates` must be a whole number from 1"),
+        ({"gamma": 1.0}, "gamma"),
+        ({"colour": 1}, "There is no setting colour"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused(wrong: Any, sentence: str) -> None:
+    with pytest.raises(nopg.ConfigError, match=sentence):
+        learn(pendulum_data(4), BOTTOM, **({"progress": False} | wrong))
+
+
+def test_data_of_another_kind_are_refused() -> None:
+    with pytest.raises(nopg.ConfigError, match=r"must be a nopg\.Dataset"):
+        learn([1, 2, 3], BOTTOM, progress=False)  # type: ignore[arg-type]
+
+
+def test_an_interrupt_keeps_the_candidates_so_far(
+    few: pytest.MonkeyPatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    updates = 0
+
+    class Bar(tqdm):  # type: ignore[misc]
+        def update(self, n: float | None = 1) -> bool | None:
+            nonlocal updates
+            updates += 1
+            if updates == 6:  # in the second candidate
+                raise KeyboardInterrupt
+            return None
+
+    monkeypatch.setattr(search, "tqdm", Bar)
+    model = learn(pendulum_data(5), BOTTOM, n_updates=4, progress=False)
+    assert model.search is not None
+    assert len(model.search.candidates) == 2
+    assert all(c.refined is None for c in model.search.candidates)
+
+
+def test_an_interrupt_while_refining_keeps_the_best(
+    few: pytest.MonkeyPatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*arguments: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("nopg.learning.refining.imagined_gradient", interrupted)
+    model = learn(pendulum_data(5), BOTTOM, n_updates=4, progress=False)
+    assert np.isfinite(model.predict(BOTTOM[0])[0]).all()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import platform
+import shlex
 import sys
 from datetime import UTC, datetime
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from nopg.experiments.workers import cores
@@ -26,7 +28,7 @@ def provenance(command: str) -> dict[str, Any]:
     import nopg
 
     return {
-        "command": command,
+        "command": _without_folders(command),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {
             "nopg": nopg.__version__,
@@ -40,6 +42,16 @@ def provenance(command: str) -> dict[str, Any]:
         },
         "byte_order": sys.byteorder,
     }
+
+
+def _without_folders(command: str) -> str:
+    """The command with the last name alone of every path from the root."""
+    words = []
+    for word in shlex.split(command):
+        option, equals, value = word.rpartition("=")
+        is_from_root = Path(value).is_absolute()
+        words.append(f"{option}{equals}{Path(value).name}" if is_from_root else word)
+    return shlex.join(words)
 
 
 def _version(package: str) -> str | None:

@@ -34,7 +34,7 @@ from nopg.trust.intervals import Interval, require_level
 if TYPE_CHECKING:
     from gymnasium.spaces import Space
 
-    from nopg.learning.search import Search
+    from nopg.learning.candidates import Search
 
 
 class NOPG(Questions):

@@ -87,23 +87,25 @@ def refine(
     horizon, some = horizon_of(gamma), starts[:N_STARTS]
     best = opinion(models, actor, starts, gamma)
     kept, last_gain = copy.deepcopy(policy.state_dict()), 0
-    for step in range(1, n_updates + 1):
-        _, gradient = imagined_gradient(models[0], policy, some, gamma, horizon)
-        norm = math.sqrt(sum(float(g.square().sum()) for g in gradient))
-        if not math.isfinite(norm) or norm == 0.0:
-            break
-        decay = 0.5 * (1.0 + math.cos(math.pi * (step - 1) / n_updates))
-        adam.step(gradient, LEARNING_RATE * decay)
-        if step % CHECK_EVERY and step < n_updates:
-            continue
-        view = opinion(models, actor, starts, gamma)
-        if view.value > best.value + GAIN * abs(best.value):
-            last_gain = step
-        if view.value > best.value:
-            best, kept = view, copy.deepcopy(policy.state_dict())
-        if step - last_gain > PATIENCE:
-            break
-    policy.load_state_dict(kept)
+    try:
+        for step in range(1, n_updates + 1):
+            _, gradient = imagined_gradient(models[0], policy, some, gamma, horizon)
+            norm = math.sqrt(sum(float(g.square().sum()) for g in gradient))
+            if not math.isfinite(norm) or norm == 0.0:
+                break
+            decay = 0.5 * (1.0 + math.cos(math.pi * (step - 1) / n_updates))
+            adam.step(gradient, LEARNING_RATE * decay)
+            if step % CHECK_EVERY and step < n_updates:
+                continue
+            view = opinion(models, actor, starts, gamma)
+            if view.value > best.value + GAIN * abs(best.value):
+                last_gain = step
+            if view.value > best.value:
+                best, kept = view, copy.deepcopy(policy.state_dict())
+            if step - last_gain > PATIENCE:
+                break
+    finally:  # an interrupt, too, leaves the best
+        policy.load_state_dict(kept)
     return best
 
 

@@ -9,8 +9,10 @@ refined on it.
 
 from __future__ import annotations
 
+import logging
 import warnings
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -19,93 +21,24 @@ from tqdm.auto import tqdm
 
 from nopg.data.dataset import Dataset
 from nopg.dynamics.imagined import Actor
+from nopg.dynamics.pair import learned_pair
 from nopg.dynamics.transitions import TransitionModel
 from nopg.errors import ConfigError, NopgWarning
-from nopg.kernels.selection import LeaveOneOut
+from nopg.learning.candidates import CANDIDATES, Candidate, Search
+from nopg.learning.history import Update
 from nopg.learning.model import NOPG
-from nopg.learning.refining import Opinion, opinion, refine
+from nopg.learning.refining import opinion, refine
 from nopg.policies.base import Policy
 from nopg.randomness import Seed
 
-NEAR = 3.0
-"""How much shorter the horizon 1 / (1 - gamma) of near-sighted candidates is."""
+logger = logging.getLogger(__name__)
+
 N_REFINED = 3
 """Policies refined: the best in the second opinion."""
 MAX_DOUBT = 0.75
 """Mean doubt above which the second opinion itself is not to be trusted."""
 TRAINING_LISTS = {"tolerance": 1e-3, "max_neighbours": 192}
 """Shorter neighbour lists while searching; the policy kept has complete ones."""
-
-
-@dataclass(frozen=True)
-class Kernels:
-    """What one candidate climbs: a rule for bandwidths and how far it looks ahead."""
-
-    rule: LeaveOneOut
-    is_near_sighted: bool = False
-
-    def gamma(self, gamma: float) -> float:
-        """The discount it is trained with, for a task of discount `gamma`."""
-        return max(0.0, 1.0 - NEAR * (1.0 - gamma)) if self.is_near_sighted else gamma
-
-
-CANDIDATES = (
-    Kernels(LeaveOneOut()),
-    Kernels(LeaveOneOut(state_factor=0.6, widest_action=0.8)),
-    Kernels(LeaveOneOut(state_factor=1.5)),
-    Kernels(LeaveOneOut(), is_near_sighted=True),
-    Kernels(LeaveOneOut(state_factor=0.6, widest_action=0.8), is_near_sighted=True),
-    Kernels(LeaveOneOut(state_factor=1.5), is_near_sighted=True),
-)
-"""The rule's own bandwidths, sharper and blunter; each looking far and near. Blur
-grows with every step ahead, so a near-sighted estimate is less biased and its best
-policy is still a good start."""
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One policy of a search.
-
-    Attributes:
-        kernels: What it climbed.
-        objective: J of the kernels.
-        first: What the model thought of it after training.
-        refined: And after refining; None if it was not refined.
-    """
-
-    kernels: Kernels
-    objective: float
-    first: Opinion
-    refined: Opinion | None = None
-
-    @property
-    def final(self) -> Opinion:
-        """The latest opinion."""
-        return self.first if self.refined is None else self.refined
-
-
-@dataclass
-class Search:
-    """What `learn` tried and chose.
-
-    Attributes:
-        candidates: Every policy, in the order they were trained.
-        chosen: Index of the one kept.
-    """
-
-    candidates: list[Candidate] = field(default_factory=list)
-    chosen: int = 0
-
-    def __str__(self) -> str:
-        lines = ["  kernels J   model J   refined   doubt"]
-        for i, c in enumerate(self.candidates):
-            refined = "        -" if c.refined is None else f"{c.refined.value:9.4g}"
-            mark = " <- kept" if i == self.chosen else ""
-            lines.append(
-                f"  {c.objective:9.4g} {c.first.value:9.4g} {refined} "
-                f"{c.final.doubt:7.2f}{mark}"
-            )
-        return "\n".join(lines)
 
 
 def learn(
@@ -137,80 +70,114 @@ def learn(
         settings: Any other setting of `NOPG`, except `bandwidths`.
 
     Returns:
-        A fitted model; `model.search` says what was tried.
+        A fitted model; `model.search` says what was tried. Ctrl-C ends the search and
+        keeps the best policy so far.
     """
-    if "bandwidths" in settings:
-        raise ConfigError(
-            "`learn` chooses the bandwidths itself, got some; use NOPG(bandwidths=...)"
-            ".fit(data) to give them."
-        )
     common = {"policy": policy, "gamma": gamma, "action_space": action_space}
     common |= settings
-    models = transition_models(data, seed)
-    search, fitted = Search(), []
+    _require_known(common, n_refining)
+    fitted: list[NOPG] = []
     with tqdm(
         total=len(CANDIDATES) * n_updates + N_REFINED * n_refining,
         disable=not progress,
         unit="update",
         desc="NOPG",
     ) as bar:
-        for i, kernels in enumerate(CANDIDATES):
-            own = {"gamma": kernels.gamma(gamma), "seed": seed + i}
-            candidate = NOPG(bandwidths=kernels.rule, **(common | TRAINING_LISTS | own))
-            candidate.fit(data, initial_states, n_updates, progress=False)
-            assert candidate.history is not None
-            view = opinion(models, _actor(candidate), _starts(candidate), gamma)
-            objective = candidate.history.updates[-1].objective
-            search.candidates.append(Candidate(kernels, objective, view))
-            fitted.append(candidate)
-            bar.set_postfix_str(f"model J={view.value:.4g}", refresh=False)
-            bar.update(n_updates)
-        if n_refining > 0:
+        is_whole = _train(fitted, data, initial_states, n_updates, seed, common, bar)
+        models = learned_pair(data, Seed(seed).numpy("transition-model"))
+        search = Search(
+            [_judged(one, i, models, gamma) for i, one in enumerate(fitted)]
+        )
+        if n_refining > 0 and is_whole:
             _refine_best(search, fitted, models, gamma, n_refining, bar)
     return _keep(search, fitted, data, initial_states, seed, common)
 
 
-def transition_models(data: Dataset, seed: int) -> list[TransitionModel]:
-    """Learned systems: one of all the data, one of a random four fifths of them.
+def _require_known(common: dict[str, Any], n_refining: int) -> None:
+    """Refuse what the search cannot do, before it begins."""
+    if "bandwidths" in common:
+        raise ConfigError(
+            "`learn` chooses the bandwidths itself, got some; use NOPG(bandwidths=...)"
+            ".fit(data) to give them."
+        )
+    if not isinstance(common["policy"], str):
+        raise ConfigError(
+            '`policy` must be "deterministic", "stochastic" or "discrete", since each '
+            "candidate starts from a policy of its own, got a "
+            f"{type(common['policy']).__name__}; train a module with NOPG(policy=...)"
+            ".fit(data)."
+        )
+    place = (common.get("device", "cpu"), common.get("dtype", "float64"))
+    if place != ("cpu", "float64"):
+        raise ConfigError(
+            "`learn` works on the CPU in float64, got device={!r} and dtype={!r}; use "
+            "NOPG(...).fit(data) for others.".format(*place)
+        )
+    if not isinstance(n_refining, int) or n_refining < 0:
+        raise ConfigError(
+            f"`n_refining` must be a whole number from 0, got {n_refining!r}."
+        )
 
-    The second has length scales and inducing points of its own, so that its errors
-    are not quite those of the first.
-    """
-    actions = torch.tensor(data.actions)
-    if data.is_discrete:
-        actions = torch.nn.functional.one_hot(actions, data.n_actions)
-    columns = (
-        torch.tensor(data.observations).double(),
-        actions.double(),
-        torch.tensor(data.rewards).double(),
-        torch.tensor(data.next_observations).double(),
-        torch.tensor(data.terminations).double(),
-    )
-    generator = Seed(seed).numpy("transition-model")
-    n_seen = max(2, 4 * len(data) // 5)
-    part = torch.as_tensor(generator.permutation(len(data))[:n_seen])
-    seen = [column[part] for column in columns]
-    return [
-        TransitionModel.fit(*columns, generator=generator),
-        TransitionModel.fit(*seen, generator=generator),
-    ]
+
+def _train(
+    fitted: list[NOPG],
+    data: Dataset,
+    initial_states: Any,
+    n_updates: int,
+    seed: int,
+    common: dict[str, Any],
+    bar: Any,
+) -> bool:
+    """Train every candidate; False if Ctrl-C ended it, then those so far are kept."""
+
+    def advance(model: NOPG, update: Update) -> None:
+        bar.set_postfix_str(f"J={update.objective:.4g}", refresh=False)
+        bar.update()
+
+    for i, kernels in enumerate(CANDIDATES):
+        own = {"gamma": kernels.gamma(common["gamma"]), "seed": seed + i}
+        one = NOPG(bandwidths=kernels.rule, **(common | TRAINING_LISTS | own))
+        one.fit(data, initial_states, n_updates, callback=advance, progress=False)
+        assert one.history is not None
+        if not len(one.history):
+            if not fitted:
+                raise KeyboardInterrupt
+            return False
+        fitted.append(one)
+        if one.history.stopped == "interrupted":
+            return False
+    return True
+
+
+def _judged(
+    one: NOPG, i: int, models: Sequence[TransitionModel], gamma: float
+) -> Candidate:
+    """A trained candidate with what the learned systems think of it."""
+    assert one.history is not None
+    objective = one.history.updates[-1].objective
+    view = opinion(models, _actor(one), _starts(one), gamma)
+    return Candidate(CANDIDATES[i], objective, view)
 
 
 def _refine_best(
     search: Search,
     fitted: list[NOPG],
-    models: list[TransitionModel],
+    models: Sequence[TransitionModel],
     gamma: float,
     n_refining: int,
     bar: Any,
 ) -> None:
+    """Refine the best candidates in place; Ctrl-C leaves the rest as they are."""
     order = sorted(range(len(fitted)), key=lambda i: -search.candidates[i].first.value)
-    for i in order[:N_REFINED]:
-        one, starts = fitted[i], _starts(fitted[i])
-        view = refine(models, one.policy, _actor(one), starts, gamma, n_refining)
-        search.candidates[i] = replace(search.candidates[i], refined=view)
-        bar.set_postfix_str(f"model J={view.value:.4g}", refresh=False)
-        bar.update(n_refining)
+    try:
+        for i in order[:N_REFINED]:
+            one, starts = fitted[i], _starts(fitted[i])
+            view = refine(models, one.policy, _actor(one), starts, gamma, n_refining)
+            search.candidates[i] = replace(search.candidates[i], refined=view)
+            bar.set_postfix_str(f"model J={view.value:.4g}", refresh=False)
+            bar.update(n_refining)
+    except KeyboardInterrupt:
+        logger.warning("Interrupted while refining; the best policy so far is kept.")
 
 
 def _keep(
