@@ -1,5 +1,6 @@
 """Imagined paths against autograd through time, and against the real system."""
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,12 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from nopg.dynamics.imagined import horizon_of, imagine, imagined_gradient
+from nopg.dynamics.imagined import horizon_of, imagine, imagined_gradients
 from nopg.dynamics.transitions import TransitionModel
 from nopg.envs.mountain_car import MountainCar
 from nopg.envs.pendulum import Pendulum, pendulum_grid
 from nopg.envs.rollouts import rollout
 from nopg.envs.scripted_operator import mountain_car_demonstrations
+from nopg.policies.arrays import ArrayPolicies
 from nopg.policies.base import Policy
 from nopg.policies.build import PolicySpec
 
@@ -37,7 +39,10 @@ def through_time(
     for t in range(T):
         step = model.step(here, policy.act(here))
         total = total + gamma**t * alive * step.rewards
-        alive, here = alive * (1 - step.ends), step.next_states
+        alive = alive * (1 - step.ends)
+        worst = gamma ** (t + 1) * model.worst_value(gamma)
+        total = total + worst * alive * step.lost
+        alive, here = alive * (1 - step.lost), step.next_states
     return total.mean()
 
 
@@ -51,12 +56,21 @@ def test_the_gradient_is_that_of_autograd_through_time(task: str) -> None:
         model = learned(tuple(column[-300:] for column in rows[:5]))
         policy = small_policy(2, 1.0)
         starts = torch.tensor(rows.observations[-25:-20])  # near an end
-    value, gradient = imagined_gradient(model, policy, starts, 0.97, 30)
-    expected = through_time(model, policy, starts, 0.97, 30)
-    slopes = torch.autograd.grad(expected, list(policy.parameters()))
-    assert value == pytest.approx(float(expected.detach()), rel=1e-10)
-    for ours, theirs in zip(gradient, slopes, strict=True):
-        assert torch.allclose(ours, theirs, rtol=1e-6, atol=1e-9)
+    other = copy.deepcopy(policy)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.mul_(-0.5)
+    team = [policy, other]
+    gradients = imagined_gradients(model, team, starts.numpy(), 0.97, 30)
+    for each, gradient in zip(team, gradients, strict=True):
+        expected = through_time(model, each, starts, 0.97, 30)
+        imagined = imagine(
+            model, ArrayPolicies([each]), starts.numpy(), 0.97, 30
+        ).returns.mean()
+        assert float(imagined) == pytest.approx(float(expected.detach()), rel=1e-10)
+        slopes = torch.autograd.grad(expected, list(each.parameters()))
+        for ours, theirs in zip(gradient, slopes, strict=True):
+            assert torch.allclose(ours, theirs, rtol=1e-6, atol=1e-9)
 
 
 def test_imagined_pendulum_returns_are_the_real_ones() -> None:
@@ -66,7 +80,7 @@ def test_imagined_pendulum_returns_are_the_real_ones() -> None:
     real = rollout(env, lambda s: policy(torch.tensor(s)).detach().numpy(), state, 100)
     discounts = 0.97 ** np.arange(100)
     truth = float((real.rewards[0] * discounts).sum())
-    paths = imagine(model, policy, torch.tensor(env.observe(state)), 0.97, 100)
+    paths = imagine(model, ArrayPolicies([policy]), env.observe(state), 0.97, 100)
     assert float(paths.returns[0]) == pytest.approx(truth, rel=0.05)
 
 
@@ -80,7 +94,7 @@ def test_paths_end_where_episodes_end() -> None:
         full.network[-1].bias.fill_(5.0)  # type: ignore[index, union-attr]
     env = MountainCar()
     last = rows.observations[-6:-5]
-    paths = imagine(model, full, torch.tensor(last), 0.99, 50)
+    paths = imagine(model, ArrayPolicies([full]), last, 0.99, 50)
     assert len(paths.states) < 50
     assert env.horizon == 500
 

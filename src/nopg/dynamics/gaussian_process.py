@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nopg.dynamics.likelihood import most_likely
+from nopg.dynamics.outliers import smooth_fit
 
 N_INDUCING = 600
 """Samples the kernel is projected on; fewer samples are all used, without error."""
@@ -22,41 +22,63 @@ N_HYPER = 256
 N_ROWS = 20_000
 """Samples that inform the regression; a random part of more."""
 JITTER = 1e-8
+LINEAR = 1e-4
+"""Deviation from a linear function, in those of the target, that counts as none;
+rounding to single precision, as in many logs, is smaller."""
 
 
 @dataclass(frozen=True)
 class GaussianProcess:
     """Independent regressions of q targets on the same d inputs.
 
+    Targets a linear function explains have no kernel: rewards of -1 a step, or a
+    position that moves by its velocity. The others are called curved, and c counts
+    them.
+
     Attributes:
         centre: Mean of each input, (d,).
         spread: Standard deviation of each input, (d,).
         linear: The linear mean of the standardised inputs, (1 + d, q).
+        curved: Which targets have a kernel, (c,).
         inducing: Standardised inputs the kernel is projected on, (m, d).
-        inverse_scales: One over the length scales, (q, d).
-        weights: Coefficient of each kernel, in units of the targets, (q, m).
+        inverse_scales: One over the length scales, (c, d).
+        weights: Coefficient of each kernel, in units of the targets, (c, m).
         whitening: Inverse Cholesky factors whose difference is the variance that the
-            data have removed, two of (q, m, m).
+            data have removed, two of (c, m, m).
         amplitude: Prior standard deviation, in units of the targets, (q,).
         noise: Standard deviation of what inputs do not explain, likewise (q,).
+        exponent: The kernels' exponents as a linear map of (z^2, z, 1), (2 d + 1, c m).
     """
 
     centre: Tensor
     spread: Tensor
     linear: Tensor
+    curved: Tensor
     inducing: Tensor
     inverse_scales: Tensor
     weights: Tensor
     whitening: tuple[Tensor, Tensor]
     amplitude: Tensor
     noise: Tensor
+    exponent: Tensor
 
     @classmethod
     def fit(
-        cls, inputs: Tensor, targets: Tensor, generator: np.random.Generator
+        cls,
+        inputs: Tensor,
+        targets: Tensor,
+        generator: np.random.Generator,
+        like: GaussianProcess | None = None,
     ) -> GaussianProcess:
-        """Regress `targets` (n, q) on `inputs` (n, d), both float64."""
-        n = len(inputs)
+        """Regress `targets` (n, q) on `inputs` (n, d), both float64.
+
+        Args:
+            inputs: What is known.
+            targets: What is to be foretold.
+            generator: Chooses the samples where there are many.
+            like: A process of similar data: length scales are sought from its own.
+        """
+        n, q = len(inputs), targets.shape[1]
         rows = torch.as_tensor(generator.permutation(n)[:N_ROWS])
         centre, spread = inputs.mean(dim=0), _positive(inputs.std(dim=0, correction=0))
         x, unit = (
@@ -64,37 +86,42 @@ class GaussianProcess:
             _positive(targets.std(dim=0, correction=0)),
         )
         y = targets[rows] / unit
-        design = torch.cat([torch.ones(len(x), 1).to(x), x], dim=1)
-        ridge = torch.full((design.shape[1],), 1e-6 * len(x)).to(x)
-        ridge[0] = 0.0  # the intercept is free
-        gram = design.T @ design + torch.diag(ridge)
-        linear = torch.linalg.solve(gram, design.T @ y)
-        residual = y - design @ linear
+        linear = _linear_mean(x, y)
+        residual = y - linear[0] - x @ linear[1:]
         inducing = x[_spread_out(x, N_INDUCING)]
-        parts = [
-            _regress(x, residual[:, j], inducing) for j in range(residual.shape[1])
-        ]
-        scales, weights, first, second, amplitude, noise = map(
-            torch.stack, zip(*parts, strict=True)
-        )
+        is_curved = residual.std(dim=0, correction=0) > LINEAR
+        amplitude, noise = torch.zeros(2, q).to(x)
+        found = _Curves.empty(inducing)
+        for j in torch.nonzero(is_curved)[:, 0].tolist():
+            near = None if like is None else like.scales_of(j)
+            curve, amplitude[j], noise[j] = _regress(x, residual[:, j], inducing, near)
+            found.append(curve, unit[j])
+        scales, weights, first, second = found.stacked()
         return cls(
             centre,
             spread,
             linear * unit,
+            torch.nonzero(is_curved)[:, 0],
             inducing,
             scales,
-            weights * unit[:, None],
+            weights,
             (first, second),
             amplitude * unit,
             noise * unit,
+            _exponent(inducing, scales),
         )
+
+    def scales_of(self, target: int) -> Tensor | None:
+        """Length scales of a target, (d,); None if it has no kernel."""
+        where = torch.nonzero(self.curved == target)[:, 0]
+        return 1.0 / self.inverse_scales[where[0]] if len(where) else None
 
     def predict(self, inputs: Tensor) -> Tensor:
         """The mean of each target, (m, q)."""
         z = (inputs - self.centre) / self.spread
-        kernel = self._kernel(z)
-        smooth = torch.einsum("qmi,qi->mq", kernel, self.weights)
-        return self.linear[0] + z @ self.linear[1:] + smooth
+        smooth = (self._kernel(z) * self.weights).sum(dim=2)
+        mean = torch.addmm(self.linear[0], z, self.linear[1:])
+        return mean.index_add(1, self.curved, smooth)
 
     def slopes(self, inputs: Tensor) -> Tensor:
         """d predict / d inputs, (m, q, d).
@@ -102,68 +129,92 @@ class GaussianProcess:
         The kernel of u has the slope k(z, u) (u - z) / scale^2.
         """
         z = (inputs - self.centre) / self.spread
-        weighted = self._kernel(z) * self.weights[:, None]  # (q, m, i)
-        pull = weighted @ self.inducing - weighted.sum(dim=2, keepdim=True) * z
-        pull = pull * self.inverse_scales[:, None].square()
-        return (pull.permute(1, 0, 2) + self.linear[1:].T) / self.spread
+        weighted = self._kernel(z) * self.weights
+        pull = weighted @ self.inducing - weighted.sum(dim=2)[..., None] * z[:, None]
+        slopes = self.linear[1:].T.expand(len(z), -1, -1)
+        slopes = slopes.index_add(1, self.curved, pull * self.inverse_scales.square())
+        return slopes / self.spread
 
     def deviation(self, inputs: Tensor) -> Tensor:
         """Standard deviation of the mean itself, without the noise, (m, q)."""
-        kernel = self._kernel((inputs - self.centre) / self.spread).transpose(1, 2)
+        kernel = self._kernel((inputs - self.centre) / self.spread).permute(1, 2, 0)
         explained, left = (
             (factor @ kernel).square().sum(dim=1) for factor in self.whitening
         )
         share = (1.0 - explained + left).clamp(0.0, 1.0)
-        return (share.sqrt() * self.amplitude[:, None]).T
+        found = torch.zeros(len(inputs), len(self.amplitude)).to(inputs)
+        found[:, self.curved] = (share.sqrt() * self.amplitude[self.curved, None]).T
+        return found
 
     def _kernel(self, z: Tensor) -> Tensor:
-        """exp(-1/2 |(z - u) / scale|^2) of every target, (q, m, i)."""
-        scaled = z * self.inverse_scales[:, None]
-        centres = self.inducing * self.inverse_scales[:, None]
-        squares = scaled.square().sum(dim=2)[:, :, None]
-        offset = squares + centres.square().sum(dim=2)[:, None]
-        return torch.exp(
-            torch.baddbmm(
-                offset, scaled, centres.transpose(1, 2), beta=-0.5, alpha=1.0
-            ).clamp_max(0.0)
-        )
+        """exp(-1/2 |(z - u) / scale|^2) of every curved target, (m, c, i)."""
+        features = torch.cat([z.square(), z], dim=1)
+        exponents = torch.addmm(self.exponent[-1], features, self.exponent[:-1])
+        return exponents.exp_().view(len(z), *self.weights.shape)
 
 
-def _regress(x: Tensor, y: Tensor, inducing: Tensor) -> tuple[Tensor, ...]:
-    """One target: inverse scales, weights, whitening factors, amplitude and noise."""
+class _Curves:
+    """Kernels of the curved targets, gathered one by one."""
+
+    def __init__(self, parts: list[list[Tensor]]) -> None:
+        self.parts = parts
+
+    @classmethod
+    def empty(cls, inducing: Tensor) -> _Curves:
+        m, d = inducing.shape
+        shapes = ((0, d), (0, m), (0, m, m), (0, m, m))
+        return cls([[torch.empty(shape).to(inducing)] for shape in shapes])
+
+    def append(self, curve: tuple[Tensor, ...], unit: Tensor) -> None:
+        scales, weights, first, second = curve
+        kept = (scales, weights * unit, first, second)
+        for part, one in zip(self.parts, kept, strict=True):
+            part.append(one[None])
+
+    def stacked(self) -> list[Tensor]:
+        return [torch.cat(part) for part in self.parts]
+
+
+def _linear_mean(x: Tensor, y: Tensor) -> Tensor:
+    """Intercept and slopes of least squares, slightly shrunk, (1 + d, q)."""
+    design = torch.cat([torch.ones(len(x), 1).to(x), x], dim=1)
+    ridge = torch.full((design.shape[1],), 1e-9 * len(x)).to(x)
+    ridge[0] = 0.0  # the intercept is free
+    gram = design.T @ design + torch.diag(ridge)
+    return torch.linalg.solve(gram, design.T @ y)
+
+
+def _exponent(inducing: Tensor, inverse_scales: Tensor) -> Tensor:
+    """-1/2 sum_d ((z_d - u_d) / scale_d)^2, multiplied out."""
     m, d = inducing.shape
+    precision = inverse_scales.square()  # (c, d)
+    by_square = (-0.5 * precision.T)[:, :, None].expand(-1, -1, m)  # (d, c, m)
+    by_value = precision.T[:, :, None] * inducing.T[:, None]
+    constant = -0.5 * torch.einsum("cd,md->cm", precision, inducing.square())
+    parts = [by_square.reshape(d, -1), by_value.reshape(d, -1), constant.reshape(1, -1)]
+    return torch.cat(parts).contiguous()
+
+
+def _regress(
+    x: Tensor, y: Tensor, inducing: Tensor, near: Tensor | None
+) -> tuple[tuple[Tensor, ...], Tensor, Tensor]:
+    """One target: (inverse scales, weights, whitening factors), amplitude, noise."""
     unit = y.std(correction=0)
-    if not float(unit) > 1e-9:
-        # The linear mean explains it: rewards of -1 a step, say.
-        zeros = torch.zeros(m, m).to(x)
-        return (
-            torch.ones(d).to(x),
-            torch.zeros(m).to(x),
-            zeros,
-            zeros,
-            torch.tensor(0.0).to(x),
-            torch.tensor(0.0).to(x),
-        )
-    scales, amplitude, noise = most_likely(x[:N_HYPER], y[:N_HYPER] / unit)
+    (scales, amplitude, noise), belongs = smooth_fit(x, y / unit, N_HYPER, near)
+    x, y = x[belongs], y[belongs]
     centres, points = inducing / scales, x / scales
     within = torch.exp(-0.5 * torch.cdist(centres, centres).square())
     across = torch.exp(-0.5 * torch.cdist(centres, points).square())
     ratio = (noise / amplitude) ** 2 + JITTER
-    eye = torch.eye(m).to(x)
+    eye = torch.eye(len(inducing)).to(x)
     lower = torch.linalg.cholesky(within + JITTER * eye)
     first = torch.linalg.solve_triangular(lower, eye, upper=False)
     whitened = first @ across
     inner = torch.linalg.cholesky(ratio * eye + whitened @ whitened.T)
     second = torch.linalg.solve_triangular(inner, first, upper=False)
     weights = second.T @ (second @ (across @ y))
-    return (
-        1.0 / scales,
-        weights,
-        first,
-        second * ratio.sqrt(),
-        amplitude * unit,
-        noise * unit,
-    )
+    curve = (1.0 / scales, weights, first, second * ratio.sqrt())
+    return curve, amplitude * unit, noise * unit
 
 
 def _spread_out(x: Tensor, count: int) -> Tensor:

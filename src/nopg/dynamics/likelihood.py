@@ -14,7 +14,9 @@ LOG_NOISE_PRIOR = (-5.0, 3.0)
 BOUNDS = {"scale": (-3.0, 4.0), "amplitude": (-3.0, 4.0), "noise": (-9.0, 1.0)}
 
 
-def most_likely(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def most_likely(
+    x: Tensor, y: Tensor, near: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
     """Maximise the marginal likelihood of y ~ GP(0, k) with weak priors.
 
         k(x, x') = amplitude^2 exp(-1/2 sum_d ((x_d - x'_d) / scale_d)^2)
@@ -22,6 +24,7 @@ def most_likely(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     Args:
         x: Standardised inputs, (n, d).
         y: A standardised target, (n,).
+        near: Length scales to begin from, (d,).
 
     Returns:
         Length scales (d,), amplitude and noise.
@@ -30,6 +33,8 @@ def most_likely(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
     d = x.shape[1]
     start = np.array([LOG_SCALE_PRIOR[0]] * d + [0.5, -4.0])
+    if near is not None:
+        start[:d] = near.log().cpu().numpy()
     bounds = [BOUNDS["scale"]] * d + [BOUNDS["amplitude"], BOUNDS["noise"]]
     squares = (x[:, None] - x).square()
     found = minimize(

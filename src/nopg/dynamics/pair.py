@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from nopg.data.dataset import Dataset
 from nopg.dynamics.transitions import TransitionModel
@@ -17,12 +18,9 @@ def learned_pair(
     The second has length scales and inducing points of its own, so that its errors
     are not quite those of the first. Labels become one-hot actions.
     """
-    actions = torch.tensor(data.actions)
-    if data.is_discrete:
-        actions = torch.nn.functional.one_hot(actions, data.n_actions)
     columns = (
         torch.tensor(data.observations).double(),
-        actions.double(),
+        regression_actions(data),
         torch.tensor(data.rewards).double(),
         torch.tensor(data.next_observations).double(),
         torch.tensor(data.terminations).double(),
@@ -30,7 +28,13 @@ def learned_pair(
     n_seen = max(2, 4 * len(data) // 5)
     part = torch.as_tensor(generator.permutation(len(data))[:n_seen])
     seen = [column[part] for column in columns]
-    return (
-        TransitionModel.fit(*columns, generator=generator),
-        TransitionModel.fit(*seen, generator=generator),
-    )
+    whole = TransitionModel.fit(*columns, generator=generator)
+    return whole, TransitionModel.fit(*seen, generator=generator, like=whole)
+
+
+def regression_actions(data: Dataset) -> Tensor:
+    """Actions as a regression takes them, (n, d_a): labels become one-hot rows."""
+    actions = torch.tensor(data.actions)
+    if data.is_discrete:
+        actions = torch.nn.functional.one_hot(actions, data.n_actions)
+    return actions.double()

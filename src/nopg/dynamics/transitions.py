@@ -9,44 +9,51 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nopg.dynamics.box import Box
 from nopg.dynamics.gaussian_process import GaussianProcess
+from nopg.dynamics.walls import Walls
 
-MAX_ENDS = 4096
+MAX_ENDS = 1024
 """Next states, terminal or not, that vote on whether a state ends the episode."""
 
 
 class Step(NamedTuple):
     """One predicted step of a batch."""
 
-    next_states: Tensor  # (m, d_s)
+    reached: Tensor  # (m, d_s), where the regression leads
+    next_states: Tensor  # (m, d_s), the same within the box of the data
     rewards: Tensor  # (m,)
     ends: Tensor  # (m,), the probability that the episode ends
+    lost: Tensor  # (m,), that of having left what the data show
 
 
 class StepSlopes(NamedTuple):
     """How a predicted step moves with the state and the action before it."""
 
-    next_states: Tensor  # (m, d_s, d_s + d_a)
+    reached: Tensor  # (m, d_s, d_s + d_a)
+    next_states: Tensor  # (m, d_s), by the state reached: 1, or 0 at a wall
     rewards: Tensor  # (m, d_s + d_a)
     ends: Tensor  # (m, d_s), by the *next* state
+    lost: Tensor  # (m, d_s), by the state reached
 
 
 @dataclass(frozen=True)
 class TransitionModel:
     """Gaussian processes of (s' - s, r) on (s, a); terminal neighbours vote on ends.
 
-    Predictions stay in the box the data have visited: beyond it nobody knows.
+    Beyond the box the data have visited nobody knows: a path that leaves it is lost,
+    and what it would have earned counts as the worst the data allow.
 
     Attributes:
         process: The regression.
-        low: Smallest value seen of each state dimension, (d_s,).
-        high: Largest, (d_s,).
+        box: Where the data have been.
+        lowest_reward: Smallest reward seen.
         ends: How episodes end, None if none of the data does.
     """
 
     process: GaussianProcess
-    low: Tensor
-    high: Tensor
+    box: Box
+    lowest_reward: float
     ends: EndVote | None
 
     @classmethod
@@ -59,29 +66,48 @@ class TransitionModel:
         terminations: Tensor,
         *,
         generator: np.random.Generator,
+        like: TransitionModel | None = None,
     ) -> TransitionModel:
-        """Learn from n transitions, all float64; labels as one-hot actions."""
+        """Learn from n transitions, all float64; labels as one-hot actions.
+
+        `like` is a model of more data of the same system: its box holds here too, and
+        its length scales are a good start.
+        """
         inputs = torch.cat([states, actions], dim=1)
         targets = torch.cat([next_states - states, rewards[:, None]], dim=1)
-        both = torch.cat([states, next_states])
-        return cls(
-            GaussianProcess.fit(inputs, targets, generator),
-            both.amin(dim=0),
-            both.amax(dim=0),
-            EndVote.of(next_states, terminations, generator),
+        if like is None:
+            walls, stopped = Walls.of(states, actions, next_states)
+            box = Box.around(states, next_states, walls)
+        else:
+            box, stopped = like.box, like.box.are_stopped(next_states)
+        free = ~stopped
+        process = GaussianProcess.fit(
+            inputs[free],
+            targets[free],
+            generator,
+            None if like is None else like.process,
         )
+        lowest = float(rewards.min()) if like is None else like.lowest_reward
+        ends = EndVote.of(next_states, terminations, generator)
+        return cls(process, box, lowest, ends)
+
+    def worst_value(self, gamma: float) -> float:
+        """The least a path can still earn: the lowest reward for ever, or an end."""
+        forever = self.lowest_reward / (1.0 - gamma)
+        return forever if self.ends is None else min(0.0, forever)
 
     def step(self, states: Tensor, actions: Tensor) -> Step:
         """What the model expects of one step."""
         d_s = states.shape[1]
         predicted = self.process.predict(torch.cat([states, actions], dim=1))
-        following = states + predicted[:, :d_s]
-        following = torch.maximum(torch.minimum(following, self.high), self.low)
+        reached = states + predicted[:, :d_s]
+        following = self.box.confine(reached)
         if self.ends is None:
             ends = torch.zeros(len(states)).to(states)
         else:
             ends = self.ends.probability(following)
-        return Step(following, predicted[:, d_s], ends)
+        lost = self.box.lost(reached)
+        return Step(reached, following, predicted[:, d_s], ends, lost)
 
     def slopes(self, states: Tensor, actions: Tensor, step: Step) -> StepSlopes:
         """Derivatives of `step(states, actions)`, which gave `step`."""
@@ -89,15 +115,16 @@ class TransitionModel:
         slopes = self.process.slopes(torch.cat([states, actions], dim=1))
         moving = slopes[:, :d_s].clone()
         moving[:, :, :d_s] += torch.eye(d_s).to(states)
-        following = step.next_states
-        is_inside = (following > self.low) & (following < self.high)
-        # Against a wall of the box a state does not move.
-        moving = torch.where(is_inside[:, :, None], moving, 0.0)
+        is_free = (step.reached == step.next_states).to(states)
         if self.ends is None:
             ends = torch.zeros_like(states)
         else:
-            ends = self.ends.slope(following)
-        return StepSlopes(moving, slopes[:, d_s], ends)
+            ends = torch.zeros_like(states)
+            # Where all neighbours agree the slope is 0.
+            is_open = (step.ends > 1e-15) & (step.ends < 1.0 - 1e-15)
+            ends[is_open] = self.ends.slope(step.next_states[is_open])
+        lost = self.box.lost_slope(step.reached)
+        return StepSlopes(moving, is_free, slopes[:, d_s], ends, lost)
 
     def doubt(self, states: Tensor, actions: Tensor) -> Tensor:
         """Largest deviation among the predictions, in deviations of the data, (m,)."""
@@ -123,12 +150,10 @@ class EndVote:
         is_end = terminations.to(torch.bool)
         if not bool(is_end.any()):
             return None
-        n = len(next_states)
-        order = torch.as_tensor(generator.permutation(n))
-        # Ends are few: keep them before the others.
-        order = torch.cat([order[is_end[order]], order[~is_end[order]]])[:MAX_ENDS]
         unit = next_states.std(dim=0, correction=0)
         unit = torch.where(unit > 1e-12, unit, torch.ones_like(unit))
+        order = torch.as_tensor(generator.permutation(len(next_states)))
+        order = _voters(next_states[order] / unit, is_end[order], order)
         points = next_states[order] / unit
         near = torch.cdist(points[-500:], points).topk(
             min(3, len(points)), largest=False
@@ -149,3 +174,21 @@ class EndVote:
     def _weights(self, states: Tensor) -> Tensor:
         distance = torch.cdist(states / self.unit, self.points) / self.width
         return torch.softmax(-0.5 * distance.square(), dim=1)
+
+
+def _voters(points: Tensor, is_end: Tensor, names: Tensor) -> Tensor:
+    """Names of at most `MAX_ENDS` points: ends, what is next to them, and the rest.
+
+    The border between ends and others is where votes are close, so it is kept dense.
+    """
+    if len(points) <= MAX_ENDS:
+        return names
+    ends = torch.nonzero(is_end)[: MAX_ENDS // 3, 0]
+    others = torch.nonzero(~is_end)[:, 0]
+    n_others = min(MAX_ENDS - len(ends), len(others))
+    distance = torch.cdist(points[others], points[ends]).amin(dim=1)
+    beside = others[distance.argsort(stable=True)[: n_others // 2]]
+    is_left = torch.ones(len(points), dtype=torch.bool)
+    is_left[beside] = False
+    rest = others[is_left[others]][: n_others - len(beside)]
+    return names[torch.cat([ends, beside, rest])]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from nopg.kernels.selection import LeaveOneOut
 from nopg.learning.refining import Opinion
 
 NEAR = 3.0
@@ -12,28 +11,40 @@ NEAR = 3.0
 
 
 @dataclass(frozen=True)
-class Kernels:
-    """What one candidate climbs: a rule for bandwidths and how far it looks ahead."""
+class Way:
+    """How a candidate comes about.
 
-    rule: LeaveOneOut
+    Attributes:
+        kind: "planned" in the learned system and imitated, or "climbed" along the
+            gradient of Eq. (10).
+        is_near_sighted: Whether it looks a third as far ahead as the task. Blur grows
+            with every step ahead, so a near-sighted estimate is less biased, and its
+            best policy is still a good start.
+        hold: Steps a planned action is held; None until it has led elsewhere.
+    """
+
+    kind: str
     is_near_sighted: bool = False
+    hold: int | None = None
 
     def gamma(self, gamma: float) -> float:
-        """The discount it is trained with, for a task of discount `gamma`."""
+        """The discount it is found with, for a task of discount `gamma`."""
         return max(0.0, 1.0 - NEAR * (1.0 - gamma)) if self.is_near_sighted else gamma
 
+    def __str__(self) -> str:
+        near = ", near-sighted" if self.is_near_sighted else ""
+        held = "" if self.hold is None else f", held {self.hold}"
+        return f"{self.kind}{held}{near}"
 
-CANDIDATES = (
-    Kernels(LeaveOneOut()),
-    Kernels(LeaveOneOut(state_factor=0.6, widest_action=0.8)),
-    Kernels(LeaveOneOut(state_factor=1.5)),
-    Kernels(LeaveOneOut(), is_near_sighted=True),
-    Kernels(LeaveOneOut(state_factor=0.6, widest_action=0.8), is_near_sighted=True),
-    Kernels(LeaveOneOut(state_factor=1.5), is_near_sighted=True),
+
+PLANS = (
+    Way("planned"),
+    Way("planned", is_near_sighted=True),
+    Way("planned", hold=4),
+    Way("planned", hold=8),
+    Way("planned", hold=8, is_near_sighted=True),
 )
-"""The rule's own bandwidths, sharper and blunter; each looking far and near. Blur
-grows with every step ahead, so a near-sighted estimate is less biased and its best
-policy is still a good start."""
+CLIMBS = (Way("climbed"), Way("climbed", is_near_sighted=True))
 
 
 @dataclass(frozen=True)
@@ -41,14 +52,12 @@ class Candidate:
     """One policy of a search.
 
     Attributes:
-        kernels: What it climbed.
-        objective: J of the kernels.
-        first: What the model thought of it after training.
+        way: How it came about.
+        first: What the learned systems thought of it then.
         refined: And after refining; None if it was not refined.
     """
 
-    kernels: Kernels
-    objective: float
+    way: Way
     first: Opinion
     refined: Opinion | None = None
 
@@ -63,7 +72,7 @@ class Search:
     """What `learn` tried and chose.
 
     Attributes:
-        candidates: Every policy, in the order they were trained.
+        candidates: Every policy, in the order they were found.
         chosen: Index of the one kept.
     """
 
@@ -71,12 +80,11 @@ class Search:
     chosen: int = 0
 
     def __str__(self) -> str:
-        lines = ["  kernels J   model J   refined   doubt"]
+        lines = ["  model J   refined   doubt   found"]
         for i, c in enumerate(self.candidates):
             refined = "        -" if c.refined is None else f"{c.refined.value:9.4g}"
             mark = " <- kept" if i == self.chosen else ""
             lines.append(
-                f"  {c.objective:9.4g} {c.first.value:9.4g} {refined} "
-                f"{c.final.doubt:7.2f}{mark}"
+                f"{c.first.value:9.4g} {refined} {c.final.doubt:7.2f}   {c.way}{mark}"
             )
         return "\n".join(lines)

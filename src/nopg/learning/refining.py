@@ -1,4 +1,4 @@
-"""Climbing the imagined return: a policy that is right already becomes better.
+"""Climbing the imagined return: policies that are right already become better.
 
 Kernel rows blur what they estimate, so the policy that is best for them is a little
 off. The learned system is sharper near the paths a policy really takes, but its
@@ -10,29 +10,37 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor
 
-from nopg.dynamics.imagined import Actor, horizon_of, imagine, imagined_gradient
+from nopg.dynamics.imagined import Paths, horizon_of, imagine, imagined_gradients
+from nopg.dynamics.stepping import Array
 from nopg.dynamics.transitions import TransitionModel
 from nopg.learning.adam import Adam
+from nopg.policies.arrays import ArrayPolicies
 from nopg.policies.base import Policy
 
 LEARNING_RATE = 5e-3
 """Adam's first step size; half of that of the search, which has farther to go."""
 PATIENCE = 25
-"""Updates without a gain after which refining ends."""
+"""Updates without a gain after which refining a policy ends."""
 GAIN = 1e-3
 """Smallest gain that counts, as a share of |J|."""
-
-
 CHECK_EVERY = 5
-"""Updates between second opinions on the policy being refined."""
+"""Updates between second opinions on the policies being refined."""
+SLOW = 0.005
+"""Weight gamma^T at which paths end that are asked an opinion about."""
+LONG = 1e-13
+"""The same where the last choice is made: what fails late is to be seen, however
+little it weighs."""
 N_STARTS = 6
-"""Starts a gradient is averaged over; opinions are asked about all of them."""
+"""Starts a gradient and first opinions are averaged over."""
+N_DOUBTED = 256
+"""Steps of a path whose doubt is taken: it costs more than following it."""
 
 
 @dataclass(frozen=True)
@@ -49,74 +57,157 @@ class Opinion:
     doubt: float
 
 
-def opinion(
-    models: Sequence[TransitionModel], actor: Actor, starts: Tensor, gamma: float
-) -> Opinion:
-    """Follow `actor` through each model from each of `starts`; believe the lowest."""
-    views = [_view(model, actor, starts, gamma) for model in models]
-    return min(views, key=lambda view: view.value)
+def opinions(
+    models: Sequence[TransitionModel],
+    policies: Sequence[Policy],
+    starts: Array,
+    gamma: float,
+    negligible: float = SLOW,
+) -> list[Opinion]:
+    """Follow each policy through each model from each of `starts`; believe the lowest.
+
+    Policies are followed as they will act: for labels, the likeliest one. Paths end
+    at a weight gamma^T of `negligible`, or at rest.
+    """
+    views = [_views(model, policies, starts, gamma, negligible) for model in models]
+    return [min(each, key=lambda view: view.value) for each in zip(*views, strict=True)]
+
+
+def values(
+    models: Sequence[TransitionModel],
+    policies: Sequence[Policy],
+    starts: Array,
+    gamma: float,
+) -> list[float]:
+    """The values of `opinions` alone, which cost less."""
+    found = []
+    for model in models:
+        paths = _followed(model, policies, starts, gamma, SLOW)
+        found.append(paths.returns.reshape(len(policies), -1).mean(axis=1))
+    return [float(value) for value in np.min(found, axis=0)]
+
+
+@dataclass
+class _Climber:
+    """A policy on its way up, with the best it has been."""
+
+    policy: Policy
+    adam: Adam
+    best: float
+    kept: dict[str, Any]
+    last_gain: int = 0
+    is_done: bool = False
+
+    def judge(self, value: float, step: int) -> None:
+        """Note what the models think of the policy after so many updates."""
+        if value > self.best + GAIN * abs(self.best):
+            self.last_gain = step
+        if value > self.best:
+            self.best, self.kept = value, copy.deepcopy(self.policy.state_dict())
+        self.is_done = step - self.last_gain > PATIENCE
 
 
 def refine(
     models: Sequence[TransitionModel],
-    policy: Policy,
-    actor: Actor,
-    starts: Tensor,
+    policies: Sequence[Policy],
+    starts: Array,
     gamma: float,
     n_updates: int,
-) -> Opinion:
-    """Improve `policy` in place by the gradient of its return in the first model.
+    advance: Callable[[float], None] = lambda best: None,
+) -> None:
+    """Improve `policies` in place by the gradient of their return in the first model.
 
-    Every few updates all models are asked about it, and the parameters of the best
+    Every few updates all models are asked about them, and the parameters of the best
     opinion are kept: what exploits an error of the first model does not fool the
-    others, and the policy never gets worse in their view.
+    others, and no policy gets worse in their view.
 
     Args:
         models: Learned systems; the first is climbed.
-        policy: Its first output is what the models take as actions.
-        actor: The policy as it will be used, for opinions.
+        policies: Perceptrons of one shape.
         starts: Where the task starts, (B, d_s).
         gamma: Discount factor.
-        n_updates: Most updates made.
-
-    Returns:
-        The opinion of the policy kept.
+        n_updates: Most updates of each.
+        advance: Told the best value so far after each update.
     """
-    parameters = [p for p in policy.parameters() if p.requires_grad]
-    adam = Adam(parameters)
-    horizon, some = horizon_of(gamma), starts[:N_STARTS]
-    best = opinion(models, actor, starts, gamma)
-    kept, last_gain = copy.deepcopy(policy.state_dict()), 0
+    starts = starts[:N_STARTS]
+    first = values(models, policies, starts, gamma)
+    climbers = [
+        _Climber(
+            policy,
+            Adam([p for p in policy.parameters() if p.requires_grad]),
+            value,
+            copy.deepcopy(policy.state_dict()),
+        )
+        for policy, value in zip(policies, first, strict=True)
+    ]
     try:
         for step in range(1, n_updates + 1):
-            _, gradient = imagined_gradient(models[0], policy, some, gamma, horizon)
-            norm = math.sqrt(sum(float(g.square().sum()) for g in gradient))
-            if not math.isfinite(norm) or norm == 0.0:
+            team = [one for one in climbers if not one.is_done]
+            if not team:
                 break
-            decay = 0.5 * (1.0 + math.cos(math.pi * (step - 1) / n_updates))
-            adam.step(gradient, LEARNING_RATE * decay)
-            if step % CHECK_EVERY and step < n_updates:
-                continue
-            view = opinion(models, actor, starts, gamma)
-            if view.value > best.value + GAIN * abs(best.value):
-                last_gain = step
-            if view.value > best.value:
-                best, kept = view, copy.deepcopy(policy.state_dict())
-            if step - last_gain > PATIENCE:
-                break
+            _climb(models[0], team, starts, gamma, (step - 1) / n_updates)
+            if step % CHECK_EVERY == 0 or step == n_updates:
+                views = values(models, [one.policy for one in team], starts, gamma)
+                for one, value in zip(team, views, strict=True):
+                    one.judge(value, step)
+            advance(max(one.best for one in climbers))
     finally:  # an interrupt, too, leaves the best
-        policy.load_state_dict(kept)
-    return best
+        for one in climbers:
+            one.policy.load_state_dict(one.kept)
 
 
-@torch.no_grad()
-def _view(
-    model: TransitionModel, actor: Actor, starts: Tensor, gamma: float
-) -> Opinion:
-    paths = imagine(model, actor, starts, gamma, horizon_of(gamma))
-    doubt = model.doubt(paths.states.flatten(0, 1), paths.actions.flatten(0, 1))
-    discount = gamma ** torch.arange(len(paths.states)).to(starts)
-    weights = discount.repeat_interleave(len(starts))
-    return Opinion(
-        float(paths.returns.mean()), float((weights * doubt).sum() / weights.sum())
+def _climb(
+    model: TransitionModel,
+    team: Sequence[_Climber],
+    starts: Array,
+    gamma: float,
+    progress: float,
+) -> None:
+    """One update of each policy, with a step size that falls along a cosine."""
+    policies = [one.policy for one in team]
+    gradients = imagined_gradients(model, policies, starts, gamma, horizon_of(gamma))
+    decay = 0.5 * (1.0 + math.cos(math.pi * progress))
+    for one, gradient in zip(team, gradients, strict=True):
+        norm = math.sqrt(sum(float(g.square().sum()) for g in gradient))
+        if math.isfinite(norm) and norm > 0.0:
+            one.adam.step(gradient, LEARNING_RATE * decay)
+        else:
+            one.is_done = True
+
+
+def _followed(
+    model: TransitionModel,
+    policies: Sequence[Policy],
+    starts: Array,
+    gamma: float,
+    negligible: float,
+) -> Paths:
+    """Every policy's paths from every start, policy by policy."""
+    actor = ArrayPolicies(policies, is_decided=True)
+    every = np.tile(starts, (len(policies), 1))
+    horizon = horizon_of(gamma, negligible)
+    return imagine(model, actor, every, gamma, horizon, until_still=True)
+
+
+def _views(
+    model: TransitionModel,
+    policies: Sequence[Policy],
+    starts: Array,
+    gamma: float,
+    negligible: float,
+) -> list[Opinion]:
+    """What one model thinks of each policy."""
+    paths = _followed(model, policies, starts, gamma, negligible)
+    every = -(-len(paths.states) * len(starts) // N_DOUBTED)  # rounded up
+    some = slice(None, min(len(paths.states), horizon_of(gamma)), every)
+    states, actions = (
+        torch.from_numpy(x[some].reshape(-1, x.shape[2]))
+        for x in (paths.states, paths.actions)
     )
+    weights = gamma ** np.arange(len(paths.states))[some]
+    doubt = (
+        model.doubt(states, actions).numpy().reshape(len(weights), len(policies), -1)
+    )
+    doubts = np.average(doubt.mean(axis=2), axis=0, weights=weights)
+    returns = paths.returns.reshape(len(policies), -1).mean(axis=1)
+    return [Opinion(*map(float, pair)) for pair in zip(returns, doubts, strict=True)]

@@ -1,33 +1,37 @@
-"""`nopg.learn`: several kernels, a second opinion on each policy, the best refined.
+"""`nopg.learn`: plans and climbs, a second opinion on each policy, the best refined.
 
 A policy that climbs an estimate of J finds its errors too. Where data are thin, J of
 the kernels may be high and the real return bad, and no single rule for bandwidths
-avoids it on every task. So several are tried; a learned model of the system, whose
-errors are of another kind, is asked about each policy; and those it believes in are
-refined on it.
+avoids it on every task; and a gradient finds the nearest hill only. So policies are
+found in several ways; two learned models of the system, whose errors are of another
+kind, are asked about each; and those they believe in are refined on them.
 """
 
 from __future__ import annotations
 
+import copy
 import logging
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
 from tqdm.auto import tqdm
 
 from nopg.data.dataset import Dataset
-from nopg.dynamics.imagined import Actor
-from nopg.dynamics.pair import learned_pair
+from nopg.dynamics.pair import learned_pair, regression_actions
+from nopg.dynamics.planning import actions_to_try, plan
+from nopg.dynamics.stepping import Array
 from nopg.dynamics.transitions import TransitionModel
 from nopg.errors import ConfigError, NopgWarning
-from nopg.learning.candidates import CANDIDATES, Candidate, Search
-from nopg.learning.history import Update
+from nopg.kernels.selection import LeaveOneOut
+from nopg.learning.candidates import CLIMBS, PLANS, Candidate, Search, Way
+from nopg.learning.history import History, Update
+from nopg.learning.imitating import imitate
 from nopg.learning.model import NOPG
-from nopg.learning.refining import opinion, refine
+from nopg.learning.refining import LONG, N_STARTS, opinions, refine
+from nopg.learning.session import Training
 from nopg.policies.base import Policy
 from nopg.randomness import Seed
 
@@ -62,7 +66,7 @@ def learn(
             each episode.
         policy: "deterministic", "stochastic" or "discrete".
         gamma: Discount factor in (0, 1).
-        n_updates: Updates of each candidate by the gradient of Eq. (10).
+        n_updates: Updates of each climb along the gradient of Eq. (10).
         n_refining: Updates of the best candidates on the learned model; 0 for none.
         action_space: Gymnasium space of the actions; by default that of the data.
         seed: Seed of every draw.
@@ -76,21 +80,39 @@ def learn(
     common = {"policy": policy, "gamma": gamma, "action_space": action_space}
     common |= settings
     _require_known(common, n_refining)
-    fitted: list[NOPG] = []
+    base = NOPG(bandwidths=LeaveOneOut(), seed=seed, **(common | TRAINING_LISTS))
+    base.prepare(data, initial_states)
     with tqdm(
-        total=len(CANDIDATES) * n_updates + N_REFINED * n_refining,
+        total=len(PLANS) + len(CLIMBS) * n_updates + n_refining,
         disable=not progress,
-        unit="update",
         desc="NOPG",
     ) as bar:
-        is_whole = _train(fitted, data, initial_states, n_updates, seed, common, bar)
         models = learned_pair(data, Seed(seed).numpy("transition-model"))
-        search = Search(
-            [_judged(one, i, models, gamma) for i, one in enumerate(fitted)]
-        )
-        if n_refining > 0 and is_whole:
-            _refine_best(search, fitted, models, gamma, n_refining, bar)
-    return _keep(search, fitted, data, initial_states, seed, common)
+        found: list[_Found] = []
+        try:
+            _plan(found, base, data, models[0], gamma, seed, bar)
+            _climb(found, base, n_updates, common, seed, bar)
+        except KeyboardInterrupt:
+            if not found:
+                raise
+            n_refining = 0
+            logger.warning("Interrupted; the best policy so far is kept.")
+        policies, starts = [one.policy for one in found], _starts(base)
+        views = opinions(models, policies, starts[:N_STARTS], gamma)
+        pairs = zip(found, views, strict=True)
+        search = Search([Candidate(one.way, view) for one, view in pairs])
+        if n_refining > 0:
+            _refine_best(search, policies, models, starts, gamma, n_refining, bar)
+    return _keep(search, found, base, data, initial_states, common)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A policy, how it was found, and what happened on the way up."""
+
+    way: Way
+    policy: Policy
+    history: History | None = None
 
 
 def _require_known(common: dict[str, Any], n_refining: int) -> None:
@@ -119,79 +141,96 @@ def _require_known(common: dict[str, Any], n_refining: int) -> None:
         )
 
 
-def _train(
-    fitted: list[NOPG],
+def _plan(
+    found: list[_Found],
+    base: NOPG,
     data: Dataset,
-    initial_states: Any,
-    n_updates: int,
+    model: TransitionModel,
+    gamma: float,
     seed: int,
-    common: dict[str, Any],
     bar: Any,
-) -> bool:
-    """Train every candidate; False if Ctrl-C ended it, then those so far are kept."""
+) -> None:
+    """Plan in the learned system in each way, and teach a policy each plan."""
+    actions = regression_actions(data).numpy()
+    tried = actions_to_try(actions, Seed(seed).numpy("planned-actions"))
+    for way in PLANS:
+        bar.set_postfix_str(str(way), refresh=False)
+        places = Seed(seed).numpy("places")
+        best = plan(model, data.observations, tried, way.gamma(gamma), places, way.hold)
+        policy = copy.deepcopy(base.policy)
+        imitate(policy, best)
+        found.append(_Found(way, policy))
+        bar.update()
+
+
+def _climb(
+    found: list[_Found],
+    base: NOPG,
+    n_updates: int,
+    common: dict[str, Any],
+    seed: int,
+    bar: Any,
+) -> None:
+    """Climb J of the kernels, as far-sighted as the task and less so."""
 
     def advance(model: NOPG, update: Update) -> None:
         bar.set_postfix_str(f"J={update.objective:.4g}", refresh=False)
         bar.update()
 
-    for i, kernels in enumerate(CANDIDATES):
-        own = {"gamma": kernels.gamma(common["gamma"]), "seed": seed + i}
-        one = NOPG(bandwidths=kernels.rule, **(common | TRAINING_LISTS | own))
-        one.fit(data, initial_states, n_updates, callback=advance, progress=False)
-        assert one.history is not None
-        if not len(one.history):
-            if not fitted:
-                raise KeyboardInterrupt
-            return False
-        fitted.append(one)
-        if one.history.stopped == "interrupted":
-            return False
-    return True
-
-
-def _judged(
-    one: NOPG, i: int, models: Sequence[TransitionModel], gamma: float
-) -> Candidate:
-    """A trained candidate with what the learned systems think of it."""
-    assert one.history is not None
-    objective = one.history.updates[-1].objective
-    view = opinion(models, _actor(one), _starts(one), gamma)
-    return Candidate(CANDIDATES[i], objective, view)
+    for i, way in enumerate(CLIMBS):
+        own = {"gamma": way.gamma(common["gamma"]), "seed": seed + i}
+        one = NOPG(bandwidths=base.bandwidths, **(common | TRAINING_LISTS | own))
+        one.prepare_like(base)
+        history = Training(one, n_updates).run(callback=advance, progress=False)
+        if len(history):
+            found.append(_Found(way, one.policy, history))
+        if history.stopped == "interrupted":
+            raise KeyboardInterrupt
 
 
 def _refine_best(
     search: Search,
-    fitted: list[NOPG],
+    policies: Sequence[Policy],
     models: Sequence[TransitionModel],
+    starts: Array,
     gamma: float,
     n_refining: int,
     bar: Any,
 ) -> None:
-    """Refine the best candidates in place; Ctrl-C leaves the rest as they are."""
-    order = sorted(range(len(fitted)), key=lambda i: -search.candidates[i].first.value)
+    """Refine the best candidates in place; Ctrl-C leaves each as good as it became."""
+    order = sorted(
+        range(len(policies)), key=lambda i: -search.candidates[i].first.value
+    )[:N_REFINED]
+    best = [policies[i] for i in order]
+
+    def advance(value: float) -> None:
+        bar.set_postfix_str(f"model J={value:.4g}", refresh=False)
+        bar.update()
+
     try:
-        for i in order[:N_REFINED]:
-            one, starts = fitted[i], _starts(fitted[i])
-            view = refine(models, one.policy, _actor(one), starts, gamma, n_refining)
-            search.candidates[i] = replace(search.candidates[i], refined=view)
-            bar.set_postfix_str(f"model J={view.value:.4g}", refresh=False)
-            bar.update(n_refining)
+        refine(models, best, starts, gamma, n_refining, advance)
     except KeyboardInterrupt:
         logger.warning("Interrupted while refining; the best policy so far is kept.")
+    last = opinions(models, best, starts, gamma, LONG)
+    for i, view in zip(order, last, strict=True):
+        search.candidates[i] = replace(search.candidates[i], refined=view)
 
 
 def _keep(
     search: Search,
-    fitted: list[NOPG],
+    found: Sequence[_Found],
+    base: NOPG,
     data: Dataset,
     initial_states: Any,
-    seed: int,
     common: dict[str, Any],
 ) -> NOPG:
     """The best candidate as a model of its own, with complete neighbour lists."""
-    values = [candidate.final.value for candidate in search.candidates]
-    search.chosen = max(range(len(values)), key=values.__getitem__)
-    winner = fitted[search.chosen]
+    candidates = search.candidates
+    asked = [i for i, one in enumerate(candidates) if one.refined is not None]
+    search.chosen = max(
+        asked or range(len(candidates)), key=lambda i: candidates[i].final.value
+    )
+    winner = found[search.chosen]
     doubt = search.candidates[search.chosen].final.doubt
     if doubt > MAX_DOUBT:
         warnings.warn(
@@ -201,35 +240,13 @@ def _keep(
             NopgWarning,
             stacklevel=3,
         )
-    kept = NOPG(bandwidths=winner.bandwidths, seed=seed, **common)
+    kept = NOPG(bandwidths=base.bandwidths, seed=base.config.seed, **common)
     kept.prepare(data, initial_states)
     kept.policy.load_state_dict(winner.policy.state_dict())
     kept.history, kept.search = winner.history, search
     return kept
 
 
-def _starts(model: NOPG) -> Tensor:
+def _starts(model: NOPG) -> Array:
     assert model.setup.initial_states is not None
-    return torch.as_tensor(model.setup.initial_states)
-
-
-def _actor(model: NOPG) -> Actor:
-    """The policy as it will act: for labels, the most probable one as a one-hot row."""
-    return (
-        _MostProbable(model.policy)
-        if model.config.policy == "discrete"
-        else model.policy
-    )
-
-
-class _MostProbable:
-    """A discrete policy's typical action, as the learned systems take it."""
-
-    def __init__(self, policy: Policy) -> None:
-        self.policy = policy
-
-    def act(self, states: Tensor) -> Tensor:
-        probabilities = self.policy.outputs(states)[0]
-        labels = probabilities.argmax(dim=1)
-        one_hot = torch.nn.functional.one_hot(labels, probabilities.shape[1])
-        return one_hot.to(states)
+    return np.array(model.setup.initial_states, dtype=np.float64)

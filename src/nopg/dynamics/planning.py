@@ -1,0 +1,197 @@
+"""Planning in the learned system: the best action at each of many states.
+
+A gradient finds the nearest hill; a plan sees the whole landscape, if blurred. States
+of the data are the places of a small decision process: each of a few actions is held
+for some steps of the learned system, and where that leads is shared among the places
+nearby. Value iteration does the rest. The blur of sharing grows with the number of
+decisions, so that holding an action for longer gives a sharper, if coarser, plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from scipy import sparse
+from scipy.spatial import cKDTree
+from torch import Tensor
+
+from nopg.dynamics.stepping import Array
+from nopg.dynamics.transitions import TransitionModel
+
+N_PLACES = 1000
+"""States of the data that are planned for; a random part of more."""
+N_LEVELS = 9
+"""Actions tried at each place, where there is one dimension of them."""
+MAX_ACTIONS = 32
+"""Actions tried at each place, where there are several."""
+LONGEST_HOLD = 10
+"""Steps an action is held at most, where the plan chooses."""
+BATCH = 4096
+"""Steps predicted at once: their kernels take some tens of megabytes."""
+MAX_SWEEPS = 2000
+
+
+class Plan(NamedTuple):
+    """What to do at each place."""
+
+    states: Array  # (n, d_s)
+    actions: Array  # (n, d_a), the best one
+    stakes: Array  # (n,), what the worst one would cost, on average 1
+    hold: int  # steps each action was held
+
+
+def actions_to_try(actions: Array, generator: np.random.Generator) -> Array:
+    """A few actions that span those of the data, (A, d_a).
+
+    Levels of equal distance in one dimension; in more, actions that were taken.
+
+    Args:
+        actions: Of the data, (n, d_a).
+        generator: Chooses among them.
+    """
+    if actions.shape[1] == 1:
+        return np.linspace(actions.min(axis=0), actions.max(axis=0), N_LEVELS)
+    different = np.unique(actions, axis=0)
+    return different[generator.permutation(len(different))[:MAX_ACTIONS]]
+
+
+def plan(
+    model: TransitionModel,
+    states: Array,
+    actions: Array,
+    gamma: float,
+    generator: np.random.Generator,
+    hold: int | None = None,
+) -> Plan:
+    """The best of `actions` at states of the data, by value iteration.
+
+    Args:
+        model: The learned system.
+        states: Of the data, (n, d_s).
+        actions: What may be done, (A, d_a).
+        gamma: Discount factor of one step.
+        generator: Chooses the places among the states.
+        hold: Steps an action is held; by default until it has led to other places.
+    """
+    places = Places.of(states[generator.permutation(len(states))[:N_PLACES]])
+    outcome = _hold(model, places, actions, gamma, hold)
+    shares, n = places.shares(outcome.states), len(places.states)
+    far = gamma**outcome.hold
+    value = np.full(n, model.worst_value(gamma))
+    for _ in range(MAX_SWEEPS):
+        ahead = outcome.earned + far * outcome.alive * (shares @ value)
+        by_action = ahead.reshape(n, -1)
+        best = by_action.max(axis=1)
+        change = np.abs(best - value).max()
+        value = best
+        if change <= 1e-4 * np.abs(value).max():
+            break
+    chosen = _chosen(by_action, actions)
+    stakes = best - by_action.min(axis=1)
+    return Plan(
+        places.states, chosen, stakes / max(stakes.mean(), 1e-300), outcome.hold
+    )
+
+
+@dataclass(frozen=True)
+class Places:
+    """States that stand for those around them.
+
+    Attributes:
+        states: Where they are, (n, d_s).
+        unit: Deviation of each dimension, (d_s,).
+        tree: The same in these units, for finding neighbours.
+        spacing: Typical distance to as many neighbours as enclose a place.
+    """
+
+    states: Array
+    unit: Array
+    tree: Any
+    spacing: float
+
+    @classmethod
+    def of(cls, states: Array) -> Places:
+        """Places at the given states, (n, d_s)."""
+        unit = states.std(axis=0)
+        unit = np.where(unit > 1e-12, unit, 1.0)
+        tree = cKDTree(states / unit)
+        count = min(len(states), states.shape[1] + 2)
+        distances, _ = tree.query(states / unit, k=[count])
+        return cls(states, unit, tree, max(float(np.median(distances)), 1e-9))
+
+    def shares(self, states: Array) -> Any:
+        """How much of each place there is in each state, sparse (m, n), rows sum to 1.
+
+        Nadaraya-Watson weights of the nearest places.
+        """
+        count = min(len(self.states), 2 * states.shape[1] + 2)
+        distances, nearest = self.tree.query(states / self.unit, k=range(1, count + 1))
+        weights = np.exp(-0.5 * (distances / self.spacing) ** 2) + 1e-12
+        weights /= weights.sum(axis=1, keepdims=True)
+        ends = np.arange(0, weights.size + 1, count)
+        shape = (len(states), len(self.states))
+        return sparse.csr_matrix((weights.ravel(), nearest.ravel(), ends), shape)
+
+
+class _Outcome(NamedTuple):
+    """What comes of each action at each place, action by action within a place."""
+
+    states: Array  # (n A, d_s), where it leads
+    earned: Array  # (n A,), discounted on the way, what was lost included
+    alive: Array  # (n A,), probability that the episode goes on
+    hold: int
+
+
+def _hold(
+    model: TransitionModel,
+    places: Places,
+    actions: Array,
+    gamma: float,
+    hold: int | None,
+) -> _Outcome:
+    """Hold every action at every place until most have moved, or for `hold` steps."""
+    n = len(places.states)
+    start = torch.from_numpy(np.repeat(places.states, len(actions), axis=0))
+    held = torch.from_numpy(np.tile(actions, (n, 1)))
+    unit, worst = torch.from_numpy(places.unit), model.worst_value(gamma)
+    earned, alive = torch.zeros(len(start)).double(), torch.ones(len(start)).double()
+    here, t = start, 0
+    while True:
+        reward, ends, lost, here = _step(model, here, held)
+        given_up = (1.0 - ends) * lost
+        earned += gamma**t * alive * (reward + gamma * worst * given_up)
+        alive *= 1.0 - ends - given_up
+        t += 1
+        moved = ((here - start) / unit).norm(dim=1).median()
+        if hold is None and (moved >= 2.0 * places.spacing or t >= LONGEST_HOLD):
+            break
+        if t == hold:
+            break
+    return _Outcome(here.numpy(), earned.numpy(), alive.numpy(), t)
+
+
+def _step(model: TransitionModel, states: Tensor, actions: Tensor) -> list[Tensor]:
+    """Rewards, ends, losses and next states of many steps, some at a time."""
+    parts = []
+    for some, held in zip(states.split(BATCH), actions.split(BATCH), strict=True):
+        step = model.step(some, held)
+        parts.append((step.rewards, step.ends, step.lost, step.next_states))
+    return [torch.cat(column) for column in zip(*parts, strict=True)]
+
+
+def _chosen(by_action: Array, actions: Array) -> Array:
+    """The best action at each place; between two levels, the top of a parabola."""
+    best = by_action.argmax(axis=1)
+    if actions.shape != (N_LEVELS, 1):
+        return actions[best]
+    middle = np.clip(best, 1, N_LEVELS - 2)
+    rows = np.arange(len(best))
+    left, top, right = (by_action[rows, middle + i] for i in (-1, 0, 1))
+    bend = np.minimum(left - 2.0 * top + right, -1e-300)
+    is_peak = left - 2.0 * top + right < -1e-12
+    offset = np.where(is_peak, 0.5 * (left - right) / bend, best - middle)
+    between = middle + np.clip(offset, -1.0, 1.0)
+    return actions[0] + between[:, None] * (actions[1] - actions[0])

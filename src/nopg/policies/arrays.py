@@ -1,0 +1,109 @@
+"""Policies of one shape as arrays: many small batches of states, with few calls.
+
+Calling a torch module for one state costs a hundred times its arithmetic. Where
+policies are followed step by step, their weights are taken out and stacked instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from nopg.errors import ConfigError
+from nopg.policies.base import Policy
+from nopg.policies.categorical import CategoricalPolicy
+from nopg.policies.continuous import DeterministicPolicy, GaussianPolicy
+
+Array = NDArray[np.float64]
+
+
+class ArrayPolicies:
+    """The first output of K policies: typical actions, or probabilities of labels.
+
+    Args:
+        policies: Perceptrons of one shape, as `PolicySpec` builds them.
+        is_decided: For labels, the likeliest one as a one-hot row.
+
+    Raises:
+        ConfigError: If a policy is not such a perceptron.
+    """
+
+    def __init__(self, policies: Sequence[Policy], *, is_decided: bool = False) -> None:
+        first = policies[0]
+        self.count = len(policies)
+        self.is_discrete = isinstance(first, CategoricalPolicy)
+        self.is_decided = is_decided and self.is_discrete
+        parts = [_parts(policy) for policy in policies]
+        self._mean, self._factor = (
+            np.stack([part[i] for part in parts])[:, None] for i in (0, 1)
+        )
+        self._layers = [
+            (
+                np.stack([part[2][i][0] for part in parts]),
+                np.stack([part[2][i][1] for part in parts])[:, None],
+            )
+            for i in range(len(parts[0][2]))
+        ]
+        self._squash = parts[0][3]
+
+    def act(self, states: Array) -> Array:
+        """Actions of K B states, of which each policy has B in order, (K B, d_a)."""
+        x = states.reshape(self.count, -1, states.shape[1])
+        x = (x - self._mean) * self._factor
+        for number, (weight, bias) in enumerate(self._layers):
+            if number:
+                np.maximum(x, 0.0, out=x)
+            x = x @ weight
+            x += bias
+        x = x.reshape(len(states), -1)
+        if self.is_discrete:
+            return _decided(x) if self.is_decided else _softmax(x)
+        if self._squash is None:
+            return x
+        centre, half_width = self._squash
+        x = x[:, : len(centre)]
+        return centre + half_width * np.tanh(x)
+
+
+Parts = tuple[Array, Array, list[tuple[Array, Array]], tuple[Array, Array] | None]
+
+
+@torch.no_grad()
+def _parts(policy: Policy) -> Parts:
+    """Mean and factor of the inputs, layers, and centre and half width of actions."""
+    known = (DeterministicPolicy, GaussianPolicy, CategoricalPolicy)
+    if not isinstance(policy, known) or not isinstance(policy.network, nn.Sequential):
+        raise ConfigError(
+            "Policies as arrays must be the perceptrons of this library, got "
+            f"{type(policy).__name__}; call the policy itself."
+        )
+    linear = [layer for layer in policy.network if isinstance(layer, nn.Linear)]
+    layers = [
+        (layer.weight.T.numpy().copy(), layer.bias.numpy().copy()) for layer in linear
+    ]
+    width = layers[0][0].shape[0]
+    mean, factor = np.zeros(width), np.ones(width)
+    if policy.standardise is not None:
+        mean = policy.standardise.mean.numpy().copy()
+        factor = 1.0 / policy.standardise.std.numpy()
+    squash = None
+    if not isinstance(policy, CategoricalPolicy) and policy.squash is not None:
+        low, high = policy.squash.low.numpy(), policy.squash.high.numpy()
+        squash = (0.5 * (low + high), 0.5 * (high - low))
+    return mean, factor, layers, squash
+
+
+def _softmax(logits: Array) -> Array:
+    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+    share: Array = weights / weights.sum(axis=1, keepdims=True)
+    return share
+
+
+def _decided(logits: Array) -> Array:
+    rows = np.zeros_like(logits)
+    rows[np.arange(len(logits)), logits.argmax(axis=1)] = 1.0
+    return rows
