@@ -32,7 +32,6 @@ PAPER: dict[str, Any] = {
     "max_std": 1.0,  # sigma = sigmoid(g)
     "n_updates": 2000,  # policy updates
 }
-AUTO: dict[str, Any] = {"n_updates": 1500}  # the default of `NOPG.fit`
 DDPG_OFFLINE: dict[str, Any] = {
     "actor_learning_rate": 1e-2,
     "critic_learning_rate": 1e-2,
@@ -57,6 +56,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "online": ONLINE_STEPS,
         "seeds": 10,
         "settings": {"n_evaluations": 20},
+        "auto": {},
         "online_settings": {"report_every": 2000},
     },
     "quick": {
@@ -65,6 +65,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "online": 4000,
         "seeds": 1,
         "settings": {"n_updates": 200, "n_evaluations": 5},
+        "auto": {"n_updates": 40, "n_refining": 5},
         "online_settings": {"report_every": 2000},
     },
     "smoke": {
@@ -73,6 +74,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "online": 100,
         "seeds": 1,
         "settings": {"n_updates": 4, "n_evaluations": 2},
+        "auto": {"n_updates": 2, "n_refining": 1},
         "online_settings": {"report_every": 50, "rollout_steps": 50},
     },
 }
@@ -87,7 +89,7 @@ def trials(plan: Plan) -> list[Trial]:
     seeds = plan.seeds_or(preset["seeds"])
     online = DDPG_ONLINE | {"gamma": GAMMA, **preset["online_settings"]}
     arms = [
-        *nopg_arms(PAPER, AUTO, shared, preset["nopg"], seeds),
+        *nopg_arms(PAPER | shared, preset["auto"], preset["nopg"], seeds),
         Arm("PWIS", "", PWIS | shared, preset["offline"], seeds),
         Arm("DDPG offline", "", DDPG_OFFLINE | shared, preset["offline"], seeds),
         Arm(ONLINE, "", online, (preset["online"],), seeds[:ONLINE_SEEDS]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from nopg.experiments.runner import Outcome
+from nopg.experiments.parts import Outcome
 from nopg.experiments.summaries import table
 
 UNSAID = ("true_path", "optimum", "angles")
