@@ -7,8 +7,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from nopg.baselines.d3 import METHODS
+from nopg.baselines.d3_discrete import DISCRETE_CQL
 from nopg.errors import ConfigError
-from nopg.experiments.d3_trials import run_d3
+from nopg.experiments.d3_trials import run_d3, run_discrete_cql
 from nopg.experiments.ddpg_trials import (
     OFFLINE,
     ONLINE,
@@ -36,6 +37,7 @@ BASELINE_RUNNERS: Mapping[str, Runner] = MappingProxyType(
         OFFLINE: run_ddpg_offline,
         ONLINE: run_ddpg_online,
         **dict.fromkeys(METHODS, run_d3),
+        DISCRETE_CQL: run_discrete_cql,
     }
 )
 """What runs a trial of each other method; a file for each kind, so that a result is

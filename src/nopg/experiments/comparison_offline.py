@@ -12,7 +12,7 @@ from typing import Any
 from nopg.baselines.d3 import METHODS
 from nopg.experiments.arms import AUTO, Arm, runner_of, trials_of
 from nopg.experiments.experiment import Experiment, Plan
-from nopg.experiments.learn_trials import LEARN
+from nopg.experiments.learn_trials import LEARN, QUICK, SMOKE
 from nopg.experiments.results import Record
 from nopg.experiments.summaries import rows
 from nopg.experiments.trial import Trial
@@ -54,14 +54,14 @@ PRESETS: dict[str, dict[str, Any]] = {
     "quick": {
         "sizes": {"pendulum-grid": (450,), "cart-pole": (500,)},
         "seeds": 1,
-        "auto": {"n_updates": 40, "n_refining": 5},
+        "auto": QUICK,
         "others": {"n_updates": 200, "n_evaluations": 2},
         "other_seeds": dict.fromkeys(METHODS, 1),
     },
     "smoke": {
         "sizes": {"pendulum-grid": (50,)},
         "seeds": 1,
-        "auto": {"n_updates": 2, "n_refining": 1},
+        "auto": SMOKE,
         "others": {"n_updates": 3, "n_evaluations": 1},
         "other_seeds": dict.fromkeys(METHODS, 1),
     },

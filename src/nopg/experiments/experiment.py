@@ -23,6 +23,7 @@ EXTRAS = {
     "TD3+BC": ("d3rlpy", "offline-baselines"),
     "IQL": ("d3rlpy", "offline-baselines"),
     "CQL": ("d3rlpy", "offline-baselines"),
+    "DiscreteCQL": ("d3rlpy", "offline-baselines"),
     "FQE": ("d3rlpy", "offline-baselines"),
 }
 """Methods of other libraries: the package each needs, and the extra it comes with."""

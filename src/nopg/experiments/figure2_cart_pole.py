@@ -15,6 +15,7 @@ from typing import Any
 from nopg.experiments.arms import Arm, nopg_arms, runner_of, trials_of
 from nopg.experiments.ddpg_trials import ONLINE
 from nopg.experiments.experiment import Experiment, Plan
+from nopg.experiments.learn_trials import QUICK, SMOKE
 from nopg.experiments.sample_efficiency import smallest_sizes
 from nopg.experiments.trial import Trial
 
@@ -66,7 +67,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "online": 4000,
         "seeds": 1,
         "settings": {"n_updates": 200, "n_evaluations": 5},
-        "auto": {"n_updates": 40, "n_refining": 5},
+        "auto": QUICK,
         "online_settings": {"report_every": 2000},
     },
     "smoke": {
@@ -75,7 +76,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "online": 100,
         "seeds": 1,
         "settings": {"n_updates": 4, "n_evaluations": 2},
-        "auto": {"n_updates": 2, "n_refining": 1},
+        "auto": SMOKE,
         "online_settings": {"report_every": 50, "rollout_steps": 50},
     },
 }

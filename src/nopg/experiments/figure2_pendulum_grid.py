@@ -11,6 +11,7 @@ from typing import Any
 
 from nopg.experiments.arms import Arm, nopg_arms, runner_of, trials_of
 from nopg.experiments.experiment import Experiment, PaperCurve, Plan
+from nopg.experiments.learn_trials import QUICK, SMOKE
 from nopg.experiments.trial import Trial
 
 NAME = "figure2-pendulum-grid"
@@ -43,13 +44,13 @@ PRESETS: dict[str, dict[str, Any]] = {
         "sizes": (200, 450),
         "seeds": 2,
         "settings": {"n_updates": 300, "n_evaluations": 5},
-        "auto": {"n_updates": 40, "n_refining": 5},
+        "auto": QUICK,
     },
     "smoke": {
         "sizes": (50,),
         "seeds": 1,
         "settings": {"n_updates": 4, "n_evaluations": 2},
-        "auto": {"n_updates": 2, "n_refining": 1},
+        "auto": SMOKE,
     },
 }
 PRESETS["standard"] = PRESETS["paper"]

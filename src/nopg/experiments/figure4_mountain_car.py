@@ -19,6 +19,7 @@ import numpy as np
 from nopg.errors import DataError
 from nopg.experiments.arms import nopg_arms, runner_of, trials_of
 from nopg.experiments.experiment import Experiment, PaperCurve, Plan
+from nopg.experiments.learn_trials import QUICK, SMOKE
 from nopg.experiments.results import Record
 from nopg.experiments.tasks import RECORDED_CAR, SCRIPTED_CAR, mountain_car_rows
 from nopg.experiments.trial import Result, Trial, rounded
@@ -48,13 +49,13 @@ PRESETS: dict[str, dict[str, Any]] = {
         "sizes": (1, 2),
         "seeds": 1,
         "settings": {"n_updates": 100, "n_evaluations": 4},
-        "auto": {"n_updates": 40, "n_refining": 5},
+        "auto": QUICK,
     },
     "smoke": {
         "sizes": (1,),
         "seeds": 1,
         "settings": {"n_updates": 3, "n_evaluations": 1},
-        "auto": {"n_updates": 2, "n_refining": 1},
+        "auto": SMOKE,
     },
 }
 PRESETS["standard"] = PRESETS["paper"]

@@ -19,6 +19,12 @@ from nopg.learning.search import learn
 
 LEARN: Mapping[str, Any] = MappingProxyType({"gamma": 0.99})
 """Settings of a trial at full length: every number besides is `learn`'s default."""
+QUICK: Mapping[str, Any] = MappingProxyType({"n_updates": 40, "n_refining": 5})
+"""What the preset of that name shortens."""
+SMOKE: Mapping[str, Any] = MappingProxyType(
+    {"n_updates": 2, "n_refining": 1, "gamma": 0.8}
+)
+"""The same, with a discount that ends imagined paths after a few dozen steps."""
 
 
 def run_learn(trial: Trial) -> Result:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from nopg.baselines.progress import Act
 from nopg.data.dataset import Dataset
 from nopg.envs.base import FloatArray
+from nopg.experiments.discrete_tasks import DISCRETE_TASKS
 from nopg.experiments.tasks import task_of
 from nopg.experiments.trial import Trial
 
@@ -29,5 +30,7 @@ class Learnable(Protocol):
 
 
 def learnable_of(trial: Trial) -> Learnable:
-    """The task a trial names."""
+    """The task a trial names, of this package or of Gymnasium."""
+    if trial.task in DISCRETE_TASKS:
+        return DISCRETE_TASKS[trial.task]()
     return task_of(trial)

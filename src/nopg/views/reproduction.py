@@ -15,6 +15,7 @@ from nopg.views.coverage import coverage
 from nopg.views.gains import gains
 from nopg.views.methods import COLOURS, PRINTED, legend
 from nopg.views.phase import Portrait, phase_portraits
+from nopg.views.robustness import robustness
 from nopg.views.theme import ACCENT, INK, MUTED, WARM, figure, save
 
 
@@ -36,6 +37,7 @@ def draw(outcome: Outcome, path: Path) -> Path:
         "comparison": comparison,
         "applicability": applicability,
         "coverage": coverage,
+        "robustness": robustness,
     }
     return charts[outcome.experiment.chart](outcome, path)
 
