@@ -93,7 +93,7 @@ def success_table(records: Sequence[Record], cells: Sequence[Cell]) -> dict[str,
     for cell, row in found.items():
         shown = " | ".join(str(row[c]) if c in row else "" for c in COLUMNS)
         ratio = time_ratio(row)
-        last = "" if ratio is None else f"{ratio:.1f}"
+        last = "" if ratio is None else f"{ratio:.3g}"
         where = f"{cell.task} | {cell.size} | {cell.success:.0f}"
         lines.append(f"| {where} | {shown} | {last} |")
     totals = {column: _total(found, column) for column in COLUMNS}
@@ -167,8 +167,8 @@ def _against(versus: dict[str, Any]) -> str:
     typical = float(np.median(list(ratios.values())))
     n_ahead = len(versus["ahead"])
     return (
-        f"IQL (DiscreteCQL on labels) takes {typical:.1f} times as long as auto in the "
-        f"median cell and {ratios[least]:.1f} times in {least}, the least; auto's mean "
+        f"IQL (DiscreteCQL on labels) takes {typical:.3g} times as long as auto in the "
+        f"median cell and {ratios[least]:.3g} times in {least}, the least; auto's mean "
         f"return is higher in {n_ahead} of {len(ratios)} cells (behind in: {behind})."
     )
 
