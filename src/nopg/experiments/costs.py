@@ -11,7 +11,7 @@ from types import MappingProxyType
 from nopg.experiments.trial import Trial
 
 MILLISECONDS_A_STEP = MappingProxyType(
-    {"CQL": 80.0, "IQL": 15.0, "TD3+BC": 7.5, "BC": 1.5, "DiscreteCQL": 5.0}
+    {"CQL": 80.0, "IQL": 15.0, "TD3+BC": 7.5, "BC": 1.5, "DiscreteCQL": 8.0}
     | {"DDPG offline": 2.5, "DDPG online": 2.5}
 )
 """Of methods whose step does not depend on the size of the data, on one core."""

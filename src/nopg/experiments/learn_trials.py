@@ -19,7 +19,7 @@ from nopg.learning.search import learn
 
 LEARN: Mapping[str, Any] = MappingProxyType({"gamma": 0.99})
 """Settings of a trial at full length: every number besides is `learn`'s default."""
-QUICK: Mapping[str, Any] = MappingProxyType({"n_updates": 40, "n_refining": 5})
+QUICK: Mapping[str, Any] = MappingProxyType({"n_updates": 30, "n_refining": 0})
 """What the preset of that name shortens."""
 SMOKE: Mapping[str, Any] = MappingProxyType(
     {"n_updates": 2, "n_refining": 1, "gamma": 0.8}
