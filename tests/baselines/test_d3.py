@@ -9,6 +9,7 @@ import torch
 import nopg
 from nopg.baselines import train_d3
 from nopg.baselines.d3 import METHODS, Batches
+from nopg.baselines.d3_discrete import train_discrete_cql
 from nopg.envs import cart_pole_random, mountain_car_demonstrations, pendulum_grid
 from nopg.errors import ConfigError, DataError, MissingExtraError
 
@@ -105,3 +106,22 @@ def test_bad_input_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         MissingExtraError, match=r'pip install "nopg\[offline-baselines\]"'
     ):
         train_d3("BC", data, gamma=0.97, n_updates=1, report_every=1, seed=0)
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_labels_are_learned_where_one_of_them_is_better() -> None:
+    generator = np.random.default_rng(0)
+    best, labels = generator.integers(2, size=(2, 400))  # what earns 1, what was done
+    states = 2.0 * best[:, None] - 1.0  # both labels tried at both of the states
+    rewards, ends = (labels == best).astype(float), np.ones(400, dtype=bool)
+    data = nopg.Dataset(states, labels, rewards, states, ends)
+    runs = train_discrete_cql(data, gamma=0.9, n_updates=250, report_every=200, seed=0)
+    reports = list(runs)
+    assert [r.step for r in reports] == [200, 250]
+    np.testing.assert_array_equal(reports[-1].act(states), best)
+
+
+def test_labels_are_asked_for() -> None:
+    data = nopg.Dataset(*pendulum_grid(4, 4, 2))
+    with pytest.raises(DataError, match="integer labels"):
+        train_discrete_cql(data, gamma=0.9, n_updates=1, report_every=1, seed=0)

@@ -7,12 +7,20 @@ from typing import Any
 
 import pytest
 
-from nopg.experiments.arms import RUNNERS
+from nopg.errors import ConfigError
+from nopg.experiments.arms import runner_of
 from nopg.experiments.code_version import PACKAGE, source_hash, sources
 from nopg.experiments.experiment import Plan
 from nopg.experiments.registry import MODULES, experiment
+from nopg.experiments.trial import Trial
 
 SOURCE = 'def f(x):\n    """Double."""\n    return 2 * x\n'
+
+
+def trial(method: str, setting: str = "") -> Trial:
+    return Trial(
+        experiment="e", task="t", method=method, setting=setting, size=1, seed=0
+    )
 
 
 def version(tmp_path: Path, text: str) -> str:
@@ -69,26 +77,31 @@ def test_imports_are_followed_and_nothing_else(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("method", ["PWIS", "DDPG offline", "DDPG online", "IQL"])
 def test_baselines_do_not_depend_on_the_engine(method: str) -> None:
-    found = packages(RUNNERS[method])
+    found = packages(runner_of(trial(method)))
     assert not found & {"bellman", "learning", "kernels", "linalg", "gpu"}
     assert {"baselines", "envs", "data", "experiments", "randomness.py"} <= found
 
 
 @pytest.mark.parametrize(
-    ("method", "file"),
+    ("method", "setting", "file"),
     [
-        ("IQL", "baselines/d3.py"),
-        ("DDPG online", "envs/simulation.py"),
-        ("DDPG offline", "baselines/sb3.py"),
-        ("PWIS", "policies/networks.py"),
-        ("NOPG-D", "bellman/solution.py"),
-        ("NOPG-S", "learning/training.py"),
-        ("NOPG-D", "kernels/leave_one_out.py"),
-        ("NOPG-D", "linalg/krylov.py"),
+        ("IQL", "", "baselines/d3.py"),
+        ("DDPG online", "", "envs/simulation.py"),
+        ("DDPG offline", "", "baselines/sb3.py"),
+        ("PWIS", "", "policies/networks.py"),
+        ("NOPG-D", "paper", "bellman/solution.py"),
+        ("NOPG-S", "paper", "learning/training.py"),
+        ("NOPG-D", "first auto", "kernels/leave_one_out.py"),
+        ("NOPG-D", "paper", "linalg/krylov.py"),
+        ("NOPG-S", "auto", "learning/search.py"),
+        ("NOPG-D", "auto", "dynamics/imagined.py"),
+        ("NOPG-D", "auto", "linalg/krylov.py"),
     ],
 )
-def test_what_decides_the_numbers_is_found(method: str, file: str) -> None:
-    found = sources(Path(inspect.getfile(RUNNERS[method])))
+def test_what_decides_the_numbers_is_found(
+    method: str, setting: str, file: str
+) -> None:
+    found = sources(Path(inspect.getfile(runner_of(trial(method, setting)))))
     assert PACKAGE / file in found
     assert PACKAGE / "experiments" / "tasks.py" in found
     assert PACKAGE / "envs" / "pendulum.py" in found
@@ -96,15 +109,37 @@ def test_what_decides_the_numbers_is_found(method: str, file: str) -> None:
 
 def test_versions_differ_where_the_code_does() -> None:
     grid = experiment("figure2-pendulum-grid")
-    assert grid.code("NOPG-D") == grid.code("NOPG-S") != grid.code("DDPG offline")
+    paper, other = (trial(method, "paper") for method in ("NOPG-D", "NOPG-S"))
+    auto, baseline = trial("NOPG-D", "auto"), trial("DDPG offline")
+    assert grid.code(paper) == grid.code(other)
+    assert len({grid.code(each) for each in (paper, auto, baseline)}) == 3
     # The same baseline in two figures runs through the same code.
-    assert grid.code("DDPG offline") == experiment("figure2-cart-pole").code(
-        "DDPG offline"
-    )
+    assert grid.code(baseline) == experiment("figure2-cart-pole").code(baseline)
+
+
+def test_the_search_decides_no_number_of_the_papers_setting() -> None:
+    found = packages(runner_of(trial("NOPG-D", "paper")))
+    assert "bellman" in found
+    assert "dynamics" not in found
+
+
+def test_an_unknown_setting_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"NOPG-D \(auto\).*got 'NOPG-D \(old\)'"):
+        runner_of(trial("NOPG-D", "old"))
+
+
+def test_imports_for_type_checkers_decide_nothing(tmp_path: Path) -> None:
+    root = tmp_path / "small"
+    start = small_package(root)
+    guarded = "if TYPE_CHECKING:\n    from small.part.used import f\n"
+    start.write_text(guarded)
+    assert sources(start, root) == [start]
+    start.write_text(guarded + "else:\n    import small.part.spare\n")
+    assert [file.name for file in sources(start, root)] == ["spare.py", "start.py"]
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_every_method_of_every_experiment_has_a_version(name: str) -> None:
     found = experiment(name)
-    methods = {trial.method for trial in found.trials(Plan(preset="smoke"))}
-    assert all(len(found.code(method)) == 12 for method in methods)
+    arms = {each.label: each for each in found.trials(Plan(preset="smoke"))}
+    assert all(len(found.code(each)) == 12 for each in arms.values())

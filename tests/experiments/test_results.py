@@ -7,10 +7,16 @@ from pathlib import Path
 import pytest
 
 from nopg.errors import DataError
-from nopg.experiments.results import MixedResultsError, Record, ResultsFile
+from nopg.experiments.results import CodeOf, MixedResultsError, Record, ResultsFile
 from nopg.experiments.trial import Trial
 
-ONE, TWO = ({"NOPG-D": code}.__getitem__ for code in ("code1", "code2"))
+
+def codes(**by_method: str) -> CodeOf:
+    """The code of each method, dashes of its name as underscores."""
+    return lambda trial: by_method[trial.method.replace("-", "_")]
+
+
+ONE, TWO = codes(NOPG_D="code1"), codes(NOPG_D="code2")
 TRIAL = Trial(
     experiment="figure", task="task", method="NOPG-D", size=5, seed=0, settings={"a": 1}
 )
@@ -72,8 +78,8 @@ def test_each_method_has_its_own_code(tmp_path: Path) -> None:
     file = filled(tmp_path / "r.jsonl")
     baseline = replace(TRIAL, method="IQL")
     file.add(Record(baseline, "bridge1", "run1", {"last": -2.0}))
-    file.require_same([TRIAL], {"NOPG-D": "code1", "IQL": "bridge1"}.__getitem__)
-    changed = {"NOPG-D": "code2", "IQL": "bridge1"}.__getitem__
+    file.require_same([TRIAL], codes(NOPG_D="code1", IQL="bridge1"))
+    changed = codes(NOPG_D="code2", IQL="bridge1")
     with pytest.raises(MixedResultsError, match=r"1 of 2 trials.*NOPG-D by code1"):
         file.require_same([baseline], changed)
 
@@ -84,9 +90,9 @@ def test_only_what_other_code_made_is_set_aside(tmp_path: Path) -> None:
     file.begin("run2", {"command": "nopg reproduce --methods IQL"})
     file.add(baseline)
     whole = file.path.read_bytes()
-    file.set_aside([TRIAL], {"NOPG-D": "code1", "IQL": "bridge1"}.__getitem__)
+    file.set_aside([TRIAL], codes(NOPG_D="code1", IQL="bridge1"))
     assert file.path.read_bytes() == whole  # all of it is valid
-    file.set_aside([TRIAL], {"NOPG-D": "code2", "IQL": "bridge1"}.__getitem__)
+    file.set_aside([TRIAL], codes(NOPG_D="code2", IQL="bridge1"))
     assert file.records() == [baseline]
     assert set(file.runs()) == {"run2"}
     assert file.path.with_suffix(".old1.jsonl").read_bytes() == whole

@@ -17,6 +17,8 @@ from nopg.experiments.experiment import Experiment, Plan
 from nopg.experiments.registry import MODULES, experiment, experiments
 from nopg.experiments.results import MixedResultsError, ResultsFile
 from nopg.experiments.runner import reproduce, reproduce_each, stored
+from nopg.experiments.selection import Selection, names
+from nopg.experiments.trial import Trial
 from nopg.experiments.workers import Deadline
 
 SCRIPT = Path(__file__).with_name("tiny_experiment.py")
@@ -62,7 +64,7 @@ def smoke(name: str, out: Path, **options: Any) -> Any:
         out=out,
         progress=False,
         command="test",
-        methods=methods,
+        selection=Selection(methods=methods),
     )
 
 
@@ -89,7 +91,7 @@ def test_results_of_other_code_stop_a_run_unless_redone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = smoke("table1-applicability", tmp_path)
-    monkeypatch.setattr(Experiment, "code", lambda self, method: "othercode")
+    monkeypatch.setattr(Experiment, "code", lambda self, trial: "othercode")
     with pytest.raises(MixedResultsError, match="made by other code"):
         smoke("table1-applicability", tmp_path)
     before = first.stem.with_suffix(".jsonl").read_bytes()
@@ -98,7 +100,7 @@ def test_results_of_other_code_stop_a_run_unless_redone(
         Plan(preset="smoke"),
         out=tmp_path,
         progress=False,
-        methods=["PWIS"],
+        selection=Selection(methods=["PWIS"]),
         redo=True,
     )
     assert {record.code for record in again.records} == {"othercode"}
@@ -122,7 +124,7 @@ def test_several_experiments_share_one_pool(tmp_path: Path) -> None:
         reproduce_each(
             chosen,
             Plan(preset="smoke"),
-            methods=["PWIS", "demonstration"],
+            selection=Selection(methods=["PWIS", "demonstration"]),
             out=tmp_path,
             jobs=2,
             progress=False,
@@ -148,8 +150,7 @@ def test_sizes_and_methods_can_be_left_out(tmp_path: Path) -> None:
         Plan(preset="smoke"),
         out=tmp_path,
         progress=False,
-        methods=["PWIS"],
-        max_size=1,
+        selection=Selection(methods=["PWIS"], max_size=1),
     )
     assert [r.trial.task for r in outcome.records] == ["human-demonstration"]
 
@@ -163,7 +164,9 @@ def test_unknown_names_list_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"--methods.*NOPG-D.*got SARSA"):
         list(
             reproduce_each(
-                experiments("figure2-pendulum-grid"), Plan(), methods=["SARSA"]
+                experiments("figure2-pendulum-grid"),
+                Plan(),
+                selection=Selection(methods=["SARSA"]),
             )
         )
     with pytest.raises(ConfigError, match=r"--data.*figure3-phase does not"):
@@ -180,3 +183,89 @@ def test_a_missing_extra_is_named(
         MissingExtraError, match=r"nopg\[baselines\].*--methods 'NOPG-D"
     ):
         smoke("figure2-pendulum-grid", tmp_path)
+
+
+def test_methods_can_be_chosen_with_their_setting() -> None:
+    plan, found = Plan(preset="smoke"), experiment("figure2-pendulum-grid")
+
+    def labels(**choice: Any) -> set[str]:
+        return {t.label for t in Selection(**choice).trials(found, plan)}
+
+    assert names("NOPG-D (auto), PWIS,") == ["NOPG-D (auto)", "PWIS"]
+    assert labels(methods=["NOPG-D"]) == {"NOPG-D (paper)", "NOPG-D (auto)"}
+    assert labels(methods=["NOPG-D (auto)", "DDPG offline"]) == {
+        "NOPG-D (auto)",
+        "DDPG offline",
+    }
+    assert labels(settings=["auto"]) == {"NOPG-D (auto)", "NOPG-S (auto)"}
+    with pytest.raises(ConfigError, match=r"--settings.*auto, paper, got best"):
+        Selection(settings=["best"]).require_known([found], plan)
+
+
+def pair() -> tuple[list[Experiment], list[Trial]]:
+    """Two experiments that ask for the same trial, and one of them for another."""
+    ran: list[Trial] = []
+
+    def run(trial: Trial) -> dict[str, Any]:
+        ran.append(trial)
+        return {"last": float(trial.size)}
+
+    def made(name: str, sizes: tuple[int, ...]) -> Experiment:
+        def trials(plan: Plan) -> list[Trial]:
+            of = {"experiment": name, "task": "t", "method": "IQL", "seed": 0}
+            return [Trial(size=size, **of) for size in sizes]  # type: ignore[arg-type]
+
+        return Experiment(
+            name=name, title=name, trials=trials, runner_of=lambda trial: run
+        )
+
+    both = ("figure2-cart-pole", "comparison-offline")
+    return [made(both[0], (1,)), made(both[1], (1, 2))], ran
+
+
+@pytest.fixture
+def shared(monkeypatch: pytest.MonkeyPatch) -> tuple[list[Experiment], list[Trial]]:
+    found, ran = pair()
+    by_name = {each.name: each for each in found}
+    monkeypatch.setattr(runner, "find", by_name.__getitem__)
+    monkeypatch.setattr(runner, "_require_extras", lambda trials: None)
+    return found, ran
+
+
+def test_what_two_experiments_share_is_run_once(
+    tmp_path: Path, shared: tuple[list[Experiment], list[Trial]]
+) -> None:
+    found, ran = shared
+    outcomes = list(reproduce_each(found, Plan(), out=tmp_path, progress=False))
+    assert [trial.size for trial in ran] in ([1, 2], [2, 1])
+    results = {
+        o.experiment.name: {r.trial.size: r.result["last"] for r in o.records}
+        for o in outcomes
+    }
+    assert results == {
+        "figure2-cart-pole": {1: 1.0},
+        "comparison-offline": {1: 1.0, 2: 2.0},
+    }
+    assert all(
+        r.trial.experiment == o.experiment.name for o in outcomes for r in o.records
+    )
+
+
+def test_a_result_of_another_experiment_is_taken_over_with_where_it_comes_from(
+    tmp_path: Path,
+    shared: tuple[list[Experiment], list[Trial]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (one, two), ran = shared
+    first = reproduce(one, Plan(), out=tmp_path, progress=False, command="first")
+    other = reproduce(two, Plan(), out=tmp_path, progress=False, command="second")
+    assert [trial.size for trial in ran] == [1, 2]
+    commands = {
+        r.trial.size: other.summary["runs"][r.run]["command"] for r in other.records
+    }
+    assert commands == {1: "first", 2: "second"}
+    assert other.records[0].code == first.records[0].code
+    # Results of other code are not the same work.
+    monkeypatch.setattr(Experiment, "code", lambda self, trial: "othercode")
+    reproduce(two, Plan(), out=tmp_path, progress=False, redo=True)
+    assert [trial.size for trial in ran][2:] in ([1, 2], [2, 1])

@@ -12,6 +12,7 @@ from nopg.experiments.experiment import EXTRAS, Plan
 from nopg.experiments.registry import MODULES, experiment
 from nopg.experiments.report import report
 from nopg.experiments.runner import reproduce
+from nopg.experiments.selection import Selection
 from nopg.views.reproduction import draw
 
 WITHOUT = """
@@ -38,7 +39,13 @@ def test_experiment_runs_and_is_drawn(name: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     plan, found = Plan(preset="smoke"), experiment(name)
     methods = installed({trial.method for trial in found.trials(plan)})
-    outcome = reproduce(found, plan, out=tmp_path, methods=methods, progress=False)
+    outcome = reproduce(
+        found,
+        plan,
+        out=tmp_path,
+        selection=Selection(methods=methods),
+        progress=False,
+    )
     assert outcome.missing == 0
     assert {record.trial.method for record in outcome.records} == set(methods)
     assert found.title in report(outcome)

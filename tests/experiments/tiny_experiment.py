@@ -26,7 +26,7 @@ def run(trial: Trial) -> dict[str, Any]:
 
 
 EXPERIMENT = Experiment(
-    name="tiny", title="Tiny", trials=trials, runner_of=lambda method: run
+    name="tiny", title="Tiny", trials=trials, runner_of=lambda trial: run
 )
 
 

@@ -82,7 +82,7 @@ def train_d3(
     d3rlpy.seed(seed)
     settings = {} if method == "BC" else {"gamma": gamma}
     algorithm = getattr(d3rlpy.algos, METHODS[method])(
-        observation_scaler=_observation_scaler(d3rlpy, data),
+        observation_scaler=observation_scaler(d3rlpy, data),
         action_scaler=_action_scaler(d3rlpy, data, action_space),
         **settings,
     ).create(device="cpu:0")
@@ -95,7 +95,7 @@ def train_d3(
             algorithm.update(batches.draw(algorithm.batch_size, generator))
 
     return in_chunks(
-        learn, _act(algorithm), n_steps=n_updates, report_every=report_every
+        learn, predicting(algorithm), n_steps=n_updates, report_every=report_every
     )
 
 
@@ -136,7 +136,8 @@ class Batches:
         )
 
 
-def _observation_scaler(d3rlpy: Any, data: Dataset) -> Any:
+def observation_scaler(d3rlpy: Any, data: Dataset) -> Any:
+    """Zero mean and unit deviation of each column that varies."""
     std = data.observations.std(axis=0)
     return d3rlpy.preprocessing.StandardObservationScaler(
         mean=data.observations.mean(axis=0), std=np.where(std > 0.0, std, 1.0)
@@ -161,7 +162,9 @@ def _action_scaler(d3rlpy: Any, data: Dataset, given: Box | None) -> Any:
     )
 
 
-def _act(algorithm: Any) -> Act:
+def predicting(algorithm: Any) -> Act:
+    """A trained method of d3rlpy as a function of observations."""
+
     def act(observations: NDArray[np.float64]) -> NDArray[np.float64]:
         actions = algorithm.predict(observations.astype(np.float32))
         return np.asarray(actions, dtype=np.float64)

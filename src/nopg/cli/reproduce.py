@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from nopg.experiments.runner import Outcome
+    from nopg.experiments.parts import Outcome
 
 
 def reproduce(
@@ -35,14 +35,18 @@ def reproduce(
         typer.Option(help="Start no trial after this many seconds; resume later."),
     ] = None,
     methods: Annotated[
-        str, typer.Option(help="Only these methods, with commas between.")
+        str,
+        typer.Option(help="Only these, with commas between: NOPG-D, NOPG-D (auto)."),
+    ] = "",
+    settings: Annotated[
+        str, typer.Option(help="Only these settings of NOPG: paper, auto.")
     ] = "",
     max_size: Annotated[
         int | None, typer.Option(help="Only data sets up to this size.")
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(help="Recorded demonstrations for figure4-mountain-car."),
+        typer.Option(help="Recorded demonstrations of the mountain car."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results"),
     redo: Annotated[
@@ -57,6 +61,7 @@ def reproduce(
     from nopg.experiments.experiment import Plan
     from nopg.experiments.registry import experiments
     from nopg.experiments.runner import reproduce_each, stored
+    from nopg.experiments.selection import Selection, names
     from nopg.experiments.workers import Deadline, cores, on_backend
 
     plan = Plan(
@@ -75,8 +80,9 @@ def reproduce(
             out=out,
             jobs=jobs,
             deadline=Deadline(time_limit),
-            methods=[name for name in methods.split(",") if name],
-            max_size=max_size,
+            selection=Selection(
+                methods=names(methods), settings=names(settings), max_size=max_size
+            ),
             redo=redo,
             command=shlex.join(["nopg", *sys.argv[1:]]),
         ):

@@ -18,6 +18,7 @@ from nopg.experiments.experiment import PRESETS, Plan
 from nopg.experiments.registry import MODULES, experiments
 from nopg.experiments.report import report
 from nopg.experiments.runner import reproduce_each
+from nopg.experiments.selection import Selection, names
 from nopg.experiments.workers import Deadline, cores
 
 LEFT_OVER = 3
@@ -35,8 +36,11 @@ def main(arguments: Sequence[str]) -> int:
         out=Path(options.out),
         jobs=options.jobs,
         deadline=Deadline(options.time_limit),
-        methods=[name for name in options.methods.split(",") if name],
-        max_size=options.max_size,
+        selection=Selection(
+            methods=names(options.methods),
+            settings=names(options.settings),
+            max_size=options.max_size,
+        ),
         redo=options.redo,
         command=shlex.join(["python", "-m", "nopg.experiments", *arguments]),
     ):
@@ -48,13 +52,14 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m nopg.experiments", description=__doc__)
-    names = ", ".join(MODULES)
-    parser.add_argument("figures", nargs="+", help=f"all, or some of {names}")
+    figures = ", ".join(MODULES)
+    parser.add_argument("figures", nargs="+", help=f"all, or some of {figures}")
     parser.add_argument("--preset", default="quick", help=", ".join(PRESETS))
     parser.add_argument("--seeds", type=int, help="trials of each kind")
     parser.add_argument("--jobs", type=int, default=cores())
     parser.add_argument("--time-limit", type=float, help="seconds to start trials in")
     parser.add_argument("--methods", default="", help="only these, with commas between")
+    parser.add_argument("--settings", default="", help="only these, such as auto")
     parser.add_argument("--max-size", type=int, help="only data sets up to this size")
     parser.add_argument("--data", help="recorded demonstrations")
     parser.add_argument("--out", default="results", help="folder of the results")

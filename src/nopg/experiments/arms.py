@@ -7,29 +7,41 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from nopg.baselines.d3 import METHODS
+from nopg.baselines.d3_discrete import DISCRETE_CQL
 from nopg.errors import ConfigError
-from nopg.experiments.d3_trials import run_d3
+from nopg.experiments.d3_trials import run_d3, run_discrete_cql
 from nopg.experiments.ddpg_trials import (
     OFFLINE,
     ONLINE,
     run_ddpg_offline,
     run_ddpg_online,
 )
+from nopg.experiments.learn_trials import LEARN, run_learn
 from nopg.experiments.nopg_trials import POLICIES, run_nopg
 from nopg.experiments.pwis_trials import run_pwis
 from nopg.experiments.trial import Result, Trial
 
-RUNNERS: Mapping[str, Callable[[Trial], Result]] = MappingProxyType(
+Runner = Callable[[Trial], Result]
+
+PAPER, FIRST_AUTO, AUTO = "paper", "first auto", "auto"
+"""Settings of NOPG: the appendix; one rule for bandwidths and the default updates of
+`NOPG.fit`; and `nopg.learn`."""
+
+NOPG_RUNNERS: Mapping[str, Runner] = MappingProxyType(
+    {PAPER: run_nopg, FIRST_AUTO: run_nopg, AUTO: run_learn}
+)
+"""What runs a trial of NOPG in each setting."""
+BASELINE_RUNNERS: Mapping[str, Runner] = MappingProxyType(
     {
-        **dict.fromkeys(POLICIES, run_nopg),
         "PWIS": run_pwis,
         OFFLINE: run_ddpg_offline,
         ONLINE: run_ddpg_online,
         **dict.fromkeys(METHODS, run_d3),
+        DISCRETE_CQL: run_discrete_cql,
     }
 )
-"""What runs a trial of each method; a file for each kind, so that a result is known by
-the code it comes from and no other."""
+"""What runs a trial of each other method; a file for each kind, so that a result is
+known by the code it comes from and no other."""
 
 
 class Arm(NamedTuple):
@@ -45,23 +57,24 @@ class Arm(NamedTuple):
 def nopg_arms(
     paper: Mapping[str, Any],
     auto: Mapping[str, Any],
-    shared: Mapping[str, Any],
     sizes: Sequence[int],
     seeds: Sequence[int],
+    data: Mapping[str, Any] | None = None,
 ) -> list[Arm]:
     """NOPG-D and NOPG-S, each with the paper's factors and without any.
 
     Args:
         paper: Constants of the setting "paper".
-        auto: Constants of the setting "auto".
-        shared: What both have besides; it overrides them, as presets do.
+        auto: What a preset shortens of the setting "auto"; nothing of the task.
         sizes: Data set sizes.
         seeds: Seeds at each size.
+        data: What tells recorded data apart, in both settings.
     """
+    constants = {PAPER: paper, AUTO: {**LEARN, **auto}}
     return [
-        Arm(method, setting, {**constants, **shared}, sizes, seeds)
-        for method in POLICIES
-        for setting, constants in (("paper", paper), ("auto", auto))
+        Arm(method, setting, {**settings, **(data or {})}, sizes, seeds)
+        for method in ("NOPG-D", "NOPG-S")
+        for setting, settings in constants.items()
     ]
 
 
@@ -86,15 +99,19 @@ def trials_of(
     ]
 
 
-def runner_of(method: str) -> Callable[[Trial], Result]:
-    """What runs a trial of the method.
+def runner_of(trial: Trial) -> Runner:
+    """What runs a trial, by its method and setting.
 
     Raises:
-        ConfigError: If there is no such method.
+        ConfigError: If there is no such method or setting.
     """
-    if method not in RUNNERS:
+    is_ours = trial.method in POLICIES
+    runners = NOPG_RUNNERS if is_ours else BASELINE_RUNNERS
+    name = trial.setting if is_ours else trial.method
+    if name not in runners:
+        known = [f"{m} ({s})" for m in POLICIES for s in NOPG_RUNNERS]
         raise ConfigError(
-            f"A method must be one of {', '.join(RUNNERS)}, got {method!r}; remove its "
-            "results or choose another folder for them."
+            f"A method must be one of {', '.join([*known, *BASELINE_RUNNERS])}, got "
+            f"{trial.label!r}; remove its results or choose another folder for them."
         )
-    return RUNNERS[method]
+    return runners[name]

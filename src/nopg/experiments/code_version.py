@@ -43,8 +43,8 @@ def code_version(run: Callable[..., Any]) -> str:
 def sources(start: Path, root: Path = PACKAGE) -> list[Path]:
     """The files of a package that a file imports, directly or not, itself included.
 
-    Imports inside functions count. What an `__init__.py` gathers counts only where
-    names are imported from it.
+    Imports inside functions count, those for type checkers alone do not. What an
+    `__init__.py` gathers counts only where names are imported from it.
     """
     found: dict[Path, None] = {start: None}
     pending = [start]
@@ -59,7 +59,7 @@ def sources(start: Path, root: Path = PACKAGE) -> list[Path]:
 
 def _imported(tree: ast.Module, root: Path) -> Iterator[Path]:
     """Files of the package that a module's import statements name."""
-    for node in ast.walk(tree):
+    for node in _executed(tree):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -75,6 +75,17 @@ def _imported(tree: ast.Module, root: Path) -> Iterator[Path]:
             for file in (place.with_suffix(".py"), place / "__init__.py"):
                 if file.exists():
                     yield file
+
+
+def _executed(node: ast.AST) -> Iterator[ast.AST]:
+    """Every part of a tree but what stands under `if TYPE_CHECKING`."""
+    yield node
+    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+        children: Iterable[ast.AST] = node.orelse
+    else:
+        children = ast.iter_child_nodes(node)
+    for child in children:
+        yield from _executed(child)
 
 
 def _is_without_numbers(file: Path, root: Path) -> bool:

@@ -10,15 +10,16 @@ from __future__ import annotations
 from typing import Any
 
 from nopg.baselines.d3 import METHODS
-from nopg.experiments.arms import Arm, runner_of, trials_of
+from nopg.experiments.arms import AUTO, Arm, runner_of, trials_of
 from nopg.experiments.experiment import Experiment, Plan
+from nopg.experiments.learn_trials import LEARN, QUICK, SMOKE
 from nopg.experiments.results import Record
 from nopg.experiments.summaries import rows
 from nopg.experiments.trial import Trial
 
 NAME = "comparison-offline"
 
-GAMMAS = {  # discount factors of the appendix
+GAMMAS = {  # discount factors of the appendix; NOPG has 0.99 on every task
     "pendulum-grid": 0.97,
     "pendulum-random": 0.97,
     "cart-pole": 0.99,
@@ -30,7 +31,6 @@ SIZES = {
     "cart-pole": (250, 500, 1500),
     "mountain-car": (2, 5, 10),
 }
-NOPG: dict[str, Any] = {"n_updates": 1500, "n_evaluations": 5}  # as `NOPG.fit` does
 OTHERS: dict[str, Any] = {
     "n_updates": 10_000,  # gradient steps; IQL is level from 8,000 on
     "n_evaluations": 10,
@@ -39,14 +39,14 @@ PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
         "sizes": SIZES,
         "seeds": 10,
-        "nopg": NOPG,
+        "auto": {},
         "others": OTHERS,
         "other_seeds": dict.fromkeys(METHODS, 10),
     },
     "standard": {
         "sizes": SIZES,
         "seeds": 10,
-        "nopg": NOPG,
+        "auto": {},
         "others": OTHERS,
         "other_seeds": dict.fromkeys(METHODS, 3) | {"CQL": 1},
         "CQL": {"n_updates": 3000},  # a step takes eight times as long as one of IQL
@@ -54,14 +54,14 @@ PRESETS: dict[str, dict[str, Any]] = {
     "quick": {
         "sizes": {"pendulum-grid": (450,), "cart-pole": (500,)},
         "seeds": 1,
-        "nopg": {"n_updates": 300, "n_evaluations": 3},
+        "auto": QUICK,
         "others": {"n_updates": 200, "n_evaluations": 2},
         "other_seeds": dict.fromkeys(METHODS, 1),
     },
     "smoke": {
         "sizes": {"pendulum-grid": (50,)},
         "seeds": 1,
-        "nopg": {"n_updates": 3, "n_evaluations": 1},
+        "auto": SMOKE,
         "others": {"n_updates": 3, "n_evaluations": 1},
         "other_seeds": dict.fromkeys(METHODS, 1),
     },
@@ -75,7 +75,7 @@ def trials(plan: Plan) -> list[Trial]:
     for task, sizes in preset["sizes"].items():
         discount = {"gamma": GAMMAS[task]}
         seeds = plan.seeds_or(preset["seeds"])
-        arms = [Arm("NOPG-D", "auto", discount | preset["nopg"], sizes, seeds)]
+        arms = [Arm("NOPG-D", AUTO, {**LEARN, **preset["auto"]}, sizes, seeds)]
         for method in METHODS:
             settings = discount | preset["others"] | preset.get(method, {})
             seeds = plan.seeds_or(preset["other_seeds"][method])
@@ -108,13 +108,17 @@ def analyse(records: list[Record]) -> dict[str, Any]:
 
 
 def _given(method: str, records: list[Record]) -> str:
-    """Seeds and updates a method had, such as "IQL: 3 seeds, 10,000 updates"."""
+    """Seeds and updates a method had, such as "IQL: 3 seeds, 10,000 updates".
+
+    `nopg.learn` decides itself how many it makes.
+    """
     trials = [r.trial for r in records if r.trial.method == method]
     if not trials:
         return f"{method}: not run"
     n_seeds = len({trial.seed for trial in trials})
-    n_updates = max(trial.settings["n_updates"] for trial in trials)
-    return f"{method}: {n_seeds} seed{'s' * (n_seeds > 1)}, {n_updates:,} updates"
+    had = f"{method}: {n_seeds} seed{'s' * (n_seeds > 1)}"
+    n_updates = max(trial.settings.get("n_updates", 0) for trial in trials)
+    return f"{had}, {n_updates:,} updates" if n_updates else had
 
 
 def _cell(row: dict[str, Any] | None, best: float) -> str:

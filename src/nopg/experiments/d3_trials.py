@@ -1,9 +1,14 @@
-"""Trials of today's offline methods, which are d3rlpy's: BC, TD3+BC, IQL and CQL."""
+"""Trials of today's offline methods, which are d3rlpy's: BC, TD3+BC, IQL and CQL.
+
+For tasks with labelled actions there is DiscreteCQL.
+"""
 
 from __future__ import annotations
 
 from nopg.baselines.d3 import train_d3
+from nopg.baselines.d3_discrete import train_discrete_cql
 from nopg.experiments.judging import judged
+from nopg.experiments.learnable import learnable_of
 from nopg.experiments.tasks import task_of
 from nopg.experiments.trial import Result, Trial
 
@@ -19,5 +24,18 @@ def run_d3(trial: Trial) -> Result:
         report_every=settings["n_updates"] // settings["n_evaluations"],
         seed=trial.seed,
         action_space=task.env.action_space,
+    )
+    return judged(task, trial, progress)
+
+
+def run_discrete_cql(trial: Trial) -> Result:
+    """Train DiscreteCQL on the trial's data and judge it on the way."""
+    task, settings = learnable_of(trial), trial.settings
+    progress = train_discrete_cql(
+        task.dataset(trial.size, trial.seed),
+        gamma=settings["gamma"],
+        n_updates=settings["n_updates"],
+        report_every=settings["n_updates"] // settings["n_evaluations"],
+        seed=trial.seed,
     )
     return judged(task, trial, progress)

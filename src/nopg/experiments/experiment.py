@@ -23,6 +23,7 @@ EXTRAS = {
     "TD3+BC": ("d3rlpy", "offline-baselines"),
     "IQL": ("d3rlpy", "offline-baselines"),
     "CQL": ("d3rlpy", "offline-baselines"),
+    "DiscreteCQL": ("d3rlpy", "offline-baselines"),
     "FQE": ("d3rlpy", "offline-baselines"),
 }
 """Methods of other libraries: the package each needs, and the extra it comes with."""
@@ -72,9 +73,9 @@ class Experiment:
     """One line for lists and pictures."""
     trials: Callable[[Plan], list[Trial]]
     """Every trial of a plan."""
-    runner_of: Callable[[str], Callable[[Trial], Result]]
-    """What runs a trial of a method: a pure function, written in a file whose imports
-    are all that decides the result."""
+    runner_of: Callable[[Trial], Callable[[Trial], Result]]
+    """What runs a trial, by its method and setting: a pure function, written in a file
+    whose imports are all that decides the result."""
     chart: str = "sizes"
     """How it is drawn; see `nopg.views.reproduction`."""
     paper: tuple[PaperCurve, ...] = ()
@@ -92,8 +93,8 @@ class Experiment:
 
     def run(self, trial: Trial) -> Result:
         """Run one trial."""
-        return self.runner_of(trial.method)(trial)
+        return self.runner_of(trial)(trial)
 
-    def code(self, method: str) -> str:
-        """Version of the code that trials of a method run through."""
-        return code_version(self.runner_of(method))
+    def code(self, trial: Trial) -> str:
+        """Version of the code that a trial runs through."""
+        return code_version(self.runner_of(trial))

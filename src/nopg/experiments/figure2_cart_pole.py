@@ -15,6 +15,7 @@ from typing import Any
 from nopg.experiments.arms import Arm, nopg_arms, runner_of, trials_of
 from nopg.experiments.ddpg_trials import ONLINE
 from nopg.experiments.experiment import Experiment, Plan
+from nopg.experiments.learn_trials import QUICK, SMOKE
 from nopg.experiments.sample_efficiency import smallest_sizes
 from nopg.experiments.trial import Trial
 
@@ -33,7 +34,6 @@ PAPER: dict[str, Any] = {
     "max_std": 1.0,  # sigma = sigmoid(g)
     "n_updates": 2000,  # policy updates
 }
-AUTO: dict[str, Any] = {"n_updates": 1500}  # the default of `NOPG.fit`
 DDPG_OFFLINE: dict[str, Any] = {
     "actor_learning_rate": 1e-2,
     "critic_learning_rate": 1e-2,
@@ -58,6 +58,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "online": ONLINE_STEPS,
         "seeds": 10,
         "settings": {"n_evaluations": 10},  # 100,000 steps each
+        "auto": {},
         "online_settings": {"report_every": 2000},
     },
     "quick": {
@@ -66,6 +67,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "online": 4000,
         "seeds": 1,
         "settings": {"n_updates": 200, "n_evaluations": 5},
+        "auto": QUICK,
         "online_settings": {"report_every": 2000},
     },
     "smoke": {
@@ -74,6 +76,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "online": 100,
         "seeds": 1,
         "settings": {"n_updates": 4, "n_evaluations": 2},
+        "auto": SMOKE,
         "online_settings": {"report_every": 50, "rollout_steps": 50},
     },
 }
@@ -88,7 +91,7 @@ def trials(plan: Plan) -> list[Trial]:
     seeds = plan.seeds_or(preset["seeds"])
     online = DDPG_ONLINE | {"gamma": GAMMA, **preset["online_settings"]}
     arms = [
-        *nopg_arms(PAPER, AUTO, shared, preset["nopg"], seeds),
+        *nopg_arms(PAPER | shared, preset["auto"], preset["nopg"], seeds),
         Arm("PWIS", "", PWIS | shared, preset["offline"], seeds),
         Arm("DDPG offline", "", DDPG_OFFLINE | shared, preset["offline"], seeds),
         Arm(ONLINE, "", online, (preset["online"],), seeds[:ONLINE_SEEDS]),

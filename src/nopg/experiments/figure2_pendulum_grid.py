@@ -11,6 +11,7 @@ from typing import Any
 
 from nopg.experiments.arms import Arm, nopg_arms, runner_of, trials_of
 from nopg.experiments.experiment import Experiment, PaperCurve, Plan
+from nopg.experiments.learn_trials import QUICK, SMOKE
 from nopg.experiments.trial import Trial
 
 NAME = "figure2-pendulum-grid"
@@ -25,7 +26,6 @@ PAPER: dict[str, Any] = {
     "max_std": 1.0,  # sigma = sigmoid(g)
     "n_updates": 1500,  # policy updates
 }
-AUTO: dict[str, Any] = {"n_updates": 1500}  # the default of `NOPG.fit`
 DDPG_OFFLINE: dict[str, Any] = {
     # Table "Pendulum random data", DDPG offline: the paper shows none on the grid.
     "actor_learning_rate": 1e-2,
@@ -34,16 +34,23 @@ DDPG_OFFLINE: dict[str, Any] = {
     "n_updates": 2000,
 }
 PRESETS: dict[str, dict[str, Any]] = {
-    "paper": {"sizes": SIZES, "seeds": 10, "settings": {"n_evaluations": 15}},
+    "paper": {
+        "sizes": SIZES,
+        "seeds": 10,
+        "settings": {"n_evaluations": 15},
+        "auto": {},
+    },
     "quick": {
         "sizes": (200, 450),
         "seeds": 2,
         "settings": {"n_updates": 300, "n_evaluations": 5},
+        "auto": QUICK,
     },
     "smoke": {
         "sizes": (50,),
         "seeds": 1,
         "settings": {"n_updates": 4, "n_evaluations": 2},
+        "auto": SMOKE,
     },
 }
 PRESETS["standard"] = PRESETS["paper"]
@@ -70,7 +77,7 @@ def trials(plan: Plan) -> list[Trial]:
     preset = PRESETS[plan.preset]
     shared = {"gamma": GAMMA, **preset["settings"]}
     where = preset["sizes"], plan.seeds_or(preset["seeds"])
-    arms = nopg_arms(PAPER, AUTO, shared, *where)
+    arms = nopg_arms(PAPER | shared, preset["auto"], *where)
     arms.append(Arm("DDPG offline", "", DDPG_OFFLINE | shared, *where))
     return trials_of(NAME, "pendulum-grid", arms)
 

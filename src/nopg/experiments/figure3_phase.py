@@ -131,6 +131,6 @@ EXPERIMENT = Experiment(
     name=NAME,
     title="Visitation and value of the pendulum before and after learning (Figure 3)",
     trials=trials,
-    runner_of=lambda method: run,
+    runner_of=lambda trial: run,
     chart="phase",
 )

@@ -19,8 +19,9 @@ import numpy as np
 from nopg.errors import DataError
 from nopg.experiments.arms import nopg_arms, runner_of, trials_of
 from nopg.experiments.experiment import Experiment, PaperCurve, Plan
+from nopg.experiments.learn_trials import QUICK, SMOKE
 from nopg.experiments.results import Record
-from nopg.experiments.tasks import mountain_car_rows
+from nopg.experiments.tasks import RECORDED_CAR, SCRIPTED_CAR, mountain_car_rows
 from nopg.experiments.trial import Result, Trial, rounded
 
 NAME = "figure4-mountain-car"
@@ -35,20 +36,26 @@ PAPER: dict[str, Any] = {
     "max_std": 1.0,  # sigma = sigmoid(g)
     "n_updates": 1500,  # policy updates
 }
-AUTO: dict[str, Any] = {"n_updates": 1500}  # the default of `NOPG.fit`
 GAMMA = 0.99  # discount factor
 SIZES = tuple(range(1, 11))  # x axis of Figure 4: number of demonstrations
 PRESETS: dict[str, dict[str, Any]] = {
-    "paper": {"sizes": SIZES, "seeds": 10, "settings": {"n_evaluations": 15}},
+    "paper": {
+        "sizes": SIZES,
+        "seeds": 10,
+        "settings": {"n_evaluations": 15},
+        "auto": {},
+    },
     "quick": {
         "sizes": (1, 2),
         "seeds": 1,
         "settings": {"n_updates": 100, "n_evaluations": 4},
+        "auto": QUICK,
     },
     "smoke": {
         "sizes": (1,),
         "seeds": 1,
         "settings": {"n_updates": 3, "n_evaluations": 1},
+        "auto": SMOKE,
     },
 }
 PRESETS["standard"] = PRESETS["paper"]
@@ -73,16 +80,16 @@ PAPER_CURVES = (  # read from the source of Figure 4, left: means and 95% interv
 def trials(plan: Plan) -> list[Trial]:
     """NOPG-D and NOPG-S in both settings, by number of demonstrations."""
     preset = PRESETS[plan.preset]
-    source = {"data": "scripted"}
+    task, source = SCRIPTED_CAR, {}
     if plan.data_file is not None:
-        source = {"data": "recorded", "sha256": _hash(plan.data_file)}
-    shared = {"gamma": GAMMA, **preset["settings"], **source}
+        task, source = RECORDED_CAR, recorded(plan.data_file)
+    paper = {**PAPER, "gamma": GAMMA, **preset["settings"]}
     seeds = plan.seeds_or(preset["seeds"])
-    arms = nopg_arms(PAPER, AUTO, shared, preset["sizes"], seeds)
-    found = trials_of(NAME, "mountain-car", arms, plan.data_file)
+    arms = nopg_arms(paper, preset["auto"], preset["sizes"], seeds, source)
+    found = trials_of(NAME, task, arms, plan.data_file)
     shown = Trial(
         experiment=NAME,
-        task="mountain-car",
+        task=task,
         method=DEMONSTRATION,
         size=0,
         seed=0,
@@ -119,22 +126,24 @@ def analyse(records: list[Record]) -> dict[str, Any]:
     return {"operator": mean, f"worst of {most} demonstrations": worst}
 
 
-def _hash(data_file: str) -> str:
+def recorded(data_file: str) -> dict[str, Any]:
+    """What tells results of a file of demonstrations apart, wherever it lies."""
     try:
-        return hashlib.sha256(Path(data_file).read_bytes()).hexdigest()[:12]
+        hashed = hashlib.sha256(Path(data_file).read_bytes()).hexdigest()[:12]
     except OSError as error:
         raise DataError(
             f"`--data` must be a readable file, got {data_file} ({error.strerror}); "
             "check the path."
         ) from None
+    return {"data": "recorded", "sha256": hashed}
 
 
 EXPERIMENT = Experiment(
     name=NAME,
     title="Mountain car from demonstrations (Figure 4)",
     trials=trials,
-    runner_of=lambda method: (
-        run_demonstrations if method == DEMONSTRATION else runner_of(method)
+    runner_of=lambda trial: (
+        run_demonstrations if trial.method == DEMONSTRATION else runner_of(trial)
     ),
     chart="demonstrations",
     paper=PAPER_CURVES,

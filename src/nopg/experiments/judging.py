@@ -14,11 +14,11 @@ import numpy as np
 from nopg.baselines.progress import Act, Progress
 from nopg.envs.base import FloatArray
 from nopg.errors import SolverError
-from nopg.experiments.tasks import Task
+from nopg.experiments.learnable import Learnable
 from nopg.experiments.trial import Result, Trial, rounded
 
 
-def judged(task: Task, trial: Trial, progress: Iterable[Progress]) -> Result:
+def judged(task: Learnable, trial: Trial, progress: Iterable[Progress]) -> Result:
     """Let a method learn and judge it each time it reports.
 
     Time spent on judging is not part of `seconds`.
@@ -44,7 +44,10 @@ def judged(task: Task, trial: Trial, progress: Iterable[Progress]) -> Result:
     }
 
 
-def _returns(task: Task, act: Act, seed: int) -> FloatArray:
-    """Returns of a policy whose actions the simulator clips."""
-    low, high = task.env.action_bounds
+def _returns(task: Learnable, act: Act, seed: int) -> FloatArray:
+    """Returns of a policy whose actions the simulator clips; labels it takes as is."""
+    space = task.action_space
+    if not hasattr(space, "low"):
+        return task.returns(act, seed)
+    low, high = space.low, space.high
     return task.returns(lambda states: np.clip(act(states), low, high), seed)

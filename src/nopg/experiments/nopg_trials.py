@@ -1,4 +1,9 @@
-"""Trials of NOPG: the paper's setting and the automatic one."""
+"""Trials of NOPG by one rule for bandwidths: "paper" and "first auto".
+
+"first auto" is the library's default rule, the leave-one-out error of the next state
+and reward, with the default updates of `NOPG.fit`. It was the setting "auto" before
+`nopg.learn`, which is now (`learn_trials`).
+"""
 
 from __future__ import annotations
 
@@ -7,13 +12,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from nopg.baselines.progress import acting
-from nopg.experiments.action_box import ActionBox
-from nopg.experiments.tasks import Task, task_of
+from nopg.experiments.learnable import Learnable, learnable_of
 from nopg.experiments.trial import Result, Trial, rounded
 from nopg.kernels.selection import CrossValidated
 from nopg.learning.model import NOPG
 
-POLICIES = {"NOPG-D": "deterministic", "NOPG-S": "stochastic"}
+POLICIES = {"NOPG-D": "deterministic", "NOPG-S": "stochastic", "NOPG": "discrete"}
+"""The family of policies a name stands for; plain NOPG chooses among labels."""
 
 
 def run_nopg(trial: Trial) -> Result:
@@ -21,7 +26,7 @@ def run_nopg(trial: Trial) -> Result:
 
     `trial.settings` holds `n_updates`, `n_evaluations` and what `model` takes.
     """
-    task, settings = task_of(trial), trial.settings
+    task, settings = learnable_of(trial), trial.settings
     data = task.dataset(trial.size, trial.seed)
     learner = model(trial.method, trial.seed, settings, task)
     spent = _Stopwatch()
@@ -57,17 +62,17 @@ def run_nopg(trial: Trial) -> Result:
     }
 
 
-def model(method: str, seed: int, settings: Mapping[str, Any], task: Task) -> NOPG:
+def model(method: str, seed: int, settings: Mapping[str, Any], task: Learnable) -> NOPG:
     """An untrained model in one of the two settings.
 
-    The automatic setting is the library's defaults and the discount of the task. The
-    paper's has `state_factor` and `action_factor`, `learning_rate`, `policy_samples`
-    and `max_std` besides; states are not standardised and the step size is constant.
+    "first auto" is the library's defaults and the discount of the task. "paper" has
+    `state_factor`, `action_factor`, `learning_rate`, `policy_samples` and `max_std`
+    besides; states are not standardised and the step size is constant.
     """
     policy = POLICIES[method]
     common = {
         "gamma": settings["gamma"],
-        "action_space": ActionBox.of(task.env),
+        "action_space": task.action_space,
         "seed": seed,
     }
     if "action_factor" not in settings:

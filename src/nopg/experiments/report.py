@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from nopg.experiments.runner import Outcome
+from nopg.experiments.parts import Outcome
 from nopg.experiments.summaries import table
 
-UNSAID = ("true_path", "optimum", "angles")
-"""Parts of an analysis that are for the picture only."""
+UNSAID = ("true_path", "optimum", "angles", "totals", "against_iql")
+"""Parts of an analysis that are for the picture, or said in words beside."""
 
 
 def report(outcome: Outcome) -> str:

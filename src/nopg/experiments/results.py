@@ -19,8 +19,8 @@ from nopg.data.files import write_atomically
 from nopg.errors import DataError, NopgError
 from nopg.experiments.trial import Result, Trial
 
-CodeOf = Callable[[str], str]
-"""A method to the version of the code its trials run through."""
+CodeOf = Callable[[Trial], str]
+"""A trial to the version of the code it runs through."""
 
 
 @dataclass(frozen=True)
@@ -87,22 +87,22 @@ class ResultsFile:
 
         Args:
             trials: What is about to be run.
-            code_of: The version of the code by method.
+            code_of: The version of the code by trial.
 
         Raises:
             MixedResultsError: If a trial of the same name has another digest, or any
-                trial in the file was made by other code than its method has now.
+                trial in the file was made by other code than it has now.
         """
         wanted = {trial.key: trial.digest for trial in trials}
         records = self.records()
-        foreign = [r for r in records if r.code != code_of(r.trial.method)]
+        foreign = [r for r in records if r.code != code_of(r.trial)]
         if foreign:
-            method, code = foreign[0].trial.method, foreign[0].code
+            trial, code = foreign[0].trial, foreign[0].code
             raise MixedResultsError(
                 f"Results must come from one version of the code, {len(foreign)} of "
                 f"{len(records)} trials in {self.path} were made by other code "
-                f"({method} by {code}, now {code_of(method)}); choose another --out, "
-                "or run them anew with --redo."
+                f"({trial.label} by {code}, now {code_of(trial)}); choose another "
+                "--out, or run them anew with --redo."
             )
         other = sorted(r.trial.key for r in records if _differs(r.trial, wanted))
         if other:
@@ -122,7 +122,7 @@ class ResultsFile:
         kept = [
             r
             for r in records
-            if r.code == code_of(r.trial.method) and not _differs(r.trial, wanted)
+            if r.code == code_of(r.trial) and not _differs(r.trial, wanted)
         ]
         if len(kept) == len(records):
             return

@@ -5,60 +5,42 @@ from __future__ import annotations
 import importlib.util
 import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tqdm.auto import tqdm
 
-from nopg.errors import ConfigError, MissingExtraError
+from nopg.errors import MissingExtraError
 from nopg.experiments.costs import rough_seconds
 from nopg.experiments.experiment import EXTRAS, Experiment, Plan
+from nopg.experiments.parts import Outcome, Part, outcome_of, stem_of
 from nopg.experiments.provenance import provenance
 from nopg.experiments.registry import experiment as find
-from nopg.experiments.results import Record, ResultsFile
-from nopg.experiments.summaries import write_summary
+from nopg.experiments.results import ResultsFile
+from nopg.experiments.selection import Selection
 from nopg.experiments.trial import Result, Trial
 from nopg.experiments.workers import Deadline, in_parallel
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Where an experiment stands after a run."""
-
-    experiment: Experiment
-    stem: Path
-    """Results lie in this path with the endings .jsonl and .summary.json."""
-    records: list[Record]
-    missing: int
-    """Trials still to be run."""
-    summary: dict[str, Any]
 
 
 def reproduce_each(
     experiments: Sequence[Experiment],
     plan: Plan,
     *,
-    methods: Sequence[str] = (),
-    max_size: int | None = None,
+    selection: Selection | None = None,
     **options: Any,
 ) -> Iterator[Outcome]:
-    """Run several experiments, one after another; those without a trial are left out.
+    """Run several experiments at once; those without a trial are left out.
 
-    Workers go on to the next experiment while the last trials of one are finished, so
-    no core waits. Each outcome comes as soon as it is complete.
+    All trials go through one pool of workers, the longest first, so that no core waits;
+    what two experiments share is run once. Each outcome comes as soon as it is
+    complete.
 
-    Args and errors are those of `reproduce`; besides, a method that none of the
-    experiments has is refused.
+    Args and errors are those of `reproduce`; besides, a method or setting that none of
+    the experiments has is refused.
     """
-    known = {trial.method for each in experiments for trial in each.trials(plan)}
-    unknown = sorted(set(methods) - known)
-    if unknown:
-        raise ConfigError(
-            f"`--methods` must be among {', '.join(sorted(known))}, got "
-            f"{', '.join(unknown)}."
-        )
-    chosen = [(each, _chosen(each, plan, methods, max_size)) for each in experiments]
+    wanted = selection or Selection()
+    wanted.require_known(experiments, plan)
+    chosen = [(each, wanted.trials(each, plan)) for each in experiments]
     yield from _reproduce([pair for pair in chosen if pair[1]], plan, **options)
 
 
@@ -66,8 +48,7 @@ def reproduce(
     experiment: Experiment,
     plan: Plan,
     *,
-    methods: Sequence[str] = (),
-    max_size: int | None = None,
+    selection: Selection | None = None,
     **options: Any,
 ) -> Outcome:
     """Run the trials of a plan that have not been run, and summarise all of them.
@@ -75,8 +56,7 @@ def reproduce(
     Args:
         experiment: What to run.
         plan: Which sizes and seeds.
-        methods: Only these; empty for all.
-        max_size: Only data sets up to this size; None for all.
+        selection: Which methods, settings and sizes; all by default.
         **options: `out`, the folder of the results, one folder an experiment within;
             `jobs`, processes; `deadline`, when to stop starting trials; `redo`, to put
             results of other code or settings aside and run those anew; `progress`, to
@@ -86,7 +66,7 @@ def reproduce(
         MixedResultsError: If results of other code or settings are in the way.
         MissingExtraError: If a method's library is not installed.
     """
-    trials = _chosen(experiment, plan, methods, max_size)
+    trials = (selection or Selection()).trials(experiment, plan)
     (outcome,) = _reproduce([(experiment, trials)], plan, **options)
     return outcome
 
@@ -104,9 +84,8 @@ def _reproduce(
 ) -> Iterator[Outcome]:
     """All experiments through one pool of workers; see `reproduce`."""
     _require_extras([trial for _, trials in chosen for trial in trials])
-    parts = [_Part.of(each, trials, out, plan, redo) for each, trials in chosen]
+    parts = [Part.of(each, trials, out, plan, redo) for each, trials in chosen]
     run, about = secrets.token_hex(4), provenance(command)
-    by_name = {part.experiment.name: part for part in parts}
     for part in parts:
         if part.todo:
             part.file.begin(run, about)
@@ -117,64 +96,29 @@ def _reproduce(
         unit="trial",
         disable=not progress,
     ) as bar:
+        told: set[str] = set()
+        once = {work: trial for part in parts for work, trial in part.todo.items()}
+        works = {trial.digest: work for work, trial in once.items()}
         # The longest first: a short one fills the gap at the end better.
-        ordered = [t for p in parts for t in sorted(p.todo.values(), key=_longest)]
-        told = set()
+        ordered = sorted(once.values(), key=lambda trial: -rough_seconds(trial))
         for trial, result in in_parallel(
             run_trial, ordered, jobs, deadline or Deadline()
         ):
-            part = by_name[trial.experiment]
-            part.keep(trial, result, run)
+            work = works[trial.digest]
             bar.set_postfix_str(trial.key, refresh=False)
-            bar.update()
-            if not part.todo:
-                told.add(trial.experiment)
-                bar.clear()
-                yield part.outcome()
+            for part in parts:
+                if work not in part.todo:
+                    continue
+                part.keep(work, result, run)
+                bar.update()
+                if not part.todo:
+                    told.add(part.experiment.name)
+                    bar.clear()
+                    yield part.outcome()
         bar.clear()
     for part in parts:
         if part.experiment.name not in told:
             yield part.outcome()
-
-
-@dataclass(frozen=True)
-class _Part:
-    """One experiment of a run: its trials and where their results go."""
-
-    experiment: Experiment
-    stem: Path
-    file: ResultsFile
-    trials: list[Trial]
-    todo: dict[str, Trial]
-    """Trials without a result, by digest; it shrinks as results come."""
-
-    @classmethod
-    def of(
-        cls,
-        experiment: Experiment,
-        trials: list[Trial],
-        out: Path,
-        plan: Plan,
-        redo: bool,
-    ) -> _Part:
-        stem = out / experiment.name / _variant(plan)
-        file = ResultsFile(stem.with_suffix(".jsonl"))
-        if redo:
-            file.set_aside(trials, experiment.code)
-        file.require_same(trials, experiment.code)
-        done = {record.trial.digest for record in file.records()}
-        todo = {trial.digest: trial for trial in trials if trial.digest not in done}
-        return cls(experiment, stem, file, trials, todo)
-
-    def keep(self, trial: Trial, result: Result, run: str) -> None:
-        code = self.experiment.code(trial.method)
-        self.file.add(Record(trial, code, run, result))
-        del self.todo[trial.digest]
-
-    def outcome(self) -> Outcome:
-        wanted = {trial.digest for trial in self.trials}
-        records = [r for r in self.file.records() if r.trial.digest in wanted]
-        return _outcome(self.experiment, self.stem, self.file, records, len(self.todo))
 
 
 def stored(
@@ -183,53 +127,20 @@ def stored(
     """What lies in the results folder, whatever code made it.
 
     Raises:
-        MixedResultsError: If several versions of the code made results of one method.
+        MixedResultsError: If several versions of the code made results of one arm.
     """
-    stem = out / experiment.name / _variant(plan)
+    stem = stem_of(experiment, plan, out)
     file = ResultsFile(stem.with_suffix(".jsonl"))
     records = file.records()
-    codes = {record.trial.method: record.code for record in records}
-    file.require_same([], codes.__getitem__)
+    codes = {record.trial.label: record.code for record in records}
+    file.require_same([], lambda trial: codes[trial.label])
     missing = {t.key for t in experiment.trials(plan)} - {r.trial.key for r in records}
-    return _outcome(experiment, stem, file, records, len(missing))
-
-
-def _outcome(
-    experiment: Experiment,
-    stem: Path,
-    file: ResultsFile,
-    records: list[Record],
-    missing: int,
-) -> Outcome:
-    ordered = sorted(records, key=lambda record: record.trial.key)
-    path = stem.with_suffix(".summary.json")
-    summary = write_summary(experiment, ordered, file, path)
-    return Outcome(experiment, stem, ordered, missing, summary)
+    return outcome_of(experiment, stem, file, records, len(missing))
 
 
 def run_trial(trial: Trial) -> tuple[Trial, Result]:
     """Run one trial wherever this process is; importable by name for workers."""
     return trial, find(trial.experiment).run(trial)
-
-
-def _longest(trial: Trial) -> float:
-    return -rough_seconds(trial)
-
-
-def _chosen(
-    experiment: Experiment, plan: Plan, methods: Sequence[str], max_size: int | None
-) -> list[Trial]:
-    if plan.data_file is not None and not experiment.takes_data:
-        raise ConfigError(
-            f"`--data` must go with an experiment that takes recorded data, "
-            f"{experiment.name} does not; use it with figure4-mountain-car."
-        )
-    return [
-        trial
-        for trial in experiment.trials(plan)
-        if (not methods or trial.method in methods)
-        and (max_size is None or trial.size <= max_size)
-    ]
 
 
 def _require_extras(trials: list[Trial]) -> None:
@@ -242,7 +153,3 @@ def _require_extras(trials: list[Trial]) -> None:
                 f'pip install "nopg[{extra}]", or leave it out with '
                 f"--methods {','.join(others)!r}."
             )
-
-
-def _variant(plan: Plan) -> str:
-    return f"{plan.preset}-recorded" if plan.data_file is not None else plan.preset

@@ -160,7 +160,7 @@ EXPERIMENT = Experiment(
     name=NAME,
     title="Which method can use which data (Table 1)",
     trials=trials,
-    runner_of=lambda method: run,
+    runner_of=lambda trial: run,
     chart="applicability",
     analyse=analyse,
 )

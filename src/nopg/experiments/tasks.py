@@ -22,11 +22,16 @@ from nopg.envs.pendulum import Pendulum, pendulum_grid, pendulum_random
 from nopg.envs.rollouts import rollout
 from nopg.envs.scripted_operator import mountain_car_demonstrations
 from nopg.errors import ConfigError, DataError
+from nopg.experiments.action_box import ActionBox
 from nopg.experiments.trial import Trial
 from nopg.randomness import Seed
 
 Rows = Callable[[int, Seed], Transitions]
 """A data set of the given size, drawn from the stream "data" of the seed."""
+
+
+SCRIPTED_CAR, RECORDED_CAR = "mountain-car", "mountain-car-recorded"
+"""The same task from the demonstrations of this package, and from a user's file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +49,11 @@ class Task:
     """Density of the actions in the data, where they come from a known policy."""
     unclipped_rows: Rows | None = None
     """The same data with the actions as drawn, where `rows` clips them."""
+
+    @property
+    def action_space(self) -> Any:
+        """The range of the actions, as learning needs it."""
+        return ActionBox.of(self.env)
 
     def dataset(self, size: int, seed: int, *, clipped: bool = True) -> Dataset:
         """The data of a trial.
@@ -82,9 +92,9 @@ class Task:
 
 def task_of(trial: Trial) -> Task:
     """The task a trial names, with the trial's recorded data if it has any."""
-    if trial.task == "mountain-car":
-        return mountain_car_task(trial.data_file)
     tasks = {
+        SCRIPTED_CAR: mountain_car_task,
+        RECORDED_CAR: lambda: mountain_car_task(trial.data_file),
         "pendulum-grid": pendulum_grid_task,
         "pendulum-random": pendulum_random_task,
         "cart-pole": cart_pole_task,
@@ -160,7 +170,7 @@ def mountain_car_task(data_file: str | None = None) -> Task:
         return Transitions(*columns)
 
     return Task(
-        name="mountain-car",
+        name=SCRIPTED_CAR if data_file is None else RECORDED_CAR,
         env=MountainCar(),
         rows=rows,
         n_starts=15,  # table "MountainCar", N_mu0

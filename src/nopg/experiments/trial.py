@@ -64,6 +64,13 @@ class Trial:
         """A short hash of every field, settings included."""
         return digest(self.to_json())
 
+    @property
+    def work(self) -> str:
+        """A short hash of what decides the result: all but the experiment's name."""
+        fields = self.to_json()
+        del fields["experiment"]
+        return digest(fields)
+
     def to_json(self) -> dict[str, Any]:
         """The fields as plain JSON."""
         fields = asdict(self) | {"settings": dict(self.settings)}

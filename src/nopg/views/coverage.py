@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nopg.experiments.runner import Outcome
+from nopg.experiments.parts import Outcome
 from nopg.views.theme import ACCENT, INK, MUTED, WARM, figure, save
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from nopg.experiments.parts import Outcome
 from nopg.experiments.results import Record
-from nopg.experiments.runner import Outcome
 from nopg.views.methods import COLOURS, legend
 from nopg.views.theme import INK, MUTED, figure, save
 

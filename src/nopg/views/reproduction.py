@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from nopg.experiments.parts import Outcome
 from nopg.experiments.results import Record
-from nopg.experiments.runner import Outcome
 from nopg.experiments.summaries import interval
 from nopg.views.coverage import coverage
 from nopg.views.gains import gains
 from nopg.views.methods import COLOURS, PRINTED, legend
 from nopg.views.phase import Portrait, phase_portraits
+from nopg.views.robustness import robustness
 from nopg.views.theme import ACCENT, INK, MUTED, WARM, figure, save
 
 
@@ -36,6 +37,7 @@ def draw(outcome: Outcome, path: Path) -> Path:
         "comparison": comparison,
         "applicability": applicability,
         "coverage": coverage,
+        "robustness": robustness,
     }
     return charts[outcome.experiment.chart](outcome, path)
 
@@ -62,7 +64,7 @@ def demonstrations(outcome: Outcome, path: Path) -> Path:
         _nopg_panel(axes[0, 0], outcome, is_log=False)
         right = axes[0, 1]
         if shown:
-            source = shown[0].trial.settings["data"]
+            source = shown[0].trial.settings.get("data", "scripted")
             lengths = shown[0].result["lengths"]
             position, velocity = (shown[0].result[k] for k in ("position", "velocity"))
             right.plot(position, velocity, color=INK, lw=0.9)
@@ -105,7 +107,7 @@ def comparison(outcome: Outcome, path: Path) -> Path:
             _arms(axis, mine, with_best=False)
             axis.set_title(task)
             axis.set_xlabel(
-                "demonstrations" if task == "mountain-car" else "transitions"
+                "demonstrations" if task.startswith("mountain-car") else "transitions"
             )
             axis.set_xticks(sorted({row["size"] for row in mine}))
         axes[0, 0].set_ylabel(outcome.experiment.y_label)
