@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from nopg.dynamics.angles import Angles
 from nopg.dynamics.walls import Walls
 
 MARGIN = 0.1
@@ -25,12 +26,14 @@ class Box:
         low: Lower end in each dimension, (d_s,).
         high: Upper end, (d_s,).
         walls: Which of these ends are walls.
+        angles: Which columns are cosines and sines.
         pace: Root mean square of the steps seen, (d_s,).
     """
 
     low: Tensor
     high: Tensor
     walls: Walls
+    angles: Angles
     pace: Tensor
 
     @classmethod
@@ -45,13 +48,23 @@ class Box:
         border = MARGIN * (high - low)
         low = torch.where(walls.is_low, low, low - border)
         high = torch.where(walls.is_high, high, high + border)
-        return cls(low, high, walls, pace)
+        return cls(low, high, walls, Angles.of(both), pace)
 
     def confine(self, states: Tensor) -> Tensor:
         """Where steps end that would reach `states`: stopped by walls, in the box."""
         if self.walls.are_there:
             states = self.walls.stop(states, self.low, self.high)
         return torch.maximum(torch.minimum(states, self.high), self.low)
+
+    def settle(self, states: Tensor) -> Tensor:
+        """The same, with angles on their circles."""
+        return self.angles.settle(self.confine(states))
+
+    def settle_slope(self, states: Tensor) -> Tensor:
+        """d settle / d states, (m, d_s, d_s)."""
+        confined = self.confine(states)
+        is_free = (confined == states).to(states)
+        return self.angles.slopes(confined) * is_free[:, None]
 
     def are_stopped(self, states: Tensor) -> Tensor:
         """Which states are at a wall, (m,)."""

@@ -7,6 +7,7 @@ projected process approximation), so that a prediction costs the same at any n.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,7 +94,7 @@ class GaussianProcess:
         amplitude, noise = torch.zeros(2, q).to(x)
         found = _Curves.empty(inducing)
         for j in torch.nonzero(is_curved)[:, 0].tolist():
-            near = None if like is None else like.scales_of(j)
+            near = None if like is None else like.curve_of(j, unit[j])
             curve, amplitude[j], noise[j] = _regress(x, residual[:, j], inducing, near)
             found.append(curve, unit[j])
         scales, weights, first, second = found.stacked()
@@ -111,10 +112,16 @@ class GaussianProcess:
             _exponent(inducing, scales),
         )
 
-    def scales_of(self, target: int) -> Tensor | None:
-        """Length scales of a target, (d,); None if it has no kernel."""
+    def curve_of(self, target: int, unit: Tensor) -> tuple[Tensor, ...] | None:
+        """Length scales (d,), amplitude and noise of a target; None if it is linear.
+
+        The latter two are in multiples of `unit`.
+        """
         where = torch.nonzero(self.curved == target)[:, 0]
-        return 1.0 / self.inverse_scales[where[0]] if len(where) else None
+        if not len(where):
+            return None
+        scales = 1.0 / self.inverse_scales[where[0]]
+        return scales, self.amplitude[target] / unit, self.noise[target] / unit
 
     def predict(self, inputs: Tensor) -> Tensor:
         """The mean of each target, (m, q)."""
@@ -196,10 +203,12 @@ def _exponent(inducing: Tensor, inverse_scales: Tensor) -> Tensor:
 
 
 def _regress(
-    x: Tensor, y: Tensor, inducing: Tensor, near: Tensor | None
+    x: Tensor, y: Tensor, inducing: Tensor, near: Sequence[Tensor] | None
 ) -> tuple[tuple[Tensor, ...], Tensor, Tensor]:
     """One target: (inverse scales, weights, whitening factors), amplitude, noise."""
     unit = y.std(correction=0)
+    if near is not None:
+        near = (near[0], near[1] / unit, near[2] / unit)
     (scales, amplitude, noise), belongs = smooth_fit(x, y / unit, N_HYPER, near)
     x, y = x[belongs], y[belongs]
     centres, points = inducing / scales, x / scales

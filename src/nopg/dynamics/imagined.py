@@ -160,7 +160,7 @@ def _pulls(
         torch.from_numpy(x.reshape(n_steps * n_paths, -1))
         for x in (paths.states, paths.actions)
     )
-    moving, free, earning, ending, losing = (
+    moving, settling, earning, ending, losing = (
         field.numpy().reshape(n_steps, n_paths, *field.shape[1:])
         for field in model.slopes(states, actions, flat)
     )
@@ -171,7 +171,8 @@ def _pulls(
     pulls = np.empty_like(paths.actions)
     for t in range(n_steps - 1, -1, -1):
         expected = (1.0 - lost[t]) * value + lost[t] * worst
-        ahead = free[t] * (stays[t] * (1.0 - lost[t]) * adjoint - expected * ending[t])
+        ahead = stays[t] * (1.0 - lost[t]) * adjoint - expected * ending[t]
+        ahead = (ahead[:, None] @ settling[t])[:, 0]
         ahead = gamma * (ahead + stays[t] * (worst - value) * losing[t])
         joint = earning[t] + (ahead[:, None] @ moving[t])[:, 0]
         pulls[t] = joint[:, d_s:]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -11,11 +13,13 @@ LOG_SCALE_PRIOR = (0.5, 1.5)
 enough to be overruled by a few dozen samples, tight enough to stay finite."""
 LOG_NOISE_PRIOR = (-5.0, 3.0)
 """The same of log noise: logged systems are mostly deterministic."""
+MAX_STEPS = 45
+"""Steps of the search; a third where it begins close by."""
 BOUNDS = {"scale": (-3.0, 4.0), "amplitude": (-3.0, 4.0), "noise": (-9.0, 1.0)}
 
 
 def most_likely(
-    x: Tensor, y: Tensor, near: Tensor | None = None
+    x: Tensor, y: Tensor, near: Sequence[Tensor] | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Maximise the marginal likelihood of y ~ GP(0, k) with weak priors.
 
@@ -24,7 +28,7 @@ def most_likely(
     Args:
         x: Standardised inputs, (n, d).
         y: A standardised target, (n,).
-        near: Length scales to begin from, (d,).
+        near: What to begin from: length scales (d,), amplitude and noise.
 
     Returns:
         Length scales (d,), amplitude and noise.
@@ -33,9 +37,11 @@ def most_likely(
 
     d = x.shape[1]
     start = np.array([LOG_SCALE_PRIOR[0]] * d + [0.5, -4.0])
-    if near is not None:
-        start[:d] = near.log().cpu().numpy()
     bounds = [BOUNDS["scale"]] * d + [BOUNDS["amplitude"], BOUNDS["noise"]]
+    if near is not None:
+        limits = np.array(bounds).T
+        start = np.log(np.concatenate([np.atleast_1d(part.numpy()) for part in near]))
+        start = np.clip(start, *limits)
     squares = (x[:, None] - x).square()
     found = minimize(
         lambda p: negative_log_posterior(p, squares, y),
@@ -43,7 +49,7 @@ def most_likely(
         jac=True,
         method="L-BFGS-B",
         bounds=bounds,
-        options={"maxiter": 60},
+        options={"maxiter": MAX_STEPS if near is None else MAX_STEPS // 3},
     )
     best = torch.as_tensor(found.x).exp().to(x)
     return best[:d], best[d], best[d + 1]

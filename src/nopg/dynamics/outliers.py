@@ -7,6 +7,8 @@ another law, and one sample of it is too few to learn it from.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -20,7 +22,7 @@ JITTER = 1e-8
 
 
 def smooth_fit(
-    x: Tensor, y: Tensor, n_hyper: int, near: Tensor | None
+    x: Tensor, y: Tensor, n_hyper: int, near: Sequence[Tensor] | None
 ) -> tuple[tuple[Tensor, Tensor, Tensor], Tensor]:
     """Length scales, amplitude and noise of most of the samples, and which these are.
 
@@ -28,7 +30,7 @@ def smooth_fit(
         x: Standardised inputs, (n, d), in random order.
         y: A standardised target, (n,).
         n_hyper: Samples whose likelihood is maximised.
-        near: Length scales to begin from, (d,).
+        near: What to begin from, as for `most_likely`.
 
     Returns:
         As `most_likely` does, and a mask of the samples that belong, (n,).
@@ -38,7 +40,7 @@ def smooth_fit(
     belongs = _belongs(_left_out(*some, *found))
     if not bool(belongs.all()):
         some = (some[0][belongs], some[1][belongs])
-        found = most_likely(*some, found[0])
+        found = most_likely(*some, found)
     others = _belongs(_foretold(*some, *rest, *found)) if len(rest[1]) else belongs[:0]
     return found, torch.cat([belongs, others])
 

@@ -28,7 +28,7 @@ N_LEVELS = 9
 MAX_ACTIONS = 32
 """Actions tried at each place, where there are several."""
 LONGEST_HOLD = 10
-"""Steps an action is held at most, where the plan chooses."""
+"""Steps an action is held at most."""
 BATCH = 4096
 """Steps predicted at once: their kernels take some tens of megabytes."""
 MAX_SWEEPS = 2000
@@ -58,42 +58,93 @@ def actions_to_try(actions: Array, generator: np.random.Generator) -> Array:
     return different[generator.permutation(len(different))[:MAX_ACTIONS]]
 
 
-def plan(
-    model: TransitionModel,
-    states: Array,
-    actions: Array,
-    gamma: float,
-    generator: np.random.Generator,
-    hold: int | None = None,
-) -> Plan:
-    """The best of `actions` at states of the data, by value iteration.
+@dataclass(frozen=True)
+class Outlook:
+    """Where each action leads from each place, when it is held.
 
-    Args:
+    Attributes:
         model: The learned system.
-        states: Of the data, (n, d_s).
-        actions: What may be done, (A, d_a).
-        gamma: Discount factor of one step.
-        generator: Chooses the places among the states.
-        hold: Steps an action is held; by default until it has led to other places.
+        places: Where one may be.
+        actions: What one may do, (A, d_a).
+        steps: What happens step by step to every action at every place, action by
+            action within a place: rewards, ends, losses and states.
     """
-    places = Places.of(states[generator.permutation(len(states))[:N_PLACES]])
-    outcome = _hold(model, places, actions, gamma, hold)
-    shares, n = places.shares(outcome.states), len(places.states)
-    far = gamma**outcome.hold
-    value = np.full(n, model.worst_value(gamma))
-    for _ in range(MAX_SWEEPS):
-        ahead = outcome.earned + far * outcome.alive * (shares @ value)
-        by_action = ahead.reshape(n, -1)
-        best = by_action.max(axis=1)
-        change = np.abs(best - value).max()
-        value = best
-        if change <= 1e-4 * np.abs(value).max():
-            break
-    chosen = _chosen(by_action, actions)
-    stakes = best - by_action.min(axis=1)
-    return Plan(
-        places.states, chosen, stakes / max(stakes.mean(), 1e-300), outcome.hold
-    )
+
+    model: TransitionModel
+    places: Places
+    actions: Array
+    steps: list[HeldStep]
+
+    @classmethod
+    def of(
+        cls,
+        model: TransitionModel,
+        states: Array,
+        actions: Array,
+        generator: np.random.Generator,
+    ) -> Outlook:
+        """Hold every action at some of the states of the data, (n, d_s)."""
+        places = Places.of(states[generator.permutation(len(states))[:N_PLACES]])
+        here = torch.from_numpy(np.repeat(places.states, len(actions), axis=0))
+        held = torch.from_numpy(np.tile(actions, (len(places.states), 1)))
+        steps = []
+        for _ in range(LONGEST_HOLD):
+            step = _step(model, here, held)
+            steps.append(HeldStep(*(column.numpy() for column in step)))
+            here = step[-1]
+        return cls(model, places, actions, steps)
+
+    def plan(self, gamma: float, hold: int | None = None) -> Plan:
+        """The best action at each place, by value iteration.
+
+        Args:
+            gamma: Discount factor of one step.
+            hold: Steps an action is held; by default until it has led elsewhere.
+        """
+        hold = self._enough() if hold is None else hold
+        earned, alive = self._earned(gamma, hold)
+        shares = self.places.shares(self.steps[hold - 1].states)
+        n, far = len(self.places.states), gamma**hold
+        value = np.full(n, self.model.worst_value(gamma))
+        for _ in range(MAX_SWEEPS):
+            by_action = (earned + far * alive * (shares @ value)).reshape(n, -1)
+            best = by_action.max(axis=1)
+            change = np.abs(best - value).max()
+            value = best
+            if change <= 1e-4 * np.abs(value).max():
+                break
+        stakes = value - by_action.min(axis=1)
+        stakes /= max(stakes.mean(), 1e-300)
+        chosen = _chosen(by_action, self.actions)
+        return Plan(self.places.states, chosen, stakes, hold)
+
+    def _enough(self) -> int:
+        """Steps after which most actions have left for other places."""
+        start = np.repeat(self.places.states, len(self.actions), axis=0)
+        for t, step in enumerate(self.steps, start=1):
+            moved = np.linalg.norm((step.states - start) / self.places.unit, axis=1)
+            if np.median(moved) >= 2.0 * self.places.spacing:
+                return t
+        return len(self.steps)
+
+    def _earned(self, gamma: float, hold: int) -> tuple[Array, Array]:
+        """Discounted rewards on the way, what was lost included, and who goes on."""
+        worst = self.model.worst_value(gamma)
+        earned, alive = np.zeros(len(self.steps[0].rewards)), 1.0
+        for t, step in enumerate(self.steps[:hold]):
+            given_up = (1.0 - step.ends) * step.lost
+            earned += gamma**t * alive * (step.rewards + gamma * worst * given_up)
+            alive = alive * (1.0 - step.ends - given_up)
+        return earned, np.asarray(alive)
+
+
+class HeldStep(NamedTuple):
+    """One step of every action at every place."""
+
+    rewards: Array  # (n A,)
+    ends: Array  # (n A,)
+    lost: Array  # (n A,)
+    states: Array  # (n A, d_s)
 
 
 @dataclass(frozen=True)
@@ -134,43 +185,6 @@ class Places:
         ends = np.arange(0, weights.size + 1, count)
         shape = (len(states), len(self.states))
         return sparse.csr_matrix((weights.ravel(), nearest.ravel(), ends), shape)
-
-
-class _Outcome(NamedTuple):
-    """What comes of each action at each place, action by action within a place."""
-
-    states: Array  # (n A, d_s), where it leads
-    earned: Array  # (n A,), discounted on the way, what was lost included
-    alive: Array  # (n A,), probability that the episode goes on
-    hold: int
-
-
-def _hold(
-    model: TransitionModel,
-    places: Places,
-    actions: Array,
-    gamma: float,
-    hold: int | None,
-) -> _Outcome:
-    """Hold every action at every place until most have moved, or for `hold` steps."""
-    n = len(places.states)
-    start = torch.from_numpy(np.repeat(places.states, len(actions), axis=0))
-    held = torch.from_numpy(np.tile(actions, (n, 1)))
-    unit, worst = torch.from_numpy(places.unit), model.worst_value(gamma)
-    earned, alive = torch.zeros(len(start)).double(), torch.ones(len(start)).double()
-    here, t = start, 0
-    while True:
-        reward, ends, lost, here = _step(model, here, held)
-        given_up = (1.0 - ends) * lost
-        earned += gamma**t * alive * (reward + gamma * worst * given_up)
-        alive *= 1.0 - ends - given_up
-        t += 1
-        moved = ((here - start) / unit).norm(dim=1).median()
-        if hold is None and (moved >= 2.0 * places.spacing or t >= LONGEST_HOLD):
-            break
-        if t == hold:
-            break
-    return _Outcome(here.numpy(), earned.numpy(), alive.numpy(), t)
 
 
 def _step(model: TransitionModel, states: Tensor, actions: Tensor) -> list[Tensor]:

@@ -49,20 +49,21 @@ class Stepper:
         d_s = states.shape[1]
         predicted = self._regression(np.concatenate([states, actions], axis=1))
         reached = states + predicted[:, :d_s]
-        following, lost = self._confined(reached)
+        following, lost = self._settled(reached)
         ends = np.zeros(len(states)) if self._ends is None else self._ends(following)
         return ArrayStep(reached, following, predicted[:, d_s], ends, lost)
 
-    def _confined(self, reached: Array) -> tuple[Array, Array]:
+    def _settled(self, reached: Array) -> tuple[Array, Array]:
         """Where steps end, and the probability that they are lost: see `Box`."""
         following = np.minimum(np.maximum(reached, self._low), self._high)
         beyond = reached - following
-        if not beyond.any():  # as a rule
-            return following, np.zeros(len(reached))
-        if self._box.walls.are_there:
-            following = self._box.confine(torch.from_numpy(reached)).numpy()
-        beyond *= np.where(beyond < 0.0, self._below, self._above)
-        return following, -np.expm1(-0.5 * (beyond * beyond).sum(axis=1))
+        lost = np.zeros(len(reached))
+        if beyond.any():  # rarely
+            if self._box.walls.are_there:
+                following = self._box.confine(torch.from_numpy(reached)).numpy()
+            beyond *= np.where(beyond < 0.0, self._below, self._above)
+            lost = -np.expm1(-0.5 * (beyond * beyond).sum(axis=1))
+        return self._box.angles.settle_array(following), lost
 
 
 class _Regression:

@@ -21,7 +21,7 @@ class Step(NamedTuple):
     """One predicted step of a batch."""
 
     reached: Tensor  # (m, d_s), where the regression leads
-    next_states: Tensor  # (m, d_s), the same within the box of the data
+    next_states: Tensor  # (m, d_s), the same where states can be
     rewards: Tensor  # (m,)
     ends: Tensor  # (m,), the probability that the episode ends
     lost: Tensor  # (m,), that of having left what the data show
@@ -31,7 +31,7 @@ class StepSlopes(NamedTuple):
     """How a predicted step moves with the state and the action before it."""
 
     reached: Tensor  # (m, d_s, d_s + d_a)
-    next_states: Tensor  # (m, d_s), by the state reached: 1, or 0 at a wall
+    next_states: Tensor  # (m, d_s, d_s), by the state reached
     rewards: Tensor  # (m, d_s + d_a)
     ends: Tensor  # (m, d_s), by the *next* state
     lost: Tensor  # (m, d_s), by the state reached
@@ -47,13 +47,13 @@ class TransitionModel:
     Attributes:
         process: The regression.
         box: Where the data have been.
-        lowest_reward: Smallest reward seen.
+        rewards: Smallest and largest reward seen.
         ends: How episodes end, None if none of the data does.
     """
 
     process: GaussianProcess
     box: Box
-    lowest_reward: float
+    rewards: tuple[float, float]
     ends: EndVote | None
 
     @classmethod
@@ -87,21 +87,26 @@ class TransitionModel:
             generator,
             None if like is None else like.process,
         )
-        lowest = float(rewards.min()) if like is None else like.lowest_reward
+        seen = (float(rewards.min()), float(rewards.max()))
         ends = EndVote.of(next_states, terminations, generator)
-        return cls(process, box, lowest, ends)
+        return cls(process, box, seen if like is None else like.rewards, ends)
 
     def worst_value(self, gamma: float) -> float:
         """The least a path can still earn: the lowest reward for ever, or an end."""
-        forever = self.lowest_reward / (1.0 - gamma)
+        forever = self.rewards[0] / (1.0 - gamma)
         return forever if self.ends is None else min(0.0, forever)
+
+    def best_value(self, gamma: float, horizon: int) -> float:
+        """The most a path of so many steps can earn: the largest reward throughout."""
+        most = self.rewards[1] * (1.0 - gamma**horizon) / (1.0 - gamma)
+        return most if self.ends is None else max(0.0, most)
 
     def step(self, states: Tensor, actions: Tensor) -> Step:
         """What the model expects of one step."""
         d_s = states.shape[1]
         predicted = self.process.predict(torch.cat([states, actions], dim=1))
         reached = states + predicted[:, :d_s]
-        following = self.box.confine(reached)
+        following = self.box.settle(reached)
         if self.ends is None:
             ends = torch.zeros(len(states)).to(states)
         else:
@@ -115,7 +120,7 @@ class TransitionModel:
         slopes = self.process.slopes(torch.cat([states, actions], dim=1))
         moving = slopes[:, :d_s].clone()
         moving[:, :, :d_s] += torch.eye(d_s).to(states)
-        is_free = (step.reached == step.next_states).to(states)
+        settling = self.box.settle_slope(step.reached)
         if self.ends is None:
             ends = torch.zeros_like(states)
         else:
@@ -124,7 +129,7 @@ class TransitionModel:
             is_open = (step.ends > 1e-15) & (step.ends < 1.0 - 1e-15)
             ends[is_open] = self.ends.slope(step.next_states[is_open])
         lost = self.box.lost_slope(step.reached)
-        return StepSlopes(moving, is_free, slopes[:, d_s], ends, lost)
+        return StepSlopes(moving, settling, slopes[:, d_s], ends, lost)
 
     def doubt(self, states: Tensor, actions: Tensor) -> Tensor:
         """Largest deviation among the predictions, in deviations of the data, (m,)."""

@@ -94,6 +94,7 @@ class _Climber:
     policy: Policy
     adam: Adam
     best: float
+    ceiling: float
     kept: dict[str, Any]
     last_gain: int = 0
     is_done: bool = False
@@ -104,7 +105,8 @@ class _Climber:
             self.last_gain = step
         if value > self.best:
             self.best, self.kept = value, copy.deepcopy(self.policy.state_dict())
-        self.is_done = step - self.last_gain > PATIENCE
+        is_perfect = self.best >= self.ceiling - 1e-4 * abs(self.ceiling)
+        self.is_done = is_perfect or step - self.last_gain > PATIENCE
 
 
 def refine(
@@ -131,15 +133,19 @@ def refine(
     """
     starts = starts[:N_STARTS]
     first = values(models, policies, starts, gamma)
+    ceiling = models[0].best_value(gamma, horizon_of(gamma, SLOW))
     climbers = [
         _Climber(
             policy,
             Adam([p for p in policy.parameters() if p.requires_grad]),
             value,
+            ceiling,
             copy.deepcopy(policy.state_dict()),
         )
         for policy, value in zip(policies, first, strict=True)
     ]
+    for one in climbers:
+        one.judge(one.best, 0)
     try:
         for step in range(1, n_updates + 1):
             team = [one for one in climbers if not one.is_done]

@@ -21,7 +21,7 @@ from tqdm.auto import tqdm
 
 from nopg.data.dataset import Dataset
 from nopg.dynamics.pair import learned_pair, regression_actions
-from nopg.dynamics.planning import actions_to_try, plan
+from nopg.dynamics.planning import Outlook, actions_to_try
 from nopg.dynamics.stepping import Array
 from nopg.dynamics.transitions import TransitionModel
 from nopg.errors import ConfigError, NopgWarning
@@ -98,7 +98,7 @@ def learn(
             n_refining = 0
             logger.warning("Interrupted; the best policy so far is kept.")
         policies, starts = [one.policy for one in found], _starts(base)
-        views = opinions(models, policies, starts[:N_STARTS], gamma)
+        views = opinions(models, policies, starts[:N_STARTS], gamma, LONG)
         pairs = zip(found, views, strict=True)
         search = Search([Candidate(one.way, view) for one, view in pairs])
         if n_refining > 0:
@@ -153,10 +153,11 @@ def _plan(
     """Plan in the learned system in each way, and teach a policy each plan."""
     actions = regression_actions(data).numpy()
     tried = actions_to_try(actions, Seed(seed).numpy("planned-actions"))
+    states = np.asarray(data.observations, dtype=np.float64)
+    outlook = Outlook.of(model, states, tried, Seed(seed).numpy("places"))
     for way in PLANS:
         bar.set_postfix_str(str(way), refresh=False)
-        places = Seed(seed).numpy("places")
-        best = plan(model, data.observations, tried, way.gamma(gamma), places, way.hold)
+        best = outlook.plan(way.gamma(gamma), way.hold)
         policy = copy.deepcopy(base.policy)
         imitate(policy, best)
         found.append(_Found(way, policy))
