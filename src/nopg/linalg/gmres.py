@@ -1,0 +1,178 @@
+"""GMRES: the least residual over a growing Krylov space (Saad and Schultz 1986).
+
+It needs the fewest products of all solvers, and keeps a vector for each of them: the
+choice where a good preconditioner makes solves short. With a thousand samples it is
+calls that cost, not arithmetic, so a step here is as few of them as possible.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from nopg.linalg.krylov import Attempt, MatVec
+
+
+MARGIN = 0.9
+"""Steps aim at this share of the tolerance: their residual is an estimate."""
+
+
+@dataclass(frozen=True)
+class Help:
+    """What makes a solve short: both are linear, up to rounding, in single precision.
+
+    Attributes:
+        product: x -> A x.
+        precondition: x -> M x with M close to A^-1 and invertible. It is applied on
+            the right, so that residuals are those of A x = b itself.
+    """
+
+    product: MatVec
+    precondition: MatVec
+    precision: torch.dtype = torch.float32
+
+
+def gmres(
+    matvec: MatVec,
+    b: Tensor,
+    start: Tensor,
+    tolerance: float,
+    max_matvecs: int,
+    *,
+    aid: Help | None = None,
+    restart: int = 30,
+) -> Attempt:
+    """Generalised minimal residuals, restarted; it cannot break down.
+
+    With help, steps are made in single precision: they find what x lacks, and need
+    not find it exactly. The residual between restarts is that of `matvec`, so that
+    the solution is as accurate as is asked for.
+
+    Args:
+        matvec: x -> A x.
+        b: Right-hand side, (n,).
+        start: First guess, (n,).
+        tolerance: Largest ||b - A x|| that counts as solved.
+        max_matvecs: Products that may be spent, of both kinds.
+        aid: An approximate inverse, with a product in its own precision.
+        restart: Steps after which the basis is given up.
+    """
+    aid = aid or Help(matvec, lambda x: x, b.dtype)
+    finest = 1e2 * torch.finfo(aid.precision).eps
+    x, r = start, b - matvec(start)
+    matvecs, norm = 1, _length(r)
+    while norm > tolerance and matvecs < max_matvecs and math.isfinite(norm):
+        most = min(restart, max_matvecs - matvecs)
+        goal = max(MARGIN * tolerance / norm, finest)
+        y, steps = _least_residual(aid, r.mul_(1.0 / norm), goal, most)
+        x = torch.add(x, aid.precondition(y), alpha=norm)
+        r = b - matvec(x)
+        matvecs += steps + 1
+        previous, norm = norm, _length(r)
+        if norm > 0.999 * previous:
+            break  # stagnation: leave it to the next solver
+    return Attempt(x, r, norm <= tolerance, matvecs)
+
+
+def _least_residual(
+    aid: Help, r: Tensor, goal: float, most: int
+) -> tuple[Tensor, int]:
+    """The y of a Krylov space that makes ||r - A M y|| least, and products spent.
+
+    The space grows until that is at most `goal`, by `most` dimensions; ||r|| = 1.
+    """
+    # Memory is taken as rows are written.
+    basis = r.new_empty((most + 1, len(r)), dtype=aid.precision)
+    least, spent = _LeastSquares(1.0), 0
+    w, known = basis[0].copy_(r), basis[:1]
+    while spent < most and abs(least.left) > goal:
+        made = aid.product(aid.precondition(w))
+        spent += 1
+        # A M is close to I. The space it spans is that of A M - I, whose products
+        # have more to them that is new: less is lost to rounding.
+        w, both = torch.sub(made, w, out=basis[spent]), basis[: spent + 1]
+        column = _orthonormalise(known, w, both)
+        column[-2] += 1.0
+        if not least.take(column):
+            break
+        known = both
+    y = basis.new_tensor(least.solution())
+    return torch.mv(basis[: len(y)].T, y), spent
+
+
+def _orthonormalise(known: Tensor, w: Tensor, both: Tensor) -> list[float]:
+    """Make w orthogonal to the rows known, and of length one, in place.
+
+    Args:
+        known: Orthonormal rows, (j, n).
+        w: The next row, (n,).
+        both: Those rows and w, (j + 1, n): one product gives all inner products.
+
+    Returns:
+        Its coefficients along the rows known, and the length that was left.
+    """
+    products = torch.mv(both, w)
+    *column, square = products.tolist()
+    left = square - sum(c * c for c in column)
+    if left < torch.finfo(w.dtype).eps ** (1 / 3) * square:
+        # Little of it is new, and of that much is rounding: once more.
+        w.addmv_(known.T, products[:-1], alpha=-1.0)
+        products = torch.mv(both, w)
+        *again, square = products.tolist()
+        left = square - sum(c * c for c in again)
+        column = [c + d for c, d in zip(column, again, strict=True)]
+    length = math.sqrt(left) if left > 0.0 else 0.0
+    if length > 0.0:
+        w.addmv_(known.T, products[:-1], beta=1.0 / length, alpha=-1.0 / length)
+    return [*column, length]
+
+
+class _LeastSquares:
+    """min_y || (norm, 0, ..., 0)' - H y || as columns of a Hessenberg H arrive.
+
+    Rotations keep H triangular, in plain numbers: it is tiny.
+
+    Args:
+        norm: Length of the first residual.
+    """
+
+    def __init__(self, norm: float) -> None:
+        self.left = norm  # with a sign: what no combination of the columns removes
+        self._target: list[float] = []
+        self._columns: list[list[float]] = []  # of a triangle
+        self._rotations: list[tuple[float, float]] = []
+
+    def take(self, column: list[float]) -> bool:
+        """One more column; False if nothing new can come after it."""
+        *column, below = column
+        for i, (cosine, sine) in enumerate(self._rotations):
+            upper, lower = column[i], column[i + 1]
+            column[i] = cosine * upper + sine * lower
+            column[i + 1] = cosine * lower - sine * upper
+        diagonal = math.hypot(column[-1], below)
+        if not 0.0 < diagonal < math.inf:  # nothing there, or not a number
+            return False
+        cosine, sine = column[-1] / diagonal, below / diagonal
+        self._rotations.append((cosine, sine))
+        column[-1] = diagonal
+        self._columns.append(column)
+        self._target.append(cosine * self.left)
+        self.left *= -sine
+        return below > 0.0
+
+    def solution(self) -> list[float]:
+        """y, by back substitution."""
+        y = self._target.copy()
+        for j in reversed(range(len(y))):
+            column = self._columns[j]
+            y[j] /= column[j]
+            for i in range(j):
+                y[i] -= column[i] * y[j]
+        return y
+
+
+def _length(x: Tensor) -> float:
+    return math.sqrt(torch.dot(x, x).item())  # a third of the cost of x.norm()
