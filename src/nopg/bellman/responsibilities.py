@@ -280,7 +280,9 @@ def _covariances(operator: LinearOperator, q: Tensor, x: Tensor) -> Tensor:
 
 def _mixed(parts: list[Tensor], shares: Tensor, size: int) -> Tensor:
     """Rows of all draws, weighted by their shares, (m_b, k_b)."""
-    total = torch.zeros_like(parts[0][0])
-    for weights, share in zip(parts, torch.split(shares, size), strict=True):
-        total += torch.einsum("kmj,km->mj", weights, share)
-    return total
+    # Not as products of tiny matrices: without MKL each of them is a call.
+    each = [
+        (weights * share[..., None]).sum(dim=0)
+        for weights, share in zip(parts, torch.split(shares, size), strict=True)
+    ]
+    return each[0] if len(each) == 1 else torch.stack(each).sum(dim=0)

@@ -18,8 +18,10 @@ from nopg.learning.states import ClimbState
 from nopg.linalg.solve import SolverConfig
 from nopg.policies.base import Policy
 
-REFRESH = 8
-"""Updates one coarse inverse serves: by then it costs as much as it saves."""
+REFRESH, GROWTH = 8, 1.25
+"""Updates one coarse inverse serves at most: by then it costs as much as it saves. And
+the growth in products that ends its service before: at first policies change so fast
+that it is out of date after three updates."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +89,11 @@ def climb(
     began = time.perf_counter() - state.seconds
     for step in range(state.step, n_updates):
         solution = estimator.solve(policy, generator, solver, state.start)
-        state.start = solution.following(keep_correction=(step + 1) % REFRESH != 0)
+        spent = solution.q.matvecs + solution.mu.matvecs
+        state.fewest = min(spent, state.fewest or spent)
+        is_old = (step + 1) % REFRESH == 0 or spent > GROWTH * state.fewest
+        state.start = solution.following(keep_correction=not is_old)
+        state.fewest = None if is_old else state.fewest
         gradients = solution.gradient(policy)
         rate = config.rate(step, n_updates)
         adam.step(gradients, rate)

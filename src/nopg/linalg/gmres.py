@@ -19,20 +19,55 @@ from nopg.linalg.krylov import Attempt, MatVec
 MARGIN = 0.9
 """Steps aim at this share of the tolerance: their residual is an estimate."""
 
+UNSURE = {d: torch.finfo(d).eps ** (1 / 3) for d in (torch.float32, torch.float64)}
+"""Share of a vector's square below which what is new in it is not to be trusted."""
+
+
+class Room:
+    """Memory for a basis, and views of it: making one costs as much as a short sum.
+
+    Solves one after the other may share it.
+
+    Args:
+        steps: Vectors it can hold, beside the first.
+        n: Their length.
+        like: Their dtype and device.
+    """
+
+    def __init__(self, steps: int, n: int, like: Tensor) -> None:
+        self.steps = steps
+        self._all = like.new_empty((steps + 1, n))  # taken as rows are written
+        self._rows: list[Tensor] = []
+        self._heads: list[tuple[Tensor, Tensor]] = []
+
+    def row(self, j: int) -> Tensor:
+        """Vector j, (n,)."""
+        while len(self._rows) <= j:
+            self._rows.append(self._all[len(self._rows)])
+        return self._rows[j]
+
+    def head(self, count: int) -> tuple[Tensor, Tensor]:
+        """The first vectors, (count, n), and the same turned, (n, count)."""
+        while len(self._heads) < count:
+            head = self._all[: len(self._heads) + 1]
+            self._heads.append((head, head.T))
+        return self._heads[count - 1]
+
 
 @dataclass(frozen=True)
 class Help:
-    """What makes a solve short: both are linear, up to rounding, in single precision.
+    """What makes a solve short, all in one precision, which may be a lower one.
 
     Attributes:
         product: x -> A x.
         precondition: x -> M x with M close to A^-1 and invertible. It is applied on
             the right, so that residuals are those of A x = b itself.
+        room: For the basis; its size is how many steps are made before a restart.
     """
 
     product: MatVec
     precondition: MatVec
-    precision: torch.dtype = torch.float32
+    room: Room
 
 
 def gmres(
@@ -58,14 +93,14 @@ def gmres(
         tolerance: Largest ||b - A x|| that counts as solved.
         max_matvecs: Products that may be spent, of both kinds.
         aid: An approximate inverse, with a product in its own precision.
-        restart: Steps after which the basis is given up.
+        restart: Steps after which the basis is given up, without help.
     """
-    aid = aid or Help(matvec, lambda x: x, b.dtype)
-    finest = 1e2 * torch.finfo(aid.precision).eps
+    aid = aid or Help(matvec, lambda x: x, Room(restart, len(b), b))
+    finest = 1e2 * torch.finfo(aid.room.row(0).dtype).eps
     x, r = start, b - matvec(start)
     matvecs, norm = 1, _length(r)
     while norm > tolerance and matvecs < max_matvecs and math.isfinite(norm):
-        most = min(restart, max_matvecs - matvecs)
+        most = min(aid.room.steps, max_matvecs - matvecs)
         goal = max(MARGIN * tolerance / norm, finest)
         y, steps = _least_residual(aid, r.mul_(1.0 / norm), goal, most)
         x = torch.add(x, aid.precondition(y), alpha=norm)
@@ -84,49 +119,44 @@ def _least_residual(
 
     The space grows until that is at most `goal`, by `most` dimensions; ||r|| = 1.
     """
-    # Memory is taken as rows are written.
-    basis = r.new_empty((most + 1, len(r)), dtype=aid.precision)
-    least, spent = _LeastSquares(1.0), 0
-    w, known = basis[0].copy_(r), basis[:1]
+    room, least, spent = aid.room, _LeastSquares(1.0), 0
+    w = room.row(0).copy_(r)
     while spent < most and abs(least.left) > goal:
         made = aid.product(aid.precondition(w))
         spent += 1
         # A M is close to I. The space it spans is that of A M - I, whose products
         # have more to them that is new: less is lost to rounding.
-        w, both = torch.sub(made, w, out=basis[spent]), basis[: spent + 1]
-        column = _orthonormalise(known, w, both)
+        w = torch.sub(made, w, out=room.row(spent))
+        column = _orthonormalise(room, spent)
         column[-2] += 1.0
         if not least.take(column):
             break
-        known = both
-    y = basis.new_tensor(least.solution())
-    return torch.mv(basis[: len(y)].T, y), spent
+    y = least.solution()
+    if not y:  # M is of no use
+        return torch.zeros_like(w), spent
+    return torch.mv(room.head(len(y))[1], w.new_tensor(y)), spent
 
 
-def _orthonormalise(known: Tensor, w: Tensor, both: Tensor) -> list[float]:
-    """Make w orthogonal to the rows known, and of length one, in place.
-
-    Args:
-        known: Orthonormal rows, (j, n).
-        w: The next row, (n,).
-        both: Those rows and w, (j + 1, n): one product gives all inner products.
+def _orthonormalise(room: Room, j: int) -> list[float]:
+    """Make vector j orthogonal to those before it, and of length one, in place.
 
     Returns:
-        Its coefficients along the rows known, and the length that was left.
+        Its coefficients along them, and the length that was left.
     """
-    products = torch.mv(both, w)
+    w, known, both = room.row(j), room.head(j)[1], room.head(j + 1)[0]
+    products = torch.mv(both, w)  # with those before it, and with itself
     *column, square = products.tolist()
-    left = square - sum(c * c for c in column)
-    if left < torch.finfo(w.dtype).eps ** (1 / 3) * square:
+    left = square - sum([c * c for c in column])
+    if left < UNSURE[w.dtype] * square:
         # Little of it is new, and of that much is rounding: once more.
-        w.addmv_(known.T, products[:-1], alpha=-1.0)
+        w.addmv_(known, products[:-1], alpha=-1.0)
         products = torch.mv(both, w)
         *again, square = products.tolist()
-        left = square - sum(c * c for c in again)
+        left = square - sum([c * c for c in again])
         column = [c + d for c, d in zip(column, again, strict=True)]
     length = math.sqrt(left) if left > 0.0 else 0.0
     if length > 0.0:
-        w.addmv_(known.T, products[:-1], beta=1.0 / length, alpha=-1.0 / length)
+        w.addmv_(known, products[:-1], beta=1.0 / length, alpha=-1.0 / length)
     return [*column, length]
 
 

@@ -67,7 +67,7 @@ class Modes(CoarseSpace):
         None in the rare case that there is no inverse: P can be larger than one in
         the sense in which U is orthonormal.
         """
-        moved = transition.matmat(self.columns)  # P U
+        moved = (transition.single() or transition).matmat(self.columns)  # P U
         inverse = discounted_inverse(self.rows @ moved.to(PRECISION), gamma)
         return None if inverse is None else inverse @ self.rows
 

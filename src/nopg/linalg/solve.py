@@ -17,7 +17,7 @@ from torch import Tensor
 
 from nopg.errors import ConfigError, SolverError
 from nopg.linalg.coarse import CoarseCorrection
-from nopg.linalg.gmres import Help, gmres
+from nopg.linalg.gmres import Help, Room, gmres
 from nopg.linalg.krylov import Attempt, MatVec, bicgstab
 from nopg.linalg.operators import LinearOperator
 
@@ -116,23 +116,24 @@ def solve_pair(
     if len(r) <= config.dense_below:
         return _direct(system, r, eps0, config)
     q0, mu0 = start if start is not None else (torch.zeros_like(r), torch.zeros_like(r))
-    help_q, help_mu = _help(system, correction)
+    help_q, help_mu = _help(system, correction, len(r))
     q = _iterate("q", system.apply, r, q0, config, help_q)
     mu = _iterate("mu", system.apply_transpose, eps0, mu0, config, help_mu)
     return q, mu
 
 
 def _help(
-    system: DiscountedSystem, correction: CoarseCorrection | None
+    system: DiscountedSystem, correction: CoarseCorrection | None, n: int
 ) -> tuple[Help, Help] | tuple[None, None]:
     """The coarse inverse and the system it is applied to, for q and for mu."""
     transition = None if correction is None else system.transition.single()
     if correction is None or transition is None:
         return None, None
     single = DiscountedSystem(transition, system.gamma)
+    room = Room(HELPED_STEPS, n, correction.core)
     return (
-        Help(single.apply, correction.apply),
-        Help(single.apply_transpose, correction.apply_transpose),
+        Help(single.apply, correction.apply, room),
+        Help(single.apply_transpose, correction.apply_transpose, room),
     )
 
 
@@ -179,7 +180,7 @@ def _iterate(
     config: SolverConfig,
     aid: Help | None,
 ) -> Solution:
-    norm = float(b.norm())
+    norm = math.sqrt(torch.dot(b, b).item())
     if norm == 0.0:
         return Solution(torch.zeros_like(b), torch.zeros_like(b), "zero", matvecs=0)
     tolerance = config.rtol * norm
@@ -240,7 +241,7 @@ def _chain(aid: Help | None) -> list[tuple[str, Solver]]:
     plain = list(_CHAIN.items())
     if aid is None:
         return plain
-    helped = partial(gmres, aid=aid, restart=HELPED_STEPS)
+    helped = partial(gmres, aid=aid)
     return [("helped gmres", helped), *plain]
 
 
