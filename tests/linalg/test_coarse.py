@@ -57,11 +57,12 @@ def test_the_correction_is_the_inverse_where_rows_are_equal_within_cells(
         assert M is not None
         A = torch.eye(12, dtype=torch.float64) - GAMMA * live[:, None] * P
         x = torch.randn(12, dtype=torch.float64, generator=generator)
-        close = {"rtol": 1e-4, "atol": 1e-4}
-        expected = torch.linalg.solve(A, x).float()
-        torch.testing.assert_close(M.apply(x.float()), expected, **close)
-        expected = torch.linalg.solve(A.T, x).float()
-        torch.testing.assert_close(M.apply_transpose(x.float()), expected, **close)
+        for found, matrix in (
+            (M.apply(x.float()), A),
+            (M.apply_transpose(x.float()), A.T),
+        ):
+            expected = torch.linalg.solve(matrix, x).float()
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_its_transpose_is_its_transpose(generator: torch.Generator) -> None:

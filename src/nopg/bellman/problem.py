@@ -36,7 +36,7 @@ from nopg.policies.base import Policy
 from nopg.policies.categorical import CategoricalPolicy
 from nopg.policies.continuous import GaussianPolicy
 
-WORTHWHILE, MANY = 512, 1600
+WORTHWHILE, MANY = 257, 1200
 """Samples from which solves get a coarse inverse: below, calling it costs more than it
 saves. And samples from which it is one over cells: smooth functions cost too much."""
 

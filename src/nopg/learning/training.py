@@ -18,10 +18,11 @@ from nopg.learning.states import ClimbState
 from nopg.linalg.solve import SolverConfig
 from nopg.policies.base import Policy
 
-REFRESH, GROWTH = 8, 1.25
-"""Updates one coarse inverse serves at most: by then it costs as much as it saves. And
-the growth in products that ends its service before: at first policies change so fast
-that it is out of date after three updates."""
+REFRESH = 8
+"""Updates one coarse inverse serves at most: by then it costs as much as it saves."""
+GROWTH, NOTICEABLE = 1.25, 6
+"""Growth in products, as a factor and a number, that ends its service before: at first
+policies change so fast that it is out of date after three updates."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,8 +91,9 @@ def climb(
     for step in range(state.step, n_updates):
         solution = estimator.solve(policy, generator, solver, state.start)
         spent = solution.q.matvecs + solution.mu.matvecs
-        state.fewest = min(spent, state.fewest or spent)
-        is_old = (step + 1) % REFRESH == 0 or spent > GROWTH * state.fewest
+        fewest = state.fewest = min(spent, state.fewest or spent)
+        has_grown = spent > max(GROWTH * fewest, fewest + NOTICEABLE)
+        is_old = (step + 1) % REFRESH == 0 or has_grown
         state.start = solution.following(keep_correction=not is_old)
         state.fewest = None if is_old else state.fewest
         gradients = solution.gradient(policy)

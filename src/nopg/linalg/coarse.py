@@ -59,6 +59,7 @@ def discounted_inverse(steps: Tensor, gamma: float) -> Tensor | None:
         gamma: Discount factor.
     """
     one = torch.eye(len(steps), dtype=PRECISION, device=steps.device)
+    inverse: Tensor
     inverse, info = torch.linalg.inv_ex(one - gamma * steps.to(PRECISION))
     if int(info) != 0 or not bool(torch.isfinite(inverse).all()):
         return None

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from nopg.linalg.krylov import Attempt, MatVec
 
-
 MARGIN = 0.9
 """Steps aim at this share of the tolerance: their residual is an estimate."""
 
@@ -112,9 +111,7 @@ def gmres(
     return Attempt(x, r, norm <= tolerance, matvecs)
 
 
-def _least_residual(
-    aid: Help, r: Tensor, goal: float, most: int
-) -> tuple[Tensor, int]:
+def _least_residual(aid: Help, r: Tensor, goal: float, most: int) -> tuple[Tensor, int]:
     """The y of a Krylov space that makes ||r - A M y|| least, and products spent.
 
     The space grows until that is at most `goal`, by `most` dimensions; ||r|| = 1.

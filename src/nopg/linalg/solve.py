@@ -2,7 +2,8 @@
 
 The chain: a dense factorisation for small systems; otherwise GMRES with a coarse
 inverse where there is one, guarded BiCGStab, GMRES(30), then the fixed-point
-iteration, which contracts by gamma a step and so cannot fail for ever. Warm starts come from the caller.
+iteration, which contracts by gamma a step and so cannot fail for ever. Warm starts
+come from the caller.
 """
 
 from __future__ import annotations
@@ -204,7 +205,8 @@ def _iterate(
         if left < best:  # false for NaN: a diverged iterate is no start for the next
             start, best = attempt.value, left
     assert attempt is not None
-    _require_converged(name, " then ".join(name for name, _ in _chain(aid)), attempt.residual, b, config)
+    tried = " then ".join(method for method, _ in _chain(aid))
+    _require_converged(name, tried, attempt.residual, b, config)
     raise AssertionError("unreachable: an unconverged attempt has a large residual")
 
 
