@@ -57,10 +57,8 @@ def test_the_correction_is_the_inverse_where_rows_are_equal_within_cells(
         assert M is not None
         A = torch.eye(12, dtype=torch.float64) - GAMMA * live[:, None] * P
         x = torch.randn(12, dtype=torch.float64, generator=generator)
-        for found, matrix in (
-            (M.apply(x.float()), A),
-            (M.apply_transpose(x.float()), A.T),
-        ):
+        for apply, matrix in ((M.apply, A), (M.apply_transpose, A.T)):
+            found = apply(x.float())
             expected = torch.linalg.solve(matrix, x).float()
             torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
