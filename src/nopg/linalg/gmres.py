@@ -36,8 +36,9 @@ class Room:
     def __init__(self, steps: int, n: int, like: Tensor) -> None:
         self.steps = steps
         self._all = like.new_empty((steps + 1, n))  # taken as rows are written
+        self._numbers = like.new_empty(steps + 1)
         self._rows: list[Tensor] = []
-        self._heads: list[tuple[Tensor, Tensor]] = []
+        self._heads: list[tuple[Tensor, Tensor, Tensor]] = []
 
     def row(self, j: int) -> Tensor:
         """Vector j, (n,)."""
@@ -45,11 +46,12 @@ class Room:
             self._rows.append(self._all[len(self._rows)])
         return self._rows[j]
 
-    def head(self, count: int) -> tuple[Tensor, Tensor]:
-        """The first vectors, (count, n), and the same turned, (n, count)."""
+    def head(self, count: int) -> tuple[Tensor, Tensor, Tensor]:
+        """The first vectors, (count, n), the same turned, and a number for each."""
         while len(self._heads) < count:
-            head = self._all[: len(self._heads) + 1]
-            self._heads.append((head, head.T))
+            some = slice(len(self._heads) + 1)
+            head = self._all[some]
+            self._heads.append((head, head.T, self._numbers[some]))
         return self._heads[count - 1]
 
 
@@ -140,20 +142,24 @@ def _orthonormalise(room: Room, j: int) -> list[float]:
     Returns:
         Its coefficients along them, and the length that was left.
     """
-    w, known, both = room.row(j), room.head(j)[1], room.head(j + 1)[0]
-    products = torch.mv(both, w)  # with those before it, and with itself
+    w, (_, known, along), (both, _, products) = (
+        room.row(j),
+        room.head(j),
+        room.head(j + 1),
+    )
+    torch.mv(both, w, out=products)  # with those before it, and with itself
     *column, square = products.tolist()
     left = square - sum([c * c for c in column])
     if left < UNSURE[w.dtype] * square:
         # Little of it is new, and of that much is rounding: once more.
-        w.addmv_(known, products[:-1], alpha=-1.0)
-        products = torch.mv(both, w)
+        w.addmv_(known, along, alpha=-1.0)
+        torch.mv(both, w, out=products)
         *again, square = products.tolist()
         left = square - sum([c * c for c in again])
         column = [c + d for c, d in zip(column, again, strict=True)]
     length = math.sqrt(left) if left > 0.0 else 0.0
     if length > 0.0:
-        w.addmv_(known, products[:-1], beta=1.0 / length, alpha=-1.0 / length)
+        w.addmv_(known, along, beta=1.0 / length, alpha=-1.0 / length)
     return [*column, length]
 
 
