@@ -32,6 +32,15 @@ def test_they_are_orthonormal_and_hold_what_rows_leave(
     assert float((x - U @ (U.T @ x)).norm()) < 0.01 * float(x.norm())
 
 
+def test_how_much_they_capture(generator: torch.Generator) -> None:
+    P, following = smooth_chain(300, generator)
+    modes = modes_of(P, following, 32)
+    left = torch.linalg.svdvals(P)[32:].square().sum() / P.square().sum()
+    assert modes.captured(DenseRows(P)) == pytest.approx(1.0 - float(left), abs=0.01)
+    identity = DenseRows(torch.eye(300, dtype=torch.float64))
+    assert modes.captured(identity) == pytest.approx(32 / 300, abs=1e-4)
+
+
 def test_fewer_functions_than_asked_for_where_rows_are_few() -> None:
     """Two different rows: two functions, not noise made orthonormal."""
     kind = torch.arange(40) % 2

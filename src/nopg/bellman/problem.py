@@ -39,6 +39,9 @@ from nopg.policies.continuous import GaussianPolicy
 WORTHWHILE, MANY = 257, 1200
 """Samples from which solves get a coarse inverse: below, calling it costs more than it
 saves. And samples from which it is one over cells: smooth functions cost too much."""
+CAPTURED = 0.6
+"""Part of the state kernel that smooth functions must hold to be used. Scattered data
+in many dimensions has no small space: with 0.5 of it solves took half as long again."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class Problem:
             them; None when this one holds all.
         coarse: Functions of where samples lead to, for the solves: a row of P
             depends on its next state alone. None if solves go without: with few
-            samples, on a GPU, and where ranks share the rows.
+            samples, or scattered ones, on a GPU, and where ranks share the rows.
     """
 
     samples: Samples
@@ -188,15 +191,16 @@ def _coarse_space(
     bandwidths: Bandwidths,
     config: EstimatorConfig,
     next_rows: QueryRows,
-) -> CoarseSpace:
-    """Functions of the next states in which P is nearly closed."""
+) -> CoarseSpace | None:
+    """Functions of the next states in which P is nearly closed, if there are."""
     cells = Cells.of(samples.next_states / samples.states.new_tensor(bandwidths.state))
     if len(samples.rewards) >= MANY:
         return cells
     weights = [torch.softmax(block.log_psi, dim=-1) for block in next_rows.blocks]
-    kernel = next_rows.operator(weights)
-    group = config.next_state_samples
-    return Modes.of(AveragedRows(kernel, group, samples.live_rows), cells)
+    group, live = config.next_state_samples, samples.live_rows
+    kernel = AveragedRows(next_rows.operator(weights), group, live)
+    modes = Modes.of(kernel, cells)
+    return modes if modes.captured(kernel) >= CAPTURED else None
 
 
 def _next_states(

@@ -56,6 +56,11 @@ class Modes(CoarseSpace):
         columns = columns.to(PRECISION).contiguous()
         return cls(columns, columns.T.contiguous())
 
+    def captured(self, smoother: LinearOperator) -> float:
+        """Which part of the rows' square sum lies among these functions, 0 to 1."""
+        S = smoother.dense().to(PRECISION)
+        return float((self.rows @ S).square().sum() / S.square().sum())
+
     @property
     def core_shape(self) -> tuple[int, int]:
         """A number for each function and sample."""
