@@ -93,6 +93,16 @@ class _FirstTransposed(LinearOperator):
         self._note()
         return self.inner.rmatvec(y)
 
+    def matmat(self, columns: Tensor) -> Tensor:
+        return self.inner.matmat(columns)
+
+    def single(self) -> LinearOperator | None:
+        inner = self.inner.single()
+        if inner is None:
+            return None
+        self._single = _FirstTransposed(inner)
+        return self._single
+
     def dense(self) -> Tensor:
         return self.inner.dense()
 

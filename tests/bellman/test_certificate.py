@@ -43,7 +43,7 @@ def test_solver_error_is_certified_too(seed: int, rtol: float) -> None:
     problem = small_problem("deterministic", seed, n=300, next_state_samples=1)
     exact = problem.equation(rtol=1e-12)
     loose = problem.equation(rtol=rtol)
-    assert loose.solution.q.method == "bicgstab"
+    assert loose.solution.q.method != "direct"
     error = abs(float(exact.objective) - float(loose.objective))
     bound = loose.objective.certificate + exact.objective.certificate
     assert error <= bound

@@ -67,6 +67,29 @@ def test_rmatvec_matches_dense_twin(make: Make, generator: torch.Generator) -> N
 
 
 @pytest.mark.parametrize("make", OPERATORS)
+def test_matmat_matches_dense_twin(make: Make, generator: torch.Generator) -> None:
+    operator, twin = make(generator)
+    X = torch.randn((twin.shape[1], 5), dtype=twin.dtype, generator=generator)
+    torch.testing.assert_close(operator.matmat(X), twin @ X)
+    torch.testing.assert_close(LinearOperator.matmat(operator, X), twin @ X)
+    torch.testing.assert_close(operator.matmat(X.float()), twin @ X.float().double())
+
+
+@pytest.mark.parametrize("make", OPERATORS)
+def test_single_precision_is_the_same_matrix(
+    make: Make, generator: torch.Generator
+) -> None:
+    operator, twin = make(generator)
+    single = operator.single()
+    assert single is not None
+    x = torch.randn(twin.shape[1], generator=generator)
+    y = torch.randn(twin.shape[0], generator=generator)
+    torch.testing.assert_close(single.matvec(x), twin.float() @ x)
+    torch.testing.assert_close(single.rmatvec(y), y @ twin.float())
+    torch.testing.assert_close(single.dense(), twin.float())
+
+
+@pytest.mark.parametrize("make", OPERATORS)
 def test_dense_is_the_twin(make: Make, generator: torch.Generator) -> None:
     operator, twin = make(generator)
     torch.testing.assert_close(operator.dense(), twin)

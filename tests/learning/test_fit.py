@@ -145,6 +145,7 @@ def test_solver_breakdowns_are_counted_in_the_history(
         return Attempt(start, b - matvec(start), False, 1, breakdowns=2)
 
     monkeypatch.setitem(solve._CHAIN, "bicgstab", broken)
+    monkeypatch.setattr(problem, "WORTHWHILE", 10**9)
     model = fitted(3, data=grid_dataset(12, 12))
     assert model.history is not None
     assert model.history["breakdowns"] == [4, 4, 4]

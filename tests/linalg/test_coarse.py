@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from nopg.linalg.coarse import Cells, CoarseCorrection
+from nopg.linalg.cells import Cells
+from nopg.linalg.coarse import CoarseCorrection
 from nopg.linalg.operators import AveragedRows, DenseRows
 from nopg.linalg.solve import DiscountedSystem, SolverConfig, solve_pair
 
@@ -56,18 +57,19 @@ def test_the_correction_is_the_inverse_where_rows_are_equal_within_cells(
         assert M is not None
         A = torch.eye(12, dtype=torch.float64) - GAMMA * live[:, None] * P
         x = torch.randn(12, dtype=torch.float64, generator=generator)
-        expected = torch.linalg.solve(A, x)
-        torch.testing.assert_close(M.apply(x), expected, rtol=1e-4, atol=1e-4)
-        expected = torch.linalg.solve(A.T, x)
-        torch.testing.assert_close(M.apply_transpose(x), expected, rtol=1e-4, atol=1e-4)
+        for apply, matrix in ((M.apply, A), (M.apply_transpose, A.T)):
+            found = apply(x.float())
+            expected = torch.linalg.solve(matrix, x).float()
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_its_transpose_is_its_transpose(generator: torch.Generator) -> None:
     P, following = smooth_chain(300, generator)
     M = CoarseCorrection.of(DenseRows(P), GAMMA, Cells.of(following, 32))
     assert M is not None
-    x, y = torch.randn((2, 300), dtype=torch.float64, generator=generator)
-    assert float(y @ M.apply(x)) == pytest.approx(float(M.apply_transpose(y) @ x))
+    x, y = torch.randn((2, 300), generator=generator)
+    product = float(y @ M.apply(x))
+    assert product == pytest.approx(float(M.apply_transpose(y) @ x), rel=1e-4)
 
 
 def test_same_solutions_in_half_the_products(generator: torch.Generator) -> None:
@@ -86,7 +88,7 @@ def test_same_solutions_in_half_the_products(generator: torch.Generator) -> None
             solution.residual, b - matrix @ solution.value, rtol=0, atol=1e-12
         )
         assert float(solution.residual.norm()) <= 1e-8 * float(b.norm())
-        assert solution.method == "bicgstab"
+        assert solution.method == "helped gmres"
     before, after = (sum(s.matvecs for s in pair) for pair in (plain, helped))
     assert after < 0.5 * before
 
@@ -99,7 +101,7 @@ def test_a_useless_correction_costs_time_not_truth(
     r, eps0 = torch.rand((2, 200), dtype=torch.float64, generator=generator)
     system = DiscountedSystem(DenseRows(P), GAMMA)
     cells = Cells.of(following, 16)
-    bad = CoarseCorrection(cells, torch.full((16, 16), core, dtype=torch.float64))
+    bad = CoarseCorrection(cells, torch.full((16, 16), core))
     config = SolverConfig(rtol=1e-8, dense_below=0)
     q, mu = solve_pair(system, r, eps0, config, None, bad)
     assert q.fallbacks > 0

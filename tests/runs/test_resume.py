@@ -54,19 +54,45 @@ def test_cut_twice_and_continued_is_uncut(case: str, tmp_path: Path) -> None:
     assert bits(tmp_path / "cut") == bits(tmp_path / "whole")
 
 
+@pytest.mark.parametrize("kind", ["cells", "modes", "renewed often"])
 @pytest.mark.parametrize("cut", [3, 4, 8, 9])
 def test_the_coarse_inverse_is_kept(
-    cut: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cut: int, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Larger problems carry one from update to update, and renew it every eighth."""
+    """Larger problems carry one from update to update, and renew it now and then."""
     monkeypatch.setattr("nopg.bellman.problem.WORTHWHILE", len(LARGER))
+    if kind == "cells":
+        monkeypatch.setattr("nopg.bellman.problem.MANY", len(LARGER))
+    if kind == "renewed often":  # whenever products are more than they once were
+        monkeypatch.setattr("nopg.learning.training.GROWTH", 1.0)
+        monkeypatch.setattr("nopg.learning.training.NOTICEABLE", 0)
     begin(tmp_path / "whole", data=LARGER)
     with pytest.raises(PowerCut):
         begin(tmp_path / "cut", cut=cut, data=LARGER)
     state = RunFolder.open(tmp_path / "cut").state()
-    assert cut < 4 or (state is not None and len(state.climb["start"]) == 3)
+    if cut >= 4:
+        assert state is not None
+        is_renewed = state.climb["fewest"] is None
+        assert len(state.climb["start"]) == (2 if is_renewed else 3)
+        assert kind == "renewed often" or not is_renewed
     carry_on(tmp_path / "cut")
     assert bits(tmp_path / "cut") == bits(tmp_path / "whole")
+
+
+def test_a_coarse_inverse_of_another_kind_is_made_anew(tmp_path: Path) -> None:
+    """As states of earlier versions hold it: the run goes on, with its own."""
+    with pytest.raises(PowerCut):
+        begin(tmp_path / "cut", cut=5, data=LARGER)
+    run = RunFolder.open(tmp_path / "cut")
+    state = run.state()
+    assert state is not None
+    start = [*state.climb["start"][:2], torch.zeros((256, 256), dtype=torch.float64)]
+    older = {k: v for k, v in state.climb.items() if k != "fewest"} | {"start": start}
+    model = run.prepared()
+    Training(model, 12, replace(state, climb=older)).run(progress=False)
+    assert model.history is not None
+    assert len(model.history) == 12
+    assert max(model.history["fallbacks"]) == 0
 
 
 @pytest.mark.parametrize("cut", [1, 2, 3, 4, 12])

@@ -27,11 +27,21 @@ from nopg.bellman.samples import Samples
 from nopg.errors import ConfigError, NopgWarning
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.kernels.discrete import log_label_similarity
-from nopg.linalg.coarse import WORTHWHILE, Cells
+from nopg.linalg.cells import Cells
+from nopg.linalg.coarse import CoarseSpace
+from nopg.linalg.modes import Modes
+from nopg.linalg.operators import AveragedRows
 from nopg.linalg.ranks import Ranks
 from nopg.policies.base import Policy
 from nopg.policies.categorical import CategoricalPolicy
 from nopg.policies.continuous import GaussianPolicy
+
+WORTHWHILE, MANY = 257, 1200
+"""Samples from which solves get a coarse inverse: below, calling it costs more than it
+saves. And samples from which it is one over cells: smooth functions cost too much."""
+CAPTURED = 0.6
+"""Part of the state kernel that smooth functions must hold to be used. Scattered data
+in many dimensions has no small space: with 0.5 of it solves took half as long again."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +58,9 @@ class Problem:
         initial_rows: Rows at the initial states.
         ranks: The processes that share the next states, each holding a range of
             them; None when this one holds all.
-        cells: Samples grouped by where they lead to, for the solves: a row of P
+        coarse: Functions of where samples lead to, for the solves: a row of P
             depends on its next state alone. None if solves go without: with few
-            samples, on a GPU, and where ranks share the rows.
+            samples, or scattered ones, on a GPU, and where ranks share the rows.
     """
 
     samples: Samples
@@ -60,7 +70,7 @@ class Problem:
     next_rows: QueryRows
     initial_rows: QueryRows
     ranks: Ranks | None = None
-    cells: Cells | None = None
+    coarse: CoarseSpace | None = None
 
     @classmethod
     def build(
@@ -93,10 +103,9 @@ class Problem:
         next_rows = list_rows(drawn, samples, bandwidths, config)
         initial_rows = list_rows(initial_states, samples, bandwidths, config)
         queries = torch.cat([drawn, initial_states])
-        cells = None
+        coarse = None
         if len(samples.rewards) >= WORTHWHILE and ranks is None and not drawn.is_cuda:
-            h = samples.states.new_tensor(bandwidths.state)
-            cells = Cells.of(samples.next_states / h)
+            coarse = _coarse_space(samples, bandwidths, config, next_rows)
         return cls(
             samples,
             bandwidths,
@@ -105,7 +114,7 @@ class Problem:
             next_rows,
             initial_rows,
             ranks,
-            cells,
+            coarse,
         )
 
     def rows_at(self, states: Tensor) -> QueryRows:
@@ -175,6 +184,23 @@ class Problem:
             self.config.policy_samples,
             normalise_each=self.config.stochastic == "paper",
         )
+
+
+def _coarse_space(
+    samples: Samples,
+    bandwidths: Bandwidths,
+    config: EstimatorConfig,
+    next_rows: QueryRows,
+) -> CoarseSpace | None:
+    """Functions of the next states in which P is nearly closed, if there are."""
+    cells = Cells.of(samples.next_states / samples.states.new_tensor(bandwidths.state))
+    if len(samples.rewards) >= MANY:
+        return cells
+    weights = [torch.softmax(block.log_psi, dim=-1) for block in next_rows.blocks]
+    group, live = config.next_state_samples, samples.live_rows
+    kernel = AveragedRows(next_rows.operator(weights), group, live)
+    modes = Modes.of(kernel, cells)
+    return modes if modes.captured(kernel) >= CAPTURED else None
 
 
 def _next_states(

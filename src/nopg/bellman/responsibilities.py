@@ -14,6 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -110,8 +111,13 @@ class DeterministicResponsibilities(Responsibilities):
         self, evaluation: Evaluation, q: Tensor, row_weights: Tensor
     ) -> tuple[Tensor, ...]:
         """Gradient of sum_i row_weights_i (E q)_i with respect to the outputs."""
-        covariances = _covariances(evaluation.operator, q, self.sample_actions)
+        covariances = _covariances(evaluation.operator, q, self._centred)
         return (row_weights[:, None] * covariances / self.variances,)
+
+    @cached_property
+    def _centred(self) -> list[Tensor]:
+        """Columns of the sample actions about their means, (n,) each."""
+        return _centred_columns(self.sample_actions)
 
 
 @dataclass(frozen=True)
@@ -140,13 +146,18 @@ class AnalyticResponsibilities(Responsibilities):
     ) -> tuple[Tensor, ...]:
         """Gradient of sum_i row_weights_i (E q)_i with respect to the outputs."""
         mean, std = evaluation.outputs
-        a = self.sample_actions
         total = self.variances + std**2  # (m, d_a)
-        both = _covariances(evaluation.operator, q, torch.cat([a, a**2], dim=1))
+        both = _covariances(evaluation.operator, q, self._centred)
         first, second = both.chunk(2, dim=1)  # Cov(q, a), Cov(q, a^2)
         second = second - 2.0 * mean * first
-        w = row_weights[:, None]
-        return w * first / total, w * std * second / total**2
+        w = row_weights[:, None] / total
+        return w * first, w * std * second / total
+
+    @cached_property
+    def _centred(self) -> list[Tensor]:
+        """Columns of a, then of a^2, about their means, (n,) each."""
+        a = self.sample_actions
+        return _centred_columns(torch.cat([a, a**2], dim=1))
 
 
 @dataclass(frozen=True)
@@ -267,20 +278,26 @@ class CategoricalResponsibilities(Responsibilities):
         return (row_weights[:, None] * values,)
 
 
-def _covariances(operator: LinearOperator, q: Tensor, x: Tensor) -> Tensor:
-    """Cov_{j ~ E_i}(q_j, x_jd) for every row i and dimension d, (m, d)."""
+def _centred_columns(x: Tensor) -> list[Tensor]:
+    return [column.contiguous() for column in (x - x.mean(dim=0)).unbind(1)]
+
+
+def _covariances(operator: LinearOperator, q: Tensor, columns: list[Tensor]) -> Tensor:
+    """Cov_{j ~ E_i}(q_j, x_jd) for every row i and centred column x_d, (m, d)."""
     q = q - q.mean()  # covariances do not change, cancellation does
     v = operator.matvec(q)
-    columns = [
-        operator.matvec(q * column) - v * operator.matvec(column.contiguous())
-        for column in (x - x.mean(dim=0)).unbind(1)
+    found = [
+        torch.addcmul(operator.matvec(q * x), v, operator.matvec(x), value=-1.0)
+        for x in columns
     ]
-    return torch.stack(columns, dim=1)
+    return torch.stack(found, dim=1)
 
 
 def _mixed(parts: list[Tensor], shares: Tensor, size: int) -> Tensor:
     """Rows of all draws, weighted by their shares, (m_b, k_b)."""
-    total = torch.zeros_like(parts[0][0])
-    for weights, share in zip(parts, torch.split(shares, size), strict=True):
-        total += torch.einsum("kmj,km->mj", weights, share)
-    return total
+    # Not as products of tiny matrices: without MKL each of them is a call.
+    each = [
+        (weights * share[..., None]).sum(dim=0)
+        for weights, share in zip(parts, torch.split(shares, size), strict=True)
+    ]
+    return each[0] if len(each) == 1 else torch.stack(each).sum(dim=0)

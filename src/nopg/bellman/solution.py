@@ -14,7 +14,7 @@ from nopg.bellman.sharded import (
     ReplicatedResponsibilities,
     ShardedResponsibilities,
 )
-from nopg.linalg.coarse import Cells, CoarseCorrection
+from nopg.linalg.coarse import CoarseCorrection, CoarseSpace
 from nopg.linalg.operators import AveragedRows
 from nopg.linalg.solve import DiscountedSystem, Solution, SolverConfig, solve_pair
 from nopg.policies.base import Policy
@@ -75,8 +75,8 @@ class Estimator:
             eps0 = at_initial.operator.rmatvec(share)  # (n,)
             system = DiscountedSystem(P, gamma)
             correction = None
-            if self.problem.cells is not None and len(eps0) > solver.dense_below:
-                correction = self._correction(self.problem.cells, P, start)
+            if self.problem.coarse is not None and len(eps0) > solver.dense_below:
+                correction = self._correction(self.problem.coarse, P, start)
             guess = None if start is None else (start[0], start[1])
             q, mu = solve_pair(system, samples.rewards, eps0, solver, guess, correction)
         return BellmanSolution(
@@ -84,12 +84,13 @@ class Estimator:
         )
 
     def _correction(
-        self, cells: Cells, P: AveragedRows, start: tuple[Tensor, ...] | None
+        self, space: CoarseSpace, P: AveragedRows, start: tuple[Tensor, ...] | None
     ) -> CoarseCorrection | None:
         """That of the start if it brought one, else a new one."""
+        kept = None
         if start is not None and len(start) > 2:
-            return CoarseCorrection(cells, start[2])
-        return CoarseCorrection.of(P, self.problem.config.gamma, cells)
+            kept = CoarseCorrection.kept(start[2], space)
+        return kept or CoarseCorrection.of(P, self.problem.config.gamma, space)
 
 
 @dataclass(frozen=True)

@@ -38,12 +38,14 @@ class ClimbState:
         seconds: Time they took.
         start: Where the next solves start: q, mu and, if there is one, the coarse
             inverse, as `BellmanSolution.following` gave them.
+        fewest: Products of the cheapest update since the coarse inverse was made.
     """
 
     def __init__(self) -> None:
         self.step = 0
         self.seconds = 0.0
         self.start: tuple[Tensor, ...] | None = None
+        self.fewest: int | None = None
         self._optimiser: Optimiser | None = None
         self._generator: torch.Generator | None = None
         self._waiting: Mapping[str, Any] | None = None
@@ -73,6 +75,7 @@ class ClimbState:
             "step": self.step,
             "seconds": self.seconds,
             "start": None if self.start is None else [v.clone() for v in self.start],
+            "fewest": self.fewest,
             "optimiser": copy.deepcopy(self._optimiser.state_dict()),
             "generator": self._generator.get_state(),
         }
@@ -87,6 +90,8 @@ class ClimbState:
             if q.shape != mu.shape or q.ndim != 1 or len(coarse) > 1:
                 raise ValueError(f"q and mu have shapes {q.shape} and {mu.shape}")
             state.start = (q, mu, *coarse)
+        fewest = plain.get("fewest")  # absent in older states
+        state.fewest = None if fewest is None else int(fewest)
         state._waiting = plain
         return state
 

@@ -19,7 +19,10 @@ from nopg.linalg.solve import SolverConfig
 from nopg.policies.base import Policy
 
 REFRESH = 8
-"""Updates one coarse inverse serves: by then it costs as much as it saves."""
+"""Updates one coarse inverse serves at most: by then it costs as much as it saves."""
+GROWTH, NOTICEABLE = 1.25, 6
+"""Growth in products, as a factor and a number, that ends its service before: at first
+policies change so fast that it is out of date after three updates."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +90,12 @@ def climb(
     began = time.perf_counter() - state.seconds
     for step in range(state.step, n_updates):
         solution = estimator.solve(policy, generator, solver, state.start)
-        state.start = solution.following(keep_correction=(step + 1) % REFRESH != 0)
+        spent = solution.q.matvecs + solution.mu.matvecs
+        fewest = state.fewest = min(spent, state.fewest or spent)
+        has_grown = spent > max(GROWTH * fewest, fewest + NOTICEABLE)
+        is_old = (step + 1) % REFRESH == 0 or has_grown
+        state.start = solution.following(keep_correction=not is_old)
+        state.fewest = None if is_old else state.fewest
         gradients = solution.gradient(policy)
         rate = config.rate(step, n_updates)
         adam.step(gradients, rate)

@@ -1,79 +1,69 @@
 """A coarse twin of I - gamma P, inverted once, that speeds up solves with the fine one.
 
-Rows of P at nearby next states are nearly the same, so P x hardly varies within a
-cell of next states: all that a product leaves behind lives in the space of functions
-that are constant on cells. With Z the (n, C) indicator of the cells and R = D^-1 Z'
-the mean over each,
+Rows of P at nearby next states are nearly the same, so P x is a smooth function of
+the next state: all that a product leaves behind lives, nearly, in a small space of
+such functions. With Z (n, C) a basis of that space and R Z = I,
 
     M = I + Z ((I - gamma R P Z)^-1 - I) R
 
-is (I - gamma P)^-1 on that space and the identity beside it. R P Z has rows that sum
-to at most one, so the small matrix is strictly diagonally dominant: it can always be
-inverted, and M too. M' serves the transposed system. A solver that asks for A M y = b
-and takes x = M y finds the same x in a third of the products, and its residual is
-checked like any other; an M of a former P is nearly as good as one of this P.
+is (I - gamma P)^-1 on that space and the identity beside it. M' serves the transposed
+system. A solver that asks for A M y = b and takes x = M y finds the same x in a third
+of the products, and its residual is checked like any other; an M of a former P is
+nearly as good as one of this P. Which space: `cells` where samples are many, `modes`
+where they are few.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from nopg.linalg.operators import LinearOperator
 
-N_CELLS, MORE_CELLS, MANY = 256, 512, 30_000
-"""Cells, and cells from so many samples on: their inverse stays worth few products."""
-WORTHWHILE = 512
-"""Samples from which it pays: below, calling it costs more than it saves."""
+PRECISION = torch.float32
+"""Of M and all it is applied to: it need not be exact, and is read at every product."""
 
 
-@dataclass(frozen=True)
-class Cells:
-    """Samples in groups that are close together.
+class CoarseSpace(ABC):
+    """Functions of the samples that C numbers describe: Z w.
 
-    Attributes:
-        cell: Group of each sample, (n,).
-        sizes: Samples in each group, (C,).
+    A space keeps what M needs of one P as a matrix of its own kind, `core`.
     """
 
-    cell: Tensor
-    sizes: Tensor
+    @property
+    @abstractmethod
+    def core_shape(self) -> tuple[int, int]:
+        """Rows and columns of a core."""
 
-    @classmethod
-    def of(cls, points: Tensor, n_cells: int | None = None) -> Cells:
-        """Halve the points across their widest dimension, again and again.
+    @abstractmethod
+    def core(self, transition: LinearOperator, gamma: float) -> Tensor | None:
+        """What M of this P is made of; None if there is no M."""
 
-        Args:
-            points: In units in which distances count, (n, d).
-            n_cells: How many groups, a power of two; fewer when points are few.
-        """
-        if n_cells is None:
-            n_cells = N_CELLS if len(points) < MANY else MORE_CELLS
-        array = points.cpu().numpy()
-        parts = [np.arange(len(array))]
-        while 2 * len(parts) <= min(n_cells, len(array)):
-            parts = [half for part in parts for half in _halves(array, part)]
-        cell = np.empty(len(array), dtype=np.int64)
-        for number, part in enumerate(parts):
-            cell[part] = number
-        sizes = np.array([len(part) for part in parts])
-        return cls(
-            torch.from_numpy(cell).to(points.device),
-            torch.from_numpy(sizes).to(points.device),
-        )
+    @abstractmethod
+    def apply(self, core: Tensor, x: Tensor) -> Tensor:
+        """M x, (n,) -> (n,)."""
+
+    @abstractmethod
+    def apply_transpose(self, core: Tensor, y: Tensor) -> Tensor:
+        """M' y, (n,) -> (n,)."""
 
 
-def _halves(points: NDArray[Any], part: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    some = points[part]
-    widest = np.ptp(some, axis=0).argmax()
-    # Stable: cells of equal points do not depend on the sorting algorithm.
-    ranked = part[np.argsort(some[:, widest], kind="stable")]
-    return np.array_split(ranked, 2)
+def discounted_inverse(steps: Tensor, gamma: float) -> Tensor | None:
+    """(I - gamma S)^-1 - I in the small precision; None if that is singular.
+
+    Args:
+        steps: S = R P Z, (C, C).
+        gamma: Discount factor.
+    """
+    one = torch.eye(len(steps), dtype=PRECISION, device=steps.device)
+    inverse: Tensor
+    inverse, info = torch.linalg.inv_ex(one - gamma * steps.to(PRECISION))
+    if int(info) != 0 or not bool(torch.isfinite(inverse).all()):
+        return None
+    return inverse - one
 
 
 @dataclass(frozen=True)
@@ -81,41 +71,32 @@ class CoarseCorrection:
     """M of one P, and its transpose.
 
     Attributes:
-        cells: Which sample is in which cell.
-        core: ((I - gamma R P Z)^-1 - I) D^-1, so that M = I + Z core Z', (C, C).
+        space: The functions M is made for.
+        core: What M is made of, in the space's own form.
     """
 
-    cells: Cells
+    space: CoarseSpace
     core: Tensor
 
     @classmethod
     def of(
-        cls, transition: LinearOperator, gamma: float, cells: Cells
+        cls, transition: LinearOperator, gamma: float, space: CoarseSpace
     ) -> CoarseCorrection | None:
-        """M for this P; None if P is of a kind that cannot be summed over cells."""
-        count = len(cells.sizes)
-        sums = transition.block_sums(cells.cell, cells.cell, count)
-        if sums is None:
+        """M for this P; None if P has none in this space."""
+        core = space.core(transition, gamma)
+        return None if core is None else cls(space, core)
+
+    @classmethod
+    def kept(cls, core: Tensor, space: CoarseSpace) -> CoarseCorrection | None:
+        """The one a `core` was kept of; None if that was made for another space."""
+        if tuple(core.shape) != space.core_shape:
             return None
-        sizes = cells.sizes.to(sums)
-        means = sums * (gamma / sizes[:, None])  # gamma R P Z
-        # In single precision: it need not be exact, and takes half the time.
-        one = torch.eye(count, device=sums.device)
-        inverse = torch.linalg.inv(one - means.float())
-        return cls(cells, (inverse - one).to(sums) / sizes)
+        return cls(space, core.to(PRECISION))
 
     def apply(self, x: Tensor) -> Tensor:
         """M x, (n,) -> (n,)."""
-        return self._spread(x, torch.mv(self.core, self._sums(x)))
+        return self.space.apply(self.core, x)
 
     def apply_transpose(self, y: Tensor) -> Tensor:
         """M' y, (n,) -> (n,)."""
-        return self._spread(y, torch.mv(self.core.T, self._sums(y)))
-
-    def _sums(self, x: Tensor) -> Tensor:
-        """Z' x, (n,) -> (C,)."""
-        return x.new_zeros(len(self.core)).index_add_(0, self.cells.cell, x)
-
-    def _spread(self, x: Tensor, by_cell: Tensor) -> Tensor:
-        """x + Z w, (n,)."""
-        return by_cell.index_select(0, self.cells.cell).add_(x)
+        return self.space.apply_transpose(self.core, y)

@@ -1,7 +1,8 @@
-"""Iterative solvers for A x = b with a non-symmetric A, as plain functions.
+"""What an iterative solver for A x = b reports, and BiCGStab, for non-symmetric A.
 
-Each one stops at ||b - A x|| <= tolerance and reports what happened; none of
-them raises. They know nothing of kernels, policies or derivatives.
+Solvers are plain functions (GMRES is in `gmres.py`). Each one stops at
+||b - A x|| <= tolerance and reports what happened; none of them raises. They know
+nothing of kernels, policies or derivatives.
 """
 
 from __future__ import annotations
@@ -42,7 +43,6 @@ def bicgstab(
     tolerance: float,
     max_matvecs: int,
     *,
-    precondition: MatVec = lambda x: x,
     max_breakdowns: int = 3,
 ) -> Attempt:
     """Stabilised biconjugate gradients with a guard against breakdown.
@@ -59,8 +59,6 @@ def bicgstab(
         start: First guess, (n,).
         tolerance: Largest ||b - A x|| that counts as solved.
         max_matvecs: Products that may be spent.
-        precondition: x -> M x with M close to A^-1 and invertible. It is applied on
-            the right, so that residuals are those of A x = b itself.
         max_breakdowns: Restarts before this solver gives up.
     """
     x = start
@@ -69,15 +67,15 @@ def bicgstab(
     matvecs, breakdowns, enough = 1, 0, tolerance**2
     while breakdowns <= max_breakdowns and matvecs < max_matvecs:
         shadow, p, rho, shadow_square = r.clone(), r.clone(), rr, rr
-        y = torch.zeros_like(x)  # A M y = r; then M y is what x lacks
+        y = torch.zeros_like(x)  # A y = r: what x lacks
         while rr > enough and matvecs < max_matvecs:
-            v = matvec(precondition(p))
+            v = matvec(p)
             sigma = _dot(shadow, v)
             if _is_tiny(sigma, shadow_square * _dot(v, v)):
                 break
             alpha = rho / sigma
             s = r.sub_(v, alpha=alpha)  # r itself is not needed any more
-            t = matvec(precondition(s))
+            t = matvec(s)
             matvecs += 2
             tt = _dot(t, t)
             omega = _dot(t, s) / tt if tt > 0.0 else 0.0
@@ -89,7 +87,7 @@ def bicgstab(
             beta = (rho_next / rho) * (alpha / omega)
             p.sub_(v, alpha=omega).mul_(beta).add_(r)
             rho = rho_next
-        x = x + precondition(y)
+        x = x + y
         r = b - matvec(x)  # the recurrence drifts: only the true residual counts
         rr = _dot(r, r)
         matvecs += 1
@@ -99,50 +97,6 @@ def bicgstab(
         if not math.isfinite(rr):
             break
     return Attempt(x, r, False, matvecs, breakdowns)
-
-
-def gmres(
-    matvec: MatVec,
-    b: Tensor,
-    start: Tensor,
-    tolerance: float,
-    max_matvecs: int,
-    restart: int = 30,
-) -> Attempt:
-    """Generalised minimal residuals, restarted; it cannot break down."""
-    x, r = start.clone(), b - matvec(start)
-    matvecs = 1
-    norm = float(r.norm())
-    while norm > tolerance and matvecs < max_matvecs and math.isfinite(norm):
-        basis = [r / norm]
-        hessenberg = b.new_zeros((restart + 1, restart))
-        steps = 0
-        for j in range(restart):
-            w = matvec(basis[j])
-            matvecs += 1
-            V = torch.stack(basis)  # (j + 1, n)
-            h = V @ w
-            w = w - h @ V
-            again = V @ w  # a second sweep keeps the basis orthogonal in practice
-            w = w - again @ V
-            hessenberg[: j + 1, j] = h + again
-            length = float(w.norm())
-            hessenberg[j + 1, j] = length
-            steps = j + 1
-            if length <= 1e-14 * norm or matvecs >= max_matvecs:
-                break
-            basis.append(w / length)
-        target = b.new_zeros(steps + 1)
-        target[0] = norm
-        small = hessenberg[: steps + 1, :steps].cpu()
-        y = torch.linalg.lstsq(small, target.cpu()[:, None], driver="gelsd").solution
-        x = x + y[:, 0].to(x) @ torch.stack(basis[:steps])
-        r = b - matvec(x)
-        matvecs += 1
-        previous, norm = norm, float(r.norm())
-        if norm > 0.999 * previous:
-            break  # stagnation: leave it to the next solver
-    return Attempt(x, r, norm <= tolerance, matvecs)
 
 
 def _dot(left: Tensor, right: Tensor) -> float:

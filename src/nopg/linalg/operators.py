@@ -33,6 +33,14 @@ class LinearOperator(ABC):
     def dense(self) -> Tensor:
         """The matrix itself, (m, n)."""
 
+    def matmat(self, columns: Tensor) -> Tensor:
+        """A X in the precision of A, (n, c) -> (m, c)."""
+        return torch.stack([self.matvec(x) for x in columns.T.contiguous()], dim=1)
+
+    def single(self) -> LinearOperator | None:
+        """A in single precision, where entries are at hand: half the bytes."""
+        return None
+
     def discounted(self, x: Tensor, gamma: float) -> Tensor:
         """x - gamma A x, fused where the layout allows it; A is square."""
         return x - gamma * self.matvec(x)
@@ -71,6 +79,14 @@ class DenseRows(LinearOperator):
         """A' y, (m,) -> (n,)."""
         return y @ self.matrix
 
+    def matmat(self, columns: Tensor) -> Tensor:
+        """A X in the precision of A, (n, c) -> (m, c)."""
+        return self.matrix @ columns.to(self.matrix)
+
+    def single(self) -> LinearOperator:
+        """A in single precision."""
+        return DenseRows(self.matrix.float())
+
     def dense(self) -> Tensor:
         """The matrix itself, (m, n)."""
         return self.matrix
@@ -93,12 +109,15 @@ class SparseRows(LinearOperator):
     Args:
         pattern: Where entries are.
         stacked: Their values in the order they were listed, (nnz,).
+        is_natural: Whether they are listed row after row, whatever the pattern says.
     """
 
-    def __init__(self, pattern: Pattern, stacked: Tensor) -> None:
+    def __init__(
+        self, pattern: Pattern, stacked: Tensor, *, is_natural: bool = False
+    ) -> None:
         self.pattern = pattern
         self.values = stacked  # row after row, in natural order
-        if pattern.source is not None:
+        if pattern.source is not None and not is_natural:
             self.values = stacked.index_select(0, pattern.source)
         self._rows = csr(
             pattern.row_starts, pattern.columns, self.values, pattern.shape
@@ -112,6 +131,17 @@ class SparseRows(LinearOperator):
     def rmatvec(self, y: Tensor) -> Tensor:
         """A' y, (m,) -> (n,)."""
         return self._transposed() @ y
+
+    def matmat(self, columns: Tensor) -> Tensor:
+        """A X in the precision of A, (n, c) -> (m, c)."""
+        return self._rows @ columns.to(self.values)
+
+    def single(self) -> LinearOperator:
+        """A in single precision."""
+        values = self.values
+        if values.dtype == torch.float32:
+            return self
+        return SparseRows(self.pattern, values.float(), is_natural=True)
 
     def discounted(self, x: Tensor, gamma: float) -> Tensor:
         """x - gamma A x in one pass."""
@@ -177,6 +207,19 @@ class AveragedRows(LinearOperator):
     def rmatvec(self, y: Tensor) -> Tensor:
         """A' y, (m,) -> (n,)."""
         return self.rows.rmatvec(self.spread(y))
+
+    def matmat(self, columns: Tensor) -> Tensor:
+        """A X in the precision of A, (n, c) -> (m, c)."""
+        Y = self.rows.matmat(columns)
+        if self.group > 1:
+            Y = Y.view(-1, self.group, Y.shape[1]).mean(dim=1)
+        return Y if self.is_live is None else Y * self.is_live[:, None]
+
+    def single(self) -> LinearOperator | None:
+        """A in single precision, if the rows can be."""
+        rows = self.rows.single()
+        live = None if self.is_live is None else self.is_live.float()
+        return None if rows is None else AveragedRows(rows, self.group, live)
 
     def spread(self, y: Tensor) -> Tensor:
         """What each single row contributes to y' A: its group's share, (m * group,)."""
