@@ -34,10 +34,10 @@ CHECK_EVERY = 5
 """Updates between second opinions on the policies being refined."""
 SLOW = 0.005
 """Weight gamma^T at which paths end that are asked an opinion about."""
-LONG = 1e-13
+LONG = 1e-8
 """The same where the last choice is made: what fails late is to be seen, however
 little it weighs."""
-N_STARTS = 6
+N_STARTS = 5
 """Starts a gradient and first opinions are averaged over."""
 N_DOUBTED = 256
 """Steps of a path whose doubt is taken: it costs more than following it."""
@@ -87,6 +87,12 @@ def values(
     return [float(value) for value in np.min(found, axis=0)]
 
 
+def enough(model: TransitionModel, gamma: float, negligible: float = SLOW) -> float:
+    """The most that paths of an opinion can earn, less what regressions err by."""
+    most = model.best_value(gamma, horizon_of(gamma, negligible))
+    return most - 1e-4 * abs(most)
+
+
 @dataclass
 class _Climber:
     """A policy on its way up, with the best it has been."""
@@ -94,7 +100,7 @@ class _Climber:
     policy: Policy
     adam: Adam
     best: float
-    ceiling: float
+    enough: float
     kept: dict[str, Any]
     last_gain: int = 0
     is_done: bool = False
@@ -105,8 +111,7 @@ class _Climber:
             self.last_gain = step
         if value > self.best:
             self.best, self.kept = value, copy.deepcopy(self.policy.state_dict())
-        is_perfect = self.best >= self.ceiling - 1e-4 * abs(self.ceiling)
-        self.is_done = is_perfect or step - self.last_gain > PATIENCE
+        self.is_done = self.best >= self.enough or step - self.last_gain > PATIENCE
 
 
 def refine(
@@ -133,13 +138,12 @@ def refine(
     """
     starts = starts[:N_STARTS]
     first = values(models, policies, starts, gamma)
-    ceiling = models[0].best_value(gamma, horizon_of(gamma, SLOW))
     climbers = [
         _Climber(
             policy,
             Adam([p for p in policy.parameters() if p.requires_grad]),
             value,
-            ceiling,
+            enough(models[0], gamma),
             copy.deepcopy(policy.state_dict()),
         )
         for policy, value in zip(policies, first, strict=True)

@@ -9,30 +9,25 @@ kind, are asked about each; and those they believe in are refined on them.
 
 from __future__ import annotations
 
-import copy
 import logging
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from tqdm.auto import tqdm
 
 from nopg.data.dataset import Dataset
-from nopg.dynamics.pair import learned_pair, regression_actions
-from nopg.dynamics.planning import Outlook, actions_to_try
+from nopg.dynamics.pair import learned_pair
 from nopg.dynamics.stepping import Array
 from nopg.dynamics.transitions import TransitionModel
 from nopg.errors import ConfigError, NopgWarning
 from nopg.kernels.selection import LeaveOneOut
-from nopg.learning.candidates import CLIMBS, PLANS, Candidate, Search, Way
-from nopg.learning.history import History, Update
-from nopg.learning.imitating import imitate
+from nopg.learning.candidates import CLIMBS, PLANS, Candidate, Search
+from nopg.learning.finding import Found, climbed, planned
 from nopg.learning.model import NOPG
-from nopg.learning.refining import LONG, N_STARTS, opinions, refine
-from nopg.learning.session import Training
-from nopg.policies.base import Policy
+from nopg.learning.refining import LONG, N_STARTS, enough, opinions, refine
 from nopg.randomness import Seed
 
 logger = logging.getLogger(__name__)
@@ -41,8 +36,6 @@ N_REFINED = 3
 """Policies refined: the best in the second opinion."""
 MAX_DOUBT = 0.75
 """Mean doubt above which the second opinion itself is not to be trusted."""
-TRAINING_LISTS = {"tolerance": 1e-3, "max_neighbours": 192}
-"""Shorter neighbour lists while searching; the policy kept has complete ones."""
 
 
 def learn(
@@ -80,39 +73,108 @@ def learn(
     common = {"policy": policy, "gamma": gamma, "action_space": action_space}
     common |= settings
     _require_known(common, n_refining)
-    base = NOPG(bandwidths=LeaveOneOut(), seed=seed, **(common | TRAINING_LISTS))
-    base.prepare(data, initial_states)
+    kept = NOPG(bandwidths=LeaveOneOut(), seed=seed, **common)
+    kept.prepare(data, initial_states)
+    models = learned_pair(data, Seed(seed).numpy("transition-model"))
+    judges = _Judges(models, _starts(kept), gamma)
     with tqdm(
         total=len(PLANS) + len(CLIMBS) * n_updates + n_refining,
         disable=not progress,
         desc="NOPG",
     ) as bar:
-        models = learned_pair(data, Seed(seed).numpy("transition-model"))
-        found: list[_Found] = []
         try:
-            _plan(found, base, data, models[0], gamma, seed, bar)
-            _climb(found, base, n_updates, common, seed, bar)
+            for one in planned(models[0], data, kept.policy, gamma, seed):
+                judges.hear(one)
+                bar.set_postfix_str(str(one.way), refresh=False)
+                bar.update()
+            if not judges.are_content():
+                climbs = climbed(data, judges.starts, n_updates, common, seed, bar)
+                for one in climbs:
+                    judges.hear(one)
+            judges.refine_best(n_refining, bar)
         except KeyboardInterrupt:
-            if not found:
+            if not judges.found:
                 raise
-            n_refining = 0
             logger.warning("Interrupted; the best policy so far is kept.")
-        policies, starts = [one.policy for one in found], _starts(base)
-        views = opinions(models, policies, starts[:N_STARTS], gamma, LONG)
-        pairs = zip(found, views, strict=True)
-        search = Search([Candidate(one.way, view) for one, view in pairs])
-        if n_refining > 0:
-            _refine_best(search, policies, models, starts, gamma, n_refining, bar)
-    return _keep(search, found, base, data, initial_states, common)
+        search = judges.choose()
+    winner = judges.found[search.chosen]
+    kept.policy.load_state_dict(winner.policy.state_dict())
+    kept.history, kept.search = winner.history, search
+    _warn_of_doubt(search.candidates[search.chosen].final.doubt)
+    return kept
 
 
-@dataclass(frozen=True)
-class _Found:
-    """A policy, how it was found, and what happened on the way up."""
+@dataclass
+class _Judges:
+    """The learned systems, and what they think of the policies found so far.
 
-    way: Way
-    policy: Policy
-    history: History | None = None
+    Attributes:
+        models: The learned systems.
+        starts: Where the task starts, (B, d_s).
+        gamma: Discount factor.
+        found: Every policy heard.
+        candidates: What is thought of each.
+    """
+
+    models: Sequence[TransitionModel]
+    starts: Array
+    gamma: float
+    found: list[Found] = field(default_factory=list)
+    candidates: list[Candidate] = field(default_factory=list)
+
+    def hear(self, one: Found) -> None:
+        """Form a first opinion of a policy."""
+        some = self.starts[:N_STARTS]
+        (view,) = opinions(self.models, [one.policy], some, self.gamma)
+        self.found.append(one)
+        self.candidates.append(Candidate(one.way, view))
+
+    def are_content(self) -> bool:
+        """Whether the best so far leave nothing to be gained, not even late."""
+        views = [self.candidates[i].first.value for i in self._best()]
+        if max(views) < enough(self.models[0], self.gamma):
+            return False
+        self._ask_again()
+        views = [self.candidates[i].final.value for i in self._best()]
+        return max(views) >= enough(self.models[0], self.gamma, LONG)
+
+    def refine_best(self, n_updates: int, bar: Any) -> None:
+        """Improve the best in place; Ctrl-C leaves each as good as it became."""
+
+        def advance(value: float) -> None:
+            bar.set_postfix_str(f"model J={value:.4g}", refresh=False)
+            bar.update()
+
+        best = [self.found[i].policy for i in self._best()]
+        if n_updates > 0:
+            try:
+                refine(self.models, best, self.starts, self.gamma, n_updates, advance)
+            finally:
+                self._ask_again()
+
+    def choose(self) -> Search:
+        """The best candidate: of those asked about at length, where there are any."""
+        asked = [i for i, one in enumerate(self.candidates) if one.refined is not None]
+        chosen = max(
+            asked or range(len(self.candidates)),
+            key=lambda i: self.candidates[i].final.value,
+        )
+        return Search(self.candidates, chosen)
+
+    def _best(self) -> list[int]:
+        """Indices of the best in the first opinion."""
+        order = sorted(
+            range(len(self.found)), key=lambda i: -self.candidates[i].first.value
+        )
+        return order[:N_REFINED]
+
+    def _ask_again(self) -> None:
+        """A last opinion of the best, on long paths from every start."""
+        best = self._best()
+        policies = [self.found[i].policy for i in best]
+        views = opinions(self.models, policies, self.starts, self.gamma, LONG)
+        for i, view in zip(best, views, strict=True):
+            self.candidates[i] = replace(self.candidates[i], refined=view)
 
 
 def _require_known(common: dict[str, Any], n_refining: int) -> None:
@@ -141,98 +203,7 @@ def _require_known(common: dict[str, Any], n_refining: int) -> None:
         )
 
 
-def _plan(
-    found: list[_Found],
-    base: NOPG,
-    data: Dataset,
-    model: TransitionModel,
-    gamma: float,
-    seed: int,
-    bar: Any,
-) -> None:
-    """Plan in the learned system in each way, and teach a policy each plan."""
-    actions = regression_actions(data).numpy()
-    tried = actions_to_try(actions, Seed(seed).numpy("planned-actions"))
-    states = np.asarray(data.observations, dtype=np.float64)
-    outlook = Outlook.of(model, states, tried, Seed(seed).numpy("places"))
-    for way in PLANS:
-        bar.set_postfix_str(str(way), refresh=False)
-        best = outlook.plan(way.gamma(gamma), way.hold)
-        policy = copy.deepcopy(base.policy)
-        imitate(policy, best)
-        found.append(_Found(way, policy))
-        bar.update()
-
-
-def _climb(
-    found: list[_Found],
-    base: NOPG,
-    n_updates: int,
-    common: dict[str, Any],
-    seed: int,
-    bar: Any,
-) -> None:
-    """Climb J of the kernels, as far-sighted as the task and less so."""
-
-    def advance(model: NOPG, update: Update) -> None:
-        bar.set_postfix_str(f"J={update.objective:.4g}", refresh=False)
-        bar.update()
-
-    for i, way in enumerate(CLIMBS):
-        own = {"gamma": way.gamma(common["gamma"]), "seed": seed + i}
-        one = NOPG(bandwidths=base.bandwidths, **(common | TRAINING_LISTS | own))
-        one.prepare_like(base)
-        history = Training(one, n_updates).run(callback=advance, progress=False)
-        if len(history):
-            found.append(_Found(way, one.policy, history))
-        if history.stopped == "interrupted":
-            raise KeyboardInterrupt
-
-
-def _refine_best(
-    search: Search,
-    policies: Sequence[Policy],
-    models: Sequence[TransitionModel],
-    starts: Array,
-    gamma: float,
-    n_refining: int,
-    bar: Any,
-) -> None:
-    """Refine the best candidates in place; Ctrl-C leaves each as good as it became."""
-    order = sorted(
-        range(len(policies)), key=lambda i: -search.candidates[i].first.value
-    )[:N_REFINED]
-    best = [policies[i] for i in order]
-
-    def advance(value: float) -> None:
-        bar.set_postfix_str(f"model J={value:.4g}", refresh=False)
-        bar.update()
-
-    try:
-        refine(models, best, starts, gamma, n_refining, advance)
-    except KeyboardInterrupt:
-        logger.warning("Interrupted while refining; the best policy so far is kept.")
-    last = opinions(models, best, starts, gamma, LONG)
-    for i, view in zip(order, last, strict=True):
-        search.candidates[i] = replace(search.candidates[i], refined=view)
-
-
-def _keep(
-    search: Search,
-    found: Sequence[_Found],
-    base: NOPG,
-    data: Dataset,
-    initial_states: Any,
-    common: dict[str, Any],
-) -> NOPG:
-    """The best candidate as a model of its own, with complete neighbour lists."""
-    candidates = search.candidates
-    asked = [i for i, one in enumerate(candidates) if one.refined is not None]
-    search.chosen = max(
-        asked or range(len(candidates)), key=lambda i: candidates[i].final.value
-    )
-    winner = found[search.chosen]
-    doubt = search.candidates[search.chosen].final.doubt
+def _warn_of_doubt(doubt: float) -> None:
     if doubt > MAX_DOUBT:
         warnings.warn(
             f"The second opinion should rest on data, its doubt along the learned "
@@ -241,11 +212,6 @@ def _keep(
             NopgWarning,
             stacklevel=3,
         )
-    kept = NOPG(bandwidths=base.bandwidths, seed=base.config.seed, **common)
-    kept.prepare(data, initial_states)
-    kept.policy.load_state_dict(winner.policy.state_dict())
-    kept.history, kept.search = winner.history, search
-    return kept
 
 
 def _starts(model: NOPG) -> Array:
