@@ -70,6 +70,7 @@ class GaussianProcess:
         targets: Tensor,
         generator: np.random.Generator,
         like: GaussianProcess | None = None,
+        every: Sequence[int] = (),
     ) -> GaussianProcess:
         """Regress `targets` (n, q) on `inputs` (n, d), both float64.
 
@@ -78,6 +79,7 @@ class GaussianProcess:
             targets: What is to be foretold.
             generator: Chooses the samples where there are many.
             like: A process of similar data: length scales are sought from its own.
+            every: Targets of which no sample is left out, however odd.
         """
         n, q = len(inputs), targets.shape[1]
         rows = torch.as_tensor(generator.permutation(n)[:N_ROWS])
@@ -95,7 +97,9 @@ class GaussianProcess:
         found = _Curves.empty(inducing)
         for j in torch.nonzero(is_curved)[:, 0].tolist():
             near = None if like is None else like.curve_of(j, unit[j])
-            curve, amplitude[j], noise[j] = _regress(x, residual[:, j], inducing, near)
+            curve, amplitude[j], noise[j] = _regress(
+                x, residual[:, j], inducing, near, keeps_all=j in every
+            )
             found.append(curve, unit[j])
         scales, weights, first, second = found.stacked()
         return cls(
@@ -188,7 +192,8 @@ def _linear_mean(x: Tensor, y: Tensor) -> Tensor:
     ridge = torch.full((design.shape[1],), 1e-9 * len(x)).to(x)
     ridge[0] = 0.0  # the intercept is free
     gram = design.T @ design + torch.diag(ridge)
-    return torch.linalg.solve(gram, design.T @ y)
+    found: Tensor = torch.linalg.solve(gram, design.T @ y)
+    return found
 
 
 def _exponent(inducing: Tensor, inverse_scales: Tensor) -> Tensor:
@@ -203,14 +208,20 @@ def _exponent(inducing: Tensor, inverse_scales: Tensor) -> Tensor:
 
 
 def _regress(
-    x: Tensor, y: Tensor, inducing: Tensor, near: Sequence[Tensor] | None
+    x: Tensor,
+    y: Tensor,
+    inducing: Tensor,
+    near: Sequence[Tensor] | None,
+    *,
+    keeps_all: bool,
 ) -> tuple[tuple[Tensor, ...], Tensor, Tensor]:
     """One target: (inverse scales, weights, whitening factors), amplitude, noise."""
     unit = y.std(correction=0)
     if near is not None:
         near = (near[0], near[1] / unit, near[2] / unit)
     (scales, amplitude, noise), belongs = smooth_fit(x, y / unit, N_HYPER, near)
-    x, y = x[belongs], y[belongs]
+    if not keeps_all:
+        x, y = x[belongs], y[belongs]
     centres, points = inducing / scales, x / scales
     within = torch.exp(-0.5 * torch.cdist(centres, centres).square())
     across = torch.exp(-0.5 * torch.cdist(centres, points).square())

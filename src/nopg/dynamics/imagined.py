@@ -117,7 +117,7 @@ def imagined_gradients(
 
     is differentiated backwards in time:
 
-        dU_t / da_t = dr/da + gamma V ds'/da,    V = (1 - p)(1 - o) dU_{t+1}/ds
+        dU_t / da_t = dr/da + (dr/ds' + gamma V) ds'/da,  V = (1 - p)(1 - o) dU_{t+1}/ds
                       - ((1 - o) U_{t+1} + o W) dp/ds + (1 - p)(W - U_{t+1}) do/ds
         dU_t / ds_t = likewise by s, plus (dU_t / da_t) dpi/ds
 
@@ -160,7 +160,7 @@ def _pulls(
         torch.from_numpy(x.reshape(n_steps * n_paths, -1))
         for x in (paths.states, paths.actions)
     )
-    moving, settling, earning, ending, losing = (
+    moving, settling, earning, final, ending, losing = (
         field.numpy().reshape(n_steps, n_paths, *field.shape[1:])
         for field in model.slopes(states, actions, flat)
     )
@@ -172,8 +172,8 @@ def _pulls(
     for t in range(n_steps - 1, -1, -1):
         expected = (1.0 - lost[t]) * value + lost[t] * worst
         ahead = stays[t] * (1.0 - lost[t]) * adjoint - expected * ending[t]
-        ahead = (ahead[:, None] @ settling[t])[:, 0]
-        ahead = gamma * (ahead + stays[t] * (worst - value) * losing[t])
+        ahead = ((gamma * ahead + final[t])[:, None] @ settling[t])[:, 0]
+        ahead = ahead + gamma * stays[t] * (worst - value) * losing[t]
         joint = earning[t] + (ahead[:, None] @ moving[t])[:, 0]
         pulls[t] = joint[:, d_s:]
         adjoint = joint[:, :d_s] + (pulls[t][:, None] @ by_state[t])[:, 0]

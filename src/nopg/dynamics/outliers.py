@@ -64,7 +64,8 @@ def _left_out(
     Eq. 5.12).
     """
     inverse = torch.linalg.inv(_covariance(x, x, scales, amplitude, noise))
-    return ((inverse @ y) / inverse.diagonal().clamp_min(1e-300).sqrt()).abs()
+    spread = inverse.diagonal().clamp_min(1e-300).rsqrt()
+    return torch.abs((inverse @ y) * spread)
 
 
 def _foretold(
@@ -83,7 +84,9 @@ def _foretold(
     target = torch.linalg.solve_triangular(lower, y[:, None], upper=False)
     variance = amplitude**2 - whitened.square().sum(dim=0)
     deviation = (variance.clamp_min(0.0) + noise**2 + JITTER).sqrt()
-    return (new_y - (whitened * target).sum(dim=0)).abs() / deviation
+    error: Tensor = new_y - (whitened * target).sum(dim=0)
+    far: Tensor = error.abs() / deviation
+    return far
 
 
 def _covariance(

@@ -130,12 +130,13 @@ class Outlook:
     def _earned(self, gamma: float, hold: int) -> tuple[Array, Array]:
         """Discounted rewards on the way, what was lost included, and who goes on."""
         worst = self.model.worst_value(gamma)
-        earned, alive = np.zeros(len(self.steps[0].rewards)), 1.0
+        earned = np.zeros(len(self.steps[0].rewards))
+        alive = np.ones_like(earned)
         for t, step in enumerate(self.steps[:hold]):
             given_up = (1.0 - step.ends) * step.lost
             earned += gamma**t * alive * (step.rewards + gamma * worst * given_up)
             alive = alive * (1.0 - step.ends - given_up)
-        return earned, np.asarray(alive)
+        return earned, alive
 
 
 class HeldStep(NamedTuple):
@@ -190,8 +191,9 @@ class Places:
 def _step(model: TransitionModel, states: Tensor, actions: Tensor) -> list[Tensor]:
     """Rewards, ends, losses and next states of many steps, some at a time."""
     parts = []
-    for some, held in zip(states.split(BATCH), actions.split(BATCH), strict=True):
-        step = model.step(some, held)
+    for first in range(0, len(states), BATCH):
+        some = slice(first, first + BATCH)
+        step = model.step(states[some], actions[some])
         parts.append((step.rewards, step.ends, step.lost, step.next_states))
     return [torch.cat(column) for column in zip(*parts, strict=True)]
 
@@ -199,13 +201,15 @@ def _step(model: TransitionModel, states: Tensor, actions: Tensor) -> list[Tenso
 def _chosen(by_action: Array, actions: Array) -> Array:
     """The best action at each place; between two levels, the top of a parabola."""
     best = by_action.argmax(axis=1)
+    chosen: Array = actions[best]
     if actions.shape != (N_LEVELS, 1):
-        return actions[best]
+        return chosen
     middle = np.clip(best, 1, N_LEVELS - 2)
     rows = np.arange(len(best))
     left, top, right = (by_action[rows, middle + i] for i in (-1, 0, 1))
     bend = np.minimum(left - 2.0 * top + right, -1e-300)
     is_peak = left - 2.0 * top + right < -1e-12
     offset = np.where(is_peak, 0.5 * (left - right) / bend, best - middle)
-    between = middle + np.clip(offset, -1.0, 1.0)
-    return actions[0] + between[:, None] * (actions[1] - actions[0])
+    between: Array = middle + np.clip(offset, -1.0, 1.0)
+    chosen = actions[0] + between[:, None] * (actions[1] - actions[0])
+    return chosen

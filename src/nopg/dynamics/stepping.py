@@ -13,8 +13,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from nopg.dynamics.ends import EndVote
 from nopg.dynamics.gaussian_process import GaussianProcess
-from nopg.dynamics.transitions import EndVote, TransitionModel
+from nopg.dynamics.transitions import TransitionModel
 
 Array = NDArray[np.float64]
 
@@ -27,6 +28,7 @@ class ArrayStep(NamedTuple):
     rewards: Array  # (m,)
     ends: Array  # (m,)
     lost: Array  # (m,)
+    live: Array  # (m,)
 
 
 class Stepper:
@@ -50,8 +52,12 @@ class Stepper:
         predicted = self._regression(np.concatenate([states, actions], axis=1))
         reached = states + predicted[:, :d_s]
         following, lost = self._settled(reached)
-        ends = np.zeros(len(states)) if self._ends is None else self._ends(following)
-        return ArrayStep(reached, following, predicted[:, d_s], ends, lost)
+        live = predicted[:, d_s]
+        if self._ends is None:
+            return ArrayStep(reached, following, live, np.zeros(len(live)), lost, live)
+        ends, final = self._ends(following)
+        rewards = (1.0 - ends) * live + final
+        return ArrayStep(reached, following, rewards, ends, lost, live)
 
     def _settled(self, reached: Array) -> tuple[Array, Array]:
         """Where steps end, and the probability that they are lost: see `Box`."""
@@ -94,7 +100,7 @@ class _Regression:
 
 
 class _Vote:
-    """Share of ends among the neighbours of a state, as `EndVote.probability`."""
+    """Share of ends among the neighbours of a state, as `EndVote.vote`."""
 
     def __init__(self, vote: EndVote) -> None:
         points, d = vote.points.numpy(), vote.points.shape[1]
@@ -104,13 +110,13 @@ class _Vote:
         self._exponent = np.empty((d + 1, len(points)))
         self._exponent[:d] = scaled.T
         self._exponent[d] = -0.5 * (scaled * scaled).sum(axis=1)
-        self._is_end = vote.is_end.numpy()
+        self._values = np.stack([vote.is_end.numpy(), vote.rewards.numpy()], axis=1)
 
-    def __call__(self, states: Array) -> Array:
+    def __call__(self, states: Array) -> tuple[Array, Array]:
         scores = (states * self._factor) @ self._exponent[:-1] + self._exponent[-1]
         weights = _exp(scores - scores.max(axis=1, keepdims=True))
-        share: Array = weights @ self._is_end / weights.sum(axis=1)
-        return share
+        shares = (weights @ self._values) / weights.sum(axis=1, keepdims=True)
+        return shares[:, 0], shares[:, 1]
 
 
 def _exp(x: Array) -> Array:

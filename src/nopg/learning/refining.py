@@ -30,6 +30,9 @@ PATIENCE = 25
 """Updates without a gain after which refining a policy ends."""
 GAIN = 1e-3
 """Smallest gain that counts, as a share of |J|."""
+N_KEPT, FIRST_ROUND = 3, 0.3
+"""All policies are refined for this share of the updates, then so many of the best:
+where a policy starts says little about where it can get."""
 CHECK_EVERY = 5
 """Updates between second opinions on the policies being refined."""
 SLOW = 0.005
@@ -121,7 +124,7 @@ def refine(
     gamma: float,
     n_updates: int,
     advance: Callable[[float], None] = lambda best: None,
-) -> None:
+) -> list[float]:
     """Improve `policies` in place by the gradient of their return in the first model.
 
     Every few updates all models are asked about them, and the parameters of the best
@@ -135,6 +138,9 @@ def refine(
         gamma: Discount factor.
         n_updates: Most updates of each.
         advance: Told the best value so far after each update.
+
+    Returns:
+        The value of each policy in the models' view; of an interrupted refining, none.
     """
     starts = starts[:N_STARTS]
     first = values(models, policies, starts, gamma)
@@ -160,10 +166,19 @@ def refine(
                 views = values(models, [one.policy for one in team], starts, gamma)
                 for one, value in zip(team, views, strict=True):
                     one.judge(value, step)
+            if step == math.ceil(FIRST_ROUND * n_updates):
+                _dismiss(climbers)
             advance(max(one.best for one in climbers))
     finally:  # an interrupt, too, leaves the best
         for one in climbers:
             one.policy.load_state_dict(one.kept)
+    return [one.best for one in climbers]
+
+
+def _dismiss(climbers: Sequence[_Climber]) -> None:
+    """Let only the best go on."""
+    for one in sorted(climbers, key=lambda one: -one.best)[N_KEPT:]:
+        one.is_done = True
 
 
 def _climb(

@@ -27,13 +27,11 @@ from nopg.kernels.selection import LeaveOneOut
 from nopg.learning.candidates import CLIMBS, PLANS, Candidate, Search
 from nopg.learning.finding import Found, climbed, planned
 from nopg.learning.model import NOPG
-from nopg.learning.refining import LONG, N_STARTS, enough, opinions, refine
+from nopg.learning.refining import LONG, N_KEPT, N_STARTS, enough, opinions, refine
 from nopg.randomness import Seed
 
 logger = logging.getLogger(__name__)
 
-N_REFINED = 3
-"""Policies refined: the best in the second opinion."""
 MAX_DOUBT = 0.75
 """Mean doubt above which the second opinion itself is not to be trusted."""
 
@@ -91,7 +89,7 @@ def learn(
                 climbs = climbed(data, judges.starts, n_updates, common, seed, bar)
                 for one in climbs:
                     judges.hear(one)
-            judges.refine_best(n_refining, bar)
+                judges.refine_all(n_refining, bar)
         except KeyboardInterrupt:
             if not judges.found:
                 raise
@@ -131,26 +129,29 @@ class _Judges:
 
     def are_content(self) -> bool:
         """Whether the best so far leave nothing to be gained, not even late."""
-        views = [self.candidates[i].first.value for i in self._best()]
+        views = [one.first.value for one in self.candidates]
         if max(views) < enough(self.models[0], self.gamma):
             return False
-        self._ask_again()
-        views = [self.candidates[i].final.value for i in self._best()]
-        return max(views) >= enough(self.models[0], self.gamma, LONG)
+        self._ask_again(views)
+        last = max(one.final.value for one in self.candidates if one.refined)
+        return last >= enough(self.models[0], self.gamma, LONG)
 
-    def refine_best(self, n_updates: int, bar: Any) -> None:
-        """Improve the best in place; Ctrl-C leaves each as good as it became."""
+    def refine_all(self, n_updates: int, bar: Any) -> None:
+        """Improve every policy in place, and form a last opinion of the best."""
 
         def advance(value: float) -> None:
             bar.set_postfix_str(f"model J={value:.4g}", refresh=False)
             bar.update()
 
-        best = [self.found[i].policy for i in self._best()]
-        if n_updates > 0:
-            try:
-                refine(self.models, best, self.starts, self.gamma, n_updates, advance)
-            finally:
-                self._ask_again()
+        policies = [one.policy for one in self.found]
+        values = [one.first.value for one in self.candidates]
+        try:
+            if n_updates > 0:
+                values = refine(
+                    self.models, policies, self.starts, self.gamma, n_updates, advance
+                )
+        finally:  # an interrupt leaves each as good as it became
+            self._ask_again(values)
 
     def choose(self) -> Search:
         """The best candidate: of those asked about at length, where there are any."""
@@ -161,16 +162,9 @@ class _Judges:
         )
         return Search(self.candidates, chosen)
 
-    def _best(self) -> list[int]:
-        """Indices of the best in the first opinion."""
-        order = sorted(
-            range(len(self.found)), key=lambda i: -self.candidates[i].first.value
-        )
-        return order[:N_REFINED]
-
-    def _ask_again(self) -> None:
-        """A last opinion of the best, on long paths from every start."""
-        best = self._best()
+    def _ask_again(self, values: Sequence[float]) -> None:
+        """A last opinion of those of the highest values: long paths, every start."""
+        best = sorted(range(len(values)), key=lambda i: -values[i])[:N_KEPT]
         policies = [self.found[i].policy for i in best]
         views = opinions(self.models, policies, self.starts, self.gamma, LONG)
         for i, view in zip(best, views, strict=True):

@@ -7,6 +7,7 @@ policies are followed step by step, their weights are taken out and stacked inst
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -38,43 +39,49 @@ class ArrayPolicies:
         self.is_discrete = isinstance(first, CategoricalPolicy)
         self.is_decided = is_decided and self.is_discrete
         parts = [_parts(policy) for policy in policies]
-        self._mean, self._factor = (
-            np.stack([part[i] for part in parts])[:, None] for i in (0, 1)
-        )
-        self._layers = [
-            (
-                np.stack([part[2][i][0] for part in parts]),
-                np.stack([part[2][i][1] for part in parts])[:, None],
-            )
-            for i in range(len(parts[0][2]))
+        self._mean = np.stack([part.mean for part in parts])[:, None]
+        self._factor = np.stack([part.factor for part in parts])[:, None]
+        self._weights = [
+            np.stack(each)
+            for each in zip(*(part.weights for part in parts), strict=True)
         ]
-        self._squash = parts[0][3]
+        self._biases = [
+            np.stack(each)[:, None]
+            for each in zip(*(part.biases for part in parts), strict=True)
+        ]
+        self._squash = parts[0].squash
 
     def act(self, states: Array) -> Array:
         """Actions of K B states, of which each policy has B in order, (K B, d_a)."""
-        x = states.reshape(self.count, -1, states.shape[1])
+        x: Array = states.reshape(self.count, -1, states.shape[1])
         x = (x - self._mean) * self._factor
-        for number, (weight, bias) in enumerate(self._layers):
+        for number, weight in enumerate(self._weights):
             if number:
                 np.maximum(x, 0.0, out=x)
             x = x @ weight
-            x += bias
-        x = x.reshape(len(states), -1)
+            x += self._biases[number]
+        raw: Array = x.reshape(len(states), -1)
         if self.is_discrete:
-            return _decided(x) if self.is_decided else _softmax(x)
+            return _decided(raw) if self.is_decided else _softmax(raw)
         if self._squash is None:
-            return x
+            return raw
         centre, half_width = self._squash
-        x = x[:, : len(centre)]
-        return centre + half_width * np.tanh(x)
+        return centre + half_width * np.tanh(raw[:, : len(centre)])
 
 
-Parts = tuple[Array, Array, list[tuple[Array, Array]], tuple[Array, Array] | None]
+class _Parts(NamedTuple):
+    """What a policy computes with."""
+
+    mean: Array  # (d_s,), of the inputs
+    factor: Array  # (d_s,), one over their deviation
+    weights: list[Array]  # (width in, width out) each
+    biases: list[Array]  # (width out,) each
+    squash: tuple[Array, Array] | None  # centre and half width of actions, (d_a,) each
 
 
 @torch.no_grad()
-def _parts(policy: Policy) -> Parts:
-    """Mean and factor of the inputs, layers, and centre and half width of actions."""
+def _parts(policy: Policy) -> _Parts:
+    """Weights and limits of a perceptron, taken out."""
     known = (DeterministicPolicy, GaussianPolicy, CategoricalPolicy)
     if not isinstance(policy, known) or not isinstance(policy.network, nn.Sequential):
         raise ConfigError(
@@ -82,10 +89,9 @@ def _parts(policy: Policy) -> Parts:
             f"{type(policy).__name__}; call the policy itself."
         )
     linear = [layer for layer in policy.network if isinstance(layer, nn.Linear)]
-    layers = [
-        (layer.weight.T.numpy().copy(), layer.bias.numpy().copy()) for layer in linear
-    ]
-    width = layers[0][0].shape[0]
+    weights = [layer.weight.T.numpy().copy() for layer in linear]
+    biases = [layer.bias.numpy().copy() for layer in linear]
+    width = len(weights[0])
     mean, factor = np.zeros(width), np.ones(width)
     if policy.standardise is not None:
         mean = policy.standardise.mean.numpy().copy()
@@ -94,7 +100,7 @@ def _parts(policy: Policy) -> Parts:
     if not isinstance(policy, CategoricalPolicy) and policy.squash is not None:
         low, high = policy.squash.low.numpy(), policy.squash.high.numpy()
         squash = (0.5 * (low + high), 0.5 * (high - low))
-    return mean, factor, layers, squash
+    return _Parts(mean, factor, weights, biases, squash)
 
 
 def _softmax(logits: Array) -> Array:
