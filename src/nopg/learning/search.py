@@ -70,7 +70,7 @@ def learn(
     """
     common = {"policy": policy, "gamma": gamma, "action_space": action_space}
     common |= settings
-    _require_known(common, n_refining)
+    _require_known(common, n_updates, n_refining)
     kept = NOPG(bandwidths=LeaveOneOut(), seed=seed, **common)
     kept.prepare(data, initial_states)
     models = learned_pair(data, Seed(seed).numpy("transition-model"))
@@ -167,11 +167,13 @@ class _Judges:
         best = sorted(range(len(values)), key=lambda i: -values[i])[:N_KEPT]
         policies = [self.found[i].policy for i in best]
         views = opinions(self.models, policies, self.starts, self.gamma, LONG)
+        # What was thought before may be of a policy that has changed since.
+        self.candidates = [replace(one, refined=None) for one in self.candidates]
         for i, view in zip(best, views, strict=True):
             self.candidates[i] = replace(self.candidates[i], refined=view)
 
 
-def _require_known(common: dict[str, Any], n_refining: int) -> None:
+def _require_known(common: dict[str, Any], n_updates: int, n_refining: int) -> None:
     """Refuse what the search cannot do, before it begins."""
     if "bandwidths" in common:
         raise ConfigError(
@@ -191,10 +193,14 @@ def _require_known(common: dict[str, Any], n_refining: int) -> None:
             "`learn` works on the CPU in float64, got device={!r} and dtype={!r}; use "
             "NOPG(...).fit(data) for others.".format(*place)
         )
-    if not isinstance(n_refining, int) or n_refining < 0:
-        raise ConfigError(
-            f"`n_refining` must be a whole number from 0, got {n_refining!r}."
-        )
+    for name, number, least in (
+        ("n_updates", n_updates, 1),
+        ("n_refining", n_refining, 0),
+    ):
+        if not isinstance(number, int) or number < least:
+            raise ConfigError(
+                f"`{name}` must be a whole number from {least}, got {number!r}."
+            )
 
 
 def _warn_of_doubt(doubt: float) -> None:
