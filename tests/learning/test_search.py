@@ -86,7 +86,7 @@ def test_without_refining_the_best_as_found_is_kept(few: pytest.MonkeyPatch) -> 
 def test_the_history_is_that_of_the_climb(kind: str, few: pytest.MonkeyPatch) -> None:
     few.setattr(search, "PLANS", PLANS[:1] if kind == "planned" else ())
     few.setattr(search, "CLIMBS", () if kind == "planned" else CLIMBS[:1])
-    model = learn(pendulum_data(5), BOTTOM, **SHORT)
+    model = learn(pendulum_data(4), BOTTOM, **SHORT)
     if kind == "planned":
         assert model.history is None
     else:
@@ -95,7 +95,7 @@ def test_the_history_is_that_of_the_climb(kind: str, few: pytest.MonkeyPatch) ->
 
 
 def test_the_same_seed_gives_the_same_bits(few: pytest.MonkeyPatch) -> None:
-    data = pendulum_data(5)
+    data = pendulum_data(4)
     first, second = (learn(data, BOTTOM, seed=3, **SHORT) for _ in range(2))
     for ours, theirs in zip(
         first.policy.parameters(), second.policy.parameters(), strict=True
@@ -123,10 +123,10 @@ def test_stochastic_policies_are_searched_too(few: pytest.MonkeyPatch) -> None:
 
 def test_starts_are_the_first_states_of_the_episodes(few: pytest.MonkeyPatch) -> None:
     few.setattr(search, "CLIMBS", ())
-    rows = pendulum_grid(6, 6, 2)
-    episodes = np.arange(72) // 12
+    rows = pendulum_grid(4, 4, 2)
+    episodes = np.arange(32) // 8
     data = nopg.Dataset(*rows[:5], episodes=episodes)
-    given = learn(data, np.asarray(rows[0])[::12], **SHORT)
+    given = learn(data, np.asarray(rows[0])[::8], **SHORT)
     assert candidates_of(learn(data, **SHORT)) == candidates_of(given)
 
 
@@ -167,7 +167,7 @@ def test_two_hundred_samples_swing_the_pendulum_up(
     few: pytest.MonkeyPatch,
 ) -> None:
     few.setattr(search, "CLIMBS", ())
-    model = learn(pendulum_data(10), BOTTOM, n_refining=60, progress=False)
+    model = learn(pendulum_data(10), BOTTOM, n_refining=20, progress=False)
     env = Pendulum()
     start = env.reset_states(1, np.random.default_rng(0))
     path = rollout(env, lambda s: model.predict(s)[0], start, 500)
@@ -235,7 +235,7 @@ def test_an_interrupt_while_planning_keeps_the_plans_so_far(
 ) -> None:
     few.setattr(search, "PLANS", PLANS[:3])
     few.setattr(search, "imitate", interrupted_at(3, imitate))
-    candidates = candidates_of(learn(pendulum_data(5), BOTTOM, **SHORT))
+    candidates = candidates_of(learn(pendulum_data(4), BOTTOM, **SHORT))
     assert [c.way for c in candidates] == list(PLANS[:2])
     assert all(c.refined is None for c in candidates)
 
@@ -243,7 +243,7 @@ def test_an_interrupt_while_planning_keeps_the_plans_so_far(
 def test_an_interrupt_before_there_is_a_policy_is_one(few: pytest.MonkeyPatch) -> None:
     few.setattr(search, "imitate", interrupted_at(1, imitate))
     with pytest.raises(KeyboardInterrupt):
-        learn(pendulum_data(5), BOTTOM, **SHORT)
+        learn(pendulum_data(4), BOTTOM, **SHORT)
 
 
 @pytest.mark.parametrize(("update", "n_found"), [(2, 2), (7, 3)])
@@ -261,7 +261,7 @@ def test_an_interrupt_while_climbing_keeps_the_policies_so_far(
             return None
 
     few.setattr(search, "tqdm", Bar)
-    candidates = candidates_of(learn(pendulum_data(5), BOTTOM, **SHORT))
+    candidates = candidates_of(learn(pendulum_data(4), BOTTOM, **SHORT))
     assert [c.way for c in candidates] == [*PLANS[:1], *CLIMBS][:n_found]
     assert all(c.refined is None for c in candidates)
 
