@@ -53,7 +53,8 @@ def test_an_opinion_is_the_return_of_the_system() -> None:
     found = opinions(models, team, STARTS, GAMMA, 1e-9)
     for policy, opinion in zip(team, found, strict=True):
         truth = np.mean([real_return(policy, float(s)) for [s] in STARTS])
-        assert opinion.value == pytest.approx(truth, rel=0.01)
+        # The model's rewards are off by up to 0.002, which adds up to 0.02.
+        assert opinion.value == pytest.approx(truth, abs=0.002 / (1.0 - GAMMA))
         assert opinion.doubt < 0.05
     short = [opinion.value for opinion in opinions(models, team, STARTS, GAMMA)]
     assert short == values(models, team, STARTS, GAMMA)
