@@ -6,6 +6,7 @@ pages quote.
 
 from __future__ import annotations
 
+import time
 import warnings
 from pathlib import Path
 
@@ -192,6 +193,24 @@ def _unpredicted(n: int, d: int) -> float:
     return leave_one_out(inputs, torch.tensor(targets), rng, largest)[1]
 
 
+def searches() -> None:
+    """`nopg.learn` and `NOPG.fit` on the pendulum's grid: seconds and returns."""
+    for side in (10, 15, 20, 30):
+        data = grid_dataset(side, side)
+        began = time.perf_counter()
+        searched = nopg.learn(data, BOTTOM, progress=False)
+        learned = time.perf_counter()
+        fitted = nopg.NOPG(gamma=GAMMA)
+        fitted.fit(data, BOTTOM, progress=False)
+        ended = time.perf_counter()
+        print(
+            f"learn, n = {len(data)}: {learned - began:.0f} s, "
+            f"{swing_up(searched).total:.0f}; fit: {ended - learned:.0f} s, "
+            f"{swing_up(fitted).total:.0f}\n{searched.search}",
+            flush=True,
+        )
+
+
 def shrink() -> None:
     """A palette of 256 colours where a picture is heavier than it should be."""
     from PIL import Image
@@ -206,5 +225,6 @@ def shrink() -> None:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", nopg.NopgWarning)
-    for picture in (start, rows, bandwidths, exploitation, dimensions, shrink):
+    pictures = (start, rows, bandwidths, exploitation, dimensions, searches, shrink)
+    for picture in pictures:
         picture()

@@ -30,6 +30,8 @@ BEFORE = {"README.md": blocks(CSV)[0].code}
 MOST_NOT_RUN = 2
 MOST_UPDATES = 100
 """Pages train as long as a reader should; here this many updates show that they run."""
+MOST_SEARCHED = {"n_updates": 5, "n_refining": 2}
+"""The same of searches, which train several policies."""
 
 
 @pytest.fixture(autouse=True)
@@ -52,6 +54,12 @@ def few_updates(monkeypatch: pytest.MonkeyPatch) -> None:
         return fit(model, data, starts, min(n_updates, MOST_UPDATES), **how)
 
     monkeypatch.setattr(nopg.NOPG, "fit", short)
+    learn = nopg.learn
+
+    def brief(data: Any, starts: Any = None, **how: Any) -> nopg.NOPG:
+        return learn(data, starts, **(how | MOST_SEARCHED))
+
+    monkeypatch.setattr(nopg, "learn", brief)
 
 
 def test_pages_were_found_and_few_blocks_are_skipped() -> None:

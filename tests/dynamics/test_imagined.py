@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from nopg.dynamics.imagined import horizon_of, imagine, imagined_gradients
+from nopg.dynamics.imagined import STILL, horizon_of, imagine, imagined_gradients
 from nopg.dynamics.transitions import TransitionModel
 from nopg.envs.mountain_car import MountainCar
 from nopg.envs.pendulum import Pendulum, pendulum_grid
@@ -97,6 +97,62 @@ def test_paths_end_where_episodes_end() -> None:
     paths = imagine(model, ArrayPolicies([full]), last, 0.99, 50)
     assert len(paths.states) < 50
     assert env.horizon == 500
+
+
+def resting() -> TransitionModel:
+    """A ball that rolls to rest at a place its push decides: s' = s + (a - s) / 2."""
+    rng = np.random.default_rng(0)
+    states, pushes = rng.uniform(-2, 2, size=(2, 60, 1))
+    after = states + 0.5 * (pushes - states)
+    return learned([states, pushes, -states[:, 0] - 1.0, after, np.zeros(60)])
+
+
+class Steady:
+    """Pushes to 1 wherever it is."""
+
+    def act(self, states: Any) -> Any:
+        return np.ones((len(states), 1))
+
+
+def test_a_path_at_rest_counts_for_ever() -> None:
+    starts, gamma = np.array([[-1.5], [0.5]]), 0.95
+    # 1 - s halves at every step: the closed form of sum gamma^t (-1 - s_t).
+    truth = -2.0 / (1.0 - gamma) + (1.0 - starts[:, 0]) / (1.0 - 0.5 * gamma)
+    model = resting()
+    short = imagine(model, Steady(), starts, gamma, 2000, until_still=True)
+    long = imagine(model, Steady(), starts, gamma, 2000)
+    assert len(short.states) < 40
+    assert len(long.states) == 2000
+    # What is left to go is at most the last step, and so is the error of a reward.
+    error = STILL * float(model.box.pace) / (1.0 - gamma)
+    assert short.returns == pytest.approx(long.returns, abs=error)
+    assert long.returns == pytest.approx(truth, rel=1e-6)
+
+
+def test_a_path_that_moves_is_followed_to_the_end() -> None:
+    class Shaken:
+        def __init__(self) -> None:
+            self.sign = 1.0
+
+        def act(self, states: Any) -> Any:
+            self.sign = -self.sign
+            return np.full((len(states), 1), self.sign)
+
+    paths = imagine(resting(), Shaken(), np.zeros((1, 1)), 0.95, 300, until_still=True)
+    assert len(paths.states) == 300
+
+
+def test_a_lost_path_earns_the_worst_from_then_on() -> None:
+    class Away:
+        def act(self, states: Any) -> Any:
+            return np.full((len(states), 1), 50.0)  # to 25 in one step
+
+    model, gamma = resting(), 0.9
+    paths = imagine(model, Away(), np.zeros((1, 1)), gamma, 100)
+    assert len(paths.states) == 1
+    assert paths.steps.lost[0, 0] == pytest.approx(1.0)
+    worst = model.rewards[0] / (1.0 - gamma)
+    assert paths.returns[0] == pytest.approx(-1.0 + gamma * worst, rel=1e-6)
 
 
 def test_the_horizon_follows_the_discount() -> None:

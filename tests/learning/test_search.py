@@ -1,6 +1,6 @@
 """The search: what is kept is what both models believe in, and it works."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -9,16 +9,26 @@ import torch
 from tqdm.auto import tqdm
 
 import nopg
+from nopg.dynamics.imagined import imagined_gradients
+from nopg.dynamics.pair import learned_pair
 from nopg.envs.pendulum import Pendulum, pendulum_grid
 from nopg.envs.rollouts import rollout
-from nopg.learning import search
-from nopg.learning.candidates import CANDIDATES, Candidate, Kernels
-from nopg.learning.refining import Opinion
+from nopg.learning import refining, search
+from nopg.learning.candidates import CLIMBS, PLANS, Candidate, Search, Way
+from nopg.learning.imitating import imitate
+from nopg.learning.refining import LONG, Opinion, opinions
 from nopg.learning.search import learn
+from nopg.randomness import Seed
 
 pytestmark = pytest.mark.filterwarnings("ignore:The second opinion")
 
 BOTTOM = np.array([[-1.0, 0.0, 0.0]])
+SHORT: dict[str, Any] = {
+    "n_updates": 4,
+    "n_refining": 5,
+    "gamma": 0.9,
+    "progress": False,
+}
 
 
 def pendulum_data(side: int) -> nopg.Dataset:
@@ -26,50 +36,97 @@ def pendulum_data(side: int) -> nopg.Dataset:
     return nopg.Dataset(*rows[:5], action_space=Pendulum().action_space)
 
 
+def candidates_of(model: nopg.NOPG) -> list[Candidate]:
+    assert model.search is not None
+    return model.search.candidates
+
+
 @pytest.fixture
 def few() -> Iterator[pytest.MonkeyPatch]:
+    """One plan, both climbs, one of them refined."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search, "CANDIDATES", CANDIDATES[1:3])
+        patch.setattr(search, "PLANS", PLANS[:1])
         patch.setattr(search, "N_REFINED", 1)
         yield patch
 
 
 def test_the_best_in_the_second_opinion_is_kept(few: pytest.MonkeyPatch) -> None:
+    few.setattr(search, "N_REFINED", 2)
     data = pendulum_data(6)
-    model = learn(data, BOTTOM, n_updates=8, n_refining=10, progress=False)
-    found = model.search
-    assert found is not None
-    finals = [candidate.final.value for candidate in found.candidates]
-    assert finals[found.chosen] == max(finals)
-    refined = [c for c in found.candidates if c.refined is not None]
-    assert len(refined) == 1
-    assert refined[0].refined is not None
-    assert refined[0].refined.value >= refined[0].first.value
-    assert "<- kept" in str(found)
-    assert model.history is not None
-    assert len(model.history) == 8
+    settings = SHORT | {"n_updates": 8, "n_refining": 10}
+    model = learn(data, BOTTOM, **settings)
+    candidates = candidates_of(model)
+    assert [c.way for c in candidates] == [*PLANS[:1], *CLIMBS]
+    order = sorted(candidates, key=lambda c: -c.first.value)
+    refined = [c for c in candidates if c.refined is not None]
+    assert sorted(refined, key=lambda c: -c.first.value) == order[:2]
+    assert all(c.final.value >= c.first.value for c in refined)
+    assert model.search is not None
+    chosen = candidates[model.search.chosen]
+    assert chosen.final.value == max(c.final.value for c in refined)
+    # And the policy that came back is the one this was said of.
+    models = learned_pair(data, Seed(0).numpy("transition-model"))
+    (asked,) = opinions(models, [model.policy], BOTTOM, 0.9, LONG)
+    assert asked.value == pytest.approx(chosen.final.value, rel=1e-6)
     assert np.isfinite(float(model.objective()))
     assert model.predict(BOTTOM[0])[0].shape == (1,)
 
 
+def test_without_refining_the_best_as_found_is_kept(few: pytest.MonkeyPatch) -> None:
+    model = learn(pendulum_data(5), BOTTOM, **(SHORT | {"n_refining": 0}))
+    candidates = candidates_of(model)
+    assert all(c.refined is None for c in candidates)
+    assert model.search is not None
+    values = [c.first.value for c in candidates]
+    assert values[model.search.chosen] == max(values)
+
+
+@pytest.mark.parametrize("kind", ["planned", "climbed"])
+def test_the_history_is_that_of_the_climb(kind: str, few: pytest.MonkeyPatch) -> None:
+    few.setattr(search, "PLANS", PLANS[:1] if kind == "planned" else ())
+    few.setattr(search, "CLIMBS", () if kind == "planned" else CLIMBS[:1])
+    model = learn(pendulum_data(4), BOTTOM, **SHORT)
+    if kind == "planned":
+        assert model.history is None
+    else:
+        assert model.history is not None
+        assert len(model.history) == 4
+
+
 def test_the_same_seed_gives_the_same_bits(few: pytest.MonkeyPatch) -> None:
-    data = pendulum_data(5)
-    settings = {"n_updates": 4, "n_refining": 5, "progress": False, "seed": 3}
-    first, second = (learn(data, BOTTOM, **settings) for _ in range(2))  # type: ignore[arg-type]
+    data = pendulum_data(4)
+    first, second = (learn(data, BOTTOM, seed=3, **SHORT) for _ in range(2))
     for ours, theirs in zip(
         first.policy.parameters(), second.policy.parameters(), strict=True
     ):
         assert torch.equal(ours, theirs)
+    assert candidates_of(first) == candidates_of(second)
 
 
 def test_labels_are_searched_too(few: pytest.MonkeyPatch) -> None:
     rows = pendulum_grid(6, 6, 2)
     labels = (rows.actions[:, 0] > 0).astype(np.int64)
     data = nopg.Dataset(rows[0], labels, *rows[2:5])
-    model = learn(
-        data, BOTTOM, policy="discrete", n_updates=4, n_refining=5, progress=False
-    )
+    model = learn(data, BOTTOM, policy="discrete", **SHORT)
     assert int(model.predict(BOTTOM[0])[0]) in (0, 1)
+    assert len(candidates_of(model)) == 3
+
+
+def test_stochastic_policies_are_searched_too(few: pytest.MonkeyPatch) -> None:
+    model = learn(pendulum_data(5), BOTTOM, policy="stochastic", **SHORT)
+    typical = model.predict(BOTTOM[0])[0]
+    draws = [model.predict(BOTTOM[0], deterministic=False)[0] for _ in range(5)]
+    assert np.isfinite(typical).all()
+    assert len({float(draw[0]) for draw in draws}) == 5
+
+
+def test_starts_are_the_first_states_of_the_episodes(few: pytest.MonkeyPatch) -> None:
+    few.setattr(search, "CLIMBS", ())
+    rows = pendulum_grid(4, 4, 2)
+    episodes = np.arange(32) // 8
+    data = nopg.Dataset(*rows[:5], episodes=episodes)
+    given = learn(data, np.asarray(rows[0])[::8], **SHORT)
+    assert candidates_of(learn(data, **SHORT)) == candidates_of(given)
 
 
 def test_bandwidths_are_not_to_be_given() -> None:
@@ -78,24 +135,38 @@ def test_bandwidths_are_not_to_be_given() -> None:
 
 
 def test_near_sighted_candidates_look_a_third_as_far() -> None:
-    near = Kernels(nopg.LeaveOneOut(), is_near_sighted=True)
+    near = Way("climbed", is_near_sighted=True)
     assert near.gamma(0.99) == pytest.approx(0.97)
     assert near.gamma(0.5) == 0.0
-    assert Kernels(nopg.LeaveOneOut()).gamma(0.99) == 0.99
+    assert Way("climbed").gamma(0.99) == 0.99
 
 
 def test_a_candidate_is_judged_by_its_latest_opinion() -> None:
     first, refined = Opinion(-3.0, 0.1), Opinion(-2.0, 0.2)
-    kernels = Kernels(nopg.LeaveOneOut())
-    assert Candidate(kernels, -1.0, first).final is first
-    assert Candidate(kernels, -1.0, first, refined).final is refined
+    assert Candidate(Way("planned"), first).final is first
+    assert Candidate(Way("planned"), first, refined).final is refined
+
+
+def test_a_search_says_what_was_tried() -> None:
+    ways = (Way("planned", hold=8, is_near_sighted=True), Way("climbed"))
+    tried = Search(
+        [
+            Candidate(ways[0], Opinion(-30.0, 0.1), Opinion(-20.0, 0.25)),
+            Candidate(ways[1], Opinion(-25.5, 0.5)),
+        ]
+    )
+    assert str(tried).splitlines() == [
+        "  model J   refined   doubt   found",
+        "      -30       -20    0.25   planned, held 8, near-sighted <- kept",
+        "    -25.5         -    0.50   climbed",
+    ]
 
 
 def test_two_hundred_samples_swing_the_pendulum_up(
     few: pytest.MonkeyPatch,
 ) -> None:
-    few.setattr(search, "CANDIDATES", (Kernels(nopg.LeaveOneOut(state_factor=1.5)),))
-    model = learn(pendulum_data(10), BOTTOM, n_refining=60, progress=False)
+    few.setattr(search, "CLIMBS", ())
+    model = learn(pendulum_data(10), BOTTOM, n_refining=20, progress=False)
     env = Pendulum()
     start = env.reset_states(1, np.random.default_rng(0))
     path = rollout(env, lambda s: model.predict(s)[0], start, 500)
@@ -103,18 +174,38 @@ def test_two_hundred_samples_swing_the_pendulum_up(
     assert path.returns[0] > -600
 
 
+@pytest.mark.filterwarnings("default:The second opinion")
+def test_a_guess_is_called_one(few: pytest.MonkeyPatch) -> None:
+    few.setattr(search, "CLIMBS", ())
+    rng = np.random.default_rng(0)
+    states, pushes = rng.uniform(-1, 1, size=(2, 60, 1))
+    after = states + 0.1 * np.sin(5 * states) + 0.1 * pushes
+    data = nopg.Dataset(
+        states, pushes, np.cos(4 * states[:, 0]), after, np.zeros(60, dtype=bool)
+    )
+    far = np.array([[40.0]])
+    with pytest.warns(nopg.NopgWarning) as said:
+        learn(data, far, **(SHORT | {"gamma": 0.2}))
+    assert any(
+        "its doubt along the learned policy's path" in str(w.message) for w in said
+    )
+
+
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
         ({"policy": torch.nn.Linear(3, 1)}, "a policy of its own"),
         ({"dtype": "float32"}, "works on the CPU in float64"),
+        ({"device": "cuda"}, "works on the CPU in float64"),
         ({"n_refining": -1}, "`n_refining` must be a whole number from 0"),
         ({"n_updates": 0}, "`n_updates` must be a whole number from 1"),
         ({"gamma": 1.0}, "gamma"),
         ({"colour": 1}, "There is no setting colour"),
     ],
 )
-def test_what_cannot_be_searched_is_refused(wrong: Any, sentence: str) -> None:
+def test_what_cannot_be_searched_is_refused(
+    wrong: Any, sentence: str, few: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(nopg.ConfigError, match=sentence):
         learn(pendulum_data(4), BOTTOM, **({"progress": False} | wrong))
 
@@ -124,32 +215,60 @@ def test_data_of_another_kind_are_refused() -> None:
         learn([1, 2, 3], BOTTOM, progress=False)  # type: ignore[arg-type]
 
 
-def test_an_interrupt_keeps_the_candidates_so_far(
-    few: pytest.MonkeyPatch, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    updates = 0
+def interrupted_at(call: int, then: Callable[..., Any]) -> Callable[..., Any]:
+    """`then`, but Ctrl-C is pressed during one of its calls."""
+    calls = 0
 
+    def run(*arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            raise KeyboardInterrupt
+        return then(*arguments)
+
+    return run
+
+
+def test_an_interrupt_while_planning_keeps_the_plans_so_far(
+    few: pytest.MonkeyPatch,
+) -> None:
+    few.setattr(search, "PLANS", PLANS[:3])
+    few.setattr(search, "imitate", interrupted_at(3, imitate))
+    candidates = candidates_of(learn(pendulum_data(4), BOTTOM, **SHORT))
+    assert [c.way for c in candidates] == list(PLANS[:2])
+    assert all(c.refined is None for c in candidates)
+
+
+def test_an_interrupt_before_there_is_a_policy_is_one(few: pytest.MonkeyPatch) -> None:
+    few.setattr(search, "imitate", interrupted_at(1, imitate))
+    with pytest.raises(KeyboardInterrupt):
+        learn(pendulum_data(4), BOTTOM, **SHORT)
+
+
+@pytest.mark.parametrize(("update", "n_found"), [(2, 2), (7, 3)])
+def test_an_interrupt_while_climbing_keeps_the_policies_so_far(
+    update: int, n_found: int, few: pytest.MonkeyPatch
+) -> None:
+    # One plan, then four updates of each climb.
     class Bar(tqdm):  # type: ignore[misc]
+        count = 0
+
         def update(self, n: float | None = 1) -> bool | None:
-            nonlocal updates
-            updates += 1
-            if updates == 6:  # in the second candidate
+            Bar.count += 1
+            if Bar.count == update:
                 raise KeyboardInterrupt
             return None
 
-    monkeypatch.setattr(search, "tqdm", Bar)
-    model = learn(pendulum_data(5), BOTTOM, n_updates=4, progress=False)
-    assert model.search is not None
-    assert len(model.search.candidates) == 2
-    assert all(c.refined is None for c in model.search.candidates)
+    few.setattr(search, "tqdm", Bar)
+    candidates = candidates_of(learn(pendulum_data(4), BOTTOM, **SHORT))
+    assert [c.way for c in candidates] == [*PLANS[:1], *CLIMBS][:n_found]
+    assert all(c.refined is None for c in candidates)
 
 
-def test_an_interrupt_while_refining_keeps_the_best(
-    few: pytest.MonkeyPatch, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(*arguments: Any) -> Any:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("nopg.learning.refining.imagined_gradient", interrupted)
-    model = learn(pendulum_data(5), BOTTOM, n_updates=4, progress=False)
+def test_an_interrupt_while_refining_keeps_the_best(few: pytest.MonkeyPatch) -> None:
+    pressed = interrupted_at(7, imagined_gradients)
+    few.setattr(refining, "imagined_gradients", pressed)
+    model = learn(pendulum_data(5), BOTTOM, **(SHORT | {"n_refining": 50}))
+    (refined,) = (c for c in candidates_of(model) if c.refined is not None)
+    assert refined.final.value > refined.first.value
     assert np.isfinite(model.predict(BOTTOM[0])[0]).all()
