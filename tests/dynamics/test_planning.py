@@ -36,7 +36,8 @@ class Known:
     def step(self, states: torch.Tensor, actions: torch.Tensor) -> Step:
         reached = self.move(states, actions)
         ends, lost = self.end(reached, actions), self.lose(reached, actions)
-        return Step(reached, reached, self.earn(states, actions), ends, lost)
+        earned = self.earn(states, actions)
+        return Step(reached, reached, earned, ends, lost, earned)
 
     def worst_value(self, gamma: float) -> float:
         return -3.0 / (1.0 - gamma)

@@ -5,9 +5,10 @@ import pytest
 import torch
 
 from nopg.data.dataset import Dataset
-from nopg.dynamics import transitions
+from nopg.dynamics import ends as end_votes
+from nopg.dynamics.ends import EndVote, live_rewards
 from nopg.dynamics.pair import learned_pair, regression_actions
-from nopg.dynamics.transitions import EndVote, TransitionModel
+from nopg.dynamics.transitions import TransitionModel
 
 
 def rows(n: int = 80, *, ends: bool, offset: float = 0.0) -> list[torch.Tensor]:
@@ -46,7 +47,7 @@ def test_ends_are_voted_on_by_their_neighbours() -> None:
     model = learned(ends=True)
     assert model.ends is not None
     states = torch.tensor([[1.0, 0.0], [-0.5, 0.0]]).double()
-    at_end, elsewhere = model.ends.probability(states).tolist()
+    at_end, elsewhere = model.ends.vote(states)[0].tolist()
     assert at_end > 0.9
     assert elsewhere < 1e-3
     assert learned(ends=False).ends is None
@@ -56,24 +57,43 @@ def test_the_slope_of_a_vote_is_a_difference() -> None:
     vote = learned(ends=True).ends
     assert vote is not None
     states = torch.tensor([[0.68, 0.1], [0.75, -0.3], [0.6, 0.5]]).double()
-    slope = vote.slope(states)
+    slopes = vote.slopes(states)
     for d in range(2):
         step = torch.zeros(2).double()
         step[d] = 1e-6
-        up, down = (vote.probability(states + s * step) for s in (1, -1))
-        assert torch.allclose(slope[:, d], (up - down) / 2e-6, atol=1e-6)
+        up, down = (vote.vote(states + s * step) for s in (1, -1))
+        for slope, high, low in zip(slopes, up, down, strict=True):
+            assert torch.allclose(slope[:, d], (high - low) / 2e-6, atol=1e-6)
 
 
 def test_of_many_voters_the_border_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transitions, "MAX_ENDS", 60)
+    monkeypatch.setattr(end_votes, "MAX_VOTERS", 60)
     rng = np.random.default_rng(0)
     after = torch.tensor(rng.uniform(-1, 1, size=(2000, 1)))
-    vote = EndVote.of(after, (after[:, 0] > 0.5).double(), rng)
+    vote = EndVote.of(after, after[:, 0], (after[:, 0] > 0.5).double(), rng)
     assert vote is not None
     assert len(vote.points) == 60
     where = torch.linspace(-1, 1, 201)[:, None].double()
-    wrong = (vote.probability(where) > 0.5) != (where[:, 0] > 0.5)
+    wrong = (vote.vote(where)[0] > 0.5) != (where[:, 0] > 0.5)
     assert all(abs(x - 0.5) < 0.05 for x in where[wrong, 0].tolist())
+
+
+def test_a_prize_for_ending_belongs_to_the_end() -> None:
+    states, actions, rewards, after, ends = rows(200, ends=True)
+    rewards = torch.full_like(rewards, -0.1)
+    rewards[ends > 0] = 100.0
+    live = live_rewards(torch.cat([states, actions], dim=1), rewards, ends)
+    assert live.tolist() == [-0.1] * 200
+    model = TransitionModel.fit(
+        states, actions, rewards, after, ends, generator=np.random.default_rng(0)
+    )
+    push = torch.tensor([[1.0], [0.0]]).double()
+    step = model.step(torch.tensor([[0.75, 0.0], [-0.5, 0.0]]).double(), push)
+    expected = 100.0 * step.ends - 0.1 * (1.0 - step.ends)
+    assert step.rewards.tolist() == pytest.approx(expected.tolist(), abs=1e-6)
+    assert float(step.ends[0]) > 0.95
+    assert float(step.ends[1]) < 1e-6
+    assert step.live.tolist() == pytest.approx([-0.1, -0.1], abs=1e-6)
 
 
 def test_doubt_is_small_among_the_data_and_one_far_away() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -92,9 +94,15 @@ def test_states_are_not_changed() -> None:
     assert torch.equal(states, before)
 
 
-@pytest.mark.parametrize(
-    "other", [linear_policy([0.5, -1.0]), as_policy(torch.nn.Linear(3, 1))]
-)
-def test_other_modules_are_refused(other: Policy) -> None:
+@pytest.mark.parametrize("gain", [[0.5, -1.0], [[0.5, -1.0, 2.0], [1.0, 0.3, -0.7]]])
+def test_gains_are_linear_layers(gain: Any) -> None:
+    policy = linear_policy(gain)
+    states = torch.randn((4, np.shape(gain)[-1]), dtype=torch.float64)
+    expected = policy.act(states).detach().numpy()
+    found = ArrayPolicies([policy]).act(states.numpy())
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_other_modules_are_refused() -> None:
     with pytest.raises(ConfigError, match="must be the perceptrons of this library"):
-        ArrayPolicies([other])
+        ArrayPolicies([as_policy(torch.nn.Linear(3, 1))])

@@ -78,3 +78,6 @@ class Angles:
             slopes[:, j, j] = x.square() / radius
             slopes[:, i, j] = slopes[:, j, i] = -x * y / radius
         return slopes
+
+
+NO_ANGLES = Angles((), ())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nopg.dynamics.angles import Angles
+from nopg.dynamics.angles import NO_ANGLES, Angles
 from nopg.dynamics.walls import Walls
 
 MARGIN = 0.1
@@ -37,8 +37,14 @@ class Box:
     pace: Tensor
 
     @classmethod
-    def around(cls, states: Tensor, next_states: Tensor, walls: Walls) -> Box:
-        """The box of n transitions, two (n, d_s), with these walls."""
+    def around(
+        cls,
+        states: Tensor,
+        next_states: Tensor,
+        walls: Walls,
+        angles: Angles = NO_ANGLES,
+    ) -> Box:
+        """The box of n transitions, two (n, d_s), with these walls and angles."""
         both = torch.cat([states, next_states])
         pace = (next_states - states).square().mean(dim=0).sqrt()
         # What hardly moves says nothing about how fast it may.
@@ -48,7 +54,7 @@ class Box:
         border = MARGIN * (high - low)
         low = torch.where(walls.is_low, low, low - border)
         high = torch.where(walls.is_high, high, high + border)
-        return cls(low, high, walls, Angles.of(both), pace)
+        return cls(low, high, walls, angles, pace)
 
     def confine(self, states: Tensor) -> Tensor:
         """Where steps end that would reach `states`: stopped by walls, in the box."""

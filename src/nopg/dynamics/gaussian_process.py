@@ -22,7 +22,7 @@ N_HYPER = 256
 """Samples whose likelihood chooses length scales and noise."""
 N_ROWS = 20_000
 """Samples that inform the regression; a random part of more."""
-JITTER = 1e-8
+JITTER = 1e-9
 LINEAR = 1e-4
 """Deviation from a linear function, in those of the target, that counts as none;
 rounding to single precision, as in many logs, is smaller."""

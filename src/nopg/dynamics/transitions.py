@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nopg.dynamics.angles import Angles
 from nopg.dynamics.box import Box
 from nopg.dynamics.ends import EndVote, live_rewards
 from nopg.dynamics.gaussian_process import GaussianProcess
@@ -77,8 +78,9 @@ class TransitionModel:
         live = live_rewards(inputs, rewards, terminations)
         targets = torch.cat([next_states - states, live[:, None]], dim=1)
         if like is None:
-            walls, stopped = Walls.of(states, actions, next_states)
-            box = Box.around(states, next_states, walls)
+            angles = Angles.of(torch.cat([states, next_states]))
+            walls, stopped = Walls.of(states, actions, next_states, angles)
+            box = Box.around(states, next_states, walls, angles)
         else:
             box, stopped = like.box, like.box.are_stopped(next_states)
         free = ~stopped

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from nopg.dynamics.angles import NO_ANGLES, Angles
+
 MIN_HITS = 2
 """Different steps that must end at exactly the same extreme value before it counts as
 a wall: numbers that vary freely never meet."""
@@ -39,9 +41,16 @@ class Walls:
 
     @classmethod
     def of(
-        cls, states: Tensor, actions: Tensor, next_states: Tensor
+        cls,
+        states: Tensor,
+        actions: Tensor,
+        next_states: Tensor,
+        angles: Angles = NO_ANGLES,
     ) -> tuple[Walls, Tensor]:
-        """Walls of n transitions, and which of their steps ended at one, (n,)."""
+        """Walls of n transitions, and which of their steps ended at one, (n,).
+
+        A cosine of 1 is the turning point of a circle, no wall.
+        """
         both = torch.cat([states, next_states])
         hits = torch.stack(
             [next_states == both.amin(dim=0), next_states == both.amax(dim=0)]
@@ -50,6 +59,7 @@ class Walls:
         counts = torch.tensor([[_count(inputs[h]) for h in side.T] for side in hits])
         is_few = hits.sum(dim=1) <= MAX_SHARE * len(states)
         is_wall = (counts >= MIN_HITS) & is_few  # (2, d_s)
+        is_wall[:, [*angles.first, *angles.second]] = False
         hits &= is_wall[:, None]
         stopped = hits.any(dim=2).any(dim=0)
         if float(stopped.double().mean()) > MAX_SHARE:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from nopg.dynamics.pair import regression_actions
 from nopg.dynamics.planning import Outlook, actions_to_try
 from nopg.dynamics.stepping import Array
 from nopg.dynamics.transitions import TransitionModel
+from nopg.errors import SupportWarning
 from nopg.kernels.selection import LeaveOneOut
 from nopg.learning.candidates import CLIMBS, PLANS, Way
 from nopg.learning.history import History, Update
@@ -91,7 +93,9 @@ def climbed(
         data = data.subset(np.sort(rows))
     common = common | TRAINING_LISTS
     base = NOPG(bandwidths=LeaveOneOut(), seed=seed, **common)
-    base.prepare(data, starts)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SupportWarning)  # it was said of all the data
+        base.prepare(data, starts)
     for i, way in enumerate(CLIMBS):
         own = {"gamma": way.gamma(common["gamma"]), "seed": seed + i}
         one = NOPG(bandwidths=base.bandwidths, **(common | own))

@@ -137,6 +137,7 @@ class NOPG(Questions):
             What happened, update by update. Ctrl-C ends training early and keeps the
             policy reached so far (`history.stopped == "interrupted"`).
         """
+        self.search = None
         self.prepare(data, initial_states, ranks, announce if progress else None)
         return Training(self, n_updates).run(
             evaluators=evaluators,

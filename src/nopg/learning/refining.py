@@ -43,7 +43,7 @@ little it weighs."""
 N_STARTS = 5
 """Starts a gradient and first opinions are averaged over."""
 N_DOUBTED = 256
-"""Steps of a path whose doubt is taken: it costs more than following it."""
+"""Steps of a policy's paths whose doubt is taken: it costs more than following it."""
 
 
 @dataclass(frozen=True)
@@ -223,8 +223,8 @@ def _views(
 ) -> list[Opinion]:
     """What one model thinks of each policy."""
     paths = _followed(model, policies, starts, gamma, negligible)
-    every = -(-len(paths.states) * len(starts) // N_DOUBTED)  # rounded up
-    some = slice(None, min(len(paths.states), horizon_of(gamma)), every)
+    n_steps = min(len(paths.states), horizon_of(gamma))
+    some = slice(None, n_steps, -(-n_steps * len(starts) // N_DOUBTED))  # rounded up
     states, actions = (
         torch.from_numpy(x[some].reshape(-1, x.shape[2]))
         for x in (paths.states, paths.actions)

@@ -95,6 +95,8 @@ def learn(
                 raise
             logger.warning("Interrupted; the best policy so far is kept.")
         search = judges.choose()
+        bar.total = bar.n  # what was not needed is not missing
+        bar.refresh()
     winner = judges.found[search.chosen]
     kept.policy.load_state_dict(winner.policy.state_dict())
     kept.history, kept.search = winner.history, search
@@ -130,7 +132,7 @@ class _Judges:
     def are_content(self) -> bool:
         """Whether the best so far leave nothing to be gained, not even late."""
         views = [one.first.value for one in self.candidates]
-        if max(views) < enough(self.models[0], self.gamma):
+        if max(views, default=-np.inf) < enough(self.models[0], self.gamma):
             return False
         self._ask_again(views)
         last = max(one.final.value for one in self.candidates if one.refined)

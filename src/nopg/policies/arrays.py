@@ -18,6 +18,7 @@ from nopg.errors import ConfigError
 from nopg.policies.base import Policy
 from nopg.policies.categorical import CategoricalPolicy
 from nopg.policies.continuous import DeterministicPolicy, GaussianPolicy
+from nopg.policies.networks import Gain
 
 Array = NDArray[np.float64]
 
@@ -50,6 +51,10 @@ class ArrayPolicies:
             for each in zip(*(part.biases for part in parts), strict=True)
         ]
         self._squash = parts[0].squash
+        # Behind the means of a Gaussian policy there may be its deviations.
+        self._width: int | None = None
+        if isinstance(first, GaussianPolicy):
+            self._width = len(first.max_std)
 
     def act(self, states: Array) -> Array:
         """Actions of K B states, of which each policy has B in order, (K B, d_a)."""
@@ -64,7 +69,7 @@ class ArrayPolicies:
         if self.is_discrete:
             return _decided(raw) if self.is_decided else _softmax(raw)
         if self._squash is None:
-            return raw
+            return raw[:, : self._width]
         centre, half_width = self._squash
         return centre + half_width * np.tanh(raw[:, : len(centre)])
 
@@ -83,14 +88,14 @@ class _Parts(NamedTuple):
 def _parts(policy: Policy) -> _Parts:
     """Weights and limits of a perceptron, taken out."""
     known = (DeterministicPolicy, GaussianPolicy, CategoricalPolicy)
-    if not isinstance(policy, known) or not isinstance(policy.network, nn.Sequential):
+    if not isinstance(policy, known) or not isinstance(
+        policy.network, nn.Sequential | Gain
+    ):
         raise ConfigError(
             "Policies as arrays must be the perceptrons of this library, got "
             f"{type(policy).__name__}; call the policy itself."
         )
-    linear = [layer for layer in policy.network if isinstance(layer, nn.Linear)]
-    weights = [layer.weight.T.numpy().copy() for layer in linear]
-    biases = [layer.bias.numpy().copy() for layer in linear]
+    weights, biases = _layers(policy.network)
     width = len(weights[0])
     mean, factor = np.zeros(width), np.ones(width)
     if policy.standardise is not None:
@@ -101,6 +106,19 @@ def _parts(policy: Policy) -> _Parts:
         low, high = policy.squash.low.numpy(), policy.squash.high.numpy()
         squash = (0.5 * (low + high), 0.5 * (high - low))
     return _Parts(mean, factor, weights, biases, squash)
+
+
+def _layers(network: nn.Sequential | Gain) -> tuple[list[Array], list[Array]]:
+    """Weights (width in, width out) and biases of each layer."""
+    if isinstance(network, Gain):
+        gain = network.gain.numpy()
+        matrix = np.diag(gain) if gain.ndim == 1 else gain.T.copy()
+        return [matrix], [np.zeros(matrix.shape[1])]
+    linear = [layer for layer in network if isinstance(layer, nn.Linear)]
+    return (
+        [layer.weight.T.numpy().copy() for layer in linear],
+        [layer.bias.numpy().copy() for layer in linear],
+    )
 
 
 def _softmax(logits: Array) -> Array:
