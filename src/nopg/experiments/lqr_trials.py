@@ -28,7 +28,7 @@ from nopg.randomness import Seed
 
 STOCHASTIC = ("NOPG-S", "PWIS")
 REFERENCES = (0.0, 0.25, 0.5, 0.75, 1.0)  # points of the true path, by share of steps
-REACH = {"lqr-paper": (1.0, 0.04), "lqr-herl": (1.0, 1.0)}
+REACH = {"lqr-paper": (0.3, 0.04), "lqr-herl": (1.0, 1.0)}
 """How far along the way to the optimum the reference points go, for deterministic and
 stochastic data: as far as the noise takes the data, about one standard deviation of the
 inputs. Beyond it there are none."""
@@ -41,7 +41,7 @@ def system(name: str) -> System:
     if name == "lqr-paper":
         env = Lqr()
         start = 0.5 * np.diag(optimal_gain(env))
-        return System(env, start, 0.1, is_noise_shared=True)  # variance 0.01
+        return System(env, start, 0.1, is_noise_shared=False)  # variance 0.01
     env = Lqr(
         B=np.eye(2),
         Q=-0.2 * np.eye(2),
