@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from scipy import sparse
-from scipy.spatial import cKDTree
 from torch import Tensor
 
 from nopg.dynamics.stepping import Array
@@ -167,6 +165,8 @@ class Places:
     @classmethod
     def of(cls, states: Array) -> Places:
         """Places at the given states, (n, d_s)."""
+        from scipy.spatial import cKDTree
+
         unit = states.std(axis=0)
         unit = np.where(unit > 1e-12, unit, 1.0)
         tree = cKDTree(states / unit)
@@ -179,6 +179,8 @@ class Places:
 
         Nadaraya-Watson weights of the nearest places.
         """
+        from scipy import sparse
+
         count = min(len(self.states), 2 * states.shape[1] + 2)
         distances, nearest = self.tree.query(states / self.unit, k=range(1, count + 1))
         weights = np.exp(-0.5 * (distances / self.spacing) ** 2) + 1e-12
