@@ -48,6 +48,8 @@ def fit(data: Any = DATA, start: Any = BOTTOM, **settings: Any) -> None:
         (lambda: nopg.NOPG(dtype="float16"), "dtype"),
         (lambda: nopg.NOPG(seed=-1), "seed"),
         (lambda: nopg.NOPG(hiden=(3,)), "known are"),
+        (lambda: nopg.NOPG(hidden=50), r"\(50,\) for a single one"),
+        (lambda: nopg.NOPG(max_std=0.5), r"`max_std` must be a list"),
         (lambda: nopg.NOPG(schedule="linear"), "schedule"),
         (lambda: nopg.NOPG(stochastic="mean"), "stochastic"),
         (lambda: nopg.NOPG(tolerance=0.0), "tolerance"),

@@ -82,8 +82,15 @@ class NOPGConfig:
                 f"{', '.join(sorted(_known()))}."
             )
         for name in ("hidden", "max_std"):
-            if settings.get(name) is not None:
-                settings[name] = tuple(settings[name])
+            given = settings.get(name)
+            if given is None:
+                continue
+            if not isinstance(given, list | tuple):
+                raise ConfigError(
+                    f"`{name}` must be a list of numbers, got {given!r}; write "
+                    f"({given!r},) for a single one."
+                )
+            settings[name] = tuple(given)
         return cls(
             estimator=EstimatorConfig(**parts["EstimatorConfig"]),
             training=TrainingConfig(**parts["TrainingConfig"]),
