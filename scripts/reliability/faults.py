@@ -42,7 +42,8 @@ def main() -> None:
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        grid_dataset(12, 12).save(folder / "data.npz")
+        # So few that they are solved densely: a checkpoint then is short.
+        grid_dataset(11, 11).save(folder / "data.npz")
         (folder / "c.toml").write_text(CONFIGS["stochastic"] + LONGER)
         whole = _train(folder, "whole")
         if whole.returncode != 0:
