@@ -237,7 +237,7 @@ if __name__ == "__main__":
     FirstUse(
         "ray",
         "workers of a Ray cluster",
-        ("joblib", "ray"),
+        ("ray",),
         CLUSTER.format(backend="ray"),
     ),
     FirstUse(

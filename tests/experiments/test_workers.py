@@ -52,7 +52,7 @@ def test_jobs_must_be_positive() -> None:
 def test_a_backend_must_exist_and_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match="loky, dask, ray"), on_backend("slurm", 2):
         pass
-    for name, module in (("dask", "distributed"), ("ray", "ray.util.joblib")):
+    for name, module in (("dask", "distributed"), ("ray", "ray")):
         monkeypatch.setitem(sys.modules, module, None)
         expected = rf"nopg\[{name}\]"
         with pytest.raises(MissingExtraError, match=expected), on_backend(name, 2):
@@ -60,9 +60,12 @@ def test_a_backend_must_exist_and_be_installed(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.slow
-def test_dask_gives_the_same_numbers() -> None:
-    pytest.importorskip("distributed")
+@pytest.mark.parametrize(
+    ("backend", "module"), [("dask", "distributed"), ("ray", "ray")]
+)
+def test_a_cluster_gives_the_same_numbers(backend: str, module: str) -> None:
+    pytest.importorskip(module)
     alone = list(in_parallel(run_trial, TRIALS[:1], 1, Deadline()))
-    with on_backend("dask", 2):
+    with on_backend(backend, 2):
         shared = list(in_parallel(run_trial, TRIALS[:1], 2, Deadline()))
     assert shared == alone

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import multiprocessing
 import os
 import time
@@ -74,6 +75,8 @@ def in_parallel(
     if jobs == 1:
         return _one_by_one(function, pending)
     backend = _backend.get()
+    if backend == "ray":
+        return _by_ray(function, pending, jobs)
     try:
         import joblib
     except ImportError:
@@ -85,7 +88,7 @@ def in_parallel(
 
 @contextlib.contextmanager
 def on_backend(name: str, jobs: int) -> Iterator[None]:
-    """Let `in_parallel` use another of joblib's backends inside this block.
+    """Let `in_parallel` use another backend inside this block.
 
     Dask goes to the scheduler that DASK_SCHEDULER_ADDRESS names, Ray to the cluster
     that RAY_ADDRESS names; without one each starts `jobs` processes here. Workers
@@ -105,12 +108,11 @@ def on_backend(name: str, jobs: int) -> Iterator[None]:
             "processes of this machine, is the default."
         )
     with contextlib.ExitStack() as stack:
-        if name != "loky":
-            require_extra("joblib", name)
         if name == "dask":
+            require_extra("joblib", name)
             stack.enter_context(_dask_client(jobs))
         if name == "ray":
-            require_extra("ray.util.joblib", "ray").register_ray()
+            stack.enter_context(_ray_cluster(jobs))
         token = _backend.set(name)
         stack.callback(_backend.reset, token)
         yield
@@ -123,6 +125,21 @@ def _dask_client(jobs: int) -> Any:
         return distributed.Client(set_as_default=True)
     cluster = {"n_workers": jobs, "threads_per_worker": 1, "dashboard_address": None}
     return distributed.Client(set_as_default=True, **cluster)
+
+
+@contextlib.contextmanager
+def _ray_cluster(jobs: int) -> Iterator[None]:
+    """The cluster there is, or one of this machine, left as it was found."""
+    ray = require_extra("ray", "ray")
+    if ray.is_initialized():
+        yield
+        return
+    here = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": jobs}
+    ray.init(include_dashboard=False, log_to_driver=False, **here)
+    try:
+        yield
+    finally:
+        ray.shutdown()
 
 
 def _one_by_one(function: Callable[[T], R], items: Iterator[T]) -> Iterator[R]:
@@ -144,6 +161,17 @@ def _by_joblib(
             batch_size=1,
         )
         yield from parallel(joblib.delayed(_alone)(function, item) for item in items)
+
+
+def _by_ray(function: Callable[[T], R], items: Iterator[T], jobs: int) -> Iterator[R]:
+    # By Ray itself: its backend for joblib gives results only when all are there.
+    ray = require_extra("ray", "ray")
+    task = ray.remote(_alone)
+    running = [task.remote(function, item) for item in itertools.islice(items, jobs)]
+    while running:
+        (done,), running = ray.wait(running, num_returns=1)
+        running += [task.remote(function, item) for item in itertools.islice(items, 1)]
+        yield ray.get(done)
 
 
 def _by_standard_library(
