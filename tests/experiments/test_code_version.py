@@ -9,8 +9,14 @@ import pytest
 
 from nopg.errors import ConfigError
 from nopg.experiments.arms import runner_of
-from nopg.experiments.code_version import PACKAGE, source_hash, sources
+from nopg.experiments.code_version import (
+    PACKAGE,
+    code_version,
+    source_hash,
+    sources,
+)
 from nopg.experiments.experiment import Plan
+from nopg.experiments.nopg_trials import UNUSED
 from nopg.experiments.registry import MODULES, experiment
 from nopg.experiments.trial import Trial
 
@@ -121,6 +127,26 @@ def test_the_search_decides_no_number_of_the_papers_setting() -> None:
     found = packages(runner_of(trial("NOPG-D", "paper")))
     assert "bellman" in found
     assert "dynamics" not in found
+
+
+@pytest.mark.parametrize("setting", ["paper", "auto"])
+def test_what_a_trial_does_not_use_decides_nothing(setting: str) -> None:
+    run = runner_of(trial("NOPG-D", setting))
+    start = Path(inspect.getfile(run))
+    everything = set(sources(start))
+    used = set(sources(start, unused=UNUSED))
+    for name in ("trust/intervals.py", "learning/storage.py", "gpu/build.py"):
+        assert PACKAGE / name in everything - used
+    for name in ("bellman/solution.py", "linalg/solve.py", "learning/training.py"):
+        assert PACKAGE / name in used
+    assert code_version(run) == source_hash(used, PACKAGE.parent)
+
+
+def test_intervals_decide_their_coverage() -> None:
+    coverage = experiment("coverage")
+    run = coverage.runner_of(coverage.trials(Plan(preset="smoke"))[0])
+    assert "trust" in packages(run)
+    assert not hasattr(inspect.getmodule(run), "UNUSED")
 
 
 def test_an_unknown_setting_is_refused() -> None:

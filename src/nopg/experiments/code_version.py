@@ -37,21 +37,32 @@ def code_version(run: Callable[..., Any]) -> str:
     Args:
         run: The function that runs a trial.
     """
-    return source_hash(sources(Path(inspect.getfile(run))), PACKAGE.parent)
+    start = Path(inspect.getfile(run))
+    unused = getattr(inspect.getmodule(run), "UNUSED", ())
+    return source_hash(sources(start, unused=unused), PACKAGE.parent)
 
 
-def sources(start: Path, root: Path = PACKAGE) -> list[Path]:
+def sources(
+    start: Path, root: Path = PACKAGE, unused: Iterable[str] = ()
+) -> list[Path]:
     """The files of a package that a file imports, directly or not, itself included.
 
     Imports inside functions count, those for type checkers alone do not. What an
     `__init__.py` gathers counts only where names are imported from it.
+
+    Args:
+        start: Where to begin.
+        root: Folder of the package.
+        unused: Files and folders that are imported on the way but not run; a module
+            of trials names its own as `UNUSED`.
     """
+    leave = (*WITHOUT_NUMBERS, *unused)
     found: dict[Path, None] = {start: None}
     pending = [start]
     while pending:
         tree = ast.parse(pending.pop().read_text(encoding="utf-8"))
         for file in _imported(tree, root):
-            if file not in found and not _is_without_numbers(file, root):
+            if file not in found and not _is_among(leave, file, root):
                 found[file] = None
                 pending.append(file)
     return sorted(found)
@@ -88,15 +99,15 @@ def _executed(node: ast.AST) -> Iterator[ast.AST]:
         yield from _executed(child)
 
 
-def _is_without_numbers(file: Path, root: Path) -> bool:
+def _is_among(names: Iterable[str], file: Path, root: Path) -> bool:
     name = file.relative_to(root).as_posix()
-    return any(name == each or name.startswith(f"{each}/") for each in WITHOUT_NUMBERS)
+    return any(name == each or name.startswith(f"{each}/") for each in names)
 
 
 def source_hash(files: Iterable[Path], root: Path) -> str:
     """Hash of the meaning of Python files, whatever their comments and layout."""
     total = hashlib.sha256()
-    for file in files:
+    for file in sorted(files):
         tree = ast.parse(file.read_text(encoding="utf-8"))
         for node in ast.walk(tree):
             _drop_docstrings(node)

@@ -79,7 +79,12 @@ PRESETS: dict[str, dict[str, Any]] = {
         "online_settings": {"report_every": 50, "rollout_steps": 50},
     },
 }
-PRESETS["standard"] = PRESETS["paper"] | {"online": ONLINE_STANDARD}
+PRESETS["standard"] = PRESETS["paper"] | {
+    "nopg": (500, 1000, 1500, 2000, 3000, 5000),
+    "sampled_seeds": 3,
+    "offline": (500, 2000, 5000, 10_000, 25_000),
+    "online": ONLINE_STANDARD,
+}
 SOLVED = -450.0
 
 
@@ -90,7 +95,13 @@ def trials(plan: Plan) -> list[Trial]:
     seeds = plan.seeds_or(preset["seeds"])
     online = DDPG_ONLINE | {"gamma": GAMMA, **preset["online_settings"]}
     arms = [
-        *nopg_arms(PAPER | shared, preset["auto"], preset["nopg"], seeds),
+        *nopg_arms(
+            PAPER | shared,
+            preset["auto"],
+            preset["nopg"],
+            seeds,
+            sampled_seeds=preset.get("sampled_seeds"),
+        ),
         Arm("PWIS", "", PWIS | shared, preset["offline"], seeds),
         Arm("DDPG offline", "", DDPG_OFFLINE | shared, preset["offline"], seeds),
         Arm(ONLINE, "", online, (preset["online"],), seeds[:ONLINE_SEEDS]),

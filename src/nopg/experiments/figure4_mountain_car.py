@@ -58,7 +58,10 @@ PRESETS: dict[str, dict[str, Any]] = {
         "auto": SMOKE,
     },
 }
-PRESETS["standard"] = PRESETS["paper"]
+PRESETS["standard"] = PRESETS["paper"] | {
+    "sizes": (1, 2, 3, 5, 7, 10),
+    "sampled_seeds": 3,
+}
 PAPER_CURVES = (  # read from the source of Figure 4, left: means and 95% intervals
     PaperCurve(
         "NOPG-D",
@@ -85,7 +88,14 @@ def trials(plan: Plan) -> list[Trial]:
         task, source = RECORDED_CAR, recorded(plan.data_file)
     paper = {**PAPER, "gamma": GAMMA, **preset["settings"]}
     seeds = plan.seeds_or(preset["seeds"])
-    arms = nopg_arms(paper, preset["auto"], preset["sizes"], seeds, source)
+    arms = nopg_arms(
+        paper,
+        preset["auto"],
+        preset["sizes"],
+        seeds,
+        source,
+        preset.get("sampled_seeds"),
+    )
     found = trials_of(NAME, task, arms, plan.data_file)
     shown = Trial(
         experiment=NAME,

@@ -12,10 +12,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from nopg.experiments import nopg_trials
 from nopg.experiments.learnable import learnable_of
 from nopg.experiments.nopg_trials import POLICIES
 from nopg.experiments.trial import Result, Trial, rounded
 from nopg.learning.search import learn
+
+UNUSED = nopg_trials.UNUSED
 
 LEARN: Mapping[str, Any] = MappingProxyType({"gamma": 0.99})
 """Settings of a trial at full length: every number besides is `learn`'s default."""

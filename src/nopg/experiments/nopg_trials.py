@@ -19,6 +19,9 @@ from nopg.learning.model import NOPG
 
 POLICIES = {"NOPG-D": "deterministic", "NOPG-S": "stochastic", "NOPG": "discrete"}
 """The family of policies a name stands for; plain NOPG chooses among labels."""
+UNUSED = ("trust", "gpu", "learning/questions.py", "learning/storage.py")
+"""Parts of a model that a trial does not use: it is trained on one core and judged in
+a simulator, neither saved nor asked how far to trust it."""
 
 
 def run_nopg(trial: Trial) -> Result:
