@@ -10,7 +10,7 @@ import nopg
 from nopg.cli.settings import read_settings
 from nopg.experiments.swing_up import BOTTOM, grid_dataset
 from nopg.runs.checkpoint import checkpoints, read_checkpoint
-from nopg.runs.folder import RunFolder
+from nopg.runs.folder import RunFolder, evaluations, keep_evaluation
 from nopg.runs.history_file import read_history
 from nopg.runs.train import Watching, start
 
@@ -52,7 +52,7 @@ def targets(folder: Path) -> list[Target]:
     watching = Watching(checkpoint_every=2, progress=False)
     run = folder / "run"
     start(run, model, data, [BOTTOM], n_updates=4, watching=watching)
-    RunFolder.open(run).keep_evaluation({"env": "x", "mean": 1.0}, 4)
+    keep_evaluation(run, {"env": "x", "mean": 1.0}, 4)
     newest = checkpoints(run / "checkpoints")[0]
     history = read_history(run / "history.jsonl")
     saved = _of_run("checkpoint", newest, lambda path: read_checkpoint(path, history))
@@ -66,7 +66,7 @@ def targets(folder: Path) -> list[Target]:
         _of_run(
             "evaluation",
             run / "evaluation.json",
-            lambda path: RunFolder.open(run).evaluations(),
+            lambda path: evaluations(path.parent),
         ),
     ]
     for suffix in ("npz", "csv", "csv.gz", "h5", "parquet"):

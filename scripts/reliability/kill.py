@@ -31,7 +31,7 @@ from nopg.export import export
 from nopg.export.numpy_reader import Policy
 from nopg.export.verify import onnx_runner, pt2_runner
 from nopg.runs.checkpoint import checkpoints, read_checkpoint, step_of
-from nopg.runs.folder import RunFolder
+from nopg.runs.folder import RunFolder, evaluations
 
 EVERY = 5
 """Updates between checkpoints."""
@@ -235,7 +235,7 @@ def _require_whole_exports(trial: Trial, path: Path) -> None:
         "policy.pt2": lambda file: pt2_runner(file.read_bytes()),
     }
     try:
-        run.evaluations()
+        evaluations(path)
         for name, runner in runners.items():
             if (path / name).exists():
                 found = runner(path / name)(states)

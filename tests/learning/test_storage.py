@@ -12,10 +12,13 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import nopg
 from nopg.experiments.swing_up import BOTTOM, grid_dataset
+from nopg.learning.candidates import PLANS, Candidate, Search, Way
+from nopg.learning.refining import Opinion
 
 DATA = grid_dataset(6, 6)
 GIVEN = nopg.Bandwidths([0.5, 0.5, 2.0], [2.0])
@@ -46,6 +49,37 @@ def test_round_trip_gives_the_same_answers(policy: str, tmp_path: Path) -> None:
     assert again.config == model.config
     assert again.action_space == model.action_space
     assert again.bandwidths == model.bandwidths
+
+
+def test_a_search_is_kept_with_its_model(tmp_path: Path) -> None:
+    model = fitted()
+    first, last = Opinion(-3.5, 0.25), Opinion(-2.5, 0.5)
+    tried = [Candidate(Way("climbed"), first), Candidate(PLANS[-1], first, last)]
+    model.search = Search(tried, 1)
+    model.save(tmp_path / "run.nopg")
+    found = nopg.load(tmp_path / "run.nopg").search
+    assert found == model.search
+    assert str(found) == str(model.search)
+    fitted().save(tmp_path / "plain.nopg")
+    assert nopg.load(tmp_path / "plain.nopg").search is None
+
+
+@pytest.mark.parametrize(
+    "search",
+    [[], {"candidates": [], "chosen": 0}, {"candidates": [{}], "chosen": 0}, "x"],
+)
+def test_a_damaged_search_is_refused(saved: Path, tmp_path: Path, search: Any) -> None:
+    path = rewritten(saved, tmp_path, search=search)
+    with pytest.raises(nopg.ModelFileError, match="complete nopg model"):
+        nopg.load(path)
+
+
+def rewritten(saved: Path, folder: Path, **fields: Any) -> Path:
+    """A copy of the model file whose description says something else."""
+    with safe_open(saved, framework="pt") as stream:
+        about = json.loads(stream.metadata()["nopg"]) | fields
+    save_file(load_file(saved), folder / "b.nopg", {"nopg": json.dumps(about)})
+    return folder / "b.nopg"
 
 
 def test_discrete_round_trip(tmp_path: Path) -> None:

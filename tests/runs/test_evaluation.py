@@ -16,7 +16,7 @@ from nopg.envs.registration import register
 from nopg.errors import ConfigError
 from nopg.experiments.swing_up import BOTTOM
 from nopg.runs.evaluation import Episode, Evaluation, evaluate
-from nopg.runs.folder import RunFolder
+from nopg.runs.folder import RunFolder, evaluations, keep_evaluation
 from tests.runs.tiny import GIVEN, SMALL, begin, discrete_data
 
 
@@ -108,8 +108,8 @@ def test_evaluations_are_kept_in_the_run(tmp_path: Path) -> None:
     model = run.model()
     for seed in (0, 7):
         found = evaluate(model, "Pendulum-v1", 2, seed=seed)
-        run.keep_evaluation(found.to_json(), 3)
-    kept = run.evaluations()
+        keep_evaluation(run.path, found.to_json(), 3)
+    kept = evaluations(run.path)
     assert [e["episodes"][0]["seed"] for e in kept] == [0, 7]
     assert kept[1]["mean"] == found.mean
     assert kept[1]["updates"] == 3

@@ -27,7 +27,7 @@ def evaluate(
     quiet_drawing()
     from nopg.cli.models import open_model
     from nopg.runs.evaluation import evaluate as measure
-    from nopg.runs.folder import RunFolder
+    from nopg.runs.folder import keep_evaluation
 
     model = open_model(run)
     folder = run if run.is_dir() else run.parent
@@ -36,7 +36,7 @@ def evaluate(
     _show(found)
     if run.is_dir():
         updates = 0 if model.history is None else len(model.history)
-        path = RunFolder.open(run).keep_evaluation(found.to_json(), updates)
+        path = keep_evaluation(run, found.to_json(), updates)
         print(f"Kept in {path}")
     for film in found.videos:
         print(f"Film: {folder / 'videos' / film}")

@@ -10,6 +10,7 @@ from nopg.cli.demo import demo
 from nopg.cli.describe import describe
 from nopg.cli.evaluate import evaluate
 from nopg.cli.export import export
+from nopg.cli.learn import learn
 from nopg.cli.record import record
 from nopg.cli.report import report
 from nopg.cli.reproduce import reproduce
@@ -23,6 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(demo)
+app.command()(learn)
 app.command()(train)
 app.command()(report)
 app.command()(describe)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def open_model(path: Path) -> NOPG:
-    """The model of a run, finished or not, or the one in a `.nopg` file.
+    """The model of a run, finished or not, or of a search, or that in a `.nopg` file.
 
     Raises:
         NopgError: If there is none.
@@ -20,4 +20,6 @@ def open_model(path: Path) -> NOPG:
 
     if path.is_file():
         return load(path)
+    if not (path / "run.json").exists() and (path / "model.nopg").exists():
+        return load(path / "model.nopg")  # of `nopg learn`
     return RunFolder.open(path).model()

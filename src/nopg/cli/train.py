@@ -114,7 +114,7 @@ def _begin(
     require_vacant(out)
     require_writable(out)
     dataset = read_dataset(source, **columns)
-    _require_start(dataset, settings.initial_states)
+    require_start(dataset, settings.initial_states)
     chosen: dict[str, Any] = {} if seed is None else {"seed": seed}
     if dataset.is_discrete:
         chosen["policy"] = settings.model.get("policy", "discrete")
@@ -159,7 +159,8 @@ def _require_alone(context: typer.Context) -> None:
         )
 
 
-def _require_start(dataset: Dataset, initial_states: Any) -> None:
+def require_start(dataset: Dataset, initial_states: Any) -> None:
+    """Refuse data without episodes when nothing says where the task starts."""
     from nopg.errors import ConfigError
 
     if initial_states is None and dataset.episodes is None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from nopg.learning.refining import Opinion
 
@@ -79,6 +81,31 @@ class Search:
     candidates: list[Candidate] = field(default_factory=list)
     chosen: int = 0
 
+    def to_json(self) -> dict[str, Any]:
+        """As plain numbers and words; `from_json` reads it."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Search:
+        """What `to_json` wrote.
+
+        Raises:
+            KeyError: If something is missing, or a TypeError or ValueError if it is
+                of another kind.
+        """
+        candidates = [
+            Candidate(
+                Way(**one["way"]),
+                _opinion(one["first"]),
+                None if one["refined"] is None else _opinion(one["refined"]),
+            )
+            for one in found["candidates"]
+        ]
+        chosen = int(found["chosen"])
+        if not 0 <= chosen < len(candidates):
+            raise ValueError(f"no candidate {chosen}")
+        return cls(candidates, chosen)
+
     def __str__(self) -> str:
         lines = ["  model J   refined   doubt   found"]
         for i, c in enumerate(self.candidates):
@@ -88,3 +115,7 @@ class Search:
                 f"{c.first.value:9.4g} {refined} {c.final.doubt:7.2f}   {c.way}{mark}"
             )
         return "\n".join(lines)
+
+
+def _opinion(found: Mapping[str, Any]) -> Opinion:
+    return Opinion(float(found["value"]), float(found["doubt"]))

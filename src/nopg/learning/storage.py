@@ -21,6 +21,7 @@ from nopg.data.formats.arrays import ARRAYS
 from nopg.data.spaces import space_from_json, space_to_json
 from nopg.errors import ModelFileError
 from nopg.kernels.bandwidths import Bandwidths
+from nopg.learning.candidates import Search
 from nopg.learning.config import NOPGConfig
 from nopg.learning.setup import Setup, lay_out
 from nopg.policies.build import PolicySpec
@@ -47,6 +48,7 @@ def save_model(model: NOPG, path: Path, *, include_data: bool) -> None:
             for name in ("state", "action", "next_state")
         },
         "action_space": space_to_json(setup.action_space),
+        "search": None if model.search is None else model.search.to_json(),
     }
     parameters = setup.policy.state_dict().items()
     tensors = {f"policy/{k}": v.detach().cpu().contiguous() for k, v in parameters}
@@ -97,6 +99,8 @@ def load(
         given = policy if policy is not None else kind
         model = NOPG(given, bandwidths=_bandwidths(about), **settings)
         model.restore(_setup(about, tensors, model.config, policy))
+        if about.get("search") is not None:
+            model.search = Search.from_json(about["search"])
     except ModelFileError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:

@@ -199,28 +199,34 @@ class RunFolder:
         return model
 
     def evaluations(self) -> list[dict[str, Any]]:
-        """What `nopg evaluate` found, in the order it was run; see `Evaluation`.
-
-        Raises:
-            RunError: If the file is damaged.
-        """
-        path = self.path / "evaluation.json"
-        if not path.exists():
-            return []
-        found = read_json(path).get("evaluations")
-        if not isinstance(found, list) or not all(isinstance(e, dict) for e in found):
-            raise RunError(f"`{path}` must list evaluations, it does not.")
-        return found
-
-    def keep_evaluation(self, evaluation: dict[str, Any], updates: int) -> Path:
-        """Add an evaluation of the policy after `updates` updates."""
-        path = self.path / "evaluation.json"
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        made = {"updates": updates, "created": now, **evaluation}
-        write_json(path, {"evaluations": [*self.evaluations(), made]})
-        return path
+        """What `nopg evaluate` found, in the order it was run; see `Evaluation`."""
+        return evaluations(self.path)
 
     @property
     def checkpoints(self) -> Path:
         """The folder of the checkpoints."""
         return self.path / "checkpoints"
+
+
+def evaluations(folder: Path) -> list[dict[str, Any]]:
+    """What `nopg evaluate` found, in the order it was run; see `Evaluation`.
+
+    Raises:
+        RunError: If the file is damaged.
+    """
+    path = folder / "evaluation.json"
+    if not path.exists():
+        return []
+    found = read_json(path).get("evaluations")
+    if not isinstance(found, list) or not all(isinstance(e, dict) for e in found):
+        raise RunError(f"`{path}` must list evaluations, it does not.")
+    return found
+
+
+def keep_evaluation(folder: Path, evaluation: dict[str, Any], updates: int) -> Path:
+    """Add an evaluation of the policy in `folder` after `updates` updates."""
+    path = folder / "evaluation.json"
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    made = {"updates": updates, "created": now, **evaluation}
+    write_json(path, {"evaluations": [*evaluations(folder), made]})
+    return path

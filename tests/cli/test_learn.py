@@ -1,0 +1,63 @@
+"""`nopg learn`: from a file to a policy that was cross-checked, in one command."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nopg
+from nopg.experiments.swing_up import BOTTOM, grid_dataset
+from tests.cli.test_commands import run
+
+START = "[fit]\ninitial_states = [[-1.0, 0.0, 0.0]]\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    grid_dataset(6, 6).save(tmp_path / "data.npz")
+    (tmp_path / "start.toml").write_text(START)
+    return tmp_path
+
+
+def test_a_file_becomes_a_policy_and_every_command_takes_it(folder: Path) -> None:
+    words = ("--config", "start.toml", "--gamma", 0.8, "--seed", 3, "--out", "a")
+    done = run("learn", "data.npz", *words, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "<- kept" in done.stdout
+    model = nopg.load(folder / "a" / "model.nopg")
+    assert model.search is not None
+    assert str(model.search) in done.stdout
+    assert model.config.estimator.gamma == 0.8
+    assert np.isfinite(model.predict(BOTTOM)[0]).all()
+    assert "<html" in (folder / "a" / "report.html").read_text()
+    # The same search in Python keeps the same policy.
+    same = nopg.learn(grid_dataset(6, 6), BOTTOM, gamma=0.8, seed=3, progress=False)
+    assert np.array_equal(same.predict(BOTTOM)[0], model.predict(BOTTOM)[0])
+
+    there = ("--env", "Pendulum-v1", "--episodes", 1)
+    done = run("evaluate", "a", *there, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert (folder / "a" / "evaluation.json").exists()
+    done = run("export", "a", "--format", "numpy", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    done = run("report", "a", cwd=folder)
+    assert done.returncode == 0, done.stderr
+
+    again = run("learn", "data.npz", "--config", "start.toml", "--out", "a", cwd=folder)
+    assert again.returncode == 1
+    assert "must be a new folder" in again.stderr
+
+
+def test_what_only_training_takes_is_refused(folder: Path) -> None:
+    text = "[bandwidths]\nstate = [0.5, 0.5, 2.0]\naction = [2.0]\n"
+    (folder / "c.toml").write_text(text + START + "n_updates = 4\n")
+    done = run("learn", "data.npz", "--config", "c.toml", cwd=folder)
+    assert done.returncode == 1
+    assert "[bandwidths] and n_updates under [fit]" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_start_must_be_known(folder: Path) -> None:
+    done = run("learn", "data.npz", cwd=folder)
+    assert done.returncode == 1
+    assert "The start of the task must be known" in done.stderr
