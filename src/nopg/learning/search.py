@@ -28,6 +28,7 @@ from nopg.learning.candidates import CLIMBS, PLANS, Candidate, Search
 from nopg.learning.finding import Found, climbed, planned
 from nopg.learning.model import NOPG
 from nopg.learning.refining import LONG, N_KEPT, N_STARTS, enough, opinions, refine
+from nopg.learning.threads import few_threads
 from nopg.randomness import Seed
 
 logger = logging.getLogger(__name__)
@@ -73,6 +74,25 @@ def learn(
     _require_known(common, n_updates, n_refining)
     kept = NOPG(bandwidths=LeaveOneOut(), seed=seed, **common)
     kept.prepare(data, initial_states)
+    with few_threads(len(data)):
+        judges, search = _searched(kept, data, n_updates, n_refining, common, progress)
+    winner = judges.found[search.chosen]
+    kept.policy.load_state_dict(winner.policy.state_dict())
+    kept.history, kept.search = winner.history, search
+    _warn_of_doubt(search.candidates[search.chosen].final.doubt)
+    return kept
+
+
+def _searched(
+    kept: NOPG,
+    data: Dataset,
+    n_updates: int,
+    n_refining: int,
+    common: dict[str, Any],
+    progress: bool,
+) -> tuple[_Judges, Search]:
+    """Every policy found, what is thought of it, and which one is best."""
+    gamma, seed = common["gamma"], kept.config.seed
     models = learned_pair(data, Seed(seed).numpy("transition-model"))
     judges = _Judges(models, _starts(kept), gamma)
     with tqdm(
@@ -97,11 +117,7 @@ def learn(
         search = judges.choose()
         bar.total = bar.n  # what was not needed is not missing
         bar.refresh()
-    winner = judges.found[search.chosen]
-    kept.policy.load_state_dict(winner.policy.state_dict())
-    kept.history, kept.search = winner.history, search
-    _warn_of_doubt(search.candidates[search.chosen].final.doubt)
-    return kept
+    return judges, search
 
 
 @dataclass
