@@ -56,12 +56,12 @@ class Angles:
         """The same of an array, (m, d_s)."""
         if not self.first:
             return states
-        first, second = list(self.first), list(self.second)
-        x, y = states[:, first], states[:, second]
-        radius = np.maximum(np.sqrt(x * x + y * y), 1e-9)
         settled = states.copy()
-        settled[:, first] = x / radius
-        settled[:, second] = y / radius
+        for i, j in zip(self.first, self.second, strict=True):
+            x, y = states[:, i], states[:, j]
+            radius = np.maximum(np.sqrt(x * x + y * y), 1e-9)
+            settled[:, i] = x / radius
+            settled[:, j] = y / radius
         return settled
 
     def slopes(self, states: Tensor) -> Tensor:
