@@ -35,8 +35,8 @@ class QuadraticCritic(nn.Module):
 
     def forward(self, states: Tensor, actions: Tensor) -> Tensor:
         """Values of state-action pairs, (n,)."""
-        of_state = torch.einsum("ni,ij,nj->n", states, self.Q, states)
-        return of_state + torch.einsum("ni,ij,nj->n", actions, self.R, actions)
+        of_state = ((states @ self.Q) * states).sum(dim=1)
+        return of_state + ((actions @ self.R) * actions).sum(dim=1)
 
 
 @dataclass(frozen=True, kw_only=True)
