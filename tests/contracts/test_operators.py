@@ -67,6 +67,12 @@ def test_rmatvec_matches_dense_twin(make: Make, generator: torch.Generator) -> N
 
 
 @pytest.mark.parametrize("make", OPERATORS)
+def test_mean_of_the_rows(make: Make, generator: torch.Generator) -> None:
+    operator, twin = make(generator)
+    torch.testing.assert_close(operator.row_mean(), twin.mean(dim=0))
+
+
+@pytest.mark.parametrize("make", OPERATORS)
 def test_matmat_matches_dense_twin(make: Make, generator: torch.Generator) -> None:
     operator, twin = make(generator)
     X = torch.randn((twin.shape[1], 5), dtype=twin.dtype, generator=generator)
