@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -16,8 +17,15 @@ from nopg.bellman.queries import (
 )
 from nopg.bellman.responsibilities import Evaluation
 from nopg.linalg.coarse import CoarseCorrection, CoarseSpace
+from nopg.linalg.gmres import Room
 from nopg.linalg.operators import AveragedRows
-from nopg.linalg.solve import DiscountedSystem, Solution, SolverConfig, solve_pair
+from nopg.linalg.solve import (
+    DiscountedSystem,
+    Solution,
+    SolverConfig,
+    room_for,
+    solve_pair,
+)
 from nopg.policies.base import Policy
 from nopg.policies.checked import checked_outputs
 
@@ -65,8 +73,15 @@ class Estimator:
             if self.problem.coarse is not None and len(eps0) > solver.dense_below:
                 correction = self._correction(self.problem.coarse, P, start)
             guess = None if start is None else (start[0], start[1])
-            q, mu = solve_pair(system, samples.rewards, eps0, solver, guess, correction)
+            q, mu = solve_pair(
+                system, samples.rewards, eps0, solver, guess, correction, self._room
+            )
         return BellmanSolution(self, outputs, found, P, eps0, q, mu, correction)
+
+    @cached_property
+    def _room(self) -> Room:
+        """Where the solves of all policies are made, one after the other."""
+        return room_for(self.problem.samples.rewards)
 
     def _correction(
         self, space: CoarseSpace, P: AveragedRows, start: tuple[Tensor, ...] | None

@@ -116,7 +116,7 @@ def _record(
         step=step,
         objective=float(objective),
         certificate=objective.certificate,
-        gradient_norm=math.sqrt(sum(float(g.square().sum()) for g in gradients)),
+        gradient_norm=math.hypot(*[g.item() for g in torch._foreach_norm(gradients)]),
         learning_rate=rate,
         matvecs=q.matvecs + mu.matvecs,
         breakdowns=q.breakdowns + mu.breakdowns,
