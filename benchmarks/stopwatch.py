@@ -95,6 +95,9 @@ class _FirstTransposed(LinearOperator):
     def matmat(self, columns: Tensor) -> Tensor:
         return self.inner.matmat(columns)
 
+    def rmatmat(self, columns: Tensor) -> Tensor:
+        return self.inner.rmatmat(columns)
+
     def single(self) -> LinearOperator | None:
         inner = self.inner.single()
         if inner is None:

@@ -82,6 +82,15 @@ def test_matmat_matches_dense_twin(make: Make, generator: torch.Generator) -> No
 
 
 @pytest.mark.parametrize("make", OPERATORS)
+def test_rmatmat_matches_dense_twin(make: Make, generator: torch.Generator) -> None:
+    operator, twin = make(generator)
+    Y = torch.randn((twin.shape[0], 5), dtype=twin.dtype, generator=generator)
+    torch.testing.assert_close(operator.rmatmat(Y), twin.T @ Y)
+    torch.testing.assert_close(LinearOperator.rmatmat(operator, Y), twin.T @ Y)
+    torch.testing.assert_close(operator.rmatmat(Y.float()), twin.T @ Y.float().double())
+
+
+@pytest.mark.parametrize("make", OPERATORS)
 def test_single_precision_is_the_same_matrix(
     make: Make, generator: torch.Generator
 ) -> None:

@@ -38,6 +38,10 @@ class LinearOperator(ABC):
         """A X in the precision of A, (n, c) -> (m, c)."""
         return torch.stack([self.matvec(x) for x in columns.T.contiguous()], dim=1)
 
+    def rmatmat(self, columns: Tensor) -> Tensor:
+        """A' Y in the precision of A, (m, c) -> (n, c)."""
+        return torch.stack([self.rmatvec(y) for y in columns.T.contiguous()], dim=1)
+
     def row_mean(self) -> Tensor:
         """Mean of the rows, (n,)."""
         return self.dense().mean(dim=0)
@@ -87,6 +91,10 @@ class DenseRows(LinearOperator):
     def matmat(self, columns: Tensor) -> Tensor:
         """A X in the precision of A, (n, c) -> (m, c)."""
         return self.matrix @ columns.to(self.matrix)
+
+    def rmatmat(self, columns: Tensor) -> Tensor:
+        """A' Y in the precision of A, (m, c) -> (n, c)."""
+        return self.matrix.T @ columns.to(self.matrix)
 
     def single(self) -> LinearOperator:
         """A in single precision."""
@@ -144,6 +152,10 @@ class SparseRows(LinearOperator):
     def matmat(self, columns: Tensor) -> Tensor:
         """A X in the precision of A, (n, c) -> (m, c)."""
         return self._rows @ columns.to(self.values)
+
+    def rmatmat(self, columns: Tensor) -> Tensor:
+        """A' Y in the precision of A, (m, c) -> (n, c)."""
+        return self._transposed @ columns.to(self.values)
 
     def single(self) -> LinearOperator:
         """A in single precision."""
@@ -223,6 +235,14 @@ class AveragedRows(LinearOperator):
         if self.group > 1:
             Y = Y.view(-1, self.group, Y.shape[1]).mean(dim=1)
         return Y if self.is_live is None else Y * self.is_live[:, None]
+
+    def rmatmat(self, columns: Tensor) -> Tensor:
+        """A' Y in the precision of A, (m, c) -> (n, c)."""
+        if self.is_live is not None:
+            columns = columns * self.is_live[:, None]
+        if self.group > 1:
+            columns = (columns / self.group).repeat_interleave(self.group, dim=0)
+        return self.rows.rmatmat(columns)
 
     def single(self) -> LinearOperator | None:
         """A in single precision, if the rows can be."""
