@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from nopg.bellman import queries
-from nopg.bellman.queries import Apart, Together
+from nopg.bellman.queries import Apart, Together, query_responsibilities
 from tests.problems import KINDS, small_problem
 
 
@@ -34,6 +36,15 @@ def test_joined_rows_are_those_of_both(
             same(left, right)
     same(expected.eps0, found.eps0)
     same(together.gradient(), apart.gradient())
+
+
+def test_complete_rows_are_not_joined_to_lists() -> None:
+    problem = small_problem("deterministic", 3, n=300, state_bandwidth=0.05)
+    built = problem.equation(neighbours=20).problem
+    complete = problem.equation(neighbours=None).problem.initial_rows
+    mixed = replace(built, initial_rows=complete)
+    assert isinstance(query_responsibilities(mixed, problem.policy), Apart)
+    assert isinstance(query_responsibilities(built, problem.policy), Together)
 
 
 def same(left: torch.Tensor, right: torch.Tensor) -> None:

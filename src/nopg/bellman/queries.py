@@ -78,7 +78,10 @@ def query_responsibilities(problem: Problem, policy: Policy) -> QueryResponsibil
             ),
             ReplicatedResponsibilities(initial_rows, at_initial, problem.ranks),
         )
-    if next_rows.n_entries + initial_rows.n_entries > JOINED_ENTRIES:
+    is_large = next_rows.n_entries + initial_rows.n_entries > JOINED_ENTRIES
+    # With few samples one kind may keep them all while the other lists its own.
+    is_alike = (next_rows.pattern is None) == (initial_rows.pattern is None)
+    if is_large or not is_alike:
         return Apart(
             problem.responsibilities(policy, next_rows),
             problem.responsibilities(policy, initial_rows),
