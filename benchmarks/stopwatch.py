@@ -14,8 +14,7 @@ import torch
 from benchmarks.our_formulation import OurFormulation
 from torch import Tensor
 
-from nopg.bellman.responsibilities import Evaluation, Responsibilities
-from nopg.bellman.rows import QueryRows
+from nopg.bellman.queries import Evaluations, QueryResponsibilities
 from nopg.linalg.operators import LinearOperator
 from nopg.linalg.solve import SolverConfig
 
@@ -36,43 +35,43 @@ def parts_of_update(
         The parts, and (q, mu) to start the next one from.
     """
     estimator, solver = ours.estimator, SolverConfig(rtol=ours.task.rtol)
-    at_next = _Timed(estimator.at_next.rows, estimator.at_next)
-    at_initial = _Timed(estimator.at_initial.rows, estimator.at_initial)
-    timed = replace(estimator, at_next=at_next, at_initial=at_initial)
+    at_queries = _Timed(estimator.at_queries)
+    timed = replace(estimator, at_queries=at_queries)
     began = time.perf_counter()
     solution = timed.solve(ours.policy, ours.generator, solver, start)
     solved = time.perf_counter()
     solution.gradient(ours.policy)
-    asked, built = at_next.times[0], at_initial.times[1]
-    turned = at_next.spies[0].seen_at or solved
+    asked, built = at_queries.times
+    turned = at_queries.spies[0].seen_at or solved
     moments = (began, asked, built, turned, solved, time.perf_counter())
     spans = [later - sooner for sooner, later in pairwise(moments)]
     return dict(zip(PARTS, spans, strict=True)), solution.following()
 
 
 @dataclass(frozen=True)
-class _Timed(Responsibilities):
+class _Timed(QueryResponsibilities):
     """Notes when rows were asked for and when they were made."""
 
-    rows: QueryRows
-    inner: Responsibilities
+    inner: QueryResponsibilities
     times: list[float] = field(default_factory=list)
     spies: list[_FirstTransposed] = field(default_factory=list)
 
     def evaluate(
         self, outputs: tuple[Tensor, ...], generator: torch.Generator
-    ) -> Evaluation:
+    ) -> Evaluations:
         self.times.append(time.perf_counter())
         found = self.inner.evaluate(outputs, generator)
         self.times.append(time.perf_counter())
-        self.spies.append(_FirstTransposed(found.operator))
-        return replace(found, operator=self.spies[-1])
+        self.spies.append(_FirstTransposed(found.at_next.operator))
+        at_next = replace(found.at_next, operator=self.spies[-1])
+        return replace(found, at_next=at_next)
 
     def pull(
-        self, evaluation: Evaluation, q: Tensor, row_weights: Tensor
+        self, found: Evaluations, q: Tensor, later: Tensor, first: Tensor
     ) -> tuple[Tensor, ...]:
-        unwrapped = replace(evaluation, operator=self.spies[-1].inner)
-        return self.inner.pull(unwrapped, q, row_weights)
+        at_next = replace(found.at_next, operator=self.spies[-1].inner)
+        unwrapped = replace(found, at_next=at_next)
+        return self.inner.pull(unwrapped, q, later, first)
 
 
 class _FirstTransposed(LinearOperator):
@@ -95,6 +94,9 @@ class _FirstTransposed(LinearOperator):
 
     def matmat(self, columns: Tensor) -> Tensor:
         return self.inner.matmat(columns)
+
+    def rmatmat(self, columns: Tensor) -> Tensor:
+        return self.inner.rmatmat(columns)
 
     def single(self) -> LinearOperator | None:
         inner = self.inner.single()

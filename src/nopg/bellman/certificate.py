@@ -88,22 +88,31 @@ def certified_objective(
         dropped_most: max_i delta_i.
     """
     value = float(eps0 @ q.value + mu.value @ q.residual)
-    res_q, res_mu = float(q.residual.abs().max()), float(mu.residual.abs().sum())
+    res_low, res_high = _ends(q.residual)
+    res_q, res_mu = max(-res_low, res_high), float(mu.residual.abs().sum())
     solver_error = res_q * res_mu / (1.0 - gamma)
     # Sums are rounded too: a few units in the last place of their largest terms.
-    scale = float(mu.value.abs().sum() * q.value.abs().max())
+    low, high = _ends(q.value)
+    scale = float(mu.value.abs().sum()) * max(-low, high)
     solver_error += 16.0 * torch.finfo(rewards.dtype).eps * scale
     # The bound wants the exact visitation; the solved one is off by at most this.
     dropped_mass += gamma * dropped_most * res_mu / (1.0 - gamma)
-    span = _span(gamma, rewards, has_terminals, q.value, res_q, dropped_most)
+    solved = high - low
+    span = _span(gamma, _ends(rewards), has_terminals, solved, res_q, dropped_most)
     return Objective(value, dropped_mass * span, solver_error)
+
+
+def _ends(x: Tensor) -> tuple[float, float]:
+    """The least and the largest number."""
+    least, largest = torch.aminmax(x)
+    return least.item(), largest.item()
 
 
 def _span(
     gamma: float,
-    rewards: Tensor,
+    rewards: tuple[float, float],
     has_terminals: bool,
-    q: Tensor,
+    solved: float,
     res_q: float,
     dropped_most: float,
 ) -> float:
@@ -114,12 +123,12 @@ def _span(
     span(q~) that truncation can put between the two.
     """
     horizon = 1.0 / (1.0 - gamma)
-    low, high = float(rewards.min()), float(rewards.max())
+    low, high = rewards
     # An episode may end at once: q_i lies between r and r / (1 - gamma) then.
     most = max(high * horizon, high) if has_terminals else high * horizon
     least = min(low * horizon, low) if has_terminals else low * horizon
     from_rewards = most - least
-    solved = float(q.max() - q.min()) + 2.0 * res_q * horizon
+    solved += 2.0 * res_q * horizon
     # A live row differs by at most delta span(q) from its truncated self.
     from_solution = solved * (1.0 + 2.0 * gamma * horizon * dropped_most)
     return min(from_rewards, from_solution)

@@ -138,7 +138,7 @@ class AnalyticResponsibilities(Responsibilities):
     ) -> Evaluation:
         """Rows for the policy whose `outputs` at the queries are given."""
         mean, std = outputs
-        weights = gaussian_weights(self.rows, mean, self.variances + std**2)
+        weights = gaussian_weights(self.rows, mean, self.variances + std.square())
         return Evaluation(self.rows.operator(weights.blocks), weights.dropped, outputs)
 
     def pull(
@@ -146,7 +146,7 @@ class AnalyticResponsibilities(Responsibilities):
     ) -> tuple[Tensor, ...]:
         """Gradient of sum_i row_weights_i (E q)_i with respect to the outputs."""
         mean, std = evaluation.outputs
-        total = self.variances + std**2  # (m, d_a)
+        total = self.variances + std.square()  # (m, d_a)
         both = _covariances(evaluation.operator, q, self._centred)
         first, second = both.chunk(2, dim=1)  # Cov(q, a), Cov(q, a^2)
         second = second - 2.0 * mean * first

@@ -143,6 +143,42 @@ def query_rows(
     )
 
 
+def joined_rows(first: QueryRows, second: QueryRows) -> QueryRows:
+    """The rows of both, those of `first` before those of `second`.
+
+    Blocks of equal length become one. The samples are the same for both.
+    """
+    m, (m_second, n_samples) = first.shape[0], second.shape
+    by_length: dict[int, list[tuple[Block, Tensor]]] = {}
+    for rows, offset in ((first, 0), (second, m)):
+        for block, beside in zip(rows.blocks, rows.actions, strict=True):
+            moved = replace(block, rows=block.rows + offset)
+            by_length.setdefault(block.log_psi.shape[1], []).append((moved, beside))
+    pairs = [_one_block(by_length[length]) for length in sorted(by_length)]
+    blocks = [block for block, _ in pairs]
+    return QueryRows(
+        blocks=tuple(blocks),
+        actions=tuple(actions for _, actions in pairs),
+        pattern=_pattern(blocks, n_samples),
+        shape=(m + m_second, n_samples),
+    )
+
+
+def _one_block(parts: Sequence[tuple[Block, Tensor]]) -> tuple[Block, Tensor]:
+    """Blocks of one length, each with the actions beside it, one under the other."""
+    blocks = [block for block, _ in parts]
+    columns = [block.columns for block in blocks if block.columns is not None]
+    block = Block(
+        rows=torch.cat([block.rows for block in blocks]),
+        columns=torch.cat(columns) if columns else None,
+        log_psi=torch.cat([block.log_psi for block in blocks]),
+        log_dropped=torch.cat([block.log_dropped for block in blocks]),
+    )
+    actions = [actions for _, actions in parts]
+    # Beside complete rows lie all actions, once.
+    return block, torch.cat(actions, dim=-2) if columns else actions[0]
+
+
 def _actions_beside(block: Block, actions: Tensor) -> Tensor:
     # Gathered once: a gather inside the update would cost more than its softmax.
     by_dimension = actions if actions.ndim == 1 else actions.T.contiguous()  # (d_a, n)

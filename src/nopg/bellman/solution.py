@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from nopg.bellman.certificate import Objective, certified_objective
 from nopg.bellman.problem import Problem
-from nopg.bellman.responsibilities import Evaluation, Responsibilities
-from nopg.bellman.sharded import (
-    ReplicatedResponsibilities,
-    ShardedResponsibilities,
+from nopg.bellman.queries import (
+    Evaluations,
+    QueryResponsibilities,
+    query_responsibilities,
 )
+from nopg.bellman.responsibilities import Evaluation
 from nopg.linalg.coarse import CoarseCorrection, CoarseSpace
+from nopg.linalg.gmres import Room
 from nopg.linalg.operators import AveragedRows
-from nopg.linalg.solve import DiscountedSystem, Solution, SolverConfig, solve_pair
+from nopg.linalg.solve import (
+    DiscountedSystem,
+    Solution,
+    SolverConfig,
+    room_for,
+    solve_pair,
+)
 from nopg.policies.base import Policy
 from nopg.policies.checked import checked_outputs
 
@@ -26,20 +35,12 @@ class Estimator:
     """A problem together with the kind of responsibilities its policy needs."""
 
     problem: Problem
-    at_next: Responsibilities
-    at_initial: Responsibilities
+    at_queries: QueryResponsibilities
 
     @classmethod
     def of(cls, problem: Problem, policy: Policy) -> Estimator:
         """The estimator for `policy` and every policy of the same family."""
-        at_next = problem.responsibilities(policy, problem.next_rows)
-        at_initial = problem.responsibilities(policy, problem.initial_rows)
-        if problem.ranks is not None:
-            at_next = ShardedResponsibilities.of(at_next, problem)
-            at_initial = ReplicatedResponsibilities(
-                at_initial.rows, at_initial, problem.ranks
-            )
-        return cls(problem, at_next, at_initial)
+        return cls(problem, query_responsibilities(problem, policy))
 
     def solve(
         self,
@@ -58,30 +59,29 @@ class Estimator:
         """
         samples, gamma = self.problem.samples, self.problem.config.gamma
         outputs = checked_outputs(policy, self.problem.queries, samples.action_width)
-        m = self.problem.next_rows.shape[0]
         with torch.no_grad():
             values = tuple(output.detach() for output in outputs)
-            at_next = self.at_next.evaluate(tuple(v[:m] for v in values), generator)
-            at_initial = self.at_initial.evaluate(
-                tuple(v[m:] for v in values), generator
-            )
+            found = self.at_queries.evaluate(values, generator)
             P = AveragedRows(
-                at_next.operator,
+                found.at_next.operator,
                 self.problem.config.next_state_samples,
                 samples.live_rows,
             )
-            n_initial = self.problem.initial_rows.shape[0]
-            share = values[0].new_full((n_initial,), 1.0 / n_initial)
-            eps0 = at_initial.operator.rmatvec(share)  # (n,)
+            eps0 = found.at_initial.operator.row_mean()  # (n,)
             system = DiscountedSystem(P, gamma)
             correction = None
             if self.problem.coarse is not None and len(eps0) > solver.dense_below:
                 correction = self._correction(self.problem.coarse, P, start)
             guess = None if start is None else (start[0], start[1])
-            q, mu = solve_pair(system, samples.rewards, eps0, solver, guess, correction)
-        return BellmanSolution(
-            self, outputs, at_next, at_initial, P, eps0, q, mu, correction
-        )
+            q, mu = solve_pair(
+                system, samples.rewards, eps0, solver, guess, correction, self._room
+            )
+        return BellmanSolution(self, outputs, found, P, eps0, q, mu, correction)
+
+    @cached_property
+    def _room(self) -> Room:
+        """Where the solves of all policies are made, one after the other."""
+        return room_for(self.problem.samples.rewards)
 
     def _correction(
         self, space: CoarseSpace, P: AveragedRows, start: tuple[Tensor, ...] | None
@@ -100,8 +100,7 @@ class BellmanSolution:
     Attributes:
         estimator: What it was solved with.
         outputs: The policy's outputs at the queries, still attached to their graph.
-        at_next: Rows at the next states.
-        at_initial: Rows at the initial states.
+        found: Rows at the queries.
         transition: P, (n, n).
         eps0: Mean responsibilities of the initial states, (n,).
         q: Solution of (I - gamma P) q = r.
@@ -111,13 +110,22 @@ class BellmanSolution:
 
     estimator: Estimator
     outputs: tuple[Tensor, ...]
-    at_next: Evaluation
-    at_initial: Evaluation
+    found: Evaluations
     transition: AveragedRows
     eps0: Tensor
     q: Solution
     mu: Solution
     correction: CoarseCorrection | None = None
+
+    @property
+    def at_next(self) -> Evaluation:
+        """Rows at the next states."""
+        return self.found.at_next
+
+    @property
+    def at_initial(self) -> Evaluation:
+        """Rows at the initial states."""
+        return self.found.at_initial
 
     def following(self, *, keep_correction: bool = True) -> tuple[Tensor, ...]:
         """Where to start solving for a policy close by: q, mu, and a coarse inverse.
@@ -162,11 +170,9 @@ class BellmanSolution:
         """
         q, gamma = self.q.value, self.estimator.problem.config.gamma
         visits = gamma * self.transition.spread(self.mu.value)
-        share = q.new_full((len(self.at_initial.dropped),), 1.0)
-        share /= len(share)
-        later = self.estimator.at_next.pull(self.at_next, q, visits)
-        first = self.estimator.at_initial.pull(self.at_initial, q, share)
-        return tuple(torch.cat(pair) for pair in zip(later, first, strict=True))
+        n_initial = len(self.at_initial.dropped)
+        share = q.new_full((n_initial,), 1.0 / n_initial)
+        return self.estimator.at_queries.pull(self.found, q, visits, share)
 
     def gradient(self, policy: Policy) -> tuple[Tensor, ...]:
         """dJ / d theta, one tensor a parameter: one backward pass, Eq. (10).

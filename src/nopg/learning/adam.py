@@ -33,18 +33,21 @@ class Adam:
 
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor], rate: float) -> None:
-        """Climb once: one gradient a parameter, with step size `rate`."""
+        """Climb once: one gradient a parameter, with step size `rate`.
+
+        All parameters in one call a line: they are small, and calls cost.
+        """
         self._step += 1
         unbiased = rate / (1.0 - BETAS[0] ** self._step)
         root = math.sqrt(1.0 - BETAS[1] ** self._step)
-        moments = zip(self._means, self._squares, strict=True)
-        for parameter, gradient, (mean, square) in zip(
-            self._parameters, gradients, moments, strict=True
-        ):
-            mean.lerp_(gradient, 1.0 - BETAS[0])
-            square.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1.0 - BETAS[1])
-            length = (square.sqrt() / root).add_(EPS)
-            parameter.addcdiv_(mean, length, value=unbiased)
+        gradients, means, squares = list(gradients), self._means, self._squares
+        torch._foreach_lerp_(means, gradients, 1.0 - BETAS[0])
+        torch._foreach_mul_(squares, BETAS[1])
+        torch._foreach_addcmul_(squares, gradients, gradients, value=1.0 - BETAS[1])
+        lengths = torch._foreach_sqrt(squares)
+        torch._foreach_div_(lengths, root)
+        torch._foreach_add_(lengths, EPS)
+        torch._foreach_addcdiv_(self._parameters, means, lengths, value=unbiased)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything the next step depends on, beside the parameters."""

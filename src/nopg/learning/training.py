@@ -20,9 +20,9 @@ from nopg.policies.base import Policy
 
 REFRESH = 8
 """Updates one coarse inverse serves at most: by then it costs as much as it saves."""
-GROWTH, NOTICEABLE = 1.25, 6
+GROWTH, NOTICEABLE = 1.15, 3
 """Growth in products, as a factor and a number, that ends its service before: at first
-policies change so fast that it is out of date after three updates."""
+policies change so fast that it is out of date after two updates."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +116,7 @@ def _record(
         step=step,
         objective=float(objective),
         certificate=objective.certificate,
-        gradient_norm=math.sqrt(sum(float(g.square().sum()) for g in gradients)),
+        gradient_norm=math.hypot(*[g.item() for g in torch._foreach_norm(gradients)]),
         learning_rate=rate,
         matvecs=q.matvecs + mu.matvecs,
         breakdowns=q.breakdowns + mu.breakdowns,

@@ -142,11 +142,8 @@ def _orthonormalise(room: Room, j: int) -> list[float]:
     Returns:
         Its coefficients along them, and the length that was left.
     """
-    w, (_, known, along), (both, _, products) = (
-        room.row(j),
-        room.head(j),
-        room.head(j + 1),
-    )
+    w, (_, known, along) = room.row(j), room.head(j)
+    both, _, products = room.head(j + 1)
     torch.mv(both, w, out=products)  # with those before it, and with itself
     *column, square = products.tolist()
     left = square - sum([c * c for c in column])

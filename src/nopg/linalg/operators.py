@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -36,6 +37,14 @@ class LinearOperator(ABC):
     def matmat(self, columns: Tensor) -> Tensor:
         """A X in the precision of A, (n, c) -> (m, c)."""
         return torch.stack([self.matvec(x) for x in columns.T.contiguous()], dim=1)
+
+    def rmatmat(self, columns: Tensor) -> Tensor:
+        """A' Y in the precision of A, (m, c) -> (n, c)."""
+        return torch.stack([self.rmatvec(y) for y in columns.T.contiguous()], dim=1)
+
+    def row_mean(self) -> Tensor:
+        """Mean of the rows, (n,)."""
+        return self.dense().mean(dim=0)
 
     def single(self) -> LinearOperator | None:
         """A in single precision, where entries are at hand: half the bytes."""
@@ -83,6 +92,10 @@ class DenseRows(LinearOperator):
         """A X in the precision of A, (n, c) -> (m, c)."""
         return self.matrix @ columns.to(self.matrix)
 
+    def rmatmat(self, columns: Tensor) -> Tensor:
+        """A' Y in the precision of A, (m, c) -> (n, c)."""
+        return self.matrix.T @ columns.to(self.matrix)
+
     def single(self) -> LinearOperator:
         """A in single precision."""
         return DenseRows(self.matrix.float())
@@ -119,10 +132,6 @@ class SparseRows(LinearOperator):
         self.values = stacked  # row after row, in natural order
         if pattern.source is not None and not is_natural:
             self.values = stacked.index_select(0, pattern.source)
-        self._rows = csr(
-            pattern.row_starts, pattern.columns, self.values, pattern.shape
-        )
-        self._transpose: Tensor | None = None
 
     def matvec(self, x: Tensor) -> Tensor:
         """A x, (n,) -> (m,)."""
@@ -130,11 +139,23 @@ class SparseRows(LinearOperator):
 
     def rmatvec(self, y: Tensor) -> Tensor:
         """A' y, (m,) -> (n,)."""
-        return self._transposed() @ y
+        return self._transposed @ y
+
+    def row_mean(self) -> Tensor:
+        """Mean of the rows, (n,), without the transpose: once, it does not pay."""
+        m, n = self.pattern.shape
+        if self.values.is_cuda:  # where sums in no fixed order would not repeat
+            return self.rmatvec(self.values.new_full((m,), 1.0 / m))
+        zeros = self.values.new_zeros(n)
+        return zeros.index_add_(0, self.pattern.columns, self.values, alpha=1.0 / m)
 
     def matmat(self, columns: Tensor) -> Tensor:
         """A X in the precision of A, (n, c) -> (m, c)."""
         return self._rows @ columns.to(self.values)
+
+    def rmatmat(self, columns: Tensor) -> Tensor:
+        """A' Y in the precision of A, (m, c) -> (n, c)."""
+        return self._transposed @ columns.to(self.values)
 
     def single(self) -> LinearOperator:
         """A in single precision."""
@@ -149,18 +170,18 @@ class SparseRows(LinearOperator):
 
     def discounted_transpose(self, y: Tensor, gamma: float) -> Tensor:
         """y - gamma A' y in one pass."""
-        return torch.addmv(y, self._transposed(), y, alpha=-gamma)
+        return torch.addmv(y, self._transposed, y, alpha=-gamma)
 
+    @cached_property
+    def _rows(self) -> Tensor:
+        p = self.pattern
+        return csr(p.row_starts, p.columns, self.values, p.shape)
+
+    @cached_property
     def _transposed(self) -> Tensor:
-        if self._transpose is None:
-            p = self.pattern
-            self._transpose = csr(
-                p.transpose_starts,
-                p.transpose_columns,
-                self.values.index_select(0, p.transpose_source),
-                (p.shape[1], p.shape[0]),
-            )
-        return self._transpose
+        p = self.pattern
+        values = self.values.index_select(0, p.transpose_source)
+        return csr(p.transpose_starts, p.transpose_columns, values, p.shape[::-1])
 
     def dense(self) -> Tensor:
         """The matrix itself, (m, n)."""
@@ -214,6 +235,14 @@ class AveragedRows(LinearOperator):
         if self.group > 1:
             Y = Y.view(-1, self.group, Y.shape[1]).mean(dim=1)
         return Y if self.is_live is None else Y * self.is_live[:, None]
+
+    def rmatmat(self, columns: Tensor) -> Tensor:
+        """A' Y in the precision of A, (m, c) -> (n, c)."""
+        if self.is_live is not None:
+            columns = columns * self.is_live[:, None]
+        if self.group > 1:
+            columns = (columns / self.group).repeat_interleave(self.group, dim=0)
+        return self.rows.rmatmat(columns)
 
     def single(self) -> LinearOperator | None:
         """A in single precision, if the rows can be."""

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from nopg.errors import ConfigError, SolverError
-from nopg.linalg.coarse import CoarseCorrection
+from nopg.linalg.coarse import PRECISION, CoarseCorrection
 from nopg.linalg.gmres import Help, Room, gmres
 from nopg.linalg.krylov import Attempt, MatVec, bicgstab
 from nopg.linalg.operators import LinearOperator
@@ -99,6 +99,7 @@ def solve_pair(
     config: SolverConfig,
     start: tuple[Tensor, Tensor] | None = None,
     correction: CoarseCorrection | None = None,
+    room: Room | None = None,
 ) -> tuple[Solution, Solution]:
     """q = Lambda^-1 r and mu = Lambda^-T eps0, as in Algorithm 1.
 
@@ -109,6 +110,7 @@ def solve_pair(
         config: Accuracy and effort.
         start: A guess (q, mu), for example the previous policy's.
         correction: A coarse inverse of Lambda, of this P or of one close to it.
+        room: Memory for solves with it, from `room_for`, where there are many.
 
     Raises:
         SolverError: If a system is not solved to `config.rtol`.
@@ -117,21 +119,29 @@ def solve_pair(
     if len(r) <= config.dense_below:
         return _direct(system, r, eps0, config)
     q0, mu0 = start if start is not None else (torch.zeros_like(r), torch.zeros_like(r))
-    help_q, help_mu = _help(system, correction, len(r))
+    help_q, help_mu = _help(system, correction, room or room_for(r))
     q = _iterate("q", system.apply, r, q0, config, help_q)
     mu = _iterate("mu", system.apply_transpose, eps0, mu0, config, help_mu)
     return q, mu
 
 
+def room_for(r: Tensor) -> Room:
+    """Memory that solves with a coarse inverse may share, one after the other.
+
+    Args:
+        r: Their right-hand side, (n,).
+    """
+    return Room(HELPED_STEPS, len(r), r.new_empty(0, dtype=PRECISION))
+
+
 def _help(
-    system: DiscountedSystem, correction: CoarseCorrection | None, n: int
+    system: DiscountedSystem, correction: CoarseCorrection | None, room: Room
 ) -> tuple[Help, Help] | tuple[None, None]:
     """The coarse inverse and the system it is applied to, for q and for mu."""
     transition = None if correction is None else system.transition.single()
     if correction is None or transition is None:
         return None, None
     single = DiscountedSystem(transition, system.gamma)
-    room = Room(HELPED_STEPS, n, correction.core)
     return (
         Help(single.apply, correction.apply, room),
         Help(single.apply_transpose, correction.apply_transpose, room),

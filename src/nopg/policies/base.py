@@ -73,4 +73,5 @@ class Squash(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Actions strictly inside the box, (m, d_a)."""
-        return 0.5 * (self.high + self.low) + self.half_width * torch.tanh(x)
+        centre = 0.5 * (self.high + self.low)
+        return torch.addcmul(centre, self.half_width, torch.tanh(x))

@@ -73,10 +73,10 @@ class GaussianPolicy(Policy):
             states if self.standardise is None else self.standardise(states)
         )
         d_a = len(self.max_std)
-        mean, heads = raw[:, :d_a], raw[:, d_a:]
-        if heads.shape[1] == 0:
-            std = self.max_std.expand(mean.shape)
-        else:
+        mean, std = raw, self.max_std.expand(len(raw), d_a)
+        if raw.shape[1] > d_a:
+            # One call to split: the way back is one call then, too.
+            mean, heads = raw.split([d_a, raw.shape[1] - d_a], dim=1)
             std = self.max_std * torch.sigmoid(heads)
         return (mean if self.squash is None else self.squash(mean)), std
 
