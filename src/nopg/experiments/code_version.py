@@ -114,8 +114,27 @@ def source_hash(files: Iterable[Path], root: Path) -> str:
         is_inside = file.is_relative_to(root)
         name = file.relative_to(root).as_posix() if is_inside else file.name
         total.update(name.encode())
-        total.update(ast.dump(tree).encode())
+        total.update(_meaning(tree).encode())
     return total.hexdigest()[:12]
+
+
+def _meaning(part: object) -> str:
+    """A syntax tree as text, the same under every version of Python.
+
+    `ast.dump` is not: new versions add fields, empty in code that does not use them,
+    and leave out others. So empty ones are left out here, and so are the empty pieces
+    that some versions find in formatted text.
+    """
+    if isinstance(part, list):
+        return f"[{','.join(map(_meaning, part))}]"
+    if isinstance(part, ast.JoinedStr):
+        pieces = [x for x in part.values if getattr(x, "value", None) != ""]
+        return f"JoinedStr{_meaning(pieces)}"
+    if not isinstance(part, ast.AST):
+        return repr(part)
+    fields = [(name, getattr(part, name, None)) for name in part._fields]
+    there = (f"{name}={_meaning(x)}" for name, x in fields if x is not None and x != [])
+    return f"{type(part).__name__}({','.join(there)})"
 
 
 def _drop_docstrings(node: ast.AST) -> None:

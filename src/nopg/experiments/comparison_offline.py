@@ -27,8 +27,8 @@ GAMMAS = {  # discount factors of the appendix; NOPG has 0.99 on every task
 }
 SIZES = {
     "pendulum-grid": (200, 450, 3200),
-    "pendulum-random": (500, 1000, 2000),
-    "cart-pole": (250, 500, 1500),
+    "pendulum-random": (1000, 2000, 5000),
+    "cart-pole": (500, 1500, 5000),
     "mountain-car": (2, 5, 10),
 }
 OTHERS: dict[str, Any] = {

@@ -116,7 +116,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "others": {"n_updates": 2, "n_evaluations": 1},
     },
 }
-PRESETS["standard"] = PRESETS["paper"]
+PRESETS["standard"] = PRESETS["paper"] | {"reference_seeds": 3}
 
 
 def trials(plan: Plan) -> list[Trial]:
@@ -152,8 +152,15 @@ def _arms(cell: Cell, plan: Plan, preset: Mapping[str, Any]) -> list[Arm]:
         settings[ours, PAPER] = published
     settings[ours, FIRST_AUTO] = {**discount, **FIT}
     settings[ours, AUTO] = {**LEARN}
+    few = seeds[: preset.get("reference_seeds")]
     arms = [
-        Arm(method, setting, {**values, **preset[setting]}, (cell.size,), seeds)
+        Arm(
+            method,
+            setting,
+            {**values, **preset[setting]},
+            (cell.size,),
+            seeds if setting == AUTO else few,
+        )
         for (method, setting), values in settings.items()
     ]
     of_others = {**discount, **OTHERS, **preset["others"]}
