@@ -18,6 +18,8 @@ from nopg.learning.training import REFRESH
 N_UPDATES = REFRESH
 """Updates a repeat: the first ones, where solves are hardest; as many as share one
 coarse inverse, whose making is thereby counted."""
+N_LATER = 2 * REFRESH
+"""Updates after them, of ours alone: policies change less, and solves are shorter."""
 
 
 PAUSE = 0.3
@@ -34,6 +36,7 @@ class Comparison:
         entries: Stored entries of our P.
         dense_seconds: Mean over updates, one a repeat.
         our_seconds: Likewise.
+        our_later_seconds: Of the updates that follow.
         dense_parts: Median seconds by part, of all updates.
         our_parts: Likewise.
         objectives: J of the same trained policy, dense and ours; None where the two
@@ -47,6 +50,7 @@ class Comparison:
     entries: int
     dense_seconds: list[float]
     our_seconds: list[float]
+    our_later_seconds: list[float]
     dense_parts: dict[str, float]
     our_parts: dict[str, float]
     objectives: tuple[float, float] | None
@@ -82,7 +86,7 @@ def compare(
         keeps_state_kernel: Give the dense formulation its state kernel for free.
         repeats: Fresh starts.
     """
-    dense_seconds, our_seconds = [], []
+    dense_seconds, our_seconds, our_later_seconds = [], [], []
     dense_parts: list[dict[str, float]] = []
     our_parts: list[dict[str, float]] = []
     matvecs: list[int] = []
@@ -99,6 +103,7 @@ def compare(
         for _ in range(N_UPDATES):
             our_times.append(ours.update())
             matvecs.append(ours.matvecs)
+        our_later_seconds.append(mean(ours.update() for _ in range(N_LATER)))
         time.sleep(PAUSE)
         dense_seconds.append(mean(dense_times))
         our_seconds.append(mean(our_times))
@@ -111,6 +116,7 @@ def compare(
         entries=ours.entries,
         dense_seconds=dense_seconds,
         our_seconds=our_seconds,
+        our_later_seconds=our_later_seconds,
         dense_parts=_medians(dense_parts),
         our_parts=_medians(our_parts),
         objectives=(dense.objective(dense.policy), ours.objective(dense.policy))

@@ -50,11 +50,13 @@ def comparisons(*, quick: bool, repeats: int) -> list[Comparison]:
 
 def show(found: list[Comparison], bandwidth: float) -> None:
     """The table, the parts, and the bytes."""
-    print(f"{'':44}{'dense ms':>10}{'ours ms':>9}{'ratio':>8}  repeats")
+    print(f"{'':44}{'dense ms':>10}{'ours ms':>9}{'ratio':>8}{'later':>8}  repeats")
     for c in found:
         dense, ours = 1e3 * median(c.dense_seconds), 1e3 * median(c.our_seconds)
         each = " ".join(f"{ratio:.0f}x" for ratio in c.ratios)
-        print(f"{c.name:44}{dense:10.1f}{ours:9.2f}{median(c.ratios):7.0f}x  {each}")
+        later = dense / (1e3 * median(c.our_later_seconds))
+        ratios = f"{median(c.ratios):7.0f}x{later:7.0f}x"
+        print(f"{c.name:44}{dense:10.1f}{ours:9.2f}{ratios}  {each}")
     print("\nJ of one and the same trained policy, dense and ours:")
     for c in found:
         if c.objectives is not None:
