@@ -16,6 +16,7 @@ from nopg.data.validation import counted
 from nopg.report.evidence import Evidence
 from nopg.report.findings_exploitation import exploitation_findings
 from nopg.report.findings_learning import learning_findings
+from nopg.report.findings_search import search_findings
 from nopg.report.remarks import LEVELS, Remark
 from nopg.report.support import FEW, REACH
 
@@ -29,11 +30,19 @@ def findings(evidence: Evidence) -> list[Remark]:
         *support_findings(evidence),
         *exploitation_findings(evidence),
         *certificate_findings(evidence),
-        *learning_findings(evidence.run, float(evidence.objective)),
+        *_of_its_making(evidence),
         *policy_findings(evidence),
         *data_findings(evidence.description),
     ]
     return sorted(remarks, key=lambda remark: LEVELS.index(remark.level))
+
+
+def _of_its_making(evidence: Evidence) -> Iterator[Remark]:
+    """Remarks on the search, or on the climb, that led to the policy."""
+    run, objective = evidence.run, float(evidence.objective)
+    if run.model.search is not None:
+        return search_findings(run.model.search, objective)
+    return learning_findings(run, objective)
 
 
 def support_findings(evidence: Evidence) -> Iterator[Remark]:

@@ -12,6 +12,7 @@ import numpy as np
 from nopg.data.dataset import Dataset
 from nopg.data.report.description import Description
 from nopg.data.validation import FloatArray
+from nopg.learning.candidates import Search
 from nopg.report.remarks import Remark, Verdict
 from nopg.report.support import REACH, Support
 
@@ -107,6 +108,17 @@ def worst_table(support: Support, data: Dataset, count: int = 8) -> str:
         actions = np.atleast_1d(support.actions[i])
         rows.append(about + [number(v, 3) for v in (*support.states[i], *actions)])
     return table(heads, rows)
+
+
+def search_table(search: Search | None) -> str:
+    """Every policy that was tried, and what two learned models thought of it."""
+    rows = []
+    for i, one in enumerate(search.candidates if search is not None else []):
+        refined = DASH if one.refined is None else number(one.refined.value)
+        kept = "kept" if search is not None and i == search.chosen else ""
+        doubt = f"{one.final.doubt:.2f}"
+        rows.append([str(one.way), number(one.first.value), refined, doubt, kept])
+    return table(["found", "model J", "refined", "doubt", ""], rows)
 
 
 def column_table(description: Description, data: Dataset) -> str:

@@ -77,6 +77,8 @@ def report_page(run: Run) -> str:
         "remarks": fragments.remark_list(remarks),
         "hide_learning": "" if len(run.updates) > 1 else " hidden",
         "learning": escape(words.of_training(run)),
+        "hide_search": " hidden" if run.model.search is None else "",
+        "search": fragments.search_table(run.model.search),
         "maps": escape(words.of_maps(drawing)),
         "choosers": _choosers(run, drawing),
         "paths": escape(words.of_paths(evidence)),

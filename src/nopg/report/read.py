@@ -48,8 +48,8 @@ class Run:
     def of(cls, model: NOPG, name: str) -> Run:
         """The run of a model that was just fitted."""
         history = model.history
-        if history is None:
-            return cls(model, name)
+        if history is None or model.search is not None:
+            return cls(model, name)  # the history of a search is of one try among many
         updates = tuple(asdict(update) for update in history)
         return cls(model, name, updates, {"stopped": history.stopped})
 
