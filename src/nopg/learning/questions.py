@@ -14,6 +14,7 @@ from nopg.bellman.solution import BellmanSolution
 from nopg.learning.setup import Setup
 from nopg.policies.base import Policy
 from nopg.randomness import Seed
+from nopg.trust.basis import Basis
 from nopg.trust.bootstrap import replica_weights
 from nopg.trust.chains import plain_chain
 from nopg.trust.ensemble import Ensemble
@@ -27,6 +28,7 @@ class Questions(ABC):
 
     _seeds: Seed
     _asked: Ensemble | None = None
+    _basis: Basis | None = None
 
     @property
     @abstractmethod
@@ -98,13 +100,20 @@ class Questions(ABC):
     @property
     def _ensemble(self) -> Ensemble:
         """Replicas and row models of the present policy, made when first needed."""
-        solution, data = self.solution, self.setup.data
+        solution = self.solution
         if self._asked is None or self._asked.solution is not solution:
-            assert data is not None  # a solution needs them
-            samples = solution.estimator.problem.samples
-            weights = replica_weights(data, samples, self._seeds.numpy("replicas"))
-            self._asked = Ensemble(solution, self.policy, weights)
+            self._asked = Ensemble(solution, self.policy, self._known_basis())
         return self._asked
+
+    def _known_basis(self) -> Basis:
+        """What no policy changes, made for the first interval of a data set."""
+        problem, data = self._problem, self.setup.data
+        if self._basis is None or self._basis.problem is not problem:
+            assert data is not None  # a solution needs them
+            generator = self._seeds.numpy("replicas")
+            weights = replica_weights(data, problem.samples, generator)
+            self._basis = Basis(problem, weights)
+        return self._basis
 
     def _visits(self) -> NDArray[np.float64]:
         """Discounted visits to each query: N_phi next states a sample, then starts."""
