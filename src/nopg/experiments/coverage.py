@@ -43,11 +43,11 @@ PRESETS: dict[str, dict[str, Any]] = {
             "pendulum-grid": (128, 200, 450),
             "pendulum-random": (300, 500),
             "cart-pole": (250, 500),
-            "mountain-car": (1,),
+            "mountain-car": (1, 2),
             LQR: (5, 20),
         },
         "seeds": 10,
-        "updates": (0, 15, 40, 100),
+        "updates": (0, 3, 8, 15, 40, 100),
         "fqe_updates": 2_000,
         "fqe_seeds": 1,
     },
@@ -111,6 +111,13 @@ def _by_nopg(policy: Judged, trial: Trial) -> Result:
         "seconds": round(evaluated - began, 4),
         "interval_seconds": round(done - evaluated, 4),
     }
+    began = time.process_time()
+    foretold = model.foretold(interval=LEVEL)
+    ends_of = {"value": foretold.value, "low": foretold.low, "high": foretold.high}
+    result["foretold"] = {
+        **{name: round(float(x[0]), 6) for name, x in ends_of.items()},
+        "seconds": round(time.process_time() - began, 4),
+    }
     if trial.task == "cart-pole" and policy.path is not None:
         result["fall"] = _falls(policy)
     if trial.task in ("cart-pole", "mountain-car") and policy.path is not None:
@@ -134,21 +141,29 @@ def _support_of_paths(policy: Judged, task: str) -> list[Result]:
     assert path is not None
     ended = np.asarray(path.terminations.any(axis=1))  # the pole fell; the car is out
     has_failed = ended if task == "cart-pole" else ~ended
-    found = []
-    for kind in (True, False):
-        for episode in np.nonzero(has_failed == kind)[0][:N_PATHS]:
-            last = int(path.lengths[episode]) - 1
-            rows = np.linspace(0, last, N_PLACES).astype(np.int64)
-            support = policy.model.support(path.observations[episode, rows])
-            found.append({"failed": kind, **_scores(support)})
-    return found
+    chosen = np.concatenate(
+        [np.nonzero(has_failed == kind)[0][:N_PATHS] for kind in (True, False)]
+    )
+    places = [
+        path.observations[episode, np.linspace(0, length - 1, N_PLACES).astype(int)]
+        for episode, length in zip(chosen, path.lengths[chosen], strict=True)
+    ]
+    support = policy.model.support(np.concatenate(places), foretell=True)
+    return [
+        {"failed": bool(has_failed[episode]), **_scores(support, number)}
+        for number, episode in enumerate(chosen)
+    ]
 
 
-def _scores(support: Support) -> dict[str, list[float]]:
+def _scores(support: Support, number: int) -> dict[str, list[float]]:
+    """Support of one path of several."""
+    here = slice(number * N_PLACES, (number + 1) * N_PLACES)
+    assert support.foretold is not None
     return {
-        "distance": rounded(support.distance, 2),
-        "mass": rounded(support.mass, 3),
-        "effective": rounded(support.effective, 2),
+        "distance": rounded(support.distance[here], 2),
+        "mass": rounded(support.mass[here], 3),
+        "effective": rounded(support.effective[here], 2),
+        "foretold": rounded(support.foretold[here], 2),
     }
 
 

@@ -94,6 +94,7 @@ def _trained(
     for update in updates:
         copied = NOPG(gamma=gamma, action_space=ActionBox.of(task.env), seed=seed)
         copied.prepare_like(model)
+        copied.foretell_like(model)
         copied.policy.load_state_dict(found[update])
         path = rollout(task.env, acting(copied.policy), states, n_steps)
         discounts = gamma ** np.arange(path.rewards.shape[1])
@@ -107,12 +108,15 @@ def _linear(size: int, seed: int, settings: Mapping[str, Any]) -> Iterator[Judge
     best = np.diag(optimal_gain(env))
     data = lqr_data(size, seed)
     generator = Seed(seed).numpy("gains")
+    first: NOPG | None = None
     for number in range(len(settings["updates"])):
         gains = best * generator.uniform(0.4, 1.0, 2)
         while spectral_radius(env, np.diag(gains)) >= 1.0:
             gains = best * generator.uniform(0.4, 1.0, 2)
         model = NOPG(linear_policy(gains.tolist()), gamma=env.gamma, seed=seed)
         model.prepare(data, env.start[None])
+        first = first or model
+        model.foretell_like(first)
         yield Judged(str(number), model, exact_objective(env, np.diag(gains)), None)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from nopg.trust.basis import Basis
 from nopg.trust.bootstrap import replica_weights
 from nopg.trust.chains import plain_chain
 from nopg.trust.ensemble import Ensemble
+from nopg.trust.foretelling import Foreteller
 from nopg.trust.intervals import Interval, require_level
 from nopg.trust.safety import PredictedStates, predicted_states, visit_probability
 from nopg.trust.support import Support, support_at, usual_distance
@@ -29,6 +31,7 @@ class Questions(ABC):
     _seeds: Seed
     _asked: Ensemble | None = None
     _basis: Basis | None = None
+    _foreteller: Foreteller | None = None
 
     @property
     @abstractmethod
@@ -45,7 +48,9 @@ class Questions(ABC):
     def solution(self) -> BellmanSolution:
         """The Bellman equation of the present policy, solved."""
 
-    def support(self, states: Any = None, actions: Any = None) -> Support:
+    def support(
+        self, states: Any = None, actions: Any = None, *, foretell: bool = False
+    ) -> Support:
         """How much data stand behind states and actions.
 
         Args:
@@ -53,6 +58,9 @@ class Questions(ABC):
                 visit, weighted by how often.
             actions: Actions taken there, (m, d_a) or labels (m,); by default those of
                 the policy.
+            foretell: Follow the policy from each state through two learned systems,
+                too: `.foretold` is the return they expect. The first time takes some
+                seconds, for learning them.
         """
         problem, weights = self._problem, None
         if states is None:
@@ -65,7 +73,41 @@ class Questions(ABC):
         if actions is None:
             with torch.no_grad():
                 actions = self.policy.act(places).cpu().numpy()
-        return support_at(problem, places.cpu().numpy(), actions, weights)
+        states = places.double().cpu().numpy()
+        found = support_at(problem, states, actions, weights)
+        if not foretell:
+            return found
+        return replace(found, foretold=self.foreteller.expected(self.policy, states))
+
+    def foretold(self, interval: float = 0.95) -> Interval:
+        """The return J as two learned systems foretell it, with its interval.
+
+        Gaussian processes of the same transitions, those `nopg.learn` asks for a second
+        opinion: on smooth systems much closer to the truth than the kernels of
+        `objective`. The first time takes some seconds, for learning them.
+
+        Args:
+            interval: How often the true return is to lie between `low` and `high`.
+        """
+        kernels = self._ensemble.objective(require_level(interval))
+        starts = self.setup.initial_states
+        assert starts is not None  # a solution needs them
+        states = np.array(starts, dtype=np.float64)
+        return self.foreteller.objective(self.policy, states, kernels)
+
+    @property
+    def foreteller(self) -> Foreteller:
+        """Two systems learned from the data, when first asked something."""
+        data = self.setup.data
+        if self._foreteller is None or self._foreteller.data is not data:
+            gamma = self._problem.config.gamma
+            assert data is not None  # a problem needs them
+            self._foreteller = Foreteller(data, gamma, self._seeds)
+        return self._foreteller
+
+    def foretell_like(self, other: Questions) -> None:
+        """Share the learned systems of another model of the same data."""
+        self._foreteller = other.foreteller
 
     def visit_probability(
         self, region: Any, horizon: int | None = None, interval: float = 0.95

@@ -70,7 +70,8 @@ class Chain:
         rows = self.problem.rows_at(queries)
         with torch.no_grad():
             width = self.problem.samples.action_width
-            outputs = checked_outputs(self.policy, queries, width)
+            made = checked_outputs(self.policy, queries, width)
+            outputs = tuple(output.detach() for output in made)
         parts = [(rows, queries, outputs)]
         return _rows(self.problem, self.policy, self.model, parts)[0][0]
 

@@ -150,7 +150,7 @@ class Ensemble:
         problem = self.plain.problem
         with torch.no_grad():
             lengths = [rows.shape[0] for rows in parts]
-            actions = torch.split(self.policy.act(states), lengths)
+            actions = torch.split(self.policy.act(states).detach(), lengths)
         pairs = zip(parts, actions, strict=True)
         distance = torch.cat([distance_of_rows(problem, *pair) for pair in pairs])
         beyond = distance - self.basis.usual_distance
