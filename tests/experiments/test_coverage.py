@@ -48,7 +48,17 @@ def test_coverage_of_what_is_foretold() -> None:
     row = coverage_tables([record("NOPG", pairs)])["coverage"][0]
     assert (row["foretold_held"], row["foretold_width"]) == ("50%", 1.0)
     assert (row["foretold_error"], row["foretold_seconds"]) == (0.5, 1.0)
-    assert "foretold_held" not in coverage_tables([record("NOPG", [pair(1.0)])])
+    plain = coverage_tables([record("NOPG", [pair(1.0)])])["coverage"][0]
+    assert "foretold_held" not in plain
+
+
+def test_policies_of_learn_have_rows_of_their_own() -> None:
+    found = coverage_tables(
+        [record("NOPG", [pair(1.0)]), record("learn", [pair(9.0), pair(1.0)])]
+    )
+    rows = {row["task"]: row for row in found["coverage"]}
+    assert (rows["all"]["pairs"], rows["all"]["held"]) == (1, "100%")
+    assert rows["cart-pole, learn"]["held"] == "50%"
 
 
 def test_falls_and_support() -> None:

@@ -21,13 +21,16 @@ def coverage_tables(records: list[Record]) -> dict[str, Any]:
     """Every table of the experiment, as plain JSON."""
     by_task: dict[str, list[dict[str, Any]]] = defaultdict(list)
     by_fqe: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    by_learn: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    methods = {"FQE": by_fqe, "learn": by_learn}
     for record in records:
-        groups = by_fqe if record.trial.method == "FQE" else by_task
+        groups = methods.get(record.trial.method, by_task)
         groups[record.trial.task] += record.result["pairs"]
     rows = [_row(task, pairs, by_fqe[task]) for task, pairs in by_task.items()]
     if rows:
         everything = [pair for pairs in by_task.values() for pair in pairs]
         rows.append(_row("all", everything, []))
+    rows += [_row(f"{task}, learn", pairs, []) for task, pairs in by_learn.items()]
     pairs = by_task["cart-pole"]
     found: dict[str, Any] = {"coverage": rows}
     falls = [pair["fall"] for pair in pairs if "fall" in pair]
