@@ -10,10 +10,12 @@ import nopg
 from nopg.bellman.solution import BellmanSolution
 from nopg.linalg.columns import solve_columns
 from nopg.policies.build import linear_policy
+from nopg.trust.basis import Basis
 from nopg.trust.bootstrap import replica_weights, weighted_product
 from nopg.trust.centred import centred_rows
 from nopg.trust.chains import Chain, RowModel, alternative_chain, plain_chain
-from nopg.trust.ensemble import RTOL, Ensemble, replica_values
+from nopg.trust.ensemble import Ensemble
+from nopg.trust.solving import RTOL, replica_values
 from tests.problems import KINDS, small_problem
 
 
@@ -75,7 +77,8 @@ def test_replica_objectives_have_the_right_slope_in_every_weight() -> None:
         return float((first @ q).mean())
 
     nudges = torch.exp(step * torch.eye(12, dtype=torch.float64))  # column j: weight j
-    ensemble = Ensemble(solution, equation.policy, nudges)
+    basis = Basis(solution.estimator.problem, nudges)
+    ensemble = Ensemble(solution, equation.policy, basis)
     centre = float(solution.objective())
     slopes = (ensemble._replica_objectives() - centre) / step
     expected = [
@@ -118,7 +121,7 @@ def test_centred_rows_have_their_query_as_mean(neighbours: int | None) -> None:
         .operator
     )
     samples = torch.tensor(states) / 0.4
-    found = centred_rows(rows, plain, queries / 0.4, samples)
+    (found,) = centred_rows([(rows, plain)], queries / 0.4, samples)
     W = found.operator.dense()
     torch.testing.assert_close(W.sum(dim=1), torch.ones(3, dtype=torch.float64))
     assert float(W.min()) >= 0.0
@@ -131,7 +134,12 @@ def test_centred_rows_have_their_query_as_mean(neighbours: int | None) -> None:
 def test_wider_rows_are_those_of_wider_bandwidths() -> None:
     problem = small_problem("deterministic")
     equation = problem.equation()
-    chain = alternative_chain(equation.solution, equation.policy, RowModel(scale=1.5))
+    chain = alternative_chain(
+        equation.solution,
+        equation.policy,
+        RowModel(1.5),
+        equation.problem.rescaled(1.5),
+    )
     wide = small_problem("deterministic")
     again = nopg.BellmanEquation(
         wide.data, wide.policy, wide.initial_states,
@@ -149,7 +157,8 @@ def test_every_policy_family_gets_an_interval(kind: str) -> None:
     weights = replica_weights(
         problem.data, solution.estimator.problem.samples, np.random.default_rng(0)
     )
-    ensemble = Ensemble(solution, problem.policy, weights)
+    basis = Basis(solution.estimator.problem, weights)
+    ensemble = Ensemble(solution, problem.policy, basis)
     found = ensemble.objective(0.95)
     assert found.low[0] < float(solution.objective()) < found.high[0]
     values = ensemble.values(problem.initial_states, 0.95)

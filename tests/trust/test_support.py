@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import nopg
 from nopg.policies.build import linear_policy
@@ -147,3 +148,87 @@ def test_intervals_through_the_model() -> None:
     assert values.level == 0.9
     with pytest.raises(nopg.ConfigError, match="`interval` must lie between 0 and 1"):
         model.objective(interval=1.0)
+
+
+def going_round() -> nopg.NOPG:
+    """A turn of 0.1 a step on a circle; being right of 0.9 ends it and is worth 10.
+
+    The action is the change of radius: the policy that keeps it goes round for ever on
+    a small circle, where data are behind every step; the one that widens it arrives.
+    """
+    rng = np.random.default_rng(0)
+    states = rng.uniform(-1.0, 1.0, (400, 2))
+    actions = rng.uniform(-0.1, 0.1, (400, 1))
+    next_states = turned(states, actions)
+    has_arrived = next_states[:, 0] > 0.9
+    data = nopg.Dataset(
+        states, actions, 10.0 * has_arrived - 0.1, next_states, has_arrived
+    )
+    model = nopg.NOPG(
+        linear_policy([[0.0, 0.0]]), bandwidths=nopg.Bandwidths([0.2, 0.2], [0.1])
+    )
+    model.prepare(data, [[0.3, 0.0]])
+    return model
+
+
+def turned(states: Any, actions: Any) -> Any:
+    c, s = np.cos(0.1), np.sin(0.1)
+    return (1.0 + actions) * (states @ np.array([[c, s], [-s, c]]))
+
+
+class Widening(torch.nn.Module):
+    """Always the same change of radius, from the policy's one weight."""
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.rate = torch.nn.Parameter(torch.tensor(rate, dtype=torch.float64))
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        return self.rate.expand(len(states), 1)
+
+
+def test_going_round_in_circles_is_foretold_though_data_are_near() -> None:
+    """Support of single steps cannot tell the two; where they lead can."""
+    around = going_round()
+    data = around.setup.data
+    assert data is not None
+    wide = nopg.NOPG(Widening(0.05), bandwidths=around.bandwidths)
+    wide.prepare(data, [[0.3, 0.0]])
+    states = np.array([[0.3, 0.0], [0.0, 0.4], [-0.2, -0.2]])
+    near = around.support(states, foretell=True)
+    assert near.foretold is not None
+    assert near.distance.max() < around.usual_distance()
+    # For ever -0.1 a step, and the truth of the other by the system itself.
+    np.testing.assert_allclose(near.foretold, -0.1 / 0.03, rtol=0.05)
+    states = np.array([[0.6, -0.5], [0.7, -0.3], [0.3, -0.7]])
+    arriving = wide.support(states, foretell=True).foretold
+    assert arriving is not None
+    np.testing.assert_allclose(arriving, [true_return(s) for s in states], rtol=0.1)
+    assert around.support(states).foretold is None
+
+
+def test_what_systems_foretell_has_an_interval_around_the_truth() -> None:
+    wide = nopg.NOPG(Widening(0.05), bandwidths=nopg.Bandwidths([0.2, 0.2], [0.1]))
+    data = going_round().setup.data
+    assert data is not None
+    wide.prepare(data, [[0.6, -0.5]])
+    found = wide.foretold(interval=0.95)
+    truth, blurred = true_return(np.array([0.6, -0.5])), wide.objective(interval=0.95)
+    assert blurred.interval is not None
+    assert found.low[0] <= truth <= found.high[0]
+    assert abs(found.value[0] - truth) < abs(float(blurred) - truth)
+    width = blurred.interval[1] - blurred.interval[0]
+    assert found.high[0] - found.low[0] < 0.5 * width
+    with pytest.raises(nopg.ConfigError, match="`interval` must lie between 0 and 1"):
+        wide.foretold(interval=2.0)
+
+
+def true_return(state: Any, rate: float = 0.05, gamma: float = 0.97) -> float:
+    total, weight = 0.0, 1.0
+    while weight > 1e-6:
+        state = turned(state[None], np.array([[rate]]))[0]
+        total += weight * (10.0 * (state[0] > 0.9) - 0.1)
+        if state[0] > 0.9:
+            break
+        weight *= gamma
+    return total

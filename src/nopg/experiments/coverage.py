@@ -17,7 +17,12 @@ import numpy as np
 from nopg.baselines.fqe import fqe_value
 from nopg.errors import NopgWarning
 from nopg.experiments.experiment import Experiment, Plan
-from nopg.experiments.judged_policies import LQR, Judged, judged_policies
+from nopg.experiments.judged_policies import (
+    LQR,
+    Judged,
+    judged_policies,
+    learned_policies,
+)
 from nopg.experiments.results import Record
 from nopg.experiments.trial import Result, Trial, rounded
 from nopg.trust.support import Support
@@ -31,6 +36,8 @@ GAMMAS = {  # discount factors of the appendix
     "mountain-car": 0.99,
     LQR: 0.9,
 }
+LEARN_GAMMA = 0.99
+"""What `nopg.learn` takes if nothing is said, as most who call it will."""
 FALL_WITHIN = 50
 """Steps within which the pole may fall for `visit_probability`: one second."""
 N_PATHS = 3
@@ -43,13 +50,15 @@ PRESETS: dict[str, dict[str, Any]] = {
             "pendulum-grid": (128, 200, 450),
             "pendulum-random": (300, 500),
             "cart-pole": (250, 500),
-            "mountain-car": (1,),
+            "mountain-car": (1, 2),
             LQR: (5, 20),
         },
         "seeds": 10,
-        "updates": (0, 15, 40, 100),
+        "updates": (0, 3, 8, 15, 40, 100),
         "fqe_updates": 2_000,
         "fqe_seeds": 1,
+        "learned": {"pendulum-grid": (200,), "cart-pole": (500,), "mountain-car": (2,)},
+        "n_refining": (0, 100),
     },
     "quick": {
         "sizes": {"pendulum-grid": (200,), "cart-pole": (250,), LQR: (5,)},
@@ -57,6 +66,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "updates": (0, 15, 60),
         "fqe_updates": 200,
         "fqe_seeds": 1,
+        "learned": {"cart-pole": (250,)},
+        "n_refining": (0,),
     },
     "smoke": {
         "sizes": {"cart-pole": (60,), LQR: (2,)},
@@ -64,12 +75,14 @@ PRESETS: dict[str, dict[str, Any]] = {
         "updates": (0, 2),
         "fqe_updates": 2,
         "fqe_seeds": 1,
+        "learned": {},
+        "n_refining": (),
     },
 }
 
 
 def trials(plan: Plan) -> list[Trial]:
-    """Every data set once for NOPG, the first few for fitted Q evaluation too."""
+    """Every data set for NOPG, the first for fitted Q evaluation, some for `learn`."""
     preset = PRESETS[plan.preset]
     found = []
     for task, sizes in preset["sizes"].items():
@@ -81,6 +94,12 @@ def trials(plan: Plan) -> list[Trial]:
                 if seed < preset["fqe_seeds"]:
                     more = settings | {"n_updates": preset["fqe_updates"]}
                     found.append(Trial(method="FQE", settings=more, **where))
+    for task, sizes in preset["learned"].items():
+        settings = {"gamma": LEARN_GAMMA, "n_refining": preset["n_refining"]}
+        for size in sizes:
+            for seed in plan.seeds_or(preset["seeds"]):
+                where = {"experiment": NAME, "task": task, "size": size, "seed": seed}
+                found.append(Trial(method="learn", settings=settings, **where))
     return found
 
 
@@ -90,12 +109,15 @@ def run(trial: Trial) -> Result:
     with warnings.catch_warnings():
         # One demonstration has no spread between episodes; the tasks ask for it.
         warnings.simplefilter("ignore", NopgWarning)
-        policies = judged_policies(trial.task, trial.size, trial.seed, trial.settings)
+        make = learned_policies if trial.method == "learn" else judged_policies
+        policies = make(trial.task, trial.size, trial.seed, trial.settings)
         return {"pairs": [judge(policy, trial) for policy in policies]}
 
 
 def _by_nopg(policy: Judged, trial: Trial) -> Result:
     model = policy.model
+    model.objective(interval=LEVEL)  # makes what no policy changes, once
+    model.forget()
     began = time.process_time()
     estimate = float(model.objective())
     evaluated = time.process_time()
@@ -111,6 +133,15 @@ def _by_nopg(policy: Judged, trial: Trial) -> Result:
         "seconds": round(evaluated - began, 4),
         "interval_seconds": round(done - evaluated, 4),
     }
+    began = time.process_time()
+    foretold = model.foretold(interval=LEVEL)
+    ends_of = {"value": foretold.value, "low": foretold.low, "high": foretold.high}
+    result["foretold"] = {
+        **{name: round(float(x[0]), 6) for name, x in ends_of.items()},
+        "seconds": round(time.process_time() - began, 4),
+    }
+    if trial.method == "learn":
+        return result
     if trial.task == "cart-pole" and policy.path is not None:
         result["fall"] = _falls(policy)
     if trial.task in ("cart-pole", "mountain-car") and policy.path is not None:
@@ -134,21 +165,29 @@ def _support_of_paths(policy: Judged, task: str) -> list[Result]:
     assert path is not None
     ended = np.asarray(path.terminations.any(axis=1))  # the pole fell; the car is out
     has_failed = ended if task == "cart-pole" else ~ended
-    found = []
-    for kind in (True, False):
-        for episode in np.nonzero(has_failed == kind)[0][:N_PATHS]:
-            last = int(path.lengths[episode]) - 1
-            rows = np.linspace(0, last, N_PLACES).astype(np.int64)
-            support = policy.model.support(path.observations[episode, rows])
-            found.append({"failed": kind, **_scores(support)})
-    return found
+    chosen = np.concatenate(
+        [np.nonzero(has_failed == kind)[0][:N_PATHS] for kind in (True, False)]
+    )
+    places = [
+        path.observations[episode, np.linspace(0, length - 1, N_PLACES).astype(int)]
+        for episode, length in zip(chosen, path.lengths[chosen], strict=True)
+    ]
+    support = policy.model.support(np.concatenate(places), foretell=True)
+    return [
+        {"failed": bool(has_failed[episode]), **_scores(support, number)}
+        for number, episode in enumerate(chosen)
+    ]
 
 
-def _scores(support: Support) -> dict[str, list[float]]:
+def _scores(support: Support, number: int) -> dict[str, list[float]]:
+    """Support of one path of several."""
+    here = slice(number * N_PLACES, (number + 1) * N_PLACES)
+    assert support.foretold is not None
     return {
-        "distance": rounded(support.distance, 2),
-        "mass": rounded(support.mass, 3),
-        "effective": rounded(support.effective, 2),
+        "distance": rounded(support.distance[here], 2),
+        "mass": rounded(support.mass[here], 3),
+        "effective": rounded(support.effective[here], 2),
+        "foretold": rounded(support.foretold[here], 2),
     }
 
 

@@ -11,6 +11,8 @@ from nopg.experiments.results import Record
 
 UNTRAINED = "0"
 """Name of the policy that has seen no update."""
+SCORES = {"distance": 1.0, "mass": -1.0, "effective": -1.0, "foretold": -1.0}
+"""Scores of a state, and the sign that makes the larger the worse."""
 SURE = 0.1
 """Half width from which an interval of a probability says nothing definite."""
 
@@ -19,13 +21,16 @@ def coverage_tables(records: list[Record]) -> dict[str, Any]:
     """Every table of the experiment, as plain JSON."""
     by_task: dict[str, list[dict[str, Any]]] = defaultdict(list)
     by_fqe: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    by_learn: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    methods = {"FQE": by_fqe, "learn": by_learn}
     for record in records:
-        groups = by_fqe if record.trial.method == "FQE" else by_task
+        groups = methods.get(record.trial.method, by_task)
         groups[record.trial.task] += record.result["pairs"]
     rows = [_row(task, pairs, by_fqe[task]) for task, pairs in by_task.items()]
     if rows:
         everything = [pair for pairs in by_task.values() for pair in pairs]
         rows.append(_row("all", everything, []))
+    rows += [_row(f"{task}, learn", pairs, []) for task, pairs in by_learn.items()]
     pairs = by_task["cart-pole"]
     found: dict[str, Any] = {"coverage": rows}
     falls = [pair["fall"] for pair in pairs if "fall" in pair]
@@ -52,6 +57,9 @@ def _row(
         "error": round(float(np.mean(np.abs(estimate - true))), 2),
         "cost": round(float(np.median(ratios)), 1),
     }
+    foretold = [pair["foretold"] for pair in pairs if "foretold" in pair]
+    if len(foretold) == len(pairs):
+        row |= _foretold(true, foretold)
     if of_fqe:
         wrong = [abs(pair["estimate"] - pair["true"]) for pair in of_fqe]
         # The same pairs for both: those that fitted Q evaluation was run on.
@@ -62,6 +70,20 @@ def _row(
         row["our_error"] = round(float(np.mean(ours)), 2) if ours else None
         row["fqe_seconds"] = round(float(np.mean([p["seconds"] for p in of_fqe])), 1)
     return row
+
+
+def _foretold(true: np.ndarray, foretold: list[dict[str, float]]) -> dict[str, Any]:
+    """The same of what the learned systems foretell."""
+    value, low, high, seconds = (
+        np.array([one[name] for one in foretold])
+        for name in ("value", "low", "high", "seconds")
+    )
+    return {
+        "foretold_held": f"{np.mean((low <= true) & (true <= high)):.0%}",
+        "foretold_width": round(float(np.mean(high - low)), 2),
+        "foretold_error": round(float(np.mean(np.abs(value - true))), 2),
+        "foretold_seconds": round(float(np.median(seconds)), 2),
+    }
 
 
 def _falls(falls: list[dict[str, float]]) -> dict[str, Any]:
@@ -94,7 +116,7 @@ def _areas(pairs: list[dict[str, Any]]) -> dict[str, Any]:
     if not failed or not others:
         return {}
     found: dict[str, Any] = {"failed": len(failed), "succeeded": len(others)}
-    for name, sign in (("distance", 1.0), ("mass", -1.0), ("effective", -1.0)):
+    for name, sign in SCORES.items():
         bad, good = (
             [[sign * score for score in path[name]] for path in kind]
             for kind in (failed, others)

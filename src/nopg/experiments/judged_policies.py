@@ -31,6 +31,7 @@ from nopg.experiments.tasks import (
     pendulum_random_task,
 )
 from nopg.learning.model import NOPG
+from nopg.learning.search import learn
 from nopg.policies.build import linear_policy
 from nopg.randomness import Seed
 
@@ -90,15 +91,44 @@ def _trained(
     starts = task.env.observe(states)
     model.fit(data, starts, updates[-1], callback=keep, progress=False)
     found[updates[-1]] = copy.deepcopy(model.policy.state_dict())
-    n_steps = math.ceil(math.log(LEFT_OUT) / math.log(gamma))
     for update in updates:
         copied = NOPG(gamma=gamma, action_space=ActionBox.of(task.env), seed=seed)
         copied.prepare_like(model)
+        copied.foretell_like(model)
         copied.policy.load_state_dict(found[update])
-        path = rollout(task.env, acting(copied.policy), states, n_steps)
-        discounts = gamma ** np.arange(path.rewards.shape[1])
-        true = float((path.rewards @ discounts).mean())
-        yield Judged(str(update), copied, true, path)
+        yield _followed(str(update), copied, task, states, gamma)
+
+
+def learned_policies(
+    task: str, size: int, seed: int, settings: Mapping[str, Any]
+) -> Iterator[Judged]:
+    """What `nopg.learn` keeps with each of `n_refining` updates on its own systems."""
+    where, seed, gamma = TASKS[task](), FRESH + seed, settings["gamma"]
+    data, states = where.dataset(size, seed), where.initial_states(seed)
+    first: NOPG | None = None
+    for n_refining in settings["n_refining"]:
+        model = learn(
+            data,
+            where.env.observe(states),
+            gamma=gamma,
+            n_refining=n_refining,
+            action_space=ActionBox.of(where.env),
+            seed=seed,
+            progress=False,
+        )
+        first = first or model
+        model.foretell_like(first)
+        yield _followed(f"refined {n_refining}", model, where, states, gamma)
+
+
+def _followed(
+    name: str, model: NOPG, task: Task, states: np.ndarray, gamma: float
+) -> Judged:
+    """A policy with its return in the simulator."""
+    n_steps = math.ceil(math.log(LEFT_OUT) / math.log(gamma))
+    path = rollout(task.env, acting(model.policy), states, n_steps)
+    discounts = gamma ** np.arange(path.rewards.shape[1])
+    return Judged(name, model, float((path.rewards @ discounts).mean()), path)
 
 
 def _linear(size: int, seed: int, settings: Mapping[str, Any]) -> Iterator[Judged]:
@@ -107,12 +137,15 @@ def _linear(size: int, seed: int, settings: Mapping[str, Any]) -> Iterator[Judge
     best = np.diag(optimal_gain(env))
     data = lqr_data(size, seed)
     generator = Seed(seed).numpy("gains")
+    first: NOPG | None = None
     for number in range(len(settings["updates"])):
         gains = best * generator.uniform(0.4, 1.0, 2)
         while spectral_radius(env, np.diag(gains)) >= 1.0:
             gains = best * generator.uniform(0.4, 1.0, 2)
         model = NOPG(linear_policy(gains.tolist()), gamma=env.gamma, seed=seed)
         model.prepare(data, env.start[None])
+        first = first or model
+        model.foretell_like(first)
         yield Judged(str(number), model, exact_objective(env, np.diag(gains)), None)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,11 @@ from nopg.bellman.solution import BellmanSolution
 from nopg.learning.setup import Setup
 from nopg.policies.base import Policy
 from nopg.randomness import Seed
+from nopg.trust.basis import Basis
 from nopg.trust.bootstrap import replica_weights
 from nopg.trust.chains import plain_chain
 from nopg.trust.ensemble import Ensemble
+from nopg.trust.foretelling import Foreteller
 from nopg.trust.intervals import Interval, require_level
 from nopg.trust.safety import PredictedStates, predicted_states, visit_probability
 from nopg.trust.support import Support, support_at, usual_distance
@@ -27,6 +30,8 @@ class Questions(ABC):
 
     _seeds: Seed
     _asked: Ensemble | None = None
+    _basis: Basis | None = None
+    _foreteller: Foreteller | None = None
 
     @property
     @abstractmethod
@@ -43,7 +48,9 @@ class Questions(ABC):
     def solution(self) -> BellmanSolution:
         """The Bellman equation of the present policy, solved."""
 
-    def support(self, states: Any = None, actions: Any = None) -> Support:
+    def support(
+        self, states: Any = None, actions: Any = None, *, foretell: bool = False
+    ) -> Support:
         """How much data stand behind states and actions.
 
         Args:
@@ -51,6 +58,9 @@ class Questions(ABC):
                 visit, weighted by how often.
             actions: Actions taken there, (m, d_a) or labels (m,); by default those of
                 the policy.
+            foretell: Follow the policy from each state through two learned systems,
+                too: `.foretold` is the return they expect. The first time takes some
+                seconds, for learning them.
         """
         problem, weights = self._problem, None
         if states is None:
@@ -63,7 +73,41 @@ class Questions(ABC):
         if actions is None:
             with torch.no_grad():
                 actions = self.policy.act(places).cpu().numpy()
-        return support_at(problem, places.cpu().numpy(), actions, weights)
+        states = places.double().cpu().numpy()
+        found = support_at(problem, states, actions, weights)
+        if not foretell:
+            return found
+        return replace(found, foretold=self.foreteller.expected(self.policy, states))
+
+    def foretold(self, interval: float = 0.95) -> Interval:
+        """The return J as two learned systems foretell it, with its interval.
+
+        Gaussian processes of the same transitions, those `nopg.learn` asks for a second
+        opinion: on smooth systems much closer to the truth than the kernels of
+        `objective`. The first time takes some seconds, for learning them.
+
+        Args:
+            interval: How often the true return is to lie between `low` and `high`.
+        """
+        kernels = self._ensemble.objective(require_level(interval))
+        starts = self.setup.initial_states
+        assert starts is not None  # a solution needs them
+        states = np.array(starts, dtype=np.float64)
+        return self.foreteller.objective(self.policy, states, kernels)
+
+    @property
+    def foreteller(self) -> Foreteller:
+        """Two systems learned from the data, when first asked something."""
+        data = self.setup.data
+        if self._foreteller is None or self._foreteller.data is not data:
+            gamma = self._problem.config.gamma
+            assert data is not None  # a problem needs them
+            self._foreteller = Foreteller(data, gamma, self._seeds)
+        return self._foreteller
+
+    def foretell_like(self, other: Questions) -> None:
+        """Share the learned systems of another model of the same data."""
+        self._foreteller = other.foreteller
 
     def visit_probability(
         self, region: Any, horizon: int | None = None, interval: float = 0.95
@@ -98,13 +142,20 @@ class Questions(ABC):
     @property
     def _ensemble(self) -> Ensemble:
         """Replicas and row models of the present policy, made when first needed."""
-        solution, data = self.solution, self.setup.data
+        solution = self.solution
         if self._asked is None or self._asked.solution is not solution:
-            assert data is not None  # a solution needs them
-            samples = solution.estimator.problem.samples
-            weights = replica_weights(data, samples, self._seeds.numpy("replicas"))
-            self._asked = Ensemble(solution, self.policy, weights)
+            self._asked = Ensemble(solution, self.policy, self._known_basis())
         return self._asked
+
+    def _known_basis(self) -> Basis:
+        """What no policy changes, made for the first interval of a data set."""
+        problem, data = self._problem, self.setup.data
+        if self._basis is None or self._basis.problem is not problem:
+            assert data is not None  # a solution needs them
+            generator = self._seeds.numpy("replicas")
+            weights = replica_weights(data, problem.samples, generator)
+            self._basis = Basis(problem, weights)
+        return self._basis
 
     def _visits(self) -> NDArray[np.float64]:
         """Discounted visits to each query: N_phi next states a sample, then starts."""

@@ -8,6 +8,7 @@ smoothing does not matter, and where they differ its bias is of that size.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,7 +68,12 @@ class Chain:
         queries = initial_state_tensor(states, self.problem.samples.states)
         # Lists are made for the scaled bandwidths, as the next rows' are not.
         rows = self.problem.rows_at(queries)
-        return _rows(self.problem, self.policy, self.model, rows, queries)[0]
+        with torch.no_grad():
+            width = self.problem.samples.action_width
+            made = checked_outputs(self.policy, queries, width)
+            outputs = tuple(output.detach() for output in made)
+        parts = [(rows, queries, outputs)]
+        return _rows(self.problem, self.policy, self.model, parts)[0][0]
 
     def averaged(self, values: Tensor) -> Tensor:
         """One number a row made one a sample: the mean of its N_phi rows, (n, ...)."""
@@ -96,39 +102,53 @@ def plain_chain(solution: BellmanSolution, policy: Policy) -> Chain:
 
 
 def alternative_chain(
-    solution: BellmanSolution, policy: Policy, model: RowModel
+    solution: BellmanSolution, policy: Policy, model: RowModel, problem: Problem
 ) -> Chain:
-    """The same policy under another row model; neighbour lists are shared."""
-    problem = solution.estimator.problem.rescaled(model.scale)
+    """The same policy under another row model, whose scale `problem` already has."""
     m = problem.next_rows.shape[0]
-    later, left = _rows(problem, policy, model, problem.next_rows, problem.queries[:m])
-    first, more = _rows(
-        problem, policy, model, problem.initial_rows, problem.queries[m:]
-    )
-    displacement = None
-    if left is not None and more is not None:
-        displacement = model.scale * torch.cat([left, more])
+    outputs = tuple(output.detach() for output in solution.outputs)
+    parts = [
+        (rows, problem.queries[which], tuple(output[which] for output in outputs))
+        for rows, which in (
+            (problem.next_rows, slice(m)),
+            (problem.initial_rows, slice(m, None)),
+        )
+    ]
+    (later, first), left = _rows(problem, policy, model, parts)
+    displacement = None if left is None else model.scale * left
     return Chain(problem, policy, model, later, first, displacement)
 
 
+Part = tuple[QueryRows, Tensor, tuple[Tensor, ...]]
+"""Lists, their states (m, d_s), and the policy's outputs there."""
+
+
 def _rows(
-    problem: Problem, policy: Policy, model: RowModel, rows: QueryRows, states: Tensor
-) -> tuple[LinearOperator, Tensor | None]:
-    """Rows of `policy` at `states`, and what is left of their displacement if any."""
+    problem: Problem, policy: Policy, model: RowModel, parts: Sequence[Part]
+) -> tuple[list[LinearOperator], Tensor | None]:
+    """Rows of each part, and what is left of their displacement if any, together."""
     with torch.no_grad():
-        outputs = checked_outputs(policy, states, problem.samples.action_width)
+        made = []
         # A fixed stream: every model sees the same draws of a stochastic policy.
-        generator = Seed(0).torch("trust", states.device)
-        made = problem.responsibilities(policy, rows).evaluate(outputs, generator)
+        generator = Seed(0).torch("trust", problem.queries.device)
+        for rows, _, outputs in parts:
+            kind = problem.responsibilities(policy, rows)
+            made.append(kind.evaluate(outputs, generator).operator)
         if not model.is_centred:
-            return made.operator, None
-        queries, samples = _in_bandwidths(problem, states, outputs)
-        centred = centred_rows(rows, made.operator, queries, samples)
-        return centred.operator, centred.displacement
+            return made, None
+        states, actions = (
+            torch.cat([states for _, states, _ in parts]),
+            torch.cat([outputs[0] for _, _, outputs in parts]),
+        )
+        queries, samples = _in_bandwidths(problem, states, actions)
+        lists = [rows for rows, _, _ in parts]
+        centred = centred_rows(list(zip(lists, made, strict=True)), queries, samples)
+        left = torch.cat([one.displacement for one in centred])
+        return [one.operator for one in centred], left
 
 
 def _in_bandwidths(
-    problem: Problem, states: Tensor, outputs: tuple[Tensor, ...]
+    problem: Problem, states: Tensor, actions: Tensor
 ) -> tuple[Tensor, Tensor]:
     """(s, a) of queries and samples in bandwidths; labels have no place in space."""
     data, h = problem.samples, problem.bandwidths
@@ -136,6 +156,6 @@ def _in_bandwidths(
     queries, samples = [states / width], [data.states / width]
     if not data.n_actions:
         width = data.states.new_tensor(h.action)
-        queries.append(outputs[0] / width)
+        queries.append(actions / width)
         samples.append(data.actions / width)
     return torch.cat(queries, dim=1), torch.cat(samples, dim=1)

@@ -13,24 +13,13 @@ from torch import Tensor
 from nopg.bellman.rows import QueryRows
 from nopg.bellman.samples import initial_state_tensor
 from nopg.bellman.solution import BellmanSolution
-from nopg.linalg.columns import solve_columns
-from nopg.linalg.operators import AveragedRows
-from nopg.linalg.solve import (
-    DiscountedSystem,
-    SolverConfig,
-    solve_values,
-    solve_visits,
-)
 from nopg.policies.base import Policy
+from nopg.trust.basis import Basis
 from nopg.trust.bootstrap import weighted_product
 from nopg.trust.chains import ALTERNATIVES, Chain, alternative_chain, plain_chain
 from nopg.trust.intervals import Answers, Interval
-from nopg.trust.support import support_of_rows, usual_distance
-
-RTOL = 1e-3
-"""Accuracy of replicas and models: far below the differences that are looked for."""
-VISITS_RTOL = 1e-2
-"""Accuracy of visits, which decide how far an interval opens, and no estimate."""
+from nopg.trust.solving import model_values, replica_values
+from nopg.trust.support import distance_of_rows
 
 Question = Callable[[Chain, Tensor | None], Tensor]
 """A chain, and replica weights (n, b) or None, to answers (m,) or (m, b)."""
@@ -43,12 +32,17 @@ class Ensemble:
     Attributes:
         solution: The solved equation of the plain chain.
         policy: Whose chains these are.
-        weights: Replica weights, (n, b).
+        basis: What no policy changes.
     """
 
     solution: BellmanSolution
     policy: Policy
-    weights: Tensor
+    basis: Basis
+
+    @property
+    def weights(self) -> Tensor:
+        """Replica weights, (n, b)."""
+        return self.basis.weights
 
     @cached_property
     def plain(self) -> Chain:
@@ -58,8 +52,10 @@ class Ensemble:
     @cached_property
     def alternatives(self) -> tuple[Chain, ...]:
         """The same policy under every other row model."""
+        pairs = zip(ALTERNATIVES, self.basis.rescaled, strict=True)
         return tuple(
-            alternative_chain(self.solution, self.policy, m) for m in ALTERNATIVES
+            alternative_chain(self.solution, self.policy, model, problem)
+            for model, problem in pairs
         )
 
     @cached_property
@@ -67,11 +63,15 @@ class Ensemble:
         """q of every replica, (n, b)."""
         return replica_values(self.plain, self.weights, self.solution.q.value)
 
-    @cached_property
-    def model_q(self) -> tuple[Tensor, ...]:
+    @property
+    def model_q(self) -> list[Tensor]:
         """q under every other row model, (n,) each."""
-        start = self.solution.q.value
-        return tuple(model_values(chain, start) for chain in self.alternatives)
+        return self._models[0]
+
+    @cached_property
+    def _models(self) -> tuple[list[Tensor], Tensor]:
+        """q under every other row model, and the visits of the last one."""
+        return model_values(self.alternatives, self.solution)
 
     def values(self, states: Any, level: float) -> Interval:
         """V(s) at any states with its interval."""
@@ -112,11 +112,8 @@ class Ensemble:
     @cached_property
     def _unknown_visits(self) -> Tensor:
         """Discounted visits to unknown places from the initial states, a scalar."""
-        problem = self.plain.problem
-        m = problem.next_rows.shape[0]
-        starts = problem.queries[m:]
-        first = self._unknown(problem.initial_rows, starts, slice(m, None))
-        return first.mean() + self._later_unknown
+        m = self.plain.problem.next_rows.shape[0]
+        return self._unknown_queries[m:].mean() + self._later_unknown
 
     @cached_property
     def _later_unknown(self) -> Tensor:
@@ -128,39 +125,39 @@ class Ensemble:
         is of the same kind wherever the policy starts.
         """
         chain, problem = self.alternatives[-1], self.plain.problem
-        m = problem.next_rows.shape[0]
-        shares = self._unknown(problem.next_rows, problem.queries[:m], slice(m))
-        visits = model_visits(chain, self.solution.mu.value)
+        shares = self._unknown_queries[: problem.next_rows.shape[0]]
+        _, visits = self._models
         visits = problem.config.gamma * chain.only_live(visits).clamp(min=0.0)
         return (visits * chain.averaged(shares)).sum()
 
+    @cached_property
+    def _unknown_queries(self) -> Tensor:
+        """How little the data say at the next states and the initial ones, (m,)."""
+        problem = self.plain.problem
+        return self._unknown((problem.next_rows, problem.initial_rows), problem.queries)
+
     def _unknown_at(self, states: Any) -> Tensor:
         queries = initial_state_tensor(states, self.plain.problem.samples.states)
-        return self._unknown(self.plain.problem.rows_at(queries), queries)
+        return self._unknown((self.plain.problem.rows_at(queries),), queries)
 
-    def _unknown(
-        self, rows: QueryRows, states: Tensor, which: slice | None = None
-    ) -> Tensor:
+    def _unknown(self, parts: tuple[QueryRows, ...], states: Tensor) -> Tensor:
         """How little the data say of the policy at states, from 0 to 1, (m,).
 
         A place is unknown as far as it lies beyond what is usual among the data, or
         beyond a bandwidth outside of the samples around it: rows that could not be
         centred hold the estimated system back at the edge of the data.
         """
+        problem = self.plain.problem
         with torch.no_grad():
-            actions = self.policy.act(states)
-        distance = support_of_rows(self.plain.problem, rows, actions).distance
-        beyond = torch.as_tensor(distance).to(states) - self._usual_distance
-        if which is not None:
-            for chain in self.alternatives:
-                if chain.displacement is not None:
-                    outside = chain.displacement[which] - 1.0
-                    beyond = torch.maximum(beyond, outside)
+            lengths = [rows.shape[0] for rows in parts]
+            actions = torch.split(self.policy.act(states).detach(), lengths)
+        pairs = zip(parts, actions, strict=True)
+        distance = torch.cat([distance_of_rows(problem, *pair) for pair in pairs])
+        beyond = distance - self.basis.usual_distance
+        for chain in self.alternatives:
+            if chain.displacement is not None and states is problem.queries:
+                beyond = torch.maximum(beyond, chain.displacement - 1.0)
         return 1.0 - torch.exp(-0.5 * beyond.clamp(min=0.0).square())
-
-    @cached_property
-    def _usual_distance(self) -> float:
-        return usual_distance(self.plain.problem)
 
     def _replica_objectives(self) -> Tensor:
         """J of every replica, (b,), from the two vectors that are solved for already.
@@ -185,38 +182,3 @@ class Ensemble:
         if problem.samples.live_rows is not None:  # a task may end at once
             return min(low * horizon, low), max(high * horizon, high)
         return low * horizon, high * horizon
-
-
-def replica_values(chain: Chain, weights: Tensor, start: Tensor) -> Tensor:
-    """q_w = (I - gamma P_w)^-1 r of every replica, together, (n, b)."""
-    problem = chain.problem
-    gamma, r = problem.config.gamma, problem.samples.rewards[:, None]
-    rows = weighted_product(chain.at_next, weights)
-
-    def product(x: Tensor) -> Tensor:
-        return x - gamma * chain.only_live(chain.averaged(rows(x)))
-
-    width = weights.shape[1]
-    first = start[:, None].expand(-1, width)
-    return solve_columns(product, r.expand(-1, width), first, rtol=RTOL)
-
-
-def model_values(chain: Chain, start: Tensor) -> Tensor:
-    """q = (I - gamma P)^-1 r of a chain, (n,)."""
-    r = chain.problem.samples.rewards
-    return solve_values(_system(chain), r, SolverConfig(rtol=RTOL), start).value
-
-
-def model_visits(chain: Chain, start: Tensor) -> Tensor:
-    """mu = (I - gamma P)^-T eps0 of a chain, (n,)."""
-    n_initial = len(chain.problem.queries) - chain.problem.next_rows.shape[0]
-    share = start.new_full((n_initial,), 1.0 / n_initial)
-    eps0 = chain.at_initial.rmatvec(share)
-    config = SolverConfig(rtol=VISITS_RTOL)
-    return solve_visits(_system(chain), eps0, config, start).value
-
-
-def _system(chain: Chain) -> DiscountedSystem:
-    samples, config = chain.problem.samples, chain.problem.config
-    P = AveragedRows(chain.at_next, config.next_state_samples, samples.live_rows)
-    return DiscountedSystem(P, config.gamma)

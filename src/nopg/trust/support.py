@@ -28,6 +28,9 @@ USUAL_SHARE = 0.99
 FAR = 5.0
 """Bandwidths from which a sample says nothing about a state: its kernel is 4e-6."""
 
+FEW = 256
+"""Samples among which a table of all distances is made sooner than a tree."""
+
 
 @dataclass(frozen=True)
 class Support:
@@ -41,12 +44,17 @@ class Support:
         distance: Distance to the nearest sample in bandwidths, (m,); for discrete
             actions a sample of another action counts as farther away.
         weights: How much each place counts: visits along a policy's path, else 1, (m,).
+        foretold: Discounted return from each state on, as two learned systems foretell
+            it when the policy is followed, what they do not know counted halfway, (m,);
+            None unless asked for. The other numbers speak of a single step, and a
+            policy that goes round in circles has data behind every one.
     """
 
     mass: FloatArray
     effective: FloatArray
     distance: FloatArray
     weights: FloatArray
+    foretold: FloatArray | None = None
 
     def __len__(self) -> int:
         return len(self.mass)
@@ -98,27 +106,41 @@ def support_of_rows(
     return Support(total, effective, distance, even)
 
 
+def distance_of_rows(problem: Problem, rows: QueryRows, actions: Tensor) -> Tensor:
+    """`Support.distance` alone, (m,)."""
+    logs = [_log_kernel(rows, b, actions, problem) for b in range(len(rows.blocks))]
+    return (-2.0 * rows.gather([log.amax(dim=1) for log in logs])).sqrt()
+
+
 def typical_distances(problem: Problem) -> FloatArray:
     """Distance of every sample from the nearest other one, in bandwidths, (n,).
 
     Samples of a discrete action are compared with their own kind; one that is alone
     of its kind is left out.
     """
-    from scipy.spatial import cKDTree
-
     data, h = problem.samples, problem.bandwidths
     places = data.states / data.states.new_tensor(h.state)
-    labels = data.actions
-    if not data.n_actions:
+    if data.n_actions:
+        kinds = [places[data.actions == label] for label in range(data.n_actions)]
+    else:
         width = data.states.new_tensor(h.action)
-        places = torch.cat([places, data.actions / width], dim=1)
-        labels = places.new_zeros(len(places))
-    found = []
-    for label in torch.unique(labels).tolist():
-        of_kind = places[labels == label].double().cpu().numpy()
-        if len(of_kind) > 1:
-            found.append(cKDTree(of_kind).query(of_kind, k=2)[0][:, 1])
+        kinds = [torch.cat([places, data.actions / width], dim=1)]
+    found = [_to_nearest_other(kind) for kind in kinds if len(kind) > 1]
     return np.concatenate(found) if found else np.zeros(1)
+
+
+def _to_nearest_other(points: Tensor) -> FloatArray:
+    """Distance of every point, (n, d), from the nearest other one, (n,)."""
+    points = points.double().cpu()
+    if len(points) <= FEW:
+        exact = "donot_use_mm_for_euclid_dist"
+        every = torch.cdist(points, points, compute_mode=exact)
+        nearest = every.fill_diagonal_(torch.inf).amin(dim=1)
+        return np.asarray(nearest, dtype=np.float64)
+    from scipy.spatial import cKDTree
+
+    distances, _ = cKDTree(points.numpy()).query(points.numpy(), k=2)
+    return np.asarray(distances[:, 1], dtype=np.float64)
 
 
 def usual_distance(problem: Problem) -> float:
