@@ -47,6 +47,7 @@ def test_the_page_has_the_table_and_no_curve() -> None:
     row = f"<td>planned, near-sighted</td>{values}"
     assert row + "<td>kept</td>" in page
     assert "Return J by the models" in page
+    assert ", by the data" not in page  # the kernels' interval is not to be shown
     assert "no history" not in page
 
 

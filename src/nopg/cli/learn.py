@@ -23,6 +23,7 @@ from nopg.cli.columns import (
 
 if TYPE_CHECKING:
     from nopg.cli.settings import Settings
+    from nopg.learning.model import NOPG
 
 
 def learn(
@@ -88,11 +89,20 @@ def learn(
         )
         model.save(out / "model.nopg")
     print(f"\n{model.search}\n")
-    print(f"J = {model.objective()!r}, estimated by the kernels.")
+    print(f"{_foretold(model)}; the kernels estimate {float(model.objective()):.4g}.")
     print(
         f"The policy is in {out / 'model.nopg'} : nopg.load(...).predict(observation)"
     )
     end_with_report(model, out.resolve().name, out)
+
+
+def _foretold(model: NOPG) -> str:
+    found = model.foretold(interval=0.95)
+    value, low, high = (float(x[0]) for x in (found.value, found.low, found.high))
+    return (
+        f"The learned models expect a discounted return of {value:.4g}, between "
+        f"{low:.4g} and {high:.4g} in 95 of 100 cases"
+    )
 
 
 def _require_searchable(settings: Settings) -> None:

@@ -79,6 +79,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "n_refining": (),
     },
 }
+PRESETS["standard"] = PRESETS["paper"] | {"seeds": 5}
 
 
 def trials(plan: Plan) -> list[Trial]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from nopg.bellman.problem import Problem
 from nopg.bellman.solution import BellmanSolution
+from nopg.errors import NopgWarning
 from nopg.learning.setup import Setup
 from nopg.policies.base import Policy
 from nopg.randomness import Seed
@@ -24,10 +26,14 @@ from nopg.trust.intervals import Interval, require_level
 from nopg.trust.safety import PredictedStates, predicted_states, visit_probability
 from nopg.trust.support import Support, support_at, usual_distance
 
+if TYPE_CHECKING:
+    from nopg.learning.candidates import Search
+
 
 class Questions(ABC):
     """Support, safety and intervals of the present policy of a fitted model."""
 
+    search: Search | None
     _seeds: Seed
     _asked: Ensemble | None = None
     _basis: Basis | None = None
@@ -89,7 +95,7 @@ class Questions(ABC):
         Args:
             interval: How often the true return is to lie between `low` and `high`.
         """
-        kernels = self._ensemble.objective(require_level(interval))
+        kernels = self._replicas().objective(require_level(interval))
         starts = self.setup.initial_states
         assert starts is not None  # a solution needs them
         states = np.array(starts, dtype=np.float64)
@@ -125,7 +131,7 @@ class Questions(ABC):
             The probability from the initial states with its interval, one entry each.
         """
         level = require_level(interval)
-        return visit_probability(self._ensemble, region, horizon, level)
+        return visit_probability(self._replicas(), region, horizon, level)
 
     def predicted_states(self, steps: int = 100) -> PredictedStates:
         """The distribution of states after each of the next steps, from data alone."""
@@ -141,6 +147,18 @@ class Questions(ABC):
 
     @property
     def _ensemble(self) -> Ensemble:
+        """What intervals of J and of values are made of, with a word of warning."""
+        if self.search is not None:
+            warnings.warn(
+                "Intervals of the kernels should be asked of policies that climb their "
+                "J, this one was found by `learn` and may do better than they can "
+                "tell; ask model.foretold(interval=0.95) for J.",
+                NopgWarning,
+                stacklevel=3,
+            )
+        return self._replicas()
+
+    def _replicas(self) -> Ensemble:
         """Replicas and row models of the present policy, made when first needed."""
         solution = self.solution
         if self._asked is None or self._asked.solution is not solution:

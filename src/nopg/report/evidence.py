@@ -14,6 +14,7 @@ from nopg.errors import NopgWarning
 from nopg.report.paths import Paths, predicted_paths
 from nopg.report.read import Run
 from nopg.report.support import Support, support_along_visits
+from nopg.trust.intervals import Interval
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,9 @@ class Evidence:
         support: Support where the policy is predicted to go.
         paths: Paths drawn from the kernel model.
         description: What `describe` says of the data.
-        interval: Ends between which the true return is expected 95 times of 100.
+        interval: Ends between which the true return is expected 95 times of 100,
+            by the kernels; None for a policy that `learn` found.
+        foretold: The return by learned systems, for such a policy.
     """
 
     run: Run
@@ -35,6 +38,7 @@ class Evidence:
     paths: Paths
     description: Description
     interval: tuple[float, float] | None = None
+    foretold: Interval | None = None
 
 
 def gather(run: Run) -> Evidence:
@@ -43,7 +47,9 @@ def gather(run: Run) -> Evidence:
     with warnings.catch_warnings():
         # One episode cannot tell how episodes differ; the page counts them anyway.
         warnings.simplefilter("ignore", NopgWarning)
-        objective = model.objective(interval=0.95)
+        is_found = model.search is not None  # may do better than kernels can tell
+        objective = model.objective(interval=None if is_found else 0.95)
+        foretold = model.foretold(interval=0.95) if is_found else None
     return Evidence(
         run=run,
         objective=objective,
@@ -51,4 +57,5 @@ def gather(run: Run) -> Evidence:
         paths=predicted_paths(model),
         description=run.data.describe(model.action_space),
         interval=objective.interval,
+        foretold=foretold,
     )

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from nopg.data.validation import counted
-from nopg.learning.candidates import Search
 from nopg.report.evidence import Evidence
-from nopg.report.findings_search import last_opinion
 from nopg.report.fragments import number
 from nopg.report.payload import Drawing
 from nopg.report.read import Run
 from nopg.report.support import REACH
+from nopg.trust.intervals import Interval
 
 
 def lede(run: Run) -> str:
@@ -38,10 +37,10 @@ def tiles(evidence: Evidence) -> list[tuple[str, str, str]]:
         low, high = (number(bound) for bound in evidence.interval)
         certain = f"between {low} and {high}, by the data"
     entries = [("Estimated return J", number(float(objective)), certain)]
-    curve, search = run.column("objective"), run.model.search
-    if search is not None:
+    curve = run.column("objective")
+    if evidence.foretold is not None:
         entries[0] = ("Return J by the kernels", *entries[0][1:])
-        entries.insert(0, _by_the_models(search))
+        entries.insert(0, _by_the_models(evidence.foretold))
     elif len(curve) > 1:
         gain = float(objective) - curve[0]
         sign = "+" if gain > 0 else ""
@@ -79,10 +78,10 @@ def tiles(evidence: Evidence) -> list[tuple[str, str, str]]:
     return entries
 
 
-def _by_the_models(search: Search) -> tuple[str, str, str]:
-    opinion = last_opinion(search)
-    doubt = f"the worse of two, doubt {opinion.doubt:.2f}"
-    return "Return J by the models", number(opinion.value), doubt
+def _by_the_models(foretold: Interval) -> tuple[str, str, str]:
+    numbers = foretold.value, foretold.low, foretold.high
+    value, low, high = (number(float(x[0])) for x in numbers)
+    return "Return J by the models", value, f"between {low} and {high}"
 
 
 def of_training(run: Run) -> str:

@@ -13,12 +13,14 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
+from torch import nn
 
 from nopg.dynamics.stepping import Array, Stepper
 from nopg.errors import ConfigError
 from nopg.policies.arrays import ArrayPolicies
 from nopg.policies.base import Policy
 from nopg.policies.categorical import CategoricalPolicy
+from nopg.policies.networks import Gain
 
 LEFT_OUT = 1e-3
 """Weight gamma^T at which a path is cut off."""
@@ -69,10 +71,23 @@ def follow(system: Stepper, actor: Actor, starts: Array, gamma: float) -> Follow
 
 def actor_of(policy: Policy) -> Actor:
     """The policy as it acts when it is asked for the most typical action."""
+    if not _is_ours(getattr(policy, "network", None)):
+        return _Module(policy)
     try:
         return ArrayPolicies([policy], is_decided=True)
-    except ConfigError:  # a module of the user's own
+    except ConfigError:
         return _Module(policy)
+
+
+def _is_ours(network: object) -> bool:
+    """Whether a network is what `ArrayPolicies` takes it for: ReLU between layers."""
+    if not isinstance(network, nn.Sequential):
+        return isinstance(network, Gain)
+    kinds = [nn.Linear if i % 2 == 0 else nn.ReLU for i in range(len(network))]
+    is_alike = all(
+        type(part) is kind for part, kind in zip(network, kinds, strict=True)
+    )
+    return is_alike and len(network) % 2 == 1
 
 
 class _Module:
@@ -85,7 +100,7 @@ class _Module:
         policy = self._policy
         like = next(policy.parameters(), torch.empty(0, dtype=torch.float64))
         with torch.no_grad():
-            inputs = torch.from_numpy(states).to(like)
+            inputs = torch.tensor(states).to(like)
             chosen = policy.act(inputs)
             if isinstance(policy, CategoricalPolicy):
                 n_labels = policy.outputs(inputs)[0].shape[1]
