@@ -11,6 +11,7 @@ import numpy as np
 from nopg.experiments.parts import Outcome
 from nopg.experiments.results import Record
 from nopg.experiments.summaries import interval
+from nopg.experiments.trial import Result
 from nopg.views.coverage import coverage
 from nopg.views.gains import gains
 from nopg.views.methods import COLOURS, PRINTED, legend
@@ -60,23 +61,26 @@ def sizes(outcome: Outcome, path: Path) -> Path:
 def demonstrations(outcome: Outcome, path: Path) -> Path:
     """Both panels of Figure 4: return by number of demonstrations, and one of them."""
     shown = [r for r in outcome.records if "position" in r.result]
-    with figure(columns=2, figsize=(10.6, 4.2)) as (drawn, axes):
+    columns = 2 if shown else 1  # whoever must not publish their data runs no more
+    with figure(columns=columns, figsize=(5.3 * columns, 4.2)) as (drawn, axes):
         _nopg_panel(axes[0, 0], outcome, is_log=False)
-        right = axes[0, 1]
         if shown:
             source = shown[0].trial.settings.get("data", "scripted")
-            lengths = shown[0].result["lengths"]
-            position, velocity = (shown[0].result[k] for k in ("position", "velocity"))
-            right.plot(position, velocity, color=INK, lw=0.9)
-            right.plot(position[0], velocity[0], "o", color=ACCENT, ms=5)
-            right.axvline(0.45, color=MUTED, ls=":", lw=0.9)
-            right.set_title(f"A {source} demonstration, {lengths[0]} steps")
-            operator = -float(np.mean(lengths))
+            _demonstration(axes[0, 1], source, shown[0].result)
+            operator = -float(np.mean(shown[0].result["lengths"]))
             _level(axes[0, 0], f"{source} operator", operator)
-        right.set_xlabel("position")
-        right.set_ylabel("velocity")
         drawn.suptitle(outcome.experiment.title)
         return save(drawn, path)
+
+
+def _demonstration(axis: Any, source: str, found: Result) -> None:
+    position, velocity = found["position"], found["velocity"]
+    axis.plot(position, velocity, color=INK, lw=0.9)
+    axis.plot(position[0], velocity[0], "o", color=ACCENT, ms=5)
+    axis.axvline(0.45, color=MUTED, ls=":", lw=0.9)
+    axis.set_title(f"A {source} demonstration, {found['lengths'][0]} steps")
+    axis.set_xlabel("position")
+    axis.set_ylabel("velocity")
 
 
 def phase(outcome: Outcome, path: Path) -> Path:
@@ -204,15 +208,26 @@ def _zoom(axis: Any, is_log: bool) -> None:
     ]
     heights = np.concatenate([np.asarray(line.get_ydata(), float) for line in curves])
     low, high = heights.min(), heights.max()
-    room = 0.08 * max(high - low, 1.0)
+    # Means that hardly differ are to look alike, not like noise under a lens.
+    room = max(0.08 * (high - low), 0.05 * max(abs(low), abs(high)), 1e-9)
     axis.set_ylim(low - room, high + room)
     if is_log:
         places = {float(x) for line in curves for x in line.get_xdata()}
-        shown = sorted(x for x in places if x > 1.0)
-        every = max(1, len(shown) // 6)
-        ticks = shown[::every]
+        ticks = _apart(sorted(x for x in places if x > 1.0))
         axis.set_xticks(ticks, [f"{x:g}" for x in ticks], minor=False)
         axis.minorticks_off()
+
+
+def _apart(places: list[float], share: float = 0.08) -> list[float]:
+    """Those of increasing places that are apart by a share of a logarithmic axis."""
+    if not places:
+        return []
+    ratio = (places[-1] / places[0]) ** share
+    found = places[:1]
+    for place in places[1:]:
+        if place >= ratio * found[-1]:
+            found.append(place)
+    return found
 
 
 def _level(axis: Any, name: str, level: float) -> None:
