@@ -6,6 +6,8 @@ history = model.fit(data, initial_states)
 action, _ = model.predict(observation)
 """
 
+from typing import TYPE_CHECKING, Any
+
 from nopg.bellman.certificate import Objective
 from nopg.bellman.equation import BellmanEquation
 from nopg.data.dataset import Dataset
@@ -24,12 +26,14 @@ from nopg.kernels.selection import CrossValidated, LeaveOneOut
 from nopg.learning.batch import fit_batch
 from nopg.learning.history import History
 from nopg.learning.model import NOPG
-from nopg.learning.search import learn
 from nopg.learning.storage import load
 from nopg.policies.build import linear_policy
 from nopg.trust.intervals import Interval
 from nopg.trust.safe_policy import SafePolicy
 from nopg.trust.support import Support
+
+if TYPE_CHECKING:
+    from nopg.learning.search import learn
 
 __version__ = "0.1.0"
 __all__ = [
@@ -57,3 +61,12 @@ __all__ = [
     "linear_policy",
     "load",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`learn` and the models it needs, imported when first asked for."""
+    if name == "learn":
+        from nopg.learning.search import learn
+
+        return learn
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -73,7 +73,7 @@ class GaussianPolicy(Policy):
             states if self.standardise is None else self.standardise(states)
         )
         d_a = len(self.max_std)
-        mean, std = raw, self.max_std.expand(len(raw), d_a)
+        mean, std = raw, self.max_std.expand(raw.shape[0], d_a)
         if raw.shape[1] > d_a:
             # One call to split: the way back is one call then, too.
             mean, heads = raw.split([d_a, raw.shape[1] - d_a], dim=1)
