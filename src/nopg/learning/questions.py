@@ -21,13 +21,13 @@ from nopg.trust.basis import Basis
 from nopg.trust.bootstrap import replica_weights
 from nopg.trust.chains import plain_chain
 from nopg.trust.ensemble import Ensemble
-from nopg.trust.foretelling import Foreteller
 from nopg.trust.intervals import Interval, require_level
 from nopg.trust.safety import PredictedStates, predicted_states, visit_probability
 from nopg.trust.support import Support, support_at, usual_distance
 
 if TYPE_CHECKING:
     from nopg.learning.candidates import Search
+    from nopg.trust.foretelling import Foreteller
 
 
 class Questions(ABC):
@@ -104,6 +104,8 @@ class Questions(ABC):
     @property
     def foreteller(self) -> Foreteller:
         """Two systems learned from the data, when first asked something."""
+        from nopg.trust.foretelling import Foreteller  # not needed to train or to act
+
         data = self.setup.data
         if self._foreteller is None or self._foreteller.data is not data:
             gamma = self._problem.config.gamma

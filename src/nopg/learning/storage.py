@@ -21,7 +21,6 @@ from nopg.data.formats.arrays import ARRAYS
 from nopg.data.spaces import space_from_json, space_to_json
 from nopg.errors import ModelFileError
 from nopg.kernels.bandwidths import Bandwidths
-from nopg.learning.candidates import Search
 from nopg.learning.config import NOPGConfig
 from nopg.learning.setup import Setup, lay_out
 from nopg.policies.build import PolicySpec
@@ -100,6 +99,8 @@ def load(
         model = NOPG(given, bandwidths=_bandwidths(about), **settings)
         model.restore(_setup(about, tensors, model.config, policy))
         if about.get("search") is not None:
+            from nopg.learning.candidates import Search
+
             model.search = Search.from_json(about["search"])
     except ModelFileError:
         raise
