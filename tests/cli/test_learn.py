@@ -4,8 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import nopg
+from nopg.cli.main import app
 from nopg.experiments.swing_up import BOTTOM, grid_dataset
 from tests.cli.test_commands import run
 
@@ -45,7 +47,7 @@ def test_a_file_becomes_a_policy_and_every_command_takes_it(folder: Path) -> Non
 
     again = run("learn", "data.npz", "--config", "start.toml", "--out", "a", cwd=folder)
     assert again.returncode == 1
-    assert "must be a new folder" in again.stderr
+    assert "must be a new folder, it already holds a policy" in again.stderr
 
 
 def test_what_only_training_takes_is_refused(folder: Path) -> None:
@@ -61,3 +63,32 @@ def test_a_start_must_be_known(folder: Path) -> None:
     done = run("learn", "data.npz", cwd=folder)
     assert done.returncode == 1
     assert "The start of the task must be known" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "setting", ["initial_states = [[1.0]]", "data = 3", "progress = 1", "n_updates = 2"]
+)
+def test_what_is_no_setting_of_a_model_is_refused(folder: Path, setting: str) -> None:
+    (folder / "c.toml").write_text(f"[model]\n{setting}\n{START}")
+    done = run("learn", "data.npz", "--config", "c.toml", cwd=folder)
+    assert done.returncode == 1
+    assert f"There is no setting {setting.split()[0]}" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_what_is_typed_goes_before_the_config(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "[model]\nseed = 7\ngamma = 0.5\nhidden = [4]\n" + START
+    (folder / "c.toml").write_text(text)
+    asked: dict[str, object] = {}
+
+    def ask(data: nopg.Dataset, starts: object, **settings: object) -> None:
+        asked.update(settings)
+        raise nopg.ConfigError("enough")
+
+    monkeypatch.setattr("nopg.learning.search.learn", ask)
+    monkeypatch.chdir(folder)
+    words = ["learn", "data.npz", "--config", "c.toml", "--seed", "3"]
+    CliRunner().invoke(app, words)
+    assert asked == {"seed": 3, "gamma": 0.5, "hidden": [4]}

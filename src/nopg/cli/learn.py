@@ -38,7 +38,7 @@ def learn(
     gamma: Annotated[
         float | None, typer.Option(help="Discount factor, 0.99 by default.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of every draw.")] = 0,
+    seed: Annotated[int | None, typer.Option(help="Seed of every draw.")] = None,
     observations: Observations = None,
     actions: Actions = None,
     reward: Reward = None,
@@ -54,8 +54,7 @@ def learn(
     `nopg train` is one climb that can be resumed; this is the whole search.
     """
     from nopg.cli.report import end_with_report
-    from nopg.cli.settings import read_settings
-    from nopg.cli.train import require_start
+    from nopg.cli.settings import read_settings, require_start
     from nopg.data.files import require_writable
     from nopg.learning.search import learn as search
     from nopg.runs.ownership import locked, require_vacant
@@ -76,17 +75,14 @@ def learn(
         time_limit=time_limit,
         drop_missing=drop_missing,
     )
-    require_start(dataset, settings.initial_states)
-    chosen: dict[str, Any] = {} if gamma is None else {"gamma": gamma}
+    require_start(dataset, settings)
+    typed = {"gamma": gamma, "seed": seed}
+    chosen: dict[str, Any] = {k: v for k, v in typed.items() if v is not None}
     if dataset.is_discrete:
         chosen["policy"] = settings.model.get("policy", "discrete")
     print(dataset)
     with locked(out):
-        model = search(
-            dataset,
-            settings.initial_states,
-            **({"seed": seed} | settings.model | chosen),
-        )
+        model = search(dataset, settings.initial_states, **(settings.model | chosen))
         model.save(out / "model.nopg")
     print(f"\n{model.search}\n")
     print(f"{_foretold(model)}; the kernels estimate {float(model.objective()):.4g}.")
@@ -106,8 +102,9 @@ def _foretold(model: NOPG) -> str:
 
 
 def _require_searchable(settings: Settings) -> None:
-    """Refuse what only `nopg train` can do."""
+    """Refuse what only `nopg train` can do, and what no model has."""
     from nopg.errors import ConfigError
+    from nopg.learning.model import NOPG
 
     given = [] if settings.bandwidths == "auto" else ["[bandwidths]"]
     given += [f"{name} under [fit]" for name in settings.fit]
@@ -116,3 +113,4 @@ def _require_searchable(settings: Settings) -> None:
             "`nopg learn` chooses bandwidths and updates itself, the config has "
             f"{' and '.join(given)}; leave them out, or use nopg train."
         )
+    NOPG(**settings.model)  # names every setting that does not exist

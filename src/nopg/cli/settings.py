@@ -5,7 +5,10 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nopg.data.dataset import Dataset
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,17 @@ def read_settings(path: Path | None) -> Settings:
     initial_states = fit.pop("initial_states", None)
     bandwidths = _bandwidths(dict(table.get("bandwidths", {})))
     return Settings(dict(table.get("model", {})), bandwidths, initial_states, fit)
+
+
+def require_start(dataset: Dataset, settings: Settings) -> None:
+    """Refuse data without episodes where the config does not say how tasks start."""
+    from nopg.errors import ConfigError
+
+    if settings.initial_states is None and dataset.episodes is None:
+        raise ConfigError(
+            "The start of the task must be known, the data have no episodes and the "
+            "config no initial states; add initial_states = [[...]] under [fit]."
+        )
 
 
 def _bandwidths(table: dict[str, Any]) -> Any:

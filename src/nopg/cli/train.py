@@ -23,7 +23,6 @@ from nopg.cli.columns import (
 )
 
 if TYPE_CHECKING:
-    from nopg.data.dataset import Dataset
     from nopg.learning.model import NOPG
     from nopg.runs.train import Watching
 
@@ -104,7 +103,7 @@ def _begin(
     seed: int | None,
     watching: Watching,
 ) -> None:
-    from nopg.cli.settings import read_settings
+    from nopg.cli.settings import read_settings, require_start
     from nopg.data.files import require_writable
     from nopg.learning.model import NOPG
     from nopg.runs.ownership import require_vacant
@@ -114,7 +113,7 @@ def _begin(
     require_vacant(out)
     require_writable(out)
     dataset = read_dataset(source, **columns)
-    require_start(dataset, settings.initial_states)
+    require_start(dataset, settings)
     chosen: dict[str, Any] = {} if seed is None else {"seed": seed}
     if dataset.is_discrete:
         chosen["policy"] = settings.model.get("policy", "discrete")
@@ -156,17 +155,6 @@ def _require_alone(context: typer.Context) -> None:
             "--resume goes on with the run's own data and settings, got "
             f"{', '.join(sorted(typed))} as well; leave them out, or begin a new run "
             "with --out."
-        )
-
-
-def require_start(dataset: Dataset, initial_states: Any) -> None:
-    """Refuse data without episodes when nothing says where the task starts."""
-    from nopg.errors import ConfigError
-
-    if initial_states is None and dataset.episodes is None:
-        raise ConfigError(
-            "The start of the task must be known, the data have no episodes and the "
-            "config no initial states; add initial_states = [[...]] under [fit]."
         )
 
 

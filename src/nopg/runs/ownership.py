@@ -19,10 +19,15 @@ def require_vacant(path: Path) -> None:
     Raises:
         RunError: If there is a run or a model already.
     """
-    if (path / "run.json").exists() or (path / "model.nopg").exists():
+    if (path / "run.json").exists():
         raise RunError(
             f"`{path}` must be a new folder, it already holds a run; choose another "
             f"name, or continue that one with nopg train --resume {path}."
+        )
+    if (path / "model.nopg").exists():
+        raise RunError(
+            f"`{path}` must be a new folder, it already holds a policy; choose another "
+            "name."
         )
 
 
