@@ -23,6 +23,10 @@ from nopg.experiments.trial import Result, Trial
 
 Runner = Callable[[Trial], Result]
 
+SLOW_ARMS: Mapping[str, int] = MappingProxyType({"NOPG-S": 3, "NOPG-D (paper)": 3})
+"""Seeds of the preset "standard" for arms that take minutes a trial; the paper finds
+NOPG-S and NOPG-D alike, and `paper` is there for reference."""
+
 PAPER, FIRST_AUTO, AUTO = "paper", "first auto", "auto"
 """Settings of NOPG: the appendix; one rule for bandwidths and the default updates of
 `NOPG.fit`; and `nopg.learn`."""
@@ -60,7 +64,7 @@ def nopg_arms(
     sizes: Sequence[int],
     seeds: Sequence[int],
     data: Mapping[str, Any] | None = None,
-    sampled_seeds: int | None = None,
+    at_most: Mapping[str, int] | None = None,
 ) -> list[Arm]:
     """NOPG-D and NOPG-S, each with the paper's factors and without any.
 
@@ -70,16 +74,18 @@ def nopg_arms(
         sizes: Data set sizes.
         seeds: Seeds at each size.
         data: What tells recorded data apart, in both settings.
-        sampled_seeds: At most so many of them for NOPG-S, where given: it takes
-            several times as long, and the paper finds the two alike.
+        at_most: How many of the seeds an arm gets, by its method ("NOPG-S") or its
+            label ("NOPG-D (paper)"); arms not named get all.
     """
     constants = {PAPER: paper, AUTO: {**LEARN, **auto}}
-    each = {"NOPG-D": seeds, "NOPG-S": seeds[:sampled_seeds]}
-    return [
-        Arm(method, setting, {**settings, **(data or {})}, sizes, some)
-        for method, some in each.items()
-        for setting, settings in constants.items()
-    ]
+    few = at_most or {}
+    arms = []
+    for method in ("NOPG-D", "NOPG-S"):
+        for setting, settings in constants.items():
+            n_seeds = few.get(f"{method} ({setting})", few.get(method))
+            values = {**settings, **(data or {})}
+            arms.append(Arm(method, setting, values, sizes, seeds[:n_seeds]))
+    return arms
 
 
 def trials_of(

@@ -53,7 +53,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "auto": SMOKE,
     },
 }
-PRESETS["standard"] = PRESETS["paper"] | {"sampled_seeds": 3}
+PRESETS["standard"] = PRESETS["paper"] | {"at_most": {"NOPG-S": 3}}
 PAPER_CURVES = (  # read from the source of Figure 2, left: means and 95% intervals
     PaperCurve(
         "NOPG-D",
@@ -77,8 +77,8 @@ def trials(plan: Plan) -> list[Trial]:
     preset = PRESETS[plan.preset]
     shared = {"gamma": GAMMA, **preset["settings"]}
     where = preset["sizes"], plan.seeds_or(preset["seeds"])
-    few = preset.get("sampled_seeds")
-    arms = nopg_arms(PAPER | shared, preset["auto"], *where, sampled_seeds=few)
+    few = preset.get("at_most")
+    arms = nopg_arms(PAPER | shared, preset["auto"], *where, at_most=few)
     arms.append(Arm("DDPG offline", "", DDPG_OFFLINE | shared, *where))
     return trials_of(NAME, "pendulum-grid", arms)
 

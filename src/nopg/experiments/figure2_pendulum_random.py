@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from nopg.experiments.arms import Arm, nopg_arms, runner_of, trials_of
+from nopg.experiments.arms import SLOW_ARMS, Arm, nopg_arms, runner_of, trials_of
 from nopg.experiments.ddpg_trials import ONLINE
 from nopg.experiments.experiment import Experiment, Plan
 from nopg.experiments.learn_trials import QUICK, SMOKE
@@ -81,7 +81,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 PRESETS["standard"] = PRESETS["paper"] | {
     "nopg": (500, 1000, 1500, 2000, 3000, 5000),
-    "sampled_seeds": 3,
+    "at_most": SLOW_ARMS,
     "offline": (500, 2000, 5000, 10_000, 25_000),
     "online": ONLINE_STANDARD,
 }
@@ -100,7 +100,7 @@ def trials(plan: Plan) -> list[Trial]:
             preset["auto"],
             preset["nopg"],
             seeds,
-            sampled_seeds=preset.get("sampled_seeds"),
+            at_most=preset.get("at_most"),
         ),
         Arm("PWIS", "", PWIS | shared, preset["offline"], seeds),
         Arm("DDPG offline", "", DDPG_OFFLINE | shared, preset["offline"], seeds),

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from nopg.errors import DataError
-from nopg.experiments.arms import nopg_arms, runner_of, trials_of
+from nopg.experiments.arms import SLOW_ARMS, nopg_arms, runner_of, trials_of
 from nopg.experiments.experiment import Experiment, PaperCurve, Plan
 from nopg.experiments.learn_trials import QUICK, SMOKE
 from nopg.experiments.results import Record
@@ -60,7 +60,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 PRESETS["standard"] = PRESETS["paper"] | {
     "sizes": (1, 2, 5, 10),
-    "sampled_seeds": 3,
+    "at_most": SLOW_ARMS,
 }
 PAPER_CURVES = (  # read from the source of Figure 4, left: means and 95% intervals
     PaperCurve(
@@ -94,7 +94,7 @@ def trials(plan: Plan) -> list[Trial]:
         preset["sizes"],
         seeds,
         source,
-        preset.get("sampled_seeds"),
+        preset.get("at_most"),
     )
     found = trials_of(NAME, task, arms, plan.data_file)
     shown = Trial(
