@@ -23,7 +23,9 @@ from nopg.experiments.trial import Result, Trial
 
 Runner = Callable[[Trial], Result]
 
-SLOW_ARMS: Mapping[str, int] = MappingProxyType({"NOPG-S": 3, "NOPG-D (paper)": 3})
+SLOW_ARMS: Mapping[str, int] = MappingProxyType(
+    {"NOPG-S": 3, "NOPG-S (paper)": 2, "NOPG-D (paper)": 3}
+)
 """Seeds of the preset "standard" for arms that take minutes a trial; the paper finds
 NOPG-S and NOPG-D alike, and `paper` is there for reference."""
 

@@ -125,7 +125,8 @@ def _cell(row: dict[str, Any] | None, best: float) -> str:
     if row is None or "last" not in row:
         return ""
     mean = row["last"][0]
-    text = f"**{mean:.0f}**" if mean == best else f"{mean:.0f}"
+    is_best = round(mean) == round(best)  # as far as the table shows
+    text = f"**{mean:.0f}**" if is_best else f"{mean:.0f}"
     return f"{text} ({row['seconds']:.0f} s)"
 
 

@@ -53,7 +53,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "auto": SMOKE,
     },
 }
-PRESETS["standard"] = PRESETS["paper"] | {"at_most": {"NOPG-S": 3}}
+PRESETS["standard"] = PRESETS["paper"] | {"at_most": {"NOPG-S": 3, "NOPG-S (paper)": 2}}
 PAPER_CURVES = (  # read from the source of Figure 2, left: means and 95% intervals
     PaperCurve(
         "NOPG-D",

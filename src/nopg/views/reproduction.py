@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ from nopg.experiments.parts import Outcome
 from nopg.experiments.results import Record
 from nopg.experiments.summaries import interval
 from nopg.experiments.trial import Result
+from nopg.views.arms import apart, draw_arms
+from nopg.views.comparison import comparison
 from nopg.views.coverage import coverage
 from nopg.views.gains import gains
 from nopg.views.methods import COLOURS, PRINTED, legend
@@ -50,8 +52,8 @@ def sizes(outcome: Outcome, path: Path) -> Path:
         right = axes[0, 1]
         rows = outcome.summary["rows"]
         others = [row for row in rows if not row["method"].startswith("NOPG")]
-        _arms(right, [row for row in rows if row["method"] == "NOPG-D"])
-        _arms(right, [row for row in others if row["method"] != "DDPG online"])
+        draw_arms(right, [row for row in rows if row["method"] == "NOPG-D"])
+        draw_arms(right, [row for row in others if row["method"] != "DDPG online"])
         _online(right, outcome.records)
         _finish(right, outcome, "Baselines: last (solid), best (dotted)")
         drawn.suptitle(outcome.experiment.title)
@@ -101,25 +103,6 @@ def phase(outcome: Outcome, path: Path) -> Path:
     return phase_portraits(portraits, path)
 
 
-def comparison(outcome: Outcome, path: Path) -> Path:
-    """One panel a task: the last return of each method by size."""
-    rows = outcome.summary["rows"]
-    tasks = list(dict.fromkeys(row["task"] for row in rows))
-    with figure(columns=len(tasks), figsize=(4.2 * len(tasks), 3.8)) as (drawn, axes):
-        for axis, task in zip(axes[0], tasks, strict=True):
-            mine = [row for row in rows if row["task"] == task]
-            _arms(axis, mine, with_best=False)
-            axis.set_title(task)
-            axis.set_xlabel(
-                "demonstrations" if task.startswith("mountain-car") else "transitions"
-            )
-            axis.set_xticks(sorted({row["size"] for row in mine}))
-        axes[0, 0].set_ylabel(outcome.experiment.y_label)
-        legend(axes[0, -1])
-        drawn.suptitle("Last policy, mean and 95% interval")
-        return save(drawn, path)
-
-
 def applicability(outcome: Outcome, path: Path) -> Path:
     """Table 1 with our ticks; a red mark where the paper's differs."""
     cells = outcome.summary["analysis"]["cells"]
@@ -149,30 +132,8 @@ def _nopg_panel(axis: Any, outcome: Outcome, is_log: bool = True) -> None:
         axis.plot(curve.sizes, curve.means, ls="--", lw=1.3, color=colour, label=name)
         axis.fill_between(curve.sizes, curve.lows, curve.highs, color=colour, alpha=0.1)
     rows = outcome.summary["rows"]
-    _arms(axis, [row for row in rows if row["method"].startswith("NOPG")])
+    draw_arms(axis, [row for row in rows if row["method"].startswith("NOPG")])
     _finish(axis, outcome, "NOPG: last policy", is_log)
-
-
-def _arms(axis: Any, rows: Iterable[dict[str, Any]], with_best: bool = True) -> None:
-    """Lines with intervals, by method and setting."""
-    arms: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        label = (
-            f"{row['method']} ({row['setting']})" if row["setting"] else row["method"]
-        )
-        arms.setdefault(label, []).append(row)
-    for label, group in arms.items():
-        for name, style in (("last", "-"), ("best", ":")):
-            found = [row for row in group if name in row]
-            if not found or (name == "best" and not with_best):
-                continue
-            at = [row["size"] for row in found]
-            mean, low, high = np.array([row[name] for row in found]).T
-            colour = COLOURS.get(label, MUTED)
-            shown = label if name == "last" else None
-            axis.plot(at, mean, style, marker="o", ms=3.5, color=colour, label=shown)
-            if min(row["seeds"] for row in found) > 2:  # two seeds say little
-                axis.fill_between(at, low, high, color=colour, alpha=0.15, lw=0)
 
 
 def _online(axis: Any, records: list[Record]) -> None:
@@ -203,31 +164,18 @@ def _finish(axis: Any, outcome: Outcome, title: str, is_log: bool = True) -> Non
 
 def _zoom(axis: Any, is_log: bool) -> None:
     """Show every mean; an interval of two seeds may reach far outside."""
-    curves = [
-        line for line in axis.lines if len(line.get_xdata()) and line.get_marker()
-    ]
+    curves = [line for line in axis.lines if len(line.get_xdata())]
     heights = np.concatenate([np.asarray(line.get_ydata(), float) for line in curves])
     low, high = heights.min(), heights.max()
     # Means that hardly differ are to look alike, not like noise under a lens.
     room = max(0.08 * (high - low), 0.05 * max(abs(low), abs(high)), 1e-9)
     axis.set_ylim(low - room, high + room)
     if is_log:
-        places = {float(x) for line in curves for x in line.get_xdata()}
-        ticks = _apart(sorted(x for x in places if x > 1.0))
+        marked = [line for line in curves if line.get_marker() != "None"]
+        places = {float(x) for line in marked for x in line.get_xdata()}
+        ticks = apart(sorted(x for x in places if x > 1.0))
         axis.set_xticks(ticks, [f"{x:g}" for x in ticks], minor=False)
         axis.minorticks_off()
-
-
-def _apart(places: list[float], share: float = 0.08) -> list[float]:
-    """Those of increasing places that are apart by a share of a logarithmic axis."""
-    if not places:
-        return []
-    ratio = (places[-1] / places[0]) ** share
-    found = places[:1]
-    for place in places[1:]:
-        if place >= ratio * found[-1]:
-            found.append(place)
-    return found
 
 
 def _level(axis: Any, name: str, level: float) -> None:

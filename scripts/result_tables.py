@@ -1,0 +1,126 @@
+"""Puts the tables of `results/` on the pages: `python -m scripts.result_tables`.
+
+A page asks for a table by a mark and ends it by another:
+
+    <!-- results: figure2-cart-pole/standard -->
+    <!-- end of results -->
+
+What stands between is written here and checked by `tests/docs/test_results.py`, so no
+page shows figures of older results. Nothing is run: summaries are made by
+`nopg reproduce FIGURE --preset standard --draw-only`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+PAGES = ("README.md", "docs/experiments.md", "docs/learn.md", "docs/trust.md")
+_MARKED = re.compile(
+    r"(<!-- results: (?P<name>\S+)(?: (?P<kind>\S+))? -->\n).*?"
+    r"(<!-- end of results -->)",
+    re.S,
+)
+
+LEARN_AND_IQL = ("task", "size", "success from", "auto", "IQL")
+"""Columns of the table of successes that tell how `nopg.learn` compares."""
+
+Summary = Mapping[str, Any]
+Row = Mapping[str, Any]
+
+
+def filled(page: str, folder: Path = ROOT / "results") -> str:
+    """The text of a page with every table it asks for as the results have it."""
+
+    def table(found: re.Match[str]) -> str:
+        path = folder / f"{found['name']}.summary.json"
+        summary = json.loads(path.read_text(encoding="utf-8"))
+        return f"{found[1]}\n{KINDS[found['kind'] or 'sizes'](summary)}\n\n{found[4]}"
+
+    return _MARKED.sub(table, page)
+
+
+def by_size(summary: Summary) -> str:
+    """A line a method and setting: mean of the last policies, and how many solve it."""
+    rows = summary["rows"]
+    sizes = sorted({row["size"] for row in rows if "last" in row})
+    lines = [_line(["", *(f"{size:,}" for size in sizes)]), "|---" * (len(sizes) + 1)]
+    lines[1] += "|"
+    for name in dict.fromkeys(_name(row) for row in rows if "last" in row):
+        mine = {row["size"]: row for row in rows if _name(row) == name}
+        for kind in ("last", "best"):
+            if any(kind in row for row in mine.values()):
+                is_ours = name.startswith("NOPG")
+                title = name if is_ours else f"{name}, {kind}"
+                cells = [_cell(mine.get(size), kind) for size in sizes]
+                lines.append(_line([title, *cells]))
+    return "\n".join(lines)
+
+
+def as_written(summary: Summary) -> str:
+    """The table an experiment writes itself."""
+    return str(summary["analysis"]["markdown"])
+
+
+def against_iql(summary: Summary) -> str:
+    """Of the table of successes, the columns of `nopg.learn` and of IQL."""
+    table = as_written(summary).split("\n\n")[0].splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table]
+    kept = [rows[0].index(name) for name in LEARN_AND_IQL]
+    return "\n".join(_line([row[i] for i in kept]) for row in rows)
+
+
+def smallest(summary: Summary) -> str:
+    """The least data with which nine of ten seeds solve the task, by method."""
+    found = summary["analysis"]["smallest_size"]
+    lines = ["| | smallest n |", "|---|---|"]
+    for name, size in sorted(found.items()):
+        lines.append(_line([name, "not reached" if size is None else f"{size:,}"]))
+    return "\n".join(lines)
+
+
+KINDS: dict[str, Callable[[Summary], str]] = {
+    "sizes": by_size,
+    "written": as_written,
+    "smallest": smallest,
+    "against-iql": against_iql,
+}
+
+
+def _name(row: Row) -> str:
+    return f"{row['method']}, `{row['setting']}`" if row["setting"] else row["method"]
+
+
+def _cell(row: Row | None, kind: str) -> str:
+    """Mean return, and how many of how many seeds solve the task."""
+    if row is None or kind not in row:
+        return ""
+    mean = f"{row[kind][0]:,.0f}"
+    solved = row.get(f"{kind}_solved")
+    if solved is None:
+        return f"{mean} ({row['seeds']})"
+    return f"{mean} ({solved}/{row['seeds']})"
+
+
+def _line(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def main() -> None:
+    """Write every page whose tables are older than the results."""
+    for name in PAGES:
+        path = ROOT / name
+        text = path.read_text(encoding="utf-8")
+        new = filled(text)
+        if new != text:
+            path.write_text(new, encoding="utf-8")
+            sys.stdout.write(f"{name}: tables renewed\n")
+
+
+if __name__ == "__main__":
+    main()
