@@ -19,6 +19,7 @@ MODULES = MappingProxyType(
         "table1-applicability": "table1_applicability",
         "comparison-offline": "comparison_offline",
         "coverage": "coverage",
+        "safety": "safety",
         "robustness": "robustness",
     }
 )

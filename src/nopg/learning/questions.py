@@ -22,7 +22,12 @@ from nopg.trust.bootstrap import replica_weights
 from nopg.trust.chains import plain_chain
 from nopg.trust.ensemble import Ensemble
 from nopg.trust.intervals import Interval, require_level
-from nopg.trust.safety import PredictedStates, predicted_states, visit_probability
+from nopg.trust.safety import (
+    PredictedStates,
+    asked_region,
+    predicted_states,
+    visit_probability,
+)
 from nopg.trust.support import Support, support_at, usual_distance
 
 if TYPE_CHECKING:
@@ -96,10 +101,7 @@ class Questions(ABC):
             interval: How often the true return is to lie between `low` and `high`.
         """
         kernels = self._replicas().objective(require_level(interval))
-        starts = self.setup.initial_states
-        assert starts is not None  # a solution needs them
-        states = np.array(starts, dtype=np.float64)
-        return self.foreteller.objective(self.policy, states, kernels)
+        return self.foreteller.objective(self.policy, self._starts(), kernels)
 
     @property
     def foreteller(self) -> Foreteller:
@@ -118,7 +120,12 @@ class Questions(ABC):
         self._foreteller = other.foreteller
 
     def visit_probability(
-        self, region: Any, horizon: int | None = None, interval: float = 0.95
+        self,
+        region: Any,
+        horizon: int | None = None,
+        interval: float = 0.95,
+        *,
+        foretell: bool = False,
     ) -> Interval:
         """How likely the policy enters a region, by the data alone.
 
@@ -128,12 +135,20 @@ class Questions(ABC):
                 the end of the task.
             horizon: Steps within which; None weighs an entry after t steps by gamma^t.
             interval: How often the truth is to lie between `low` and `high`.
+            foretell: Follow the policy through two learned systems, as `foretold`
+                does, in place of the kernels' chain: on smooth systems much narrower,
+                and what a policy that `learn` found should be asked with.
 
         Returns:
             The probability from the initial states with its interval, one entry each.
         """
         level = require_level(interval)
-        return visit_probability(self._replicas(), region, horizon, level)
+        kernels = visit_probability(self._replicas(), region, horizon, level)
+        if not foretell:
+            return kernels
+        states = self._starts()
+        inside = asked_region(region, horizon, states.shape[1])
+        return self.foreteller.entered(self.policy, states, inside, horizon, kernels)
 
     def predicted_states(self, steps: int = 100) -> PredictedStates:
         """The distribution of states after each of the next steps, from data alone."""
@@ -176,6 +191,12 @@ class Questions(ABC):
             weights = replica_weights(data, problem.samples, generator)
             self._basis = Basis(problem, weights)
         return self._basis
+
+    def _starts(self) -> NDArray[np.float64]:
+        """The initial states, (B, d_s)."""
+        starts = self.setup.initial_states
+        assert starts is not None  # a solution needs them
+        return np.array(starts, dtype=np.float64)
 
     def _visits(self) -> NDArray[np.float64]:
         """Discounted visits to each query: N_phi next states a sample, then starts."""

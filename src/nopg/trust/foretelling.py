@@ -10,7 +10,8 @@ interval tells. So the interval is
 
     [min L - share W, max H + share W]
 
-over the two systems, W half the width of the kernels' interval.
+over the two systems, W half the width of the kernels' interval. The same holds for the
+probability of entering a region, L and H being what is certain and what is possible.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from nopg.dynamics.pair import learned_pair
 from nopg.dynamics.stepping import Array, Stepper
 from nopg.policies.base import Policy
 from nopg.randomness import Seed
+from nopg.trust.entering import entering
 from nopg.trust.following import actor_of, follow
 from nopg.trust.intervals import Interval
+from nopg.trust.regions import Membership
 
 SHARE = 0.2
 """How far the systems may err, as a share of half the width of the kernels' interval.
@@ -62,14 +65,37 @@ class Foreteller:
         """
         low, high = (ends.mean(axis=1) for ends in self._between(policy, starts))
         value = float(np.mean([low, high]))
-        pad = SHARE * 0.5 * float(kernels.high[0] - kernels.low[0])
         horizon = 1.0 / (1.0 - self.gamma)
         worst, best = (reward * horizon for reward in self._rewards)
-        lowest = max(float(low.min()) - pad, min(worst, value))
-        highest = min(float(high.max()) + pad, max(best, value))
-        return Interval(
-            np.array([value]), np.array([lowest]), np.array([highest]), kernels.level
-        )
+        return _padded(value, low, high, kernels, (worst, best))
+
+    def entered(
+        self,
+        policy: Policy,
+        starts: Array,
+        inside: Membership | None,
+        horizon: int | None,
+        kernels: Interval,
+    ) -> Interval:
+        """Probability of entering a region from `starts`, with its interval.
+
+        Args:
+            policy: Who acts.
+            starts: Where the task starts, (B, d_s).
+            inside: The region; None for the end of the task.
+            horizon: Steps within which; None weighs an entry after t by gamma^t.
+            kernels: What the kernels say of the same, with its interval.
+        """
+        actor = actor_of(policy)
+        certain, expected, possible = np.mean(
+            [
+                entering(system, actor, starts, inside, horizon, self.gamma)
+                for system in self._steppers
+            ],
+            axis=2,
+        ).T  # (2,) each
+        value = float(expected.mean())
+        return _padded(value, certain, possible, kernels, (0.0, 1.0))
 
     def _between(self, policy: Policy, states: Array) -> tuple[Array, Array]:
         """Least and most each system allows from each state, (2, m) both."""
@@ -94,3 +120,19 @@ class Foreteller:
     def _steppers(self) -> tuple[Stepper, ...]:
         pair = learned_pair(self.data, self.seed.numpy("transition-model"))
         return tuple(Stepper(system) for system in pair)
+
+
+def _padded(
+    value: float,
+    low: Array,
+    high: Array,
+    kernels: Interval,
+    limits: tuple[float, float],
+) -> Interval:
+    """From the lowest to the highest system and a share of W beyond, within limits."""
+    pad = SHARE * 0.5 * float(kernels.high[0] - kernels.low[0])
+    lowest = max(float(low.min()) - pad, min(limits[0], value))
+    highest = min(float(high.max()) + pad, max(limits[1], value))
+    return Interval(
+        np.array([value]), np.array([lowest]), np.array([highest]), kernels.level
+    )

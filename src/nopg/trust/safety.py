@@ -101,16 +101,26 @@ def visit_probability(
         horizon: Steps within which; None weighs an entry at step t by gamma^t.
         level: How often the truth is to lie within the interval.
     """
-    if horizon is not None:
-        _require_steps("horizon", horizon)
-    d_s = ensemble.plain.problem.samples.states.shape[1]
-    is_end = isinstance(region, str) and region == TERMINATED
-    inside = None if is_end else membership(region, d_s)
+    inside = asked_region(
+        region, horizon, ensemble.plain.problem.samples.states.shape[1]
+    )
 
     def question(chain: Chain, weights: Tensor | None) -> Tensor:
         return _entered(chain, inside, horizon, weights).mean(dim=0, keepdim=True)
 
     return ensemble.asked(question, level, (0.0, 1.0))
+
+
+def asked_region(region: Any, horizon: int | None, d_s: int) -> Membership | None:
+    """The region a user asks about; None for the end of the task.
+
+    Raises:
+        ConfigError: If region or horizon cannot be meant.
+    """
+    if horizon is not None:
+        _require_steps("horizon", horizon)
+    is_end = isinstance(region, str) and region == TERMINATED
+    return None if is_end else membership(region, d_s)
 
 
 def _entered(

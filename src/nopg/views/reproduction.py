@@ -19,6 +19,7 @@ from nopg.views.gains import gains
 from nopg.views.methods import COLOURS, PRINTED, legend
 from nopg.views.phase import Portrait, phase_portraits
 from nopg.views.robustness import robustness
+from nopg.views.safety import safety
 from nopg.views.theme import ACCENT, INK, MUTED, WARM, figure, save
 
 
@@ -41,6 +42,7 @@ def draw(outcome: Outcome, path: Path) -> Path:
         "applicability": applicability,
         "coverage": coverage,
         "robustness": robustness,
+        "safety": safety,
     }
     return charts[outcome.experiment.chart](outcome, path)
 
