@@ -37,10 +37,10 @@ def test_held_width_and_definite_answers() -> None:
     fitted = next(r for r in found["rows"] if r["policies"] == "fit")
     assert fitted["question"] == "t falls"
     assert fitted["asked"] == 2
-    assert fitted["kernels"] == {"held": 0.5, "width": 0.55, "definite": 1, "near": 0}
-    assert fitted["systems"] == {"held": 0.5, "width": 0.125, "definite": 2, "near": 1}
+    assert fitted["kernels"] == {"held": 1, "width": 0.55, "definite": 1, "near": 0}
+    assert fitted["systems"] == {"held": 1, "width": 0.125, "definite": 2, "near": 1}
     lines = found["markdown"].splitlines()
-    assert lines[2] == "| t falls | fit | 2 | 50% | 0.55 | 1, 0 | 50% | 0.12 | 2, 1 |"
+    assert lines[2] == "| t falls | fit | 2 | 1 | 0.55 | 1, 0 | 1 | 0.12 | 2, 1 |"
     assert [line.split(" | ")[1] for line in lines[2:]] == [
         "fit",
         "fit",

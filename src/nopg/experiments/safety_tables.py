@@ -38,7 +38,7 @@ def _row(question: str, kind: str, asked: list[dict[str, Any]]) -> dict[str, Any
         is_definite = high - low <= DEFINITE
         near = np.abs(value - true)[is_definite] <= NEAR
         row[who] = {
-            "held": round(float(np.mean((low <= true) & (true <= high))), 4),
+            "held": int(((low <= true) & (true <= high)).sum()),
             "width": round(float(np.mean(high - low)), 3),
             "definite": int(is_definite.sum()),
             "near": int(near.sum()),
@@ -56,7 +56,7 @@ def _markdown(rows: list[dict[str, Any]]) -> str:
         cells = [row["question"], row["policies"], str(row["asked"])]
         for who in WHO:
             found = row[who]
-            cells += [f"{found['held']:.0%}", f"{found['width']:.2f}"]
+            cells += [str(found["held"]), f"{found['width']:.2f}"]
             cells.append(f"{found['definite']}, {found['near']}")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
