@@ -84,11 +84,26 @@ def smallest(summary: Summary) -> str:
     return "\n".join(lines)
 
 
+def beside_fqe(summary: Summary) -> str:
+    """Mean error of J on the policies that fitted Q evaluation was asked about, too."""
+    lines = [
+        "| task | policies | fitted Q evaluation | J | foretold |",
+        "|---" * 5 + "|",
+    ]
+    for row in summary["analysis"]["coverage"]:
+        if "fqe_pairs" in row:
+            errors = (row[f"{who}_error"] for who in ("fqe", "our", "our_foretold"))
+            cells = [f"{error:.3g}" for error in errors]
+            lines.append(_line([row["task"], str(row["fqe_pairs"]), *cells]))
+    return "\n".join(lines)
+
+
 KINDS: dict[str, Callable[[Summary], str]] = {
     "sizes": by_size,
     "written": as_written,
     "smallest": smallest,
     "against-iql": against_iql,
+    "beside-fqe": beside_fqe,
 }
 
 

@@ -29,7 +29,8 @@ def coverage_tables(records: list[Record]) -> dict[str, Any]:
     rows = [_row(task, pairs, by_fqe[task]) for task, pairs in by_task.items()]
     if rows:
         everything = [pair for pairs in by_task.values() for pair in pairs]
-        rows.append(_row("all", everything, []))
+        by_others = [pair for pairs in by_fqe.values() for pair in pairs]
+        rows.append(_row("all", everything, by_others))
     rows += [_row(f"{task}, learn", pairs, []) for task, pairs in by_learn.items()]
     pairs = by_task["cart-pole"]
     found: dict[str, Any] = {"coverage": rows}
@@ -64,12 +65,20 @@ def _row(
         wrong = [abs(pair["estimate"] - pair["true"]) for pair in of_fqe]
         # The same pairs for both: those that fitted Q evaluation was run on.
         known = {round(pair["true"], 6) for pair in of_fqe}
-        ours = [abs(p["estimate"] - p["true"]) for p in pairs if p["true"] in known]
+        shared = [pair for pair in pairs if pair["true"] in known]
+        ours = [abs(pair["estimate"] - pair["true"]) for pair in shared]
         row["fqe_pairs"] = len(of_fqe)
         row["fqe_error"] = round(float(np.mean(wrong)), 2)
         row["our_error"] = round(float(np.mean(ours)), 2) if ours else None
+        if shared and all("foretold" in pair for pair in shared):
+            row["our_foretold_error"] = _foretold_error(shared)
         row["fqe_seconds"] = round(float(np.mean([p["seconds"] for p in of_fqe])), 1)
     return row
+
+
+def _foretold_error(pairs: list[dict[str, Any]]) -> float:
+    wrong = [abs(pair["foretold"]["value"] - pair["true"]) for pair in pairs]
+    return round(float(np.mean(wrong)), 2)
 
 
 def _foretold(true: np.ndarray, foretold: list[dict[str, float]]) -> dict[str, Any]:
