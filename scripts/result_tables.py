@@ -38,9 +38,14 @@ def filled(page: str, folder: Path = ROOT / "results") -> str:
     """The text of a page with every table it asks for as the results have it."""
 
     def table(found: re.Match[str]) -> str:
-        path = folder / f"{found['name']}.summary.json"
+        path, kind = folder / f"{found['name']}.summary.json", found["kind"] or "sizes"
+        if kind not in KINDS or not path.is_file():
+            raise SystemExit(
+                f"A mark must name results that are there and one of {', '.join(KINDS)}"
+                f", got {found[1].strip()}; run nopg reproduce with --draw-only first."
+            )
         summary = json.loads(path.read_text(encoding="utf-8"))
-        return f"{found[1]}\n{KINDS[found['kind'] or 'sizes'](summary)}\n\n{found[4]}"
+        return f"{found[1]}\n{KINDS[kind](summary)}\n\n{found[4]}"
 
     return _MARKED.sub(table, page)
 
@@ -49,8 +54,7 @@ def by_size(summary: Summary) -> str:
     """A line a method and setting: mean of the last policies, and how many solve it."""
     rows = summary["rows"]
     sizes = sorted({row["size"] for row in rows if "last" in row})
-    lines = [_line(["", *(f"{size:,}" for size in sizes)]), "|---" * (len(sizes) + 1)]
-    lines[1] += "|"
+    lines = _head("", *(f"{size:,}" for size in sizes))
     for name in dict.fromkeys(_name(row) for row in rows if "last" in row):
         mine = {row["size"]: row for row in rows if _name(row) == name}
         for kind in ("last", "best"):
@@ -78,7 +82,7 @@ def against_iql(summary: Summary) -> str:
 def smallest(summary: Summary) -> str:
     """The least data with which nine of ten seeds solve the task, by method."""
     found = summary["analysis"]["smallest_size"]
-    lines = ["| | smallest n |", "|---|---|"]
+    lines = _head("", "smallest n")
     for name, size in sorted(found.items()):
         lines.append(_line([name, "not reached" if size is None else f"{size:,}"]))
     return "\n".join(lines)
@@ -86,10 +90,7 @@ def smallest(summary: Summary) -> str:
 
 def beside_fqe(summary: Summary) -> str:
     """Mean error of J on the policies that fitted Q evaluation was asked about, too."""
-    lines = [
-        "| task | policies | fitted Q evaluation | J | foretold |",
-        "|---" * 5 + "|",
-    ]
+    lines = _head("task", "policies", "fitted Q evaluation", "J", "foretold")
     for row in summary["analysis"]["coverage"]:
         if "fqe_pairs" in row:
             errors = (row[f"{who}_error"] for who in ("fqe", "our", "our_foretold"))
@@ -120,6 +121,10 @@ def _cell(row: Row | None, kind: str) -> str:
     if solved is None:
         return f"{mean} ({row['seeds']})"
     return f"{mean} ({solved}/{row['seeds']})"
+
+
+def _head(*titles: str) -> list[str]:
+    return [_line(list(titles)), "|---" * len(titles) + "|"]
 
 
 def _line(cells: list[str]) -> str:

@@ -15,6 +15,13 @@ def test_tables_are_those_of_the_results(name: str) -> None:
     assert filled(text) == text, "run python -m scripts.result_tables"
 
 
+@pytest.mark.parametrize("mark", ["none/standard", "robustness/standard-recorded odd"])
+def test_a_mark_that_cannot_be_meant_is_named(mark: str) -> None:
+    page = f"<!-- results: {mark} -->\n<!-- end of results -->"
+    with pytest.raises(SystemExit, match=mark):
+        filled(page)
+
+
 def test_an_old_table_is_renewed(tmp_path: Path) -> None:
     row = {"method": "NOPG-D", "setting": "auto", "size": 1500, "seeds": 10}
     row |= {"last": [-334.4, -340.0, -330.0], "last_solved": 9}

@@ -10,10 +10,10 @@ from nopg.dynamics.stepping import Array, ArrayStep
 from nopg.envs.pendulum import Pendulum
 from nopg.envs.rollouts import rollout
 from nopg.errors import ConfigError
-from nopg.experiments.swing_up import BOTTOM, grid_dataset
+from nopg.experiments.swing_up import BOTTOM
 from nopg.trust.entering import Entered, entering
+from tests.trust.conftest import GAMMA
 
-GAMMA = 0.9
 FAR = 5.0
 
 
@@ -83,13 +83,6 @@ def test_who_starts_inside_has_entered() -> None:
         np.testing.assert_allclose(np.concatenate(asked(Line(), horizon, FAR)), 1.0)
 
 
-@pytest.fixture(scope="module")
-def model() -> nopg.NOPG:
-    fitted = nopg.NOPG(gamma=GAMMA, hidden=(8,))
-    fitted.fit(grid_dataset(10, 10), BOTTOM, n_updates=5, progress=False)
-    return fitted
-
-
 def test_foretold_probabilities_hold_what_the_simulator_says(model: nopg.NOPG) -> None:
     start = np.array([[np.pi, 0.0]])
     act = lambda states: model.predict(states)[0]  # noqa: E731
@@ -105,6 +98,21 @@ def test_foretold_probabilities_hold_what_the_simulator_says(model: nopg.NOPG) -
         assert found.low[0] <= truth <= found.high[0]
         assert abs(found.value[0] - truth) < 0.1
         assert found.high[0] - found.low[0] <= kernels.high[0] - kernels.low[0] + 1e-9
+
+
+@pytest.mark.parametrize(("kernels", "high"), [(0.0, 0.0), (1.0, 0.2)])
+def test_kernels_that_are_certain_of_the_contrary_widen_the_interval(
+    model: nopg.NOPG, kernels: float, high: float
+) -> None:
+    def never(states: Array) -> np.ndarray:
+        return states[:, 2] > 100.0
+
+    ends = np.array([kernels])
+    certain = nopg.Interval(ends, ends, ends, 0.95)
+    starts = np.array([BOTTOM])
+    found = model.foreteller.entered(model.policy, starts, never, 20, certain)
+    assert found.value[0] == found.low[0] == 0.0
+    assert found.high[0] == pytest.approx(high)
 
 
 def test_bad_regions_are_refused_alike(model: nopg.NOPG) -> None:

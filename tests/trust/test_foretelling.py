@@ -20,16 +20,9 @@ from nopg.learning.refining import Opinion
 from nopg.policies.checked import as_policy
 from nopg.randomness import Seed
 from nopg.trust.following import Followed, actor_of, follow
+from tests.trust.conftest import GAMMA
 
-GAMMA = 0.9
 START = np.array([BOTTOM])
-
-
-@pytest.fixture(scope="module")
-def model() -> nopg.NOPG:
-    fitted = nopg.NOPG(gamma=GAMMA, hidden=(8,))
-    fitted.fit(grid_dataset(10, 10), BOTTOM, n_updates=5, progress=False)
-    return fitted
 
 
 def test_an_interval_holds_what_the_simulator_says(model: nopg.NOPG) -> None:

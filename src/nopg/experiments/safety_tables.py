@@ -21,13 +21,18 @@ def safety_table(records: list[Record]) -> dict[str, Any]:
     """Rows for each question, and for all of them; also as Markdown."""
     groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for record in records:
-        kind = "learn" if record.trial.method == "learn" else "fit"
+        kind = found_by(record)
         for asked in record.result["asked"]:
             groups[f"{record.trial.task} {asked['question']}", kind].append(asked)
             groups["all", kind].append(asked)
     ordered = sorted(groups, key=lambda key: (key[1], key[0] == "all", key[0]))
     rows = [_row(question, kind, groups[question, kind]) for question, kind in ordered]
     return {"rows": rows, "markdown": _markdown(rows)}
+
+
+def found_by(record: Record) -> str:
+    """What found the policies of a record, as the table calls it."""
+    return "learn" if record.trial.method == "learn" else "fit"
 
 
 def _row(question: str, kind: str, asked: list[dict[str, Any]]) -> dict[str, Any]:

@@ -11,7 +11,8 @@ interval tells. So the interval is
     [min L - share W, max H + share W]
 
 over the two systems, W half the width of the kernels' interval. The same holds for the
-probability of entering a region, L and H being what is certain and what is possible.
+probability of entering a region, L and H being what is certain and what is possible
+and W at least the distance between the two estimates.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ class Foreteller:
         value = float(np.mean([low, high]))
         horizon = 1.0 / (1.0 - self.gamma)
         worst, best = (reward * horizon for reward in self._rewards)
-        return _padded(value, low, high, kernels, (worst, best))
+        coarse = _half_width(kernels)
+        return _padded(value, low, high, coarse, (worst, best), kernels.level)
 
     def entered(
         self,
@@ -95,7 +97,10 @@ class Foreteller:
             axis=2,
         ).T  # (2,) each
         value = float(expected.mean())
-        return _padded(value, certain, possible, kernels, (0.0, 1.0))
+        # Over many steps the kernels' chain enters for certain, with no width at all:
+        # then it is their contradiction that tells how coarse the data are.
+        coarse = max(_half_width(kernels), abs(float(kernels.value[0]) - value))
+        return _padded(value, certain, possible, coarse, (0.0, 1.0), kernels.level)
 
     def _between(self, policy: Policy, states: Array) -> tuple[Array, Array]:
         """Least and most each system allows from each state, (2, m) both."""
@@ -122,17 +127,20 @@ class Foreteller:
         return tuple(Stepper(system) for system in pair)
 
 
+def _half_width(kernels: Interval) -> float:
+    return 0.5 * float(kernels.high[0] - kernels.low[0])
+
+
 def _padded(
     value: float,
     low: Array,
     high: Array,
-    kernels: Interval,
+    coarse: float,
     limits: tuple[float, float],
+    level: float,
 ) -> Interval:
-    """From the lowest to the highest system and a share of W beyond, within limits."""
-    pad = SHARE * 0.5 * float(kernels.high[0] - kernels.low[0])
+    """From the lowest to the highest system and a share beyond, within limits."""
+    pad = SHARE * coarse
     lowest = max(float(low.min()) - pad, min(limits[0], value))
     highest = min(float(high.max()) + pad, max(limits[1], value))
-    return Interval(
-        np.array([value]), np.array([lowest]), np.array([highest]), kernels.level
-    )
+    return Interval(np.array([value]), np.array([lowest]), np.array([highest]), level)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nopg.experiments.parts import Outcome
-from nopg.experiments.safety_tables import WHO
+from nopg.experiments.safety_tables import WHO, found_by
 from nopg.views.theme import ACCENT, INK, WARM, figure, save
 
 
@@ -20,13 +20,10 @@ def safety(outcome: Outcome, path: Path) -> Path:
     """
     rows: dict[str, list[dict[str, Any]]] = {}
     for record in outcome.records:
-        kind = "learn" if record.trial.method == "learn" else "fit"
-        rows.setdefault(kind, []).extend(record.result["asked"])
-    size = (9.6, 0.8 + 2.4 * max(1, len(rows)))
-    with figure(rows=max(1, len(rows)), columns=len(WHO), figsize=size) as (
-        drawn,
-        axes,
-    ):
+        rows.setdefault(found_by(record), []).extend(record.result["asked"])
+    n_rows = max(1, len(rows))
+    size = (9.6, 0.8 + 2.4 * n_rows)
+    with figure(rows=n_rows, columns=len(WHO), figsize=size) as (drawn, axes):
         for line, (kind, asked) in zip(axes, sorted(rows.items()), strict=False):
             for axis, (who, name) in zip(line, WHO.items(), strict=True):
                 _panel(axis, asked, who)
