@@ -13,7 +13,7 @@ from benchmarks.our_formulation import OurFormulation
 from benchmarks.stopwatch import Start, parts_of_update
 from benchmarks.tasks import Task
 
-from nopg.learning.training import REFRESH
+from nopg.algorithms.nopg.ascent import REFRESH
 
 N_UPDATES = REFRESH
 """Updates a repeat: the first ones, where solves are hardest; as many as share one

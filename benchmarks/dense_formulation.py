@@ -94,7 +94,7 @@ class DenseFormulation:
         if not self._keeps_state_kernel:
             psi = self._state_kernel(samples.next_states)
         rows = normalize(psi * self._action_kernel(at_next, generator), p=1.0, dim=1)
-        P = rows * samples.is_live[:, None]
+        P = rows * samples.continuation[:, None]
         first = self._state_kernel(self.task.start)
         eps = normalize(first * self._action_kernel(at_start, generator), p=1.0, dim=1)
         return P, eps.mean(dim=0)

@@ -17,11 +17,11 @@ from typing import Any
 import torch
 from benchmarks.tasks import Task, random_task
 
+from nopg.algorithms.nopg.ascent import TrainingConfig, ascend
 from nopg.bellman.config import EstimatorConfig
 from nopg.bellman.problem import Problem
 from nopg.bellman.samples import Samples
 from nopg.bellman.solution import Estimator
-from nopg.learning.training import TrainingConfig, climb
 from nopg.linalg.ranks import Ranks, joined_ranks
 from nopg.linalg.solve import SolverConfig
 from nopg.randomness import Seed
@@ -37,7 +37,7 @@ def on_device(task: Task, device: str) -> Task:
         actions=s.actions.to(device),
         rewards=s.rewards.to(device),
         next_states=s.next_states.to(device),
-        is_live=s.is_live.to(device),
+        continuation=s.continuation.to(device),
     )
     return replace(task, samples=samples, start=task.start.to(device))
 
@@ -61,7 +61,9 @@ def measure(
         "J": torch.tensor([float(solution.objective())]),
         "gradient": torch.cat([g.reshape(-1) for g in solution.gradient(policy)]),
     }
-    updates = climb(estimator, policy, TrainingConfig(rtol=task.rtol), n_updates, draws)
+    updates = ascend(
+        estimator, policy, TrainingConfig(rtol=task.rtol), n_updates, draws
+    )
     times = []
     for _ in range(n_updates):
         began = time.perf_counter()

@@ -18,7 +18,7 @@ from benchmarks.machine import THREADS, floor_bytes, memory_bandwidth, peak_byte
 from benchmarks.our_formulation import OurFormulation
 from benchmarks.tasks import grid_task, random_task
 
-from nopg.learning.training import REFRESH
+from nopg.algorithms.nopg.ascent import REFRESH
 
 
 def main() -> None:

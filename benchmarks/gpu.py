@@ -20,9 +20,9 @@ import numpy as np
 import torch
 
 import nopg
+from nopg.algorithms.nopg.fused import FusedTrainer
 from nopg.bellman.fused import SWEEPS
-from nopg.experiments.swing_up import BOTTOM, grid_dataset
-from nopg.learning.fused_training import FusedTrainer
+from nopg.cli.swing_up import BOTTOM, grid_dataset
 
 K = 64
 BARS = {"3200": 1.0, "100000": 1.5, "1000000": 15.0, "32 x 3200": 4.0}

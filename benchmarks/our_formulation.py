@@ -6,11 +6,11 @@ import time
 
 from benchmarks.tasks import Task
 
+from nopg.algorithms.nopg.ascent import TrainingConfig, ascend
 from nopg.bellman.config import EstimatorConfig
 from nopg.bellman.problem import Problem
 from nopg.bellman.rows import Neighbours
 from nopg.bellman.solution import Estimator
-from nopg.learning.training import TrainingConfig, climb
 from nopg.linalg.solve import SolverConfig
 from nopg.policies.base import Policy
 from nopg.randomness import Seed
@@ -56,7 +56,7 @@ class OurFormulation:
         training = TrainingConfig(
             learning_rate=task.learning_rate, schedule="constant", rtol=task.rtol
         )
-        self._updates = climb(
+        self._updates = ascend(
             self.estimator, self.policy, training, 10**9, self.generator
         )
         self.matvecs = 0

@@ -22,9 +22,9 @@ from benchmarks.machine import (
 )
 from benchmarks.our_formulation import OurFormulation
 from benchmarks.tasks import grid_task, random_task
+from reproduction.pictures.scaling import ScalingPoint, scaling_curve
 
-from nopg.learning.training import REFRESH
-from nopg.views.scaling import ScalingPoint, scaling_curve
+from nopg.algorithms.nopg.ascent import REFRESH
 
 SIZES, COUNTS = (1_000, 3_200, 10_000, 32_000, 100_000), (16, 64, 256)
 LARGEST = 10_000_000

@@ -14,8 +14,8 @@ import torch
 from benchmarks.machine import THREADS
 
 import nopg
-from nopg.experiments.swing_up import BOTTOM, grid_dataset, swing_up
-from nopg.learning.history import Update
+from nopg.cli.swing_up import BOTTOM, grid_dataset, swing_up
+from nopg.fitted.history import Update
 
 GAMMA = 0.99
 """The return counts 500 steps alike; 0.97 sees a hundred, and settles at about -400."""

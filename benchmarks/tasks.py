@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from nopg.bellman.samples import Samples
+from nopg.cli.swing_up import BOTTOM, GAMMA, grid_dataset
 from nopg.data.dataset import Dataset
 from nopg.envs.pendulum import Pendulum
-from nopg.experiments.swing_up import BOTTOM, GAMMA, grid_dataset
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.policies.base import Policy
 from nopg.policies.build import PolicySpec

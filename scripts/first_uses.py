@@ -13,7 +13,7 @@ TOOLS = ("dev", "docs")
 """Extras for working on the library; no feature of it needs them."""
 
 DATA = """
-from nopg.experiments.swing_up import grid_dataset
+from nopg.cli.swing_up import grid_dataset
 data = grid_dataset(3, 3)
 """
 
@@ -29,7 +29,7 @@ model.fit(data, [-1.0, 0.0, 0.0], n_updates=2, progress=False)
 RUN = """
 from pathlib import Path
 import nopg
-from nopg.experiments.swing_up import grid_dataset
+from nopg.cli.swing_up import grid_dataset
 from nopg.runs import start
 from nopg.runs.train import Watching
 def logged_to(name):
@@ -41,7 +41,7 @@ def logged_to(name):
 """
 
 CLUSTER = """
-from nopg.experiments.workers import Deadline, in_parallel, on_backend
+from reproduction.workers import Deadline, in_parallel, on_backend
 if __name__ in ("__main__", "first_use"):
     with on_backend({backend!r}, 2):
         found = sorted(in_parallel(abs, [-2, -1], 2, Deadline()))
@@ -50,7 +50,7 @@ if __name__ in ("__main__", "first_use"):
 
 HISTORY = """
 from pathlib import Path
-from nopg.learning.history import History, Update
+from nopg.fitted.history import History, Update
 history = History([Update(1, -2.0, 0.0, 1.0, 0.01, 4, 0, 0, 0.1)])
 """
 
@@ -78,7 +78,7 @@ FIRST_USES = (
         ("matplotlib",),
         HISTORY
         + """
-from nopg.views.curves import learning_curve
+from nopg.plots.curves import learning_curve
 assert learning_curve(history, Path("curve.png")).stat().st_size > 1000
 """,
     ),
@@ -90,7 +90,7 @@ assert learning_curve(history, Path("curve.png")).stat().st_size > 1000
 from pathlib import Path
 import numpy as np
 from nopg.envs import Pendulum
-from nopg.views.animation import animation
+from nopg.plots.animation import animation
 path = np.zeros((3, 2))
 drawn = animation(Pendulum(), path, np.zeros((2, 1)), Path("a.gif"), step_seconds=0.05)
 assert drawn.read_bytes().startswith(b"GIF89a")
@@ -185,7 +185,7 @@ assert to_sb3(data).size() == 18
         ("stable_baselines3",),
         DATA
         + """
-from nopg.baselines.sb3 import DdpgConfig, ddpg_offline
+from reproduction.baselines.sb3 import DdpgConfig, ddpg_offline
 rates = {"actor_learning_rate": 1e-2, "critic_learning_rate": 1e-2, "tau": 1e-3}
 config = DdpgConfig(gamma=0.97, hidden=(8,), batch_size=8, **rates)
 assert list(ddpg_offline(data, config, n_updates=2, report_every=1, seed=0))
@@ -207,7 +207,7 @@ assert to_d3rlpy(data).transition_count == 18
         ("d3rlpy",),
         DATA
         + """
-from nopg.baselines.d3 import train_d3
+from reproduction.baselines.d3 import train_d3
 assert list(train_d3("BC", data, gamma=0.97, n_updates=2, report_every=1, seed=0))
 """,
     ),
@@ -222,7 +222,7 @@ assert list(train_d3("BC", data, gamma=0.97, n_updates=2, report_every=1, seed=0
         "worker processes",
         ("joblib",),
         """
-from nopg.experiments.workers import Deadline, in_parallel
+from reproduction.workers import Deadline, in_parallel
 if __name__ == "__main__":
     assert sorted(in_parallel(abs, [-2, -1], 2, Deadline())) == [1, 2]
 """,

@@ -14,20 +14,20 @@ import numpy as np
 import torch
 
 import nopg
-from nopg.data.formats.memory import from_table
-from nopg.envs import pendulum_random
-from nopg.experiments.swing_up import (
+from nopg.cli.swing_up import (
     BOTTOM,
     GAMMA,
     OPTIMUM,
     grid_dataset,
     swing_up,
 )
+from nopg.data.io.memory import from_table
+from nopg.envs import pendulum_random
 from nopg.kernels.leave_one_out import leave_one_out
+from nopg.plots.curves import learning_curve
+from nopg.plots.phase import phase_portraits, portrait
+from nopg.plots.theme import ACCENT, INK, MUTED, WARM, figure, save
 from nopg.randomness import Seed
-from nopg.views.curves import learning_curve
-from nopg.views.phase import phase_portraits, portrait
-from nopg.views.theme import ACCENT, INK, MUTED, WARM, figure, save
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images"
 HEAVY = 150_000

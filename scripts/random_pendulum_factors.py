@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium.spaces import Box
+from reproduction.baselines.progress import acting
+from reproduction.figure2_pendulum_random import GAMMA, PAPER
+from reproduction.tasks import Task, pendulum_random_task
 
 import nopg
-from nopg.baselines.progress import acting
 from nopg.errors import NopgWarning
-from nopg.experiments.figure2_pendulum_random import GAMMA, PAPER
-from nopg.experiments.tasks import Task, pendulum_random_task
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.kernels.selection import CrossValidated, Transitions
 from nopg.policies.build import PolicySpec

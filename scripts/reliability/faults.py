@@ -24,7 +24,7 @@ from scripts.reliability.kill import CONFIGS, REST
 from scripts.reliability.totals import keep
 
 import nopg
-from nopg.experiments.swing_up import grid_dataset
+from nopg.cli.swing_up import grid_dataset
 from nopg.runs.folder import RunFolder
 
 LONGER = REST.replace("n_updates = 60", "n_updates = 150")

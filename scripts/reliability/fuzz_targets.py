@@ -8,7 +8,7 @@ from pathlib import Path
 
 import nopg
 from nopg.cli.settings import read_settings
-from nopg.experiments.swing_up import BOTTOM, grid_dataset
+from nopg.cli.swing_up import BOTTOM, grid_dataset
 from nopg.runs.checkpoint import checkpoints, read_checkpoint
 from nopg.runs.folder import RunFolder, evaluations, keep_evaluation
 from nopg.runs.history_file import read_history

@@ -26,7 +26,7 @@ from scripts.reliability.victims import Victim
 
 import nopg
 from nopg.cli.main import app
-from nopg.experiments.swing_up import grid_dataset
+from nopg.cli.swing_up import grid_dataset
 from nopg.export import export
 from nopg.export.numpy_reader import Policy
 from nopg.export.verify import onnx_runner, pt2_runner

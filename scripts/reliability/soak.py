@@ -21,7 +21,7 @@ import numpy as np
 from scripts.reliability.totals import keep
 
 import nopg
-from nopg.experiments.swing_up import BOTTOM, grid_dataset
+from nopg.cli.swing_up import BOTTOM, grid_dataset
 from nopg.export import export
 from nopg.runs.folder import RunFolder
 from nopg.runs.train import Watching, resume, start

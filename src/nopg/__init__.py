@@ -8,6 +8,8 @@ action, _ = model.predict(observation)
 
 from typing import TYPE_CHECKING, Any
 
+from nopg.algorithms.nopg.batch import fit_batch
+from nopg.algorithms.nopg.nopg import NOPG
 from nopg.bellman.certificate import Objective
 from nopg.bellman.equation import BellmanEquation
 from nopg.data.dataset import Dataset
@@ -21,19 +23,17 @@ from nopg.errors import (
     SolverError,
     SupportWarning,
 )
+from nopg.evaluation.intervals import Interval
+from nopg.evaluation.safe_policy import SafePolicy
+from nopg.evaluation.support import Support
+from nopg.fitted.history import History
+from nopg.fitted.storage import load
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.kernels.selection import CrossValidated, LeaveOneOut
-from nopg.learning.batch import fit_batch
-from nopg.learning.history import History
-from nopg.learning.model import NOPG
-from nopg.learning.storage import load
 from nopg.policies.build import linear_policy
-from nopg.trust.intervals import Interval
-from nopg.trust.safe_policy import SafePolicy
-from nopg.trust.support import Support
 
 if TYPE_CHECKING:
-    from nopg.learning.search import learn
+    from nopg.algorithms.search.learn import learn
 
 __version__ = "0.1.0"
 __all__ = [
@@ -66,7 +66,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """`learn` and the models it needs, imported when first asked for."""
     if name == "learn":
-        from nopg.learning.search import learn
+        from nopg.algorithms.search.learn import learn
 
         return learn
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

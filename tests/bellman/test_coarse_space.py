@@ -11,8 +11,8 @@ from nopg.bellman import problem as problem_module
 from nopg.bellman.config import EstimatorConfig
 from nopg.bellman.problem import Problem
 from nopg.bellman.samples import Samples
+from nopg.cli.swing_up import grid_dataset
 from nopg.data.dataset import Dataset
-from nopg.experiments.swing_up import grid_dataset
 from nopg.linalg.cells import Cells
 from nopg.linalg.modes import Modes
 from nopg.randomness import Seed

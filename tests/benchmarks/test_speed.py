@@ -19,7 +19,7 @@ from benchmarks.our_formulation import OurFormulation
 from benchmarks.stopwatch import PARTS
 from benchmarks.tasks import GRID_BANDWIDTHS, grid_task
 
-from nopg.experiments.swing_up import grid_dataset
+from nopg.cli.swing_up import grid_dataset
 from nopg.kernels.selection import CrossValidated, Transitions
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import nopg
-from nopg.experiments.swing_up import BOTTOM, grid_dataset
+from nopg.cli.swing_up import BOTTOM, grid_dataset
 
 CONFIG = """
 [model]

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import nopg
 from nopg.cli.main import app
-from nopg.experiments.swing_up import BOTTOM, grid_dataset
+from nopg.cli.swing_up import BOTTOM, grid_dataset
 from tests.cli.test_commands import run
 
 START = "[fit]\ninitial_states = [[-1.0, 0.0, 0.0]]\n"
@@ -87,7 +87,7 @@ def test_what_is_typed_goes_before_the_config(
         asked.update(settings)
         raise nopg.ConfigError("enough")
 
-    monkeypatch.setattr("nopg.learning.search.learn", ask)
+    monkeypatch.setattr("nopg.algorithms.search.learn.learn", ask)
     monkeypatch.chdir(folder)
     words = ["learn", "data.npz", "--config", "c.toml", "--seed", "3"]
     CliRunner().invoke(app, words)

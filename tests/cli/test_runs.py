@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from nopg.cli.main import app
-from nopg.experiments.swing_up import grid_dataset
+from nopg.cli.swing_up import grid_dataset
 
 CONFIG = """
 [model]

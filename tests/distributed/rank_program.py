@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 
 import nopg
+from nopg.cli.swing_up import BOTTOM, grid_dataset
 from nopg.errors import ConfigError, NopgError
-from nopg.experiments.swing_up import BOTTOM, grid_dataset
 from nopg.linalg.ranks import Ranks, joined_ranks
 from tests.problems import KINDS, small_problem
 

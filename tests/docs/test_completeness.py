@@ -10,9 +10,9 @@ import nopg
 import nopg.data
 import nopg.envs
 import nopg.errors
+from nopg.algorithms.nopg.ascent import TrainingConfig
+from nopg.algorithms.nopg.config import NOPGConfig
 from nopg.bellman.config import EstimatorConfig
-from nopg.learning.config import NOPGConfig
-from nopg.learning.training import TrainingConfig
 from tests.docs.pages import PAGES, ROOT, blocks
 
 DOCS = ROOT / "docs"

@@ -15,8 +15,8 @@ import torch
 from torch import nn
 
 import nopg
+from nopg.cli.swing_up import BOTTOM
 from nopg.errors import ConfigError, NopgError
-from nopg.experiments.swing_up import BOTTOM
 from nopg.export import export, numpy_reader
 from nopg.export.verify import onnx_runner, pt2_runner, trial_states, verify
 from nopg.policies.continuous import DeterministicPolicy

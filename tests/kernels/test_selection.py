@@ -10,7 +10,7 @@ import torch
 from scipy.optimize import approx_fprime
 
 import nopg
-from nopg.experiments.swing_up import grid_dataset
+from nopg.cli.swing_up import grid_dataset
 from nopg.kernels.cross_validation import cross_validated_bandwidth
 from nopg.kernels.leave_one_out import _Regression, leave_one_out
 from nopg.kernels.selection import Transitions, select_bandwidths

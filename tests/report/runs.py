@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 from nopg import NOPG, Dataset
-from nopg.experiments.swing_up import BOTTOM, grid_dataset
+from nopg.cli.swing_up import BOTTOM, grid_dataset
 from nopg.report import Run
 
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1)>'

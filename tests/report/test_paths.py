@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nopg import NOPG
-from nopg.experiments.swing_up import BOTTOM, grid_dataset
+from nopg.cli.swing_up import BOTTOM, grid_dataset
 from nopg.report.paths import horizon, predicted_paths
 from tests.report.runs import corridor, pendulum
 

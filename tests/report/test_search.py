@@ -2,8 +2,8 @@
 
 import pytest
 
-from nopg.learning.candidates import PLANS, Candidate, Search, Way
-from nopg.learning.refining import Opinion
+from nopg.algorithms.search.refinement import ModelEstimate
+from nopg.fitted.search_result import PLANS, Candidate, Search, Way
 from nopg.report import Run
 from nopg.report.findings_search import search_findings
 from nopg.report.fragments import MINUS
@@ -11,16 +11,18 @@ from nopg.report.page import report_page
 from tests.report.runs import pendulum
 
 
-def searched(doubt: float) -> Search:
+def searched(uncertainty: float) -> Search:
     tried = [
-        Candidate(Way("climbed"), Opinion(-60.0, 0.5)),
-        Candidate(PLANS[1], Opinion(-50.0, 0.5), Opinion(-40.0, doubt)),
+        Candidate(Way("climbed"), ModelEstimate(-60.0, 0.5)),
+        Candidate(
+            PLANS[1], ModelEstimate(-50.0, 0.5), ModelEstimate(-40.0, uncertainty)
+        ),
     ]
     return Search(tried, 1)
 
 
-def levels(doubt: float, objective: float) -> dict[str, str]:
-    return {r.name: r.level for r in search_findings(searched(doubt), objective)}
+def levels(uncertainty: float, objective: float) -> dict[str, str]:
+    return {r.name: r.level for r in search_findings(searched(uncertainty), objective)}
 
 
 def test_doubt_decides_what_is_said() -> None:

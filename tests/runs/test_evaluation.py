@@ -12,9 +12,9 @@ import pytest
 from numpy.typing import NDArray
 
 import nopg
+from nopg.cli.swing_up import BOTTOM
 from nopg.envs.registration import register
 from nopg.errors import ConfigError
-from nopg.experiments.swing_up import BOTTOM
 from nopg.runs.evaluation import Episode, Evaluation, evaluate
 from nopg.runs.folder import RunFolder, evaluations, keep_evaluation
 from tests.runs.tiny import GIVEN, SMALL, begin, discrete_data

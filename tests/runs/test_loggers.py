@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import nopg
+from nopg.cli.swing_up import BOTTOM
 from nopg.errors import ConfigError, MissingExtraError
-from nopg.experiments.swing_up import BOTTOM
 from nopg.runs.folder import RunFolder
 from nopg.runs.train import Watching, resume, start
 from tests.runs.tiny import GIVEN, SMALL, PowerCut, cut_at, noisy_action

@@ -16,8 +16,8 @@ import pytest
 import torch
 
 import nopg
+from nopg.algorithms.nopg.training import Training
 from nopg.errors import RunError
-from nopg.learning.session import Training
 from nopg.runs.folder import RunFolder
 from nopg.runs.train import Watching, resume, start
 from tests.runs.tiny import (
@@ -64,16 +64,16 @@ def test_the_coarse_inverse_is_kept(
     if kind == "cells":
         monkeypatch.setattr("nopg.bellman.problem.MANY", len(LARGER))
     if kind == "renewed often":  # whenever products are more than they once were
-        monkeypatch.setattr("nopg.learning.training.GROWTH", 1.0)
-        monkeypatch.setattr("nopg.learning.training.NOTICEABLE", 0)
+        monkeypatch.setattr("nopg.algorithms.nopg.ascent.GROWTH", 1.0)
+        monkeypatch.setattr("nopg.algorithms.nopg.ascent.NOTICEABLE", 0)
     begin(tmp_path / "whole", data=LARGER)
     with pytest.raises(PowerCut):
         begin(tmp_path / "cut", cut=cut, data=LARGER)
     state = RunFolder.open(tmp_path / "cut").state()
     if cut >= 4:
         assert state is not None
-        is_renewed = state.climb["fewest"] is None
-        assert len(state.climb["start"]) == (2 if is_renewed else 3)
+        is_renewed = state.ascend["fewest"] is None
+        assert len(state.ascend["start"]) == (2 if is_renewed else 3)
         assert kind == "renewed often" or not is_renewed
     carry_on(tmp_path / "cut")
     assert bits(tmp_path / "cut") == bits(tmp_path / "whole")
@@ -86,10 +86,10 @@ def test_a_coarse_inverse_of_another_kind_is_made_anew(tmp_path: Path) -> None:
     run = RunFolder.open(tmp_path / "cut")
     state = run.state()
     assert state is not None
-    start = [*state.climb["start"][:2], torch.zeros((256, 256), dtype=torch.float64)]
-    older = {k: v for k, v in state.climb.items() if k != "fewest"} | {"start": start}
+    start = [*state.ascend["start"][:2], torch.zeros((256, 256), dtype=torch.float64)]
+    older = {k: v for k, v in state.ascend.items() if k != "fewest"} | {"start": start}
     model = run.prepared()
-    Training(model, 12, replace(state, climb=older)).run(progress=False)
+    Training(model, 12, replace(state, ascend=older)).run(progress=False)
     assert model.history is not None
     assert len(model.history) == 12
     assert max(model.history["fallbacks"]) == 0
@@ -112,10 +112,10 @@ def test_a_checkpoint_holds_nothing_that_is_not_needed(tmp_path: Path) -> None:
     run = RunFolder.open(tmp_path / "cut")
     state = run.state()
     assert state is not None
-    optimiser = state.climb["optimiser"] | {"step": 0}
+    optimiser = state.ascend["optimiser"] | {"step": 0}
     for change in ({"start": None}, {"optimiser": optimiser}):
         model = run.prepared()
-        changed = replace(state, climb=state.climb | change)
+        changed = replace(state, ascend=state.ascend | change)
         Training(model, 12, changed).run(progress=False)
         weights = {k: v.numpy().tobytes() for k, v in model.policy.state_dict().items()}
         assert weights != bits(tmp_path / "whole")[0]

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import nopg
-from nopg.experiments.swing_up import BOTTOM, grid_dataset
-from nopg.learning.history import Update
+from nopg.cli.swing_up import BOTTOM, grid_dataset
+from nopg.fitted.history import Update
 from nopg.runs.folder import RunFolder
 from nopg.runs.train import Watching, resume, start
 

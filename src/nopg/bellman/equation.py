@@ -88,12 +88,12 @@ class BellmanEquation:
     @property
     def q(self) -> Tensor:
         """q = (I - gamma P)^-1 r: the value of following each sample, (n,)."""
-        return self.problem.samples.natural(self.solution.q.value)
+        return self.problem.samples.in_original_order(self.solution.q.value)
 
     @property
     def mu(self) -> Tensor:
         """mu = (I - gamma P)^-T eps0: discounted visits to each sample, (n,)."""
-        return self.problem.samples.natural(self.solution.mu.value)
+        return self.problem.samples.in_original_order(self.solution.mu.value)
 
     @property
     def objective(self) -> Objective:
@@ -107,14 +107,14 @@ class BellmanEquation:
 
     def transition_matrix(self) -> Tensor:
         """P of Theorem 1 as a dense matrix, (n, n)."""
-        natural = self.problem.samples.natural
-        columns = natural(self.solution.transition.dense().T.contiguous())
-        return natural(columns.T.contiguous())
+        in_original_order = self.problem.samples.in_original_order
+        columns = in_original_order(self.solution.transition.dense().T.contiguous())
+        return in_original_order(columns.T.contiguous())
 
     def responsibilities(self, states: Any) -> Tensor:
         """eps(s) at any states, rows summing to one, (m, n)."""
         rows = evaluate_at(self.problem, self.policy, states, self._seeds)
-        return self.problem.samples.natural(rows.dense().T.contiguous()).T
+        return self.problem.samples.in_original_order(rows.dense().T.contiguous()).T
 
     def value(self, states: Any) -> Tensor:
         """V(s) = eps(s)' q, (m,)."""

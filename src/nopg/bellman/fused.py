@@ -55,7 +55,7 @@ class FusedSystem:
         self.n, self.gamma, self.n_policies = n, gamma, n_policies
         self.actions = samples.actions.contiguous()  # (n, d_a)
         self.rewards = samples.rewards.contiguous()
-        self.discount = gamma * samples.is_live  # (n,)
+        self.discount = gamma * samples.continuation  # (n,)
         self.variances = like.new_tensor(problem.bandwidths.action) ** 2
         self.half_precision = 0.5 / self.variances
         self.log_psi, self.columns = (
@@ -66,7 +66,7 @@ class FusedSystem:
         self.log_psi_t = self.log_psi.reshape(-1)[self.source.long()]
         self.first_psi, self.first_columns = first.log_psi, first.columns.contiguous()
         self._collect = _collector(self.first_columns, like)
-        has_terminals = samples.live_rows is not None
+        has_terminals = samples.continuation_mask is not None
         gain = 0.0 if has_terminals else gamma / ((1.0 - gamma) * n)
         self.gain = like.new_full((1,), gain)
         self.total = 0.0 if has_terminals else 1.0 / (1.0 - gamma)

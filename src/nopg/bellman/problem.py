@@ -197,7 +197,7 @@ def _coarse_space(
     if len(samples.rewards) >= MANY:
         return cells
     weights = [torch.softmax(block.log_psi, dim=-1) for block in next_rows.blocks]
-    group, live = config.next_state_samples, samples.live_rows
+    group, live = config.next_state_samples, samples.continuation_mask
     kernel = AveragedRows(next_rows.operator(weights), group, live)
     modes = Modes.of(kernel, cells)
     return modes if modes.captured(kernel) >= CAPTURED else None
@@ -246,7 +246,7 @@ def _fingerprint(
         samples.actions,
         samples.rewards,
         samples.next_states,
-        samples.is_live,
+        samples.continuation,
         initial_states,
     ):
         digest.update(repr(tuple(tensor.shape)).encode())

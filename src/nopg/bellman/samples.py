@@ -27,7 +27,7 @@ class Samples:
         actions: a, (n, d_a), or labels (n,).
         rewards: r, (n,).
         next_states: s', (n, d_s).
-        is_live: 1 where the task goes on after the row, 0 where it ended, (n,).
+        continuation: 1 where the task goes on after the row, 0 where it ended, (n,).
         n_actions: Number of labels, 0 for continuous actions.
         order: Row of the data set each sample is; None if they are the rows in order.
     """
@@ -36,14 +36,14 @@ class Samples:
     actions: Tensor
     rewards: Tensor
     next_states: Tensor
-    is_live: Tensor
+    continuation: Tensor
     n_actions: int = 0
     order: Tensor | None = None
 
     @cached_property
-    def live_rows(self) -> Tensor | None:
-        """`is_live`, or None when no row is terminal and nothing need be cleared."""
-        return None if bool(self.is_live.all()) else self.is_live
+    def continuation_mask(self) -> Tensor | None:
+        """`continuation`, or None when no row is terminal and nothing need be cleared."""
+        return None if bool(self.continuation.all()) else self.continuation
 
     @property
     def action_width(self) -> int:
@@ -65,12 +65,12 @@ class Samples:
             actions=labels if data.is_discrete else tensor(data.actions),
             rewards=tensor(data.rewards),
             next_states=tensor(data.next_observations),
-            is_live=tensor(~data.terminations),
+            continuation=tensor(~data.terminations),
             n_actions=data.n_actions if data.is_discrete else 0,
         )
         return samples if len(data) < ORDERED_FROM else samples._in_space()
 
-    def natural(self, values: Tensor) -> Tensor:
+    def in_original_order(self, values: Tensor) -> Tensor:
         """One number a sample, (n,), in the order of the data set's rows."""
         if self.order is None:
             return values
@@ -90,7 +90,7 @@ class Samples:
             self.actions[order],
             self.rewards[order],
             self.next_states[order],
-            self.is_live[order],
+            self.continuation[order],
             self.n_actions,
             order,
         )

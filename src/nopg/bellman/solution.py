@@ -65,7 +65,7 @@ class Estimator:
             P = AveragedRows(
                 found.at_next.operator,
                 self.problem.config.next_state_samples,
-                samples.live_rows,
+                samples.continuation_mask,
             )
             eps0 = found.at_initial.operator.row_mean()  # (n,)
             system = DiscountedSystem(P, gamma)
@@ -147,7 +147,7 @@ class BellmanSolution:
         return certified_objective(
             gamma=problem.config.gamma,
             rewards=problem.samples.rewards,
-            has_terminals=problem.samples.live_rows is not None,
+            has_terminals=problem.samples.continuation_mask is not None,
             eps0=self.eps0,
             q=self.q,
             mu=self.mu,

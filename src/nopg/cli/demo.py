@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from nopg.experiments.swing_up import SwingUp
-    from nopg.learning.model import NOPG
-    from nopg.views.phase import Portrait
+    from nopg.algorithms.nopg.nopg import NOPG
+    from nopg.cli.swing_up import SwingUp
+    from nopg.plots.phase import Portrait
 
 UPDATES, FAST_UPDATES = 600, 300
 """Policy updates; with 300 it swings up too, and falls short of 600 by a few points."""
@@ -29,11 +29,11 @@ def demo(
     ] = False,
 ) -> None:
     """Swing up a pendulum from 450 logged transitions; no simulator while learning."""
+    from nopg.algorithms.nopg.nopg import NOPG
     from nopg.cli.report import end_with_report
+    from nopg.cli.swing_up import BOTTOM, GAMMA, grid_dataset, swing_up
     from nopg.data.files import require_writable, write_atomically
     from nopg.errors import MissingExtraError
-    from nopg.experiments.swing_up import BOTTOM, GAMMA, grid_dataset, swing_up
-    from nopg.learning.model import NOPG
 
     require_writable(out)
     data = grid_dataset()
@@ -71,13 +71,13 @@ def demo(
 
 
 def _portrait(name: str, model: NOPG) -> Portrait:
-    from nopg.views.phase import portrait
+    from nopg.plots.phase import portrait
 
     return portrait(name, model.value, model.visitation)
 
 
 def _explain(model: NOPG, path: SwingUp) -> None:
-    from nopg.experiments.swing_up import HANGING, OPTIMUM, PAPER_450
+    from nopg.cli.swing_up import HANGING, OPTIMUM, PAPER_450
 
     print(f"\nEstimated from the data alone: J = {model.objective()!r}")
     print("Measured on Gymnasium's Pendulum-v1, 500 steps from the bottom:\n")
@@ -100,11 +100,11 @@ def _explain(model: NOPG, path: SwingUp) -> None:
 def _draw(model: NOPG, before: Portrait, path: SwingUp, out: Path) -> None:
     import numpy as np
 
+    from nopg.cli.swing_up import HANGING, OPTIMUM, PAPER_450
     from nopg.envs.pendulum import Pendulum
-    from nopg.experiments.swing_up import HANGING, OPTIMUM, PAPER_450
-    from nopg.views.animation import animation
-    from nopg.views.curves import learning_curve
-    from nopg.views.phase import phase_portraits
+    from nopg.plots.animation import animation
+    from nopg.plots.curves import learning_curve
+    from nopg.plots.phase import phase_portraits
 
     assert model.history is not None
     levels = {"hanging": HANGING, "paper": PAPER_450, "optimum": OPTIMUM}

@@ -22,8 +22,8 @@ from nopg.cli.columns import (
 )
 
 if TYPE_CHECKING:
+    from nopg.algorithms.nopg.nopg import NOPG
     from nopg.cli.settings import Settings
-    from nopg.learning.model import NOPG
 
 
 def learn(
@@ -51,12 +51,12 @@ def learn(
 ) -> None:
     """Learn a policy in several ways, cross-check each, and keep the best in OUT.
 
-    `nopg train` is one climb that can be resumed; this is the whole search.
+    `nopg train` is one ascend that can be resumed; this is the whole search.
     """
+    from nopg.algorithms.search.learn import learn as search
     from nopg.cli.report import end_with_report
     from nopg.cli.settings import read_settings, require_start
     from nopg.data.files import require_writable
-    from nopg.learning.search import learn as search
     from nopg.runs.ownership import locked, require_vacant
 
     settings = read_settings(config)
@@ -103,8 +103,8 @@ def _foretold(model: NOPG) -> str:
 
 def _require_searchable(settings: Settings) -> None:
     """Refuse what only `nopg train` can do, and what no model has."""
+    from nopg.algorithms.nopg.nopg import NOPG
     from nopg.errors import ConfigError
-    from nopg.learning.model import NOPG
 
     given = [] if settings.bandwidths == "auto" else ["[bandwidths]"]
     given += [f"{name} under [fit]" for name in settings.fit]

@@ -13,7 +13,6 @@ from nopg.cli.export import export
 from nopg.cli.learn import learn
 from nopg.cli.record import record
 from nopg.cli.report import report
-from nopg.cli.reproduce import reproduce
 from nopg.cli.train import train
 
 app = typer.Typer(
@@ -31,7 +30,6 @@ app.command()(describe)
 app.command()(evaluate)
 app.command()(export)
 app.command()(record)
-app.command()(reproduce)
 
 
 def run() -> None:

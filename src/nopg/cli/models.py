@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from nopg.learning.model import NOPG
+    from nopg.algorithms.nopg.nopg import NOPG
 
 
 def open_model(path: Path) -> NOPG:
@@ -15,7 +15,7 @@ def open_model(path: Path) -> NOPG:
     Raises:
         NopgError: If there is none.
     """
-    from nopg.learning.storage import load
+    from nopg.fitted.storage import load
     from nopg.runs.folder import RunFolder
 
     if path.is_file():

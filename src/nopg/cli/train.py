@@ -23,7 +23,7 @@ from nopg.cli.columns import (
 )
 
 if TYPE_CHECKING:
-    from nopg.learning.model import NOPG
+    from nopg.algorithms.nopg.nopg import NOPG
     from nopg.runs.train import Watching
 
 
@@ -103,9 +103,9 @@ def _begin(
     seed: int | None,
     watching: Watching,
 ) -> None:
+    from nopg.algorithms.nopg.nopg import NOPG
     from nopg.cli.settings import read_settings, require_start
     from nopg.data.files import require_writable
-    from nopg.learning.model import NOPG
     from nopg.runs.ownership import require_vacant
     from nopg.runs.train import start
 
@@ -161,7 +161,7 @@ def _require_alone(context: typer.Context) -> None:
 def _report(model: NOPG, out: Path) -> None:
     from nopg.cli.report import end_with_report
     from nopg.errors import MissingExtraError
-    from nopg.views.curves import learning_curve
+    from nopg.plots.curves import learning_curve
 
     assert model.history is not None
     if model.history.stopped == "interrupted":

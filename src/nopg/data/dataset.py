@@ -14,7 +14,7 @@ from nopg.data.consistency import (
     require_inside,
     require_transitions,
 )
-from nopg.data.formats.reading import MAX_BYTES
+from nopg.data.io.reading import MAX_BYTES
 from nopg.data.validation import (
     BoolArray,
     FloatArray,
@@ -31,7 +31,7 @@ from nopg.errors import DataError
 if TYPE_CHECKING:
     from gymnasium.spaces import Space
 
-    from nopg.data.report.description import Description
+    from nopg.data.diagnostics.description import Description
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -219,8 +219,8 @@ class Dataset:
         Raises:
             DataError: If the file is missing, damaged or not a dataset.
         """
-        from nopg.data.formats.load import load
-        from nopg.data.formats.reading import Reading
+        from nopg.data.io.load import load
+        from nopg.data.io.reading import Reading
 
         reading = Reading(
             observations=observations,
@@ -247,7 +247,7 @@ class Dataset:
             path: Ends in `.npz`, `.csv`, `.csv.gz`, `.parquet` or `.h5`; a name such
                 as `"lab/arm-v0"` without a suffix makes a local Minari dataset.
         """
-        from nopg.data.formats.load import save
+        from nopg.data.io.load import save
 
         save(self, path)
 
@@ -257,7 +257,7 @@ class Dataset:
         Args:
             action_space: Bounds to hold the actions against, if the data know none.
         """
-        from nopg.data.report.describe import describe
+        from nopg.data.diagnostics.describe import describe
 
         return describe(self, action_space)
 

@@ -14,7 +14,7 @@ from nopg.policies.categorical import CategoricalPolicy
 from nopg.policies.continuous import GaussianPolicy
 
 if TYPE_CHECKING:
-    from nopg.learning.model import NOPG
+    from nopg.algorithms.nopg.nopg import NOPG
 
 
 class Deployed(nn.Module):

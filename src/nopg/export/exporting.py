@@ -24,7 +24,7 @@ from nopg.export.verify import (
 )
 
 if TYPE_CHECKING:
-    from nopg.learning.model import NOPG
+    from nopg.algorithms.nopg.nopg import NOPG
 
 SUFFIXES = {"onnx": ".onnx", "pt2": ".pt2", "numpy": ".npz"}
 READER = "read_policy.py"

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from nopg.data.extras import require_extra
 from nopg.errors import NopgError
 from nopg.export.numpy_reader import Policy as NumpyPolicy
-from nopg.learning.predicting import predicted_actions
+from nopg.fitted.predict import predicted_actions
 from nopg.randomness import Seed
 
 if TYPE_CHECKING:
-    from nopg.learning.model import NOPG
+    from nopg.algorithms.nopg.nopg import NOPG
 
 FloatArray = NDArray[np.float64]
 Runner = Callable[[NDArray[Any]], NDArray[Any]]

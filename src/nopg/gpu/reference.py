@@ -1,7 +1,7 @@
 """What every kernel computes, in plain torch: slow, obvious, any device and dtype.
 
 Rows keep k entries each: weights P_ij are (m, k) with columns j, (m, k). The
-transpose T = (D P)', with D a diagonal of discounts gamma * is_live, is stored
+transpose T = (D P)', with D a diagonal of discounts gamma * continuation, is stored
 column by column: entry e has `values[e]`, comes from row `rows[e]`, and column j
 owns the entries starts[j] to starts[j + 1]. Whatever depends on the policy may
 carry a leading axis of B policies.

@@ -216,14 +216,14 @@ class AveragedRows(LinearOperator):
 
     rows: LinearOperator
     group: int
-    is_live: Tensor | None  # (n,): 1 keeps a row, 0 clears it; None keeps all
+    continuation: Tensor | None  # (n,): 1 keeps a row, 0 clears it; None keeps all
 
     def matvec(self, x: Tensor) -> Tensor:
         """A x, (n,) -> (m,)."""
         y = self.rows.matvec(x)
         if self.group > 1:
             y = y.view(-1, self.group).mean(dim=1)
-        return y if self.is_live is None else y * self.is_live
+        return y if self.continuation is None else y * self.continuation
 
     def rmatvec(self, y: Tensor) -> Tensor:
         """A' y, (m,) -> (n,)."""
@@ -234,12 +234,12 @@ class AveragedRows(LinearOperator):
         Y = self.rows.matmat(columns)
         if self.group > 1:
             Y = Y.view(-1, self.group, Y.shape[1]).mean(dim=1)
-        return Y if self.is_live is None else Y * self.is_live[:, None]
+        return Y if self.continuation is None else Y * self.continuation[:, None]
 
     def rmatmat(self, columns: Tensor) -> Tensor:
         """A' Y in the precision of A, (m, c) -> (n, c)."""
-        if self.is_live is not None:
-            columns = columns * self.is_live[:, None]
+        if self.continuation is not None:
+            columns = columns * self.continuation[:, None]
         if self.group > 1:
             columns = (columns / self.group).repeat_interleave(self.group, dim=0)
         return self.rows.rmatmat(columns)
@@ -247,41 +247,45 @@ class AveragedRows(LinearOperator):
     def single(self) -> LinearOperator | None:
         """A in single precision, if the rows can be."""
         rows = self.rows.single()
-        live = None if self.is_live is None else self.is_live.float()
+        live = None if self.continuation is None else self.continuation.float()
         return None if rows is None else AveragedRows(rows, self.group, live)
 
     def spread(self, y: Tensor) -> Tensor:
         """What each single row contributes to y' A: its group's share, (m * group,)."""
-        y = y if self.is_live is None else y * self.is_live
+        y = y if self.continuation is None else y * self.continuation
         return y if self.group == 1 else (y / self.group).repeat_interleave(self.group)
 
     def dense(self) -> Tensor:
         """The matrix itself, (m, n)."""
         rows = self.rows.dense()
         grouped = rows.view(-1, self.group, rows.shape[1]).mean(dim=1)
-        return grouped if self.is_live is None else grouped * self.is_live[:, None]
+        return (
+            grouped
+            if self.continuation is None
+            else grouped * self.continuation[:, None]
+        )
 
     def block_sums(
         self, row_cells: Tensor, column_cells: Tensor, count: int
     ) -> Tensor | None:
         """Entries summed over cells of rows and of columns, (count, count)."""
-        if self.is_live is None:
+        if self.continuation is None:
             spread = row_cells.repeat_interleave(self.group)
             sums = self.rows.block_sums(spread, column_cells, count)
         else:  # rows that are cleared are put into a cell of their own, and left out
-            live_cells = torch.where(self.is_live > 0, row_cells, count)
+            live_cells = torch.where(self.continuation > 0, row_cells, count)
             spread = live_cells.repeat_interleave(self.group)
             sums = self.rows.block_sums(spread, column_cells, count + 1)
         return None if sums is None else sums[:count, :count] / self.group
 
     def discounted(self, x: Tensor, gamma: float) -> Tensor:
         """x - gamma A x; the rows' own fused product if they are A itself."""
-        if self.group == 1 and self.is_live is None:
+        if self.group == 1 and self.continuation is None:
             return self.rows.discounted(x, gamma)
         return super().discounted(x, gamma)
 
     def discounted_transpose(self, y: Tensor, gamma: float) -> Tensor:
         """y - gamma A' y, likewise."""
-        if self.group == 1 and self.is_live is None:
+        if self.group == 1 and self.continuation is None:
             return self.rows.discounted_transpose(y, gamma)
         return super().discounted_transpose(y, gamma)

@@ -9,12 +9,12 @@ import warnings
 from dataclasses import dataclass
 
 from nopg.bellman.certificate import Objective
-from nopg.data.report.description import Description
+from nopg.data.diagnostics.description import Description
 from nopg.errors import NopgWarning
+from nopg.evaluation.intervals import Interval
 from nopg.report.paths import Paths, predicted_paths
 from nopg.report.read import Run
 from nopg.report.support import Support, support_along_visits
-from nopg.trust.intervals import Interval
 
 
 @dataclass(frozen=True)

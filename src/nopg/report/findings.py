@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from nopg.data.report.description import Description
+from nopg.data.diagnostics.description import Description
 from nopg.data.validation import counted
 from nopg.report.evidence import Evidence
 from nopg.report.findings_exploitation import exploitation_findings
@@ -38,7 +38,7 @@ def findings(evidence: Evidence) -> list[Remark]:
 
 
 def _of_its_making(evidence: Evidence) -> Iterator[Remark]:
-    """Remarks on the search, or on the climb, that led to the policy."""
+    """Remarks on the search, or on the ascend, that led to the policy."""
     run, objective = evidence.run, float(evidence.objective)
     if run.model.search is not None:
         return search_findings(run.model.search, objective)

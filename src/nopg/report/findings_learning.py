@@ -43,7 +43,7 @@ def _end(run: Run) -> Iterator[Remark]:
             "interrupted",
             "warning",
             f"Training was interrupted after {len(run.updates)} updates.",
-            "The policy is the one reached so far; train again for the whole climb.",
+            "The policy is the one reached so far; train again for the whole ascend.",
             "training was interrupted",
         )
 

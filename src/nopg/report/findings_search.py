@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nopg.learning.candidates import Search
-from nopg.learning.refining import Opinion
+from nopg.algorithms.search.refinement import ModelEstimate
+from nopg.fitted.search_result import Search
 from nopg.report.remarks import Remark
 
 KNOWN, GUESSED = 0.25, 0.75
@@ -14,7 +14,7 @@ APART = 0.25
 """Share of the larger estimate by which two that agree may differ."""
 
 
-def last_opinion(search: Search) -> Opinion:
+def last_opinion(search: Search) -> ModelEstimate:
     """What the models think of the policy that was kept."""
     return search.candidates[search.chosen].final
 
@@ -29,20 +29,20 @@ def search_findings(search: Search, objective: float) -> Iterator[Remark]:
     opinion = last_opinion(search)
     told = (
         f"Two learned models follow the policy to a discounted return of "
-        f"{opinion.value:.4g}, with a doubt of {opinion.doubt:.2f}."
+        f"{opinion.value:.4g}, with a uncertainty of {opinion.uncertainty:.2f}."
     )
-    if opinion.doubt <= KNOWN:
+    if opinion.uncertainty <= KNOWN:
         yield Remark(
             "models_know",
             "good",
             told,
             "Along its path they predict what the system does, as far as it is smooth.",
-            f"two learned models expect {opinion.value:.4g}, with little doubt",
+            f"two learned models expect {opinion.value:.4g}, with little uncertainty",
         )
     else:
         yield Remark(
             "models_guess",
-            "serious" if opinion.doubt > GUESSED else "warning",
+            "serious" if opinion.uncertainty > GUESSED else "warning",
             told,
             "Near 1 a model guesses. Record transitions near the path, learn again.",
             "the learned models guess along the policy's path",

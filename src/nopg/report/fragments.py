@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from nopg.data.dataset import Dataset
-from nopg.data.report.description import Description
+from nopg.data.diagnostics.description import Description
 from nopg.data.validation import FloatArray
-from nopg.learning.candidates import Search
+from nopg.fitted.search_result import Search
 from nopg.report.remarks import Remark, Verdict
 from nopg.report.support import REACH, Support
 
@@ -116,9 +116,9 @@ def search_table(search: Search | None) -> str:
     for i, one in enumerate(search.candidates if search is not None else []):
         refined = DASH if one.refined is None else number(one.refined.value)
         kept = "kept" if search is not None and i == search.chosen else ""
-        doubt = f"{one.final.doubt:.2f}"
-        rows.append([str(one.way), number(one.first.value), refined, doubt, kept])
-    return table(["found", "model J", "refined", "doubt", ""], rows)
+        uncertainty = f"{one.final.uncertainty:.2f}"
+        rows.append([str(one.way), number(one.first.value), refined, uncertainty, kept])
+    return table(["found", "model J", "refined", "uncertainty", ""], rows)
 
 
 def column_table(description: Description, data: Dataset) -> str:

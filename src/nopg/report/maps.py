@@ -15,9 +15,9 @@ from itertools import combinations
 import numpy as np
 import torch
 
+from nopg.algorithms.nopg.nopg import NOPG
 from nopg.bellman.equation import evaluate_at
 from nopg.data.validation import FloatArray
-from nopg.learning.model import NOPG
 from nopg.randomness import Seed
 from nopg.report.coordinates import Coordinate
 from nopg.report.support import NearestSample, typical_actions

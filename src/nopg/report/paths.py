@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nopg.algorithms.nopg.nopg import NOPG
 from nopg.data.validation import BoolArray, FloatArray, IntArray
-from nopg.learning.model import NOPG
 from nopg.linalg.operators import DenseRows, LinearOperator, SparseRows
 from nopg.randomness import Seed
 
@@ -70,7 +70,7 @@ def predicted_paths(
     n, n_starts = len(samples.rewards), problem.initial_rows.shape[0]
     queries = problem.queries.double().cpu().numpy()
     rewards = samples.rewards.double().cpu().numpy()
-    is_live = samples.is_live.cpu().numpy() > 0.0
+    continuation = samples.continuation.cpu().numpy() > 0.0
     order = np.arange(n) if samples.order is None else samples.order.cpu().numpy()
     at_next = _RowDraws(solution.at_next.operator)
     at_start = _RowDraws(solution.at_initial.operator)
@@ -89,7 +89,7 @@ def predicted_paths(
             chosen[path, step], earned[path, step] = order[j], rewards[j]
             row, draws = j * group + int(generator.integers(group)), at_next
             states[path, step + 1] = queries[row]
-            if not is_live[j]:
+            if not continuation[j]:
                 ends[path], is_over[path] = step + 1, True
                 break
     return Paths(states, chosen, earned, ends, is_over)

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from nopg.algorithms.nopg.nopg import NOPG
 from nopg.data.dataset import Dataset
 from nopg.data.validation import FloatArray, IntArray
-from nopg.learning.model import NOPG
 from nopg.randomness import Seed
 from nopg.report.coordinates import Coordinate
 from nopg.report.maps import Plane
@@ -129,8 +129,8 @@ def _plane(plane: Plane) -> dict[str, Any]:
 def _samples(run: Run, axes: tuple[Coordinate, ...]) -> dict[str, Any]:
     data, model = run.data, run.model
     solution = model.solution
-    natural = solution.estimator.problem.samples.natural
-    visits = natural(solution.mu.value).double().cpu().numpy()
+    in_order = solution.estimator.problem.samples.in_original_order
+    visits = in_order(solution.mu.value).double().cpu().numpy()
     rows: IntArray = np.arange(len(data))
     if len(data) > MOST_SAMPLES:
         generator = Seed(model.config.seed).numpy("report-samples")

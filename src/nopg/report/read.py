@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nopg.algorithms.nopg.nopg import NOPG
 from nopg.data.dataset import Dataset
 from nopg.errors import DataError, ModelFileError
-from nopg.learning.model import NOPG
-from nopg.learning.storage import load
+from nopg.fitted.storage import load
 
 HISTORY, MODEL = "history.jsonl", "model.nopg"
 ABOUT = ("run.json", "config.json")

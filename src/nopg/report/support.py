@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from scipy.spatial import cKDTree
 
+from nopg.algorithms.nopg.nopg import NOPG
 from nopg.bellman.solution import BellmanSolution
 from nopg.data.validation import FloatArray, IntArray
-from nopg.learning.model import NOPG
 from nopg.linalg.operators import DenseRows, LinearOperator, SparseRows
 
 REACH = 2.0

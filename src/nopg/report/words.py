@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from nopg.data.validation import counted
+from nopg.evaluation.intervals import Interval
 from nopg.report.evidence import Evidence
 from nopg.report.fragments import number
 from nopg.report.payload import Drawing
 from nopg.report.read import Run
 from nopg.report.support import REACH
-from nopg.trust.intervals import Interval
 
 
 def lede(run: Run) -> str:

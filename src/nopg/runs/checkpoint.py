@@ -15,10 +15,10 @@ from typing import Any
 
 from torch import Tensor
 
+from nopg.algorithms.nopg.states import TrainingState
 from nopg.data.files import write_atomically
 from nopg.errors import RunError
-from nopg.learning.history import History
-from nopg.learning.states import TrainingState
+from nopg.fitted.history import History
 from nopg.runs.nested import flatten, unflatten
 from nopg.runs.plain_files import read_plain
 
@@ -40,7 +40,7 @@ def write_checkpoint(folder: Path, state: TrainingState) -> Path:
 
     tensors: dict[str, Tensor] = {}
     about = flatten(
-        {"policy": state.policy, "climb": state.climb, "draws": state.draws}, tensors
+        {"policy": state.policy, "ascend": state.ascend, "draws": state.draws}, tensors
     )
     words = json.dumps({"format": FORMAT, "step": state.step, "state": about})
     metadata = {"nopg": words, "sha256": _digest(words, tensors)}
@@ -78,14 +78,14 @@ def read_checkpoint(path: Path, history: History) -> TrainingState:
     try:
         about, tensors = _read(path)
         state = unflatten(about["state"], tensors)
-        step = int(state["climb"]["step"])
+        step = int(state["ascend"]["step"])
         if step != step_of(path):
             raise ValueError(f"it is of step {step}")
         if len(history) < step:
             raise ValueError(f"the history ends at step {len(history)}")
         return TrainingState(
             policy={str(k): _tensor(v) for k, v in state["policy"].items()},
-            climb=state["climb"],
+            ascend=state["ascend"],
             draws=_tensor(state["draws"]),
             history=History(history.updates[:step]),
         )

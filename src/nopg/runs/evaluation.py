@@ -20,7 +20,7 @@ from nopg.errors import ConfigError, MissingExtraError
 if TYPE_CHECKING:
     import gymnasium
 
-    from nopg.learning.model import NOPG
+    from nopg.algorithms.nopg.nopg import NOPG
 
 CONFIDENCE = 0.95
 

@@ -21,13 +21,13 @@ from typing import Any
 
 from torch import nn
 
+from nopg.algorithms.nopg.nopg import NOPG
+from nopg.algorithms.nopg.states import TrainingState
 from nopg.data.dataset import Dataset
-from nopg.data.formats.npz import read_npz, write_npz
+from nopg.data.io.npz import read_npz, write_npz
 from nopg.errors import DataError, RunError
-from nopg.learning.history import History
-from nopg.learning.model import NOPG
-from nopg.learning.states import TrainingState
-from nopg.learning.storage import load
+from nopg.fitted.history import History
+from nopg.fitted.storage import load
 from nopg.runs.checkpoint import checkpoints, read_checkpoint, step_of
 from nopg.runs.fingerprint import fingerprint
 from nopg.runs.history_file import read_history

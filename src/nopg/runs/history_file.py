@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nopg.errors import RunError
-from nopg.learning.history import History, Update
+from nopg.fitted.history import History, Update
 from nopg.runs.plain_files import open_plain, read_plain
 
 MAX_BYTES = 2**30

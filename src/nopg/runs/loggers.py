@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from nopg.data.extras import require_extra
 from nopg.errors import ConfigError
-from nopg.learning.history import Update
+from nopg.fitted.history import Update
 
 BATCH = 500
 """Numbers that MLflow is sent at once; its servers take at most a thousand."""

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from nopg.algorithms.nopg.config import NOPGConfig
 from nopg.data.spaces import space_from_json, space_to_json
 from nopg.errors import NopgError, RunError
 from nopg.kernels.bandwidths import Bandwidths
-from nopg.learning.config import NOPGConfig
 from nopg.runs.fingerprint import fingerprint
 
 if TYPE_CHECKING:
     from gymnasium.spaces import Space
 
-    from nopg.learning.model import NOPG
+    from nopg.algorithms.nopg.nopg import NOPG
 
 FORMAT = 1
 PACKAGES = ("nopg", "torch", "numpy", "scipy", "gymnasium", "safetensors")

@@ -10,10 +10,10 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+from nopg.algorithms.nopg.nopg import NOPG
+from nopg.algorithms.nopg.training import Training
 from nopg.errors import NopgError
-from nopg.learning.history import Update
-from nopg.learning.model import NOPG
-from nopg.learning.session import Training
+from nopg.fitted.history import Update
 from nopg.runs.checkpoint import write_checkpoint
 from nopg.runs.folder import RunFolder
 from nopg.runs.history_file import HistoryFile

@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from nopg.algorithms.nopg.loop import announce
+from nopg.algorithms.nopg.nopg import NOPG
+from nopg.algorithms.nopg.states import TrainingState
+from nopg.algorithms.nopg.training import Training
 from nopg.data.dataset import Dataset
 from nopg.errors import ConfigError, NopgError, RunError
-from nopg.learning.loop import announce
-from nopg.learning.model import NOPG
-from nopg.learning.session import Training
-from nopg.learning.states import TrainingState
 from nopg.runs.folder import RunFolder
 from nopg.runs.interrupts import interruptible
 from nopg.runs.loggers import make_logger

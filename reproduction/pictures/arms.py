@@ -1,0 +1,51 @@
+"""Curves of several methods by size of the data, each with its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from nopg.plots.theme import MUTED
+from reproduction.pictures.methods import COLOURS
+
+Row = dict[str, Any]
+"""A row of a summary: a method in a setting at one size."""
+
+
+def draw_arms(axis: Any, rows: Iterable[Row], with_best: bool = True) -> None:
+    """Lines with intervals, by method and setting: last solid, best dotted."""
+    for label, group in by_arm(rows).items():
+        for name, style in (("last", "-"), ("best", ":")):
+            found = [row for row in group if name in row]
+            if not found or (name == "best" and not with_best):
+                continue
+            at = [row["size"] for row in found]
+            mean, low, high = np.array([row[name] for row in found]).T
+            colour = COLOURS.get(label, MUTED)
+            shown = label if name == "last" else None
+            axis.plot(at, mean, style, marker="o", ms=3.5, color=colour, label=shown)
+            if min(row["seeds"] for row in found) > 2:  # two seeds say little
+                axis.fill_between(at, low, high, color=colour, alpha=0.15, lw=0)
+
+
+def by_arm(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """The rows of each method in each setting, under the name a legend gives it."""
+    arms: dict[str, list[Row]] = {}
+    for row in rows:
+        setting = f" ({row['setting']})" if row["setting"] else ""
+        arms.setdefault(row["method"] + setting, []).append(row)
+    return arms
+
+
+def apart(places: list[float], share: float = 0.08) -> list[float]:
+    """Those of increasing places that are apart by a share of a logarithmic axis."""
+    if not places:
+        return []
+    ratio = (places[-1] / places[0]) ** share
+    found = places[:1]
+    for place in places[1:]:
+        if place >= ratio * found[-1]:
+            found.append(place)
+    return found

@@ -1,0 +1,31 @@
+"""The colour each method has in every picture, and the legend that names it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nopg.plots.theme import ACCENT, INK, MUTED, WARM
+
+COLOURS = {
+    "NOPG-D (auto)": ACCENT,
+    "NOPG-D (paper)": "#74a9f7",
+    "NOPG-S (auto)": "#2b8a3e",
+    "NOPG-S (paper)": "#8ce99a",
+    "NOPG-D": ACCENT,
+    "DDPG offline": WARM,
+    "DDPG online": "#ae3ec9",
+    "PWIS": "#e03131",
+    "DPG": WARM,
+    "BC": "#868e96",
+    "TD3+BC": "#f08c00",
+    "IQL": "#c2255c",
+    "CQL": "#0c8599",
+}
+PRINTED = {"NOPG-D": INK, "NOPG-S": MUTED}
+"""Colours of the numbers printed in the paper, which are dashed."""
+
+
+def legend(axis: Any) -> None:
+    """Name what is drawn, if anything is."""
+    if axis.get_legend_handles_labels()[0]:
+        axis.legend(fontsize=7)

@@ -1,0 +1,1 @@
+"""Two ways to a policy: the paper's, and a search in learned models."""

@@ -1,0 +1,114 @@
+"""All settings of NOPG in one record: checked at construction, kept in model files."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+import torch
+
+from nopg.algorithms.nopg.ascent import TrainingConfig
+from nopg.bellman.config import EstimatorConfig
+from nopg.errors import ConfigError
+
+_DTYPES = {"float64": torch.float64, "float32": torch.float32}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NOPGConfig:
+    """Settings of a model, as plain values."""
+
+    policy: str = "deterministic"
+    """"deterministic", "stochastic", "discrete", or "custom" for a module."""
+    hidden: tuple[int, ...] = (50,)
+    """Widths of the policy's hidden layers."""
+    standardise: bool = True
+    """Whether states are standardised inside the policy; False is the paper's way."""
+    max_std: tuple[float, ...] | None = None
+    """Largest standard deviation of a stochastic policy, one an action dimension; by
+    default a quarter of the action range."""
+    device: str = "cpu"
+    """Where tensors live."""
+    dtype: str = "float64"
+    """Precision of everything."""
+    seed: int = 0
+    """Seed of every draw."""
+    max_memory: float | None = None
+    """Bytes a job may take; by default what the machine, or its container, or the GPU
+    has free. A job that needs more is refused before it starts."""
+    estimator: EstimatorConfig = field(default_factory=EstimatorConfig)
+    """The integrals and the sparsity of the rows."""
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    """Step sizes and solver accuracy."""
+
+    def __post_init__(self) -> None:
+        if self.policy not in ("deterministic", "stochastic", "discrete", "custom"):
+            raise ConfigError(
+                '`policy` must be "deterministic", "stochastic", "discrete" or a torch '
+                f"module, got {self.policy!r}."
+            )
+        if self.dtype not in _DTYPES:
+            raise ConfigError(
+                f'`dtype` must be "float64" or "float32", got {self.dtype!r}; float64 '
+                "is the safe choice."
+            )
+        if self.max_memory is not None and not self.max_memory > 0:
+            raise ConfigError(
+                f"`max_memory` must be a positive number of bytes, got "
+                f"{self.max_memory!r}; 4e9 is four gigabytes."
+            )
+        if self.device.startswith("cuda") and not torch.cuda.is_available():
+            raise ConfigError(
+                f"`device` must exist, got {self.device!r} and this torch sees no GPU; "
+                'use device="cpu".'
+            )
+
+    @classmethod
+    def of(cls, **settings: Any) -> NOPGConfig:
+        """A configuration from one flat list of settings, whichever part they are of.
+
+        Raises:
+            ConfigError: If a setting does not exist; the known ones are listed.
+        """
+        parts: dict[str, dict[str, Any]] = {}
+        for part in (EstimatorConfig, TrainingConfig):
+            names = {f.name for f in fields(part)} & set(settings)
+            parts[part.__name__] = {name: settings.pop(name) for name in names}
+        own = {f.name for f in fields(cls)} - {"estimator", "training"}
+        unknown = sorted(set(settings) - own)
+        if unknown:
+            raise ConfigError(
+                f"There is no setting {', '.join(unknown)}; known are "
+                f"{', '.join(sorted(_known()))}."
+            )
+        for name in ("hidden", "max_std"):
+            given = settings.get(name)
+            if given is None:
+                continue
+            if not isinstance(given, list | tuple):
+                raise ConfigError(
+                    f"`{name}` must be a list of numbers, got {given!r}; write "
+                    f"({given!r},) for a single one."
+                )
+            settings[name] = tuple(given)
+        return cls(
+            estimator=EstimatorConfig(**parts["EstimatorConfig"]),
+            training=TrainingConfig(**parts["TrainingConfig"]),
+            **settings,
+        )
+
+    def flat(self) -> dict[str, Any]:
+        """All settings in one flat dictionary, as `of` takes them."""
+        own: dict[str, Any] = asdict(self)
+        parts: dict[str, Any] = own.pop("estimator") | own.pop("training")
+        return own | parts
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        """`dtype` as torch names it."""
+        return _DTYPES[self.dtype]
+
+
+def _known() -> set[str]:
+    parts = (NOPGConfig, EstimatorConfig, TrainingConfig)
+    return {f.name for part in parts for f in fields(part)} - {"estimator", "training"}

@@ -1,0 +1,187 @@
+"""Training B policies at once on a GPU: three captured graphs an update.
+
+Small problems are bound by launches, not by bytes: an update is about a hundred
+kernels of a few microseconds. Captured once and replayed, they cost what they
+compute; the host looks only at the residual norms, between groups of sweeps.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nopg.algorithms.nopg.ascent import TrainingConfig
+from nopg.bellman.fused import SWEEPS, FusedSystem, supports
+from nopg.bellman.problem import Problem
+from nopg.errors import SolverError
+from nopg.fitted.history import Update
+from nopg.policies.base import Policy
+from nopg.policies.continuous import DeterministicPolicy
+
+MAX_GROUPS = 500
+"""Groups of sweeps before an update is given up."""
+
+
+def is_fusible(problem: Problem, policy: Policy) -> bool:
+    """Whether training may take the fused path: on a GPU, in single precision."""
+    is_single = problem.queries.is_cuda and problem.queries.dtype == torch.float32
+    is_single = is_single and problem.ranks is None
+    return is_single and supports(problem) and isinstance(policy, DeterministicPolicy)
+
+
+class FusedTrainer:
+    """B policies of one architecture climbing side by side over one problem.
+
+    Args:
+        problem: The data, on the device.
+        policies: Trained in place, all of the same architecture; from here on they
+            are views of one stack of parameters.
+        config: Step sizes and accuracy.
+        n_updates: Updates to come; the schedule is spread over them.
+        is_captured: Replay CUDA graphs; False launches kernel by kernel.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        policies: Sequence[Policy],
+        config: TrainingConfig,
+        n_updates: int,
+        *,
+        is_captured: bool = True,
+    ) -> None:
+        self.system = FusedSystem(problem, len(policies))
+        self.config, self.n_updates = config, n_updates
+        parameters, buffers = torch.func.stack_module_state(list(policies))
+        self.parameters: dict[str, Tensor] = {
+            name: p.detach().requires_grad_() for name, p in parameters.items()
+        }
+        self.buffers = buffers
+        for i, policy in enumerate(policies):  # they share memory from now on
+            for name, parameter in policy.named_parameters():
+                parameter.data = self.parameters[name].data[i]
+        self._queries, self._skeleton = problem.queries, policies[0]
+        like = problem.queries
+        self.rate = like.new_zeros(())
+        self.objective = like.new_zeros(len(policies))
+        self.gradient_norm = like.new_zeros(len(policies))
+        self.adam = torch.optim.Adam(
+            list(self.parameters.values()),
+            lr=self.rate,
+            maximize=True,
+            capturable=is_captured,
+        )
+        self.groups = 0
+        self._taken: Tensor | None = None
+        steps = (self._evaluate, self.system.sweep, self._ascend)
+        self._steps = _captured(steps, self) if is_captured else steps
+
+    def update(self, step: int) -> None:
+        """One update of every policy; `objective` and `gradient_norm` are then new."""
+        evaluate, sweep, ascend = self._steps
+        self.rate.fill_(self.config.rate(step, self.n_updates))
+        evaluate()
+        self.groups = 0
+        while True:
+            sweep()
+            self.groups += 1
+            left = self.system.left.item()
+            if left <= self.config.rtol:
+                break
+            if self.groups >= MAX_GROUPS or not math.isfinite(left):
+                raise SolverError(
+                    f"q and mu must be solved to {self.config.rtol:.0e}, sweeps left "
+                    f"{left:.1e}; lower gamma or the learning rate, or raise `rtol`."
+                )
+        ascend()
+
+    def _outputs(self) -> Tensor:
+        """Actions of every policy at every query, (B, n + b, d_a)."""
+
+        def act(parameters: dict[str, Tensor], buffers: dict[str, Tensor]) -> Tensor:
+            both = (parameters, buffers)
+            found: Tensor = torch.func.functional_call(
+                self._skeleton, both, (self._queries,)
+            )
+            return found
+
+        vmapped: Callable[..., Tensor] = torch.func.vmap(act)
+        return vmapped(self.parameters, self.buffers)
+
+    def _evaluate(self) -> None:
+        self._taken = self._outputs()  # its graph is kept for the way back
+        with torch.no_grad():
+            self.system.evaluate(self._taken.detach())
+
+    def _ascend(self) -> None:
+        assert self._taken is not None
+        with torch.no_grad():
+            objective, pulls = self.system.finish()
+        leaves = list(self.parameters.values())
+        gradients = torch.autograd.grad(self._taken, leaves, pulls)
+        squares = [g.square().flatten(1).sum(dim=1) for g in gradients]
+        self.gradient_norm.copy_(torch.stack(squares).sum(dim=0).sqrt())
+        self.objective.copy_(objective)
+        for leaf, gradient in zip(leaves, gradients, strict=True):
+            if leaf.grad is None:
+                leaf.grad = torch.empty_like(leaf)
+            leaf.grad.copy_(gradient)
+        self.adam.step()
+
+
+def ascend_fused(trainer: FusedTrainer) -> Iterator[list[Update]]:
+    """The updates of all policies, step by step, as `ascend` yields those of one.
+
+    No certificate is computed on the way (NaN): `model.objective()` has one.
+    """
+    began = time.perf_counter()
+    for step in range(trainer.n_updates):
+        trainer.update(step)
+        measured = torch.stack([trainer.objective, trainer.gradient_norm]).tolist()
+        seconds = time.perf_counter() - began
+        yield [
+            Update(
+                step=step + 1,
+                objective=objective,
+                certificate=math.nan,
+                gradient_norm=norm,
+                learning_rate=trainer.config.rate(step, trainer.n_updates),
+                matvecs=2 * SWEEPS * trainer.groups,
+                breakdowns=0,
+                fallbacks=0,
+                seconds=seconds,
+            )
+            for objective, norm in zip(*measured, strict=True)
+        ]
+
+
+def _captured(
+    steps: Sequence[Callable[[], None]], trainer: FusedTrainer
+) -> tuple[Callable[[], None], ...]:
+    """Each step as a graph; warmed up first, then put back to where it started."""
+    kept = {k: p.detach().clone() for k, p in trainer.parameters.items()}
+    stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            for step in steps:
+                step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graphs = []
+    for step in steps:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            step()
+        graphs.append(graph.replay)
+    with torch.no_grad():
+        for name, parameter in trainer.parameters.items():
+            parameter.copy_(kept[name])
+        for state in trainer.adam.state.values():
+            for value in state.values():
+                value.zero_()
+    return tuple(graphs)

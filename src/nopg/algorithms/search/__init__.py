@@ -1,0 +1,1 @@
+"""`nopg.learn`: candidates from planning and ascent, refined in learned models."""

@@ -1,0 +1,54 @@
+"""Teaching a policy what a plan would do."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from nopg.algorithms.search.planning import Plan
+from nopg.policies.adam import Adam
+from nopg.policies.base import Policy
+from nopg.policies.categorical import CategoricalPolicy
+
+N_STEPS = 300
+"""Steps of Adam; the error is level by then."""
+LEARNING_RATE = 1e-2
+
+
+def distil(policy: Policy, plan: Plan) -> float:
+    """Fit the typical actions of `policy` to a plan, in place.
+
+    Places count by what is at stake there: where all actions are as good, any will
+    do. Labels are fitted by their likelihood, other actions by their squared error in
+    units of the plan's range.
+
+    Returns:
+        The mean error that is left.
+    """
+    states, wanted, stakes = (torch.from_numpy(x) for x in plan[:3])
+    span = (wanted.amax(dim=0) - wanted.amin(dim=0)).clamp_min(1e-9)
+    parameters = [p for p in policy.parameters() if p.requires_grad]
+    adam = Adam(parameters)
+    is_discrete = isinstance(policy, CategoricalPolicy)
+
+    def error() -> Tensor:
+        outputs = policy.outputs(states)[0]
+        if is_discrete:
+            each = -(wanted * outputs.clamp_min(1e-9).log()).sum(dim=1)
+        else:
+            each = ((outputs - wanted) / span).square().mean(dim=1)
+        return (stakes * each).mean()
+
+    for step in range(N_STEPS):
+        decay = 0.5 * (1.0 + math.cos(math.pi * step / N_STEPS))
+        # Adam climbs: the error is to fall.
+        slopes = torch.autograd.grad(-error(), parameters, allow_unused=True)
+        gradient = [
+            torch.zeros_like(p) if g is None else g
+            for g, p in zip(slopes, parameters, strict=True)
+        ]
+        adam.step(gradient, LEARNING_RATE * decay)
+    with torch.no_grad():
+        return float(error())

@@ -1,0 +1,118 @@
+"""A guard: the learned policy where data back it, another controller elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nopg.errors import ConfigError
+from nopg.evaluation.support import Support
+
+
+class Guarded(Protocol):
+    """A model that can say how far its action lies from the data."""
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
+        return_support: bool = False,
+    ) -> Any:
+        """The action, the state, and with `return_support=True` the support."""
+
+    def usual_distance(self) -> float:
+        """Distance 99 of 100 samples have at most from the nearest other one."""
+
+
+class SafePolicy:
+    """Acts like `model` near the data and like `fallback` far from them.
+
+    Far means that the nearest sample to (state, action) is more than `threshold`
+    bandwidths away.
+
+    Args:
+        model: A fitted `NOPG` that holds its data.
+        fallback: A function from one observation to one action, or anything with a
+            `predict` like the model's.
+        threshold: Largest distance to the nearest sample, in bandwidths. "auto" is the
+            distance that 99 of 100 transitions of the data have from each other, and
+            at least 1.
+
+    Attributes:
+        threshold: The threshold in use.
+        decisions: Actions asked for so far.
+        interventions: How many of them came from the fallback.
+    """
+
+    def __init__(
+        self,
+        model: Guarded,
+        fallback: Callable[[Any], Any] | Any,
+        threshold: float | str = "auto",
+    ) -> None:
+        if not callable(fallback) and not hasattr(fallback, "predict"):
+            raise ConfigError(
+                "`fallback` must be a function of an observation or have `predict`, "
+                f"got {type(fallback).__name__}; pass for example lambda s: [0.0]."
+            )
+        if threshold == "auto":
+            threshold = model.usual_distance()
+        if not isinstance(threshold, (int, float)) or not threshold > 0.0:
+            raise ConfigError(
+                f'`threshold` must be a positive number or "auto", got {threshold!r}; '
+                "3 means three bandwidths from the nearest sample."
+            )
+        self.threshold = float(threshold)
+        self.decisions = self.interventions = 0
+        self._model, self._fallback = model, fallback
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
+    ) -> tuple[NDArray[Any], Any]:
+        """Actions for one observation or a batch, as in stable-baselines3."""
+        actions, state, support = self._model.predict(
+            observation,
+            state=state,
+            episode_start=episode_start,
+            deterministic=deterministic,
+            return_support=True,
+        )
+        is_far = self.is_far(support)
+        self.decisions += len(is_far)
+        self.interventions += int(is_far.sum())
+        if not is_far.any():
+            return actions, state
+        observations = np.asarray(observation)
+        if observations.ndim == 1:
+            return self._fall_back(observations, actions), state
+        actions = np.array(actions)
+        for i in np.nonzero(is_far)[0]:
+            actions[i] = self._fall_back(observations[i], actions[i])
+        return actions, state
+
+    def is_far(self, support: Support) -> NDArray[np.bool_]:
+        """Where the data do not back the action, (m,)."""
+        return np.asarray(support.distance > self.threshold)
+
+    def _fall_back(self, observation: NDArray[Any], like: Any) -> NDArray[Any]:
+        """The fallback's action in the shape and type of the model's."""
+        if hasattr(self._fallback, "predict"):
+            chosen = self._fallback.predict(observation)[0]
+        else:
+            chosen = self._fallback(observation)
+        action = np.asarray(chosen, dtype=np.asarray(like).dtype)
+        if action.shape != np.shape(like):
+            raise ConfigError(
+                f"`fallback` must return an action of shape {np.shape(like)}, it "
+                f"returned {action.shape}; return one action for one observation."
+            )
+        return action

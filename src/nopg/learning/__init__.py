@@ -1,1 +1,0 @@
-"""Learning a policy: settings, updates, history, model files."""

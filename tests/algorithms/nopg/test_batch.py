@@ -1,0 +1,87 @@
+"""Many policies at once: the same results as one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import nopg
+from nopg.algorithms.nopg.ascent import TrainingConfig
+from nopg.algorithms.nopg.fused import FusedTrainer
+from nopg.cli.swing_up import BOTTOM, grid_dataset
+
+DATA = grid_dataset(6, 6)
+STARTS = [BOTTOM, (1.0, 0.0, 0.0)]
+GIVEN = nopg.Bandwidths([0.5, 0.5, 2.0], [2.0])
+
+
+def model(seed: int, **settings: Any) -> nopg.NOPG:
+    chosen: dict[str, Any] = {
+        "bandwidths": GIVEN,
+        "neighbours": 12,
+        "schedule": "constant",
+    }
+    return nopg.NOPG(**(chosen | settings), seed=seed)
+
+
+@pytest.mark.parametrize("policy", ["deterministic", "stochastic"])
+def test_batch_equals_one_by_one(policy: str) -> None:
+    together = [model(seed, policy=policy, policy_samples=3) for seed in range(3)]
+    histories = nopg.fit_batch(together, DATA, STARTS, n_updates=4, progress=False)
+    for seed, (one, history) in enumerate(zip(together, histories, strict=True)):
+        alone = model(seed, policy=policy, policy_samples=3)
+        alone.fit(DATA, STARTS, n_updates=4, progress=False)
+        assert alone.history is not None
+        assert history["objective"] == alone.history["objective"]
+        states = DATA.observations[:5]
+        assert np.array_equal(one.predict(states)[0], alone.predict(states)[0])
+
+
+def test_models_must_be_alike() -> None:
+    with pytest.raises(nopg.ConfigError, match="seeds alone"):
+        nopg.fit_batch([model(0), model(1, gamma=0.5)], DATA, STARTS, progress=False)
+    with pytest.raises(nopg.ConfigError, match="at least one"):
+        nopg.fit_batch([], DATA, STARTS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("has_terminals", [False, True])
+def test_fused_updates_equal_plain_ones(has_terminals: bool) -> None:
+    """The GPU path, kernel by kernel in Triton's interpreter, against the CPU path."""
+    pytest.importorskip("triton")
+    data = nopg.Dataset(
+        DATA.observations,
+        DATA.actions,
+        DATA.rewards,
+        DATA.next_observations,
+        (np.arange(len(DATA)) % 9 == 0) & has_terminals,
+    )
+    plain = [model(seed, gamma=0.6, rtol=1e-9) for seed in range(2)]
+    expected = [m.fit(data, STARTS, n_updates=2, progress=False) for m in plain]
+    fused = [model(seed, gamma=0.6) for seed in range(2)]
+    for m in fused:
+        m.prepare(data, STARTS)
+    problem = fused[0].setup.problem
+    assert problem is not None
+    trainer = FusedTrainer(
+        problem,
+        [m.policy for m in fused],
+        TrainingConfig(schedule="constant", rtol=1e-6),
+        n_updates=2,
+        is_captured=False,
+    )
+    for step in range(2):
+        trainer.update(step)
+        found = trainer.objective.tolist()
+        exact = [history["objective"][step] for history in expected]
+        np.testing.assert_allclose(found, exact, rtol=1e-9)
+        norms = [history["gradient_norm"][step] for history in expected]
+        np.testing.assert_allclose(trainer.gradient_norm.tolist(), norms, rtol=1e-4)
+    for one, other in zip(plain, fused, strict=True):
+        for p, q in zip(
+            one.policy.parameters(), other.policy.parameters(), strict=True
+        ):
+            torch.testing.assert_close(p, q, rtol=0, atol=1e-5)

@@ -1,0 +1,166 @@
+"""Refining: never worse in any model's view, and it ends when nothing is gained."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from nopg.algorithms.search import refinement as refining
+from nopg.algorithms.search.refinement import (
+    CHECK_EVERY,
+    PATIENCE,
+    model_estimates,
+    refine,
+    values,
+)
+from nopg.dynamics.rollouts import rollout_gradients
+from nopg.dynamics.transition_model import TransitionModel
+from nopg.policies.base import Policy
+from nopg.policies.build import PolicySpec
+
+GAMMA = 0.9
+STARTS = np.array([[0.8], [-0.6]])
+
+
+def learned(earn: Any, n: int = 120, seed: int = 0) -> TransitionModel:
+    """s' = 0.9 s + 0.3 a, so linear that it is known exactly."""
+    rng = np.random.default_rng(seed)
+    states, actions = rng.uniform(-2, 2, size=(2, n, 1))
+    rows = (states, actions, earn(states, actions)[:, 0], 0.9 * states + 0.3 * actions)
+    columns = [torch.tensor(row) for row in (*rows, np.zeros(n))]
+    return TransitionModel.fit(*columns, generator=np.random.default_rng(seed))
+
+
+def near_zero() -> TransitionModel:
+    return learned(lambda s, a: -(s**2) - 0.1 * a**2)
+
+
+def build(seed: int, kind: str = "deterministic") -> Policy:
+    spec = PolicySpec(kind=kind, n_states=1, n_outputs=1, hidden=(6,))
+    limit = torch.tensor([0.6])  # s stays within 1.8, among the data
+    return spec.build(torch.Generator().manual_seed(seed), -limit, limit)
+
+
+def real_return(policy: Policy, start: float, n_steps: int = 400) -> float:
+    s, total = start, 0.0
+    for t in range(n_steps):
+        a = float(policy(torch.tensor([[s]]).double()).detach())
+        total += GAMMA**t * (-(s**2) - 0.1 * a**2)
+        s = 0.9 * s + 0.3 * a
+    return total
+
+
+def test_an_opinion_is_the_return_of_the_system() -> None:
+    models, team = (near_zero(),), [build(1), build(2)]
+    found = model_estimates(models, team, STARTS, GAMMA, 1e-9)
+    for policy, opinion in zip(team, found, strict=True):
+        truth = np.mean([real_return(policy, float(s)) for [s] in STARTS])
+        # The model's rewards are off by up to 0.002, which adds up to 0.02.
+        assert opinion.value == pytest.approx(truth, abs=0.002 / (1.0 - GAMMA))
+        assert opinion.uncertainty < 0.05
+    short = [opinion.value for opinion in model_estimates(models, team, STARTS, GAMMA)]
+    assert short == values(models, team, STARTS, GAMMA)
+
+
+def test_doubt_is_the_mean_deviation_along_the_path() -> None:
+    model = learned(lambda s, a: np.sin(3 * s))
+    policy, start = build(1), np.array([[5.0]])
+    (opinion,) = model_estimates([model], [policy], start, GAMMA, 0.5)  # seven steps
+    here, uncertainties = torch.tensor(start), []
+    for _ in range(7):
+        action = policy(here).detach()
+        uncertainties.append(float(model.uncertainty(here, action)))
+        here = model.step(here, action).next_states
+    expected = np.average(uncertainties, weights=GAMMA ** np.arange(7))
+    assert opinion.uncertainty == pytest.approx(expected, rel=1e-9)
+    assert opinion.uncertainty > 0.1  # it begins where no data are
+
+
+def test_the_lowest_of_the_models_is_believed() -> None:
+    low = learned(lambda s, a: -(s**2) - 0.1 * a**2 - 1.0)
+    high, policy = near_zero(), build(1)
+    (pair,), (alone,) = (
+        model_estimates(models, [policy], STARTS, GAMMA)
+        for models in ((high, low), (low,))
+    )
+    assert pair == alone
+
+
+def test_refining_improves_the_real_system() -> None:
+    team = [build(1), build(2)]
+    models = (near_zero(), learned(lambda s, a: -(s**2) - 0.1 * a**2, seed=5))
+    before = [real_return(policy, 0.8) for policy in team]
+    seen: list[float] = []
+    refine(models, team, STARTS, GAMMA, 60, seen.append)
+    after = [real_return(policy, 0.8) for policy in team]
+    assert all(new > old for new, old in zip(after, before, strict=True))
+    assert seen == sorted(seen)
+    assert seen[-1] == max(values(models, team, STARTS, GAMMA))
+
+
+def test_what_only_the_first_model_believes_is_not_kept() -> None:
+    more, less = learned(lambda s, a: a), learned(lambda s, a: -a)
+    policy = build(0)
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter.zero_()  # a = 0, of which both think the same
+        policy.network[0].bias.fill_(1.0)  # type: ignore[index, union-attr]
+    kept = copy.deepcopy(policy.state_dict())
+    climbed = copy.deepcopy(policy)
+    refine([more], [climbed], STARTS, GAMMA, 20)
+    assert values([more], [climbed], STARTS, GAMMA)[0] > 0.1
+    refine([more, less], [policy], STARTS, GAMMA, 20)
+    for name, parameter in policy.state_dict().items():
+        assert torch.equal(parameter, kept[name])
+
+
+def test_it_ends_after_some_updates_without_a_gain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def downhill(*arguments: Any) -> Any:
+        return [tuple(-g for g in each) for each in rollout_gradients(*arguments)]
+
+    monkeypatch.setattr(refining, "rollout_gradients", downhill)
+    updates: list[float] = []
+    policy = build(1)
+    kept = copy.deepcopy(policy.state_dict())
+    refine([near_zero()], [policy], STARTS, GAMMA, 500, updates.append)
+    assert len(updates) == CHECK_EVERY * (PATIENCE // CHECK_EVERY + 1)
+    for name, parameter in policy.state_dict().items():
+        assert torch.equal(parameter, kept[name])
+
+
+def test_what_cannot_be_better_is_left_alone() -> None:
+    updates: list[float] = []
+    perfect = learned(lambda s, a: 0.0 * s + 2.0)
+    assert perfect.best_value(GAMMA, 10_000) == pytest.approx(2.0 / (1.0 - GAMMA))
+    refine([perfect], [build(1)], STARTS, GAMMA, 50, updates.append)
+    assert updates == []
+
+
+def test_a_team_is_refined_as_each_alone() -> None:
+    model, together = near_zero(), [build(1), build(2), build(3)]
+    alone = copy.deepcopy(together)
+    refine([model], together, STARTS, GAMMA, 12)
+    for policy in alone:
+        refine([model], [policy], STARTS, GAMMA, 12)
+    for ours, theirs in zip(together, alone, strict=True):
+        for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
+            assert torch.allclose(a, b, rtol=1e-6, atol=1e-8)
+
+
+def test_only_a_few_starts_are_climbed_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+
+    def counted(model: Any, policies: Any, starts: Any, *rest: Any) -> Any:
+        sizes.append(len(starts))
+        return rollout_gradients(model, policies, starts, *rest)
+
+    monkeypatch.setattr(refining, "rollout_gradients", counted)
+    many = np.linspace(-1, 1, 40)[:, None]
+    refine([near_zero()], [build(1)], many, GAMMA, 2)
+    assert sizes == [refining.N_STARTS] * 2

@@ -1,0 +1,253 @@
+"""A CSV becomes transitions in one call, and says how."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nopg.data import Dataset
+from nopg.errors import DataError
+
+FLIGHT = """run,t,x,v,u,r,done
+a,0,0.0,1.0,0.5,-1.0,0
+a,1,0.1,1.1,0.6,-2.0,0
+a,2,0.2,1.2,0.7,-3.0,1
+b,0,5.0,6.0,0.8,-4.0,0
+b,1,5.1,6.1,0.9,-5.0,0
+"""
+
+
+def write(folder: Path, text: str, name: str = "log.csv") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_one_call_reads_named_columns(tmp_path: Path) -> None:
+    data = Dataset.load(
+        write(tmp_path, FLIGHT),
+        observations=["x", "v"],
+        actions=["u"],
+        reward="r",
+        episode="run",
+        termination="done",
+    )
+    assert data.observations.tolist() == [
+        [0.0, 1.0],
+        [0.1, 1.1],
+        [0.2, 1.2],
+        [5.0, 6.0],
+    ]
+    # Rows 0, 1 and 3 take s' from the row below; row 2 is terminated and keeps its
+    # own state; row 4 has nothing below and is gone.
+    assert data.next_observations.tolist() == [
+        *([0.1, 1.1], [0.2, 1.2], [0.2, 1.2], [5.1, 6.1])
+    ]
+    assert data.actions.tolist() == [[0.5], [0.6], [0.7], [0.8]]
+    assert data.rewards.tolist() == [-1.0, -2.0, -3.0, -4.0]
+    assert data.terminations.tolist() == [False, False, True, False]
+    assert data.truncations.tolist() == [False, False, False, True]
+    assert data.episodes is not None
+    assert data.episodes.tolist() == [0, 0, 0, 1]
+    assert data.observation_names == ("x", "v")
+    assert any("Dropped: 1 last row of an episode" in note for note in data.notes)
+    assert any(
+        "Without a recorded s': 1 terminated row." in note for note in data.notes
+    )
+
+
+def test_names_are_guessed_and_the_guess_is_stated(tmp_path: Path) -> None:
+    data = Dataset.load(write(tmp_path, FLIGHT))
+    assert data.observation_names == ("x", "v")
+    assert data.action_names == ("u",)
+    assert data.terminations.sum() == 1
+    assert "observations = x, v; actions = u" in data.notes[0]
+    assert "'t'" in data.notes[1]
+
+
+def test_given_successors_are_used_and_no_row_is_dropped(tmp_path: Path) -> None:
+    text = "x,next_x,u,reward\n1.5,2.5,0.1,1\n7.5,8.5,0.2,2\n"
+    data = Dataset.load(write(tmp_path, text))
+    assert data.next_observations.tolist() == [[2.5], [8.5]]
+    assert data.episodes is None
+
+
+def test_a_row_without_an_action_closes_its_episode(tmp_path: Path) -> None:
+    first = "ep,x,u,r,done\n0,1.0,0.5,1,0\n0,2.0,0.5,1,1\n0,3.0,,,0\n"
+    text = first + "1,7.0,0.1,1,0\n1,8.0,,,0\n"
+    data = Dataset.load(write(tmp_path, text))
+    assert data.observations.tolist() == [[1.0], [2.0], [7.0]]
+    assert data.next_observations.tolist() == [[2.0], [3.0], [8.0]]
+    assert data.terminations.tolist() == [False, True, False]
+    assert data.truncations.tolist() == [False, False, True]
+
+
+def test_interleaved_episodes_keep_their_own_successors(tmp_path: Path) -> None:
+    text = "ep,x,u,r\n0,1.0,0.5,0\n1,10.0,0.5,0\n0,2.0,0.5,0\n1,20.0,0.5,0\n"
+    data = Dataset.load(write(tmp_path, text), termination=None)
+    assert data.observations.tolist() == [[1.0], [10.0]]
+    assert data.next_observations.tolist() == [[2.0], [20.0]]
+
+
+def test_a_flag_cuts_a_recording_without_episodes(tmp_path: Path) -> None:
+    text = "x,u,r,timeout\n1,0.5,0,0\n2,0.5,0,1\n9,0.5,0,0\n8,0.5,0,0\n7,0.5,0,0\n"
+    data = Dataset.load(write(tmp_path, text))
+    assert data.observations[:, 0].tolist() == [1.0, 9.0, 8.0]
+    assert data.next_observations[:, 0].tolist() == [2.0, 8.0, 7.0]
+    assert data.episodes is not None
+    assert data.episodes.tolist() == [0, 1, 1]
+    assert data.truncations.tolist() == [True, False, True]
+
+
+def test_time_limits_are_truncations_when_told(tmp_path: Path) -> None:
+    rows = "".join(
+        f"{e},{e}{t}.0,0.5,0,{int(t == 2)}\n" for e in range(3) for t in range(3)
+    )
+    data = Dataset.load(write(tmp_path, "ep,x,u,r,done\n" + rows), time_limit=3)
+    assert not data.terminations.any()
+    assert data.truncations.tolist() == [False, True] * 3
+    found = [
+        f.name
+        for f in Dataset.load(write(tmp_path, "ep,x,u,r,done\n" + rows))
+        .describe()
+        .findings
+    ]
+    assert "hidden_time_limit" in found
+
+
+def test_whole_numbers_are_labels_unless_told(tmp_path: Path) -> None:
+    path = write(tmp_path, "x,a,r\n0.5,0,1\n0.6,2,1\n0.7,1,1\n")
+    data = Dataset.load(path)
+    assert data.is_discrete
+    assert data.actions.tolist() == [0, 2]
+    assert any("discrete label" in note for note in data.notes)
+    assert not Dataset.load(path, is_discrete=False).is_discrete
+    signed = write(tmp_path, "x,a,r\n0.5,-1,1\n0.6,1,1\n0.7,0,1\n")
+    assert not Dataset.load(signed).is_discrete
+
+
+def test_a_reward_function_replaces_the_column(tmp_path: Path) -> None:
+    path = write(tmp_path, "x,u\n1.0,0.5\n2.0,0.25\n4.0,0.125\n")
+    data = Dataset.load(path, reward=lambda s, a, s2: s2[:, 0] - s[:, 0] + a[:, 0])
+    assert data.rewards.tolist() == [1.5, 2.25]
+
+
+def test_missing_cells_are_refused_or_dropped(tmp_path: Path) -> None:
+    path = write(
+        tmp_path, "x,u,r\n1.0,0.5,0\n,0.5,0\n3.0,0.5,0\n4.0,0.5,0\n5.0,0.5,0\n"
+    )
+    with pytest.raises(DataError, match="2 rows had empty or NaN cells"):
+        Dataset.load(path)
+    data = Dataset.load(path, missing="drop")
+    assert data.observations[:, 0].tolist() == [3.0, 4.0]
+    assert data.next_observations[:, 0].tolist() == [4.0, 5.0]
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+def test_other_delimiters_and_a_byte_order_mark(tmp_path: Path, delimiter: str) -> None:
+    text = "\ufeff" + FLIGHT.replace(",", delimiter)
+    assert len(Dataset.load(write(tmp_path, text))) == 4
+
+
+def test_gzip_is_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv.gz"
+    path.write_bytes(gzip.compress(FLIGHT.encode()))
+    assert len(Dataset.load(path)) == 4
+
+
+BAD = {
+    "text in a number column": ("x,u,r\n1,0.5,0\nfast,0.5,0\n", "row 2 has 'fast'"),
+    "a formula": ("x,u,r\n1,0.5,0\n=cmd|' /C calc'!A0,0.5,0\n", 'row 2 has "=cmd'),
+    "ragged rows": ("x,u,r\n1,0.5,0\n1,0.5\n", "row 2 has 2"),
+    "nothing": ("", "it is empty"),
+    "only a header": ("x,u,r\n", "at least two"),
+    "no header": ("1,2,3\n4,5,6\n", "must name the columns"),
+    "no action": ("x,v,r\n1,2,3\n", "actions="),
+    "no reward": ("x,u\n1,2\n", "reward="),
+    "names twice": ("x,x,u,r\n1,2,3,4\n", "its own name"),
+    "infinity": ("x,u,r\ninf,0.5,0\n1,0.5,0\n2,0.5,0\n", "must be finite"),
+    "underscores": ("x,u,r\n1_0,0.5,0\n1,0.5,0\n", "'1_0'"),
+    "a bad flag": ("x,u,r,done\n1,0.5,0,maybe\n1,0.5,0,0\n", "true or false"),
+    "a zero byte": ("x,u,r\n1,0.5,0\n1,\0,0\n", "row 2"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_tables_give_one_sentence(tmp_path: Path, what: str) -> None:
+    text, said = BAD[what]
+    with pytest.raises(DataError) as error:
+        Dataset.load(write(tmp_path, text))
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_bytes_that_are_no_text_and_endless_lines(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_bytes(b"x,u,r\n\xff\xfe,1,2\n")
+    with pytest.raises(DataError, match="UTF-8"):
+        Dataset.load(path)
+    bomb = tmp_path / "bomb.csv.gz"
+    bomb.write_bytes(gzip.compress(b"x,u,r\n" + b"1," * 2**22))
+    with pytest.raises(DataError, match="shorter than"):
+        Dataset.load(bomb)
+
+
+def test_a_missing_file_and_an_absent_column(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such file"):
+        Dataset.load(tmp_path / "none.csv")
+    with pytest.raises(DataError, match="'y' are not"):
+        Dataset.load(write(tmp_path, FLIGHT), observations=["y"])
+
+
+def test_names_that_spreadsheets_execute_are_not_written(tmp_path: Path) -> None:
+    data = Dataset(
+        np.eye(2), np.eye(2), [0, 1], np.eye(2), [0, 0], observation_names=["=1+1", "b"]
+    )
+    with pytest.raises(DataError, match="spreadsheet"):
+        data.save(tmp_path / "log.csv")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_foreign_description_beside_the_file_is_ignored(tmp_path: Path) -> None:
+    data = Dataset.load(write(tmp_path, FLIGHT))
+    data.save(tmp_path / "other.csv")
+    (tmp_path / "other.csv").write_text(FLIGHT)
+    assert len(Dataset.load(tmp_path / "other.csv")) == 4
+
+
+def test_progress_runs_to_the_end_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from nopg.data.io import csv_files
+
+    seen: list[int] = []
+
+    class Bar:
+        n = 0
+
+        def __enter__(self) -> Bar:
+            return self
+
+        def __exit__(self, *error: object) -> None: ...
+
+        def update(self, step: int) -> None:
+            self.n += step
+            seen.append(self.n)
+
+    monkeypatch.setattr(csv_files, "_ROWS_AT_ONCE", 500)
+    monkeypatch.setattr(csv_files, "bar", lambda path, wanted: Bar())
+    path = write(tmp_path, "x,u,r\n" + "1.25,0.5,2.5\n" * 5000)
+    assert len(Dataset.load(path)) == 4999
+    assert len(seen) == 10
+    assert seen == sorted(seen)
+    assert seen[-1] == path.stat().st_size
+
+
+def test_a_file_that_unpacks_to_too_much(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.csv.gz"
+    path.write_bytes(gzip.compress(b"x,u,r\n" + b"1.25,0.5,2.5\n" * 100_000))
+    with pytest.raises(DataError, match="must unpack to at most"):
+        Dataset.load(path, max_bytes=100_000)

@@ -1,1 +1,0 @@
-"""Tests of nopg.data.report."""

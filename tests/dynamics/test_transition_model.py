@@ -1,0 +1,129 @@
+"""What a learned system promises: bounds of what can be earned, and votes on ends."""
+
+import numpy as np
+import pytest
+import torch
+
+from nopg.data.dataset import Dataset
+from nopg.dynamics import terminations as end_votes
+from nopg.dynamics.ensemble import fit_ensemble, regression_actions
+from nopg.dynamics.terminations import EndVote, live_rewards
+from nopg.dynamics.transition_model import TransitionModel
+
+
+def rows(n: int = 80, *, ends: bool, offset: float = 0.0) -> list[torch.Tensor]:
+    rng = np.random.default_rng(0)
+    states, actions = rng.uniform(-1, 1, size=(n, 2)), rng.uniform(-1, 1, size=(n, 1))
+    after = states + 0.2 * actions
+    is_end = (after[:, 0] > 0.7) & ends
+    columns = (states, actions, states[:, 0] + offset, after, is_end)
+    return [torch.tensor(np.asarray(c, dtype=np.float64)) for c in columns]
+
+
+def learned(*, ends: bool, offset: float = 0.0) -> TransitionModel:
+    columns = rows(ends=ends, offset=offset)
+    return TransitionModel.fit(*columns, generator=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("offset", [-5.0, 0.0, 5.0])
+@pytest.mark.parametrize("ends", [False, True])
+def test_no_sequence_of_rewards_seen_leaves_the_bounds(
+    ends: bool, offset: float
+) -> None:
+    model, gamma, horizon = learned(ends=ends, offset=offset), 0.8, 12
+    seen = rows(ends=ends, offset=offset)[2].numpy()
+    discounts = gamma ** np.arange(400)
+    lowest, highest = (discounts * seen.min()).sum(), (discounts * seen.max()).sum()
+    least, most = model.worst_value(gamma), model.best_value(gamma, horizon)
+    top = (discounts[:horizon] * seen.max()).sum()
+    assert least == pytest.approx(min(0.0, lowest) if ends else lowest)
+    assert most == pytest.approx(max(0.0, top) if ends else top)
+    assert model.best_value(gamma, 10_000) == pytest.approx(
+        max(0.0, highest) if ends else highest
+    )
+
+
+def test_ends_are_voted_on_by_their_neighbours() -> None:
+    model = learned(ends=True)
+    assert model.ends is not None
+    states = torch.tensor([[1.0, 0.0], [-0.5, 0.0]]).double()
+    at_end, elsewhere = model.ends.vote(states)[0].tolist()
+    assert at_end > 0.9
+    assert elsewhere < 1e-3
+    assert learned(ends=False).ends is None
+
+
+def test_the_slope_of_a_vote_is_a_difference() -> None:
+    vote = learned(ends=True).ends
+    assert vote is not None
+    states = torch.tensor([[0.68, 0.1], [0.75, -0.3], [0.6, 0.5]]).double()
+    slopes = vote.slopes(states)
+    for d in range(2):
+        step = torch.zeros(2).double()
+        step[d] = 1e-6
+        up, down = (vote.vote(states + s * step) for s in (1, -1))
+        for slope, high, low in zip(slopes, up, down, strict=True):
+            assert torch.allclose(slope[:, d], (high - low) / 2e-6, atol=1e-6)
+
+
+def test_of_many_voters_the_border_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(end_votes, "MAX_VOTERS", 60)
+    rng = np.random.default_rng(0)
+    after = torch.tensor(rng.uniform(-1, 1, size=(2000, 1)))
+    vote = EndVote.of(after, after[:, 0], (after[:, 0] > 0.5).double(), rng)
+    assert vote is not None
+    assert len(vote.points) == 60
+    where = torch.linspace(-1, 1, 201)[:, None].double()
+    wrong = (vote.vote(where)[0] > 0.5) != (where[:, 0] > 0.5)
+    assert all(abs(x - 0.5) < 0.05 for x in where[wrong, 0].tolist())
+
+
+def test_a_prize_for_ending_belongs_to_the_end() -> None:
+    states, actions, rewards, after, ends = rows(200, ends=True)
+    rewards = torch.full_like(rewards, -0.1)
+    rewards[ends > 0] = 100.0
+    live = live_rewards(torch.cat([states, actions], dim=1), rewards, ends)
+    assert live.tolist() == [-0.1] * 200
+    model = TransitionModel.fit(
+        states, actions, rewards, after, ends, generator=np.random.default_rng(0)
+    )
+    push = torch.tensor([[1.0], [0.0]]).double()
+    step = model.step(torch.tensor([[0.75, 0.0], [-0.5, 0.0]]).double(), push)
+    expected = 100.0 * step.ends - 0.1 * (1.0 - step.ends)
+    assert step.rewards.tolist() == pytest.approx(expected.tolist(), abs=1e-6)
+    assert float(step.ends[0]) > 0.95
+    assert float(step.ends[1]) < 1e-6
+    assert step.live.tolist() == pytest.approx([-0.1, -0.1], abs=1e-6)
+
+
+def test_doubt_is_small_among_the_data_and_one_far_away() -> None:
+    states, actions, _, after, ends = rows(ends=False)
+    curved = torch.sin(3 * states[:, 0])
+    model = TransitionModel.fit(
+        states, actions, curved, after, ends, generator=np.random.default_rng(0)
+    )
+    known, unknown = (
+        model.uncertainty(states, actions),
+        model.uncertainty(states + 90, actions),
+    )
+    assert float(known.max()) < 0.1
+    assert unknown.numpy() == pytest.approx(1.0, abs=1e-3)
+
+
+def test_the_second_of_a_pair_knows_a_part_and_has_the_same_box() -> None:
+    states, actions, rewards, after, ends = (c.numpy() for c in rows(ends=True))
+    data = Dataset(states, actions, rewards, after, ends.astype(bool))
+    whole, part = fit_ensemble(data, np.random.default_rng(0))
+    assert part.box is whole.box
+    assert part.rewards == whole.rewards
+    assert part.ends is not None
+    assert whole.ends is not None
+    assert len(part.ends.points) == 64
+    assert len(whole.ends.points) == 80
+
+
+def test_labels_become_one_hot_rows() -> None:
+    states, _, rewards, after, ends = (c.numpy() for c in rows(6, ends=False))
+    labels = np.array([0, 2, 1, 2, 0, 1])
+    data = Dataset(states, labels, rewards, after, ends.astype(bool))
+    assert torch.equal(regression_actions(data), torch.eye(3).double()[labels])

@@ -1,0 +1,122 @@
+"""Entering a region along foretold paths, against systems one can follow by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nopg
+from nopg.cli.swing_up import BOTTOM
+from nopg.dynamics.stepper import Array, ArrayStep
+from nopg.envs.pendulum import Pendulum
+from nopg.envs.rollouts import rollout
+from nopg.errors import ConfigError
+from nopg.evaluation.entering import Entered, entering
+from tests.evaluation.conftest import GAMMA
+
+FAR = 5.0
+
+
+class Line:
+    """One to the right at every step; lost, or at an end, where it is told to be."""
+
+    def __init__(self, lost_at: float = np.inf, ends_at: float = np.inf) -> None:
+        self.lost_at, self.ends_at = lost_at, ends_at
+
+    def step(self, states: Array, actions: Array) -> ArrayStep:
+        after = states + 1.0
+        zeros = np.zeros(len(states))
+        lost = (after[:, 0] == self.lost_at).astype(float)
+        ends = (after[:, 0] == self.ends_at).astype(float)
+        return ArrayStep(after, after, zeros, ends, lost, zeros)
+
+
+class Still:
+    def act(self, states: Array) -> Array:
+        return np.zeros((len(states), 1))
+
+
+def asked(line: Line, horizon: int | None, start: float = 0.0) -> Entered:
+    starts = np.array([[start]])
+    inside = lambda states: states[:, 0] >= FAR  # noqa: E731
+    return entering(line, Still(), starts, inside, horizon, GAMMA)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("horizon", "expected"),
+    [
+        (4, (0.0, 0.0, 1.0)),  # it takes five steps, and may be a little early
+        (5, (0.0, 1.0, 1.0)),  # or a little late
+        (6, (1.0, 1.0, 1.0)),
+        (None, (GAMMA**5,) * 3),
+    ],
+)
+def test_a_path_that_is_known(
+    horizon: int | None, expected: tuple[float, float, float]
+) -> None:
+    found = asked(Line(), horizon)
+    np.testing.assert_allclose(np.concatenate(found), expected)
+
+
+def test_what_is_lost_may_enter_or_not() -> None:
+    np.testing.assert_allclose(
+        np.concatenate(asked(Line(lost_at=3.0), 50)), (0, 0.5, 1)
+    )
+    low, middle, high = asked(Line(lost_at=3.0), None)
+    assert low[0] == 0.0
+    assert high[0] == pytest.approx(GAMMA**3)
+    assert middle[0] == pytest.approx(0.5 * GAMMA**3)
+    after = asked(Line(lost_at=7.0), 50)  # it was in the region by then
+    np.testing.assert_allclose(np.concatenate(after), 1.0)
+
+
+def test_an_end_keeps_it_from_entering_and_can_be_asked_for() -> None:
+    np.testing.assert_allclose(np.concatenate(asked(Line(ends_at=3.0), 50)), 0.0)
+    starts = np.array([[0.0]])
+    for horizon, expected in ((50, 1.0), (None, GAMMA**3)):
+        found = entering(Line(ends_at=3.0), Still(), starts, None, horizon, GAMMA)  # type: ignore[arg-type]
+        np.testing.assert_allclose(np.concatenate(found), expected)
+
+
+def test_who_starts_inside_has_entered() -> None:
+    for horizon in (3, None):
+        np.testing.assert_allclose(np.concatenate(asked(Line(), horizon, FAR)), 1.0)
+
+
+def test_foretold_probabilities_hold_what_the_simulator_says(model: nopg.NOPG) -> None:
+    start = np.array([[np.pi, 0.0]])
+    act = lambda states: model.predict(states)[0]  # noqa: E731
+    speeds = np.abs(rollout(Pendulum(), act, start, 60).observations[0, :, 2])
+    reached = float(np.quantile(speeds, 0.9))
+    for limit, truth in ((0.5 * reached, 1.0), (speeds.max() + 2.0, 0.0)):
+
+        def region(states: Array, limit: float = limit) -> np.ndarray:
+            return np.abs(states[:, 2]) > limit
+
+        found = model.visit_probability(region, 60, foretell=True)
+        kernels = model.visit_probability(region, 60)
+        assert found.low[0] <= truth <= found.high[0]
+        assert abs(found.value[0] - truth) < 0.1
+        assert found.high[0] - found.low[0] <= kernels.high[0] - kernels.low[0] + 1e-9
+
+
+@pytest.mark.parametrize(("kernels", "high"), [(0.0, 0.0), (1.0, 0.2)])
+def test_kernels_that_are_certain_of_the_contrary_widen_the_interval(
+    model: nopg.NOPG, kernels: float, high: float
+) -> None:
+    def never(states: Array) -> np.ndarray:
+        return states[:, 2] > 100.0
+
+    ends = np.array([kernels])
+    certain = nopg.Interval(ends, ends, ends, 0.95)
+    starts = np.array([BOTTOM])
+    found = model.foreteller.entered(model.policy, starts, never, 20, certain)
+    assert found.value[0] == found.low[0] == 0.0
+    assert found.high[0] == pytest.approx(high)
+
+
+def test_bad_regions_are_refused_alike(model: nopg.NOPG) -> None:
+    with pytest.raises(ConfigError, match="3 lower and 3 upper ends"):
+        model.visit_probability(([0.0], [1.0]), 5, foretell=True)
+    with pytest.raises(ConfigError, match="whole number of at least 1"):
+        model.visit_probability("terminated", 0, foretell=True)

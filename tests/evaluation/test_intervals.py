@@ -1,0 +1,188 @@
+"""Intervals: replicas against real reweighting, models against what they promise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import nopg
+from nopg.bellman.solution import BellmanSolution
+from nopg.evaluation.bootstrap import replica_weights, weighted_product
+from nopg.evaluation.centred_rows import centred_rows
+from nopg.evaluation.chains import Chain, RowModel, alternative_chain, plain_chain
+from nopg.evaluation.kernel import Ensemble
+from nopg.evaluation.replicas import Basis
+from nopg.evaluation.solving import RTOL, replica_values
+from nopg.linalg.columns import solve_columns
+from nopg.policies.build import linear_policy
+from tests.problems import KINDS, small_problem
+
+
+def solved(kind: str, **changes: object) -> tuple[BellmanSolution, Chain]:
+    problem = small_problem(kind, **changes)  # type: ignore[arg-type]
+    equation = problem.equation()
+    return equation.solution, plain_chain(equation.solution, equation.policy)
+
+
+def drawn_weights(n: int, b: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return torch.rand((n, b), dtype=torch.float64, generator=generator) + 0.1
+
+
+def dense_rows(chain: Chain, weights: torch.Tensor) -> torch.Tensor:
+    """P with a log-weight added to each column, by a softmax of its own."""
+    plain = chain.at_next.dense()
+    return torch.softmax(plain.log() + weights.log(), dim=1)
+
+
+def test_weighted_product_is_the_softmax_with_log_weights() -> None:
+    _, chain = solved("deterministic")
+    weights, x = drawn_weights(40, 5), drawn_weights(40, 5).flip(0)
+    found = weighted_product(chain.at_next, weights)(x)
+    for b in range(5):
+        expected = dense_rows(chain, weights[:, b]) @ x[:, b]
+        torch.testing.assert_close(found[:, b], expected)
+
+
+def test_replica_values_solve_the_reweighted_equation() -> None:
+    solution, chain = solved("deterministic", next_state_samples=1)
+    weights = drawn_weights(40, 3)
+    found = replica_values(chain, weights, solution.q.value)
+    live = chain.problem.samples.continuation
+    # A residual e moves q by at most |e| / (1 - gamma).
+    bound = RTOL * float(chain.problem.samples.rewards.norm()) / (1.0 - 0.9)
+    for b in range(3):
+        P = dense_rows(chain, weights[:, b]) * live[:, None]
+        system = torch.eye(40, dtype=torch.float64) - 0.9 * P
+        expected = torch.linalg.solve(system, chain.problem.samples.rewards)
+        torch.testing.assert_close(found[:, b], expected, rtol=0.0, atol=bound)
+        assert float((expected - solution.q.value).abs().max()) > 3.0 * bound
+
+
+def test_replica_objectives_have_the_right_slope_in_every_weight() -> None:
+    """dJ / d log w_j by finite differences of complete solves."""
+    problem = small_problem("deterministic", n=12, next_state_samples=1)
+    equation = problem.equation()
+    solution, step = equation.solution, 1e-4
+    chain = plain_chain(solution, equation.policy)
+    samples = chain.problem.samples
+
+    def exact(weights: torch.Tensor) -> float:
+        P = dense_rows(chain, weights) * samples.continuation[:, None]
+        q = torch.linalg.solve(
+            torch.eye(12, dtype=torch.float64) - 0.9 * P, samples.rewards
+        )
+        first = torch.softmax(chain.at_initial.dense().log() + weights.log(), dim=1)
+        return float((first @ q).mean())
+
+    nudges = torch.exp(step * torch.eye(12, dtype=torch.float64))  # column j: weight j
+    basis = Basis(solution.estimator.problem, nudges)
+    ensemble = Ensemble(solution, equation.policy, basis)
+    centre = float(solution.objective())
+    slopes = (ensemble._replica_objectives() - centre) / step
+    expected = [
+        (exact(nudges[:, j]) - exact(1.0 / nudges[:, j])) / (2.0 * step)
+        for j in range(12)
+    ]
+    torch.testing.assert_close(
+        slopes, torch.tensor(expected, dtype=torch.float64), rtol=1e-2, atol=1e-4
+    )
+
+
+def test_many_columns_agree_with_a_factorisation() -> None:
+    generator = torch.Generator().manual_seed(0)
+    P = torch.rand((60, 60), generator=generator, dtype=torch.float64)
+    A = torch.eye(60, dtype=torch.float64) - 0.97 * P / P.sum(dim=1, keepdim=True)
+    rhs = torch.randn((60, 7), generator=generator, dtype=torch.float64)
+    rhs[:, 3] = 0.0
+    found = solve_columns(lambda x: A @ x, rhs, torch.zeros_like(rhs), rtol=1e-9)
+    torch.testing.assert_close(found, torch.linalg.solve(A, rhs), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("neighbours", [None, 20])
+def test_centred_rows_have_their_query_as_mean(neighbours: int | None) -> None:
+    """Inside the data, next to an edge of their density, where plain rows slip."""
+    rng = np.random.default_rng(0)
+    states = rng.exponential(size=(400, 2))
+    data = nopg.Dataset(
+        states, rng.normal(size=(400, 1)), states[:, 0], states, [0] * 400
+    )
+    equation = nopg.BellmanEquation(
+        data, linear_policy([[0.0, 0.0]]), [[1.0, 1.0]], gamma=0.5,
+        bandwidths=nopg.Bandwidths([0.4, 0.4], [1.0]), neighbours=neighbours,
+    )  # fmt: skip
+    problem = equation.problem
+    queries = torch.tensor([[1.0, 1.0], [0.7, 1.5], [1.6, 0.9]], dtype=torch.float64)
+    rows = problem.rows_at(queries)
+    plain = (
+        problem.responsibilities(equation.policy, rows)
+        .evaluate((torch.zeros((3, 1), dtype=torch.float64),), torch.Generator())
+        .operator
+    )
+    samples = torch.tensor(states) / 0.4
+    (found,) = centred_rows([(rows, plain)], queries / 0.4, samples)
+    W = found.operator.dense()
+    torch.testing.assert_close(W.sum(dim=1), torch.ones(3, dtype=torch.float64))
+    assert float(W.min()) >= 0.0
+    before = (plain.dense() @ samples - queries / 0.4).norm(dim=1)
+    after = (W @ samples - queries / 0.4).norm(dim=1)
+    torch.testing.assert_close(after, found.displacement, rtol=1e-6, atol=1e-9)
+    assert float(after.max()) < 0.05 < float(before.min())
+
+
+def test_wider_rows_are_those_of_wider_bandwidths() -> None:
+    problem = small_problem("deterministic")
+    equation = problem.equation()
+    chain = alternative_chain(
+        equation.solution,
+        equation.policy,
+        RowModel(1.5),
+        equation.problem.rescaled(1.5),
+    )
+    wide = small_problem("deterministic")
+    again = nopg.BellmanEquation(
+        wide.data, wide.policy, wide.initial_states,
+        bandwidths=wide.bandwidths.scaled(1.5, 1.5), **wide.settings,
+    )  # fmt: skip
+    torch.testing.assert_close(
+        chain.at_next.dense(), again.solution.at_next.operator.dense()
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_policy_family_gets_an_interval(kind: str) -> None:
+    problem = small_problem(kind)
+    solution = problem.equation().solution
+    weights = replica_weights(
+        problem.data, solution.estimator.problem.samples, np.random.default_rng(0)
+    )
+    basis = Basis(solution.estimator.problem, weights)
+    ensemble = Ensemble(solution, problem.policy, basis)
+    found = ensemble.objective(0.95)
+    assert found.low[0] < float(solution.objective()) < found.high[0]
+    values = ensemble.values(problem.initial_states, 0.95)
+    assert values.value.mean() == pytest.approx(float(solution.objective()), rel=0.3)
+    assert (values.low <= values.value).all()
+    assert (values.value <= values.high).all()
+    wider = ensemble.objective(0.99)
+    assert wider.low[0] <= found.low[0] < found.high[0] <= wider.high[0]
+
+
+def test_replicas_follow_episodes_and_one_alone_is_said() -> None:
+    problem = small_problem("deterministic")
+    samples = problem.equation().problem.samples
+    d = problem.data
+    columns = (
+        d.observations, d.actions, d.rewards, d.next_observations, d.terminations, None
+    )  # fmt: skip
+    ids = np.repeat([0, 1, 2, 3], 10)
+    weights = replica_weights(
+        nopg.Dataset(*columns, ids), samples, np.random.default_rng(0)
+    )
+    assert torch.equal(weights[0], weights[9])
+    assert not torch.equal(weights[9], weights[10])
+    with pytest.warns(nopg.NopgWarning, match="need two or more, these data have one"):
+        replica_weights(
+            nopg.Dataset(*columns, np.zeros(40, int)), samples, np.random.default_rng(0)
+        )

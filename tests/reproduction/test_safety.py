@@ -1,0 +1,65 @@
+"""The table of predicted dangers, from answers made up for it."""
+
+from __future__ import annotations
+
+import numpy as np
+from reproduction.results import Record
+from reproduction.safety import _entered
+from reproduction.safety_tables import safety_table
+from reproduction.trial import Trial
+
+from nopg.envs.rollouts import Rollout
+
+
+def record(method: str, asked: list[dict[str, object]]) -> Record:
+    trial = Trial(experiment="safety", task="t", method=method, size=1, seed=0)
+    return Record(trial, "code", "run", {"asked": asked})
+
+
+def answer(
+    true: float, kernels: list[float], systems: list[float]
+) -> dict[str, object]:
+    return {
+        "policy": "0",
+        "question": "falls",
+        "true": true,
+        "kernels": kernels,
+        "systems": systems,
+    }
+
+
+def test_held_width_and_definite_answers() -> None:
+    asked = [
+        answer(0.0, [0.5, 0.0, 1.0], [0.02, 0.0, 0.1]),
+        answer(1.0, [0.05, 0.0, 0.1], [0.7, 0.65, 0.8]),  # both definite and wrong
+    ]
+    found = safety_table([record("NOPG", asked), record("learn", asked[:1])])
+    fitted = next(r for r in found["rows"] if r["policies"] == "fit")
+    assert fitted["question"] == "t falls"
+    assert fitted["asked"] == 2
+    assert fitted["kernels"] == {"held": 1, "width": 0.55, "definite": 1, "near": 0}
+    assert fitted["systems"] == {"held": 1, "width": 0.125, "definite": 2, "near": 1}
+    lines = found["markdown"].splitlines()
+    assert lines[2] == "| t falls | fit | 2 | 1 | 0.55 | 1, 0 | 1 | 0.12 | 2, 1 |"
+    assert [line.split(" | ")[1] for line in lines[2:]] == [
+        "fit",
+        "fit",
+        "learn",
+        "learn",
+    ]
+
+
+def test_the_simulator_counts_paths_that_enter() -> None:
+    observations = np.zeros((2, 6, 1))
+    observations[0, 3] = 9.0  # in the region after three steps, and out again
+    terminations = np.zeros((2, 5), dtype=bool)
+    terminations[1, 4] = True  # with the fifth step
+    nothing = np.zeros((2, 5))
+    path = Rollout(
+        observations, observations, nothing, nothing, terminations, nothing == 0.0
+    )
+    far = lambda states: states[:, 0] > 5.0  # noqa: E731
+    assert _entered(path, far, 2) == 0.0
+    assert _entered(path, far, 3) == 0.5
+    assert _entered(path, "terminated", 4) == 0.0
+    assert _entered(path, "terminated", 5) == 0.5
