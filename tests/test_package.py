@@ -9,7 +9,7 @@ import nopg
 
 NAMES = {
     "NOPG", "Bandwidths", "BellmanEquation", "ConfigError", "CrossValidated",
-    "DataError", "Dataset", "History", "Interval", "LeaveOneOut", "ModelFileError",
+    "DataError", "Dataset", "History", "Interval", "LeaveOneOut", "PolicyFileError",
     "NopgError", "NopgWarning", "NotFittedError", "Objective", "SafePolicy",
     "SolverError", "Support", "SupportWarning", "fit_batch", "learn", "linear_policy",
     "load",

@@ -16,7 +16,7 @@ from nopg.data.dataset import Dataset
 from nopg.errors import (
     ConfigError,
     DataError,
-    ModelFileError,
+    PolicyFileError,
     NopgError,
     NopgWarning,
     NotFittedError,
@@ -47,7 +47,7 @@ __all__ = [
     "History",
     "Interval",
     "LeaveOneOut",
-    "ModelFileError",
+    "PolicyFileError",
     "NopgError",
     "NopgWarning",
     "NotFittedError",

@@ -19,7 +19,7 @@ class DataError(NopgError, ValueError):
     """The data cannot be used as they are."""
 
 
-class ModelFileError(NopgError, ValueError):
+class PolicyFileError(NopgError, ValueError):
     """A model file is damaged, foreign or of an unknown version."""
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from nopg import NOPG, ModelFileError, NopgError
+from nopg import NOPG, PolicyFileError, NopgError
 from nopg.cli.main import app
 from nopg.cli.report import end_with_report
 from tests.report.runs import pendulum
@@ -41,7 +41,7 @@ def test_a_model_file_and_another_place(folder: Path) -> None:
 
 
 def test_what_cannot_be_read_or_written_is_refused(folder: Path) -> None:
-    assert isinstance(run(folder / "nothing.nopg").exception, ModelFileError)
+    assert isinstance(run(folder / "nothing.nopg").exception, PolicyFileError)
     refused = run(folder, "--out", folder / "model.nopg" / "page.html").exception
     assert isinstance(refused, NopgError)
     assert "writable" in str(refused)

@@ -70,7 +70,7 @@ def test_a_search_is_kept_with_its_model(tmp_path: Path) -> None:
 )
 def test_a_damaged_search_is_refused(saved: Path, tmp_path: Path, search: Any) -> None:
     path = rewritten(saved, tmp_path, search=search)
-    with pytest.raises(nopg.ModelFileError, match="complete nopg model"):
+    with pytest.raises(nopg.PolicyFileError, match="complete nopg model"):
         nopg.load(path)
 
 
@@ -106,11 +106,11 @@ def test_without_data_only_predict_works(tmp_path: Path) -> None:
 def test_a_module_of_ones_own_must_be_passed_again(tmp_path: Path) -> None:
     model = fitted(policy=torch.nn.Linear(3, 1))
     model.save(tmp_path / "own.nopg")
-    with pytest.raises(nopg.ModelFileError, match="policy=YourModule"):
+    with pytest.raises(nopg.PolicyFileError, match="policy=YourModule"):
         nopg.load(tmp_path / "own.nopg")
     again = nopg.load(tmp_path / "own.nopg", policy=torch.nn.Linear(3, 1))
     assert np.array_equal(model.predict(BOTTOM)[0], again.predict(BOTTOM)[0])
-    with pytest.raises(nopg.ModelFileError):
+    with pytest.raises(nopg.PolicyFileError):
         nopg.load(tmp_path / "own.nopg", policy=torch.nn.Linear(4, 1))
 
 
@@ -132,11 +132,11 @@ def test_foreign_and_damaged_files_are_refused(saved: Path, tmp_path: Path) -> N
     foreign = tmp_path / "foreign"
     for content in (b"", b"hello", pickle.dumps(Trap()), saved.read_bytes()[:-50]):
         foreign.write_bytes(content)
-        with pytest.raises(nopg.ModelFileError) as caught:
+        with pytest.raises(nopg.PolicyFileError) as caught:
             nopg.load(foreign)
         assert "\n" not in str(caught.value)
     assert not (tmp_path / "executed").exists()
-    with pytest.raises(nopg.ModelFileError, match="exist"):
+    with pytest.raises(nopg.PolicyFileError, match="exist"):
         nopg.load(tmp_path / "missing.nopg")
 
 
@@ -144,7 +144,7 @@ def test_other_safetensors_and_formats_are_refused(saved: Path, tmp_path: Path) 
     tensors = load_file(saved)
     for metadata in (None, {"nopg": "[]"}, {"nopg": "{"}, {"nopg": '{"format": 99}'}):
         save_file(tensors, tmp_path / "x", metadata=metadata)
-        with pytest.raises(nopg.ModelFileError):
+        with pytest.raises(nopg.PolicyFileError):
             nopg.load(tmp_path / "x")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nopg import ModelFileError
+from nopg import PolicyFileError
 from nopg.report import Run, read_run
 from nopg.report.read import fingerprint
 from tests.report.runs import pendulum
@@ -72,7 +72,7 @@ def test_damage_is_one_sentence(
     folder: Path, name: str, text: str, sentence: str
 ) -> None:
     (folder / name).write_text(text)
-    with pytest.raises(ModelFileError, match=sentence):
+    with pytest.raises(PolicyFileError, match=sentence):
         read_run(folder)
 
 
@@ -85,17 +85,17 @@ def test_records_that_are_not_numbers_are_no_numbers(folder: Path) -> None:
 
 
 def test_no_model_and_two_models_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelFileError, match="found none"):
+    with pytest.raises(PolicyFileError, match="found none"):
         read_run(tmp_path)
     for name in ("a", "b"):
         pendulum().model.save(tmp_path / f"{name}.nopg")
-    with pytest.raises(ModelFileError, match="found 2"):
+    with pytest.raises(PolicyFileError, match="found 2"):
         read_run(tmp_path)
 
 
 def test_a_model_without_data_is_refused(tmp_path: Path) -> None:
     pendulum().model.save(tmp_path / "model.nopg", include_data=False)
-    with pytest.raises(ModelFileError, match="include_data=True"):
+    with pytest.raises(PolicyFileError, match="include_data=True"):
         _ = read_run(tmp_path).data
 
 

@@ -21,7 +21,7 @@ from nopg.data.dataset import Dataset
 from nopg.data.files import write_atomically
 from nopg.data.io.arrays import ARRAYS
 from nopg.data.spaces import space_from_json, space_to_json
-from nopg.errors import ModelFileError
+from nopg.errors import PolicyFileError
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.policies.build import PolicySpec
 from nopg.policies.checked import as_policy
@@ -77,21 +77,21 @@ def load(
         device: Where the model shall live.
 
     Raises:
-        ModelFileError: If the file is missing, damaged, foreign or of another format.
+        PolicyFileError: If the file is missing, damaged, foreign or of another format.
     """
     from nopg.algorithms.nopg.nopg import NOPG
 
     about, tensors = _read(Path(path))
     try:
         if about["format"] != FORMAT:
-            raise ModelFileError(
+            raise PolicyFileError(
                 f"`{path}` must be of format {FORMAT}, it is of format "
                 f"{about['format']}; update nopg or save the model again."
             )
         settings = dict(about["config"]) | {"device": device}
         kind = settings.pop("policy")
         if kind == "custom" and policy is None:
-            raise ModelFileError(
+            raise PolicyFileError(
                 f"`{path}` was trained on a module of your own, whose code no file "
                 "holds; pass it: nopg.load(path, policy=YourModule())."
             )
@@ -102,10 +102,10 @@ def load(
             from nopg.fitted.search_result import Search
 
             model.search = Search.from_json(about["search"])
-    except ModelFileError:
+    except PolicyFileError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-        raise ModelFileError(
+        raise PolicyFileError(
             f"`{path}` must be a complete nopg model, reading it failed "
             f"({type(error).__name__}: {str(error).splitlines()[0]}); save it again."
         ) from None
@@ -122,7 +122,7 @@ def _setup(
     policy = as_policy(module) if module is not None else None
     if policy is None:
         if spec is None:
-            raise ModelFileError("A model must say how its policy is built.")
+            raise PolicyFileError("A model must say how its policy is built.")
         policy = spec.build(Seed(0).torch("policy-init"))
     weights = {k[len("policy/") :]: v for k, v in tensors.items() if "policy/" in k}
     # The dtype first: float64 numbers copied into float32 parameters lose half.
@@ -130,7 +130,7 @@ def _setup(
     policy.load_state_dict(weights)
     space = space_from_json(about["action_space"])
     if space is None:
-        raise ModelFileError("A model must name its action space, none was found.")
+        raise PolicyFileError("A model must name its action space, none was found.")
     bandwidths = _bandwidths(about)
     if "initial_states" not in tensors:
         return Setup(policy, space, bandwidths, spec)
@@ -160,14 +160,14 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
         about = json.loads(metadata["nopg"])
     except FileNotFoundError:
-        raise ModelFileError(
+        raise PolicyFileError(
             f"`{path}` must exist, found no such file; check the path."
         ) from None
     except (OSError, SafetensorError, KeyError, ValueError) as error:
-        raise ModelFileError(
+        raise PolicyFileError(
             f"`{path}` must be a model written by NOPG.save, reading it failed "
             f"({type(error).__name__}: {error}); it is damaged or of another program."
         ) from None
     if not isinstance(about, dict):
-        raise ModelFileError(f"`{path}` must describe a model, it does not.")
+        raise PolicyFileError(f"`{path}` must describe a model, it does not.")
     return about, tensors

@@ -47,7 +47,7 @@ def write_report(run: Run, path: str | Path) -> Path:
         path: The file to write.
 
     Raises:
-        ModelFileError: If the model was saved without its data.
+        PolicyFileError: If the model was saved without its data.
         NopgError: If the file cannot be written.
     """
     path = Path(path)

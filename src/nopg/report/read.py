@@ -16,7 +16,7 @@ from typing import Any
 
 from nopg.algorithms.nopg.nopg import NOPG
 from nopg.data.dataset import Dataset
-from nopg.errors import DataError, ModelFileError
+from nopg.errors import DataError, PolicyFileError
 from nopg.fitted.storage import load
 
 HISTORY, MODEL = "history.jsonl", "model.nopg"
@@ -58,11 +58,11 @@ class Run:
         """The transitions the model was learned from.
 
         Raises:
-            ModelFileError: If the model was saved without them.
+            PolicyFileError: If the model was saved without them.
         """
         data = self.model.setup.data
         if data is None:
-            raise ModelFileError(
+            raise PolicyFileError(
                 "A report needs the data, this model was saved without them; save it "
                 "with include_data=True."
             )
@@ -97,7 +97,7 @@ def read_run(path: str | Path) -> Run:
         path: A folder that `nopg train` or `nopg demo` wrote, or a `.nopg` file.
 
     Raises:
-        ModelFileError: If there is no model, or a file is damaged.
+        PolicyFileError: If there is no model, or a file is damaged.
     """
     path = Path(path)
     file = _model_file(path) if path.is_dir() else path
@@ -137,7 +137,7 @@ def _model_file(folder: Path) -> Path:
         return folder / MODEL
     found = sorted(folder.glob("*.nopg"))
     if len(found) != 1:
-        raise ModelFileError(
+        raise PolicyFileError(
             f"`{folder}` must hold one model, found {len(found) or 'none'}; name the "
             "file itself, or the folder that nopg train wrote."
         )
@@ -162,7 +162,7 @@ def _text(path: Path) -> str:
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:
-        raise ModelFileError(
+        raise PolicyFileError(
             f"`{path}` must be readable text, reading it failed ({error}); remove it "
             "to make the report without."
         ) from None
@@ -177,7 +177,7 @@ def _json_object(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise ModelFileError(
+        raise PolicyFileError(
             f"`{path}` must hold one JSON object, it does not; remove it to make the "
             "report without."
         )
@@ -196,7 +196,7 @@ def _history(path: Path) -> tuple[Mapping[str, Any], ...]:
         if not isinstance(update, dict):
             if number == len(lines):
                 break
-            raise ModelFileError(
+            raise PolicyFileError(
                 f"`{path}` must hold one JSON object a line, line {number} is none; "
                 "remove the file to make the report without."
             )
