@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from tqdm.auto import tqdm
 
-from nopg.algorithms.nopg.ascent import ascend
-from nopg.algorithms.nopg.fused import FusedTrainer, ascend_fused, is_fusible
+from nopg.algorithms.nopg.fused import ascend_together
 from nopg.algorithms.nopg.nopg import NOPG
-from nopg.bellman.solution import Estimator
 from nopg.data.dataset import Dataset
 from nopg.errors import ConfigError
-from nopg.fitted.history import History, Update
+from nopg.fitted.history import History
 from nopg.randomness import Seed
 
 
@@ -53,7 +51,16 @@ def fit_batch(
         model.prepare_like(first)
     histories = [History() for _ in models]
     bar = tqdm(total=n_updates, disable=not progress, unit="update", desc="NOPG")
-    for updates in _climb_together(models, n_updates):
+    problem = first.setup.problem
+    assert problem is not None
+    together = ascend_together(
+        problem,
+        [model.policy for model in models],
+        first.config.training,
+        n_updates,
+        [Seed(m.config.seed).torch("policy-samples", m.config.device) for m in models],
+    )
+    for updates in together:
         for history, update in zip(histories, updates, strict=True):
             history.updates.append(update)
         best = max(update.objective for update in updates)
@@ -63,23 +70,6 @@ def fit_batch(
     for model, history in zip(models, histories, strict=True):
         model.history = history
     return histories
-
-
-def _climb_together(
-    models: Sequence[NOPG], n_updates: int
-) -> Iterator[Sequence[Update]]:
-    problem = models[0].setup.problem
-    assert problem is not None
-    training = models[0].config.training
-    if is_fusible(problem, models[0].policy):
-        policies = [model.policy for model in models]
-        return ascend_fused(FusedTrainer(problem, policies, training, n_updates))
-    climbs = []
-    for model in models:
-        generator = Seed(model.config.seed).torch("policy-samples", model.config.device)
-        estimator = Estimator.of(problem, model.policy)
-        climbs.append(ascend(estimator, model.policy, training, n_updates, generator))
-    return zip(*climbs, strict=True)
 
 
 def _require_alike(models: Sequence[NOPG]) -> None:

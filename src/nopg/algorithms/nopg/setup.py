@@ -11,9 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from nopg.algorithms.nopg.budget import Plan, plan_job
+from nopg.algorithms.nopg.budget import Budget, estimate_budget, out_of_memory
 from nopg.algorithms.nopg.config import NOPGConfig
-from nopg.algorithms.nopg.out_of_memory import explained
 from nopg.bellman.problem import Problem
 from nopg.bellman.samples import Samples, initial_state_tensor
 from nopg.data.consistency import require_inside
@@ -44,7 +43,7 @@ class Setup:
         data: The transitions; None in a model loaded without them.
         initial_states: Where the task starts, (B, d_s).
         problem: Kernel rows and lists; None without data.
-        plan: What the job was expected to take; None in a loaded model.
+        budget: What the job was expected to need; None in a loaded model.
     """
 
     policy: Policy
@@ -54,7 +53,7 @@ class Setup:
     data: Dataset | None = None
     initial_states: NDArray[np.float64] | None = None
     problem: Problem | None = None
-    plan: Plan | None = None
+    budget: Budget | None = None
 
 
 def prepare(
@@ -77,7 +76,7 @@ def prepare(
         data: The transitions.
         initial_states: Where the task starts; None for the first of each episode.
         ranks: Processes that share the rows, if several do.
-        announce: Told the plan of a large job, before the work begins.
+        announce: Receives the budget of a large job, before the work begins.
     """
     if not isinstance(data, Dataset):
         raise ConfigError(
@@ -100,16 +99,16 @@ def prepare(
     )
     chosen = select_bandwidths(bandwidths, arrays, seeds.numpy("bandwidths"))
     n_ranks, n_local = (1, 1) if ranks is None else (ranks.size, ranks.n_local)
-    plan = plan_job(built, samples, initial, chosen, config, n_ranks, n_local)
-    if plan.is_large and announce is not None:
-        announce(str(plan))
+    budget = estimate_budget(built, samples, initial, chosen, config, n_ranks, n_local)
+    if budget.is_large and announce is not None:
+        announce(str(budget))
     if ranks is not None:
         ranks.copy_from_first(built.state_dict().values())
-    with explained(plan):
+    with out_of_memory(budget):
         problem = lay_out(samples, initial, chosen, config, ranks)
     warn_of_thin_starts(problem)
     starts = initial.double().cpu().numpy()
-    return Setup(built, space, chosen, spec, data, starts, problem, plan)
+    return Setup(built, space, chosen, spec, data, starts, problem, budget)
 
 
 def share(config: NOPGConfig, policy: nn.Module | None, other: Setup) -> Setup:

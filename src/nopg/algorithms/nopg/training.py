@@ -6,12 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from nopg.algorithms.nopg.ascent import ascend
-from nopg.algorithms.nopg.fused import FusedTrainer, ascend_fused, is_fusible
+from nopg.algorithms.nopg.budget import out_of_memory
+from nopg.algorithms.nopg.fused import ascend_together, is_fusible
 from nopg.algorithms.nopg.loop import run
-from nopg.algorithms.nopg.out_of_memory import explained
 from nopg.algorithms.nopg.states import AscentState, TrainingState
-from nopg.bellman.solution import Estimator
 from nopg.errors import ConfigError
 from nopg.fitted.history import History, Update
 from nopg.randomness import Seed
@@ -72,7 +70,7 @@ class Training:
     ) -> History:
         """Train to the end; the arguments are those of `NOPG.fit`."""
         model = self._model
-        with explained(model.setup.plan):
+        with out_of_memory(model.setup.budget):
             run(
                 self._updates(),
                 self.history,
@@ -120,17 +118,15 @@ class Training:
     def _updates(self) -> Iterator[Update]:
         """Updates of the policy; each makes what was solved before it stale."""
         model, problem = self._model, self._problem
-        training, n_updates = model.config.training, self._n_updates
-        if is_fusible(problem, model.policy):
-            trainer = FusedTrainer(problem, [model.policy], training, n_updates)
-            updates: Iterator[Update] = (batch[0] for batch in ascend_fused(trainer))
-        else:
-            estimator = Estimator.of(problem, model.policy)
-            seeds = Seed(model.config.seed)
-            generator = seeds.torch("policy-samples", model.config.device)
-            updates = ascend(
-                estimator, model.policy, training, n_updates, generator, self._climb
-            )
-        for update in updates:
+        draws = Seed(model.config.seed).torch("policy-samples", model.config.device)
+        updates = ascend_together(
+            problem,
+            [model.policy],
+            model.config.training,
+            self._n_updates,
+            [draws],
+            [self._climb],
+        )
+        for (update,) in updates:
             model.forget()
             yield update
