@@ -14,7 +14,7 @@ from nopg.evaluation.chains import Chain, RowModel, alternative_chain, plain_cha
 from nopg.evaluation.kernel import Ensemble
 from nopg.evaluation.replicas import Basis
 from nopg.evaluation.solving import RTOL, replica_values
-from nopg.linalg.columns import solve_columns
+from nopg.linalg.solve import solve_columns
 from nopg.policies.build import linear_policy
 from tests.problems import KINDS, small_problem
 

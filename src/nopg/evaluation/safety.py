@@ -26,7 +26,7 @@ from nopg.evaluation.chains import Chain
 from nopg.evaluation.intervals import Interval
 from nopg.evaluation.kernel import Ensemble
 from nopg.evaluation.regions import TERMINATED, Membership, membership
-from nopg.linalg.columns import solve_columns
+from nopg.linalg.solve import solve_columns
 
 RTOL = 1e-4
 FloatArray = NDArray[np.float64]
