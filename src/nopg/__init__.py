@@ -23,7 +23,7 @@ from nopg.errors import (
     SolverError,
     SupportWarning,
 )
-from nopg.evaluation.intervals import Interval
+from nopg.evaluation.intervals import Estimate
 from nopg.evaluation.safe_policy import SafePolicy
 from nopg.evaluation.support import Support
 from nopg.fitted.history import History
@@ -45,7 +45,7 @@ __all__ = [
     "DataError",
     "Dataset",
     "History",
-    "Interval",
+    "Estimate",
     "LeaveOneOut",
     "PolicyFileError",
     "NopgError",

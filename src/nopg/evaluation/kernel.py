@@ -15,7 +15,7 @@ from nopg.bellman.samples import initial_state_tensor
 from nopg.bellman.solution import BellmanSolution
 from nopg.evaluation.bootstrap import weighted_product
 from nopg.evaluation.chains import ALTERNATIVES, Chain, alternative_chain, plain_chain
-from nopg.evaluation.intervals import Answers, Interval
+from nopg.evaluation.intervals import Answers, Estimate
 from nopg.evaluation.replicas import Basis
 from nopg.evaluation.solving import model_values, replica_values
 from nopg.evaluation.support import distance_of_rows
@@ -73,7 +73,7 @@ class Ensemble:
         """q under every other row model, and the visits of the last one."""
         return model_values(self.alternatives, self.solution)
 
-    def values(self, states: Any, level: float) -> Interval:
+    def values(self, states: Any, level: float) -> Estimate:
         """V(s) at any states with its interval."""
         plain = self.plain.at(states)
         models = zip(self.alternatives, self.model_q, strict=True)
@@ -85,7 +85,7 @@ class Ensemble:
             self._unknown_at(states) + self._later_unknown,
         ).interval(level)
 
-    def objective(self, level: float) -> Interval:
+    def objective(self, level: float) -> Estimate:
         """J with its interval."""
         q = self.solution.q.value
         models = zip(self.alternatives, self.model_q, strict=True)
@@ -99,7 +99,7 @@ class Ensemble:
 
     def asked(
         self, question: Question, level: float, possible: tuple[float, float]
-    ) -> Interval:
+    ) -> Estimate:
         """Any other question, put to the plain chain, its replicas and the models."""
         return Answers(
             question(self.plain, None),

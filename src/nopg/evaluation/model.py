@@ -27,7 +27,7 @@ from nopg.dynamics.ensemble import fit_ensemble
 from nopg.dynamics.stepper import Array, Stepper
 from nopg.evaluation.entering import entering
 from nopg.evaluation.following import actor_of, follow
-from nopg.evaluation.intervals import Interval
+from nopg.evaluation.intervals import Estimate
 from nopg.evaluation.regions import Membership
 from nopg.policies.base import Policy
 from nopg.randomness import Seed
@@ -56,7 +56,7 @@ class ModelEvaluator:
         low, high = self._between(policy, states)
         return np.asarray((low + high).mean(axis=0) / 2.0)
 
-    def objective(self, policy: Policy, starts: Array, kernels: Interval) -> Interval:
+    def objective(self, policy: Policy, starts: Array, kernels: Estimate) -> Estimate:
         """Mean return from `starts`, (B, d_s), with its interval.
 
         Args:
@@ -77,8 +77,8 @@ class ModelEvaluator:
         starts: Array,
         inside: Membership | None,
         horizon: int | None,
-        kernels: Interval,
-    ) -> Interval:
+        kernels: Estimate,
+    ) -> Estimate:
         """Probability of entering a region from `starts`, with its interval.
 
         Args:
@@ -127,7 +127,7 @@ class ModelEvaluator:
         return tuple(Stepper(system) for system in pair)
 
 
-def _half_width(kernels: Interval) -> float:
+def _half_width(kernels: Estimate) -> float:
     return 0.5 * float(kernels.high[0] - kernels.low[0])
 
 
@@ -138,9 +138,9 @@ def _padded(
     coarse: float,
     limits: tuple[float, float],
     level: float,
-) -> Interval:
+) -> Estimate:
     """From the lowest to the highest system and a share beyond, within limits."""
     pad = SHARE * coarse
     lowest = max(float(low.min()) - pad, min(limits[0], value))
     highest = min(float(high.max()) + pad, max(limits[1], value))
-    return Interval(np.array([value]), np.array([lowest]), np.array([highest]), level)
+    return Estimate(np.array([value]), np.array([lowest]), np.array([highest]), level)

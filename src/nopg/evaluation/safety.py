@@ -23,7 +23,7 @@ from torch import Tensor
 from nopg.errors import ConfigError
 from nopg.evaluation.bootstrap import weighted_product
 from nopg.evaluation.chains import Chain
-from nopg.evaluation.intervals import Interval
+from nopg.evaluation.intervals import Estimate
 from nopg.evaluation.kernel import Ensemble
 from nopg.evaluation.regions import TERMINATED, Membership, membership
 from nopg.linalg.columns import solve_columns
@@ -92,7 +92,7 @@ def predicted_states(chain: Chain, steps: int) -> PredictedStates:
 
 def visit_probability(
     ensemble: Ensemble, region: Any, horizon: int | None, level: float
-) -> Interval:
+) -> Estimate:
     """Probability of entering a region from the initial states, with an interval.
 
     Args:

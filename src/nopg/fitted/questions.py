@@ -17,7 +17,7 @@ from nopg.bellman.solution import BellmanSolution
 from nopg.errors import NopgWarning
 from nopg.evaluation.bootstrap import replica_weights
 from nopg.evaluation.chains import plain_chain
-from nopg.evaluation.intervals import Interval, require_level
+from nopg.evaluation.intervals import Estimate, require_level
 from nopg.evaluation.kernel import Ensemble
 from nopg.evaluation.replicas import Basis
 from nopg.evaluation.safety import (
@@ -90,7 +90,7 @@ class Questions(ABC):
             return found
         return replace(found, foretold=self.foreteller.expected(self.policy, states))
 
-    def foretold(self, interval: float = 0.95) -> Interval:
+    def foretold(self, interval: float = 0.95) -> Estimate:
         """The return J as two learned systems foretell it, with its interval.
 
         Gaussian processes of the same transitions, those `nopg.learn` asks for a second
@@ -128,7 +128,7 @@ class Questions(ABC):
         interval: float = 0.95,
         *,
         foretell: bool = False,
-    ) -> Interval:
+    ) -> Estimate:
         """How likely the policy enters a region, by the data alone.
 
         Args:

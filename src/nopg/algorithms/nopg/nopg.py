@@ -21,7 +21,7 @@ from nopg.bellman.rows import Neighbours
 from nopg.bellman.solution import BellmanSolution, Estimator
 from nopg.data.dataset import Dataset
 from nopg.errors import NotFittedError
-from nopg.evaluation.intervals import Interval, require_level
+from nopg.evaluation.intervals import Estimate, require_level
 from nopg.fitted.history import History, Update
 from nopg.fitted.predict import predicted_actions
 from nopg.fitted.questions import Questions
@@ -228,17 +228,17 @@ class NOPG(Questions):
     def value(self, states: Any, interval: None = None) -> NDArray[np.float64]: ...
 
     @overload
-    def value(self, states: Any, interval: float) -> Interval: ...
+    def value(self, states: Any, interval: float) -> Estimate: ...
 
     def value(
         self, states: Any, interval: float | None = None
-    ) -> NDArray[np.float64] | Interval:
+    ) -> NDArray[np.float64] | Estimate:
         """V(s) = eps(s)' q at any states, (m,).
 
         Args:
             states: The states, (m, d_s).
             interval: How often the true value is to lie within the interval, such as
-                0.95; the answer is then an `Interval` with `value`, `low` and `high`.
+                0.95; the answer is then an `Estimate` with `value`, `low` and `high`.
         """
         if interval is None:
             return self._at(states, self.solution.q.value)
