@@ -42,7 +42,7 @@ class Samples:
 
     @cached_property
     def continuation_mask(self) -> Tensor | None:
-        """`continuation`, or None when no row is terminal and nothing need be cleared."""
+        """`continuation`, or None when no row is terminal: nothing is to be cleared."""
         return None if bool(self.continuation.all()) else self.continuation
 
     @property

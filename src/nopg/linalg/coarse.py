@@ -9,8 +9,8 @@ such functions. With Z (n, C) a basis of that space and R Z = I,
 is (I - gamma P)^-1 on that space and the identity beside it. M' serves the transposed
 system. A solver that asks for A M y = b and takes x = M y finds the same x in a third
 of the products, and its residual is checked like any other; an M of a former P is
-nearly as good as one of this P. Which space: `Modes` where samples are few, `CoarseCells`
-where they are many.
+nearly as good as one of this P. Which space: `Modes` where samples are few,
+`CoarseCells` where they are many.
 """
 
 from __future__ import annotations

@@ -171,8 +171,8 @@ def gmres(
     """Generalised minimal residuals, restarted; it cannot break down.
 
     With a preconditioner, steps are made in single precision: they find what x lacks,
-    and need not find it exactly. The residual between restarts is that of `matvec`, so that
-    the solution is as accurate as is asked for.
+    and need not find it exactly. The residual between restarts is that of `matvec`, so
+    that the solution is as accurate as is asked for.
 
     Args:
         matvec: x -> A x.

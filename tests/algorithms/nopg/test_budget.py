@@ -47,9 +47,7 @@ def estimate(**settings: Any) -> Budget:
 def test_entries_are_those_of_the_lists(neighbours: Any) -> None:
     expected = estimate(neighbours=neighbours)
     model = nopg.NOPG(bandwidths=GIVEN, neighbours=neighbours)
-    model.prepare(DATA, BOTTOM)
-    problem = model.setup.problem
-    assert problem is not None
+    problem = model.prepare(DATA, BOTTOM).kernel.problem
     listed = problem.next_rows.n_entries + problem.initial_rows.n_entries
     assert expected.entries == pytest.approx(listed, rel=0.1)
 
@@ -97,8 +95,8 @@ def test_a_large_job_is_announced_before_it_runs(
 def test_an_estimate_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def parameters() -> Any:
         model = nopg.NOPG(bandwidths=GIVEN, neighbours=24)
-        model.fit(DATA, BOTTOM, n_updates=2, progress=False)
-        return torch.cat([p.detach().reshape(-1) for p in model.policy.parameters()])
+        policy = model.fit(DATA, BOTTOM, n_updates=2, progress=False).policy
+        return torch.cat([p.detach().reshape(-1) for p in policy.parameters()])
 
     plain = parameters()
     monkeypatch.setattr(module, "LARGE", 10_000)

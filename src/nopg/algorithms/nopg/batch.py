@@ -13,6 +13,7 @@ from nopg.algorithms.nopg.nopg import NOPG
 from nopg.data.dataset import Dataset
 from nopg.errors import ConfigError
 from nopg.fitted.history import History
+from nopg.fitted.policy import FittedPolicy
 from nopg.randomness import Seed
 
 
@@ -23,7 +24,7 @@ def fit_batch(
     n_updates: int = 1500,
     *,
     progress: bool = True,
-) -> list[History]:
+) -> list[FittedPolicy]:
     """Train several models that differ in their seeds alone, as one job.
 
     Neighbours are searched and bandwidths chosen once, by the first model. On a GPU
@@ -39,23 +40,20 @@ def fit_batch(
         progress: Show a bar with the best J.
 
     Returns:
-        One history a model.
+        One fitted policy per model, each with its history.
 
     Raises:
         ConfigError: If the models differ in more than their seeds.
     """
     _require_alike(models)
     first = models[0]
-    first.prepare(data, initial_states)
-    for model in models[1:]:
-        model.prepare_like(first)
+    policies = [first.prepare(data, initial_states)]
+    policies += [model.prepare_like(first) for model in models[1:]]
     histories = [History() for _ in models]
     bar = tqdm(total=n_updates, disable=not progress, unit="update", desc="NOPG")
-    problem = first.setup.problem
-    assert problem is not None
     together = ascend_together(
-        problem,
-        [model.policy for model in models],
+        policies[0].kernel.problem,
+        [policy.policy for policy in policies],
         first.config.training,
         n_updates,
         [Seed(m.config.seed).torch("policy-samples", m.config.device) for m in models],
@@ -67,9 +65,10 @@ def fit_batch(
         bar.set_postfix_str(f"best J={best:.4g}", refresh=False)
         bar.update()
     bar.close()
-    for model, history in zip(models, histories, strict=True):
-        model.history = history
-    return histories
+    for policy, history in zip(policies, histories, strict=True):
+        policy.history = history
+        policy.policy_changed()
+    return policies
 
 
 def _require_alike(models: Sequence[NOPG]) -> None:

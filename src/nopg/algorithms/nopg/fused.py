@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nopg.algorithms.nopg.ascent import TrainingConfig, ascend
-from nopg.algorithms.nopg.states import AscentState
+from nopg.algorithms.nopg.ascent import AscentState, ascend
+from nopg.algorithms.nopg.config import TrainingConfig
 from nopg.bellman.fused import SWEEPS, FusedSystem, supports
 from nopg.bellman.problem import Problem
 from nopg.bellman.solution import Estimator
