@@ -15,8 +15,8 @@ from importlib import import_module as _import_module
 
 from nopg.algorithms.nopg.batch import fit_batch
 from nopg.algorithms.nopg.nopg import NOPG
-from nopg.bellman.certificate import Objective
 from nopg.bellman.equation import BellmanEquation
+from nopg.bellman.solution import Objective
 from nopg.data.dataset import Dataset
 from nopg.errors import (
     ConfigError,

@@ -12,7 +12,7 @@ import nopg.envs
 import nopg.errors
 from nopg.algorithms.nopg.ascent import TrainingConfig
 from nopg.algorithms.nopg.config import NOPGConfig
-from nopg.bellman.config import EstimatorConfig
+from nopg.bellman.problem import EstimatorConfig
 from tests.docs.pages import PAGES, ROOT, blocks
 
 DOCS = ROOT / "docs"

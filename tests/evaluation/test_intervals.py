@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from nopg.evaluation.replicas import Basis
 
 import nopg
 from nopg.bellman.solution import BellmanSolution
@@ -12,7 +13,6 @@ from nopg.evaluation.bootstrap import replica_weights, weighted_product
 from nopg.evaluation.centred_rows import centred_rows
 from nopg.evaluation.chains import Chain, RowModel, alternative_chain, plain_chain
 from nopg.evaluation.kernel import Ensemble
-from nopg.evaluation.replicas import Basis
 from nopg.evaluation.solving import RTOL, replica_values
 from nopg.linalg.solve import solve_columns
 from nopg.policies.build import linear_policy

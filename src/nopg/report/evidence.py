@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 
-from nopg.bellman.certificate import Objective
+from nopg.bellman.solution import Objective
 from nopg.data.diagnostics.description import Description
 from nopg.errors import NopgWarning
 from nopg.evaluation.intervals import Estimate

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from nopg.bellman.config import EstimatorConfig
+from nopg.bellman.problem import EstimatorConfig
 from nopg.errors import ConfigError
 
 _DTYPES = {"float64": torch.float64, "float32": torch.float32}
