@@ -88,7 +88,7 @@ class Questions(ABC):
         found = support_at(problem, states, actions, weights)
         if not foretell:
             return found
-        return replace(found, foretold=self.foreteller.expected(self.policy, states))
+        return replace(found, foretold=self.foreteller.values(self.policy, states))
 
     def foretold(self, interval: float = 0.95) -> Estimate:
         """The return J as two learned systems foretell it, with its interval.
@@ -101,7 +101,7 @@ class Questions(ABC):
             interval: How often the true return is to lie between `low` and `high`.
         """
         kernels = self._replicas().objective(require_level(interval))
-        return self.foreteller.objective(self.policy, self._starts(), kernels)
+        return self.foreteller.expected_return(self.policy, self._starts(), kernels)
 
     @property
     def foreteller(self) -> ModelEvaluator:
@@ -150,7 +150,7 @@ class Questions(ABC):
             return kernels
         states = self._starts()
         inside = asked_region(region, horizon, states.shape[1])
-        return self.foreteller.entered(self.policy, states, inside, horizon, kernels)
+        return self.foreteller.visit_probability(self.policy, states, inside, horizon, kernels)
 
     def predicted_states(self, steps: int = 100) -> PredictedStates:
         """The distribution of states after each of the next steps, from data alone."""

@@ -13,15 +13,14 @@ import numpy as np
 from nopg.algorithms.nopg.nopg import NOPG
 from nopg.algorithms.nopg.training import Training
 from nopg.algorithms.search.distillation import distil
-from nopg.algorithms.search.planning import Outlook, actions_to_try
+from nopg.algorithms.search.planning import ActionOutcomes, actions_to_try
 from nopg.data.dataset import Dataset
-from nopg.dynamics.ensemble import regression_actions
-from nopg.dynamics.stepper import Array
-from nopg.dynamics.transition_model import TransitionModel
+from nopg.dynamics.transition_model import TransitionModel, regression_actions
 from nopg.errors import SupportWarning
 from nopg.fitted.history import History, Update
 from nopg.fitted.search_result import CLIMBS, PLANS, Way
 from nopg.kernels.selection import LeaveOneOut
+from nopg.policies.arrays import Array
 from nopg.policies.base import Policy
 from nopg.randomness import Seed
 
@@ -55,10 +54,10 @@ def planned(
     actions = regression_actions(data).numpy()
     tried = actions_to_try(actions, Seed(seed).numpy("planned-actions"))
     states = np.asarray(data.observations, dtype=np.float64)
-    outlook = Outlook.of(model, states, tried, Seed(seed).numpy("places"))
+    outcomes = ActionOutcomes.of(model, states, tried, Seed(seed).numpy("places"))
     for way in PLANS:
         pupil = copy.deepcopy(policy)
-        distil(pupil, outlook.plan(way.gamma(gamma), way.hold))
+        distil(pupil, outcomes.value_iteration(way.gamma(gamma), way.hold))
         yield Found(way, pupil)
 
 

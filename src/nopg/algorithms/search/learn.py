@@ -21,21 +21,20 @@ from tqdm.auto import tqdm
 from nopg.algorithms.nopg.nopg import NOPG
 from nopg.algorithms.search.candidates import Found, climbed, planned
 from nopg.algorithms.search.refinement import (
-    LONG,
+    FINAL_WEIGHT,
     N_KEPT,
     N_STARTS,
-    enough,
+    attainable_return,
     model_estimates,
     refine,
 )
 from nopg.algorithms.search.threads import few_threads
 from nopg.data.dataset import Dataset
-from nopg.dynamics.ensemble import fit_ensemble
-from nopg.dynamics.stepper import Array
-from nopg.dynamics.transition_model import TransitionModel
+from nopg.dynamics.transition_model import TransitionModel, fit_ensemble
 from nopg.errors import ConfigError, NopgWarning
 from nopg.fitted.search_result import CLIMBS, PLANS, Candidate, Search
 from nopg.kernels.selection import LeaveOneOut
+from nopg.policies.arrays import Array
 from nopg.randomness import Seed
 
 logger = logging.getLogger(__name__)
@@ -155,11 +154,11 @@ class _Judges:
     def are_content(self) -> bool:
         """Whether the best so far leave nothing to be gained, not even late."""
         views = [one.first.value for one in self.candidates]
-        if max(views, default=-np.inf) < enough(self.models[0], self.gamma):
+        if max(views, default=-np.inf) < attainable_return(self.models[0], self.gamma):
             return False
         self._ask_again(views)
         last = max(one.final.value for one in self.candidates if one.refined)
-        return last >= enough(self.models[0], self.gamma, LONG)
+        return last >= attainable_return(self.models[0], self.gamma, FINAL_WEIGHT)
 
     def refine_all(self, n_updates: int, bar: Any) -> None:
         """Improve every policy in place, and form a last opinion of the best."""
@@ -191,7 +190,9 @@ class _Judges:
         """A last opinion of those of the highest values: long paths, every start."""
         best = sorted(range(len(values)), key=lambda i: -values[i])[:N_KEPT]
         policies = [self.found[i].policy for i in best]
-        views = model_estimates(self.models, policies, self.starts, self.gamma, LONG)
+        views = model_estimates(
+            self.models, policies, self.starts, self.gamma, FINAL_WEIGHT
+        )
         # What was thought before may be of a policy that has changed since.
         self.candidates = [replace(one, refined=None) for one in self.candidates]
         for i, view in zip(best, views, strict=True):
