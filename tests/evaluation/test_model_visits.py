@@ -45,7 +45,7 @@ class Idle:
 def asked(line: Line, horizon: int | None, start: float = 0.0) -> EntryProbability:
     starts = np.array([[start]])
     inside = lambda states: states[:, 0] >= FAR  # noqa: E731
-    return entry_probability(line, Idle(), starts, inside, horizon, GAMMA)  # type: ignore[arg-type]
+    return entry_probability(line, Idle(), starts, inside, horizon, GAMMA)
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,8 @@ def test_an_end_keeps_it_from_entering_and_can_be_asked_for() -> None:
     np.testing.assert_allclose(np.concatenate(asked(Line(ends_at=3.0), 50)), 0.0)
     starts = np.array([[0.0]])
     for horizon, expected in ((50, 1.0), (None, GAMMA**3)):
-        found = entry_probability(
-            Line(ends_at=3.0), Idle(), starts, None, horizon, GAMMA
-        )  # type: ignore[arg-type]
+        line = Line(ends_at=3.0)
+        found = entry_probability(line, Idle(), starts, None, horizon, GAMMA)
         np.testing.assert_allclose(np.concatenate(found), expected)
 
 

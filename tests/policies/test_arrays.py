@@ -117,7 +117,7 @@ def test_any_module_can_act() -> None:
 
 def test_a_network_with_other_activations_is_not_taken_for_a_perceptron() -> None:
     policy, states = build("discrete", 0), torch.randn((9, 3), dtype=torch.float64)
-    policy.network[1] = torch.nn.Tanh()  # type: ignore[index, operator, union-attr]
+    policy.network[1] = torch.nn.Tanh()  # type: ignore[operator, assignment]
     with pytest.raises(ConfigError, match="must be the perceptrons of this library"):
         ArrayPolicies([policy])
     labels = actor_of(policy).act(states.numpy())
