@@ -12,6 +12,7 @@ policy gradient; it returns the same kind of `FittedPolicy`.
 """
 
 from importlib import import_module as _import_module
+from typing import TYPE_CHECKING, Any
 
 from nopg.algorithms.nopg.batch import fit_batch
 from nopg.algorithms.nopg.nopg import NOPG
@@ -38,6 +39,11 @@ from nopg.fitted.safe_policy import SafePolicy
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.kernels.selection import CrossValidated, LeaveOneOut
 from nopg.policies.build import linear_policy
+
+if TYPE_CHECKING:
+    from nopg.algorithms.search.learn import learn
+    from nopg.export import export_policy
+    from nopg.report import write_report
 
 __version__ = "0.2.0"
 __all__ = [
@@ -78,7 +84,7 @@ _LAZY = {
 """Names whose modules are imported when first asked for."""
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return getattr(_import_module(_LAZY[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
