@@ -26,7 +26,7 @@ def test_a_file_becomes_a_policy_and_every_command_takes_it(folder: Path) -> Non
     done = run("learn", "data.npz", *words, cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "<- kept" in done.stdout
-    model = nopg.load(folder / "a" / "model.nopg")
+    model = nopg.load(folder / "a" / "policy.nopg")
     assert model.search is not None
     assert str(model.search) in done.stdout
     assert model.config.estimator.gamma == 0.8

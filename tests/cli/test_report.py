@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from nopg import NOPG, PolicyFileError, NopgError
+from nopg import NOPG, NopgError, PolicyFileError
 from nopg.cli.main import app
 from nopg.cli.report import end_with_report
 from tests.report.runs import pendulum
@@ -20,7 +20,7 @@ def run(*words: object):  # type: ignore[no-untyped-def]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    pendulum().model.save(tmp_path / "runs" / "one" / "model.nopg")
+    pendulum().model.save(tmp_path / "runs" / "one" / "policy.nopg")
     return tmp_path / "runs" / "one"
 
 
@@ -35,14 +35,14 @@ def test_a_folder_gets_a_page_and_the_path_is_said(folder: Path) -> None:
 
 def test_a_model_file_and_another_place(folder: Path) -> None:
     out = folder.parent / "deep" / "page.html"
-    assert run(folder / "model.nopg", "--out", out).exit_code == 0
+    assert run(folder / "policy.nopg", "--out", out).exit_code == 0
     assert re.search("<h1>model</h1>", out.read_text())
     assert not (folder / "report.html").exists()
 
 
 def test_what_cannot_be_read_or_written_is_refused(folder: Path) -> None:
     assert isinstance(run(folder / "nothing.nopg").exception, PolicyFileError)
-    refused = run(folder, "--out", folder / "model.nopg" / "page.html").exception
+    refused = run(folder, "--out", folder / "policy.nopg" / "page.html").exception
     assert isinstance(refused, NopgError)
     assert "writable" in str(refused)
 
@@ -50,7 +50,7 @@ def test_what_cannot_be_read_or_written_is_refused(folder: Path) -> None:
 def test_training_survives_a_report_that_fails(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    end_with_report(pendulum().model, "x", folder / "model.nopg")  # a file, no folder
+    end_with_report(pendulum().model, "x", folder / "policy.nopg")  # a file, no folder
     assert "There is no report" in capsys.readouterr().out
 
 

@@ -17,7 +17,7 @@ from torch import nn
 import nopg
 from nopg.cli.swing_up import BOTTOM
 from nopg.errors import ConfigError, NopgError
-from nopg.export import export, numpy_reader
+from nopg.export import export_policy, numpy_reader
 from nopg.export.verify import onnx_runner, pt2_runner, trial_states, verify
 from nopg.policies.continuous import DeterministicPolicy
 from tests.runs.tiny import GIVEN, SMALL, discrete_data
@@ -72,10 +72,10 @@ def test_every_kind_in_every_format(kind: str, tmp_path: Path) -> None:
         path = tmp_path / f"policy.{format}"
         if (kind, format) == ("custom", "numpy"):
             with pytest.raises(ConfigError, match="export it as onnx or pt2"):
-                export(model, path, format)
+                export_policy(model, path, format)
             assert not path.exists()
             continue
-        done = export(model, path, format)
+        done = export_policy(model, path, format)
         assert done.check.n_states == 10_000
         assert done.check.difference <= bound
         assert str(Path(__file__).parents[2]).encode() not in path.read_bytes()
@@ -105,7 +105,7 @@ def _require_second_output(model: nopg.NOPG, folder: Path, bound: float) -> None
 def test_the_numpy_file_runs_without_torch_or_nopg(tmp_path: Path) -> None:
     for kind in ("deterministic", "discrete"):
         model = fitted(kind)
-        done = export(model, tmp_path / f"{kind}.npz")
+        done = export_policy(model, tmp_path / f"{kind}.npz")
         assert done.reader is not None
         program = f"""
 import sys
@@ -132,11 +132,11 @@ def test_a_program_of_ones_own_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "read_policy.py").write_text("print('mine')")
     model = fitted("deterministic")
     with pytest.raises(ConfigError, match="another file of this name"):
-        export(model, tmp_path / "policy.npz")
+        export_policy(model, tmp_path / "policy.npz")
     assert [file.name for file in tmp_path.iterdir()] == ["read_policy.py"]
     (tmp_path / "read_policy.py").unlink()
     for _ in range(2):
-        export(model, tmp_path / "policy.npz")
+        export_policy(model, tmp_path / "policy.npz")
 
 
 def test_the_reader_is_short() -> None:
@@ -152,7 +152,7 @@ def test_limits_are_inside(tmp_path: Path) -> None:
     states = trial_states(model, 1000)
     raw = model.policy(torch.tensor(states)).detach().numpy()
     assert np.abs(raw).max() > 2.5  # the box is [-2, 2]
-    policy = numpy_reader.Policy(export(model, tmp_path / "p.npz").path)
+    policy = numpy_reader.Policy(export_policy(model, tmp_path / "p.npz").path)
     assert np.abs(policy(states)).max() == 2.0
 
 
@@ -160,7 +160,7 @@ def test_an_export_that_differs_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = fitted("deterministic")
-    export(model, tmp_path / "p.npz")
+    export_policy(model, tmp_path / "p.npz")
     good = (tmp_path / "p.npz").read_bytes()
 
     def wrong(content: bytes) -> Any:
@@ -169,7 +169,7 @@ def test_an_export_that_differs_is_not_written(
 
     monkeypatch.setattr("nopg.export.exporting.numpy_runner", wrong)
     with pytest.raises(NopgError, match=r"differs by 1\.0e-05"):
-        export(model, tmp_path / "p.npz")
+        export_policy(model, tmp_path / "p.npz")
     assert (tmp_path / "p.npz").read_bytes() == good
     assert not list(tmp_path.glob(".*"))
 
@@ -187,7 +187,7 @@ def test_a_model_without_its_data_is_tried_where_it_was_trained(tmp_path: Path) 
     model = fitted("deterministic")
     model.save(tmp_path / "m.nopg", include_data=False)
     again = nopg.load(tmp_path / "m.nopg")
-    done = export(again, tmp_path / "p.pt2")
+    done = export_policy(again, tmp_path / "p.pt2")
     check = verify(model, pt2_runner(done.path.read_bytes()))
     assert check.difference <= 1e-12
 
@@ -205,17 +205,17 @@ def test_a_policy_that_is_no_graph_is_refused_in_one_sentence(tmp_path: Path) ->
     model = nopg.NOPG(Branching(), bandwidths=GIVEN)
     model.fit(SMALL, [BOTTOM], n_updates=1, progress=False)
     with pytest.raises(ConfigError, match="branches on values") as caught:
-        export(model, tmp_path / "p.pt2")
+        export_policy(model, tmp_path / "p.pt2")
     assert "\n" not in str(caught.value)
     with pytest.raises(ConfigError, match="must be one of onnx, pt2, numpy"):
-        export(model, tmp_path / "p.tflite")
+        export_policy(model, tmp_path / "p.tflite")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_single_action_takes_less_than_100_microseconds(tmp_path: Path) -> None:
     """The median on one core; the best of three, for machines that do other work."""
     model = fitted("deterministic")
-    path = export(model, tmp_path / "p.onnx").path
+    path = export_policy(model, tmp_path / "p.onnx").path
     run = onnx_runner(path.read_bytes())
     best = min(verify(model, run, 100).microseconds for _ in range(3))
     print(f"one action: {best:.0f} microseconds")

@@ -16,7 +16,7 @@ from nopg.cli.swing_up import BOTTOM
 from nopg.envs.registration import register
 from nopg.errors import ConfigError
 from nopg.runs.evaluation import Episode, Evaluation, evaluate
-from nopg.runs.folder import RunFolder, evaluations, keep_evaluation
+from nopg.runs.folder import RunFolder
 from tests.runs.tiny import GIVEN, SMALL, begin, discrete_data
 
 
@@ -105,11 +105,11 @@ def _frames(film: Path) -> NDArray[np.uint8]:
 def test_evaluations_are_kept_in_the_run(tmp_path: Path) -> None:
     begin(tmp_path / "a", n_updates=3)
     run = RunFolder.open(tmp_path / "a")
-    model = run.model()
+    model = run.policy()
     for seed in (0, 7):
         found = evaluate(model, "Pendulum-v1", 2, seed=seed)
-        keep_evaluation(run.path, found.to_json(), 3)
-    kept = evaluations(run.path)
+        run.keep_evaluation(found.to_json())
+    kept = run.evaluations()
     assert [e["episodes"][0]["seed"] for e in kept] == [0, 7]
     assert kept[1]["mean"] == found.mean
     assert kept[1]["updates"] == 3

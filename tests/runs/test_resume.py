@@ -18,8 +18,8 @@ import torch
 import nopg
 from nopg.algorithms.nopg.training import Training
 from nopg.errors import RunError
+from nopg.runs import Monitoring, resume, start
 from nopg.runs.folder import RunFolder
-from nopg.runs.train import Watching, resume, start
 from tests.runs.tiny import (
     GIVEN,
     LARGER,
@@ -138,7 +138,7 @@ def test_ones_own_module_goes_on(tmp_path: Path) -> None:
             with pytest.raises(RunError, match="policy=YourModule"):
                 carry_on(tmp_path / name)
             carry_on(tmp_path / name, policy=module())
-        models.append(RunFolder.open(tmp_path / name).model(policy=module()))
+        models.append(RunFolder.open(tmp_path / name).policy(policy=module()))
     states = SMALL.observations
     assert np.array_equal(models[0].predict(states)[0], models[1].predict(states)[0])
 
@@ -170,9 +170,9 @@ def test_a_killed_process_is_continued_to_the_same_bits(tmp_path: Path) -> None:
 import sys, pathlib
 sys.path.insert(0, sys.argv[2])
 from tests.runs.tiny import *
-LONG = Watching(checkpoint_every=20, progress=False)
+LONG = Monitoring(checkpoint_every=20, progress=False)
 start(sys.argv[1], nopg.NOPG(bandwidths=GIVEN), SMALL, [BOTTOM], n_updates=100_000,
-      watching=LONG)
+      monitoring=LONG)
 """
     root = str(Path(__file__).parents[2])
     words = [sys.executable, "-c", program, str(tmp_path / "a"), root]
@@ -183,7 +183,7 @@ start(sys.argv[1], nopg.NOPG(bandwidths=GIVEN), SMALL, [BOTTOM], n_updates=100_0
             if history.exists() and history.read_bytes().count(b"\n") > 50:
                 break
             time.sleep(0.05)
-        with pytest.raises(nopg.NopgError, match=f"process {process.pid}"):
+        with pytest.raises(nopg.NopgError, match="another process"):
             resume(tmp_path / "a")
         process.send_signal(signal.SIGKILL)
     run = RunFolder.open(tmp_path / "a")
@@ -196,7 +196,7 @@ start(sys.argv[1], nopg.NOPG(bandwidths=GIVEN), SMALL, [BOTTOM], n_updates=100_0
     model = nopg.NOPG(bandwidths=GIVEN)
     model.fit(
         SMALL,
-        run.record.initial_states,
+        run.config.initial_states,
         n_updates=100_000,
         callback=lambda m, update: update.step < state.step,
         progress=False,
@@ -210,7 +210,7 @@ def test_a_second_run_in_the_folder_is_refused_in_process(tmp_path: Path) -> Non
     seen = []
 
     def intrude(model: nopg.NOPG) -> float:
-        with pytest.raises(nopg.NopgError, match="one trainer at a time") as caught:
+        with pytest.raises(nopg.NopgError, match="one writer at a time") as caught:
             resume(tmp_path / "a")
         seen.append(str(caught.value))
         return 0.0
@@ -221,7 +221,7 @@ def test_a_second_run_in_the_folder_is_refused_in_process(tmp_path: Path) -> Non
         SMALL,
         [[-1.0, 0.0, 0.0]],
         n_updates=1,
-        watching=Watching(evaluators={"x": intrude}, progress=False),
+        monitoring=Monitoring(evaluators={"x": intrude}, progress=False),
     )
     assert seen
     assert "\n" not in seen[0]

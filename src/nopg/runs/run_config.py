@@ -1,13 +1,13 @@
 """`run.json`: everything that was decided before the first update.
 
-Written once, when the run begins, and never changed: what a colleague needs to
-understand the run, and what resuming needs to go on to the same bits.
+Written once and never changed: what a colleague needs to understand the run, and
+what resuming needs to go on to the same bits.
 """
 
 from __future__ import annotations
 
 import platform
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
@@ -15,34 +15,39 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from nopg.algorithms.nopg.config import NOPGConfig
+from nopg.data.fingerprint import fingerprint
 from nopg.data.spaces import space_from_json, space_to_json
 from nopg.errors import NopgError, RunError
 from nopg.kernels.bandwidths import Bandwidths
-from nopg.runs.fingerprint import fingerprint
 
 if TYPE_CHECKING:
     from gymnasium.spaces import Space
 
     from nopg.algorithms.nopg.nopg import NOPG
 
-FORMAT = 1
+FORMAT = 2
 PACKAGES = ("nopg", "torch", "numpy", "scipy", "gymnasium", "safetensors")
+MAX_THREADS = 1024
+KERNELS = ("state", "action", "next_state")
+
+# What wrong JSON makes constructors raise.
+_DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunRecord:
+class RunConfig:
     """A run's settings and origin, as plain values."""
 
-    config: dict[str, Any]
-    """All settings of the model, flat."""
-    bandwidth_rule: str
-    """How the bandwidths were chosen, in words."""
+    algorithm: str
+    """"NOPG" or "learn"."""
+    settings: dict[str, Any]
+    """All settings of the algorithm, flat."""
     bandwidths: dict[str, list[str]]
-    """The bandwidths themselves, exact, as text (JSON has no infinity)."""
+    """The bandwidths, exact, as text (JSON has no infinity)."""
     action_space: dict[str, Any] | None
     """Where the policy's actions lie."""
     n_updates: int
-    """Updates in all."""
+    """Updates in all; 0 for `learn`, which is not resumed."""
     patience: int | None
     """Updates without a rise of J after which training stops."""
     evaluate_every: int
@@ -67,35 +72,34 @@ class RunRecord:
         cls,
         model: NOPG,
         *,
-        n_updates: int,
-        patience: int | None,
-        evaluate_every: int,
-        source: str,
-        command: str,
-    ) -> RunRecord:
-        """The record of a prepared model that is about to be trained."""
-        setup = model.setup
-        assert setup.data is not None
-        assert setup.initial_states is not None
-        names = ("state", "action", "next_state")
+        n_updates: int = 0,
+        patience: int | None = None,
+        evaluate_every: int = 100,
+        source: str = "",
+        command: str = "",
+    ) -> RunConfig:
+        """The config of a policy that is about to be trained, or that `learn` found."""
+        data, initial_states = model.setup.data, model.setup.initial_states
+        assert data is not None
+        assert initial_states is not None
         return cls(
-            config=model.config.flat(),
-            bandwidth_rule=str(model.bandwidth_rule),
+            algorithm="learn" if model.search is not None else "NOPG",
+            settings=model.config.flat(),
             bandwidths={
-                name: [repr(h) for h in getattr(setup.bandwidths, name)]
-                for name in names
+                name: [repr(h) for h in getattr(model.bandwidths, name)]
+                for name in KERNELS
             },
-            action_space=space_to_json(setup.action_space),
+            action_space=space_to_json(model.action_space),
             n_updates=n_updates,
             patience=patience,
             evaluate_every=evaluate_every,
-            initial_states=setup.initial_states.tolist(),
+            initial_states=initial_states.tolist(),
             data={
                 "source": source,
-                "sha256": fingerprint(setup.data),
-                "transitions": len(setup.data),
-                "observation_names": list(setup.data.observation_names),
-                "action_names": list(setup.data.action_names),
+                "sha256": fingerprint(data),
+                "transitions": len(data),
+                "observation_names": list(data.observation_names),
+                "action_names": list(data.action_names),
             },
             threads=torch.get_num_threads(),
             versions=versions(),
@@ -104,8 +108,8 @@ class RunRecord:
         )
 
     @classmethod
-    def from_json(cls, found: dict[str, Any], where: object) -> RunRecord:
-        """The record in a `run.json`.
+    def from_json(cls, found: dict[str, Any], where: object) -> RunConfig:
+        """The config in a `run.json`.
 
         Raises:
             RunError: If it is none, or of another format.
@@ -116,37 +120,37 @@ class RunRecord:
                 f"{found.get('format')!r}; use the nopg that wrote it."
             )
         try:
-            record = cls(**{field.name: found[field.name] for field in fields(cls)})
-            NOPGConfig.of(**(record.config | {"device": "cpu"}))
-            record.numbers(), record.space(), str(record.data["sha256"])
-            for count in (record.n_updates, record.evaluate_every, record.threads):
-                if type(count) is not int or count < 1:
-                    raise ValueError(f"a count is {count!r}")
-            if not (record.patience is None or type(record.patience) is int):
-                raise ValueError(f"patience is {record.patience!r}")
+            config = cls(**{field.name: found[field.name] for field in fields(cls)})
+            config._require_sound()
         except (NopgError, *_DAMAGE) as error:
             raise RunError(
                 f"`{where}` must say how the run is trained, reading it failed "
                 f"({type(error).__name__}: {error}); it is damaged."
             ) from None
-        return record
+        return config
 
-    def to_json(self) -> dict[str, Any]:
-        """The fields as JSON."""
-        return asdict(self)
+    def _require_sound(self) -> None:
+        if self.algorithm == "NOPG":
+            NOPGConfig.of(**(self.settings | {"device": "cpu"}))
+        self.numbers(), self.space(), str(self.data["sha256"])
+        for name, low, high in (
+            ("n_updates", 1 if self.algorithm == "NOPG" else 0, None),
+            ("evaluate_every", 1, None),
+            ("threads", 1, MAX_THREADS),
+        ):
+            count = getattr(self, name)
+            if type(count) is not int or count < low or (high and count > high):
+                raise ValueError(f"{name} is {count!r}")
+        if not (self.patience is None or type(self.patience) is int):
+            raise ValueError(f"patience is {self.patience!r}")
 
     def numbers(self) -> Bandwidths:
         """The bandwidths."""
-        names = ("state", "action", "next_state")
-        return Bandwidths(*([float(h) for h in self.bandwidths[n]] for n in names))
+        return Bandwidths(*([float(h) for h in self.bandwidths[n]] for n in KERNELS))
 
     def space(self) -> Space[Any] | None:
         """The action space."""
         return space_from_json(self.action_space)
-
-
-# What wrong JSON makes constructors raise.
-_DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
 
 def versions() -> dict[str, str]:
