@@ -53,7 +53,7 @@ def test_it_says_what_was_learned_and_how(whole: Path) -> None:
     assert np.array_equal(run.data().observations, SMALL.observations)
     status = run.status()
     assert status["stopped"] == "finished"
-    assert status["objective"] == float(run.policy().objective())
+    assert status["objective"] == float(run.policy().kernel.objective())
     assert [u.step for u in run.history()] == list(range(1, 13))
 
 
@@ -62,8 +62,7 @@ def test_the_policy_of_a_dead_run_is_that_of_its_checkpoint(cut: Path) -> None:
     state = run.state()
     assert state is not None
     assert state.step == 6
-    model = run.policy()
-    for name, value in model.policy.state_dict().items():
+    for name, value in run.policy().policy.state_dict().items():
         assert (value == state.policy[name]).all()
     assert run.history().stopped == "interrupted"
 

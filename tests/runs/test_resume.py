@@ -16,7 +16,6 @@ import pytest
 import torch
 
 import nopg
-from nopg.algorithms.nopg.training import Training
 from nopg.errors import RunError
 from nopg.runs import Monitoring, resume, start
 from nopg.runs.folder import RunFolder
@@ -72,8 +71,8 @@ def test_the_coarse_inverse_is_kept(
     state = RunFolder.open(tmp_path / "cut").state()
     if cut >= 4:
         assert state is not None
-        is_renewed = state.ascend["fewest"] is None
-        assert len(state.ascend["start"]) == (2 if is_renewed else 3)
+        is_renewed = state.ascent["fewest"] is None
+        assert len(state.ascent["start"]) == (2 if is_renewed else 3)
         assert kind == "renewed often" or not is_renewed
     carry_on(tmp_path / "cut")
     assert bits(tmp_path / "cut") == bits(tmp_path / "whole")
@@ -86,13 +85,12 @@ def test_a_coarse_inverse_of_another_kind_is_made_anew(tmp_path: Path) -> None:
     run = RunFolder.open(tmp_path / "cut")
     state = run.state()
     assert state is not None
-    start = [*state.ascend["start"][:2], torch.zeros((256, 256), dtype=torch.float64)]
-    older = {k: v for k, v in state.ascend.items() if k != "fewest"} | {"start": start}
+    start = [*state.ascent["start"][:2], torch.zeros((256, 256), dtype=torch.float64)]
+    older = {k: v for k, v in state.ascent.items() if k != "fewest"} | {"start": start}
     model = run.prepared()
-    Training(model, 12, replace(state, ascend=older)).run(progress=False)
-    assert model.history is not None
-    assert len(model.history) == 12
-    assert max(model.history["fallbacks"]) == 0
+    history = model.training(12, replace(state, ascent=older)).run(progress=False)
+    assert len(history) == 12
+    assert max(history["fallbacks"]) == 0
 
 
 @pytest.mark.parametrize("cut", [1, 2, 3, 4, 12])
@@ -112,12 +110,13 @@ def test_a_checkpoint_holds_nothing_that_is_not_needed(tmp_path: Path) -> None:
     run = RunFolder.open(tmp_path / "cut")
     state = run.state()
     assert state is not None
-    optimiser = state.ascend["optimiser"] | {"step": 0}
+    optimiser = state.ascent["optimiser"] | {"step": 0}
     for change in ({"start": None}, {"optimiser": optimiser}):
         model = run.prepared()
-        changed = replace(state, ascend=state.ascend | change)
-        Training(model, 12, changed).run(progress=False)
-        weights = {k: v.numpy().tobytes() for k, v in model.policy.state_dict().items()}
+        changed = replace(state, ascent=state.ascent | change)
+        model.training(12, changed).run(progress=False)
+        found = model.fitted.policy.state_dict().items()
+        weights = {k: v.numpy().tobytes() for k, v in found}
         assert weights != bits(tmp_path / "whole")[0]
 
 
@@ -202,14 +201,14 @@ start(sys.argv[1], nopg.NOPG(bandwidths=GIVEN), SMALL, [BOTTOM], n_updates=100_0
         progress=False,
     )
     torch.set_num_threads(threads)
-    for name, value in model.policy.state_dict().items():
+    for name, value in model.fitted.policy.state_dict().items():
         assert torch.equal(value, state.policy[name]), name
 
 
 def test_a_second_run_in_the_folder_is_refused_in_process(tmp_path: Path) -> None:
     seen = []
 
-    def intrude(model: nopg.NOPG) -> float:
+    def intrude(policy: nopg.FittedPolicy) -> float:
         with pytest.raises(nopg.NopgError, match="one writer at a time") as caught:
             resume(tmp_path / "a")
         seen.append(str(caught.value))

@@ -11,7 +11,7 @@ import pytest
 from nopg.data.fingerprint import fingerprint
 from nopg.errors import NopgError, PolicyFileError, RunError
 from nopg.runs import Run, RunFolder, read_run
-from tests.runs.tiny import SMALL, PowerCut, begin, begin_in_memory
+from tests.runs.tiny import SMALL, PowerCut, begin, small_policy
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_a_run_that_was_cut_has_the_policy_of_its_checkpoint(tmp_path: Path) -> 
 
 
 def test_a_policy_in_memory_is_a_run_too() -> None:
-    policy = begin_in_memory()
+    policy = small_policy()
     run = Run.of(policy, "mine")
     assert run.history is policy.history
     assert run.config is None

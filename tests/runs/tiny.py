@@ -23,17 +23,17 @@ class PowerCut(Exception):
     """A process that dies, as far as one can within one."""
 
 
-def noisy_action(model: nopg.NOPG) -> float:
-    """Draws from the model's generator: it must be restored too."""
-    return float(model.predict(BOTTOM, deterministic=False)[0].sum())
+def noisy_action(policy: nopg.FittedPolicy) -> float:
+    """Draws from the policy's generator: it must be restored too."""
+    return float(policy.predict(BOTTOM, deterministic=False)[0].sum())
 
 
 def cut_at(step: int) -> Any:
-    def evaluate(model: nopg.NOPG) -> float:
-        assert model.history is not None
-        if len(model.history) + 1 == step:
+    def evaluate(policy: nopg.FittedPolicy) -> float:
+        assert policy.history is not None
+        if len(policy.history) + 1 == step:
             raise PowerCut
-        return noisy_action(model)
+        return noisy_action(policy)
 
     return evaluate
 
@@ -82,7 +82,6 @@ def discrete_data() -> nopg.Dataset:
     return nopg.Dataset(x, labels, x[:, 0], moved, np.zeros(60))
 
 
-def begin_in_memory() -> Any:
+def small_policy() -> nopg.FittedPolicy:
     model = nopg.NOPG(bandwidths=GIVEN, hidden=(6,))
-    model.fit(SMALL, [BOTTOM], n_updates=2, progress=False)
-    return model
+    return model.fit(SMALL, [BOTTOM], n_updates=2, progress=False)

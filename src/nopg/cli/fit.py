@@ -12,7 +12,7 @@ import typer
 from nopg.cli.columns import SOURCE, Columns, with_columns
 
 if TYPE_CHECKING:
-    from nopg.algorithms.nopg.nopg import NOPG
+    from nopg.fitted.policy import FittedPolicy
     from nopg.runs.progress import Monitoring
 
 
@@ -72,7 +72,7 @@ def _begin(
     out: Path,
     given: dict[str, Any],
     monitoring: Monitoring,
-) -> NOPG:
+) -> FittedPolicy:
     from nopg.algorithms.nopg.nopg import NOPG
     from nopg.cli.settings import data_and_settings
     from nopg.runs.fit import start
@@ -111,7 +111,7 @@ def _require_alone(context: typer.Context) -> None:
         )
 
 
-def _conclude(policy: NOPG, out: Path) -> None:
+def _conclude(policy: FittedPolicy, out: Path) -> None:
     from nopg.cli.report import conclude
     from nopg.errors import MissingExtraError
     from nopg.plots.curves import learning_curve

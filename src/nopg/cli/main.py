@@ -36,10 +36,10 @@ for command in (demo, describe, learn, fit, report, evaluate, export, record):
 
 
 def _version(is_asked: bool) -> None:
-    from importlib.metadata import version
+    from nopg import __version__
 
     if is_asked:
-        print(f"nopg {version('nopg')}")
+        print(f"nopg {__version__}")
         raise typer.Exit
 
 

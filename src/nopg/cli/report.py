@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from nopg.algorithms.nopg.nopg import NOPG
+    from nopg.fitted.policy import FittedPolicy
 
 
 def report(
@@ -36,7 +36,7 @@ def report(
         webbrowser.open(path.resolve().as_uri())
 
 
-def conclude(policy: NOPG, out: Path) -> None:
+def conclude(policy: FittedPolicy, out: Path) -> None:
     """Say what the policy will earn, where it is, and where its report is."""
     print(f"\n{expectation(policy)}")
     print(
@@ -45,23 +45,17 @@ def conclude(policy: NOPG, out: Path) -> None:
     end_with_report(policy, out.resolve().name, out)
 
 
-def expectation(policy: NOPG) -> str:
+def expectation(policy: FittedPolicy) -> str:
     """The expected return with its interval, in one sentence."""
-    if policy.search is None:
-        found = policy.objective(0.95).interval
-        value = float(policy.objective())
-        assert found is not None
-        low, high = found
-    else:
-        model = policy.foretold(interval=0.95)
-        value, low, high = (float(x[0]) for x in (model.value, model.low, model.high))
+    found = policy.expected_return(0.95)
+    by = "learned models" if found.by == "model" else "kernel regression"
     return (
-        f"Expected discounted return: {value:.4g}, between {low:.4g} and {high:.4g} in "
-        "95 of 100 cases."
+        f"Expected discounted return: {found.value:.4g}, 95 % interval "
+        f"[{found.low:.4g}, {found.high:.4g}], by {by}."
     )
 
 
-def end_with_report(policy: NOPG, name: str, out: Path) -> None:
+def end_with_report(policy: FittedPolicy, name: str, out: Path) -> None:
     """Write `report.html` into `out` and say where; a failure costs only the page."""
     from nopg.errors import NopgError
     from nopg.report import Run, write_report

@@ -14,7 +14,7 @@ from nopg.policies.categorical import CategoricalPolicy
 from nopg.policies.continuous import GaussianPolicy
 
 if TYPE_CHECKING:
-    from nopg.algorithms.nopg.nopg import NOPG
+    from nopg.fitted.policy import FittedPolicy
 
 
 class Deployed(nn.Module):
@@ -74,7 +74,7 @@ class Deployed(nn.Module):
         return torch.minimum(torch.maximum(actions, self.low), self.high)
 
 
-def deployed(fitted: NOPG) -> Deployed:
+def deployed(fitted: FittedPolicy) -> Deployed:
     """The module of a fitted policy, on the CPU, ready to be exported.
 
     Raises:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,7 @@ from nopg.export.verify import (
 )
 
 if TYPE_CHECKING:
-    from nopg.algorithms.nopg.nopg import NOPG
+    from nopg.fitted.policy import FittedPolicy
 
 SUFFIXES = {"onnx": ".onnx", "pt2": ".pt2", "numpy": ".npz"}
 READER = "read_policy.py"
@@ -51,7 +50,7 @@ class Exported:
 
 
 def export_policy(
-    policy: NOPG, path: str | Path, format: str | None = None
+    policy: FittedPolicy, path: str | Path, format: str | None = None
 ) -> Exported:
     """Write `policy` for other programs, scaling and limits inside.
 
@@ -100,7 +99,7 @@ def _require_ours(reader: Path, program: bytes) -> None:
         )
 
 
-def _exported(kind: str, graph: Deployed, policy: NOPG) -> tuple[bytes, Runner]:
+def _exported(kind: str, graph: Deployed, policy: FittedPolicy) -> tuple[bytes, Runner]:
     if kind == "numpy":
         content = to_numpy(graph)
         return content, numpy_runner(content)
@@ -112,15 +111,17 @@ def _exported(kind: str, graph: Deployed, policy: NOPG) -> tuple[bytes, Runner]:
     return content, onnx_runner(content)
 
 
-def _metadata(policy: NOPG, graph: Deployed) -> dict[str, Any]:
+def _metadata(policy: FittedPolicy, graph: Deployed) -> dict[str, Any]:
     """What a person finds in the file: names, limits, versions."""
-    data = policy.setup.data
+    from nopg import __version__
+
+    data = policy.data
     names = {} if data is None else {
         "observation_names": list(data.observation_names),
         "action_names": list(data.action_names),
     }  # fmt: skip
     return {
-        "nopg": version("nopg"),
+        "nopg": __version__,
         "dtype": str(dtype_of(policy)).removeprefix("torch."),
         "outputs": graph.outputs,
         "action_space": space_to_json(policy.action_space),

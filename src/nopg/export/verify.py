@@ -20,7 +20,7 @@ from nopg.fitted.predict import predicted_actions
 from nopg.randomness import Seed
 
 if TYPE_CHECKING:
-    from nopg.algorithms.nopg.nopg import NOPG
+    from nopg.fitted.policy import FittedPolicy
 
 FloatArray = NDArray[np.float64]
 Runner = Callable[[NDArray[Any]], NDArray[Any]]
@@ -48,7 +48,7 @@ class Check:
     microseconds: float
 
 
-def verify(policy: NOPG, run: Runner, n_states: int = N_STATES) -> Check:
+def verify(policy: FittedPolicy, run: Runner, n_states: int = N_STATES) -> Check:
     """Compare `run` with the policy's actions, then time single ones.
 
     Args:
@@ -79,23 +79,25 @@ def verify(policy: NOPG, run: Runner, n_states: int = N_STATES) -> Check:
     return Check(len(states), difference, _microseconds(run, inputs[:1]))
 
 
-def dtype_of(policy: NOPG) -> torch.dtype:
+def dtype_of(policy: FittedPolicy) -> torch.dtype:
     """The precision the policy computes in."""
     return next(policy.policy.parameters()).dtype
 
 
-def state_width(policy: NOPG) -> int:
+def state_width(policy: FittedPolicy) -> int:
     """How many numbers a state has."""
-    return len(policy.bandwidths.state)
+    if policy.spec is not None:
+        return policy.spec.n_states
+    return len(policy.observation_names or policy.bandwidths.state)
 
 
-def trial_states(policy: NOPG, n_states: int) -> FloatArray:
+def trial_states(policy: FittedPolicy, n_states: int) -> FloatArray:
     """States of the data, states among them, and states far outside.
 
     A policy saved without its data is tried around what it standardises by.
     """
     rng = Seed(0).numpy("export")
-    data = policy.setup.data
+    data = policy.data
     if data is not None:
         known = data.observations
     else:
@@ -151,7 +153,7 @@ def numpy_runner(content: bytes) -> Runner:
     return runner
 
 
-def _library_actions(policy: NOPG, states: FloatArray) -> FloatArray:
+def _library_actions(policy: FittedPolicy, states: FloatArray) -> FloatArray:
     """What `predict` says, before it is rounded to the dtype of the action space."""
     space = policy.action_space
     if isinstance(space, Box):

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nopg.algorithms.nopg.states import TrainingState
+from nopg.algorithms.nopg.ascent import TrainingState
 from nopg.data.files import write_atomically
 from nopg.errors import RunError
 from nopg.fitted.history import History
@@ -41,7 +41,7 @@ def write_checkpoint(folder: Path, state: TrainingState) -> Path:
     from safetensors.torch import save
 
     tensors: dict[str, Tensor] = {}
-    parts = {"policy": state.policy, "ascend": state.ascend, "draws": state.draws}
+    parts = {"policy": state.policy, "ascent": state.ascent, "draws": state.draws}
     structure = json.dumps(flatten(parts, tensors)).encode()
     tensors[_STRUCTURE] = torch.frombuffer(bytearray(structure), dtype=torch.uint8)
     content = save(tensors)
@@ -84,7 +84,7 @@ def read_checkpoint(path: Path, history: History) -> TrainingState:
             raise ValueError("its checksum is wrong")
         tensors = load(content)
         parts = unflatten(json.loads(tensors[_STRUCTURE].numpy().tobytes()), tensors)
-        step = int(parts["ascend"]["step"])
+        step = int(parts["ascent"]["step"])
         if step != step_of(path):
             raise ValueError(f"it is of step {step}")
         if len(history) < step:

@@ -20,7 +20,7 @@ from nopg.errors import ConfigError, MissingExtraError
 if TYPE_CHECKING:
     import gymnasium
 
-    from nopg.algorithms.nopg.nopg import NOPG
+    from nopg.fitted.policy import FittedPolicy
 
 CONFIDENCE = 0.95
 
@@ -82,7 +82,7 @@ class Evaluation:
 
 
 def evaluate(
-    model: NOPG,
+    policy: FittedPolicy,
     env_id: str,
     n_episodes: int = 10,
     *,
@@ -92,7 +92,7 @@ def evaluate(
     """Let a policy act in a Gymnasium environment.
 
     Args:
-        model: A fitted model; its most typical actions are taken.
+        policy: The policy; its most typical actions are taken.
         env_id: Any registered id, one of the project's own such as
             `nopg/PendulumSwingUp-v0`, or `module:Id`.
         n_episodes: Episodes to run.
@@ -110,38 +110,38 @@ def evaluate(
     if videos is None:
         env = _made(env_id, None)
         try:
-            return Evaluation(env_id, _episodes(model, env, n_episodes, seed))
+            return Evaluation(env_id, _episodes(policy, env, n_episodes, seed))
         finally:
             env.close()
     name = env_id.rpartition(":")[2].replace("/", "-")
-    updates = 0 if model.history is None else len(model.history)
+    updates = 0 if policy.history is None else len(policy.history)
     names = [f"{name}-after-{updates}-seed-{seed + i}.mp4" for i in range(n_episodes)]
     with _filmed(env_id, videos, names) as env:
-        episodes = _episodes(model, env, n_episodes, seed)
+        episodes = _episodes(policy, env, n_episodes, seed)
     return Evaluation(env_id, episodes, tuple(names))
 
 
 def _episodes(
-    model: NOPG, env: gymnasium.Env[Any, Any], n_episodes: int, seed: int
+    policy: FittedPolicy, env: gymnasium.Env[Any, Any], n_episodes: int, seed: int
 ) -> tuple[Episode, ...]:
-    _require_fit(model, env)
-    return tuple(_episode(model, env, seed + i) for i in range(n_episodes))
+    _require_fit(policy, env)
+    return tuple(_episode(policy, env, seed + i) for i in range(n_episodes))
 
 
-def _episode(model: NOPG, env: gymnasium.Env[Any, Any], seed: int) -> Episode:
+def _episode(policy: FittedPolicy, env: gymnasium.Env[Any, Any], seed: int) -> Episode:
     from gymnasium.spaces.utils import flatten
 
     observation, _ = env.reset(seed=seed)
     total, discounted, weight, steps = 0.0, 0.0, 1.0, 0
     while True:
         state = flatten(env.observation_space, observation)
-        action: Any = model.predict(np.asarray(state, dtype=np.float64))[0]
+        action: Any = policy.predict(np.asarray(state, dtype=np.float64))[0]
         space = env.action_space
         action = int(action) if hasattr(space, "n") else action.astype(space.dtype)
         observation, reward, terminated, truncated, _ = env.step(action)
         total += float(reward)
         discounted += weight * float(reward)
-        weight *= model.config.estimator.gamma
+        weight *= policy.gamma
         steps += 1
         if terminated or truncated:
             return Episode(seed, total, discounted, steps, bool(terminated))
@@ -170,25 +170,25 @@ def _made(env_id: str, render_mode: str | None) -> gymnasium.Env[Any, Any]:
     return env
 
 
-def _require_fit(model: NOPG, env: gymnasium.Env[Any, Any]) -> None:
+def _require_fit(policy: FittedPolicy, env: gymnasium.Env[Any, Any]) -> None:
     from gymnasium.spaces.utils import flatdim
 
-    d_s, wanted = len(model.bandwidths.state), env.action_space
+    names, wanted = policy.observation_names, env.action_space
     width = flatdim(env.observation_space)
-    if width != d_s:
+    if names is not None and width != len(names):
         raise ConfigError(
-            f"The environment must have the observations of the data ({d_s} numbers), "
-            f"it has {width}; choose another --env."
+            "The environment must have the observations of the data "
+            f"({', '.join(names)}), it has {width} numbers; choose another --env."
         )
-    is_discrete = hasattr(model.action_space, "n")
+    is_discrete = hasattr(policy.action_space, "n")
     fits = hasattr(wanted, "n") == is_discrete and (
-        int(wanted.n) >= int(model.action_space.n)  # type: ignore[attr-defined]
+        int(wanted.n) >= int(policy.action_space.n)  # type: ignore[attr-defined]
         if is_discrete
-        else wanted.shape == model.action_space.shape
+        else wanted.shape == policy.action_space.shape
     )
     if not fits:
         raise ConfigError(
-            f"The environment must take the policy's actions ({model.action_space}), "
+            f"The environment must take the policy's actions ({policy.action_space}), "
             f"it takes {wanted}; choose another --env."
         )
 

@@ -10,13 +10,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from nopg.algorithms.nopg.loop import announce
+from nopg.algorithms.nopg.ascent import TrainingState
 from nopg.algorithms.nopg.nopg import NOPG
-from nopg.algorithms.nopg.states import TrainingState
-from nopg.algorithms.nopg.training import Training
+from nopg.algorithms.nopg.training import announce
 from nopg.data.dataset import Dataset
 from nopg.errors import NopgError, RunError
-from nopg.fitted.history import History
+from nopg.fitted.policy import FittedPolicy
 from nopg.runs.folder import RunFolder
 from nopg.runs.interrupts import interruptible
 from nopg.runs.ownership import locked, require_vacant
@@ -36,7 +35,7 @@ def start(
     source: str = "",
     command: str = "",
     monitoring: Monitoring | None = None,
-) -> NOPG:
+) -> FittedPolicy:
     """Fit a policy in a new run folder.
 
     Args:
@@ -62,11 +61,11 @@ def start(
     path, monitoring = Path(path), monitoring or Monitoring()
     require_vacant(path)
     with locked(path):
-        model.prepare(
+        fitted = model.prepare(
             data, initial_states, announce=announce if monitoring.progress else None
         )
         config = RunConfig.of(
-            model,
+            fitted,
             n_updates=n_updates,
             patience=patience,
             evaluate_every=evaluate_every,
@@ -76,7 +75,7 @@ def start(
         run = RunFolder.create(path, config, data)
         run.note(f"begun: {n_updates} updates of {len(data)} transitions")
         _train(run, model, monitoring, None)
-    return model
+    return fitted
 
 
 def resume(
@@ -85,7 +84,7 @@ def resume(
     policy: nn.Module | None = None,
     monitoring: Monitoring | None = None,
     tell: Callable[[str], object] = lambda text: None,
-) -> NOPG:
+) -> FittedPolicy:
     """Go on with the run in a folder, to the same bits as if it had never stopped.
 
     Args:
@@ -114,25 +113,27 @@ def resume(
         run.note(text)
         tell(f"{run.path} {text}.{_changed(run.config)}")
         _train(run, model, monitoring or Monitoring(), state)
-    return model
+    return model.fitted
 
 
-def keep(path: Path, policy: NOPG, *, source: str = "", command: str = "") -> RunFolder:
+def keep(
+    path: Path, policy: FittedPolicy, *, source: str = "", command: str = ""
+) -> RunFolder:
     """Write a policy that `nopg.learn` found, and how, as a new run folder.
 
     The caller holds the folder's lock.
     """
-    assert policy.setup.data is not None
+    assert policy.data is not None
     config = RunConfig.of(policy, source=source, command=command)
-    run = RunFolder.create(path, config, policy.setup.data)
-    run.finish(policy, History())
+    run = RunFolder.create(path, config, policy.data)
+    run.finish(policy)
     return run
 
 
 def _train(
     run: RunFolder, model: NOPG, monitoring: Monitoring, state: TrainingState | None
 ) -> None:
-    training = Training(model, run.config.n_updates, state)
+    training = model.training(run.config.n_updates, state)
     if not training.can_resume:
         run.note("no checkpoints: the fused GPU path keeps no state")
     with (
@@ -150,7 +151,7 @@ def _train(
             if training.history.stopped == "interrupted":
                 # Stopped within an update: only the last checkpoint is whole.
                 raise KeyboardInterrupt
-            writer.finish(model)
+            writer.finish(model.fitted)
         except NopgError as error:
             run.note(f"stopped by an error: {error}")
             raise

@@ -26,14 +26,15 @@ from typing import Any
 
 from torch import nn
 
+from nopg.algorithms.nopg.ascent import TrainingState
 from nopg.algorithms.nopg.nopg import NOPG
-from nopg.algorithms.nopg.states import TrainingState
 from nopg.data.dataset import Dataset
 from nopg.data.fingerprint import fingerprint
 from nopg.data.io.npz import read_npz, write_npz
 from nopg.errors import DataError, RunError
 from nopg.fitted.history import History
-from nopg.fitted.storage import load
+from nopg.fitted.load import load
+from nopg.fitted.policy import FittedPolicy
 from nopg.runs.checkpoint import checkpoints, read_checkpoint, step_of
 from nopg.runs.history_file import read_history
 from nopg.runs.ownership import require_vacant
@@ -80,18 +81,22 @@ class RunFolder:
         write_json(path / "run.json", asdict(config))
         return cls(path, config)
 
-    def finish(self, model: NOPG, history: History) -> None:
-        """Write the policy, and then how training ended."""
-        model.save(self.path / "policy.nopg")
-        estimate = model.objective()
+    def finish(self, policy: FittedPolicy) -> None:
+        """Write the policy, and then how it was learned."""
+        policy.save(self.path / "policy.nopg")
+        history = policy.history or History()
         status = {
             "stopped": history.stopped,
             "updates": len(history),
-            "objective": float(estimate),
-            "certificate": estimate.certificate,
             "seconds": history.updates[-1].seconds if len(history) else 0.0,
             "ended": _now(),
         }
+        if policy.history is not None:
+            objective = policy.kernel.objective()
+            status |= {
+                "objective": float(objective),
+                "certificate": objective.certificate,
+            }
         write_json(self.path / "status.json", status)
         self.note(f"{history.stopped} after {len(history)} updates")
 
@@ -161,7 +166,9 @@ class RunFolder:
             raise problems[0]
         return None
 
-    def policy(self, policy: nn.Module | None = None, device: str = "cpu") -> NOPG:
+    def policy(
+        self, policy: nn.Module | None = None, device: str = "cpu"
+    ) -> FittedPolicy:
         """The policy as trained so far: from its file, or a newer checkpoint.
 
         Args:
@@ -176,26 +183,27 @@ class RunFolder:
         newest = checkpoints(self.checkpoints)
         if path.exists() and (not newest or step_of(newest[0]) <= updates):
             require_plain(path)
-            model = load(path, policy, device)
-            model.history = self.history()
-            return model
+            fitted = load(path, policy, device)
+            if self.config.algorithm == "NOPG":
+                fitted.history = self.history()
+            return fitted
         state = self.state()
         if state is None:
             raise RunError(
                 f"`{self.path}` must have a policy, it has none yet: training stopped "
                 f"before its first checkpoint; run nopg fit --resume {self.path}."
             )
-        model = self.prepared(policy, device)
+        fitted = self.prepared(policy, device).fitted
         try:
-            model.policy.load_state_dict(state.policy)
+            fitted.policy.load_state_dict(state.policy)
         except (RuntimeError, TypeError, AttributeError) as error:
             raise RunError(
                 f"`{self.checkpoints}` must fit the run's policy, it does not "
                 f"({str(error).splitlines()[0]}); is `policy` another one?"
             ) from None
-        model.history = state.history
-        model.history.stopped = "interrupted"
-        return model
+        fitted.history = state.history
+        fitted.history.stopped = "interrupted"
+        return fitted
 
     def prepared(
         self, policy: nn.Module | None = None, device: str | None = None

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from nopg.algorithms.nopg.nopg import NOPG
 from nopg.algorithms.nopg.training import Training
 from nopg.errors import ConfigError
 from nopg.fitted.history import Update
+from nopg.fitted.policy import FittedPolicy
 from nopg.runs.checkpoint import write_checkpoint
 from nopg.runs.folder import RunFolder
 from nopg.runs.history_file import HistoryFile
@@ -32,9 +32,11 @@ class Monitoring:
     """Updates between checkpoints; there is one per minute in any case."""
     tensorboard: bool = False
     """Write curves for TensorBoard into the run folder."""
-    callback: Callable[[NOPG, Update], Any] | None = None
+    callback: Callable[[FittedPolicy, Update], Any] | None = None
     """As in `NOPG.fit`: called after every update; returning False stops."""
-    evaluators: Mapping[str, Callable[[NOPG], float]] = field(default_factory=dict)
+    evaluators: Mapping[str, Callable[[FittedPolicy], float]] = field(
+        default_factory=dict
+    )
     """As in `NOPG.fit`."""
     progress: bool = True
     """Show a bar with J."""
@@ -74,7 +76,7 @@ class ProgressWriter:
         self._history = HistoryFile(run.path / "history.jsonl", begun)
         self._last_step, self._last_time = len(begun), time.monotonic()
 
-    def __call__(self, model: NOPG, update: Update) -> bool:
+    def __call__(self, policy: FittedPolicy, update: Update) -> bool:
         """Note one update; False asks training to stop here."""
         self._history.append(update)
         if self._tensorboard is not None:
@@ -85,7 +87,7 @@ class ProgressWriter:
         ):
             self.checkpoint()
         callback = self._monitoring.callback
-        goes_on = callback is None or callback(model, update) is not False
+        goes_on = callback is None or callback(policy, update) is not False
         return goes_on and not self._interrupted.is_set()
 
     def checkpoint(self) -> None:
@@ -97,14 +99,14 @@ class ProgressWriter:
         write_checkpoint(self._run.checkpoints, self._training.state())
         self._last_step, self._last_time = step, time.monotonic()
 
-    def finish(self, model: NOPG) -> None:
+    def finish(self, policy: FittedPolicy) -> None:
         """Write the last checkpoint, the policy, and then that all this is done."""
         history = self._training.history
         if history.stopped == "callback" and self._interrupted.is_set():
             history.stopped = "interrupted"
         self.checkpoint()
         self._history.sync()
-        self._run.finish(model, history)
+        self._run.finish(policy)
 
     def close(self) -> None:
         """Close all files, whatever happened."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nopg.algorithms.nopg.nopg import NOPG
 from nopg.fitted.history import History
-from nopg.fitted.storage import load
+from nopg.fitted.load import load
+from nopg.fitted.policy import FittedPolicy
 from nopg.runs.folder import RunFolder
 from nopg.runs.run_config import RunConfig
 
@@ -27,7 +27,7 @@ class Run:
         evaluations: What `nopg evaluate` measured, in the order it was run.
     """
 
-    policy: NOPG
+    policy: FittedPolicy
     name: str
     history: History = field(default_factory=History)
     config: RunConfig | None = None
@@ -35,12 +35,9 @@ class Run:
     evaluations: tuple[Mapping[str, Any], ...] = ()
 
     @classmethod
-    def of(cls, policy: NOPG, name: str) -> Run:
+    def of(cls, policy: FittedPolicy, name: str) -> Run:
         """The run of a policy that was just fitted, or read from a file of its own."""
-        history = policy.history
-        if history is None or policy.search is not None:
-            return cls(policy, name)  # a search has no updates of its own
-        return cls(policy, name, history)
+        return cls(policy, name, policy.history or History())
 
     def evaluators(self) -> dict[str, tuple[list[int], list[float]]]:
         """Steps and results of every evaluator that ran during training."""

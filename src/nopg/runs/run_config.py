@@ -18,17 +18,17 @@ from nopg.algorithms.nopg.config import NOPGConfig
 from nopg.data.fingerprint import fingerprint
 from nopg.data.spaces import space_from_json, space_to_json
 from nopg.errors import NopgError, RunError
+from nopg.fitted.storage import bandwidths_from_json, bandwidths_to_json
 from nopg.kernels.bandwidths import Bandwidths
 
 if TYPE_CHECKING:
     from gymnasium.spaces import Space
 
-    from nopg.algorithms.nopg.nopg import NOPG
+    from nopg.fitted.policy import FittedPolicy
 
 FORMAT = 2
-PACKAGES = ("nopg", "torch", "numpy", "scipy", "gymnasium", "safetensors")
+PACKAGES = ("torch", "numpy", "scipy", "gymnasium", "safetensors")
 MAX_THREADS = 1024
-KERNELS = ("state", "action", "next_state")
 
 # What wrong JSON makes constructors raise.
 _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
@@ -42,8 +42,8 @@ class RunConfig:
     """"NOPG" or "learn"."""
     settings: dict[str, Any]
     """All settings of the algorithm, flat."""
-    bandwidths: dict[str, list[str]]
-    """The bandwidths, exact, as text (JSON has no infinity)."""
+    bandwidths: dict[str, list[str]] | None
+    """Those of NOPG, exact, as text (JSON has no infinity)."""
     action_space: dict[str, Any] | None
     """Where the policy's actions lie."""
     n_updates: int
@@ -70,7 +70,7 @@ class RunConfig:
     @classmethod
     def of(
         cls,
-        model: NOPG,
+        policy: FittedPolicy,
         *,
         n_updates: int = 0,
         patience: int | None = None,
@@ -79,17 +79,17 @@ class RunConfig:
         command: str = "",
     ) -> RunConfig:
         """The config of a policy that is about to be trained, or that `learn` found."""
-        data, initial_states = model.setup.data, model.setup.initial_states
+        data, initial_states = policy.data, policy.initial_states
         assert data is not None
         assert initial_states is not None
+        rule = policy.bandwidth_rule
         return cls(
-            algorithm="learn" if model.search is not None else "NOPG",
-            settings=model.config.flat(),
-            bandwidths={
-                name: [repr(h) for h in getattr(model.bandwidths, name)]
-                for name in KERNELS
-            },
-            action_space=space_to_json(model.action_space),
+            algorithm=policy.algorithm,
+            settings=dict(policy.settings),
+            bandwidths=bandwidths_to_json(rule)
+            if isinstance(rule, Bandwidths)
+            else None,
+            action_space=space_to_json(policy.action_space),
             n_updates=n_updates,
             patience=patience,
             evaluate_every=evaluate_every,
@@ -130,11 +130,14 @@ class RunConfig:
         return config
 
     def _require_sound(self) -> None:
-        if self.algorithm == "NOPG":
+        is_nopg = self.algorithm == "NOPG"
+        if is_nopg:
             NOPGConfig.of(**(self.settings | {"device": "cpu"}))
-        self.numbers(), self.space(), str(self.data["sha256"])
+        if is_nopg and self.numbers() is None:
+            raise ValueError("there are no bandwidths")
+        self.space(), str(self.data["sha256"])
         for name, low, high in (
-            ("n_updates", 1 if self.algorithm == "NOPG" else 0, None),
+            ("n_updates", int(is_nopg), None),
             ("evaluate_every", 1, None),
             ("threads", 1, MAX_THREADS),
         ):
@@ -144,9 +147,9 @@ class RunConfig:
         if not (self.patience is None or type(self.patience) is int):
             raise ValueError(f"patience is {self.patience!r}")
 
-    def numbers(self) -> Bandwidths:
+    def numbers(self) -> Bandwidths | None:
         """The bandwidths."""
-        return Bandwidths(*([float(h) for h in self.bandwidths[n]] for n in KERNELS))
+        return bandwidths_from_json(self.bandwidths)
 
     def space(self) -> Space[Any] | None:
         """The action space."""
@@ -155,7 +158,10 @@ class RunConfig:
 
 def versions() -> dict[str, str]:
     """Versions of everything that decides the numbers."""
+    from nopg import __version__
+
     return {
+        "nopg": __version__,
         "python": platform.python_version(),
         **{name: metadata.version(name) for name in PACKAGES},
     }
