@@ -49,12 +49,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_train_writes_a_run_that_loads(folder: Path) -> None:
+def test_fit_writes_a_run_that_loads(folder: Path) -> None:
     done = run("fit", "data.npz", "--config", "train.toml", "--out", "a", cwd=folder)
     assert done.returncode == 0, done.stderr
-    model = nopg.load(folder / "a" / "policy.nopg")
-    assert model.config.estimator.gamma == 0.95
-    assert np.isfinite(model.predict(BOTTOM)[0]).all()
+    policy = nopg.load(folder / "a" / "policy.nopg")
+    assert policy.gamma == 0.95
+    assert np.isfinite(policy.predict(BOTTOM)[0]).all()
+    found = policy.expected_return(0.95)
+    assert f"return: {found.value:.4g}, 95 % interval [{found.low:.4g}," in done.stdout
     lines = (folder / "a" / "history.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines] == [1, 2, 3, 4]
     assert (folder / "a" / "learning_curve.png").stat().st_size > 1000
@@ -79,7 +81,7 @@ def test_train_writes_a_run_that_loads(folder: Path) -> None:
             "writ",
         ),
         (["demo", "--fast", "--out", "data.npz/x"], "writable"),
-        (["demo", "--fast", "--updates", "0"], "n_updates"),
+        (["demo", "--fast", "--updates", "0"], "--updates must be"),
     ],
 )
 def test_mistakes_are_one_sentence(
@@ -132,7 +134,7 @@ def test_demo_tells_what_it_did(tmp_path: Path) -> None:
     assert "hanging still" in done.stdout
     names = {file.name for file in (tmp_path / "pictures").iterdir()}
     assert names == {
-        "history.jsonl", "learning_curve.png", "pendulum.nopg", "phase_portraits.png",
+        "learning_curve.png", "pendulum.nopg", "phase_portraits.png",
         "report.html", "swing_up.gif",
     }  # fmt: skip
     assert (
@@ -158,7 +160,7 @@ def test_a_csv_becomes_a_policy_in_one_command(tmp_path: Path) -> None:
         "fit", "cart.csv", *words, "--episode", "run", "--updates", "5", cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
-    model = nopg.load(tmp_path / "runs" / "latest" / "policy.nopg")
-    assert model.predict([0.3, 0.0])[0].shape == (1,)
-    assert model.setup.data is not None
-    assert len(model.setup.data) == 10 * 29
+    policy = nopg.load(tmp_path / "runs" / "latest" / "policy.nopg")
+    assert policy.predict([0.3, 0.0])[0].shape == (1,)
+    assert policy.data is not None
+    assert len(policy.data) == 10 * 29

@@ -36,7 +36,7 @@ def a(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     grid_dataset(6, 6).save("data.npz")
     Path("train.toml").write_text(CONFIG)
     words = ["fit", "data.npz", "--config", "train.toml", "--out", "a"]
-    assert "J = " in run(*words, "--checkpoint-every", 1)
+    assert "Expected discounted return" in run(*words, "--checkpoint-every", 1)
     return tmp_path / "a"
 
 

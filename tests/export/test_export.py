@@ -162,8 +162,8 @@ def test_limits_are_inside(tmp_path: Path) -> None:
     states = trial_states(policy, 1000)
     raw = policy.policy(torch.tensor(states)).detach().numpy()
     assert np.abs(raw).max() > 2.5  # the box is [-2, 2]
-    policy = numpy_reader.Policy(export_policy(policy, tmp_path / "p.npz").path)
-    assert np.abs(policy(states)).max() == 2.0
+    read = numpy_reader.Policy(export_policy(policy, tmp_path / "p.npz").path)
+    assert np.abs(read(states)).max() == 2.0
 
 
 def test_an_export_that_differs_is_not_written(

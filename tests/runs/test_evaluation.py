@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -66,6 +67,35 @@ def test_what_does_not_fit_is_refused(policy: nopg.FittedPolicy) -> None:
     labels = discrete.fit(discrete_data(), [BOTTOM], n_updates=1, progress=False)
     with pytest.raises(ConfigError, match="take the policy's actions"):
         evaluate(labels, "Pendulum-v1", 1)
+
+
+class Plain(gymnasium.Env[Any, Any]):
+    """An environment of somebody's own, without `render_mode`; ends at step 3."""
+
+    observation_space = gymnasium.spaces.Box(-9.0, 9.0, (3,))
+    action_space = gymnasium.spaces.Box(-2.0, 2.0, (1,))
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.left = 3
+        return np.zeros(3, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        self.left -= 1
+        return np.zeros(3, np.float32), 1.0, self.left == 0, False, {}
+
+
+@pytest.mark.filterwarnings("ignore:.*render_mode")
+def test_an_environment_without_a_render_mode_is_evaluated_and_not_filmed(
+    policy: nopg.FittedPolicy, tmp_path: Path
+) -> None:
+    gymnasium.register(id="tests/Plain-v0", entry_point=Plain)
+    found = evaluate(policy, "tests/Plain-v0", 2)
+    assert [episode.total for episode in found.episodes] == [3.0, 3.0]
+    assert all(episode.terminated for episode in found.episodes)
+    pytest.importorskip("moviepy")
+    with pytest.raises(ConfigError, match="render_mode"):
+        evaluate(policy, "tests/Plain-v0", 1, videos=tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_films_are_whole_and_named_after_their_seed(

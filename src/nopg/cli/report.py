@@ -26,11 +26,11 @@ def report(
     ] = False,
 ) -> None:
     """Write what was learned, from what and how far to trust it as one HTML page."""
-    from nopg.report import read_run, write_report
+    from nopg.report import write_report
+    from nopg.runs.run import read_run
 
-    found = read_run(run)
     beside = run if run.is_dir() else run.parent
-    path = write_report(found, beside / "report.html" if out is None else out)
+    path = write_report(read_run(run), beside / "report.html" if out is None else out)
     print(f"The report is in {path}")
     if show:
         webbrowser.open(path.resolve().as_uri())
@@ -58,7 +58,8 @@ def expectation(policy: FittedPolicy) -> str:
 def end_with_report(policy: FittedPolicy, name: str, out: Path) -> None:
     """Write `report.html` into `out` and say where; a failure costs only the page."""
     from nopg.errors import NopgError
-    from nopg.report import Run, write_report
+    from nopg.report import write_report
+    from nopg.runs.run import Run
 
     try:
         path = write_report(Run.of(policy, name), out / "report.html")

@@ -106,7 +106,8 @@ def flatten(value: Any, tensors: dict[str, Tensor], name: str = "") -> Any:
     if isinstance(value, Tensor):
         # Files hold rows one after the other. How a matrix lay in memory decides in
         # which order products add up, and so their last bits: it is kept as well.
-        order = sorted(range(value.ndim), key=lambda axis: -value.stride(axis))
+        strides = value.stride()
+        order = sorted(range(value.ndim), key=lambda axis: -strides[axis])
         tensors[name] = value.detach().cpu().permute(order).clone().contiguous()
         return {"tensor": name, "order": order}
     if isinstance(value, dict):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,25 +107,17 @@ def evaluate(
         raise ConfigError(
             f"`episodes` must be a number from 1, got {n_episodes}; 10 is usual."
         )
-    if videos is None:
-        env = _made(env_id, None)
-        try:
-            return Evaluation(env_id, _episodes(policy, env, n_episodes, seed))
-        finally:
-            env.close()
     name = env_id.rpartition(":")[2].replace("/", "-")
     updates = 0 if policy.history is None else len(policy.history)
-    names = [f"{name}-after-{updates}-seed-{seed + i}.mp4" for i in range(n_episodes)]
-    with _filmed(env_id, videos, names) as env:
-        episodes = _episodes(policy, env, n_episodes, seed)
-    return Evaluation(env_id, episodes, tuple(names))
-
-
-def _episodes(
-    policy: FittedPolicy, env: gymnasium.Env[Any, Any], n_episodes: int, seed: int
-) -> tuple[Episode, ...]:
-    _require_fit(policy, env)
-    return tuple(_episode(policy, env, seed + i) for i in range(n_episodes))
+    seeds = range(seed, seed + n_episodes)
+    films = [f"{name}-after-{updates}-seed-{seed}.mp4" for seed in seeds]
+    made: AbstractContextManager[gymnasium.Env[Any, Any]] = (
+        closing(_made(env_id)) if videos is None else _filmed(env_id, videos, films)
+    )
+    with made as env:
+        _require_fit(policy, env)
+        episodes = tuple(_episode(policy, env, seed) for seed in seeds)
+    return Evaluation(env_id, episodes, () if videos is None else tuple(films))
 
 
 def _episode(policy: FittedPolicy, env: gymnasium.Env[Any, Any], seed: int) -> Episode:
@@ -147,18 +139,18 @@ def _episode(policy: FittedPolicy, env: gymnasium.Env[Any, Any], seed: int) -> E
             return Episode(seed, total, discounted, steps, bool(terminated))
 
 
-def _made(env_id: str, render_mode: str | None) -> gymnasium.Env[Any, Any]:
+def _made(env_id: str, **options: str) -> gymnasium.Env[Any, Any]:
     import gymnasium
 
     register()
     try:
-        env: gymnasium.Env[Any, Any] = gymnasium.make(env_id, render_mode=render_mode)
+        env: gymnasium.Env[Any, Any] = gymnasium.make(env_id, **options)  # type: ignore[arg-type]
     except gymnasium.error.DependencyNotInstalled as error:
         raise MissingExtraError(
             f"The environment {env_id!r} needs a package that is not installed "
             f"({error}); install it."
         ) from None
-    except (gymnasium.error.Error, ImportError) as error:
+    except (gymnasium.error.Error, ImportError, TypeError) as error:
         reason = str(error).splitlines()[0]
         own = ", ".join(name for name in gymnasium.registry if name.startswith("nopg/"))
         raise ConfigError(
@@ -205,14 +197,12 @@ def _filmed(
     with tempfile.TemporaryDirectory(dir=folder, prefix=".filming-") as unfinished:
         films = Path(unfinished) / "films"
         env: gymnasium.Env[Any, Any] = RecordVideo(
-            _made(env_id, "rgb_array"),
+            _made(env_id, render_mode="rgb_array"),
             str(films),
             episode_trigger=lambda episode: True,
             name_prefix="film",
         )
-        try:
+        with closing(env):  # writes the last film
             yield env
-        finally:
-            env.close()  # writes the last film
         for i, name in enumerate(names):
             (films / f"film-episode-{i}.mp4").replace(folder / name)
