@@ -31,12 +31,12 @@ from pathlib import Path
 import nopg
 from nopg.cli.swing_up import grid_dataset
 from nopg.runs import start
-from nopg.runs.train import Watching
+from nopg.runs import Monitoring
 def logged_to(name):
-    watching = Watching(loggers=[name], progress=False)
+    monitoring = Monitoring(loggers=[name], progress=False)
     model = nopg.NOPG(gamma=0.97, hidden=(8,))
     start("run", model, grid_dataset(3, 3), [-1.0, 0.0, 0.0],
-          n_updates=2, watching=watching)
+          n_updates=2, monitoring=monitoring)
     return Path("run")
 """
 
@@ -246,8 +246,8 @@ if __name__ == "__main__":
         ("onnx", "onnxscript", "onnxruntime"),
         MODEL
         + """
-from nopg.export import export
-assert export(model, "policy.onnx").path.stat().st_size > 500
+from nopg.export import export_policy
+assert export_policy(model, "policy.onnx").path.stat().st_size > 500
 """,
     ),
     FirstUse(

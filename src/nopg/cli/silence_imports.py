@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 
-def quiet_drawing() -> None:
+def silence_pygame() -> None:
     """Pygame needs no window, no sound and no greeting; call before it is imported."""
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     os.environ.setdefault("SDL_AUDIODRIVER", "dummy")

@@ -10,14 +10,14 @@ from nopg.data.dataset import Dataset
 from nopg.data.io.arrays import ARRAYS
 
 
-def fingerprint(data: Dataset) -> str:
-    """A digest of every array of `data`, whatever file it came from.
+def fingerprint(dataset: Dataset) -> str:
+    """A digest of every array of `dataset`, whatever file it came from.
 
     Names, notes and spaces do not count: no update depends on them.
     """
     total = hashlib.sha256()
     for name in ARRAYS:
-        array = getattr(data, name)
+        array = getattr(dataset, name)
         if array is None:
             total.update(f"{name} none\n".encode())
             continue
