@@ -17,11 +17,11 @@ const samples = {
   at: D.samples.at.map(floats),
   to: D.samples.to.map(floats),
   reward: floats(D.samples.reward),
-  visits: floats(D.samples.visits),
   action: D.samples.action.map(floats),
 };
 
 const pathsAt = D.paths.at.map(floats);
+const linesAt = D.paths.lines.map(floats);
 
 // The plane in view; `turned` when it is stored with its axes the other way round.
 function current() {
