@@ -53,33 +53,32 @@ def support_findings(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             "beyond_the_data",
             grave[0] if beyond > 0.25 else grave[1],
-            f"{beyond:.0%} of the predicted visits lie more than {REACH:g} bandwidths "
-            f"from every sample; the median distance is {middle:.2g}.",
+            f"{beyond:.0%} of the predicted steps lie more than {REACH:g} bandwidths "
+            f"from every logged row; the median distance is {middle:.2g}.",
             "Nothing similar was tried there, so the prediction is a guess. Record "
             "data there (the worst states are listed below), or stop the policy from "
             "going there by a reward.",
-            f"{beyond:.0%} of the predicted visits are out of reach of the data",
+            f"nothing similar to {beyond:.0%} of the predicted steps was tried",
         )
     else:
-        near = (
-            f"{1.0 - beyond:.0%} of the predicted visits lie within {REACH:g} "
-            "bandwidths of a sample"
-        )
+        share = f"{1.0 - beyond:.0%} of the predicted steps"
         yield Finding(
             "near_the_data",
             "good",
-            f"{near}, the median is {middle:.2g}.",
+            f"{share} lie within {REACH:g} bandwidths of a logged row, the median is "
+            f"{middle:.2g}.",
             "The policy is evaluated where something similar was tried.",
-            near,
+            f"something similar to {share} was tried",
         )
     if visited.thin > 0.5 and not evidence.is_by_models:
         yield Finding(
             "few_samples",
             "warning",
-            f"{visited.thin:.0%} of the visits rest on fewer than {FEW:g} samples.",
+            f"{visited.thin:.0%} of the steps are predicted from fewer than {FEW:g} "
+            "rows.",
             "Noise in single rows is taken for truth there; more data or wider "
             "bandwidths average it out.",
-            f"{visited.thin:.0%} of the visits rest on one or two samples",
+            f"{visited.thin:.0%} of the steps are predicted from one or two rows",
         )
 
 
@@ -152,21 +151,21 @@ def certificate_findings(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             "uncertain_numbers",
             "warning",
-            f"J is certain only to {objective.certificate:.2g} in numbers "
+            f"The return is certain only to {objective.certificate:.2g} in numbers "
             f"({objective.truncation_error:.1g} from dropped neighbours, "
             f"{objective.solver_error:.1g} from the solver), {share:.0%} of what "
             "learning gained.",
             "Raise `max_neighbours` or set neighbours=None, or lower `final_rtol`.",
-            "J itself is numerically uncertain",
+            "the return itself is numerically uncertain",
         )
     else:
         yield Finding(
             "exact_numbers",
             "good",
-            f"The Bellman equation is solved to {objective.certificate:.1g} in J.",
+            f"The return is computed to {objective.certificate:.1g} (its certificate).",
             "Neither dropped neighbours nor the solver matter; what is uncertain about "
-            "J comes from the data.",
-            f"J is numerically exact to {objective.certificate:.1g}",
+            "it comes from the data.",
+            f"the return is numerically exact to {objective.certificate:.1g}",
         )
 
 

@@ -91,7 +91,7 @@ def share_bar(visited: VisitedStates) -> str:
 def worst_table(visited: VisitedStates, data: Dataset, count: int = 8) -> str:
     """The least known of the visited states."""
     # What is wrong comes first: on a phone the rest is a swipe away.
-    heads = ["distance", "samples", "visits"]
+    heads = ["distance", "rows", "visits"]
     heads += [*data.observation_names, *data.action_names]
     rows = []
     for i in visited.worst(count):
@@ -111,7 +111,9 @@ def search_table(search: SearchResult | None) -> str:
         kept = "kept" if search is not None and i == search.chosen else ""
         cells = [number(one.first.value), refined, f"{one.final.uncertainty:.2f}", kept]
         rows.append([str(one.method), *cells])
-    return table(["found by", "return", "refined", "uncertainty", ""], rows)
+    return table(
+        ["found by", "first estimate", "last estimate", "uncertainty", ""], rows
+    )
 
 
 def column_table(description: Description, data: Dataset) -> str:

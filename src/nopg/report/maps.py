@@ -25,13 +25,13 @@ CELLS = 500_000
 """Numbers all planes together may have: five bytes each on the page."""
 WORK = 40_000_000
 """Kernel entries all planes together may take: a few seconds on a slow core."""
-MODEL_WORK = 3e11
-"""Operations all planes together may take of learned models: half a minute."""
+MODEL_WORK = 250_000_000
+"""Kernel entries they may take of learned models: some fifteen seconds."""
 FINEST, COARSEST, LINE = 72, 21, 301
 """Points per side of a plane, at most and at least; points of a line."""
 FINEST_VALUE, COARSEST_VALUE = 25, 5
 """The same for values by learned models, between which values are interpolated."""
-BLUR = 1 / 48
+BLUR = 1 / 32
 """Standard deviation by which visits are blurred, as a share of the plane's side."""
 
 
@@ -138,8 +138,8 @@ def _values(
         _, _, states = _grid(axes, held, x, y, side)
         parts = in_parts(states, n * policy.estimator.policy_samples)
         return np.concatenate([policy.value(part) for part in parts])
-    # A step in a model costs n^2 operations, and 7 / (1 - gamma) steps are made.
-    affordable = MODEL_WORK * (1.0 - policy.gamma) / (14.0 * n**2)
+    # Some 7 / (1 - gamma) steps in each of two models, n entries every time.
+    affordable = MODEL_WORK * (1.0 - policy.gamma) / (14.0 * n)
     n_planes = max(1, math.comb(len(axes), 2))
     per_side = affordable if y is None else math.sqrt(affordable / n_planes)
     coarse = int(np.clip(per_side, COARSEST_VALUE, min(side, FINEST_VALUE)))

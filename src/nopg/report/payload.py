@@ -158,8 +158,6 @@ def _paths(evidence: Evidence, axes: tuple[Coordinate, ...]) -> dict[str, Any]:
         "steps": paths.horizon,
         "isPath": paths.is_path,
         "at": [packed(axis.of(paths.states)) for axis in axes],
-        "lines": [packed(axis.of(paths.lines)) for axis in axes],
-        "n": len(paths.lines),
         "action": [along(column) for column in columns],
         "distance": along(support_at(policy, states)[0]),
         "running": paths.running.tolist(),

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from scipy.spatial import cKDTree
 
-from nopg.data.validation import FloatArray, IntArray
+from nopg.data.validation import BoolArray, FloatArray, IntArray
 from nopg.evaluation.rollouts import Rollouts
 from nopg.fitted.policy import FittedPolicy
 
@@ -79,7 +79,8 @@ class VisitedStates:
 
 def visited_states(policy: FittedPolicy, rollouts: Rollouts) -> VisitedStates:
     """The states of rollouts with their discounted visits and their support."""
-    states, visits = _places(rollouts, policy.gamma)
+    assert policy.data is not None  # rollouts need them
+    states, visits = _places(rollouts, policy.gamma, ~policy.data.terminations)
     if len(states) > MOST_PLACES:
         shares = (np.arange(MOST_PLACES) + 0.5) / MOST_PLACES
         drawn = np.searchsorted(np.cumsum(visits), shares).clip(max=len(visits) - 1)
@@ -122,12 +123,18 @@ def typical_actions(policy: FittedPolicy, states: FloatArray) -> FloatArray | In
     return np.asarray(actions if is_label else actions.astype(np.float64))
 
 
-def _places(rollouts: Rollouts, gamma: float) -> tuple[FloatArray, FloatArray]:
-    """Every place with its share of the discounted visits, (m, d_s) and (m,)."""
+def _places(
+    rollouts: Rollouts, gamma: float, goes_on: BoolArray
+) -> tuple[FloatArray, FloatArray]:
+    """Every place with its share of the discounted visits, (m, d_s) and (m,).
+
+    Where the task has ended the policy does not act: by kernels, that is after the
+    rows that do not go on; rollouts of learned models have lost that weight already.
+    """
     discounts = gamma ** np.arange(1.0, len(rollouts.weights) + 1.0)
     weights = discounts[:, None] * rollouts.weights
-    if len(rollouts.states) == 1:  # the same places at every step
-        weights = weights.sum(axis=0, keepdims=True)
+    if len(rollouts.states) == 1:  # the same places at every step, one per row
+        weights = weights.sum(axis=0) * goes_on
     n_starts = len(rollouts.initial)
     visits = np.append(weights.ravel(), np.full(n_starts, 1.0 / n_starts))
     places = rollouts.states.reshape(-1, rollouts.states.shape[2])

@@ -25,8 +25,8 @@ def lede(evidence: Evidence) -> str:
         rows += f" in {counted(data.n_episodes, 'episode')}"
     by = "a search (nopg learn)" if policy.search is not None else policy.algorithm
     return (
-        f"A policy that chooses {names}, learned from {rows} by {by}. It was never "
-        "tried on the real system: every number below is predicted from the data by "
+        f"A policy that chooses {names}, learned from {rows} by {by}. No trial took "
+        "part: every number below is predicted from the data, by "
         f"{EVALUATORS[evidence.estimate.by]}, unless it says measured."
     )
 
@@ -42,13 +42,13 @@ def tiles(evidence: Evidence) -> list[tuple[str, str, str]]:
         best = f"per episode, {number(float(logged.max()))} at best; discounted alike"
         entries.append(("Earned in the data", number(float(logged.mean())), best))
     near = 1.0 - evidence.visited.beyond
-    reach = f"within {REACH:g} bandwidths of a logged row"
-    entries.append(("Visits near data", f"{near:.0%}", reach))
+    similar = "of the predicted steps: something similar was tried there"
+    entries.append(("Near the data", f"{near:.0%}", similar))
     measured = evidence.evaluators()
     for name, (_, values) in list(measured.items())[:1]:
         name = f"{name[:1].upper()}{name[1:]}, measured"
         entries.append((name, number(values[-1]), "last policy"))
-    if not measured:
+    if not measured and evidence.data.terminations.any():
         paths = evidence.paths
         ended = f"of the predicted paths within {paths.horizon} steps"
         entries.append(("Task over", f"{1.0 - paths.running[-1]:.0%}", ended))
@@ -62,8 +62,8 @@ def of_return(evidence: Evidence) -> str:
     return (
         "The return is the sum of all rewards from the start, a reward t steps ahead "
         f"counting {number(gamma)} to the power t: about the next {horizon:.0f} steps "
-        "matter. The interval is by the same predictions: it holds if the data show "
-        "everything that matters."
+        "matter. The interval is predicted too: it holds if the data show all that "
+        "matters."
     )
 
 
@@ -79,13 +79,12 @@ def of_training(evidence: Evidence) -> str:
 
 def of_maps(n_axes: int) -> str:
     """What the maps show."""
-    if n_axes == 1:
-        return "Value, visits and action along the state."
-    if n_axes == 2:
-        return "Value, visits and action over the plane of states."
+    dots = "Dots are where the policy is predicted to be at the step of the slider."
+    if n_axes <= 2:
+        return dots
     return (
-        "The state has more than two coordinates: choose two, the others are held. "
-        "Visits are counted wherever the others are."
+        "The state has more than two coordinates: choose two, the others are held; "
+        f"visits are counted wherever the others are. {dots}"
     )
 
 
@@ -117,9 +116,8 @@ def of_data(evidence: Evidence) -> str:
             f"{lengths[2]} steps (median {lengths[1]})"
         )
     return (
-        f"{rows}; {described.n_terminations:,} ended the task, "
-        f"{described.n_truncations:,} were cut. Data fill {described.coverage:.0%} of "
-        "the cells they could."
+        f"{rows}. {described.n_terminations:,} of them ended the task, after "
+        f"{described.n_truncations:,} only the recording stopped."
     )
 
 

@@ -53,26 +53,27 @@ def _shape(curve: np.ndarray) -> Iterator[Finding]:
         yield Finding(
             "fell_back",
             "warning",
-            f"J ended {lost:.3g} below its best, {lost / whole:.0%} of its range.",
+            f"The estimated return J ended {lost:.3g} below its best, "
+            f"{lost / whole:.0%} of its range.",
             "The last steps were too large or too noisy; lower the learning rate or "
             'use schedule="cosine".',
-            "J fell back from its best",
+            "the estimated return fell back from its best",
         )
     elif gained > RISING * whole and curve[-1] >= curve.max() - 1e-9 * whole:
         yield Finding(
             "still_rising",
             "warning",
-            f"J was still rising: the last tenth of the updates gained "
-            f"{gained:.3g}, {gained / whole:.0%} of its range.",
+            "The estimated return J was still rising: the last tenth of the updates "
+            f"gained {gained:.3g}, {gained / whole:.0%} of its range.",
             "More updates would find a better policy: raise `n_updates`.",
-            "J was still rising at the end",
+            "the estimated return was still rising at the end",
         )
     else:
         yield Finding(
             "settled",
             "good",
-            "J has settled: the last tenth of the updates changed it by "
-            f"{float(np.ptp(curve[-tail:])) / whole:.1%} of its range.",
+            "The estimated return J has settled: the last tenth of the updates changed "
+            f"it by {float(np.ptp(curve[-tail:])) / whole:.1%} of its range.",
             "More updates would change little.",
             "learning has settled",
         )
@@ -111,7 +112,7 @@ def _measured(
                 f"and is {values[-1]:.4g} now, while J went on rising.",
                 "The policy has begun to exploit errors of the estimate. Stop earlier, "
                 "or give it more data where it goes.",
-                f"{name} fell while J rose",
+                f"{name} fell while the estimated return rose",
             )
         elif whole > 0.0 and values[-1] > values[0]:
             yield Finding(
@@ -119,5 +120,5 @@ def _measured(
                 "good",
                 f"{name} rose with J, from {values[0]:.4g} to {values[-1]:.4g}.",
                 "What was estimated from the data held when it was measured.",
-                f"{name} was measured and rose with J",
+                f"{name} was measured and rose with the estimate",
             )

@@ -116,7 +116,8 @@ function legend(kind) {
   range.forEach((v, i) => (range[i] = Math.abs(v) < tiny ? 0 : v));
   // Ends that look alike get more digits.
   const digits = [3, 4, 5, 6, 7].find((d) => format(range[0], d) !== format(range[1], d)) ?? 3;
-  host.append(make("span", { text: format(range[0], digits) }), bar, make("span", { text: format(range[1], digits) }));
+  const label = (v) => (kind === "visits" ? `${format(100 * v, 2)} %` : format(v, digits));
+  host.append(make("span", { text: label(range[0]) }), bar, make("span", { text: label(range[1]) }));
 }
 
 function refreshMaps() {

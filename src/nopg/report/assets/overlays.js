@@ -44,9 +44,11 @@ function drawSamples(pen, frame, isMain) {
 
 const isWrap = (from, to, axis) => D.axes[axis].angle && Math.abs(from - to) > Math.PI;
 
+const MOST_LINES = 6;
+
 function drawPaths(pen, frame, isMain) {
-  const { steps, n } = D.paths;
-  pen.lineWidth = n > 1 ? 1.1 : 2;
+  const { steps } = D.paths, n = D.paths.isPath ? Math.min(D.paths.k, MOST_LINES) : 0;
+  pen.lineWidth = 1.1;
   pen.lineJoin = "round";
   const alpha = 0.5;
   pen.strokeStyle = isMain ? ink("path") : `rgba(255,255,255,${alpha})`;
@@ -54,10 +56,10 @@ function drawPaths(pen, frame, isMain) {
   for (let p = 0; p < n; p++) {
     pen.beginPath();
     for (let t = 0; t <= steps; t++) {
-      const x = linesAt[view.x][p * (steps + 1) + t], y = linesAt[view.y][p * (steps + 1) + t];
+      const x = pathsAt[view.x][p * (steps + 1) + t], y = pathsAt[view.y][p * (steps + 1) + t];
       if (Number.isNaN(x)) break;
       const before = p * (steps + 1) + t - 1;
-      const isJump = t === 0 || isWrap(linesAt[view.x][before], x, view.x) || isWrap(linesAt[view.y][before], y, view.y);
+      const isJump = t === 0 || isWrap(pathsAt[view.x][before], x, view.x) || isWrap(pathsAt[view.y][before], y, view.y);
       if (isJump) pen.moveTo(frame.px(x), frame.py(y));
       else pen.lineTo(frame.px(x), frame.py(y));
     }
