@@ -134,7 +134,7 @@ assert len(Dataset.load("check/pendulum-v0")) == 18
     FirstUse(
         "record",
         "the recorder's page",
-        ("starlette", "uvicorn", "websockets"),
+        ("websockets",),
         """
 from pathlib import Path
 from urllib.request import urlopen
@@ -154,7 +154,7 @@ assert "nopg record" in pages[0]
         ("PIL",),
         """
 import numpy as np
-from nopg.record.frames import as_jpeg
+from nopg.record.simulator import as_jpeg
 assert as_jpeg(np.zeros((8, 8, 3), dtype=np.uint8)).startswith(b"\\xff\\xd8")
 """,
     ),

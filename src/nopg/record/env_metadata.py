@@ -14,7 +14,7 @@ Idle = int | Literal["repeat", "wait"]
 
 
 @dataclass(frozen=True)
-class Known:
+class EnvMetadata:
     """Names for the columns of one environment and keys for its labels."""
 
     observations: tuple[str, ...] | None = None
@@ -24,6 +24,15 @@ class Known:
     """Arrow keys of labels; the number keys and W, A, S, D come by themselves."""
     idle: Idle | None = None
 
+    def observation_names(self, count: int) -> tuple[str, ...]:
+        """Names of `count` columns: the known ones if they fit, else s0, s1, ..."""
+        names = self.observations or ()
+        return names if len(names) == count else tuple(f"s{i}" for i in range(count))
+
+    def action_names(self, count: int) -> tuple[str, ...] | None:
+        """The known names, or None where they are not `count`."""
+        return self.actions if len(self.actions or ()) == count else None
+
 
 _LEFT_RIGHT = (("ArrowLeft", 0), ("ArrowRight", 1))
 _LEFT_NONE_RIGHT = (("ArrowLeft", 0), ("ArrowRight", 2))
@@ -31,35 +40,37 @@ _CAR = ("position", "velocity")
 _LANDER = ("x", "y", "x velocity", "y velocity", "angle", "angular velocity")
 _LEGS = ("left leg", "right leg")
 
-_KNOWN = {
-    "MountainCarContinuous": Known(_CAR, ("force",)),
-    "MountainCar": Known(_CAR, ("left", "none", "right"), _LEFT_NONE_RIGHT, 1),
-    "Pendulum": Known(("cos angle", "sin angle", "angular velocity"), ("torque",)),
-    "CartPole": Known(
+_ENVIRONMENTS = {
+    "MountainCarContinuous": EnvMetadata(_CAR, ("force",)),
+    "MountainCar": EnvMetadata(_CAR, ("left", "none", "right"), _LEFT_NONE_RIGHT, 1),
+    "Pendulum": EnvMetadata(
+        ("cos angle", "sin angle", "angular velocity"), ("torque",)
+    ),
+    "CartPole": EnvMetadata(
         ("position", "velocity", "angle", "angular velocity"),
         ("left", "right"),
         _LEFT_RIGHT,
         "repeat",
     ),
-    "Acrobot": Known(
+    "Acrobot": EnvMetadata(
         ("cos first", "sin first", "cos second", "sin second", "speed 1", "speed 2"),
         ("negative", "none", "positive"),
         _LEFT_NONE_RIGHT,
         1,
     ),
-    "LunarLander": Known(
+    "LunarLander": EnvMetadata(
         (*_LANDER, *_LEGS),
         ("none", "left engine", "main engine", "right engine"),
         (("ArrowLeft", 1), ("ArrowUp", 2), ("ArrowRight", 3)),
         0,
     ),
-    "FrozenLake": Known(
+    "FrozenLake": EnvMetadata(
         None,
         ("left", "down", "right", "up"),
         (("ArrowLeft", 0), ("ArrowDown", 1), ("ArrowRight", 2), ("ArrowUp", 3)),
         "wait",
     ),
-    "CliffWalking": Known(
+    "CliffWalking": EnvMetadata(
         None,
         ("up", "right", "down", "left"),
         (("ArrowUp", 0), ("ArrowRight", 1), ("ArrowDown", 2), ("ArrowLeft", 3)),
@@ -68,7 +79,7 @@ _KNOWN = {
 }
 
 
-def known(env_id: str) -> Known:
-    """What is known of `env_id`, whatever its module, namespace or version."""
+def env_metadata(env_id: str) -> EnvMetadata:
+    """Names and keys of `env_id`, whatever its module, namespace or version."""
     name = env_id.rpartition(":")[2].rpartition("/")[2]
-    return _KNOWN.get(name.rpartition("-v")[0] or name, Known())
+    return _ENVIRONMENTS.get(name.rpartition("-v")[0] or name, EnvMetadata())

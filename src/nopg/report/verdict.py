@@ -1,4 +1,4 @@
-"""What a remark is, and the verdict that follows from all of them."""
+"""What a finding is, and the verdict that follows from all of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LEVELS: tuple[Level, ...] = ("serious", "warning", "note", "good")
 
 
 @dataclass(frozen=True)
-class Remark:
+class Finding:
     """One thing a reader should know, in words.
 
     Attributes:
@@ -36,7 +36,7 @@ class Verdict:
 
     Attributes:
         level: The gravest level met.
-        sentence: The judgement.
+        sentence: The whole in one sentence.
         advice: What to do now.
         against: Half sentences that speak against the policy, the gravest first.
         in_favour: Half sentences that speak for it.
@@ -53,7 +53,7 @@ _SENTENCES: dict[Level, tuple[str, str]] = {
     "serious": (
         "Not to be trusted yet.",
         "Do not run this policy on a real system. Mend what is listed first, then "
-        "train again.",
+        "learn again.",
     ),
     "warning": (
         "Promising, with reservations.",
@@ -62,20 +62,20 @@ _SENTENCES: dict[Level, tuple[str, str]] = {
     ),
     "good": (
         "Well supported by its data.",
-        "Nothing here speaks against the policy. J is still an estimate from data: a "
-        "first trial should be a careful one.",
+        "Nothing here speaks against the policy. Its return is still an estimate from "
+        "data: a first trial should be a careful one.",
     ),
 }
 
 
-def verdict(remarks: Sequence[Remark]) -> Verdict:
-    """The judgement that the gravest remarks allow."""
+def verdict(findings: Sequence[Finding]) -> Verdict:
+    """The sentence that the gravest findings allow."""
     graves: tuple[Level, ...] = ("serious", "warning")
-    levels = {remark.level for remark in remarks}
+    levels = {finding.level for finding in findings}
     level: Level = next((grave for grave in graves if grave in levels), "good")
     sentence, advice = _SENTENCES[level]
-    ordered = sorted(remarks, key=lambda remark: LEVELS.index(remark.level))
-    told = [remark for remark in ordered if remark.brief]
-    against = tuple(remark.brief for remark in told if remark.level in graves)
-    in_favour = tuple(remark.brief for remark in told if remark.level == "good")
+    ordered = sorted(findings, key=lambda finding: LEVELS.index(finding.level))
+    named = [finding for finding in ordered if finding.brief]
+    against = tuple(finding.brief for finding in named if finding.level in graves)
+    in_favour = tuple(finding.brief for finding in named if finding.level == "good")
     return Verdict(level, sentence, advice, against, in_favour)
