@@ -7,7 +7,7 @@ import hashlib
 import numpy as np
 
 from nopg.data.dataset import Dataset
-from nopg.data.io.arrays import ARRAYS
+from nopg.data.transitions import ARRAYS
 
 
 def fingerprint(data: Dataset) -> str:

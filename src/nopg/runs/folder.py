@@ -24,7 +24,6 @@ from torch import nn
 from nopg.algorithms.nopg.nopg import NOPG
 from nopg.algorithms.nopg.states import TrainingState
 from nopg.data.dataset import Dataset
-from nopg.data.io.npz import read_npz, write_npz
 from nopg.errors import DataError, RunError
 from nopg.fitted.history import History
 from nopg.fitted.storage import load
@@ -71,7 +70,7 @@ class RunFolder:
     def create(cls, path: Path, record: RunRecord, data: Dataset) -> RunFolder:
         """A new run; its `run.json` comes last, so that a folder with one is whole."""
         require_vacant(path)
-        write_npz(data, path / "data.npz")
+        data.save(path / "data.npz")
         write_json(path / "run.json", record.to_json())
         return cls(path, record)
 
@@ -83,7 +82,7 @@ class RunFolder:
         """
         path = self.path / "data.npz"
         try:
-            data = read_npz(path)
+            data = Dataset.load(path)
         except DataError as error:
             raise RunError(str(error)) from None
         if fingerprint(data) != self.record.data["sha256"]:

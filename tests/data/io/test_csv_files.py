@@ -218,34 +218,6 @@ def test_a_foreign_description_beside_the_file_is_ignored(tmp_path: Path) -> Non
     assert len(Dataset.load(tmp_path / "other.csv")) == 4
 
 
-def test_progress_runs_to_the_end_of_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from nopg.data.io import csv_files
-
-    seen: list[int] = []
-
-    class Bar:
-        n = 0
-
-        def __enter__(self) -> Bar:
-            return self
-
-        def __exit__(self, *error: object) -> None: ...
-
-        def update(self, step: int) -> None:
-            self.n += step
-            seen.append(self.n)
-
-    monkeypatch.setattr(csv_files, "_ROWS_AT_ONCE", 500)
-    monkeypatch.setattr(csv_files, "bar", lambda path, wanted: Bar())
-    path = write(tmp_path, "x,u,r\n" + "1.25,0.5,2.5\n" * 5000)
-    assert len(Dataset.load(path)) == 4999
-    assert len(seen) == 10
-    assert seen == sorted(seen)
-    assert seen[-1] == path.stat().st_size
-
-
 def test_a_file_that_unpacks_to_too_much(tmp_path: Path) -> None:
     path = tmp_path / "bomb.csv.gz"
     path.write_bytes(gzip.compress(b"x,u,r\n" + b"1.25,0.5,2.5\n" * 100_000))

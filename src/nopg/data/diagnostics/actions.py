@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nopg.data.dataset import Dataset
-from nopg.data.diagnostics.description import Finding
+from nopg.data.diagnostics.description import Diagnostic
+from nopg.data.transitions import TransitionTable
 from nopg.data.validation import FloatArray
 
 if TYPE_CHECKING:
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 _FEW_LEVELS = 5
 
 
-def action_findings(dataset: Dataset, space: Space[Any] | None) -> Iterator[Finding]:
+def action_findings(
+    dataset: TransitionTable, space: Space[Any] | None
+) -> Iterator[Diagnostic]:
     """Findings on discrete labels, or on each continuous action."""
     if dataset.is_discrete:
         yield from _labels(dataset)
@@ -32,12 +34,12 @@ def action_findings(dataset: Dataset, space: Space[Any] | None) -> Iterator[Find
         yield from _continuous(name, values, bounds)
 
 
-def _labels(dataset: Dataset) -> Iterator[Finding]:
+def _labels(dataset: TransitionTable) -> Iterator[Diagnostic]:
     counts = np.bincount(dataset.actions, minlength=dataset.n_actions)
     untried = [str(label) for label in np.nonzero(counts == 0)[0]]
     if untried:
         shown = ", ".join(untried[:10])
-        yield Finding(
+        yield Diagnostic(
             name="untried_actions",
             level="warning",
             what=f"The actions {shown} occur in no row.",
@@ -45,7 +47,7 @@ def _labels(dataset: Dataset) -> Iterator[Finding]:
             "Record some rows with each, or renumber the labels without them.",
         )
     else:
-        yield Finding(
+        yield Diagnostic(
             name="action_counts",
             level="note",
             what=f"The rarest of {len(counts)} actions occurs {counts.min():,} times, "
@@ -56,11 +58,11 @@ def _labels(dataset: Dataset) -> Iterator[Finding]:
 
 def _continuous(
     name: str, values: FloatArray, bounds: tuple[float, float] | None
-) -> Iterator[Finding]:
+) -> Iterator[Diagnostic]:
     if bounds is not None:
         outside = int(((values < bounds[0]) | (values > bounds[1])).sum())
         if outside:
-            yield Finding(
+            yield Diagnostic(
                 name="actions_out_of_bounds",
                 level="warning",
                 what=f"{outside:,} rows have {name} outside [{bounds[0]:g}, "
@@ -70,7 +72,7 @@ def _continuous(
             )
     distinct = np.unique(values)
     if len(distinct) == 1:
-        yield Finding(
+        yield Diagnostic(
             name="constant_action",
             level="warning",
             what=f"The action {name} is {distinct[0]:g} in every row.",
@@ -80,7 +82,7 @@ def _continuous(
         return
     if len(distinct) <= _FEW_LEVELS:
         shown = ", ".join(f"{value:g}" for value in distinct)
-        yield Finding(
+        yield Diagnostic(
             name="few_action_levels",
             level="note",
             what=f"The action {name} takes only the values {shown}.",
@@ -94,11 +96,11 @@ def _continuous(
 
 def _saturation(
     name: str, values: FloatArray, bounds: tuple[float, float] | None
-) -> Iterator[Finding]:
+) -> Iterator[Diagnostic]:
     low, high = bounds if bounds is not None else (values.min(), values.max())
     share = float(((values <= low) | (values >= high)).mean())
     if share > max(0.05, 4.0 / len(values)):
-        yield Finding(
+        yield Diagnostic(
             name="saturated_actions",
             level="note",
             what=f"{share:.0%} of the rows have {name} at {low:g} or {high:g}.",
@@ -107,12 +109,12 @@ def _saturation(
         )
 
 
-def _favourite(name: str, values: FloatArray) -> Iterator[Finding]:
+def _favourite(name: str, values: FloatArray) -> Iterator[Diagnostic]:
     inner = values[(values > values.min()) & (values < values.max())]
     distinct, counts = np.unique(inner, return_counts=True)
     if len(counts) and counts.max() > 0.2 * len(values):
         share = counts.max() / len(values)
-        yield Finding(
+        yield Diagnostic(
             name="frequent_action",
             level="note",
             what=f"{share:.0%} of the rows have {name} at exactly "

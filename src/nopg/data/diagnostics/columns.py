@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from nopg.data.dataset import Dataset
-from nopg.data.diagnostics.description import Finding
+from nopg.data.diagnostics.description import Diagnostic
+from nopg.data.transitions import TransitionTable
 from nopg.data.validation import FloatArray, counted
 
 _FAR = 10.0
 """An outlier lies this many robust standard deviations from the median."""
 
 
-def column_findings(dataset: Dataset) -> Iterator[Finding]:
+def column_findings(dataset: TransitionTable) -> Iterator[Diagnostic]:
     """Findings that look at rows one by one, whatever their order."""
     yield from _duplicates(dataset)
     yield from _constants(dataset)
@@ -23,13 +23,13 @@ def column_findings(dataset: Dataset) -> Iterator[Finding]:
     yield from _rewards(dataset)
 
 
-def _duplicates(dataset: Dataset) -> Iterator[Finding]:
+def _duplicates(dataset: TransitionTable) -> Iterator[Diagnostic]:
     actions = dataset.actions.reshape(len(dataset), -1)
     pairs = np.hstack([dataset.observations, actions])
     repeated = len(pairs) - len(np.unique(pairs, axis=0))
     if repeated:
         share = repeated / len(dataset)
-        yield Finding(
+        yield Diagnostic(
             name="duplicates",
             level="warning" if share > 0.05 else "note",
             what=f"Repeated (s, a): {counted(repeated, 'row')} ({share:.1%}).",
@@ -39,13 +39,13 @@ def _duplicates(dataset: Dataset) -> Iterator[Finding]:
         )
 
 
-def _constants(dataset: Dataset) -> Iterator[Finding]:
+def _constants(dataset: TransitionTable) -> Iterator[Diagnostic]:
     spread = np.ptp(dataset.observations, axis=0)
     names = [
         n for n, s in zip(dataset.observation_names, spread, strict=True) if s == 0
     ]
     if names:
-        yield Finding(
+        yield Diagnostic(
             name="constant_columns",
             level="warning",
             what=f"The state {_listed(names)} never changes.",
@@ -54,14 +54,14 @@ def _constants(dataset: Dataset) -> Iterator[Finding]:
         )
 
 
-def _outliers(dataset: Dataset) -> Iterator[Finding]:
+def _outliers(dataset: TransitionTable) -> Iterator[Diagnostic]:
     # States only: a reward may well be a thousand once, at the goal.
     columns = zip(dataset.observation_names, dataset.observations.T, strict=True)
     counts = {name: int(_is_far(values).sum()) for name, values in columns}
     far = {name: count for name, count in counts.items() if count}
     if far:
         shown = ", ".join(f"{count} in {name}" for name, count in far.items())
-        yield Finding(
+        yield Diagnostic(
             name="outliers",
             level="warning",
             what=f"Values over {_FAR:g} robust deviations from the median: {shown}.",
@@ -80,7 +80,7 @@ def _is_far(values: FloatArray) -> FloatArray:
     )
 
 
-def _angles(dataset: Dataset) -> Iterator[Finding]:
+def _angles(dataset: TransitionTable) -> Iterator[Diagnostic]:
     steps = dataset.next_observations - dataset.observations
     span = np.ptp(np.vstack([dataset.observations, dataset.next_observations]), axis=0)
     for name, step, width in zip(dataset.observation_names, steps.T, span, strict=True):
@@ -89,7 +89,7 @@ def _angles(dataset: Dataset) -> Iterator[Finding]:
             # Wrapping means whole turns in one step while most steps are small.
             is_circle = width <= 1.001 * turn and np.median(np.abs(step)) < 0.1 * turn
             if wraps and is_circle:
-                yield Finding(
+                yield Diagnostic(
                     name="wrapped_angle",
                     level="warning",
                     what=f"{name} jumps by a whole turn in {counted(wraps, 'step')}: "
@@ -100,10 +100,10 @@ def _angles(dataset: Dataset) -> Iterator[Finding]:
                 )
 
 
-def _rewards(dataset: Dataset) -> Iterator[Finding]:
+def _rewards(dataset: TransitionTable) -> Iterator[Diagnostic]:
     values, counts = np.unique(dataset.rewards, return_counts=True)
     if len(values) == 1:
-        yield Finding(
+        yield Diagnostic(
             name="constant_reward",
             level="note" if dataset.terminations.any() else "warning",
             what=f"The reward is {values[0]:g} in every row.",
@@ -114,7 +114,7 @@ def _rewards(dataset: Dataset) -> Iterator[Finding]:
     common = int(counts.max())
     if common > 0.95 * len(dataset):
         rare = len(dataset) - common
-        yield Finding(
+        yield Diagnostic(
             name="sparse_reward",
             level="warning" if rare < 10 else "note",
             what=f"The reward is {values[counts.argmax()]:g} in all but {rare} rows.",
@@ -122,7 +122,7 @@ def _rewards(dataset: Dataset) -> Iterator[Finding]:
             "path to them must be covered; a reward that grows on the way helps.",
         )
     else:
-        yield Finding(
+        yield Diagnostic(
             name="reward_spread",
             level="note",
             what=f"The reward lies between {values[0]:.4g} and {values[-1]:.4g} with "

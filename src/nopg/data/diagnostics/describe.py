@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from nopg.data.coverage import grid_coverage, neighbour_weights
-from nopg.data.dataset import Dataset
 from nopg.data.diagnostics.actions import action_findings
 from nopg.data.diagnostics.columns import column_findings
-from nopg.data.diagnostics.description import Column, Description, Finding
+from nopg.data.diagnostics.description import Column, Description, Diagnostic
 from nopg.data.diagnostics.time import time_findings
+from nopg.data.transitions import TransitionTable
 from nopg.data.validation import FloatArray
 
 if TYPE_CHECKING:
     from gymnasium.spaces import Space
 
 
-def describe(dataset: Dataset, action_space: Space[Any] | None = None) -> Description:
+def describe(
+    dataset: TransitionTable, action_space: Space[Any] | None = None
+) -> Description:
     """Count, measure and judge a dataset.
 
     Args:
@@ -48,14 +50,14 @@ def describe(dataset: Dataset, action_space: Space[Any] | None = None) -> Descri
     )
 
 
-def _lengths(dataset: Dataset) -> tuple[int, int, int] | None:
+def _lengths(dataset: TransitionTable) -> tuple[int, int, int] | None:
     if dataset.episodes is None:
         return None
     counts = np.unique(dataset.episodes, return_counts=True)[1]
     return int(counts.min()), int(np.median(counts)), int(counts.max())
 
 
-def _columns(dataset: Dataset) -> tuple[Column, ...]:
+def _columns(dataset: TransitionTable) -> tuple[Column, ...]:
     actions = dataset.actions.reshape(len(dataset), -1).astype(np.float64)
     return (
         *(
@@ -86,18 +88,18 @@ def _column(
     )
 
 
-def _neighbour_finding(dataset: Dataset, weights: FloatArray) -> Finding:
+def _neighbour_finding(dataset: TransitionTable, weights: FloatArray) -> Diagnostic:
     alone = float((weights < 1.0).mean())
     typical = float(np.median(weights))
     if alone > 0.5:
-        return Finding(
+        return Diagnostic(
             name="isolated_rows",
             level="warning",
             what=f"{alone:.0%} of the rows have less than one neighbour.",
             meaning="Most values rest on single samples, so noise in them is learnt as "
             "truth; record more data, drop irrelevant columns or widen the bandwidths.",
         )
-    return Finding(
+    return Diagnostic(
         name="neighbours",
         level="note",
         what=f"A typical row has {typical:.3g} neighbours; {alone:.0%} of the rows "

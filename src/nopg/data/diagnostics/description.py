@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class Diagnostic:
     """One thing about the data that matters for learning."""
 
     name: str
@@ -65,7 +65,7 @@ class Description:
     of those the data could fill."""
     neighbours: tuple[float, float, float]
     """Kernel weight of the other rows around a row: 10 %, 50 % and 90 % quantile."""
-    findings: tuple[Finding, ...]
+    findings: tuple[Diagnostic, ...]
     """What stands out, warnings first."""
     notes: tuple[str, ...]
     """How the rows came to be, as readers and transforms told it."""

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from nopg.data.dataset import Dataset
-from nopg.data.diagnostics.description import Finding
+from nopg.data.diagnostics.description import Diagnostic
+from nopg.data.transitions import TransitionTable
 from nopg.data.validation import FloatArray, IntArray
 
 
-def time_findings(dataset: Dataset) -> Iterator[Finding]:
+def time_findings(dataset: TransitionTable) -> Iterator[Diagnostic]:
     """Findings on how rows follow each other and how episodes end."""
     yield from _endings(dataset)
     if dataset.episodes is None:
-        yield Finding(
+        yield Diagnostic(
             name="no_episodes",
             level="note",
             what="The rows have no episode ids.",
@@ -40,7 +40,7 @@ def _distance(a: FloatArray, b: FloatArray, scale: FloatArray) -> FloatArray:
     return np.asarray((np.abs(a - b) / scale).max(axis=1, initial=0.0))
 
 
-def _jumps(dataset: Dataset, episodes: IntArray) -> Iterator[Finding]:
+def _jumps(dataset: TransitionTable, episodes: IntArray) -> Iterator[Diagnostic]:
     now, then = _pairs(episodes)
     # Where the task or the recording ended, the next row is a new start.
     inside = ~(dataset.terminations | dataset.truncations)[now]
@@ -52,14 +52,14 @@ def _jumps(dataset: Dataset, episodes: IntArray) -> Iterator[Finding]:
     gap = _distance(dataset.next_observations[now], dataset.observations[then], scale)
     n_jumps = int((gap > 1e-6).sum())
     if n_jumps == 0:
-        yield Finding(
+        yield Diagnostic(
             name="continuous",
             level="note",
             what="Every s' is the state of the next row of its episode.",
             meaning="Rows and successors are aligned.",
         )
         return
-    yield Finding(
+    yield Diagnostic(
         name="jumps",
         level="warning",
         what=f"In {n_jumps:,} of {len(gap):,} steps s' differs from the next row's "
@@ -70,7 +70,7 @@ def _jumps(dataset: Dataset, episodes: IntArray) -> Iterator[Finding]:
     )
     lagged = _distance(dataset.next_observations[now], dataset.observations[now], scale)
     if n_jumps > 0.5 * len(gap) and (lagged < 1e-6).mean() > 0.9:
-        yield Finding(
+        yield Diagnostic(
             name="shifted_rows",
             level="warning",
             what="In most rows s' equals the row's own s.",
@@ -79,9 +79,9 @@ def _jumps(dataset: Dataset, episodes: IntArray) -> Iterator[Finding]:
         )
 
 
-def _still(dataset: Dataset) -> Iterator[Finding]:
+def _still(dataset: TransitionTable) -> Iterator[Diagnostic]:
     if (dataset.next_observations == dataset.observations).all():
-        yield Finding(
+        yield Diagnostic(
             name="no_motion",
             level="warning",
             what="s' equals s in every row.",
@@ -90,9 +90,9 @@ def _still(dataset: Dataset) -> Iterator[Finding]:
         )
 
 
-def _endings(dataset: Dataset) -> Iterator[Finding]:
+def _endings(dataset: TransitionTable) -> Iterator[Diagnostic]:
     if not dataset.terminations.any():
-        yield Finding(
+        yield Diagnostic(
             name="no_terminations",
             level="note",
             what="No row is terminated.",
@@ -101,7 +101,7 @@ def _endings(dataset: Dataset) -> Iterator[Finding]:
         )
 
 
-def _time_limit(dataset: Dataset, episodes: IntArray) -> Iterator[Finding]:
+def _time_limit(dataset: TransitionTable, episodes: IntArray) -> Iterator[Diagnostic]:
     lengths = np.unique(episodes, return_counts=True)[1]
     longest = int(lengths.max())
     order = np.argsort(episodes, kind="stable")
@@ -109,7 +109,7 @@ def _time_limit(dataset: Dataset, episodes: IntArray) -> Iterator[Finding]:
     at_limit = (lengths == longest) & dataset.terminations[last]
     count = int(at_limit.sum())
     if count >= 2 and longest > 1 and count == int((lengths == longest).sum()):
-        yield Finding(
+        yield Diagnostic(
             name="hidden_time_limit",
             level="warning",
             what=f"{count} episodes are terminated after exactly {longest} steps, and "
