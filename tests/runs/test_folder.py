@@ -43,7 +43,7 @@ def test_it_says_what_was_learned_and_how(whole: Path) -> None:
     run = RunFolder.open(whole)
     assert {file.name for file in whole.iterdir()} == {
         "run.json", "data.npz", "history.jsonl", "checkpoints", "status.json",
-        "model.nopg", "log.txt",
+        "model.nopg", "log.txt", ".lock",
     }  # fmt: skip
     assert [file.name for file in checkpoints(run.checkpoints)] == [
         "step-000000012.safetensors", "step-000000009.safetensors"
