@@ -64,7 +64,7 @@ def test_names_are_guessed_and_the_guess_is_stated(tmp_path: Path) -> None:
     assert data.observation_names == ("x", "v")
     assert data.action_names == ("u",)
     assert data.terminations.sum() == 1
-    assert "observations = x, v; actions = u" in data.notes[0]
+    assert "actions = u; episode = run; observations = x, v; " in data.notes[0]
     assert "'t'" in data.notes[1]
 
 

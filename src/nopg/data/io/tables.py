@@ -15,10 +15,16 @@ from numpy.typing import NDArray
 
 from nopg.data.io.arrays import dataset_arguments
 from nopg.data.io.cells import Kind, read_columns
-from nopg.data.io.columns import ColumnRoles, settle_roles
+from nopg.data.io.columns import settle_columns
 from nopg.data.io.options import ReadOptions
 from nopg.data.transitions import TransitionTable
 from nopg.errors import DataError
+
+_KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("observations", "actions", "next_observations"), "number"),
+    **{"reward": "number", "termination": "flag", "truncation": "flag"},
+    "episode": "label",
+}
 
 
 class TableSource(Protocol):
@@ -42,48 +48,42 @@ def table_arguments(source: TableSource, options: ReadOptions) -> dict[str, Any]
         DataError: If columns are missing or do not hold what their part needs.
     """
     own = _own_columns(source, options)
-    roles = settle_roles(source.names, source.numeric, replace(options, **own))
-    kinds = _kinds(roles)
-    columns = read_columns(kinds, source.chunks(list(kinds)))
+    settled, notes = settle_columns(
+        source.names, source.numeric, replace(options, **own)
+    )
+    parts = {part: getattr(settled, part) for part in _KINDS}
+    columns_of = {
+        part: [columns] if isinstance(columns, str) else columns
+        for part, columns in parts.items()
+        if columns is not None and not callable(columns)
+    }
+    kinds = {name: _KINDS[part] for part, names in columns_of.items() for name in names}
+    table = read_columns(kinds, source.chunks(list(kinds)))
     arrays: dict[str, NDArray[Any]] = {}
-    for part in ("observations", "actions", "next_observations"):
-        if names := getattr(roles, part):
-            arrays[part] = np.column_stack([columns.arrays[name] for name in names])
-    for part in ("reward", "termination", "truncation", "episode"):
-        if name := getattr(roles, part):
-            arrays[f"{part}s"] = columns.arrays[name]
+    for part, names in columns_of.items():
+        values = [table.arrays[name] for name in names]
+        if part.endswith("s"):
+            arrays[part] = np.column_stack(values)
+        else:
+            arrays[f"{part}s"] = values[0]
     metadata: dict[str, Any] = {
-        "observation_names": roles.observations,
-        "action_names": roles.actions,
-        "notes": (*roles.notes, *columns.notes),
+        "observation_names": settled.observations,
+        "action_names": settled.actions,
+        "notes": (*notes, *table.notes),
     }
     if own and source.metadata is not None:  # our own file: it says all this itself
         metadata = source.metadata
-    is_discrete = own.get("is_discrete", options.is_discrete)
-    if is_discrete is None and _are_labels(roles, columns.whole, arrays["actions"]):
-        is_discrete = True
-        metadata["notes"] += (
-            f"The action {roles.actions[0]} is written in whole numbers without a sign "
-            "and was taken as a discrete label; pass is_discrete=False if it is not.",
-        )
-    settled = replace(options, is_discrete=bool(is_discrete))
+    if settled.is_discrete is None:
+        action, *others = columns_of["actions"]
+        is_label = not others and action in table.whole
+        is_label = is_label and not (arrays["actions"] < 0).any()
+        settled = replace(settled, is_discrete=is_label)
+        if is_label:
+            metadata["notes"] += (
+                f"The action {action} is written in whole numbers without a sign and "
+                "was taken as a discrete label; pass is_discrete=False if it is not.",
+            )
     return dataset_arguments(arrays, settled, metadata)
-
-
-def _are_labels(
-    roles: ColumnRoles, whole: frozenset[str], actions: NDArray[Any]
-) -> bool:
-    is_whole = len(roles.actions) == 1 and roles.actions[0] in whole
-    return is_whole and not bool((actions < 0).any())
-
-
-def _kinds(roles: ColumnRoles) -> dict[str, Kind]:
-    numbers = [*roles.observations, *roles.actions, *(roles.next_observations or ())]
-    numbers += [] if roles.reward is None else [roles.reward]
-    kinds: dict[str, Kind] = dict.fromkeys(numbers, "number")
-    for name in (roles.termination, roles.truncation):
-        kinds |= {} if name is None else {name: "flag"}
-    return kinds | ({} if roles.episode is None else {roles.episode: "label"})
 
 
 def _own_columns(source: TableSource, options: ReadOptions) -> dict[str, Any]:
@@ -120,8 +120,7 @@ def as_columns(table: TransitionTable) -> dict[str, NDArray[Any]]:
         ("termination", table.terminations),
         ("truncation", table.truncations),
     ]
-    if table.episodes is not None:
-        columns.append(("episode", table.episodes))
+    columns += [] if table.episodes is None else [("episode", table.episodes)]
     names = [name for name, _ in columns]
     bad = sorted({n for n in names if names.count(n) > 1 or n.strip() != n})
     if bad:
