@@ -91,4 +91,4 @@ def _read_policy(path: Path) -> object:
 
 
 def _read_data(path: Path) -> object:
-    return nopg.Dataset.load(path, progress=False, max_bytes=2**24)
+    return nopg.Dataset.load(path, max_bytes=2**24)

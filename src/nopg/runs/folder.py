@@ -30,7 +30,6 @@ from nopg.algorithms.nopg.ascent import TrainingState
 from nopg.algorithms.nopg.nopg import NOPG
 from nopg.data.dataset import Dataset
 from nopg.data.fingerprint import fingerprint
-from nopg.data.io.npz import read_npz, write_npz
 from nopg.errors import DataError, RunError
 from nopg.fitted.history import History
 from nopg.fitted.load import load
@@ -77,7 +76,7 @@ class RunFolder:
     def create(cls, path: Path, config: RunConfig, data: Dataset) -> RunFolder:
         """A new run; its `run.json` comes last, so that a folder with one is whole."""
         require_vacant(path)
-        write_npz(data, path / "data.npz")
+        data.save(path / "data.npz")
         write_json(path / "run.json", asdict(config))
         return cls(path, config)
 
@@ -109,7 +108,7 @@ class RunFolder:
         path = self.path / "data.npz"
         require_plain(path)
         try:
-            data = read_npz(path)
+            data = Dataset.load(path)
         except DataError as error:
             raise RunError(str(error)) from None
         if fingerprint(data) != self.config.data["sha256"]:

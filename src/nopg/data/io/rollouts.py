@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nopg.data.dataset import Dataset
 from nopg.errors import ConfigError, DataError
@@ -47,9 +46,8 @@ def from_env(
 
         env = gymnasium.make(env)
     try:
-        rows = _roll(
-            env, _actor(env, policy, seed, deterministic), n_steps, n_episodes, seed
-        )
+        act = _actor(env, policy, seed, deterministic)
+        rows = _roll(env, act, n_steps, n_episodes, seed)
     finally:
         if is_ours:
             env.close()
@@ -67,12 +65,12 @@ def _actor(
         return lambda observation: policy.predict(
             observation, deterministic=deterministic
         )[0]
-    if callable(policy):
-        return lambda observation: policy(observation)
-    raise ConfigError(
-        f"`policy` must have a `predict` method or be a function of the observation, "
-        f"got {type(policy).__name__}; pass None for random actions."
-    )
+    if not callable(policy):
+        raise ConfigError(
+            "`policy` must have a `predict` method or be a function of the "
+            f"observation, got {type(policy).__name__}; pass None for random actions."
+        )
+    return lambda observation: policy(observation)
 
 
 def _roll(
@@ -85,26 +83,22 @@ def _roll(
     """Rows (s, a, r, s', terminated, truncated, episode)."""
     rows: list[tuple[Any, ...]] = []
     episode = 0
-    while True:
+    while len(rows) != n_steps and episode != n_episodes:
         # Only the first reset is seeded: the others follow from it, all different.
-        first_seed = _derived(seed, "env") if episode == 0 else None
-        state, _ = env.reset(seed=first_seed)
+        state, _ = env.reset(seed=_derived(seed, "env") if episode == 0 else None)
         ended = False
         while not ended:
             # Copied before the step: many environments reuse the array.
             s = np.array(state, dtype=np.float64)
             action = _clean_action(env, act(state))
-            following, reward, terminated, truncated, _ = env.step(action)
-            is_last = n_steps is not None and len(rows) + 1 == n_steps
+            state, reward, terminated, truncated, _ = env.step(action)
+            is_last = len(rows) + 1 == n_steps
             flags = bool(terminated), bool(truncated or (is_last and not terminated))
-            s_next = np.array(following, dtype=np.float64)
+            s_next = np.array(state, dtype=np.float64)
             rows.append((s, np.array(action), float(reward), s_next, *flags, episode))
-            state, ended = following, any(flags)
-            if is_last:
-                return rows
+            ended = any(flags)
         episode += 1
-        if episode == n_episodes:
-            return rows
+    return rows
 
 
 def _derived(seed: int, purpose: str) -> int:
@@ -125,23 +119,20 @@ def _clean_action(env: Any, action: Any) -> Any:
 
 
 def _dataset(env: Any, rows: list[tuple[Any, ...]], seed: int) -> Dataset:
-    columns: list[NDArray[Any]] = [
-        np.array(column) for column in zip(*rows, strict=True)
-    ]
+    columns: list[Any] = [np.array(column) for column in zip(*rows, strict=True)]
     if columns[0].ndim != 2:
         raise DataError(
             f"Observations must be vectors, got shape {columns[0].shape[1:]}; wrap the "
             "environment with gymnasium.wrappers.FlattenObservation."
         )
     name = env.spec.id if getattr(env, "spec", None) is not None else type(env).__name__
-    note = f"Recorded {len(rows)} steps in {name} with seed {seed}."
-    action_space = env.action_space
-    if hasattr(action_space, "n"):
-        columns[1] = columns[1] - int(action_space.start)  # labels count from zero
-        action_space = type(action_space)(int(action_space.n))
+    space = env.action_space
+    if hasattr(space, "n"):
+        columns[1] = columns[1] - int(space.start)  # labels count from zero
+        space = type(space)(int(space.n))
     return Dataset(
         *columns,
         observation_space=env.observation_space,
-        action_space=action_space,
-        notes=(note,),
+        action_space=space,
+        notes=(f"Recorded {len(rows)} steps in {name} with seed {seed}.",),
     )

@@ -151,6 +151,11 @@ def test_d3rlpy_keeps_every_transition(d3rlpy: Any, is_discrete: bool) -> None:
     assert_same(back, sample(is_discrete, next_observations=expected))
 
 
+def test_d3rlpy_keeps_labels_never_seen(d3rlpy: Any) -> None:
+    data = sample(True, action_space=Discrete(5))
+    assert from_d3rlpy(to_d3rlpy(data)).action_space == Discrete(5)
+
+
 def test_a_grid_becomes_two_step_episodes(d3rlpy: Any) -> None:
     data = sample(episodes=None, terminations=np.zeros(9), truncations=np.zeros(9))
     made = to_d3rlpy(data)

@@ -41,15 +41,13 @@ def _steps(dataset: Dataset, rows: IntArray) -> tuple[NDArray[Any], ...]:
     """One stretch of rows, with a closing step unless it ends in a termination."""
     last = rows[-1:]
     is_over = bool(dataset.terminations[last[0]])
-    closing = np.zeros(0 if is_over else 1, dtype=np.int64)
-    length = len(rows) + len(closing)
+    closing = last[:0] if is_over else last
     actions = dataset.actions.reshape(len(dataset), -1)
+    length = len(rows) + len(closing)
     ends = np.arange(length) == length - 1
     return (
-        np.vstack(
-            [dataset.observations[rows], dataset.next_observations[last][closing]]
-        ),
-        np.vstack([actions[rows], np.zeros_like(actions[last])[closing]]),
+        np.vstack([dataset.observations[rows], dataset.next_observations[closing]]),
+        np.vstack([actions[rows], np.zeros_like(actions[closing])]),
         np.concatenate([dataset.rewards[rows], np.zeros(len(closing))]),
         ends & is_over,
         ends & (not is_over),
@@ -70,14 +68,18 @@ def from_d3rlpy(dataset: Any) -> Dataset:
             f"{type(dataset).__name__} with {len(episodes)} episodes; check it."
         )
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    is_discrete = np.issubdtype(columns[1].dtype, np.integer)
-    columns[1] = columns[1].astype(np.int64 if is_discrete else np.float64)
-    n_unseen = int(columns[4].sum())
+    space = None
+    if columns[1].dtype.kind in "iu":
+        from gymnasium.spaces import Discrete
+
+        space = Discrete(int(dataset.dataset_info.action_size))
     return Dataset(
         *columns,
+        action_space=space,
         notes=(
-            f"Read from d3rlpy; s' is the next observation of the episode. After its "
-            f"{n_unseen} terminations d3rlpy keeps none; the last state stands there.",
+            "Read from d3rlpy; s' is the next observation of the episode. After its "
+            f"{int(columns[4].sum())} terminations d3rlpy keeps none; the last state "
+            "stands there.",
         ),
     )
 
@@ -86,12 +88,11 @@ def _transitions(episode: Any, number: int) -> tuple[NDArray[Any], ...]:
     states = np.asarray(episode.observations, dtype=np.float64)
     length = len(states) if episode.terminated else len(states) - 1
     is_last = np.arange(length) == length - 1
-    following = np.vstack([states[1:], states[-1:]])[:length]
     return (
         states[:length],
         np.asarray(episode.actions)[:length],
         np.asarray(episode.rewards, dtype=np.float64)[:length, 0],
-        following,
+        np.vstack([states[1:], states[-1:]])[:length],
         is_last & bool(episode.terminated),
         is_last & (not episode.terminated),
         np.full(length, number),

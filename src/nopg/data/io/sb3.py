@@ -1,9 +1,9 @@
 """To and from the replay buffers of stable-baselines3.
 
 Two habits of that library matter. It stores continuous actions rescaled to
-[-1, 1], so they are scaled back unless told otherwise; and it flags an ending
-once (`dones`) with `timeouts` beside it, so a done that timed out is a truncation.
-Its buffers hold float32.
+[-1, 1], so they are scaled back unless `scaled_actions` is False; and it flags an
+ending once (`dones`) with `timeouts` beside it, so a done that timed out is a
+truncation. Its buffers hold float32.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from nopg.data.dataset import Dataset
 from nopg.data.extras import require_extra
-from nopg.data.validation import FloatArray
 from nopg.errors import DataError
 
 
@@ -36,7 +35,11 @@ def from_sb3(buffer: Any, *, scaled_actions: bool = True) -> Dataset:
             f"A stable-baselines3 ReplayBuffer is needed, got {type(buffer).__name__}; "
             "dictionary observations must be flattened first."
         )
-    order = _oldest_first(buffer)
+    order, space = _oldest_first(buffer), buffer.action_space
+    states, actions, rewards = (
+        _rows(array, order)
+        for array in (buffer.observations, buffer.actions, buffer.rewards)
+    )
     if buffer.optimize_memory_usage:
         following = _rows(buffer.observations, (order + 1) % buffer.buffer_size)
     else:
@@ -45,16 +48,21 @@ def from_sb3(buffer: Any, *, scaled_actions: bool = True) -> Dataset:
     timeouts = _rows(buffer.timeouts, order).astype(bool)
     is_start = np.concatenate([[True], dones[:-1]])
     is_start[:: len(order)] = True  # each environment's rows begin anew
+    if hasattr(space, "n"):
+        actions = actions[:, 0].astype(np.int64)
+    elif scaled_actions:
+        halves = 0.5 * (actions.astype(np.float64) + 1.0)
+        actions = space.low + halves * (space.high - space.low)
     return Dataset(
-        _rows(buffer.observations, order),
-        _unscaled(_rows(buffer.actions, order), buffer.action_space, scaled_actions),
-        _rows(buffer.rewards, order),
+        states,
+        actions,
+        rewards,
         following,
         dones & ~timeouts,
         dones & timeouts,
         np.cumsum(is_start) - 1,
         observation_space=buffer.observation_space,
-        action_space=buffer.action_space,
+        action_space=space,
         notes=("Read from a stable-baselines3 replay buffer.",),
     )
 
@@ -92,22 +100,19 @@ def to_sb3(
         DataError: If a space is unknown.
     """
     buffers = require_extra("stable_baselines3.common.buffers", "baselines")
-    if dataset.observation_space is None or dataset.action_space is None:
+    states: Any = dataset.observation_space
+    space: Any = dataset.action_space
+    if states is None or space is None:
         raise DataError(
-            "A replay buffer needs both spaces, these data know "
-            f"{dataset.observation_space} and {dataset.action_space}; pass "
-            "`observation_space` and `action_space` when you make the dataset."
+            f"A replay buffer needs both spaces, these data know {states} and {space}; "
+            "pass `observation_space` and `action_space` when you make the data set."
         )
     buffer = buffers.ReplayBuffer(
-        len(dataset),
-        dataset.observation_space,
-        dataset.action_space,
-        device=device,
-        handle_timeout_termination=True,
+        len(dataset), states, space, device=device, handle_timeout_termination=True
     )
-    actions = dataset.actions.reshape(len(dataset), -1)
+    actions: Any = dataset.actions.reshape(len(dataset), -1)
     if scaled_actions and not dataset.is_discrete:
-        actions = _scaled(actions, dataset.action_space)
+        actions = 2.0 * (actions - space.low) / (space.high - space.low) - 1.0
     ended = dataset.terminations | dataset.truncations
     # The buffer's own arrays, (n, 1, d): `add` would take them one row at a time.
     buffer.observations[:, 0] = dataset.observations
@@ -118,16 +123,3 @@ def to_sb3(
     buffer.timeouts[:, 0] = ended & ~dataset.terminations
     buffer.pos, buffer.full = 0, True
     return buffer
-
-
-def _scaled(actions: NDArray[Any], space: Any) -> NDArray[Any]:
-    return np.asarray(2.0 * (actions - space.low) / (space.high - space.low) - 1.0)
-
-
-def _unscaled(actions: NDArray[Any], space: Any, is_scaled: bool) -> NDArray[Any]:
-    if hasattr(space, "n"):
-        return actions[:, 0].astype(np.int64)
-    values: FloatArray = actions.astype(np.float64)
-    if is_scaled:
-        values = space.low + 0.5 * (values + 1.0) * (space.high - space.low)
-    return values

@@ -1,8 +1,8 @@
-"""What a person says about a file before it is read."""
+"""What a person says of a file before it is read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,37 +16,22 @@ MAX_BYTES = 2**31
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
-    """How to read a source; see `Dataset.load` for the meaning of each field."""
+class ReadOptions:
+    """How to read a source; `Dataset.load` describes each of its arguments."""
 
     observations: Sequence[str] | None = None
-    """Columns of the state, or None to guess."""
     actions: Sequence[str] | None = None
-    """Columns of the action, or None to guess."""
     reward: str | Callable[..., Any] | None = None
-    """Column of the reward, or a function of (s, a, s')."""
     next_observations: Sequence[str] | None = None
-    """Columns of the successor; None takes the following row."""
     episode: str | None = None
-    """Column of the episode id."""
     termination: str | None = None
-    """Column that is true where the task ended."""
     truncation: str | None = None
-    """Column that is true where only the recording stopped."""
     is_discrete: bool | None = None
-    """Whether actions are labels; None decides by how they are written."""
     missing: Literal["error", "drop"] = "error"
-    """What to do with rows that have empty cells."""
     time_limit: int | None = None
-    """Episode length at which a termination is only the end of the recording."""
     observation_space: Space[Any] | None = None
-    """Space of the states, if known."""
     action_space: Space[Any] | None = None
-    """Space of the actions, if known."""
-    progress: bool = True
-    """Whether to show a bar on a terminal when reading takes longer than a second."""
     max_bytes: int = MAX_BYTES
-    """Most bytes the arrays of the file may take in memory."""
 
     def __post_init__(self) -> None:
         if self.missing not in ("error", "drop"):
@@ -58,12 +43,19 @@ class Reading:
                 f"`time_limit` must be a positive number of steps, got "
                 f"{self.time_limit}; leave it out if there was none."
             )
-        for role in ("observations", "actions", "next_observations"):
-            names = getattr(self, role)
-            if isinstance(names, str):
-                names = (names,)
+        for part in ("observations", "actions", "next_observations"):
+            names = getattr(self, part)
             if names is not None:
-                object.__setattr__(self, role, tuple(names))
+                names = (names,) if isinstance(names, str) else tuple(names)
+                object.__setattr__(self, part, names)
+
+    def columns(self) -> Iterator[str]:
+        """Every column name the caller gave."""
+        for part in ("observations", "actions", "next_observations"):
+            yield from getattr(self, part) or ()
+        for part in ("reward", "episode", "termination", "truncation"):
+            if isinstance(getattr(self, part), str):
+                yield getattr(self, part)
 
     def require_size(self, n_bytes: int, where: object) -> None:
         """Refuse `where` before it is unpacked if it declares more than `max_bytes`.
