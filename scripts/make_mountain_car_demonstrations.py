@@ -2,16 +2,17 @@
 
     python scripts/make_mountain_car_demonstrations.py
 
-The operator is described in nopg.envs.scripted_operator; the same seed gives the
+The operator is described in reproduction.tasks.scripted_operator; the same seed gives the
 same file.
 """
 
 from pathlib import Path
 
+from reproduction.tasks.scripted_operator import scripted_demonstrations
+
 import nopg
 import nopg.envs
 from nopg.envs.mountain_car import MountainCar
-from nopg.envs.scripted_operator import scripted_demonstrations
 
 TARGET = Path(nopg.envs.__file__).parent / "mountain_car_scripted.npz"
 

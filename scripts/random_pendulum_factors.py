@@ -21,8 +21,8 @@ import numpy as np
 import torch
 from gymnasium.spaces import Box
 from reproduction.baselines.progress import acting
-from reproduction.figure2_pendulum_random import GAMMA, PAPER
-from reproduction.tasks import Task, pendulum_random_task
+from reproduction.figures.figure2_pendulum_random import GAMMA, PAPER
+from reproduction.tasks.continuous import Task, pendulum_random_task
 
 import nopg
 from nopg.errors import NopgWarning

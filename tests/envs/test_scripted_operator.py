@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
+from reproduction.tasks.scripted_operator import Operator, scripted_demonstrations
 
 from nopg.envs import MountainCar, mountain_car_demonstrations
-from nopg.envs.scripted_operator import Operator, scripted_demonstrations
 from nopg.errors import ConfigError
 
 

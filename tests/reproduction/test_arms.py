@@ -7,9 +7,9 @@ from collections import Counter
 import pytest
 from reproduction.arms import nopg_arms, runner_of, trials_of
 from reproduction.experiment import Plan
-from reproduction.learn_trials import run_learn
-from reproduction.nopg_trials import run_nopg
 from reproduction.trial import Trial
+from reproduction.trials.learn import run_learn
+from reproduction.trials.nopg import run_nopg
 
 from nopg.errors import ConfigError
 from reproduction import figure2_cart_pole, figure2_pendulum_grid

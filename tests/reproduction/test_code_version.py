@@ -14,9 +14,9 @@ from reproduction.code_version import (
     sources,
 )
 from reproduction.experiment import Plan
-from reproduction.nopg_trials import UNUSED
 from reproduction.registry import MODULES, experiment
 from reproduction.trial import Trial
+from reproduction.trials.nopg import UNUSED
 
 from nopg.errors import ConfigError
 

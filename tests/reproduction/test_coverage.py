@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from reproduction.coverage_tables import area_under_curve, coverage_tables
+from reproduction.figures.coverage_tables import area_under_curve, coverage_tables
 from reproduction.results import Record
 from reproduction.trial import Trial
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from reproduction.experiment import Plan
-from reproduction.learn_trials import LEARN
+from reproduction.figures.robustness import CELLS, known_cells, trials
+from reproduction.figures.robustness_tables import entries, success_table
 from reproduction.results import Record
-from reproduction.robustness import CELLS, known_cells, trials
-from reproduction.robustness_tables import entries, success_table
 from reproduction.trial import Trial
+from reproduction.trials.learn import LEARN
 
 from reproduction import (
     comparison_offline,
@@ -144,7 +144,7 @@ def test_the_picture_has_a_panel_an_arm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("matplotlib")
-    from reproduction.parts import Outcome
+    from reproduction.outcomes import Outcome
     from reproduction.pictures import robustness as view
 
     seen: list[Any] = []

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from reproduction.figures.safety import _entered
+from reproduction.figures.safety_tables import safety_table
 from reproduction.results import Record
-from reproduction.safety import _entered
-from reproduction.safety_tables import safety_table
 from reproduction.trial import Trial
 
 from nopg.envs.rollouts import Rollout

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from reproduction.experiment import EXTRAS, Plan
-from reproduction.pictures.reproduction import draw
+from reproduction.pictures.draw import draw
 from reproduction.registry import MODULES, experiment
 from reproduction.report import report
 from reproduction.runner import reproduce

@@ -4,9 +4,9 @@ import math
 from typing import Any
 
 import pytest
-from reproduction.comparison_offline import analyse
+from reproduction.figures.comparison_offline import analyse
+from reproduction.figures.sample_efficiency import smallest_sizes
 from reproduction.results import Record
-from reproduction.sample_efficiency import smallest_sizes
 from reproduction.summaries import interval, rows, table
 from reproduction.trial import Trial
 

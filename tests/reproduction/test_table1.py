@@ -2,7 +2,7 @@
 
 import pytest
 from reproduction.experiment import Plan
-from reproduction.table1_applicability import EXPERIMENT, PAPER
+from reproduction.figures.table1_applicability import EXPERIMENT, PAPER
 
 SAYS = {
     ("PWIS", "human-demonstration"): "must know the density of the policy",
