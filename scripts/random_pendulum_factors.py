@@ -57,7 +57,7 @@ class Factors:
 def last_return(
     task: Task, size: int, seed: int, factors: Factors, clips: bool
 ) -> float:
-    """Return of NOPG-D's last policy, as `figure2-pendulum-random` judges it."""
+    """Return of NOPG-D's last policy, as `figure2-pendulum-random` measures it."""
     data = task.dataset(size, seed, clipped=clips)
     model = nopg.NOPG(
         _policy(task, seed),

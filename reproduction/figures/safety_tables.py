@@ -9,7 +9,7 @@ import numpy as np
 
 from reproduction.results import Record
 
-BY = {"kernel": "kernels", "model": "models"}
+BY = {"kernel": "kernels", "model": "learned models"}
 """Who estimates, and what the table calls them."""
 DEFINITE = 0.2
 """Width up to which an interval of a probability says something definite."""

@@ -27,6 +27,8 @@ PRINTED = {"NOPG-D": INK, "NOPG-S": MUTED}
 
 
 def legend(axis: Any) -> None:
-    """Name what is drawn, if anything is."""
+    """Name what is drawn, if anything is, readable over curves too."""
     if axis.get_legend_handles_labels()[0]:
-        axis.legend(fontsize=7)
+        axis.legend(
+            fontsize=7, frameon=True, facecolor="w", edgecolor="none", framealpha=0.7
+        )

@@ -155,5 +155,5 @@ def lqr_data(n_episodes: int, seed: int) -> Dataset:
     """Episodes of 30 steps under gains of the paper's deterministic behaviour."""
     env = Lqr()
     half = np.diag(optimal_gain(env)) / 2.0
-    system = System(env, half, std=0.5, is_noise_shared=False)
+    system = System(env, half, std=0.5)
     return system.dataset(n_episodes, seed, is_stochastic=False)

@@ -41,14 +41,14 @@ def system(name: str) -> System:
     if name == "lqr-paper":
         env = Lqr()
         start = 0.5 * np.diag(optimal_gain(env))
-        return System(env, start, 0.1, is_noise_shared=False)  # variance 0.01
+        return System(env, start, 0.1)  # variance 0.01
     env = Lqr(
         B=np.eye(2),
         Q=-0.2 * np.eye(2),
         R=-2.0 * np.eye(2),
         start=np.array([-1.0, -1.0]),
     )
-    return System(env, np.array([-1.2, -1.1]), 0.1**0.5, is_noise_shared=False)
+    return System(env, np.array([-1.2, -1.1]), 0.1**0.5)
 
 
 def run_lqr(trial: Trial) -> Result:

@@ -42,7 +42,6 @@ class System:
     env: Lqr
     start: FloatArray  # (2,), gains of the behaviour, where learning starts too
     std: float  # spread of stochastic inputs
-    is_noise_shared: bool  # one number an episode added to all of K, or four
 
     @property
     def optimum(self) -> FloatArray:
@@ -78,9 +77,8 @@ class System:
     def _finite_gains(self, n: int, generator: np.random.Generator) -> FloatArray:
         """K + e with e ~ N(0, 1), drawn again where the return would be infinite."""
         found: list[FloatArray] = []
-        shape = (1, 1) if self.is_noise_shared else (2, 2)
         while len(found) < n:
-            gain = np.diag(self.start) + generator.standard_normal(shape)
+            gain = np.diag(self.start) + generator.standard_normal((2, 2))
             if spectral_radius(self.env, gain) < 1.0:
                 found.append(gain)
         return np.stack(found)  # (n, 2, 2)

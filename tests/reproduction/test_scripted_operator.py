@@ -1,8 +1,12 @@
 import numpy as np
 import pytest
-from reproduction.tasks.scripted_operator import Operator, scripted_demonstrations
+from reproduction.tasks.scripted_operator import (
+    Operator,
+    mountain_car_demonstrations,
+    scripted_demonstrations,
+)
 
-from nopg.envs import MountainCar, mountain_car_demonstrations
+from nopg.envs import MountainCar
 from nopg.errors import ConfigError
 
 
