@@ -63,7 +63,7 @@ def by_size(summary: Summary) -> str:
         mine = {row["size"]: row for row in rows if row["label"] == label}
         has_best = any("best" in row for row in mine.values())
         for kind in ("last", "best") if has_best else ("last",):
-            title = f"{label}, {kind}" if has_best else f"`{label}`"
+            title = f"{label}, {kind}" if has_best else _quoted(label)
             cells = [_cell(mine.get(size), kind) for size in sizes]
             lines.append(_line([title, *cells]))
     return "\n".join(lines)
@@ -110,6 +110,12 @@ KINDS: dict[str, Callable[[Summary], str]] = {
     "against-iql": against_iql,
     "beside-fqe": beside_fqe,
 }
+
+
+def _quoted(label: str) -> str:
+    """The arm as code, its kind of policy beside it."""
+    arm, comma, policy = label.partition(",")
+    return f"`{arm}`{comma}{policy}"
 
 
 def _cell(row: Row | None, kind: str) -> str:

@@ -38,7 +38,7 @@ def by_arm(rows: Iterable[Row]) -> dict[str, list[Row]]:
     return arms
 
 
-def apart(places: list[float], share: float = 0.1) -> list[float]:
+def apart(places: list[float], share: float = 0.11) -> list[float]:
     """Those of increasing places that are apart by a share of a logarithmic axis."""
     if not places:
         return []
