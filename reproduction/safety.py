@@ -15,7 +15,7 @@ import numpy as np
 
 from nopg.envs.rollouts import Rollout
 from nopg.errors import NopgWarning
-from nopg.evaluation.intervals import Interval
+from nopg.evaluation.intervals import Estimate
 from nopg.evaluation.regions import TERMINATED
 from reproduction.experiment import Experiment, Plan
 from reproduction.judged_policies import (
@@ -150,7 +150,7 @@ def _entered(path: Rollout, region: Any, horizon: int) -> float:
     return float(inside.any(axis=1).mean())
 
 
-def _ends(found: Interval) -> list[float]:
+def _ends(found: Estimate) -> list[float]:
     return [round(float(x[0]), 4) for x in (found.value, found.low, found.high)]
 
 

@@ -108,7 +108,7 @@ def test_kernels_that_are_certain_of_the_contrary_widen_the_interval(
         return states[:, 2] > 100.0
 
     ends = np.array([kernels])
-    certain = nopg.Interval(ends, ends, ends, 0.95)
+    certain = nopg.Estimate(ends, ends, ends, 0.95)
     starts = np.array([BOTTOM])
     found = model.foreteller.entered(model.policy, starts, never, 20, certain)
     assert found.value[0] == found.low[0] == 0.0

@@ -16,12 +16,12 @@ worst and best are what the lowest and the highest reward seen, for ever, come t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from nopg.errors import ConfigError
@@ -32,25 +32,44 @@ of it: they remove a part of the bias, and agree with the plain rows on the rest
 
 
 @dataclass(frozen=True)
-class Interval:
-    """Estimates, each between two ends that hold the truth with a given frequency.
+class Estimate:
+    """What a policy is expected to do, between two ends.
 
     Attributes:
-        value: The estimates, as without an interval, (m,).
-        low: Lower ends, (m,).
-        high: Upper ends, (m,).
+        value: The estimate: a number, or one per state, (m,).
+        low: Lower end, likewise; None where no interval was asked for.
+        high: Upper end, likewise.
         level: How often the truth is meant to lie between, such as 0.95.
+        by: Who says so: "kernel", the Bellman equation of kernel regression, or
+            "model", rollouts in learned models of the system.
     """
 
-    value: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    level: float
+    value: Any
+    low: Any
+    high: Any
+    level: float | None
+    by: str = "kernel"
+
+    @classmethod
+    def without_ends(cls, value: Any, by: str) -> Estimate:
+        """A value alone."""
+        return cls(value, None, None, None, by)
+
+    def single(self) -> Estimate:
+        """The same with numbers in place of arrays of one entry."""
+        value, low, high = (
+            None if end is None else float(np.ravel(end)[0])
+            for end in (self.value, self.low, self.high)
+        )
+        return replace(self, value=value, low=low, high=high)
 
     def __repr__(self) -> str:
-        rows = zip(self.value, self.low, self.high, strict=True)
+        value = np.ravel(self.value)
+        if self.low is None or self.level is None:
+            return f"{', '.join(f'{v:.4g}' for v in value)} (by {self.by})"
+        rows = zip(value, np.ravel(self.low), np.ravel(self.high), strict=True)
         shown = ", ".join(f"{v:.4g} [{low:.4g}, {high:.4g}]" for v, low, high in rows)
-        return f"{shown} ({self.level:.0%})"
+        return f"{shown} ({self.level:.0%}, by {self.by})"
 
 
 @dataclass(frozen=True)
@@ -71,7 +90,7 @@ class Answers:
     possible: tuple[float, float]
     unknown: Tensor | float = 0.0
 
-    def interval(self, level: float) -> Interval:
+    def interval(self, level: float) -> Estimate:
         """The ends, kept within what is possible."""
         z = NormalDist().inv_cdf(0.5 + 0.5 * level)
         every = torch.stack([self.value, *self.models])  # (1 + models, m)
@@ -85,7 +104,7 @@ class Answers:
         low = torch.minimum(low.clamp(min=worst), self.value)
         high = torch.maximum(high.clamp(max=best), self.value)
         ends = [x.double().cpu().numpy() for x in (self.value, low, high)]
-        return Interval(ends[0], ends[1], ends[2], level)
+        return Estimate(ends[0], ends[1], ends[2], level)
 
 
 def require_level(level: float) -> float:

@@ -25,9 +25,10 @@ import numpy as np
 from nopg.data.dataset import Dataset
 from nopg.dynamics.ensemble import fit_ensemble
 from nopg.dynamics.stepper import Array, Stepper
+from nopg.dynamics.transition_model import TransitionModel
 from nopg.evaluation.entering import entering
 from nopg.evaluation.following import actor_of, follow
-from nopg.evaluation.intervals import Interval
+from nopg.evaluation.intervals import Estimate
 from nopg.evaluation.regions import Membership
 from nopg.policies.base import Policy
 from nopg.randomness import Seed
@@ -50,13 +51,16 @@ class ModelEvaluator:
     data: Dataset
     gamma: float
     seed: Seed
+    given: tuple[TransitionModel, ...] | None = None
 
-    def expected(self, policy: Policy, states: Array) -> Array:
+    def values(self, policy: Policy, states: Array) -> Array:
         """Return from each state, what is not known counted halfway, (m,)."""
         low, high = self._between(policy, states)
         return np.asarray((low + high).mean(axis=0) / 2.0)
 
-    def objective(self, policy: Policy, starts: Array, kernels: Interval) -> Interval:
+    def expected_return(
+        self, policy: Policy, starts: Array, kernels: Estimate
+    ) -> Estimate:
         """Mean return from `starts`, (B, d_s), with its interval.
 
         Args:
@@ -71,14 +75,14 @@ class ModelEvaluator:
         coarse = _half_width(kernels)
         return _padded(value, low, high, coarse, (worst, best), kernels.level)
 
-    def entered(
+    def visit_probability(
         self,
         policy: Policy,
         starts: Array,
         inside: Membership | None,
         horizon: int | None,
-        kernels: Interval,
-    ) -> Interval:
+        kernels: Estimate,
+    ) -> Estimate:
         """Probability of entering a region from `starts`, with its interval.
 
         Args:
@@ -102,6 +106,34 @@ class ModelEvaluator:
         coarse = max(_half_width(kernels), abs(float(kernels.value[0]) - value))
         return _padded(value, certain, possible, coarse, (0.0, 1.0), kernels.level)
 
+    def value_intervals(
+        self, policy: Policy, states: Array, kernel: Estimate
+    ) -> Estimate:
+        """Return from each state with its interval, (m,) each."""
+        low, high = self._between(policy, states)
+        pad = SHARE * 0.5 * (kernel.high - kernel.low)
+        value = (low + high).mean(axis=0) / 2.0
+        return Estimate(
+            value, low.min(axis=0) - pad, high.max(axis=0) + pad, kernel.level, "model"
+        )
+
+    def rollouts(
+        self, policy: Policy, starts: Array, n_steps: int
+    ) -> tuple[Array, Array]:
+        """States after each step, (T, P, d_s), and the weights of their paths."""
+        actor = actor_of(policy)
+        states, weights = [], []
+        here = [starts for _ in self._steppers]
+        known = [np.ones(len(starts)) for _ in self._steppers]
+        for _ in range(n_steps):
+            for i, system in enumerate(self._steppers):
+                step = system.step(here[i], actor.act(here[i]))
+                here[i] = step.next_states
+                known[i] = known[i] * (1.0 - step.ends) * (1.0 - step.lost)
+            states.append(np.concatenate(here))
+            weights.append(np.concatenate(known) / (len(starts) * len(here)))
+        return np.stack(states), np.stack(weights)
+
     def _between(self, policy: Policy, states: Array) -> tuple[Array, Array]:
         """Least and most each system allows from each state, (2, m) both."""
         actor = actor_of(policy)
@@ -123,11 +155,13 @@ class ModelEvaluator:
 
     @cached_property
     def _steppers(self) -> tuple[Stepper, ...]:
-        pair = fit_ensemble(self.data, self.seed.numpy("transition-model"))
+        pair = self.given or fit_ensemble(
+            self.data, self.seed.numpy("transition-model")
+        )
         return tuple(Stepper(system) for system in pair)
 
 
-def _half_width(kernels: Interval) -> float:
+def _half_width(kernels: Estimate) -> float:
     return 0.5 * float(kernels.high[0] - kernels.low[0])
 
 
@@ -137,10 +171,12 @@ def _padded(
     high: Array,
     coarse: float,
     limits: tuple[float, float],
-    level: float,
-) -> Interval:
+    level: float | None,
+) -> Estimate:
     """From the lowest to the highest system and a share beyond, within limits."""
     pad = SHARE * coarse
     lowest = max(float(low.min()) - pad, min(limits[0], value))
     highest = min(float(high.max()) + pad, max(limits[1], value))
-    return Interval(np.array([value]), np.array([lowest]), np.array([highest]), level)
+    return Estimate(
+        np.array([value]), np.array([lowest]), np.array([highest]), level, "model"
+    )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from nopg.bellman.certificate import Objective
 from nopg.data.diagnostics.description import Description
 from nopg.errors import NopgWarning
-from nopg.evaluation.intervals import Interval
+from nopg.evaluation.intervals import Estimate
 from nopg.report.paths import Paths, predicted_paths
 from nopg.report.read import Run
 from nopg.report.support import Support, support_along_visits
@@ -38,7 +38,7 @@ class Evidence:
     paths: Paths
     description: Description
     interval: tuple[float, float] | None = None
-    foretold: Interval | None = None
+    foretold: Estimate | None = None
 
 
 def gather(run: Run) -> Evidence:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nopg.data.validation import counted
-from nopg.evaluation.intervals import Interval
+from nopg.evaluation.intervals import Estimate
 from nopg.report.evidence import Evidence
 from nopg.report.fragments import number
 from nopg.report.payload import Drawing
@@ -78,7 +78,7 @@ def tiles(evidence: Evidence) -> list[tuple[str, str, str]]:
     return entries
 
 
-def _by_the_models(foretold: Interval) -> tuple[str, str, str]:
+def _by_the_models(foretold: Estimate) -> tuple[str, str, str]:
     numbers = foretold.value, foretold.low, foretold.high
     value, low, high = (number(float(x[0])) for x in numbers)
     return "Return J by the models", value, f"between {low} and {high}"

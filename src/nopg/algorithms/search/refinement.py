@@ -25,6 +25,7 @@ from nopg.dynamics.rollouts import (
 )
 from nopg.dynamics.stepper import Array
 from nopg.dynamics.transition_model import TransitionModel
+from nopg.fitted.search_result import ModelEstimate
 from nopg.policies.adam import Adam
 from nopg.policies.arrays import ArrayPolicies
 from nopg.policies.base import Policy
@@ -49,20 +50,6 @@ N_STARTS = 5
 """Starts a gradient and first model_estimates are averaged over."""
 N_DOUBTED = 256
 """Steps of a policy's paths whose uncertainty is taken: it costs more than following it."""
-
-
-@dataclass(frozen=True)
-class ModelEstimate:
-    """What the learned systems think of a policy.
-
-    Attributes:
-        value: Mean discounted return of the imagined paths, the lowest of the models'.
-        uncertainty: Mean deviation of the predictions along them, in deviations of the
-            data: near 0 the model knows the system there, near 1 it guesses.
-    """
-
-    value: float
-    uncertainty: float
 
 
 def model_estimates(
