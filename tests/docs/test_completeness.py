@@ -10,8 +10,7 @@ import nopg
 import nopg.data
 import nopg.envs
 import nopg.errors
-from nopg.algorithms.nopg.ascent import TrainingConfig
-from nopg.algorithms.nopg.config import NOPGConfig
+from nopg.algorithms.nopg.config import NOPGConfig, TrainingConfig
 from nopg.bellman.config import EstimatorConfig
 from tests.docs.pages import PAGES, ROOT, blocks
 
