@@ -83,6 +83,17 @@ def test_every_command_and_option_is_on_its_page() -> None:
             assert re.search(rf"`{option}\b", text), f"nopg {name} {option}"
 
 
+def test_the_architecture_names_files_and_folders_that_exist() -> None:
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    files = re.findall(r"`([a-z_0-9/]+\.py)`", text)
+    assert len(files) > 20
+    package = ROOT / "src" / "nopg"
+    assert [name for name in files if not (package / name).is_file()] == []
+    drawn = set(re.findall(r"^  ([a-z]+)/ ", text, re.M))
+    folders = {path.parent.name for path in package.glob("*/__init__.py")}
+    assert drawn == folders
+
+
 def test_toml_blocks_are_toml() -> None:
     found = [block for page in PAGES for block in blocks(page, "toml")]
     assert found
