@@ -25,8 +25,8 @@ COVERED = {
         "npz, CSV, Parquet, HDF5": "tests/data/io/test_round_trips.py",
         "D4RL": "tests/data/io/test_array_files.py",
         "Minari": "tests/data/io/test_minari_files.py",
-        "stable-baselines3 buffers, d3rlpy datasets": "tests/data/test_bridges.py",
-        "rollouts": "tests/data/test_rollouts.py",
+        "stable-baselines3 buffers, d3rlpy datasets": "tests/data/io/test_bridges.py",
+        "rollouts": "tests/data/io/test_rollouts.py",
         "recorded demonstrations": "tests/record/test_demonstrations.py",
     },
     "Before learning": {

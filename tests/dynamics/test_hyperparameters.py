@@ -1,14 +1,22 @@
-"""Lone samples that do not belong, and the formulas against leaving each out."""
+"""Hyperparameters against differences, and outliers against leaving each out."""
 
 import numpy as np
 import pytest
 import torch
 
 from nopg.dynamics.gaussian_process import GaussianProcess
-from nopg.dynamics.outliers import JITTER, _foretold, _left_out, smooth_fit
+from nopg.dynamics.hyperparameters import (
+    JITTER,
+    Hyperparameters,
+    leave_one_out_errors,
+    negative_log_posterior,
+    prediction_errors,
+    robust_hyperparameters,
+)
 
 SCALES = torch.tensor([0.8, 1.3]).double()
 AMPLITUDE, NOISE = torch.tensor(1.7).double(), torch.tensor(0.2).double()
+FOUND = Hyperparameters(SCALES, AMPLITUDE, NOISE)
 
 
 def smooth(n: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -36,7 +44,7 @@ def posterior(
 def test_one_inverse_leaves_out_each_sample() -> None:
     x, y = smooth(30)
     y = y + 0.1 * torch.arange(30) % 0.7
-    ours = _left_out(x, y, SCALES, AMPLITUDE, NOISE)
+    ours = leave_one_out_errors(x, y, FOUND)
     for i in range(30):
         others = torch.arange(30) != i
         mean, deviation = posterior(x[others], y[others], x[i])
@@ -44,9 +52,9 @@ def test_one_inverse_leaves_out_each_sample() -> None:
         assert float(ours[i]) == pytest.approx(expected, rel=1e-6)
 
 
-def test_new_samples_are_foretold_by_the_others() -> None:
+def test_new_samples_are_predicted_from_the_others() -> None:
     (x, y), (new_x, new_y) = smooth(30), smooth(5, seed=1)
-    ours = _foretold(x, y, new_x, new_y, SCALES, AMPLITUDE, NOISE)
+    ours = prediction_errors(x, y, new_x, new_y, FOUND)
     for i in range(5):
         mean, deviation = posterior(x, y, new_x[i])
         expected = abs(float(new_y[i] - mean)) / float(deviation)
@@ -58,7 +66,7 @@ def test_a_lone_jump_is_left_out(where: int) -> None:
     x, y = smooth(200)
     y = y / y.std()
     y[where] += 3.0
-    (_, _, noise), belongs = smooth_fit(x, y, 128, None)
+    (_, _, noise), belongs = robust_hyperparameters(x, y, 128, None)
     assert torch.nonzero(~belongs)[:, 0].tolist() == [where]
     assert float(noise) < 0.01  # and does not pass for noise of all the others
 
@@ -66,14 +74,14 @@ def test_a_lone_jump_is_left_out(where: int) -> None:
 def test_a_kink_of_many_samples_is_a_part_of_the_function() -> None:
     x, y = smooth(200)
     y = torch.where(x[:, 0] > 1.0, y + 2.0, y)  # two in ten
-    _, belongs = smooth_fit(x, y / y.std(), 128, None)
+    _, belongs = robust_hyperparameters(x, y / y.std(), 128, None)
     assert belongs.all()
 
 
 def test_noise_does_not_make_outliers() -> None:
     x, y = smooth(200)
     y = y + 0.3 * torch.tensor(np.random.default_rng(5).standard_normal(200))
-    (_, _, noise), belongs = smooth_fit(x, y / y.std(), 128, None)
+    (_, _, noise), belongs = robust_hyperparameters(x, y / y.std(), 128, None)
     assert belongs.all()
     assert float(noise * y.std()) == pytest.approx(0.3, rel=0.3)
 
@@ -85,3 +93,19 @@ def test_a_regression_does_not_ring_around_a_lone_jump() -> None:
     new, truth = smooth(300, seed=2)
     process = GaussianProcess.fit(x, broken[:, None], np.random.default_rng(0))
     assert (process.predict(new)[:, 0] - truth).abs().max() < 0.02
+
+
+def test_the_likelihood_has_the_right_gradient() -> None:
+    rng = np.random.default_rng(1)
+    x = torch.tensor(rng.standard_normal((40, 2)))
+    y = torch.sin(x[:, 0]) + 0.1 * torch.tensor(rng.standard_normal(40))
+    squares = (x[:, None] - x).square()
+    p = np.array([0.1, 0.7, 0.3, -1.5])
+    _, slope = negative_log_posterior(p, squares, y)
+    for i in range(len(p)):
+        step = np.zeros(4)
+        step[i] = 1e-5
+        up, down = (
+            negative_log_posterior(p + s * step, squares, y)[0] for s in (1, -1)
+        )
+        assert slope[i] == pytest.approx((up - down) / 2e-5, rel=1e-5, abs=1e-6)

@@ -1,4 +1,4 @@
-"""Entering a region along foretold paths, against systems one can follow by hand."""
+"""Entering a region along model rollouts, against systems one can do by hand."""
 
 from __future__ import annotations
 
@@ -6,40 +6,46 @@ import numpy as np
 import pytest
 
 import nopg
-from nopg.cli.swing_up import BOTTOM
-from nopg.dynamics.stepper import Array, ArrayStep
+from nopg.cli.swing_up import BOTTOM, grid_dataset
+from nopg.dynamics.transition_model import PredictedStep
 from nopg.envs.pendulum import Pendulum
 from nopg.envs.rollouts import rollout
 from nopg.errors import ConfigError
-from nopg.evaluation.entering import Entered, entering
+from nopg.evaluation.model import (
+    EntryProbability,
+    ModelEvaluator,
+    entry_probability,
+)
+from nopg.policies.arrays import Array
+from nopg.randomness import Seed
 from tests.evaluation.conftest import GAMMA
 
 FAR = 5.0
 
 
 class Line:
-    """One to the right at every step; lost, or at an end, where it is told to be."""
+    """One to the right at every step; leaves the data or ends where it is said to."""
 
-    def __init__(self, lost_at: float = np.inf, ends_at: float = np.inf) -> None:
-        self.lost_at, self.ends_at = lost_at, ends_at
+    def __init__(self, leaves_at: float = np.inf, ends_at: float = np.inf) -> None:
+        self.leaves_at, self.ends_at = leaves_at, ends_at
 
-    def step(self, states: Array, actions: Array) -> ArrayStep:
+    def step(self, states: Array, actions: Array) -> PredictedStep[Array]:
         after = states + 1.0
         zeros = np.zeros(len(states))
-        lost = (after[:, 0] == self.lost_at).astype(float)
+        out = (after[:, 0] == self.leaves_at).astype(float)
         ends = (after[:, 0] == self.ends_at).astype(float)
-        return ArrayStep(after, after, zeros, ends, lost, zeros)
+        return PredictedStep(after, after, zeros, ends, out, zeros)
 
 
-class Still:
+class Idle:
     def act(self, states: Array) -> Array:
         return np.zeros((len(states), 1))
 
 
-def asked(line: Line, horizon: int | None, start: float = 0.0) -> Entered:
+def asked(line: Line, horizon: int | None, start: float = 0.0) -> EntryProbability:
     starts = np.array([[start]])
     inside = lambda states: states[:, 0] >= FAR  # noqa: E731
-    return entering(line, Still(), starts, inside, horizon, GAMMA)  # type: ignore[arg-type]
+    return entry_probability(line, Idle(), starts, inside, horizon, GAMMA)
 
 
 @pytest.mark.parametrize(
@@ -58,15 +64,15 @@ def test_a_path_that_is_known(
     np.testing.assert_allclose(np.concatenate(found), expected)
 
 
-def test_what_is_lost_may_enter_or_not() -> None:
+def test_out_of_support_it_may_enter_or_not() -> None:
     np.testing.assert_allclose(
-        np.concatenate(asked(Line(lost_at=3.0), 50)), (0, 0.5, 1)
+        np.concatenate(asked(Line(leaves_at=3.0), 50)), (0, 0.5, 1)
     )
-    low, middle, high = asked(Line(lost_at=3.0), None)
+    low, middle, high = asked(Line(leaves_at=3.0), None)
     assert low[0] == 0.0
     assert high[0] == pytest.approx(GAMMA**3)
     assert middle[0] == pytest.approx(0.5 * GAMMA**3)
-    after = asked(Line(lost_at=7.0), 50)  # it was in the region by then
+    after = asked(Line(leaves_at=7.0), 50)  # it was in the region by then
     np.testing.assert_allclose(np.concatenate(after), 1.0)
 
 
@@ -74,7 +80,8 @@ def test_an_end_keeps_it_from_entering_and_can_be_asked_for() -> None:
     np.testing.assert_allclose(np.concatenate(asked(Line(ends_at=3.0), 50)), 0.0)
     starts = np.array([[0.0]])
     for horizon, expected in ((50, 1.0), (None, GAMMA**3)):
-        found = entering(Line(ends_at=3.0), Still(), starts, None, horizon, GAMMA)  # type: ignore[arg-type]
+        line = Line(ends_at=3.0)
+        found = entry_probability(line, Idle(), starts, None, horizon, GAMMA)
         np.testing.assert_allclose(np.concatenate(found), expected)
 
 
@@ -83,7 +90,7 @@ def test_who_starts_inside_has_entered() -> None:
         np.testing.assert_allclose(np.concatenate(asked(Line(), horizon, FAR)), 1.0)
 
 
-def test_foretold_probabilities_hold_what_the_simulator_says(model: nopg.NOPG) -> None:
+def test_predicted_probabilities_hold_what_the_simulator_says(model: nopg.NOPG) -> None:
     start = np.array([[np.pi, 0.0]])
     act = lambda states: model.predict(states)[0]  # noqa: E731
     speeds = np.abs(rollout(Pendulum(), act, start, 60).observations[0, :, 2])
@@ -100,17 +107,19 @@ def test_foretold_probabilities_hold_what_the_simulator_says(model: nopg.NOPG) -
         assert found.high[0] - found.low[0] <= kernels.high[0] - kernels.low[0] + 1e-9
 
 
-@pytest.mark.parametrize(("kernels", "high"), [(0.0, 0.0), (1.0, 0.2)])
-def test_kernels_that_are_certain_of_the_contrary_widen_the_interval(
-    model: nopg.NOPG, kernels: float, high: float
+@pytest.mark.parametrize(("kernel", "high"), [(0.0, 0.0), (1.0, 0.2)])
+def test_a_kernel_certain_of_the_contrary_widens_the_interval(
+    model: nopg.NOPG, kernel: float, high: float
 ) -> None:
     def never(states: Array) -> np.ndarray:
         return states[:, 2] > 100.0
 
-    ends = np.array([kernels])
+    ends = np.array([kernel])
     certain = nopg.Estimate(ends, ends, ends, 0.95)
     starts = np.array([BOTTOM])
-    found = model.foreteller.entered(model.policy, starts, never, 20, certain)
+    evaluator = ModelEvaluator(grid_dataset(10, 10), GAMMA, Seed(0))
+    found = evaluator.visit_probability(model.policy, starts, never, 20, certain)
+    assert found.by == "model"
     assert found.value[0] == found.low[0] == 0.0
     assert found.high[0] == pytest.approx(high)
 
