@@ -27,7 +27,7 @@ from reproduction.tasks.continuous import Task, pendulum_random_task
 import nopg
 from nopg.errors import NopgWarning
 from nopg.kernels.bandwidths import Bandwidths
-from nopg.kernels.selection import CrossValidated, Transitions
+from nopg.kernels.selection import CrossValidated, TransitionArrays
 from nopg.policies.build import PolicySpec
 from nopg.randomness import Seed
 
@@ -44,7 +44,7 @@ class Factors:
     state: Sequence[float]
     action: float
 
-    def select(self, data: Transitions, generator: np.random.Generator) -> Bandwidths:
+    def select(self, data: TransitionArrays, generator: np.random.Generator) -> Bandwidths:
         """Density cross-validation, times the factors."""
         found = CrossValidated().select(data, generator)
         return Bandwidths(

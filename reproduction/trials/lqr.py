@@ -13,7 +13,7 @@ from nopg.envs.lqr import Lqr
 from nopg.envs.lqr_exact import optimal_gain
 from nopg.errors import NopgError
 from nopg.kernels.bandwidths import Bandwidths
-from nopg.kernels.selection import Transitions, select_bandwidths
+from nopg.kernels.selection import TransitionArrays, select_bandwidths
 from nopg.randomness import Seed
 from reproduction.figures.gradient_quality import mean_angle
 from reproduction.trial import Result, Trial, rounded
@@ -109,7 +109,7 @@ def _estimate(where: System, trial: Trial) -> Estimate:
     if trial.setting == "paper":
         chosen = Bandwidths(trial.settings["state"], trial.settings["action"])
     else:
-        arrays = Transitions(
+        arrays = TransitionArrays(
             data.observations, data.actions, data.rewards, data.next_observations
         )
         generator = Seed(trial.seed).numpy("bandwidths")

@@ -15,6 +15,14 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _IS_CHECKED
 from typing import Any
 
+<<<<<<< HEAD
+from nopg.algorithms.nopg.batch import fit_batch
+from nopg.algorithms.nopg.nopg import NOPG
+from nopg.bellman.equation import BellmanEquation
+from nopg.bellman.solution import Objective
+from nopg.data.dataset import Dataset
+=======
+>>>>>>> main
 from nopg.errors import (
     ConfigError,
     DataError,

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from nopg.bellman.config import EstimatorConfig
+from nopg.bellman.problem import EstimatorConfig
 from nopg.errors import ConfigError
 from nopg.policies.adam import cosine_decay
 from nopg.randomness import Seed
