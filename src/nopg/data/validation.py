@@ -111,8 +111,8 @@ def as_episodes(values: Any) -> IntArray | None:
 def rewards_from(
     reward: RewardFunction,
     observations: FloatArray,
-    actions: Any,
-    following: FloatArray,
+    actions: FloatArray | IntArray,
+    next_observations: FloatArray,
 ) -> FloatArray:
     """Call `reward` once on all rows, (n,).
 
