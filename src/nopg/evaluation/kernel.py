@@ -1,184 +1,196 @@
-"""One question put to the estimator, to its replicas and to other row models."""
+"""What kernel regression says of a policy: the Bellman equation, asked everything.
+
+    V(s) = eps(s)' q,   q = (I - gamma P)^-1 r          (Theorem 1)
+
+The equation is solved once per policy; return, values, visits, gradient, support,
+intervals and probabilities are then products with its rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from nopg.bellman.rows import QueryRows
-from nopg.bellman.samples import initial_state_tensor
-from nopg.bellman.solution import BellmanSolution
-from nopg.evaluation.bootstrap import weighted_product
-from nopg.evaluation.chains import ALTERNATIVES, Chain, alternative_chain, plain_chain
-from nopg.evaluation.intervals import Answers, Estimate
-from nopg.evaluation.replicas import Basis
-from nopg.evaluation.solving import model_values, replica_values
-from nopg.evaluation.support import distance_of_rows
+from nopg.bellman.certificate import Objective
+from nopg.bellman.config import EstimatorConfig
+from nopg.bellman.equation import evaluate_at
+from nopg.bellman.problem import Problem
+from nopg.bellman.samples import Samples, initial_state_tensor
+from nopg.bellman.solution import BellmanSolution, Estimator
+from nopg.data.dataset import Dataset
+from nopg.evaluation.bootstrap import replica_weights
+from nopg.evaluation.chains import plain_chain
+from nopg.evaluation.intervals import Estimate
+from nopg.evaluation.kernel_ensemble import EnsembleBasis, KernelEnsemble
+from nopg.evaluation.rollouts import Rollouts, kernel_rollouts
+from nopg.evaluation.safety import visit_probability
+from nopg.evaluation.support import Support, support_at, usual_distance
+from nopg.kernels.selection import Transitions, select_bandwidths
+from nopg.linalg.solve import SolverConfig
 from nopg.policies.base import Policy
+from nopg.randomness import Seed
 
-Question = Callable[[Chain, Tensor | None], Tensor]
-"""A chain, and replica weights (n, b) or None, to answers (m,) or (m, b)."""
+FINAL_RTOL = 1e-6
+"""Relative residual of the solve behind every answer."""
 
 
-@dataclass(frozen=True)
-class Ensemble:
-    """The plain chain with its replicas, and the chains of other row models.
+class KernelEvaluator:
+    """The kernel estimate of one policy on one data set.
 
-    Attributes:
-        solution: The solved equation of the plain chain.
-        policy: Whose chains these are.
-        basis: What no policy changes.
+    Args:
+        problem: Kernel rows of the data, whatever the policy.
+        policy: Whose return is estimated. After its parameters have changed, call
+            `policy_changed`.
+        data: What the problem was made from.
+        seed: Source of every draw.
+        rtol: Relative residual of the solves.
     """
 
-    solution: BellmanSolution
-    policy: Policy
-    basis: Basis
+    def __init__(
+        self,
+        problem: Problem,
+        policy: Policy,
+        data: Dataset,
+        seed: Seed,
+        rtol: float = FINAL_RTOL,
+    ) -> None:
+        self.problem, self.policy, self.data = problem, policy, data
+        self._seed, self._rtol = seed, rtol
+        self._solution: BellmanSolution | None = None
+        self._ensemble: KernelEnsemble | None = None
+        self._basis: EnsembleBasis | None = None
 
-    @property
-    def weights(self) -> Tensor:
-        """Replica weights, (n, b)."""
-        return self.basis.weights
+    @classmethod
+    def build(
+        cls,
+        policy: Policy,
+        data: Dataset,
+        initial_states: Any,
+        bandwidths: object,
+        config: EstimatorConfig,
+        seed: Seed,
+    ) -> KernelEvaluator:
+        """Choose bandwidths by a rule, or take them, and lay out the rows.
 
-    @cached_property
-    def plain(self) -> Chain:
-        """The paper's chain."""
-        return plain_chain(self.solution, self.policy)
-
-    @cached_property
-    def alternatives(self) -> tuple[Chain, ...]:
-        """The same policy under every other row model."""
-        pairs = zip(ALTERNATIVES, self.basis.rescaled, strict=True)
-        return tuple(
-            alternative_chain(self.solution, self.policy, model, problem)
-            for model, problem in pairs
+        Args:
+            policy: Whose return is estimated; its parameters set dtype and device.
+            data: Logged transitions.
+            initial_states: Where the task starts, (B, d_s).
+            bandwidths: `Bandwidths`, or a rule that chooses them.
+            config: How integrals are taken and rows are shortened.
+            seed: Source of every draw.
+        """
+        like = next(policy.parameters(), torch.empty(0, dtype=torch.float64))
+        samples = Samples.of(data, like.dtype, like.device)
+        initial = initial_state_tensor(initial_states, samples.states)
+        arrays = Transitions(
+            data.observations, data.actions, data.rewards, data.next_observations
         )
+        chosen = select_bandwidths(bandwidths, arrays, seed.numpy("bandwidths"))
+        draws = seed.torch("next-states", str(like.device))
+        problem = Problem.build(samples, initial, chosen, config, draws)
+        return cls(problem, policy, data, seed)
 
-    @cached_property
-    def replica_q(self) -> Tensor:
-        """q of every replica, (n, b)."""
-        return replica_values(self.plain, self.weights, self.solution.q.value)
+    def policy_changed(self) -> None:
+        """Forget what was solved for earlier parameters of the policy."""
+        self._solution = None
 
     @property
-    def model_q(self) -> list[Tensor]:
-        """q under every other row model, (n,) each."""
-        return self._models[0]
+    def solution(self) -> BellmanSolution:
+        """The Bellman equation of the present policy, solved."""
+        if self._solution is None:
+            device = str(self.problem.queries.device)
+            generator = self._seed.torch("final-samples", device)
+            estimator = Estimator.of(self.problem, self.policy)
+            solver = SolverConfig(rtol=self._rtol)
+            self._solution = estimator.solve(self.policy, generator, solver)
+        return self._solution
 
-    @cached_property
-    def _models(self) -> tuple[list[Tensor], Tensor]:
-        """q under every other row model, and the visits of the last one."""
-        return model_values(self.alternatives, self.solution)
+    def objective(self) -> Objective:
+        """The return J = eps0' q with a certificate of its numerical error."""
+        return self.solution.objective()
 
-    def values(self, states: Any, level: float) -> Estimate:
-        """V(s) at any states with its interval."""
-        plain = self.plain.at(states)
-        models = zip(self.alternatives, self.model_q, strict=True)
-        return Answers(
-            plain.matvec(self.solution.q.value),
-            weighted_product(plain, self.weights)(self.replica_q),
-            [chain.at(states).matvec(q) for chain, q in models],
-            self.possible_returns,
-            self._unknown_at(states) + self._later_unknown,
-        ).interval(level)
+    def gradient(self) -> Tensor:
+        """dJ / d theta of the present policy, flat, Eq. (10)."""
+        parts = self.solution.gradient(self.policy)
+        return torch.cat([part.reshape(-1) for part in parts])
 
-    def objective(self, level: float) -> Estimate:
-        """J with its interval."""
-        q = self.solution.q.value
-        models = zip(self.alternatives, self.model_q, strict=True)
-        return Answers(
-            self.plain.at_initial.matvec(q).mean(dim=0, keepdim=True),
-            self._replica_objectives()[None],
-            [c.at_initial.matvec(x).mean(dim=0, keepdim=True) for c, x in models],
-            self.possible_returns,
-            self._unknown_visits,
-        ).interval(level)
+    def expected_return(self, level: float | None = None) -> Estimate:
+        """J, with its interval if a level is given; arrays of one entry."""
+        if level is None:
+            return Estimate.without_ends(np.array([float(self.objective())]), "kernel")
+        return self.ensemble.objective(level)
 
-    def asked(
-        self, question: Question, level: float, possible: tuple[float, float]
+    def values(self, states: Any, level: float | None = None) -> Estimate:
+        """V(s) at any states, (m,), with its interval if a level is given."""
+        if level is None:
+            values = self._at(states, self.solution.q.value)
+            return Estimate.without_ends(values, "kernel")
+        return self.ensemble.values(states, level)
+
+    def visitation(self, states: Any) -> NDArray[np.float64]:
+        """The paper's discounted visitation mu(s) = eps(s)' mu, (m,)."""
+        return self._at(states, self.solution.mu.value)
+
+    def visit_probability(
+        self, region: Any, horizon: int | None, level: float
     ) -> Estimate:
-        """Any other question, put to the plain chain, its replicas and the models."""
-        return Answers(
-            question(self.plain, None),
-            question(self.plain, self.weights),
-            [question(chain, None) for chain in self.alternatives],
-            possible,
-            self._unknown_visits,
-        ).interval(level)
+        """How likely a region is entered from the initial states; one entry."""
+        return visit_probability(self.ensemble, region, horizon, level)
 
-    @cached_property
-    def _unknown_visits(self) -> Tensor:
-        """Discounted visits to unknown places from the initial states, a scalar."""
-        m = self.plain.problem.next_rows.shape[0]
-        return self._unknown_queries[m:].mean() + self._later_unknown
+    def rollouts(self, n_steps: int) -> Rollouts:
+        """The distribution of states after each of the next steps."""
+        return kernel_rollouts(plain_chain(self.solution, self.policy), n_steps)
 
-    @cached_property
-    def _later_unknown(self) -> Tensor:
-        """sum_i gamma mu_i u_i over the rows at the next states, a scalar.
+    def support(
+        self,
+        states: Any,
+        actions: Any = None,
+        weights: NDArray[np.float64] | None = None,
+    ) -> Support:
+        """How much data stand behind states and actions.
 
-        Visits are those of the centred chain: plain rows pull the estimated system
-        back into the data, so that it never meets the places that matter here. Values
-        at other states take the number over as it is: what comes after the first step
-        is of the same kind wherever the policy starts.
+        Args:
+            states: States, (m, d_s).
+            actions: Actions taken there; by default those of the policy.
+            weights: How much each place counts, (m,).
         """
-        chain, problem = self.alternatives[-1], self.plain.problem
-        shares = self._unknown_queries[: problem.next_rows.shape[0]]
-        _, visits = self._models
-        visits = problem.config.gamma * chain.continued(visits).clamp(min=0.0)
-        return (visits * chain.averaged(shares)).sum()
+        if actions is None:
+            places = initial_state_tensor(states, self.problem.samples.states)
+            with torch.no_grad():
+                actions = self.policy.act(places).cpu().numpy()
+        return support_at(self.problem, states, actions, weights)
 
-    @cached_property
-    def _unknown_queries(self) -> Tensor:
-        """How little the data say at the next states and the initial ones, (m,)."""
-        problem = self.plain.problem
-        return self._unknown((problem.next_rows, problem.initial_rows), problem.queries)
+    def visited_support(self) -> Support:
+        """Support of the states the chain visits, weighted by discounted visits."""
+        solution, problem = self.solution, self.problem
+        group = problem.config.next_state_samples
+        visits = problem.config.gamma * solution.transition.spread(solution.mu.value)
+        n_initial = len(problem.queries) - len(problem.samples.rewards) * group
+        share = visits.new_full((n_initial,), 1.0 / n_initial)
+        weights = torch.cat([visits, share]).clamp(min=0.0).double().cpu().numpy()
+        return self.support(problem.queries.double().cpu().numpy(), weights=weights)
 
-    def _unknown_at(self, states: Any) -> Tensor:
-        queries = initial_state_tensor(states, self.plain.problem.samples.states)
-        return self._unknown((self.plain.problem.rows_at(queries),), queries)
+    def usual_distance(self) -> float:
+        """Bandwidths that 99 of 100 samples have at most to the nearest other one."""
+        return usual_distance(self.problem)
 
-    def _unknown(self, parts: tuple[QueryRows, ...], states: Tensor) -> Tensor:
-        """How little the data say of the policy at states, from 0 to 1, (m,).
+    @property
+    def ensemble(self) -> KernelEnsemble:
+        """Replicas and other row models of the present policy."""
+        solution = self.solution
+        if self._ensemble is None or self._ensemble.solution is not solution:
+            if self._basis is None:
+                generator = self._seed.numpy("replicas")
+                weights = replica_weights(self.data, self.problem.samples, generator)
+                self._basis = EnsembleBasis(self.problem, weights)
+            self._ensemble = KernelEnsemble(solution, self.policy, self._basis)
+        return self._ensemble
 
-        A place is unknown as far as it lies beyond what is usual among the data, or
-        beyond a bandwidth outside of the samples around it: rows that could not be
-        centred hold the estimated system back at the edge of the data.
-        """
-        problem = self.plain.problem
-        with torch.no_grad():
-            lengths = [rows.shape[0] for rows in parts]
-            actions = torch.split(self.policy.act(states).detach(), lengths)
-        pairs = zip(parts, actions, strict=True)
-        distance = torch.cat([distance_of_rows(problem, *pair) for pair in pairs])
-        beyond = distance - self.basis.usual_distance
-        for chain in self.alternatives:
-            if chain.displacement is not None and states is problem.queries:
-                beyond = torch.maximum(beyond, chain.displacement - 1.0)
-        return 1.0 - torch.exp(-0.5 * beyond.clamp(min=0.0).square())
-
-    def _replica_objectives(self) -> Tensor:
-        """J of every replica, (b,), from the two vectors that are solved for already.
-
-        J_w = eps0_w' q + mu' (r + gamma P_w q - q) is exact in the reweighted rows and
-        of first order in what they change of q and mu: two products, no solve.
-        """
-        chain, q = self.plain, self.solution.q.value[:, None]
-        r, gamma = chain.problem.samples.rewards[:, None], chain.problem.config.gamma
-        q = q.expand(-1, self.weights.shape[1])
-        first = weighted_product(chain.at_initial, self.weights)(q).mean(dim=0)
-        later = weighted_product(chain.at_next, self.weights)(q)
-        later = chain.continued(chain.averaged(later))
-        return first + self.solution.mu.value @ (r + gamma * later - q)
-
-    @cached_property
-    def possible_returns(self) -> tuple[float, float]:
-        """What the lowest and the highest reward seen, earned for ever, come to."""
-        problem = self.plain.problem
-        r, horizon = problem.samples.rewards, 1.0 / (1.0 - problem.config.gamma)
-        low, high = float(r.min()), float(r.max())
-        if problem.samples.continuation_mask is not None:  # a task may end at once
-            return min(low * horizon, low), max(high * horizon, high)
-        return low * horizon, high * horizon
+    def _at(self, states: Any, values: Tensor) -> NDArray[np.float64]:
+        rows = evaluate_at(self.problem, self.policy, states, self._seed)
+        return np.asarray(rows.matvec(values).double().cpu().numpy())

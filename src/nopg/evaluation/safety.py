@@ -1,4 +1,4 @@
-"""Where the policy will go, by the data alone: entering a region, states over time.
+"""How likely the policy enters a region, by the kernel estimate.
 
 The chain of the estimator visits the initial state and then the next state of one
 sample after another. Entering a region R is a first passage of that chain: with f = 1
@@ -12,86 +12,25 @@ and the probability from the start is eps0' h, or gamma eps0' h.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from nopg.errors import ConfigError
 from nopg.evaluation.bootstrap import weighted_product
 from nopg.evaluation.chains import Chain
 from nopg.evaluation.intervals import Estimate
-from nopg.evaluation.kernel import Ensemble
+from nopg.evaluation.kernel_ensemble import KernelEnsemble
 from nopg.evaluation.regions import TERMINATED, Membership, membership
+from nopg.evaluation.rollouts import require_steps
 from nopg.linalg.columns import solve_columns
 
 RTOL = 1e-4
-FloatArray = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class PredictedStates:
-    """Where the estimated system is after each step.
-
-    Attributes:
-        states: The places it can be: every sample's next state, (n, d_s).
-        weights: Probability of each place after 1, 2, ... steps, (T, n). A row sums to
-            the probability that the task has not ended before that step.
-        initial: The states it starts from, each as likely, (B, d_s).
-    """
-
-    states: FloatArray
-    weights: FloatArray
-    initial: FloatArray
-
-    @property
-    def running(self) -> FloatArray:
-        """Probability that each step is made at all, (T,)."""
-        return np.asarray(self.weights.sum(axis=1))
-
-    @property
-    def mean(self) -> FloatArray:
-        """Mean state after each step, of the runs that make it, (T, d_s)."""
-        total = np.maximum(self.running, np.finfo(np.float64).tiny)
-        return np.asarray(self.weights @ self.states / total[:, None])
-
-    def quantiles(self, levels: Any) -> FloatArray:
-        """Quantiles of each state dimension after each step, (levels, T, d_s)."""
-        wanted = np.asarray(levels, dtype=np.float64)
-        found = np.empty((len(wanted), *self.weights.shape[:1], self.states.shape[1]))
-        for d, column in enumerate(self.states.T):
-            order = np.argsort(column, kind="stable")
-            steps = np.cumsum(self.weights[:, order], axis=1)  # (T, n)
-            steps /= np.maximum(steps[:, -1:], np.finfo(np.float64).tiny)
-            for t, risen in enumerate(steps):
-                place = np.searchsorted(risen, wanted).clip(max=len(column) - 1)
-                found[:, t, d] = column[order[place]]
-        return found
-
-
-def predicted_states(chain: Chain, steps: int) -> PredictedStates:
-    """The distribution of states after each of `steps` steps, no sampling."""
-    _require_steps("steps", steps)
-    samples = chain.problem.samples
-    group = chain.problem.config.next_state_samples
-    n_initial = len(chain.problem.queries) - len(samples.rewards) * group
-    share = samples.rewards.new_full((n_initial,), 1.0 / n_initial)
-    at_sample = chain.at_initial.rmatvec(share)  # (n,), the first sample followed
-    found = []
-    for _ in range(steps):
-        found.append(samples.in_original_order(at_sample).double().cpu().numpy())
-        onwards = chain.continued(at_sample) / group
-        at_sample = chain.at_next.rmatvec(onwards.repeat_interleave(group))
-    states = samples.in_original_order(samples.next_states).double().cpu().numpy()
-    initial = chain.problem.queries[-n_initial:].double().cpu().numpy()
-    return PredictedStates(states, np.stack(found), initial)
 
 
 def visit_probability(
-    ensemble: Ensemble, region: Any, horizon: int | None, level: float
+    ensemble: KernelEnsemble, region: Any, horizon: int | None, level: float
 ) -> Estimate:
     """Probability of entering a region from the initial states, with an interval.
 
@@ -118,7 +57,7 @@ def asked_region(region: Any, horizon: int | None, d_s: int) -> Membership | Non
         ConfigError: If region or horizon cannot be meant.
     """
     if horizon is not None:
-        _require_steps("horizon", horizon)
+        require_steps("horizon", horizon)
     is_end = isinstance(region, str) and region == TERMINATED
     return None if is_end else membership(region, d_s)
 
@@ -159,11 +98,3 @@ def _entered(
     from_start = weighted_product(chain.at_initial, weights)(h)
     probability = first + (1.0 - first) * gain * from_start
     return probability if weights is not None else probability[:, 0]
-
-
-def _require_steps(name: str, steps: int) -> None:
-    if not isinstance(steps, (int, np.integer)) or isinstance(steps, bool) or steps < 1:
-        raise ConfigError(
-            f"`{name}` must be a whole number of at least 1, got {steps!r}; pass the "
-            "number of steps to look ahead."
-        )

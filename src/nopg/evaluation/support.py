@@ -44,17 +44,12 @@ class Support:
         distance: Distance to the nearest sample in bandwidths, (m,); for discrete
             actions a sample of another action counts as farther away.
         weights: How much each place counts: visits along a policy's path, else 1, (m,).
-        foretold: Discounted return from each state on, as two learned systems foretell
-            it when the policy is followed, what they do not know counted halfway, (m,);
-            None unless asked for. The other numbers speak of a single step, and a
-            policy that goes round in circles has data behind every one.
     """
 
     mass: FloatArray
     effective: FloatArray
     distance: FloatArray
     weights: FloatArray
-    foretold: FloatArray | None = None
 
     def __len__(self) -> int:
         return len(self.mass)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,8 @@ def predicted_actions(
     space: Space[Any],
     observation: Any,
     generator: torch.Generator | None,
+    width: int | None = None,
+    names: Sequence[str] | None = None,
 ) -> NDArray[Any]:
     """The policy's actions, clipped to the space and in its dtype.
 
@@ -28,6 +31,8 @@ def predicted_actions(
         space: The action space.
         observation: One state (d_s,) or several (m, d_s).
         generator: Draw actions from the policy; None takes the most typical ones.
+        width: Numbers an observation must have, d_s, where that is known.
+        names: What they are called, for the error.
 
     Raises:
         DataError: If the observation is not finite or the policy cannot take it.
@@ -44,6 +49,12 @@ def predicted_actions(
         raise DataError(
             "`observation` must be one finite state (d_s,) or several (m, d_s), got "
             f"shape {array.shape}{'' if np.isfinite(array).all() else ' with NaN'}."
+        )
+    if width is not None and array.shape[-1] != width:
+        called = "" if names is None else f" ({', '.join(names)})"
+        raise DataError(
+            f"`observation` must have {width} numbers{called} like the training "
+            f"states, got {array.shape[-1]}; pass one state (d_s,) or several (m, d_s)."
         )
     states = torch.tensor(np.atleast_2d(array)).to(parameter)
     try:

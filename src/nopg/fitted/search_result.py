@@ -1,4 +1,4 @@
-"""What a search tries, and what it finds out about each."""
+"""What a search tried, and what the learned models expect of each candidate."""
 
 from __future__ import annotations
 
@@ -6,47 +6,52 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from nopg.algorithms.search.refinement import ModelEstimate
-
-NEAR = 3.0
-"""How much shorter the horizon 1 / (1 - gamma) of near-sighted candidates is."""
+SHORTER = 3.0
+"""How much shorter the horizon 1 / (1 - gamma) of short-horizon candidates is."""
+PLANNING, ASCENT = "fitted value iteration", "gradient ascent"
 
 
 @dataclass(frozen=True)
-class Way:
-    """How a candidate comes about.
+class ModelEstimate:
+    """What the learned models expect of a policy.
 
     Attributes:
-        kind: "planned" in the learned system and imitated, or "climbed" along the
-            gradient of Eq. (10).
-        is_near_sighted: Whether it looks a third as far ahead as the task. Blur grows
-            with every step ahead, so a near-sighted estimate is less biased, and its
-            best policy is still a good start.
-        hold: Steps a planned action is held; None until it has led elsewhere.
+        value: Mean discounted return of model rollouts, the lowest of the models'.
+        uncertainty: Mean predictive standard deviation along them, in deviations of
+            the data: near 0 the model knows the system there, near 1 it guesses.
+    """
+
+    value: float
+    uncertainty: float
+
+
+@dataclass(frozen=True)
+class CandidateMethod:
+    """How a candidate policy is found.
+
+    Attributes:
+        kind: "fitted value iteration" in the learned model, distilled into a policy;
+            or "gradient ascent" along Eq. (10).
+        short_horizon: Whether it looks a third as far ahead as the task. Errors of
+            smoothing grow with every step ahead, so the estimate is less biased, and
+            its best policy is still a good start.
+        action_repeat: Steps an action is repeated while planning; None until it has
+            led elsewhere.
     """
 
     kind: str
-    is_near_sighted: bool = False
-    hold: int | None = None
+    short_horizon: bool = False
+    action_repeat: int | None = None
 
     def gamma(self, gamma: float) -> float:
         """The discount it is found with, for a task of discount `gamma`."""
-        return max(0.0, 1.0 - NEAR * (1.0 - gamma)) if self.is_near_sighted else gamma
+        return max(0.0, 1.0 - SHORTER * (1.0 - gamma)) if self.short_horizon else gamma
 
     def __str__(self) -> str:
-        near = ", near-sighted" if self.is_near_sighted else ""
-        held = "" if self.hold is None else f", held {self.hold}"
-        return f"{self.kind}{held}{near}"
-
-
-PLANS = (
-    Way("planned"),
-    Way("planned", is_near_sighted=True),
-    Way("planned", hold=4),
-    Way("planned", hold=8),
-    Way("planned", hold=8, is_near_sighted=True),
-)
-CLIMBS = (Way("climbed"), Way("climbed", is_near_sighted=True))
+        short = ", short horizon" if self.short_horizon else ""
+        repeat = self.action_repeat
+        repeated = "" if repeat is None else f", action repeat {repeat}"
+        return f"{self.kind}{repeated}{short}"
 
 
 @dataclass(frozen=True)
@@ -54,23 +59,23 @@ class Candidate:
     """One policy of a search.
 
     Attributes:
-        way: How it came about.
-        first: What the learned systems thought of it then.
-        refined: And after refining; None if it was not refined.
+        method: How it was found.
+        first: What the learned models expected of it then.
+        refined: And after refinement; None if it was not refined.
     """
 
-    way: Way
+    method: CandidateMethod
     first: ModelEstimate
     refined: ModelEstimate | None = None
 
     @property
     def final(self) -> ModelEstimate:
-        """The latest opinion."""
+        """The latest estimate."""
         return self.first if self.refined is None else self.refined
 
 
 @dataclass
-class Search:
+class SearchResult:
     """What `learn` tried and chose.
 
     Attributes:
@@ -82,11 +87,11 @@ class Search:
     chosen: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """As plain numbers and words; `from_json` reads it."""
+        """As plain numbers and text; `from_json` reads it."""
         return asdict(self)
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> Search:
+    def from_json(cls, found: Mapping[str, Any]) -> SearchResult:
         """What `to_json` wrote.
 
         Raises:
@@ -95,9 +100,9 @@ class Search:
         """
         candidates = [
             Candidate(
-                Way(**one["way"]),
-                _opinion(one["first"]),
-                None if one["refined"] is None else _opinion(one["refined"]),
+                CandidateMethod(**one["method"]),
+                _estimate(one["first"]),
+                None if one["refined"] is None else _estimate(one["refined"]),
             )
             for one in found["candidates"]
         ]
@@ -107,15 +112,14 @@ class Search:
         return cls(candidates, chosen)
 
     def __str__(self) -> str:
-        lines = ["  model J   refined   uncertainty   found"]
+        lines = ["   return   refined   uncertainty   found by"]
         for i, c in enumerate(self.candidates):
             refined = "        -" if c.refined is None else f"{c.refined.value:9.4g}"
             mark = " <- kept" if i == self.chosen else ""
-            lines.append(
-                f"{c.first.value:9.4g} {refined} {c.final.uncertainty:7.2f}   {c.way}{mark}"
-            )
+            estimates = f"{c.first.value:9.4g} {refined} {c.final.uncertainty:13.2f}"
+            lines.append(f"{estimates}   {c.method}{mark}")
         return "\n".join(lines)
 
 
-def _opinion(found: Mapping[str, Any]) -> ModelEstimate:
+def _estimate(found: Mapping[str, Any]) -> ModelEstimate:
     return ModelEstimate(float(found["value"]), float(found["uncertainty"]))

@@ -1,4 +1,4 @@
-"""A model in one file: safetensors for numbers, JSON for words, no pickle.
+"""A policy in one file: safetensors for numbers, JSON for text, no pickle.
 
 The reader trusts nothing: the header is size-limited, every field is checked, and
 a file can hold numbers and names only, never code.
@@ -7,57 +7,60 @@ a file can hold numbers and names only, never code.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from numpy.typing import NDArray
+from torch import Tensor
 
-from nopg.algorithms.nopg.config import NOPGConfig
-from nopg.algorithms.nopg.setup import Setup, lay_out
-from nopg.bellman.samples import Samples, initial_state_tensor
 from nopg.data.dataset import Dataset
 from nopg.data.files import write_atomically
 from nopg.data.io.arrays import ARRAYS
 from nopg.data.spaces import space_from_json, space_to_json
 from nopg.errors import PolicyFileError
 from nopg.kernels.bandwidths import Bandwidths
-from nopg.policies.build import PolicySpec
-from nopg.policies.checked import as_policy
-from nopg.randomness import Seed
 
-if TYPE_CHECKING:
-    from nopg.algorithms.nopg.nopg import NOPG
-
-FORMAT = 1
+FORMAT = 2
+_WIDTHS = ("state", "action", "next_state")
 
 
-def save_model(model: NOPG, path: Path, *, include_data: bool) -> None:
-    """Write policy, settings, bandwidths, spaces and, if asked, the data."""
+def write_policy_file(
+    path: Path,
+    metadata: Mapping[str, Any],
+    parameters: Mapping[str, Tensor],
+    data: Dataset | None,
+    initial_states: NDArray[Any] | None,
+) -> None:
+    """Write a policy, and the data it was learned from if there are any.
+
+    Args:
+        path: The file; it is there whole afterwards, or as it was.
+        metadata: Everything else there is to know, as JSON.
+        parameters: The policy's parameters and buffers.
+        data: The transitions, or None.
+        initial_states: Where the task starts, (B, d_s); kept with the data.
+    """
     from safetensors.torch import save
 
-    setup = model.setup
-    about = {
-        "format": FORMAT,
-        "config": model.config.flat(),
-        "policy": None if setup.spec is None else setup.spec.to_json(),
-        "bandwidths": {
-            name: [repr(h) for h in getattr(setup.bandwidths, name)]
-            for name in ("state", "action", "next_state")
-        },
-        "action_space": space_to_json(setup.action_space),
-        "search": None if model.search is None else model.search.to_json(),
+    about = {"format": FORMAT, **metadata}
+    tensors = {
+        f"policy/{k}": v.detach().cpu().contiguous() for k, v in parameters.items()
     }
-    parameters = setup.policy.state_dict().items()
-    tensors = {f"policy/{k}": v.detach().cpu().contiguous() for k, v in parameters}
-    if include_data and setup.data is not None and setup.initial_states is not None:
-        tensors["initial_states"] = torch.tensor(setup.initial_states)
+    if data is not None and initial_states is not None:
+        tensors["initial_states"] = torch.tensor(initial_states)
         for name in ARRAYS:
-            array = getattr(setup.data, name)
+            array = getattr(data, name)
             if array is not None:
                 tensors[f"data/{name}"] = torch.tensor(array)
-        about["names"] = [setup.data.observation_names, setup.data.action_names]
+        about["data"] = {
+            "observation_names": data.observation_names,
+            "action_names": data.action_names,
+            "observation_space": space_to_json(data.observation_space),
+            "action_space": space_to_json(data.action_space),
+            "notes": list(data.notes),
+        }
 
     def write(stream: BinaryIO) -> None:
         stream.write(save(tensors, metadata={"nopg": json.dumps(about)}))
@@ -65,109 +68,65 @@ def save_model(model: NOPG, path: Path, *, include_data: bool) -> None:
     write_atomically(path, write)
 
 
-def load(
-    path: str | Path, policy: nn.Module | None = None, device: str = "cpu"
-) -> NOPG:
-    """Read a model written by `NOPG.save`.
-
-    Args:
-        path: The file.
-        policy: For models trained on a module of your own: a module of the same
-            architecture, whose parameters are then replaced.
-        device: Where the model shall live.
+def read_policy_file(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Metadata and tensors of a policy file.
 
     Raises:
-        PolicyFileError: If the file is missing, damaged, foreign or of another format.
+        PolicyFileError: If it is missing, damaged, foreign or of another format.
     """
-    from nopg.algorithms.nopg.nopg import NOPG
-
-    about, tensors = _read(Path(path))
-    try:
-        if about["format"] != FORMAT:
-            raise PolicyFileError(
-                f"`{path}` must be of format {FORMAT}, it is of format "
-                f"{about['format']}; update nopg or save the model again."
-            )
-        settings = dict(about["config"]) | {"device": device}
-        kind = settings.pop("policy")
-        if kind == "custom" and policy is None:
-            raise PolicyFileError(
-                f"`{path}` was trained on a module of your own, whose code no file "
-                "holds; pass it: nopg.load(path, policy=YourModule())."
-            )
-        given = policy if policy is not None else kind
-        model = NOPG(given, bandwidths=_bandwidths(about), **settings)
-        model.restore(_setup(about, tensors, model.config, policy))
-        if about.get("search") is not None:
-            from nopg.fitted.search_result import Search
-
-            model.search = Search.from_json(about["search"])
-    except PolicyFileError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-        raise PolicyFileError(
-            f"`{path}` must be a complete nopg model, reading it failed "
-            f"({type(error).__name__}: {str(error).splitlines()[0]}); save it again."
-        ) from None
-    return model
-
-
-def _setup(
-    about: dict[str, Any],
-    tensors: dict[str, Tensor],
-    config: NOPGConfig,
-    module: nn.Module | None,
-) -> Setup:
-    spec = None if about["policy"] is None else PolicySpec(**about["policy"])
-    policy = as_policy(module) if module is not None else None
-    if policy is None:
-        if spec is None:
-            raise PolicyFileError("A model must say how its policy is built.")
-        policy = spec.build(Seed(0).torch("policy-init"))
-    weights = {k[len("policy/") :]: v for k, v in tensors.items() if "policy/" in k}
-    # The dtype first: float64 numbers copied into float32 parameters lose half.
-    policy.to(device=config.device, dtype=config.torch_dtype)
-    policy.load_state_dict(weights)
-    space = space_from_json(about["action_space"])
-    if space is None:
-        raise PolicyFileError("A model must name its action space, none was found.")
-    bandwidths = _bandwidths(about)
-    if "initial_states" not in tensors:
-        return Setup(policy, space, bandwidths, spec)
-    arrays: dict[str, Any] = {name: tensors.get(f"data/{name}") for name in ARRAYS}
-    numpy_arrays = [None if a is None else a.numpy() for a in arrays.values()]
-    states, actions = about["names"]
-    data = Dataset(*numpy_arrays, observation_names=states, action_names=actions)
-    samples = Samples.of(data, config.torch_dtype, config.device)
-    starts = np.asarray(tensors["initial_states"].numpy())
-    initial = initial_state_tensor(starts, samples.states)
-    problem = lay_out(samples, initial, bandwidths, config)
-    return Setup(policy, space, bandwidths, spec, data, starts, problem)
-
-
-def _bandwidths(about: dict[str, Any]) -> Bandwidths:
-    stored = about["bandwidths"]
-    names = ("state", "action", "next_state")
-    return Bandwidths(*([float(h) for h in stored[name]] for name in names))
-
-
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(path, framework="pt") as stream:
-            metadata = stream.metadata() or {}
+            stored = stream.metadata() or {}
             tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
-        about = json.loads(metadata["nopg"])
+        metadata = json.loads(stored["nopg"])
     except FileNotFoundError:
         raise PolicyFileError(
             f"`{path}` must exist, found no such file; check the path."
         ) from None
-    except (OSError, SafetensorError, KeyError, ValueError) as error:
+    except (OSError, SafetensorError, KeyError, ValueError, RecursionError) as error:
         raise PolicyFileError(
-            f"`{path}` must be a model written by NOPG.save, reading it failed "
+            f"`{path}` must be a policy written by `save`, reading it failed "
             f"({type(error).__name__}: {error}); it is damaged or of another program."
         ) from None
-    if not isinstance(about, dict):
-        raise PolicyFileError(f"`{path}` must describe a model, it does not.")
-    return about, tensors
+    if not isinstance(metadata, dict):
+        raise PolicyFileError(f"`{path}` must describe a policy, it does not.")
+    if metadata.get("format") != FORMAT:
+        raise PolicyFileError(
+            f"`{path}` must be of format {FORMAT}, it is of format "
+            f"{metadata.get('format')}; update nopg or save the policy again."
+        )
+    return metadata, tensors
+
+
+def stored_data(
+    metadata: Mapping[str, Any], tensors: Mapping[str, Tensor]
+) -> Dataset | None:
+    """The data set of a policy file, with its names, spaces and notes; None if none."""
+    if "initial_states" not in tensors:
+        return None
+    found = (tensors.get(f"data/{name}") for name in ARRAYS)
+    kept = metadata["data"]
+    return Dataset(
+        *(None if each is None else each.numpy() for each in found),
+        observation_names=kept["observation_names"],
+        action_names=kept["action_names"],
+        observation_space=space_from_json(kept["observation_space"]),
+        action_space=space_from_json(kept["action_space"]),
+        notes=tuple(str(note) for note in kept["notes"]),
+    )
+
+
+def bandwidths_to_json(bandwidths: Bandwidths | None) -> dict[str, list[str]] | None:
+    """Bandwidths as text, to the last bit; infinity has no number in JSON."""
+    if bandwidths is None:
+        return None
+    return {name: [repr(h) for h in getattr(bandwidths, name)] for name in _WIDTHS}
+
+
+def bandwidths_from_json(stored: Mapping[str, Any] | None) -> Bandwidths | None:
+    """What `bandwidths_to_json` wrote."""
+    if stored is None:
+        return None
+    return Bandwidths(*([float(h) for h in stored[name]] for name in _WIDTHS))

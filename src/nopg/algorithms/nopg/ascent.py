@@ -1,19 +1,26 @@
-"""Algorithm 1: Adam ascent on J, an update at a time."""
+"""Algorithm 1: gradient ascent on J, one update at a time, and where it stands.
+
+`AscentState` is everything the next update depends on beside the policy: Adam's
+moments, the generator, the last q and mu, from which the solvers start. With it an
+ascent goes on to the same bits.
+"""
 
 from __future__ import annotations
 
+import copy
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from nopg.algorithms.nopg.states import AscentState
+from nopg.algorithms.nopg.config import TrainingConfig
 from nopg.bellman.solution import BellmanSolution, Estimator
 from nopg.errors import ConfigError
-from nopg.fitted.history import Update
+from nopg.fitted.history import History, Update
 from nopg.linalg.solve import SolverConfig
 from nopg.policies.adam import Adam
 from nopg.policies.base import Policy
@@ -25,37 +32,104 @@ GROWTH, NOTICEABLE = 1.15, 3
 policies change so fast that it is out of date after two updates."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrainingConfig:
-    """How the policy climbs."""
+class Optimiser(Protocol):
+    """What an ascent's optimiser must offer to be stopped and taken up again."""
 
-    learning_rate: float = 1e-2
-    """Adam's step size at the start."""
-    schedule: str = "cosine"
-    """"cosine" lets the step size fall to zero over the updates; "constant" keeps it,
-    as the paper does."""
-    rtol: float = 1e-2
-    """Relative residual of the solves during training. Their errors hardly move the
-    learning curve, and J is corrected for them."""
-    final_rtol: float = 1e-6
-    """Relative residual of the last solve, whose q and mu are kept."""
+    def state_dict(self) -> dict[str, Any]:
+        """Its moments, as nested dictionaries of tensors and numbers."""
 
-    def __post_init__(self) -> None:
-        if not (self.learning_rate > 0 and math.isfinite(self.learning_rate)):
+    def load_state_dict(self, state_dict: dict[str, Any]) -> Any:
+        """Take over such moments."""
+
+
+class AscentState:
+    """What an ascent carries from one update to the next, beside the policy.
+
+    `ascend` brings it up to date before each yield, and begins where it stands.
+
+    Attributes:
+        step: Updates done.
+        seconds: Time they took.
+        start: Where the next solves start: q, mu and, if there is one, the coarse
+            inverse, as `BellmanSolution.following` gave them.
+        fewest: Products of the cheapest update since the coarse inverse was made.
+    """
+
+    def __init__(self) -> None:
+        self.step = 0
+        self.seconds = 0.0
+        self.start: tuple[Tensor, ...] | None = None
+        self.fewest: int | None = None
+        self._optimiser: Optimiser | None = None
+        self._generator: torch.Generator | None = None
+        self._waiting: Mapping[str, Any] | None = None
+
+    def attach(self, optimiser: Optimiser, generator: torch.Generator) -> None:
+        """Watch these two from now on; if this state was restored, set them to it."""
+        self._optimiser, self._generator = optimiser, generator
+        if self._waiting is None:
+            return
+        try:
+            optimiser.load_state_dict(dict(self._waiting["optimiser"]))
+            generator.set_state(self._waiting["generator"])
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ConfigError(
-                f"`learning_rate` must be positive, got {self.learning_rate}; 1e-2 is "
-                "the paper's."
-            )
-        if self.schedule not in ("cosine", "constant"):
-            raise ConfigError(
-                f'`schedule` must be "cosine" or "constant", got {self.schedule!r}.'
-            )
+                "An ascent must go on from the state of one with the same policy, "
+                f"taking it over failed ({type(error).__name__}: {error})."
+            ) from None
+        self._waiting = None
 
-    def rate(self, step: int, n_updates: int) -> float:
-        """Step size of update `step`, counted from 0."""
-        if self.schedule == "constant":
-            return self.learning_rate
-        return 0.5 * self.learning_rate * (1.0 + math.cos(math.pi * step / n_updates))
+    def to_plain(self) -> dict[str, Any]:
+        """A copy as nested dictionaries of tensors and numbers."""
+        if self._waiting is not None:  # restored, and no update since
+            return dict(self._waiting)
+        assert self._optimiser is not None
+        assert self._generator is not None
+        return {
+            "step": self.step,
+            "seconds": self.seconds,
+            "start": None if self.start is None else [v.clone() for v in self.start],
+            "fewest": self.fewest,
+            "optimiser": copy.deepcopy(self._optimiser.state_dict()),
+            "generator": self._generator.get_state(),
+        }
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any], like: Tensor) -> AscentState:
+        """The state that `to_plain` described, its vectors in the dtype of `like`."""
+        state = cls()
+        state.step, state.seconds = int(plain["step"]), float(plain["seconds"])
+        if plain["start"] is not None:
+            q, mu, *coarse = (part.to(like) for part in plain["start"])
+            if q.shape != mu.shape or q.ndim != 1 or len(coarse) > 1:
+                raise ValueError(f"q and mu have shapes {q.shape} and {mu.shape}")
+            state.start = (q, mu, *coarse)
+        fewest = plain.get("fewest")  # absent in older states
+        state.fewest = None if fewest is None else int(fewest)
+        state._waiting = plain
+        return state
+
+
+@dataclass(frozen=True)
+class TrainingState:
+    """All of training at one moment, between two updates.
+
+    Attributes:
+        policy: The policy's parameters and buffers.
+        ascent: What `AscentState.to_plain` gave.
+        draws: State of the generator behind `predict(deterministic=False)`.
+        history: The updates so far.
+    """
+
+    policy: dict[str, Tensor]
+    ascent: dict[str, Any]
+    draws: Tensor
+    history: History
+
+    @property
+    def step(self) -> int:
+        """Updates done."""
+        return int(self.ascent["step"])
 
 
 def ascend(
@@ -75,7 +149,7 @@ def ascend(
         n_updates: How many updates; the schedule is spread over them.
         generator: Source of a stochastic policy's draws, fresh at every update.
         state: Where to begin, kept up to date; a fresh one by default. With that of
-            an earlier ascend, and its policy, the updates go on to the same bits.
+            an earlier ascent, and its policy, the updates go on to the same bits.
     """
     parameters = [p for p in policy.parameters() if p.requires_grad]
     if not parameters:

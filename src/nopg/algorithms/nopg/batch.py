@@ -15,6 +15,7 @@ from nopg.bellman.solution import Estimator
 from nopg.data.dataset import Dataset
 from nopg.errors import ConfigError
 from nopg.fitted.history import History, Update
+from nopg.fitted.policy import FittedPolicy
 from nopg.randomness import Seed
 
 
@@ -25,7 +26,7 @@ def fit_batch(
     n_updates: int = 1500,
     *,
     progress: bool = True,
-) -> list[History]:
+) -> list[FittedPolicy]:
     """Train several models that differ in their seeds alone, as one job.
 
     Neighbours are searched and bandwidths chosen once, by the first model. On a GPU
@@ -41,45 +42,43 @@ def fit_batch(
         progress: Show a bar with the best J.
 
     Returns:
-        One history a model.
+        One fitted policy per model, each with its history.
 
     Raises:
         ConfigError: If the models differ in more than their seeds.
     """
     _require_alike(models)
     first = models[0]
-    first.prepare(data, initial_states)
-    for model in models[1:]:
-        model.prepare_like(first)
+    policies = [first.prepare(data, initial_states)]
+    policies += [model.prepare_like(first) for model in models[1:]]
     histories = [History() for _ in models]
     bar = tqdm(total=n_updates, disable=not progress, unit="update", desc="NOPG")
-    for updates in _climb_together(models, n_updates):
+    for updates in _ascend_together(models, policies, n_updates):
         for history, update in zip(histories, updates, strict=True):
             history.updates.append(update)
         best = max(update.objective for update in updates)
         bar.set_postfix_str(f"best J={best:.4g}", refresh=False)
         bar.update()
     bar.close()
-    for model, history in zip(models, histories, strict=True):
-        model.history = history
-    return histories
+    for policy, history in zip(policies, histories, strict=True):
+        policy.history = history
+        policy.policy_changed()
+    return policies
 
 
-def _climb_together(
-    models: Sequence[NOPG], n_updates: int
+def _ascend_together(
+    models: Sequence[NOPG], policies: Sequence[FittedPolicy], n_updates: int
 ) -> Iterator[Sequence[Update]]:
-    problem = models[0].setup.problem
-    assert problem is not None
-    training = models[0].config.training
-    if is_fusible(problem, models[0].policy):
-        policies = [model.policy for model in models]
-        return ascend_fused(FusedTrainer(problem, policies, training, n_updates))
-    climbs = []
-    for model in models:
+    problem, training = policies[0].kernel.problem, models[0].config.training
+    modules = [policy.policy for policy in policies]
+    if is_fusible(problem, modules[0]):
+        return ascend_fused(FusedTrainer(problem, modules, training, n_updates))
+    ascents = []
+    for model, module in zip(models, modules, strict=True):
         generator = Seed(model.config.seed).torch("policy-samples", model.config.device)
-        estimator = Estimator.of(problem, model.policy)
-        climbs.append(ascend(estimator, model.policy, training, n_updates, generator))
-    return zip(*climbs, strict=True)
+        estimator = Estimator.of(problem, module)
+        ascents.append(ascend(estimator, module, training, n_updates, generator))
+    return zip(*ascents, strict=True)
 
 
 def _require_alike(models: Sequence[NOPG]) -> None:

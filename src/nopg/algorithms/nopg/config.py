@@ -2,16 +2,49 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import torch
 
-from nopg.algorithms.nopg.ascent import TrainingConfig
 from nopg.bellman.config import EstimatorConfig
 from nopg.errors import ConfigError
 
 _DTYPES = {"float64": torch.float64, "float32": torch.float32}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """How the policy is improved."""
+
+    learning_rate: float = 1e-2
+    """Adam's step size at the start."""
+    schedule: str = "cosine"
+    """"cosine" lets the step size fall to zero over the updates; "constant" keeps it,
+    as the paper does."""
+    rtol: float = 1e-2
+    """Relative residual of the solves during training. Their errors hardly move the
+    learning curve, and J is corrected for them."""
+    final_rtol: float = 1e-6
+    """Relative residual of the last solve, whose q and mu are kept."""
+
+    def __post_init__(self) -> None:
+        if not (self.learning_rate > 0 and math.isfinite(self.learning_rate)):
+            raise ConfigError(
+                f"`learning_rate` must be positive, got {self.learning_rate}; 1e-2 is "
+                "the paper's."
+            )
+        if self.schedule not in ("cosine", "constant"):
+            raise ConfigError(
+                f'`schedule` must be "cosine" or "constant", got {self.schedule!r}.'
+            )
+
+    def rate(self, step: int, n_updates: int) -> float:
+        """Step size of update `step`, counted from 0."""
+        if self.schedule == "constant":
+            return self.learning_rate
+        return 0.5 * self.learning_rate * (1.0 + math.cos(math.pi * step / n_updates))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nopg.algorithms.nopg.ascent import TrainingConfig
+from nopg.algorithms.nopg.config import TrainingConfig
 from nopg.bellman.fused import SWEEPS, FusedSystem, supports
 from nopg.bellman.problem import Problem
 from nopg.errors import SolverError

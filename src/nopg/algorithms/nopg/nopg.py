@@ -1,43 +1,40 @@
-"""NOPG: from logged transitions to a policy, in one call."""
+"""NOPG: the paper's algorithm, from logged transitions to a policy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from nopg.algorithms.nopg.ascent import TrainingState
+from nopg.algorithms.nopg.budget import plan_job
 from nopg.algorithms.nopg.config import NOPGConfig
-from nopg.algorithms.nopg.loop import announce
-from nopg.algorithms.nopg.setup import Setup, prepare, share
-from nopg.algorithms.nopg.training import Training
-from nopg.bellman.certificate import Objective
-from nopg.bellman.equation import evaluate_at
+from nopg.algorithms.nopg.out_of_memory import explained
+from nopg.algorithms.nopg.training import Training, announce
+from nopg.bellman.config import EstimatorConfig
+from nopg.bellman.problem import Problem
 from nopg.bellman.rows import Neighbours
-from nopg.bellman.solution import BellmanSolution, Estimator
+from nopg.bellman.samples import Samples, initial_state_tensor
 from nopg.data.dataset import Dataset
-from nopg.errors import NotFittedError
-from nopg.evaluation.intervals import Estimate, require_level
-from nopg.fitted.history import History, Update
-from nopg.fitted.predict import predicted_actions
-from nopg.fitted.questions import Questions
+from nopg.errors import ConfigError, NotFittedError
+from nopg.evaluation.kernel import KernelEvaluator
+from nopg.evaluation.support import warn_of_thin_starts
+from nopg.fitted.build import action_space_of, build_policy
+from nopg.fitted.history import Update
+from nopg.fitted.policy import FittedPolicy
 from nopg.kernels.bandwidths import Bandwidths
+from nopg.kernels.selection import Transitions, select_bandwidths
 from nopg.linalg.ranks import Ranks
-from nopg.linalg.solve import SolverConfig
-from nopg.policies.base import Policy
 from nopg.randomness import Seed
 
 if TYPE_CHECKING:
     from gymnasium.spaces import Space
 
-    from nopg.fitted.search_result import Search
 
-
-class NOPG(Questions):
+class NOPG:
     """Nonparametric off-policy policy gradient.
 
     Args:
@@ -47,44 +44,38 @@ class NOPG(Questions):
         bandwidths: "auto", `Bandwidths(...)`, `CrossValidated(...)` or `LeaveOneOut()`.
         action_space: Gymnasium space of the actions; by default that of the data, or
             the range the data cover.
-        learning_rate: Adam's step size.
-        policy_samples: Draws a state for stochastic policies (N_pi).
-        next_state_samples: Draws a sample for the next-state integral (N_phi); 1
+        policy_samples: Draws per state for stochastic policies (N_pi).
+        next_state_samples: Draws per sample for the next-state integral (N_phi); 1
             takes the kernel mean.
         neighbours: Samples a row of P keeps: a number, "auto", or None for all.
         device: "cpu" or "cuda".
         dtype: "float64" or "float32".
         seed: Seed of every draw; the same seed gives the same bits.
-        settings: Any other field of `NOPGConfig`, such as `hidden`, `schedule`,
-            `stochastic` or `standardise`.
+        settings: Any other field of `NOPGConfig`, `EstimatorConfig` or
+            `TrainingConfig`, such as `hidden`, `learning_rate` or `stochastic`.
 
     Attributes:
         config: All settings.
-        bandwidth_rule: What `bandwidths` was; `model.bandwidths` is what came of it.
-        history: What happened in the last `fit`; None before.
-        search: What `nopg.learn` tried before it kept this model; None otherwise.
-        draws: Generator of the actions that `predict(deterministic=False)` draws.
+        bandwidth_rule: What `bandwidths` was.
     """
 
     def __init__(
         self,
-        policy: str | nn.Module = "deterministic",
-        gamma: float = 0.97,
+        policy: str | nn.Module = NOPGConfig.policy,
+        gamma: float = EstimatorConfig.gamma,
         bandwidths: str | Bandwidths | Any = "auto",
         action_space: Space[Any] | None = None,
-        learning_rate: float = 1e-2,
-        policy_samples: int = 15,
-        next_state_samples: int = 1,
-        neighbours: Neighbours = "auto",
-        device: str = "cpu",
-        dtype: str = "float64",
-        seed: int = 0,
+        policy_samples: int = EstimatorConfig.policy_samples,
+        next_state_samples: int = EstimatorConfig.next_state_samples,
+        neighbours: Neighbours = EstimatorConfig.neighbours,
+        device: str = NOPGConfig.device,
+        dtype: str = NOPGConfig.dtype,
+        seed: int = NOPGConfig.seed,
         **settings: Any,
     ) -> None:
         self.config = NOPGConfig.of(
             policy=policy if isinstance(policy, str) else "custom",
             gamma=gamma,
-            learning_rate=learning_rate,
             policy_samples=policy_samples,
             next_state_samples=next_state_samples,
             neighbours=neighbours,
@@ -93,15 +84,11 @@ class NOPG(Questions):
             seed=seed,
             **settings,
         )
-        self.history: History | None = None
-        self.search: Search | None = None
         self.bandwidth_rule = bandwidths
         self._space = action_space
         self._module = None if isinstance(policy, str) else policy
-        self._seeds = Seed(seed)
-        self._setup: Setup | None = None
-        self._solution: BellmanSolution | None = None
-        self.draws = self._seeds.torch("actions", device)
+        self._fitted: FittedPolicy | None = None
+        self._budget: Any = None
 
     def fit(
         self,
@@ -109,13 +96,13 @@ class NOPG(Questions):
         initial_states: Any = None,
         n_updates: int = 1500,
         *,
-        evaluators: Mapping[str, Callable[[NOPG], float]] | None = None,
+        evaluators: Mapping[str, Callable[[FittedPolicy], float]] | None = None,
         evaluate_every: int = 100,
-        callback: Callable[[NOPG, Update], Any] | None = None,
+        callback: Callable[[FittedPolicy, Update], Any] | None = None,
         patience: int | None = None,
         progress: bool = True,
         ranks: Ranks | None = None,
-    ) -> History:
+    ) -> FittedPolicy:
         """Learn a policy from `data`.
 
         Args:
@@ -123,10 +110,10 @@ class NOPG(Questions):
             initial_states: Where the task starts, (B, d_s); by default the first
                 state of each episode.
             n_updates: Policy updates.
-            evaluators: Functions of the model, called every `evaluate_every` updates
+            evaluators: Functions of the policy, called every `evaluate_every` updates
                 and after the last; results land in the history.
             evaluate_every: Updates between evaluations.
-            callback: Called with the model and the update; returning False stops.
+            callback: Called with the policy and the update; returning False stops.
             patience: Stop when J has stopped rising for this many updates; None
                 always runs to the end.
             progress: Show a bar with J.
@@ -134,18 +121,21 @@ class NOPG(Questions):
                 `fit` with the same data and ends with the same policy.
 
         Returns:
-            What happened, update by update. Ctrl-C ends training early and keeps the
-            policy reached so far (`history.stopped == "interrupted"`).
+            The fitted policy; `history` says what happened, update by update. Ctrl-C
+            ends training early and keeps the policy reached so far
+            (`history.stopped == "interrupted"`).
         """
-        self.search = None
-        self.prepare(data, initial_states, ranks, announce if progress else None)
-        return Training(self, n_updates).run(
+        fitted = self.prepare(
+            data, initial_states, ranks, announce if progress else None
+        )
+        self.training(n_updates).run(
             evaluators=evaluators,
             evaluate_every=evaluate_every,
             callback=callback,
             patience=patience,
             progress=progress,
         )
+        return fitted
 
     def prepare(
         self,
@@ -153,29 +143,101 @@ class NOPG(Questions):
         initial_states: Any = None,
         ranks: Ranks | None = None,
         announce: Callable[[str], object] | None = None,
-    ) -> None:
+    ) -> FittedPolicy:
         """Do what `fit` does before its first update, and stop there.
 
-        Bandwidths are chosen and neighbours listed; `objective`, `value` and
-        `visitation` then speak of the untrained policy. What a large job will take
-        is told to `announce` first; one that does not fit into memory is refused.
+        Bandwidths are chosen and neighbours listed; the policy returned is untrained.
+        What a large job will take is told to `announce` first; one that does not fit
+        into memory is refused.
         """
-        self._setup = prepare(
-            self.config,
-            self._module,
-            self.bandwidth_rule,
-            self._space,
-            data,
-            initial_states,
-            ranks,
-            announce,
+        _require_dataset(data)
+        config, seeds = self.config, Seed(self.config.seed)
+        samples = Samples.of(data, config.torch_dtype, config.device)
+        starts = data.first_states() if initial_states is None else initial_states
+        initial = initial_state_tensor(starts, samples.states)
+        space = action_space_of(data, self._space)
+        policy, spec = build_policy(config, data, space, self._module)
+        arrays = Transitions(
+            data.observations, data.actions, data.rewards, data.next_observations
         )
-        self._solution = None
+        bandwidths = select_bandwidths(
+            self.bandwidth_rule, arrays, seeds.numpy("bandwidths")
+        )
+        n_ranks, n_local = (1, 1) if ranks is None else (ranks.size, ranks.n_local)
+        budget = plan_job(
+            policy, samples, initial, bandwidths, config, n_ranks, n_local
+        )
+        if budget.is_large and announce is not None:
+            announce(str(budget))
+        if ranks is not None:
+            ranks.copy_from_first(policy.state_dict().values())
+        with explained(budget):
+            draws = seeds.torch("next-states", config.device)
+            problem = Problem.build(
+                samples, initial, bandwidths, config.estimator, draws, ranks
+            )
+        warn_of_thin_starts(problem)
+        fitted = FittedPolicy(
+            policy=policy,
+            action_space=space,
+            estimator=config.estimator,
+            seed=config.seed,
+            settings=config.flat(),
+            bandwidth_rule=bandwidths,
+            spec=spec,
+            data=data,
+            initial_states=initial.double().cpu().numpy(),
+            observation_names=tuple(data.observation_names),
+            observation_space=data.observation_space,
+        )
+        rtol = config.training.final_rtol
+        fitted.kernel = KernelEvaluator(problem, policy, data, seeds, rtol)
+        self._fitted, self._budget = fitted, budget
+        return fitted
 
-    def prepare_like(self, other: NOPG) -> None:
-        """Share another model's data, bandwidths and lists; the policy is one's own."""
-        self._setup = share(self.config, self._module, other.setup)
-        self._solution = None
+    def prepare_like(self, other: NOPG) -> FittedPolicy:
+        """Share another's data, bandwidths and lists; the policy is one's own."""
+        base, config = other.fitted, self.config
+        assert base.data is not None
+        policy, spec = build_policy(config, base.data, base.action_space, self._module)
+        fitted = FittedPolicy(
+            policy=policy,
+            action_space=base.action_space,
+            estimator=config.estimator,
+            seed=config.seed,
+            settings=config.flat(),
+            bandwidth_rule=base.bandwidths,
+            spec=spec,
+            data=base.data,
+            initial_states=base.initial_states,
+            observation_names=base.observation_names,
+            observation_space=base.observation_space,
+        )
+        rtol, problem = config.training.final_rtol, base.kernel.problem
+        fitted.kernel = KernelEvaluator(
+            problem, policy, base.data, Seed(config.seed), rtol
+        )
+        self._fitted, self._budget = fitted, other._budget
+        return fitted
+
+    def training(self, n_updates: int, resume: TrainingState | None = None) -> Training:
+        """The updates of a prepared policy, to be run; `fit` does both.
+
+        Args:
+            n_updates: Updates in all, those before `resume` included.
+            resume: Where an earlier training stood.
+        """
+        return Training(self.fitted, self.config, n_updates, resume, self._budget)
+
+    @property
+    def fitted(self) -> FittedPolicy:
+        """The policy of the last `fit` or `prepare`."""
+        if self._fitted is None:
+            raise NotFittedError(
+                "This needs a fitted policy, there is none yet; call fit(data, "
+                "initial_states) first."
+            )
+        return self._fitted
 
     def predict(
         self,
@@ -183,134 +245,23 @@ class NOPG(Questions):
         state: Any = None,
         episode_start: Any = None,
         deterministic: bool = True,
-        return_support: bool = False,
-    ) -> Any:
-        """Actions for one observation or a batch, as in stable-baselines3.
-
-        Args:
-            observation: One state (d_s,) or several (m, d_s).
-            state: Handed back unchanged; other libraries' recurrent policies use it.
-            episode_start: Ignored likewise.
-            deterministic: The most typical action; otherwise a draw.
-            return_support: Say as well how much data stand behind each action.
-
-        Returns:
-            The action(s), inside the action space, and `state`; and the `Support` of
-            observation and action where asked for.
-        """
-        generator = None if deterministic else self.draws
-        space = self.action_space
-        actions = predicted_actions(self.policy, space, observation, generator)
-        if not return_support:
-            return actions, state
-        together = actions if np.ndim(observation) > 1 else np.asarray(actions)[None]
-        return actions, state, self.support(observation, together)
-
-    def objective(self, interval: float | None = None) -> Objective:
-        """The estimated return J of the present policy, with its certificate.
-
-        Args:
-            interval: How often the true return is to lie within `.interval`, such as
-                0.95; None leaves that out.
-        """
-        estimate = self.solution.objective()
-        if interval is None:
-            return estimate
-        found = self._ensemble.objective(require_level(interval))
-        return estimate.within(float(found.low[0]), float(found.high[0]))
+    ) -> tuple[NDArray[Any], Any]:
+        """Actions of the fitted policy, see `FittedPolicy.predict`."""
+        return self.fitted.predict(observation, state, episode_start, deterministic)
 
     def gradient(self) -> Tensor:
         """dJ / d theta of the present policy, flat, Eq. (10)."""
-        parts = self.solution.gradient(self.policy)
-        return torch.cat([part.reshape(-1) for part in parts])
-
-    @overload
-    def value(self, states: Any, interval: None = None) -> NDArray[np.float64]: ...
-
-    @overload
-    def value(self, states: Any, interval: float) -> Estimate: ...
-
-    def value(
-        self, states: Any, interval: float | None = None
-    ) -> NDArray[np.float64] | Estimate:
-        """V(s) = eps(s)' q at any states, (m,).
-
-        Args:
-            states: The states, (m, d_s).
-            interval: How often the true value is to lie within the interval, such as
-                0.95; the answer is then an `Estimate` with `value`, `low` and `high`.
-        """
-        if interval is None:
-            return self._at(states, self.solution.q.value)
-        return self._ensemble.values(states, require_level(interval))
+        return self.fitted.kernel.gradient()
 
     def visitation(self, states: Any) -> NDArray[np.float64]:
         """The paper's discounted visitation mu(s) = eps(s)' mu, (m,)."""
-        return self._at(states, self.solution.mu.value)
+        return self.fitted.kernel.visitation(states)
 
-    def save(self, path: str | Path, *, include_data: bool = True) -> None:
-        """Write the model to one file, whole or not at all, without pickle.
 
-        Args:
-            path: Where to; `.nopg` by custom.
-            include_data: Keep the transitions too, so that `value`, `visitation` and
-                `objective` work after loading; without them only `predict` does.
-        """
-        from nopg.fitted.storage import save_model
-
-        save_model(self, Path(path), include_data=include_data)
-
-    def restore(self, setup: Setup) -> None:
-        """Take over a setup read from a file; `nopg.load` is the way to do this."""
-        self._setup, self._solution = setup, None
-
-    def forget(self) -> None:
-        """The policy has changed: what was solved for it before is stale."""
-        self._solution = None
-
-    @property
-    def setup(self) -> Setup:
-        """Policy, space, bandwidths and rows, as `fit` decided them."""
-        if self._setup is None:
-            raise NotFittedError(
-                "This needs a fitted model, this one is not; call fit(data, "
-                "initial_states) first."
-            )
-        return self._setup
-
-    @property
-    def policy(self) -> Policy:
-        """The policy, a torch module."""
-        return self.setup.policy
-
-    @property
-    def bandwidths(self) -> Bandwidths:
-        """The bandwidths in use."""
-        return self.setup.bandwidths
-
-    @property
-    def action_space(self) -> Space[Any]:
-        """Where the policy's actions lie."""
-        return self.setup.action_space
-
-    @property
-    def solution(self) -> BellmanSolution:
-        """The Bellman equation of the present policy, solved to `final_rtol`."""
-        setup = self.setup
-        if setup.problem is None:
-            raise NotFittedError(
-                "Values need the data, this model was saved without them; save it with "
-                "include_data=True."
-            )
-        if self._solution is None:
-            generator = self._seeds.torch("final-samples", self.config.device)
-            solver = SolverConfig(rtol=self.config.training.final_rtol)
-            estimator = Estimator.of(setup.problem, setup.policy)
-            self._solution = estimator.solve(setup.policy, generator, solver)
-        return self._solution
-
-    def _at(self, states: Any, values: Tensor) -> NDArray[np.float64]:
-        problem = self.setup.problem
-        assert problem is not None
-        rows = evaluate_at(problem, self.policy, states, self._seeds)
-        return np.asarray(rows.matvec(values).double().cpu().numpy())
+def _require_dataset(data: object) -> None:
+    if not isinstance(data, Dataset):
+        raise ConfigError(
+            f"`data` must be a nopg.Dataset, got {type(data).__name__}; make one with "
+            "nopg.Dataset(observations, actions, rewards, next_observations, "
+            "terminations)."
+        )

@@ -1,136 +1,200 @@
-"""The training of one prepared model, which can be stopped and taken up again."""
+"""Training: updates of one policy with progress, evaluators, stopping and resuming."""
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from nopg.algorithms.nopg.ascent import ascend
+from tqdm.auto import tqdm
+
+from nopg.algorithms.nopg.ascent import AscentState, TrainingState, ascend
+from nopg.algorithms.nopg.budget import Plan
+from nopg.algorithms.nopg.config import NOPGConfig
 from nopg.algorithms.nopg.fused import FusedTrainer, ascend_fused, is_fusible
-from nopg.algorithms.nopg.loop import run
 from nopg.algorithms.nopg.out_of_memory import explained
-from nopg.algorithms.nopg.states import AscentState, TrainingState
 from nopg.bellman.solution import Estimator
 from nopg.errors import ConfigError
 from nopg.fitted.history import History, Update
+from nopg.fitted.policy import FittedPolicy
 from nopg.randomness import Seed
 
-if TYPE_CHECKING:
-    from nopg.algorithms.nopg.nopg import NOPG
+logger = logging.getLogger(__name__)
+
+FLAT = 1e-4
+"""With `patience`: a rise of J below this share of its range so far counts as none."""
 
 
 class Training:
-    """Updates of a model's policy, in place.
+    """Updates of a policy, in place; `NOPG.training` makes one.
 
     Args:
-        model: A prepared model; see `NOPG.prepare`.
+        fitted: A policy whose kernel rows are laid out.
+        config: Settings of the updates.
         n_updates: Updates in all, those before `resume` included.
         resume: Where an earlier training of the same data and settings stood; this
             one goes on to the same bits.
+        budget: What the job was expected to take, for the sentence when memory ends.
 
     Raises:
-        ConfigError: If `resume` is of another model, or the fused GPU path, which
+        ConfigError: If `resume` is of another policy, or the fused GPU path, which
             keeps no state, would have to go on from it.
     """
 
     def __init__(
-        self, model: NOPG, n_updates: int = 1500, resume: TrainingState | None = None
+        self,
+        fitted: FittedPolicy,
+        config: NOPGConfig,
+        n_updates: int,
+        resume: TrainingState | None = None,
+        budget: Plan | None = None,
     ) -> None:
-        problem = model.setup.problem
-        assert problem is not None
-        self._model, self._problem, self._n_updates = model, problem, n_updates
-        self._climb = AscentState()
-        model.history = History()
+        self._fitted, self._config, self._n_updates = fitted, config, n_updates
+        self._problem, self._budget = fitted.kernel.problem, budget
+        self._ascent = AscentState()
+        self.history = fitted.history = History()
         if resume is not None:
             if not self.can_resume:
                 raise ConfigError(
-                    "Training can be taken up again on the plain path only, this model "
+                    "Training can be resumed on the plain path only, this policy "
                     'takes the fused one; train it anew, or with dtype="float64".'
                 )
             self._restore(resume)
 
     @property
-    def history(self) -> History:
-        """The updates so far, those before `resume` included."""
-        assert self._model.history is not None
-        return self._model.history
-
-    @property
     def can_resume(self) -> bool:
         """Whether `state` exists: the fused GPU path keeps its own in graphs."""
-        return not is_fusible(self._problem, self._model.policy)
+        return not is_fusible(self._problem, self._fitted.policy)
 
     def run(
         self,
         *,
-        evaluators: Mapping[str, Callable[[NOPG], float]] | None = None,
+        evaluators: Mapping[str, Callable[[FittedPolicy], float]] | None = None,
         evaluate_every: int = 100,
-        callback: Callable[[NOPG, Update], Any] | None = None,
+        callback: Callable[[FittedPolicy, Update], Any] | None = None,
         patience: int | None = None,
         progress: bool = True,
     ) -> History:
-        """Train to the end; the arguments are those of `NOPG.fit`."""
-        model = self._model
-        with explained(model.setup.plan):
-            run(
-                self._updates(),
-                self.history,
-                n_updates=self._n_updates,
-                evaluators={
-                    k: partial(f, model) for k, f in (evaluators or {}).items()
-                },
-                evaluate_every=evaluate_every,
-                callback=None if callback is None else partial(callback, model),
-                patience=patience,
-                progress=progress,
-            )
-        return self.history
+        """Train to the end; the arguments are those of `NOPG.fit`.
+
+        Ctrl-C is taken as "enough": the policy keeps its present parameters and
+        `history.stopped` says so. A second Ctrl-C is Python's own.
+        """
+        for name, count in (
+            ("n_updates", self._n_updates),
+            ("evaluate_every", evaluate_every),
+        ):
+            if not isinstance(count, int) or count < 1:
+                raise ConfigError(
+                    f"`{name}` must be a whole number from 1, got {count!r}."
+                )
+        history, fitted = self.history, self._fitted
+        bar = tqdm(
+            total=self._n_updates,
+            initial=len(history),
+            disable=not progress,
+            unit="update",
+            desc="NOPG",
+        )
+        try:
+            # A training that is resumed may have been at its end already.
+            if patience is not None and _is_flat(history, patience):
+                history.stopped = "converged"
+                return history
+            for update in self._updates():
+                is_last = update.step == self._n_updates
+                if evaluators and (is_last or update.step % evaluate_every == 0):
+                    results = {k: float(f(fitted)) for k, f in evaluators.items()}
+                    update = update.with_evaluations(results)
+                history.updates.append(update)
+                _show(bar, history)
+                if callback is not None and callback(fitted, update) is False:
+                    history.stopped = "callback"
+                    break
+                if patience is not None and _is_flat(history, patience):
+                    history.stopped = "converged"
+                    break
+        except KeyboardInterrupt:
+            history.stopped = "interrupted"
+            logger.warning("Interrupted after %d updates; policy kept.", len(history))
+        finally:
+            bar.close()
+        return history
 
     def state(self) -> TrainingState:
         """A copy of where training stands; to be called between updates."""
-        model = self._model
+        fitted = self._fitted
         return TrainingState(
-            policy={k: v.clone() for k, v in model.policy.state_dict().items()},
-            ascend=self._climb.to_plain(),
-            draws=model.draws.get_state(),
+            policy={k: v.clone() for k, v in fitted.policy.state_dict().items()},
+            ascent=self._ascent.to_plain(),
+            draws=fitted.draws.get_state(),
             history=History(list(self.history.updates), self.history.stopped),
         )
 
     def _restore(self, state: TrainingState) -> None:
-        model, n = self._model, len(self._problem.samples.rewards)
+        fitted, like = self._fitted, self._problem.samples.rewards
         try:
-            model.policy.load_state_dict(state.policy)
-            like = self._problem.samples.rewards
-            self._climb = AscentState.from_plain(state.ascend, like)
-            model.draws.set_state(state.draws)
-            if self._climb.start is not None and len(self._climb.start[0]) != n:
-                raise ValueError(
-                    f"q is of {len(self._climb.start[0])} samples, not {n}"
-                )
-            if len(state.history) != self._climb.step:
+            fitted.policy.load_state_dict(state.policy)
+            self._ascent = AscentState.from_plain(state.ascent, like)
+            fitted.draws.set_state(state.draws)
+            start = self._ascent.start
+            if start is not None and len(start[0]) != len(like):
+                raise ValueError(f"q is of {len(start[0])} samples, not {len(like)}")
+            if len(state.history) != self._ascent.step:
                 raise ValueError(f"{len(state.history)} updates are not {state.step}")
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ConfigError(
                 "`resume` must be the state of a training with the same data and "
                 f"settings, taking it over failed ({str(error).splitlines()[0]})."
             ) from None
-        model.history = History(list(state.history.updates))
+        self.history = fitted.history = History(list(state.history.updates))
 
     def _updates(self) -> Iterator[Update]:
         """Updates of the policy; each makes what was solved before it stale."""
-        model, problem = self._model, self._problem
-        training, n_updates = model.config.training, self._n_updates
-        if is_fusible(problem, model.policy):
-            trainer = FusedTrainer(problem, [model.policy], training, n_updates)
-            updates: Iterator[Update] = (batch[0] for batch in ascend_fused(trainer))
-        else:
-            estimator = Estimator.of(problem, model.policy)
-            seeds = Seed(model.config.seed)
-            generator = seeds.torch("policy-samples", model.config.device)
-            updates = ascend(
-                estimator, model.policy, training, n_updates, generator, self._climb
-            )
-        for update in updates:
-            model.forget()
-            yield update
+        with explained(self._budget):
+            for update in self._path():
+                self._fitted.policy_changed()
+                yield update
+
+    def _path(self) -> Iterator[Update]:
+        """Fused where that can be, else plain."""
+        policy, problem, config = self._fitted.policy, self._problem, self._config
+        if is_fusible(problem, policy):
+            trainer = FusedTrainer(problem, [policy], config.training, self._n_updates)
+            return (batch[0] for batch in ascend_fused(trainer))
+        estimator = Estimator.of(problem, policy)
+        generator = Seed(config.seed).torch("policy-samples", config.device)
+        return ascend(
+            estimator,
+            policy,
+            config.training,
+            self._n_updates,
+            generator,
+            self._ascent,
+        )
+
+
+def announce(text: str) -> None:
+    """Show a few lines where the progress bar will be."""
+    tqdm.write(text, file=sys.stderr)
+
+
+def _show(bar: Any, history: History) -> None:
+    text = f"J={history.updates[-1].objective:.4g}"
+    evaluated = next((u for u in reversed(history.updates) if u.evaluations), None)
+    if evaluated is not None:
+        results = evaluated.evaluations.items()
+        text += "".join(f", {name}={result:.4g}" for name, result in results)
+    bar.set_postfix_str(text, refresh=False)
+    bar.update()
+
+
+def _is_flat(history: History, patience: int) -> bool:
+    objectives = history["objective"]
+    if len(objectives) <= patience:
+        return False
+    before, after = max(objectives[:-patience]), max(objectives[-patience:])
+    # Relative to |J| too: with tiny steps even noise is a large part of the range.
+    scale = max(max(objectives) - min(objectives), 1e-3 * abs(after))
+    return bool(after - before <= FLAT * scale)

@@ -1,53 +1,61 @@
-"""The ways a search finds policies: planning in the learned system, and climbing J."""
+"""How a search finds candidates: planning in the learned model, and gradient ascent."""
 
 from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from nopg.algorithms.nopg.nopg import NOPG
-from nopg.algorithms.nopg.training import Training
 from nopg.algorithms.search.distillation import distil
 from nopg.algorithms.search.planning import ActionOutcomes, actions_to_try
 from nopg.data.dataset import Dataset
 from nopg.dynamics.transition_model import TransitionModel, regression_actions
 from nopg.errors import SupportWarning
-from nopg.fitted.history import History, Update
-from nopg.fitted.search_result import CLIMBS, PLANS, Way
+from nopg.fitted.history import Update
+from nopg.fitted.policy import FittedPolicy
+from nopg.fitted.search_result import ASCENT, PLANNING, CandidateMethod
 from nopg.kernels.selection import LeaveOneOut
 from nopg.policies.arrays import Array
 from nopg.policies.base import Policy
 from nopg.randomness import Seed
 
-N_CLIMBED = 2000
-"""Samples a ascend rests on; a random part of more. What it finds is refined on all."""
-TRAINING_LISTS = {"tolerance": 1e-3, "max_neighbours": 192}
-"""Shorter neighbour lists while searching; the policy kept has complete ones."""
+PLANS = (
+    CandidateMethod(PLANNING),
+    CandidateMethod(PLANNING, short_horizon=True),
+    CandidateMethod(PLANNING, action_repeat=4),
+    CandidateMethod(PLANNING, action_repeat=8),
+    CandidateMethod(PLANNING, action_repeat=8, short_horizon=True),
+)
+ASCENTS = (CandidateMethod(ASCENT), CandidateMethod(ASCENT))
+"""Two ascents, from policies of different seeds."""
+N_ASCENT_ROWS = 2000
+"""Samples an ascent rests on, a random part of more; refinement uses all of them."""
+SHORT_LISTS = {"tolerance": 1e-3, "max_neighbours": 192}
+"""Shorter neighbour lists: an ascent only has to find a start for refinement."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """A policy, how it was found, and what happened on the way up."""
+class FoundPolicy:
+    """A policy and how it was found."""
 
-    way: Way
+    method: CandidateMethod
     policy: Policy
-    history: History | None = None
 
 
-def planned(
+def planned_candidates(
     model: TransitionModel, data: Dataset, policy: Policy, gamma: float, seed: int
-) -> Iterator[Found]:
-    """Plan in the learned system in each way, and teach a policy each plan.
+) -> Iterator[FoundPolicy]:
+    """Fitted value iteration in the learned model, distilled into a policy each time.
 
     Args:
-        model: The learned system.
+        model: The learned model.
         data: What it was learned from.
-        policy: An untrained one; each plan is taught to a copy.
+        policy: An untrained one; each plan is distilled into a copy.
         gamma: Discount factor of the task.
         seed: Seed of every draw.
     """
@@ -55,52 +63,54 @@ def planned(
     tried = actions_to_try(actions, Seed(seed).numpy("planned-actions"))
     states = np.asarray(data.observations, dtype=np.float64)
     outcomes = ActionOutcomes.of(model, states, tried, Seed(seed).numpy("places"))
-    for way in PLANS:
-        pupil = copy.deepcopy(policy)
-        distil(pupil, outcomes.value_iteration(way.gamma(gamma), way.hold))
-        yield Found(way, pupil)
+    for method in PLANS:
+        student = copy.deepcopy(policy)
+        repeat = method.action_repeat
+        distil(student, outcomes.value_iteration(method.gamma(gamma), repeat))
+        yield FoundPolicy(method, student)
 
 
-def climbed(
+def ascent_candidates(
     data: Dataset,
     starts: Array,
     n_updates: int,
-    common: dict[str, Any],
+    settings: Mapping[str, Any],
     seed: int,
-    bar: Any,
-) -> Iterator[Found]:
-    """Climb J of the kernels along Eq. (10), looking as far as the task and less far.
+    advance: Callable[[str], None],
+) -> Iterator[FoundPolicy]:
+    """Gradient ascent on the kernel estimate of the return, Eq. (10).
 
     Args:
         data: Logged transitions.
         starts: Where the task starts, (B, d_s).
-        n_updates: Updates of each ascend.
-        common: Settings of `NOPG`.
+        n_updates: Updates of each ascent.
+        settings: Settings of `NOPG`.
         seed: Seed of every draw.
-        bar: Told every update.
+        advance: Told every update, with a text for the progress bar.
 
     Raises:
         KeyboardInterrupt: At Ctrl-C, after the policy reached so far.
     """
 
-    def advance(model: NOPG, update: Update) -> None:
-        bar.set_postfix_str(f"J={update.objective:.4g}", refresh=False)
-        bar.update()
+    def show(_: FittedPolicy, update: Update) -> None:
+        advance(f"J={update.objective:.4g}")
 
-    if len(data) > N_CLIMBED:
-        rows = Seed(seed).numpy("climbed-rows").permutation(len(data))[:N_CLIMBED]
+    if len(data) > N_ASCENT_ROWS:
+        rows = Seed(seed).numpy("climbed-rows").permutation(len(data))[:N_ASCENT_ROWS]
         data = data.subset(np.sort(rows))
-    common = common | TRAINING_LISTS
-    base = NOPG(bandwidths=LeaveOneOut(), seed=seed, **common)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SupportWarning)  # it was said of all the data
-        base.prepare(data, starts)
-    for i, way in enumerate(CLIMBS):
-        own = {"gamma": way.gamma(common["gamma"]), "seed": seed + i}
-        one = NOPG(bandwidths=base.bandwidths, **(common | own))
-        one.prepare_like(base)
-        history = Training(one, n_updates).run(callback=advance, progress=False)
+    settings = {**settings, **SHORT_LISTS}
+    first: NOPG | None = None
+    for i, method in enumerate(ASCENTS):
+        one = NOPG(bandwidths=LeaveOneOut(), **{**settings, "seed": seed + i})
+        if first is None:
+            first = one
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", SupportWarning)  # `learn` warns itself
+                found = one.prepare(data, starts)
+        else:
+            found = one.prepare_like(first)
+        history = one.training(n_updates).run(callback=show, progress=False)
         if len(history):
-            yield Found(way, one.policy, history)
+            yield FoundPolicy(method, found.policy)
         if history.stopped == "interrupted":
             raise KeyboardInterrupt

@@ -1,25 +1,39 @@
-"""`nopg.learn`: plans and climbs, a second opinion on each policy, the best refined.
+"""`nopg.learn`: a policy from logged transitions with nothing to tune.
 
-A policy that climbs an estimate of J finds its errors too. Where data are thin, J of
-the kernels may be high and the real return bad, and no single rule for bandwidths
-avoids it on every task; and a gradient finds the nearest hill only. So policies are
-found in several ways; two learned models of the system, whose errors are of another
-kind, are asked about each; and those they believe in are refined on them.
+1. Two models of the system are fitted to the log: Gaussian processes of the next state
+   and the reward, one of all the data and one of four fifths.
+2. Candidates: fitted value iteration in the first model, distilled into a policy, with
+   several horizons and action repeats; and gradient ascent on the kernel estimate.
+3. Both models are asked for each candidate's return; the lower one counts, so that a
+   policy that exploits an error of one model does not fool the other.
+4. All candidates are refined by the gradient of their return in the first model, the
+   best three to the end, and the best is kept.
+
+This is model-based policy search, not the paper's algorithm: that one is `nopg.NOPG`.
 """
 
 from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import torch
+from threadpoolctl import threadpool_limits
 from tqdm.auto import tqdm
 
 from nopg.algorithms.nopg.nopg import NOPG
-from nopg.algorithms.search.candidates import Found, climbed, planned
+from nopg.algorithms.search.candidates import (
+    ASCENTS,
+    PLANS,
+    FoundPolicy,
+    ascent_candidates,
+    planned_candidates,
+)
 from nopg.algorithms.search.refinement import (
     FINAL_WEIGHT,
     N_KEPT,
@@ -28,19 +42,25 @@ from nopg.algorithms.search.refinement import (
     model_estimates,
     refine,
 )
-from nopg.algorithms.search.threads import few_threads
+from nopg.bellman.samples import initial_state_tensor
 from nopg.data.dataset import Dataset
 from nopg.dynamics.transition_model import TransitionModel, fit_ensemble
-from nopg.errors import ConfigError, NopgWarning
-from nopg.fitted.search_result import CLIMBS, PLANS, Candidate, Search
-from nopg.kernels.selection import LeaveOneOut
+from nopg.errors import ConfigError, DataError, NopgWarning, SupportWarning
+from nopg.fitted.build import action_space_of, build_policy
+from nopg.fitted.policy import LEARN, FittedPolicy
+from nopg.fitted.search_result import Candidate, SearchResult
 from nopg.policies.arrays import Array
+from nopg.policies.base import Policy
 from nopg.randomness import Seed
 
 logger = logging.getLogger(__name__)
 
-MAX_DOUBT = 0.75
-"""Mean uncertainty above which the second opinion itself is not to be trusted."""
+MAX_UNCERTAINTY = 0.75
+"""Mean predictive uncertainty above which the models themselves are guessing."""
+MANY = 5_000
+"""Samples from which rows of the kernel estimate are worth sharing among threads."""
+GAMMA = 0.99
+"""Discount factor where none is given: a horizon of a few hundred steps."""
 
 
 def learn(
@@ -48,15 +68,15 @@ def learn(
     initial_states: Any = None,
     *,
     policy: str = "deterministic",
-    gamma: float = 0.99,
+    gamma: float = GAMMA,
     n_updates: int = 200,
     n_refining: int = 100,
     action_space: Any = None,
     seed: int = 0,
     progress: bool = True,
     **settings: Any,
-) -> NOPG:
-    """Learn a policy with nothing to tune, and cross-check it before it is kept.
+) -> FittedPolicy:
+    """Learn a policy with nothing to tune: learned models, planning, refinement.
 
     Args:
         data: Logged transitions.
@@ -64,139 +84,189 @@ def learn(
             each episode.
         policy: "deterministic", "stochastic" or "discrete".
         gamma: Discount factor in (0, 1).
-        n_updates: Updates of each ascend along the gradient of Eq. (10).
-        n_refining: Updates of the best candidates on the learned model; 0 for none.
+        n_updates: Updates of each gradient ascent on the kernel estimate.
+        n_refining: Updates of the best candidates in the learned models; 0 for none.
         action_space: Gymnasium space of the actions; by default that of the data.
         seed: Seed of every draw.
         progress: Show a bar.
         settings: Any other setting of `NOPG`, except `bandwidths`.
 
     Returns:
-        A fitted model; `model.search` says what was tried. Ctrl-C ends the search and
+        The policy; `policy.search` says what was tried. Ctrl-C ends the search and
         keeps the best policy so far.
     """
     common = {"policy": policy, "gamma": gamma, "action_space": action_space}
     common |= settings
     _require_known(common, n_updates, n_refining)
-    kept = NOPG(bandwidths=LeaveOneOut(), seed=seed, **common)
-    kept.prepare(data, initial_states)
-    with few_threads(len(data)):
-        judges, search = _searched(kept, data, n_updates, n_refining, common, progress)
-    winner = judges.found[search.chosen]
-    kept.policy.load_state_dict(winner.policy.state_dict())
-    kept.history, kept.search = winner.history, search
-    _warn_of_doubt(search.candidates[search.chosen].final.uncertainty)
-    return kept
+    _require_choice(data)
+    config = NOPG(seed=seed, **common).config
+    space = action_space_of(data, action_space)
+    fresh, spec = build_policy(config, data, space)
+    like = torch.tensor(data.observations, dtype=torch.float64)
+    starts = data.first_states() if initial_states is None else initial_states
+    places = initial_state_tensor(starts, like).numpy()
+    with _few_threads(len(data)):
+        models = fit_ensemble(data, Seed(seed).numpy("transition-model"))
+        _warn_of_starts(models[0], places)
+        selection = _Selection(models, places, gamma)
+        common = {k: v for k, v in common.items() if k != "action_space"}
+        _search(
+            selection,
+            data,
+            fresh,
+            n_updates,
+            n_refining,
+            common | {"action_space": space, "seed": seed},
+            progress,
+        )
+    search = selection.choose()
+    _warn_of_uncertainty(search.candidates[search.chosen].final.uncertainty)
+    return FittedPolicy(
+        policy=selection.found[search.chosen].policy,
+        action_space=space,
+        estimator=config.estimator,
+        seed=seed,
+        algorithm=LEARN,
+        settings=config.flat() | {"n_updates": n_updates, "n_refining": n_refining},
+        spec=spec,
+        data=data,
+        initial_states=places,
+        observation_names=tuple(data.observation_names),
+        observation_space=data.observation_space,
+        search=search,
+        models=models,
+    )
 
 
-def _searched(
-    kept: NOPG,
+def _search(
+    selection: _Selection,
     data: Dataset,
+    fresh: Policy,
     n_updates: int,
     n_refining: int,
-    common: dict[str, Any],
+    settings: dict[str, Any],
     progress: bool,
-) -> tuple[_Judges, Search]:
-    """Every policy found, what is thought of it, and which one is best."""
-    gamma, seed = common["gamma"], kept.config.seed
-    models = fit_ensemble(data, Seed(seed).numpy("transition-model"))
-    judges = _Judges(models, _starts(kept), gamma)
+) -> None:
+    """Find candidates, and refine them unless there is nothing left to gain."""
+    seed, gamma = settings["seed"], settings["gamma"]
     with tqdm(
-        total=len(PLANS) + len(CLIMBS) * n_updates + n_refining,
+        total=len(PLANS) + len(ASCENTS) * n_updates + n_refining,
         disable=not progress,
-        desc="NOPG",
+        desc="learn",
     ) as bar:
+
+        def advance(text: str) -> None:
+            bar.set_postfix_str(text, refresh=False)
+            bar.update()
+
         try:
-            for one in planned(models[0], data, kept.policy, gamma, seed):
-                judges.hear(one)
-                bar.set_postfix_str(str(one.way), refresh=False)
-                bar.update()
-            if not judges.are_content():
-                climbs = climbed(data, judges.starts, n_updates, common, seed, bar)
-                for one in climbs:
-                    judges.hear(one)
-                judges.refine_all(n_refining, bar)
+            model = selection.models[0]
+            for one in planned_candidates(model, data, fresh, gamma, seed):
+                selection.add(one)
+                advance(str(one.method))
+            if not selection.is_optimal():
+                for one in ascent_candidates(
+                    data, selection.starts, n_updates, settings, seed, advance
+                ):
+                    selection.add(one)
+                selection.refine_all(n_refining, advance)
         except KeyboardInterrupt:
-            if not judges.found:
+            if not selection.found:
                 raise
             logger.warning("Interrupted; the best policy so far is kept.")
-        search = judges.choose()
         bar.total = bar.n  # what was not needed is not missing
         bar.refresh()
-    return judges, search
 
 
 @dataclass
-class _Judges:
-    """The learned systems, and what they think of the policies found so far.
+class _Selection:
+    """The learned models, and what they expect of the candidates so far.
 
     Attributes:
-        models: The learned systems.
+        models: The learned models.
         starts: Where the task starts, (B, d_s).
         gamma: Discount factor.
-        found: Every policy heard.
-        candidates: What is thought of each.
+        found: Every candidate's policy.
+        candidates: What is expected of each.
     """
 
     models: Sequence[TransitionModel]
     starts: Array
     gamma: float
-    found: list[Found] = field(default_factory=list)
+    found: list[FoundPolicy] = field(default_factory=list)
     candidates: list[Candidate] = field(default_factory=list)
 
-    def hear(self, one: Found) -> None:
-        """Form a first opinion of a policy."""
+    def add(self, one: FoundPolicy) -> None:
+        """Take a candidate, with a first estimate from a few starts."""
         some = self.starts[:N_STARTS]
-        (view,) = model_estimates(self.models, [one.policy], some, self.gamma)
+        (estimate,) = model_estimates(self.models, [one.policy], some, self.gamma)
         self.found.append(one)
-        self.candidates.append(Candidate(one.way, view))
+        self.candidates.append(Candidate(one.method, estimate))
 
-    def are_content(self) -> bool:
+    def is_optimal(self) -> bool:
         """Whether the best so far leave nothing to be gained, not even late."""
-        views = [one.first.value for one in self.candidates]
-        if max(views, default=-np.inf) < attainable_return(self.models[0], self.gamma):
+        values = [one.first.value for one in self.candidates]
+        if max(values, default=-np.inf) < attainable_return(self.models[0], self.gamma):
             return False
-        self._ask_again(views)
+        self._estimate_best(values)
         last = max(one.final.value for one in self.candidates if one.refined)
         return last >= attainable_return(self.models[0], self.gamma, FINAL_WEIGHT)
 
-    def refine_all(self, n_updates: int, bar: Any) -> None:
-        """Improve every policy in place, and form a last opinion of the best."""
-
-        def advance(value: float) -> None:
-            bar.set_postfix_str(f"model J={value:.4g}", refresh=False)
-            bar.update()
-
+    def refine_all(self, n_updates: int, advance: Any) -> None:
+        """Improve every policy in place, and estimate the best once more."""
         policies = [one.policy for one in self.found]
         values = [one.first.value for one in self.candidates]
         try:
             if n_updates > 0:
                 values = refine(
-                    self.models, policies, self.starts, self.gamma, n_updates, advance
+                    self.models,
+                    policies,
+                    self.starts,
+                    self.gamma,
+                    n_updates,
+                    lambda value: advance(f"model J={value:.4g}"),
                 )
         finally:  # an interrupt leaves each as good as it became
-            self._ask_again(values)
+            self._estimate_best(values)
 
-    def choose(self) -> Search:
-        """The best candidate: of those asked about at length, where there are any."""
+    def choose(self) -> SearchResult:
+        """The best candidate: of those estimated at length, where there are any."""
         asked = [i for i, one in enumerate(self.candidates) if one.refined is not None]
         chosen = max(
             asked or range(len(self.candidates)),
             key=lambda i: self.candidates[i].final.value,
         )
-        return Search(self.candidates, chosen)
+        return SearchResult(self.candidates, chosen)
 
-    def _ask_again(self, values: Sequence[float]) -> None:
-        """A last opinion of those of the highest values: long paths, every start."""
+    def _estimate_best(self, values: Sequence[float]) -> None:
+        """A last estimate of those of the highest values: long, from every start."""
         best = sorted(range(len(values)), key=lambda i: -values[i])[:N_KEPT]
         policies = [self.found[i].policy for i in best]
-        views = model_estimates(
+        estimates = model_estimates(
             self.models, policies, self.starts, self.gamma, FINAL_WEIGHT
         )
-        # What was thought before may be of a policy that has changed since.
+        # An earlier estimate may be of a policy that has changed since.
         self.candidates = [replace(one, refined=None) for one in self.candidates]
-        for i, view in zip(best, views, strict=True):
-            self.candidates[i] = replace(self.candidates[i], refined=view)
+        for i, estimate in zip(best, estimates, strict=True):
+            self.candidates[i] = replace(self.candidates[i], refined=estimate)
+
+
+@contextmanager
+def _few_threads(n: int) -> Iterator[None]:
+    """Linear algebra on one thread; torch keeps its own for many samples.
+
+    A search is thousands of products of small matrices: threads that meet after each
+    of them cost more than they help. And sums split among other numbers of threads
+    round differently: one thread gives the same policy on every machine of a kind.
+    """
+    before = torch.get_num_threads()
+    with threadpool_limits(1, user_api="blas"):
+        # Where torch and BLAS share a pool, the limit is torch's too by now.
+        torch.set_num_threads(1 if n < MANY else before)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
 
 
 def _require_known(common: dict[str, Any], n_updates: int, n_refining: int) -> None:
@@ -229,17 +299,41 @@ def _require_known(common: dict[str, Any], n_updates: int, n_refining: int) -> N
             )
 
 
-def _warn_of_doubt(uncertainty: float) -> None:
-    if uncertainty > MAX_DOUBT:
+def _require_choice(data: object) -> None:
+    """Refuse data that are none, or in which nobody ever did anything else."""
+    if not isinstance(data, Dataset):
+        raise ConfigError(
+            f"`data` must be a nopg.Dataset, got {type(data).__name__}; make one with "
+            "nopg.Dataset(observations, actions, rewards, next_observations, "
+            "terminations)."
+        )
+    if bool((data.actions == data.actions[0]).all()):
+        raise DataError(
+            f"Actions must differ between transitions, all {len(data)} are "
+            f"{data.actions[0].tolist()}; without other actions there is nothing to "
+            "choose."
+        )
+
+
+def _warn_of_starts(model: TransitionModel, starts: Array) -> None:
+    """Say so if a start lies where no data are."""
+    outside = model.bounds.out_of_support(torch.from_numpy(starts)) > 0.5
+    if bool(outside.any()):
         warnings.warn(
-            f"The second opinion should rest on data, its uncertainty along the learned "
-            f"policy's path is {uncertainty:.2f} (1 is a guess); record transitions near "
-            "that path before trusting the policy.",
-            NopgWarning,
+            f"Starts should lie near the data, {int(outside.sum())} of {len(starts)} "
+            "lie beyond the range of the logged states: what is learned there is a "
+            "guess; record data around the start.",
+            SupportWarning,
             stacklevel=3,
         )
 
 
-def _starts(model: NOPG) -> Array:
-    assert model.setup.initial_states is not None
-    return np.array(model.setup.initial_states, dtype=np.float64)
+def _warn_of_uncertainty(uncertainty: float) -> None:
+    if uncertainty > MAX_UNCERTAINTY:
+        warnings.warn(
+            "Predictions along the learned policy's path should rest on data, their "
+            f"uncertainty there is {uncertainty:.2f} (1 is a guess); record "
+            "transitions near that path before trusting the policy.",
+            NopgWarning,
+            stacklevel=3,
+        )

@@ -24,6 +24,7 @@ from nopg.dynamics.rollouts import (
     rollout_gradients,
 )
 from nopg.dynamics.transition_model import TransitionModel
+from nopg.fitted.search_result import ModelEstimate
 from nopg.policies.adam import Adam
 from nopg.policies.arrays import Array, ArrayPolicies
 from nopg.policies.base import Policy
@@ -48,20 +49,6 @@ N_STARTS = 5
 """Starts that gradients and first estimates are averaged over."""
 N_UNCERTAINTIES = 256
 """Steps whose uncertainty is averaged: it costs more than the rollout itself."""
-
-
-@dataclass(frozen=True)
-class ModelEstimate:
-    """What rollouts in the learned models say of a policy.
-
-    Attributes:
-        value: Mean discounted return, the lowest of the models'.
-        uncertainty: Mean predictive uncertainty along the rollouts for lack of data:
-            near 0 the model knows the system there, near 1 it guesses.
-    """
-
-    value: float
-    uncertainty: float
 
 
 def model_estimates(

@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nopg.errors import ConfigError
 from nopg.evaluation.support import Support
-
-
-class Guarded(Protocol):
-    """A model that can say how far its action lies from the data."""
-
-    def predict(
-        self,
-        observation: Any,
-        state: Any = None,
-        episode_start: Any = None,
-        deterministic: bool = True,
-        return_support: bool = False,
-    ) -> Any:
-        """The action, the state, and with `return_support=True` the support."""
-
-    def usual_distance(self) -> float:
-        """Distance 99 of 100 samples have at most from the nearest other one."""
+from nopg.fitted.policy import FittedPolicy
 
 
 class SafePolicy:
@@ -36,9 +20,9 @@ class SafePolicy:
     bandwidths away.
 
     Args:
-        model: A fitted `NOPG` that holds its data.
+        policy: A fitted policy that holds its data.
         fallback: A function from one observation to one action, or anything with a
-            `predict` like the model's.
+            `predict` like the policy's.
         threshold: Largest distance to the nearest sample, in bandwidths. "auto" is the
             distance that 99 of 100 transitions of the data have from each other, and
             at least 1.
@@ -51,7 +35,7 @@ class SafePolicy:
 
     def __init__(
         self,
-        model: Guarded,
+        policy: FittedPolicy,
         fallback: Callable[[Any], Any] | Any,
         threshold: float | str = "auto",
     ) -> None:
@@ -61,7 +45,7 @@ class SafePolicy:
                 f"got {type(fallback).__name__}; pass for example lambda s: [0.0]."
             )
         if threshold == "auto":
-            threshold = model.usual_distance()
+            threshold = policy.kernel.usual_distance()
         if not isinstance(threshold, (int, float)) or not threshold > 0.0:
             raise ConfigError(
                 f'`threshold` must be a positive number or "auto", got {threshold!r}; '
@@ -69,7 +53,7 @@ class SafePolicy:
             )
         self.threshold = float(threshold)
         self.decisions = self.interventions = 0
-        self._model, self._fallback = model, fallback
+        self._policy, self._fallback = policy, fallback
 
     def predict(
         self,
@@ -79,13 +63,12 @@ class SafePolicy:
         deterministic: bool = True,
     ) -> tuple[NDArray[Any], Any]:
         """Actions for one observation or a batch, as in stable-baselines3."""
-        actions, state, support = self._model.predict(
-            observation,
-            state=state,
-            episode_start=episode_start,
-            deterministic=deterministic,
-            return_support=True,
+        actions, state = self._policy.predict(
+            observation, state, episode_start, deterministic
         )
+        is_batch = np.ndim(observation) > 1
+        taken = actions if is_batch else np.asarray(actions)[None]
+        support = self._policy.support(observation, taken)
         is_far = self.is_far(support)
         self.decisions += len(is_far)
         self.interventions += int(is_far.sum())
@@ -104,7 +87,7 @@ class SafePolicy:
         return np.asarray(support.distance > self.threshold)
 
     def _fall_back(self, observation: NDArray[Any], like: Any) -> NDArray[Any]:
-        """The fallback's action in the shape and type of the model's."""
+        """The fallback's action in the shape and type of the policy's."""
         if hasattr(self._fallback, "predict"):
             chosen = self._fallback.predict(observation)[0]
         else:

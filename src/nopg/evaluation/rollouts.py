@@ -1,0 +1,106 @@
+"""Predicted states over time: where the policy will be after each step.
+
+By kernels, the chain of the estimator moves from the initial states to the next state
+of one sample after another, so that its places are the same at every step and only
+their probabilities change. By learned models, every rollout is somewhere else at every
+step. Both are weighted places, and both are asked for means and bands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nopg.errors import ConfigError
+from nopg.evaluation.chains import Chain
+
+FloatArray = NDArray[np.float64]
+TINY = float(np.finfo(np.float64).tiny)
+
+
+@dataclass(frozen=True)
+class Rollouts:
+    """Where the policy is predicted to be after each step.
+
+    Attributes:
+        states: The places it can be after 1, 2, ... steps, (T, P, d_s); (1, P, d_s) if
+            they are the same at every step.
+        weights: Probability of each place after each step, (T, P). A row sums to the
+            probability that the task has not ended before that step.
+        initial: The states it starts from, each as likely, (B, d_s).
+        by: Who predicts: "kernel" or "model".
+    """
+
+    states: FloatArray
+    weights: FloatArray
+    initial: FloatArray
+    by: str
+
+    @property
+    def running(self) -> FloatArray:
+        """Probability that each step is made at all, (T,)."""
+        return np.asarray(self.weights.sum(axis=1))
+
+    @property
+    def mean(self) -> FloatArray:
+        """Mean state after each step, of the runs that make it, (T, d_s)."""
+        total = np.maximum(self.running, TINY)
+        return np.asarray((self.weights[:, None] @ self.states)[:, 0] / total[:, None])
+
+    def quantiles(self, levels: Any) -> FloatArray:
+        """Quantiles of each state dimension after each step, (levels, T, d_s)."""
+        wanted = np.asarray(levels, dtype=np.float64)
+        n_steps, d_s = len(self.weights), self.states.shape[2]
+        found = np.empty((len(wanted), n_steps, d_s))
+        for d in range(d_s):
+            places = self.states[:, :, d]  # (1 or T, P)
+            order = np.argsort(places, axis=1, kind="stable")
+            every = np.broadcast_to(order, self.weights.shape)
+            risen = np.cumsum(np.take_along_axis(self.weights, every, 1), axis=1)
+            risen /= np.maximum(risen[:, -1:], TINY)
+            for t, share in enumerate(risen):
+                step = t % len(places)
+                rank = np.searchsorted(share, wanted).clip(max=len(share) - 1)
+                found[:, t, d] = places[step][order[step][rank]]
+        return found
+
+    def __repr__(self) -> str:
+        n_steps, n_places = self.weights.shape
+        return (
+            f"Rollouts({n_steps} steps over {n_places} places, "
+            f"{self.running[-1]:.0%} still running at the end, by {self.by})"
+        )
+
+
+def kernel_rollouts(chain: Chain, n_steps: int) -> Rollouts:
+    """The distribution of states after each of `n_steps` steps, no sampling."""
+    require_steps("n_steps", n_steps)
+    samples = chain.problem.samples
+    group = chain.problem.config.next_state_samples
+    n_initial = len(chain.problem.queries) - len(samples.rewards) * group
+    share = samples.rewards.new_full((n_initial,), 1.0 / n_initial)
+    at_sample = chain.at_initial.rmatvec(share)  # (n,), the first sample followed
+    found = []
+    for _ in range(n_steps):
+        found.append(samples.in_original_order(at_sample).double().cpu().numpy())
+        onwards = chain.continued(at_sample) / group
+        at_sample = chain.at_next.rmatvec(onwards.repeat_interleave(group))
+    states = samples.in_original_order(samples.next_states).double().cpu().numpy()
+    initial = chain.problem.queries[-n_initial:].double().cpu().numpy()
+    return Rollouts(states[None], np.stack(found), initial, "kernel")
+
+
+def require_steps(name: str, steps: int) -> None:
+    """Refuse what is no number of steps to look ahead.
+
+    Raises:
+        ConfigError: If `steps` is not a whole number of at least 1.
+    """
+    if not isinstance(steps, (int, np.integer)) or isinstance(steps, bool) or steps < 1:
+        raise ConfigError(
+            f"`{name}` must be a whole number of at least 1, got {steps!r}; pass the "
+            "number of steps to look ahead."
+        )

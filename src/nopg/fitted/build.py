@@ -1,0 +1,142 @@
+"""A fresh policy for a data set: its action space, its family, its first parameters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import torch
+from torch import nn
+
+from nopg.data.consistency import require_inside
+from nopg.data.dataset import Dataset
+from nopg.errors import ConfigError
+from nopg.policies.base import Policy
+from nopg.policies.build import PolicySpec
+from nopg.policies.checked import as_policy
+from nopg.randomness import Seed
+
+if TYPE_CHECKING:
+    from gymnasium.spaces import Space
+
+
+class PolicySettings(Protocol):
+    """What decides how a policy is built."""
+
+    @property
+    def policy(self) -> str:
+        """The family: "deterministic", "stochastic", "discrete" or "custom"."""
+
+    @property
+    def hidden(self) -> tuple[int, ...]:
+        """Widths of the hidden layers."""
+
+    @property
+    def standardise(self) -> bool:
+        """Whether states are standardised inside."""
+
+    @property
+    def max_std(self) -> tuple[float, ...] | None:
+        """Largest standard deviation per action dimension."""
+
+    @property
+    def seed(self) -> int:
+        """Source of the first parameters."""
+
+    @property
+    def device(self) -> str:
+        """Where it lives."""
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        """Its precision."""
+
+
+def action_space_of(data: Dataset, given: Space[Any] | None) -> Space[Any]:
+    """The user's space, else the data's, else the range the data cover.
+
+    Raises:
+        ConfigError: If the space is not bounded, or a DataError if actions of the data
+            lie outside of it.
+    """
+    space = given if given is not None else data.action_space
+    if space is None and data.is_discrete:
+        from gymnasium.spaces import Discrete
+
+        return Discrete(data.n_actions)
+    if space is None:
+        from gymnasium.spaces import Box
+
+        low, high = data.actions.min(axis=0), data.actions.max(axis=0)
+        return Box(low, high, dtype=np.float64)
+    require_inside(data.actions, space)
+    # Anything with a box's bounds will do: simulations need no Gymnasium.
+    if not data.is_discrete and not np.isfinite([space.low, space.high]).all():  # type: ignore[attr-defined]
+        raise ConfigError(
+            f"The action space must be bounded, got {space}; pass "
+            "action_space=gymnasium.spaces.Box(low, high) with your system's limits."
+        )
+    return space
+
+
+def build_policy(
+    settings: PolicySettings,
+    data: Dataset,
+    space: Space[Any],
+    module: nn.Module | None = None,
+) -> tuple[Policy, PolicySpec | None]:
+    """An untrained policy and how to build it again; None for a module of one's own.
+
+    Args:
+        settings: Family, widths, seed, device and precision.
+        data: What it will be trained on; states are standardised by them.
+        space: Where its actions lie.
+        module: A torch module to train in place.
+
+    Raises:
+        ConfigError: If the family does not fit the actions.
+    """
+    if module is not None:
+        policy, spec = as_policy(module), None
+    else:
+        spec = _spec(settings, data)
+        policy = _fresh(spec, settings, space, data)
+    return policy.to(device=settings.device, dtype=settings.torch_dtype), spec
+
+
+def _spec(settings: PolicySettings, data: Dataset) -> PolicySpec:
+    if (settings.policy == "discrete") != data.is_discrete:
+        found = "discrete (integers)" if data.is_discrete else "continuous (floats)"
+        raise ConfigError(
+            f"The policy must fit the actions, got policy={settings.policy!r} and "
+            f'{found} actions; use policy="discrete" for integer labels and '
+            "actions.astype(float) for continuous ones."
+        )
+    n_outputs = data.n_actions if data.is_discrete else data.actions.shape[1]
+    return PolicySpec(
+        kind=settings.policy,
+        n_states=data.observations.shape[1],
+        n_outputs=n_outputs,
+        hidden=settings.hidden,
+        is_standardised=settings.standardise,
+    )
+
+
+def _fresh(
+    spec: PolicySpec, settings: PolicySettings, space: Space[Any], data: Dataset
+) -> Policy:
+    low, high = (
+        None if data.is_discrete else torch.as_tensor(getattr(space, side)).double()
+        for side in ("low", "high")
+    )
+    max_std = None if settings.max_std is None else torch.DoubleTensor(settings.max_std)
+    if max_std is not None and len(max_std) != spec.n_outputs:
+        raise ConfigError(
+            f"`max_std` must have one number per action dimension ({spec.n_outputs}), "
+            f"got {len(max_std)}."
+        )
+    policy = spec.build(Seed(settings.seed).torch("policy-init"), low, high, max_std)
+    standardise = getattr(policy, "standardise", None)
+    if standardise is not None:
+        standardise.fit_to(torch.tensor(data.observations))
+    return policy

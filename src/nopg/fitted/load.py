@@ -1,0 +1,112 @@
+"""`nopg.load`: a saved policy, as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from nopg.bellman.config import EstimatorConfig
+from nopg.data.spaces import space_from_json
+from nopg.errors import PolicyFileError
+from nopg.fitted.policy import FittedPolicy
+from nopg.fitted.search_result import SearchResult
+from nopg.fitted.storage import bandwidths_from_json, read_policy_file, stored_data
+from nopg.policies.base import Policy
+from nopg.policies.build import PolicySpec
+from nopg.policies.checked import as_policy
+from nopg.randomness import Seed
+
+
+def load(
+    path: str | Path, policy: nn.Module | None = None, device: str = "cpu"
+) -> FittedPolicy:
+    """Read a policy written by `FittedPolicy.save`.
+
+    Args:
+        path: The file.
+        policy: For policies that are a module of your own: a module of the same
+            architecture, whose parameters are then replaced.
+        device: Where the policy shall live.
+
+    Raises:
+        PolicyFileError: If the file is missing, damaged, foreign or of another format.
+    """
+    metadata, tensors = read_policy_file(Path(path))
+    if metadata.get("policy") is None and policy is None:
+        raise PolicyFileError(
+            f"`{path}` was trained on a module of your own, whose code no file "
+            "holds; pass it: nopg.load(path, policy=YourModule())."
+        )
+    try:
+        return _fitted(metadata, tensors, policy, device)
+    except PolicyFileError:
+        raise
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        RuntimeError,
+        OverflowError,
+    ) as error:
+        raise PolicyFileError(
+            f"`{path}` must be a complete nopg policy, reading it failed "
+            f"({type(error).__name__}: {str(error).splitlines()[0]}); save it again."
+        ) from None
+
+
+def _fitted(
+    metadata: Mapping[str, Any],
+    tensors: Mapping[str, Tensor],
+    module: nn.Module | None,
+    device: str,
+) -> FittedPolicy:
+    spec = None if metadata["policy"] is None else PolicySpec(**metadata["policy"])
+    space = space_from_json(metadata["action_space"])
+    if space is None:
+        raise PolicyFileError("A policy must name its action space, none was found.")
+    data, search = stored_data(metadata, tensors), metadata["search"]
+    starts, names = tensors.get("initial_states"), metadata["observation_names"]
+    bandwidths = bandwidths_from_json(metadata["bandwidths"])
+    return FittedPolicy(
+        policy=_policy(spec, module, tensors, device),
+        action_space=space,
+        estimator=EstimatorConfig(**metadata["estimator"]),
+        seed=int(metadata["seed"]),
+        algorithm=str(metadata["algorithm"]),
+        settings=dict(metadata["settings"]) | {"device": device},
+        bandwidth_rule="auto" if bandwidths is None else bandwidths,
+        spec=spec,
+        data=data,
+        initial_states=None if starts is None else np.asarray(starts.numpy()),
+        observation_names=None if names is None else tuple(map(str, names)),
+        observation_space=space_from_json(metadata["observation_space"]),
+        search=None if search is None else SearchResult.from_json(search),
+    )
+
+
+def _policy(
+    spec: PolicySpec | None,
+    module: nn.Module | None,
+    tensors: Mapping[str, Tensor],
+    device: str,
+) -> Policy:
+    stored = "policy/"
+    weights = {k[len(stored) :]: v for k, v in tensors.items() if k.startswith(stored)}
+    if module is not None:
+        policy = as_policy(module)
+    else:
+        assert spec is not None  # refused before
+        policy = spec.build(Seed(0).torch("policy-init"))
+    floats = [v.dtype for v in weights.values() if v.is_floating_point()]
+    if not all(bool(torch.isfinite(v).all()) for v in weights.values()):
+        raise PolicyFileError("A policy must have finite parameters, some are not.")
+    # The dtype first: float64 numbers copied into float32 parameters lose half.
+    policy.to(device=device, dtype=floats[0] if floats else torch.float64)
+    policy.load_state_dict(weights)
+    return policy

@@ -1,0 +1,328 @@
+"""FittedPolicy: what both algorithms return, and what one can ask of it.
+
+A policy found by the paper's algorithm is evaluated by kernel regression, which chose
+it; one found by a search in learned models is evaluated by these. Either evaluator can
+be asked by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from nopg.bellman.config import EstimatorConfig
+from nopg.data.dataset import Dataset
+from nopg.data.spaces import space_to_json
+from nopg.errors import ConfigError, NotFittedError
+from nopg.evaluation.intervals import Estimate, require_level
+from nopg.evaluation.kernel import KernelEvaluator
+from nopg.evaluation.model import ModelEvaluator
+from nopg.evaluation.rollouts import Rollouts, require_steps
+from nopg.evaluation.safety import asked_region
+from nopg.evaluation.support import Support
+from nopg.fitted.history import History
+from nopg.fitted.predict import predicted_actions
+from nopg.fitted.search_result import SearchResult
+from nopg.fitted.storage import bandwidths_to_json, write_policy_file
+from nopg.kernels.bandwidths import Bandwidths
+from nopg.policies.base import Policy
+from nopg.policies.build import PolicySpec
+from nopg.randomness import Seed
+
+if TYPE_CHECKING:
+    from gymnasium.spaces import Space
+
+    from nopg.dynamics.transition_model import TransitionModel
+
+KERNEL, MODEL = "kernel", "model"
+LEARN = "learn"
+"""The algorithm whose policies are evaluated by learned models."""
+LONGEST = 1000
+"""Most steps of the rollouts whose support is taken."""
+
+
+@dataclass(eq=False)
+class FittedPolicy:
+    """A policy, what it was learned from, and what it can be expected to do.
+
+    `nopg.learn` and `nopg.NOPG(...).fit` return one; `nopg.load` reads one.
+
+    Attributes:
+        policy: The policy itself, a torch module.
+        action_space: Gymnasium space of its actions.
+        estimator: Discount factor and integrals of the kernel estimate.
+        seed: Seed of every draw.
+        algorithm: "NOPG" or "learn".
+        settings: Everything it was made with, as plain values.
+        bandwidth_rule: Bandwidths of the kernel estimate, or the rule for them.
+        spec: How to build the policy again; None for a module of one's own.
+        data: The transitions; None if it was saved without them.
+        initial_states: Where the task starts, (B, d_s).
+        observation_names: Names of the state's columns, where they are known.
+        observation_space: Gymnasium space of the states, where it is known.
+        history: Updates of the paper's algorithm; None after a search.
+        search: What `nopg.learn` tried; None otherwise.
+    """
+
+    policy: Policy
+    action_space: Space[Any]
+    estimator: EstimatorConfig
+    seed: int = 0
+    algorithm: str = "NOPG"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    bandwidth_rule: object = "auto"
+    spec: PolicySpec | None = None
+    data: Dataset | None = None
+    initial_states: NDArray[np.float64] | None = None
+    observation_names: tuple[str, ...] | None = None
+    observation_space: Space[Any] | None = None
+    history: History | None = None
+    search: SearchResult | None = None
+    models: tuple[TransitionModel, ...] | None = None
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
+    ) -> tuple[NDArray[Any], Any]:
+        """Actions for one observation or a batch, as in stable-baselines3.
+
+        Args:
+            observation: One state (d_s,) or several (m, d_s).
+            state: Handed back unchanged; other libraries' recurrent policies use it.
+            episode_start: Ignored likewise.
+            deterministic: The most typical action; otherwise a draw.
+
+        Returns:
+            The action(s), inside the action space, and `state`.
+        """
+        generator = None if deterministic else self.draws
+        width = None if self.spec is None else self.spec.n_states
+        if width is None and self.data is not None:
+            width = self.data.observations.shape[1]
+        names = self.observation_names
+        actions = predicted_actions(
+            self.policy, self.action_space, observation, generator, width, names
+        )
+        return actions, state
+
+    def expected_return(
+        self, interval: float | None = 0.95, by: str | None = None
+    ) -> Estimate:
+        """The discounted return from the initial states.
+
+        Args:
+            interval: How often the truth is to lie between `low` and `high`; None for
+                the value alone, which costs less.
+            by: "kernel" or "model"; by default the evaluator that fits this policy.
+
+        Returns:
+            An `Estimate` of numbers: `value`, `low`, `high`, and `by`.
+        """
+        level = None if interval is None else require_level(interval)
+        if self._asked(by) == KERNEL:
+            return self.kernel.expected_return(level).single()
+        starts = self._starts()
+        if level is None:
+            value = self.model.values(self.policy, starts).mean()
+            return Estimate.without_ends(float(value), MODEL)
+        kernel = self.kernel.expected_return(level)
+        return self.model.expected_return(self.policy, starts, kernel).single()
+
+    def value(
+        self, states: Any, interval: float | None = None, by: str | None = None
+    ) -> Any:
+        """The discounted return from any states, (m,).
+
+        Args:
+            states: The states, (m, d_s).
+            interval: As in `expected_return`; the answer is then an `Estimate`.
+            by: "kernel" or "model"; by default the evaluator that fits this policy.
+        """
+        level = None if interval is None else require_level(interval)
+        by = self._asked(by)
+        if by == MODEL and level is None:
+            return self.model.values(self.policy, _rows(states))
+        kernel = self.kernel.values(states, level)
+        if by == KERNEL:
+            return kernel.value if level is None else kernel
+        return self.model.value_intervals(self.policy, _rows(states), kernel)
+
+    def support(self, states: Any = None, actions: Any = None) -> Support:
+        """How much data stand behind states and actions.
+
+        Args:
+            states: States, (m, d_s); None for every state the policy is predicted to
+                visit, weighted by how often.
+            actions: Actions taken there, (m, d_a) or labels (m,); by default those of
+                the policy.
+        """
+        if states is not None:
+            return self.kernel.support(states, actions)
+        if self._asked(None) == KERNEL:
+            return self.kernel.visited_support()
+        found = self.rollouts(min(LONGEST, round(3.0 / (1.0 - self.gamma))))
+        discounts = self.gamma ** np.arange(1.0, len(found.weights) + 1.0)
+        weights = (found.weights * discounts[:, None]).ravel()
+        starts = np.full(len(found.initial), 1.0 / len(found.initial))
+        places = np.concatenate([found.states.reshape(len(weights), -1), found.initial])
+        return self.kernel.support(places, weights=np.concatenate([weights, starts]))
+
+    def visit_probability(
+        self,
+        region: Any,
+        horizon: int | None = None,
+        interval: float = 0.95,
+        by: str | None = None,
+    ) -> Estimate:
+        """How likely the policy enters a region from the initial states.
+
+        Args:
+            region: A function of states (m, d_s) to booleans (m,); a pair (low, high)
+                with infinities for open sides; a Gymnasium Box; or "terminated" for
+                the end of the task.
+            horizon: Steps within which; None weighs an entry after t steps by gamma^t.
+            interval: How often the truth is to lie between `low` and `high`.
+            by: "kernel" or "model"; by default the evaluator that fits this policy.
+        """
+        level = require_level(interval)
+        kernel = self.kernel.visit_probability(region, horizon, level)
+        if self._asked(by) == KERNEL:
+            return kernel.single()
+        starts = self._starts()
+        inside = asked_region(region, horizon, starts.shape[1])
+        found = self.model.visit_probability(
+            self.policy, starts, inside, horizon, kernel
+        )
+        return found.single()
+
+    def rollouts(self, n_steps: int = 100, by: str | None = None) -> Rollouts:
+        """Where the policy is predicted to be after each of the next steps.
+
+        Args:
+            n_steps: Steps to look ahead.
+            by: "kernel" or "model"; by default the evaluator that fits this policy.
+        """
+        if self._asked(by) == KERNEL:
+            return self.kernel.rollouts(n_steps)
+        require_steps("n_steps", n_steps)
+        starts = self._starts()
+        states, weights = self.model.rollouts(self.policy, starts, n_steps)
+        return Rollouts(states, weights, starts, MODEL)
+
+    def save(self, path: str | Path, *, include_data: bool = True) -> None:
+        """Write the policy to one file, whole or not at all, without pickle.
+
+        Args:
+            path: Where to; `.nopg` by custom.
+            include_data: Keep the transitions too, so that everything can be asked
+                after loading; without them only `predict` works.
+        """
+        metadata = {
+            "algorithm": self.algorithm,
+            "seed": self.seed,
+            "settings": dict(self.settings),
+            "estimator": asdict(self.estimator),
+            "policy": None if self.spec is None else self.spec.to_json(),
+            "bandwidths": bandwidths_to_json(self._known_bandwidths()),
+            "action_space": space_to_json(self.action_space),
+            "observation_space": space_to_json(self.observation_space),
+            "observation_names": self.observation_names,
+            "search": None if self.search is None else self.search.to_json(),
+        }
+        data = self.data if include_data else None
+        starts = self.initial_states
+        write_policy_file(Path(path), metadata, self.policy.state_dict(), data, starts)
+
+    @property
+    def gamma(self) -> float:
+        """Discount factor."""
+        return self.estimator.gamma
+
+    @property
+    def bandwidths(self) -> Bandwidths:
+        """Bandwidths of the kernel estimate; chosen when first asked for."""
+        if isinstance(self.bandwidth_rule, Bandwidths):
+            return self.bandwidth_rule
+        return self.kernel.problem.bandwidths
+
+    def _known_bandwidths(self) -> Bandwidths | None:
+        """The bandwidths, unless a rule would have to choose them first."""
+        is_open = "kernel" not in self.__dict__
+        is_given = isinstance(self.bandwidth_rule, Bandwidths)
+        return None if is_open and not is_given else self.bandwidths
+
+    @property
+    def evaluator(self) -> str:
+        """The evaluator that fits this policy: "kernel" or "model"."""
+        return MODEL if self.algorithm == LEARN else KERNEL
+
+    @cached_property
+    def draws(self) -> torch.Generator:
+        """Generator of the actions that `predict(deterministic=False)` draws."""
+        device = next(self.policy.parameters(), torch.empty(0)).device
+        return Seed(self.seed).torch("actions", device)
+
+    @cached_property
+    def kernel(self) -> KernelEvaluator:
+        """Evaluation by kernel regression; its rows are laid out when first asked."""
+        return KernelEvaluator.build(
+            self.policy,
+            self._data(),
+            self._starts(),
+            self.bandwidth_rule,
+            self.estimator,
+            Seed(self.seed),
+        )
+
+    @cached_property
+    def model(self) -> ModelEvaluator:
+        """Evaluation by learned models; they are fitted when first asked."""
+        return ModelEvaluator(self._data(), self.gamma, Seed(self.seed), self.models)
+
+    def policy_changed(self) -> None:
+        """Forget what was solved for earlier parameters of the policy."""
+        if "kernel" in self.__dict__:
+            self.kernel.policy_changed()
+
+    def _asked(self, by: str | None) -> str:
+        if by is None:
+            return self.evaluator
+        if by not in (KERNEL, MODEL):
+            raise ConfigError(
+                f'`by` must be "kernel" or "model", got {by!r}; leave it out for the '
+                "evaluator that fits this policy."
+            )
+        return by
+
+    def _data(self) -> Dataset:
+        if self.data is None:
+            raise NotFittedError(
+                "Estimates need the data, this policy was saved without them; save it "
+                "with include_data=True."
+            )
+        return self.data
+
+    def _starts(self) -> NDArray[np.float64]:
+        self._data()
+        assert self.initial_states is not None  # kept with the data
+        return np.array(self.initial_states, dtype=np.float64)
+
+    def __repr__(self) -> str:
+        n = None if self.data is None else len(self.data)
+        rows = "without data" if n is None else f"{n:,} transitions"
+        found = type(self.policy).__name__
+        return f"FittedPolicy({self.algorithm}, {found}, gamma={self.gamma}, {rows})"
+
+
+def _rows(states: Any) -> NDArray[np.float64]:
+    return np.atleast_2d(np.asarray(states, dtype=np.float64))
