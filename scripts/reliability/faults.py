@@ -243,7 +243,7 @@ def _little_memory_met(folder: Path) -> dict[str, Any]:
     """The plan is told there is plenty, and an allocation fails all the same."""
     words = _large(folder, "max_memory = 1e12")
     found = _sentence(_run(words, limits=_limit_memory), folder)
-    found["holds"] = found["holds"] and "the plan: 6,000 samples" in found["said"]
+    found["holds"] = found["holds"] and "Budget: 6,000 samples" in found["said"]
     return found
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from nopg import NOPG, PolicyFileError, NopgError
+from nopg import NOPG, NopgError, PolicyFileError
 from nopg.cli.main import app
 from nopg.cli.report import end_with_report
 from tests.report.runs import pendulum

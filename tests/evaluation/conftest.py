@@ -11,8 +11,7 @@ GAMMA = 0.9
 
 
 @pytest.fixture(scope="module")
-def model() -> nopg.NOPG:
+def model() -> nopg.FittedPolicy:
     """A pendulum after five updates from 200 samples."""
-    fitted = nopg.NOPG(gamma=GAMMA, hidden=(8,))
-    fitted.fit(grid_dataset(10, 10), BOTTOM, n_updates=5, progress=False)
-    return fitted
+    algorithm = nopg.NOPG(gamma=GAMMA, hidden=(8,))
+    return algorithm.fit(grid_dataset(10, 10), BOTTOM, n_updates=5, progress=False)

@@ -11,7 +11,7 @@ STAY, LEAVE = 0.0, 10.0
 GAMMA = 0.9
 
 
-def waiting_room(*, ends: bool = False, episodes: object = None) -> nopg.NOPG:
+def waiting_room(*, ends: bool = False, episodes: object = None) -> nopg.FittedPolicy:
     """From place 0 the next is 10 once in three times, and 0 otherwise.
 
     Bandwidths are far below the distance of the places, so that rows are exactly the
@@ -32,5 +32,4 @@ def waiting_room(*, ends: bool = False, episodes: object = None) -> nopg.NOPG:
         gamma=GAMMA,
         bandwidths=nopg.Bandwidths([0.5], [0.5]),
     )
-    model.prepare(data, [[STAY]])
-    return model
+    return model.prepare(data, [[STAY]])

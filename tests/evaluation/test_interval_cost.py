@@ -17,18 +17,17 @@ GRIDS = {100: (10, 5), 200: (10, 10), 450: (15, 15), 1800: (30, 30)}
 def test_an_interval_costs_at_most_four_evaluations(n: int) -> None:
     data = grid_dataset(*GRIDS[n])
     assert len(data) == n
-    model = nopg.NOPG(gamma=0.97)
-    model.fit(data, BOTTOM, n_updates=5, progress=False)
-    model.objective(interval=0.95)  # makes what no policy changes, as `fit` does
+    policy = nopg.NOPG(gamma=0.97).fit(data, BOTTOM, n_updates=5, progress=False)
+    policy.expected_return()  # makes what no policy changes, as `fit` does
     n_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     evaluations, intervals = [], []
     for _ in range(12):
-        model.forget()  # a new policy
+        policy.policy_changed()
         began = time.process_time()
-        model.objective()
+        policy.expected_return(None)
         evaluated = time.process_time()
-        model.objective(interval=0.95)
+        policy.expected_return()
         evaluations.append(evaluated - began)
         intervals.append(time.process_time() - evaluated)
     torch.set_num_threads(n_threads)

@@ -11,10 +11,9 @@ from nopg.bellman.solution import BellmanSolution
 from nopg.evaluation.bootstrap import replica_weights, weighted_product
 from nopg.evaluation.centred_rows import centred_rows
 from nopg.evaluation.chains import Chain, RowModel, alternative_chain, plain_chain
-from nopg.evaluation.kernel import Ensemble
-from nopg.evaluation.replicas import Basis
+from nopg.evaluation.kernel_ensemble import EnsembleBasis, KernelEnsemble
 from nopg.evaluation.solving import RTOL, replica_values
-from nopg.linalg.columns import solve_columns
+from nopg.linalg.solve import solve_columns
 from nopg.policies.build import linear_policy
 from tests.problems import KINDS, small_problem
 
@@ -77,8 +76,8 @@ def test_replica_objectives_have_the_right_slope_in_every_weight() -> None:
         return float((first @ q).mean())
 
     nudges = torch.exp(step * torch.eye(12, dtype=torch.float64))  # column j: weight j
-    basis = Basis(solution.estimator.problem, nudges)
-    ensemble = Ensemble(solution, equation.policy, basis)
+    basis = EnsembleBasis(solution.estimator.problem, nudges)
+    ensemble = KernelEnsemble(solution, equation.policy, basis)
     centre = float(solution.objective())
     slopes = (ensemble._replica_objectives() - centre) / step
     expected = [
@@ -157,8 +156,8 @@ def test_every_policy_family_gets_an_interval(kind: str) -> None:
     weights = replica_weights(
         problem.data, solution.estimator.problem.samples, np.random.default_rng(0)
     )
-    basis = Basis(solution.estimator.problem, weights)
-    ensemble = Ensemble(solution, problem.policy, basis)
+    basis = EnsembleBasis(solution.estimator.problem, weights)
+    ensemble = KernelEnsemble(solution, problem.policy, basis)
     found = ensemble.objective(0.95)
     assert found.low[0] < float(solution.objective()) < found.high[0]
     values = ensemble.values(problem.initial_states, 0.95)

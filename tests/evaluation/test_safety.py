@@ -23,8 +23,8 @@ def test_by_step_t(region: Any) -> None:
     model = waiting_room()
     for horizon in (1, 2, 7):
         found = model.visit_probability(region, horizon)
-        assert found.value[0] == pytest.approx(1.0 - (2.0 / 3.0) ** horizon)
-        assert 0.0 <= found.low[0] <= found.value[0] <= found.high[0] <= 1.0
+        assert found.value == pytest.approx(1.0 - (2.0 / 3.0) ** horizon)
+        assert 0.0 <= found.low <= found.value <= found.high <= 1.0
 
 
 @pytest.mark.parametrize("region", REGIONS)
@@ -32,30 +32,30 @@ def test_discounted(region: Any) -> None:
     """E[gamma^t] of a geometric waiting time with p = 1/3."""
     expected = (GAMMA / 3.0) / (1.0 - 2.0 * GAMMA / 3.0)
     found = waiting_room().visit_probability(region)
-    assert found.value[0] == pytest.approx(expected, rel=1e-3)
+    assert found.value == pytest.approx(expected, rel=1e-3)
 
 
 def test_the_end_of_the_task_is_a_region() -> None:
     found = waiting_room(ends=True).visit_probability("terminated", 3)
-    assert found.value[0] == pytest.approx(1.0 - (2.0 / 3.0) ** 3)
+    assert found.value == pytest.approx(1.0 - (2.0 / 3.0) ** 3)
     never = waiting_room(ends=False).visit_probability("terminated", 3)
-    assert never.value[0] == 0.0
+    assert never.value == 0.0
 
 
 def test_whoever_starts_inside_has_entered() -> None:
     found = waiting_room().visit_probability(([-1.0], [1.0]), 5)
-    assert found.value[0] == 1.0
+    assert found.value == 1.0
 
 
 def test_nothing_is_entered_after_the_end() -> None:
     """The step that ends the task leads to place 10: nobody goes on from there."""
     model = waiting_room(ends=True)
-    assert model.visit_probability(lambda s: s[:, 0] > 99.0, 50).value[0] == 0.0
+    assert model.visit_probability(lambda s: s[:, 0] > 99.0, 50).value == 0.0
 
 
-def test_predicted_states_follow_the_chain() -> None:
-    predicted = waiting_room().predicted_states(4)
-    at_leave = predicted.weights[:, predicted.states[:, 0] == LEAVE].sum(axis=1)
+def test_rollouts_follow_the_chain() -> None:
+    predicted = waiting_room().rollouts(4)
+    at_leave = predicted.weights[:, predicted.states[0, :, 0] == LEAVE].sum(axis=1)
     np.testing.assert_allclose(
         at_leave, 1.0 - (2.0 / 3.0) ** np.arange(1, 5), rtol=1e-9
     )
@@ -64,14 +64,14 @@ def test_predicted_states_follow_the_chain() -> None:
     low, high = predicted.quantiles([0.05, 0.95])
     assert low[0, 0] == 0.0
     assert high[3, 0] == LEAVE
-    ended = waiting_room(ends=True).predicted_states(3)
+    ended = waiting_room(ends=True).rollouts(3)
     np.testing.assert_allclose(ended.running, (2.0 / 3.0) ** np.arange(3), rtol=1e-9)
 
 
 def test_more_evidence_narrows_the_interval() -> None:
     """Three waits are few; the interval of the chance to leave is wide."""
     found = waiting_room().visit_probability(([5.0], [np.inf]), 1)
-    assert found.high[0] - found.low[0] > 0.3
+    assert found.high - found.low > 0.3
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_other_refusals() -> None:
             model.visit_probability(REGIONS[0], horizon)  # type: ignore[arg-type]
     with pytest.raises(nopg.ConfigError, match="`interval` must lie between 0 and 1"):
         model.visit_probability(REGIONS[0], 3, interval=95)
-    with pytest.raises(nopg.ConfigError, match="`steps` must be a whole number"):
-        model.predicted_states(0)
+    with pytest.raises(nopg.ConfigError, match="`n_steps` must be a whole number"):
+        model.rollouts(0)
 
 
 def test_one_episode_says_which_interval_cannot_be_had() -> None:

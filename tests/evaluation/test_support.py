@@ -9,11 +9,11 @@ import pytest
 import torch
 
 import nopg
-from nopg.evaluation.safe_policy import SafePolicy
+from nopg.fitted.safe_policy import SafePolicy
 from nopg.policies.build import linear_policy
 
 
-def fitted(**settings: Any) -> nopg.NOPG:
+def fitted(**settings: Any) -> nopg.FittedPolicy:
     """Two hundred samples in a square, bandwidths 0.2 and 0.5."""
     rng = np.random.default_rng(0)
     states = rng.uniform(-1.0, 1.0, (200, 2))
@@ -24,14 +24,13 @@ def fitted(**settings: Any) -> nopg.NOPG:
         bandwidths=nopg.Bandwidths([0.2, 0.2], [0.5]),
         **settings,
     )
-    model.prepare(data, [[0.0, 0.0]])
-    return model
+    return model.prepare(data, [[0.0, 0.0]])
 
 
 @pytest.mark.parametrize("neighbours", [None, 150])
 def test_support_is_that_of_the_kernels(neighbours: int | None) -> None:
     model = fitted(neighbours=neighbours)
-    data = model.setup.data
+    data = model.data
     assert data is not None
     states, actions = np.array([[0.1, 0.4], [3.0, 0.0]]), np.array([[0.2], [-0.5]])
     found = model.support(states, actions)
@@ -65,25 +64,14 @@ def test_actions_default_to_the_policys_and_places_to_its_path() -> None:
 def test_discrete_actions_count_their_own_kind() -> None:
     states = np.array([[0.0], [1.0], [0.0], [1.0]])
     data = nopg.Dataset(states, [0, 0, 1, 0], np.zeros(4), states, np.zeros(4))
-    model = nopg.NOPG("discrete", bandwidths=nopg.Bandwidths([0.1], [1e-3]))
-    model.prepare(data, [[0.0]])
+    given = nopg.Bandwidths([0.1], [1e-3])
+    model = nopg.NOPG("discrete", bandwidths=given).prepare(data, [[0.0]])
     found = model.support([[1.0], [1.0]], [0, 1])
     assert found.mass[0] == pytest.approx(2.0, rel=1e-2)
     assert found.mass[1] < 3e-3
     assert found.distance[1] > 3.0
     with pytest.raises(nopg.DataError, match="labels from 0 to 1"):
         model.support([[1.0]], [2])
-
-
-def test_predict_says_how_far_the_data_are() -> None:
-    model = fitted()
-    action, state, support = model.predict([0.0, 0.0], return_support=True)
-    assert action.shape == (1,)
-    assert state is None
-    assert len(support) == 1
-    assert len(model.predict([0.0, 0.0])) == 2  # the convention of others stays
-    _, _, far = model.predict([[0.0, 0.0], [9.0, 9.0]], return_support=True)
-    assert far.distance[0] < 1.0 < 30.0 < far.distance[1]
 
 
 def test_the_guard_steps_in_far_from_the_data_only() -> None:
@@ -102,7 +90,7 @@ def test_the_guard_steps_in_far_from_the_data_only() -> None:
 def test_the_automatic_threshold_passes_99_of_100_transitions() -> None:
     model = fitted()
     guard = SafePolicy(model, model)
-    data = model.setup.data
+    data = model.data
     assert data is not None
     z = np.concatenate([data.observations / 0.2, data.actions / 0.5], axis=1)
     squares = ((z[:, None] - z[None]) ** 2).sum(axis=2) + 1e9 * np.eye(200)
@@ -136,21 +124,25 @@ def test_starts_without_data_are_named_before_training() -> None:
         model.prepare(data, [[0.0], [10.0]])
 
 
-def test_intervals_through_the_model() -> None:
-    model = fitted()
-    objective = model.objective(interval=0.95)
-    assert objective.interval is not None
-    assert objective.interval[0] < objective < objective.interval[1]
-    assert "in [" in repr(objective)
-    assert model.objective().interval is None
-    values = model.value([[0.0, 0.0], [0.5, 0.5]], interval=0.9)
-    np.testing.assert_allclose(values.value, model.value([[0.0, 0.0], [0.5, 0.5]]))
+def test_intervals_through_the_policy() -> None:
+    policy = fitted()
+    found = policy.expected_return(0.95)
+    assert found.by == "kernel"
+    assert found.low < found.value < found.high
+    assert "95%, by kernel" in repr(found)
+    alone = policy.expected_return(None)
+    assert (alone.low, alone.high) == (None, None)
+    assert alone.value == pytest.approx(found.value, rel=1e-12)
+    values = policy.value([[0.0, 0.0], [0.5, 0.5]], interval=0.9)
+    np.testing.assert_allclose(values.value, policy.value([[0.0, 0.0], [0.5, 0.5]]))
     assert values.level == 0.9
     with pytest.raises(nopg.ConfigError, match="`interval` must lie between 0 and 1"):
-        model.objective(interval=1.0)
+        policy.expected_return(interval=1.0)
+    with pytest.raises(nopg.ConfigError, match='`by` must be "kernel" or "model"'):
+        policy.expected_return(by="critic")
 
 
-def going_round() -> nopg.NOPG:
+def going_round() -> nopg.FittedPolicy:
     """A turn of 0.1 a step on a circle; being right of 0.9 ends it and is worth 10.
 
     The action is the change of radius: the policy that keeps it goes round for ever on
@@ -167,8 +159,7 @@ def going_round() -> nopg.NOPG:
     model = nopg.NOPG(
         linear_policy([[0.0, 0.0]]), bandwidths=nopg.Bandwidths([0.2, 0.2], [0.1])
     )
-    model.prepare(data, [[0.3, 0.0]])
-    return model
+    return model.prepare(data, [[0.3, 0.0]])
 
 
 def turned(states: Any, actions: Any) -> Any:
@@ -187,40 +178,36 @@ class Widening(torch.nn.Module):
         return self.rate.expand(len(states), 1)
 
 
-def test_going_round_in_circles_is_foretold_though_data_are_near() -> None:
+def test_models_see_that_it_goes_round_though_data_are_near() -> None:
     """Support of single steps cannot tell the two; where they lead can."""
     around = going_round()
-    data = around.setup.data
-    assert data is not None
-    wide = nopg.NOPG(Widening(0.05), bandwidths=around.bandwidths)
-    wide.prepare(data, [[0.3, 0.0]])
+    assert around.data is not None
+    wide = nopg.NOPG(Widening(0.05), bandwidths=around.bandwidths).prepare(
+        around.data, [[0.3, 0.0]]
+    )
     states = np.array([[0.3, 0.0], [0.0, 0.4], [-0.2, -0.2]])
-    near = around.support(states, foretell=True)
-    assert near.foretold is not None
-    assert near.distance.max() < around.usual_distance()
+    near = around.support(states)
+    assert near.distance.max() < around.kernel.usual_distance()
     # For ever -0.1 a step, and the truth of the other by the system itself.
-    np.testing.assert_allclose(near.foretold, -0.1 / 0.03, rtol=0.05)
+    np.testing.assert_allclose(around.value(states, by="model"), -0.1 / 0.03, rtol=0.05)
     states = np.array([[0.6, -0.5], [0.7, -0.3], [0.3, -0.7]])
-    arriving = wide.support(states, foretell=True).foretold
-    assert arriving is not None
+    arriving = wide.value(states, by="model")
     np.testing.assert_allclose(arriving, [true_return(s) for s in states], rtol=0.1)
-    assert around.support(states).foretold is None
 
 
-def test_what_systems_foretell_has_an_interval_around_the_truth() -> None:
-    wide = nopg.NOPG(Widening(0.05), bandwidths=nopg.Bandwidths([0.2, 0.2], [0.1]))
-    data = going_round().setup.data
+def test_the_models_interval_holds_the_truth_and_is_narrower() -> None:
+    data = going_round().data
     assert data is not None
-    wide.prepare(data, [[0.6, -0.5]])
-    found = wide.foretold(interval=0.95)
-    truth, blurred = true_return(np.array([0.6, -0.5])), wide.objective(interval=0.95)
-    assert blurred.interval is not None
-    assert found.low[0] <= truth <= found.high[0]
-    assert abs(found.value[0] - truth) < abs(float(blurred) - truth)
-    width = blurred.interval[1] - blurred.interval[0]
-    assert found.high[0] - found.low[0] < 0.5 * width
+    given = nopg.Bandwidths([0.2, 0.2], [0.1])
+    wide = nopg.NOPG(Widening(0.05), bandwidths=given).prepare(data, [[0.6, -0.5]])
+    model, kernel = wide.expected_return(by="model"), wide.expected_return()
+    truth = true_return(np.array([0.6, -0.5]))
+    assert (model.by, kernel.by) == ("model", "kernel")
+    assert model.low <= truth <= model.high
+    assert abs(model.value - truth) < abs(kernel.value - truth)
+    assert model.high - model.low < 0.5 * (kernel.high - kernel.low)
     with pytest.raises(nopg.ConfigError, match="`interval` must lie between 0 and 1"):
-        wide.foretold(interval=2.0)
+        wide.expected_return(interval=2.0, by="model")
 
 
 def true_return(state: Any, rate: float = 0.05, gamma: float = 0.97) -> float:

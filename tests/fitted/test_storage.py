@@ -1,4 +1,4 @@
-"""A model file: one file, the same answers, no trust in what it says."""
+"""A policy file: one file, the same answers, no trust in what it says."""
 
 from __future__ import annotations
 
@@ -10,24 +10,31 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gymnasium.spaces import Box, Discrete
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import nopg
-from nopg.algorithms.search.refinement import ModelEstimate
 from nopg.cli.swing_up import BOTTOM, grid_dataset
-from nopg.fitted.search_result import PLANS, Candidate, Search, Way
+from nopg.fitted.search_result import (
+    ASCENT,
+    PLANNING,
+    Candidate,
+    CandidateMethod,
+    ModelEstimate,
+    SearchResult,
+)
+from nopg.fitted.storage import policy_digest
 
 DATA = grid_dataset(6, 6)
 GIVEN = nopg.Bandwidths([0.5, 0.5, 2.0], [2.0])
 
 
-def fitted(**settings: Any) -> nopg.NOPG:
+def fitted(**settings: Any) -> nopg.FittedPolicy:
     model = nopg.NOPG(**({"bandwidths": GIVEN} | settings))
-    model.fit(DATA, BOTTOM, n_updates=3, progress=False)
-    return model
+    return model.fit(DATA, BOTTOM, n_updates=3, progress=False)
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +51,10 @@ def test_round_trip_gives_the_same_answers(policy: str, tmp_path: Path) -> None:
     again = nopg.load(tmp_path / "run.nopg")
     states = DATA.observations[:9]
     assert np.array_equal(model.predict(states)[0], again.predict(states)[0])
-    assert float(again.objective()) == float(model.objective())
+    assert again.expected_return() == model.expected_return()
     assert np.array_equal(again.value(states), model.value(states))
-    assert again.config == model.config
+    assert again.estimator == model.estimator
+    assert again.settings == model.settings | {"hidden": [50]}
     assert again.action_space == model.action_space
     assert again.bandwidths == model.bandwidths
 
@@ -54,8 +62,9 @@ def test_round_trip_gives_the_same_answers(policy: str, tmp_path: Path) -> None:
 def test_a_search_is_kept_with_its_model(tmp_path: Path) -> None:
     model = fitted()
     first, last = ModelEstimate(-3.5, 0.25), ModelEstimate(-2.5, 0.5)
-    tried = [Candidate(Way("climbed"), first), Candidate(PLANS[-1], first, last)]
-    model.search = Search(tried, 1)
+    planned = CandidateMethod(PLANNING, True, 8)
+    ascent = Candidate(CandidateMethod(ASCENT), first)
+    model.search = SearchResult([ascent, Candidate(planned, first, last)], 1)
     model.save(tmp_path / "run.nopg")
     found = nopg.load(tmp_path / "run.nopg").search
     assert found == model.search
@@ -70,28 +79,103 @@ def test_a_search_is_kept_with_its_model(tmp_path: Path) -> None:
 )
 def test_a_damaged_search_is_refused(saved: Path, tmp_path: Path, search: Any) -> None:
     path = rewritten(saved, tmp_path, search=search)
-    with pytest.raises(nopg.PolicyFileError, match="complete nopg model"):
+    with pytest.raises(nopg.PolicyFileError, match="complete nopg policy"):
         nopg.load(path)
 
 
 def rewritten(saved: Path, folder: Path, **fields: Any) -> Path:
-    """A copy of the model file whose description says something else."""
+    """A copy of the policy file whose description says something else."""
     with safe_open(saved, framework="pt") as stream:
         about = json.loads(stream.metadata()["nopg"]) | fields
-    save_file(load_file(saved), folder / "b.nopg", {"nopg": json.dumps(about)})
+    tensors = load_file(saved)
+    about["digest"] = policy_digest(about, tensors)
+    save_file(tensors, folder / "b.nopg", {"nopg": json.dumps(about)})
     return folder / "b.nopg"
+
+
+def test_what_was_altered_does_not_load_as_something_else(
+    saved: Path, tmp_path: Path
+) -> None:
+    """Any flipped bit, also of a number, where nothing else would notice."""
+    content = saved.read_bytes()
+    rng = np.random.default_rng(0)
+    for place in [len(content) - 3, *rng.integers(8, len(content), 40)]:
+        altered = bytearray(content)
+        altered[place] ^= 1
+        (tmp_path / "altered.nopg").write_bytes(altered)
+        with pytest.raises(nopg.PolicyFileError):
+            nopg.load(tmp_path / "altered.nopg")
 
 
 def test_discrete_round_trip(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(30, 2))
     data = nopg.Dataset(x, rng.integers(0, 3, 30), x[:, 0], x, np.zeros(30))
-    model = nopg.NOPG("discrete")
-    model.fit(data, x[:2], n_updates=2, progress=False)
+    model = nopg.NOPG("discrete").fit(data, x[:2], n_updates=2, progress=False)
     model.save(tmp_path / "run.nopg")
     again = nopg.load(tmp_path / "run.nopg")
     assert np.array_equal(model.predict(x)[0], again.predict(x)[0])
-    assert float(again.objective()) == float(model.objective())
+    assert again.expected_return() == model.expected_return()
+
+
+def test_spaces_notes_and_labels_nobody_chose_survive(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(30, 2))
+    data = nopg.Dataset(
+        x,
+        rng.integers(0, 2, 30),
+        x[:, 0],
+        x,
+        np.zeros(30),
+        observation_names=["level", "flow"],
+        observation_space=Box(-9.0, 9.0, (2,), dtype=np.float64),
+        action_space=Discrete(3),
+        notes=("Rows were drawn.",),
+    )
+    policy = nopg.NOPG("discrete").fit(data, x[:2], n_updates=2, progress=False)
+    policy.save(tmp_path / "run.nopg")
+    again = nopg.load(tmp_path / "run.nopg")
+    assert again.data is not None
+    assert again.expected_return() == policy.expected_return()
+    assert again.action_space == again.data.action_space == Discrete(3)
+    assert again.data.n_actions == 3
+    assert again.observation_space == again.data.observation_space
+    assert again.data.observation_space == data.observation_space
+    assert again.observation_names == ("level", "flow")
+    assert again.data.notes == data.notes
+    policy.save(tmp_path / "small.nopg", include_data=False)
+    small = nopg.load(tmp_path / "small.nopg")
+    assert small.observation_space == data.observation_space
+    assert small.observation_names == ("level", "flow")
+    with pytest.raises(nopg.DataError, match=r"2 numbers \(level, flow\)"):
+        small.predict([0.0])
+
+
+def test_bandwidths_of_a_search_are_chosen_when_needed(tmp_path: Path) -> None:
+    policy = nopg.learn(DATA, BOTTOM, n_updates=1, n_refining=0, progress=False)
+    policy.save(tmp_path / "open.nopg")
+    expected = policy.expected_return()
+    assert expected.by == "model"
+    policy.save(tmp_path / "chosen.nopg")
+    for name in ("open.nopg", "chosen.nopg"):
+        again = nopg.load(tmp_path / name)
+        assert again.algorithm == "learn"
+        assert again.bandwidths == policy.bandwidths
+        assert again.expected_return() == expected
+
+
+def test_parameters_that_are_not_finite_are_refused(
+    saved: Path, tmp_path: Path
+) -> None:
+    with safe_open(saved, framework="pt") as stream:
+        about = json.loads(stream.metadata()["nopg"])
+    tensors = load_file(saved)
+    name = next(name for name in tensors if name.startswith("policy/network"))
+    tensors[name][0] = float("nan")
+    about["digest"] = policy_digest(about, tensors)
+    save_file(tensors, tmp_path / "nan.nopg", {"nopg": json.dumps(about)})
+    with pytest.raises(nopg.PolicyFileError, match="finite parameters"):
+        nopg.load(tmp_path / "nan.nopg")
 
 
 def test_without_data_only_predict_works(tmp_path: Path) -> None:
@@ -154,20 +238,12 @@ def test_other_safetensors_and_formats_are_refused(saved: Path, tmp_path: Path) 
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
-    key=st.sampled_from(["config", "policy", "bandwidths", "action_space", "names"]),
-    value=st.one_of(
-        st.none(), st.integers(), st.text(), st.lists(st.integers()), st.just({})
-    ),
+    key=st.sampled_from(["estimator", "policy", "action_space", "data", "search"]),
+    value=st.one_of(st.integers(), st.text(), st.lists(st.integers()), st.just({})),
 )
 def test_any_damaged_field_is_a_clear_error(
     saved: Path, tmp_path: Path, key: str, value: Any
 ) -> None:
-    from safetensors import safe_open
-
-    with safe_open(saved, framework="pt") as stream:
-        about = json.loads(stream.metadata()["nopg"])
-    about[key] = value
-    save_file(load_file(saved), tmp_path / "x", metadata={"nopg": json.dumps(about)})
     with pytest.raises(nopg.NopgError) as caught:
-        nopg.load(tmp_path / "x")
+        nopg.load(rewritten(saved, tmp_path, **{key: value}))
     assert "\n" not in str(caught.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,8 @@ def _fitted(
     module: nn.Module | None,
     device: str,
 ) -> FittedPolicy:
-    spec = None if metadata["policy"] is None else PolicySpec(**metadata["policy"])
+    stored = metadata["policy"]
+    spec = None if stored is None else PolicySpec(**_complete(PolicySpec, stored))
     space = space_from_json(metadata["action_space"])
     if space is None:
         raise PolicyFileError("A policy must name its action space, none was found.")
@@ -76,7 +78,7 @@ def _fitted(
     return FittedPolicy(
         policy=_policy(spec, module, tensors, device),
         action_space=space,
-        estimator=EstimatorConfig(**metadata["estimator"]),
+        estimator=EstimatorConfig(**_complete(EstimatorConfig, metadata["estimator"])),
         seed=int(metadata["seed"]),
         algorithm=str(metadata["algorithm"]),
         settings=dict(metadata["settings"]) | {"device": device},
@@ -88,6 +90,17 @@ def _fitted(
         observation_space=space_from_json(metadata["observation_space"]),
         search=None if search is None else SearchResult.from_json(search),
     )
+
+
+def _complete(kind: type[Any], stored: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Fields of a dataclass, every one: what is missing is not made up."""
+    missing = {field.name for field in fields(kind)} - set(stored)
+    if missing:
+        raise PolicyFileError(
+            f"A policy file must hold all settings, {', '.join(sorted(missing))} "
+            "is missing; save the policy again."
+        )
+    return stored
 
 
 def _policy(

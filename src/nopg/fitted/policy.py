@@ -23,7 +23,6 @@ from nopg.data.spaces import space_to_json
 from nopg.errors import ConfigError, NotFittedError
 from nopg.evaluation.intervals import Estimate, require_level
 from nopg.evaluation.kernel import KernelEvaluator
-from nopg.evaluation.model import ModelEvaluator
 from nopg.evaluation.rollouts import Rollouts, require_steps
 from nopg.evaluation.safety import asked_region
 from nopg.evaluation.support import Support
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from gymnasium.spaces import Space
 
     from nopg.dynamics.transition_model import TransitionModel
+    from nopg.evaluation.model import ModelEvaluator
 
 KERNEL, MODEL = "kernel", "model"
 LEARN = "learn"
@@ -287,6 +287,9 @@ class FittedPolicy:
     @cached_property
     def model(self) -> ModelEvaluator:
         """Evaluation by learned models; they are fitted when first asked."""
+        # Neither acting nor the paper's algorithm needs Gaussian processes.
+        from nopg.evaluation.model import ModelEvaluator
+
         return ModelEvaluator(self._data(), self.gamma, Seed(self.seed), self.models)
 
     def policy_changed(self) -> None:

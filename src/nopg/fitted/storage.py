@@ -6,6 +6,7 @@ a file can hold numbers and names only, never code.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -62,6 +63,8 @@ def write_policy_file(
             "notes": list(data.notes),
         }
 
+    about["digest"] = policy_digest(about, tensors)
+
     def write(stream: BinaryIO) -> None:
         stream.write(save(tensors, metadata={"nopg": json.dumps(about)}))
 
@@ -97,7 +100,23 @@ def read_policy_file(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             f"`{path}` must be of format {FORMAT}, it is of format "
             f"{metadata.get('format')}; update nopg or save the policy again."
         )
+    if metadata.get("digest") != policy_digest(metadata, tensors):
+        raise PolicyFileError(
+            f"`{path}` must be as it was saved, its contents have changed since; copy "
+            "it anew, or save the policy again."
+        )
     return metadata, tensors
+
+
+def policy_digest(metadata: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
+    """A hash of everything in a policy file: what was altered does not load."""
+    rest = {name: value for name, value in metadata.items() if name != "digest"}
+    total = hashlib.sha256(json.dumps(rest, sort_keys=True).encode())
+    for name in sorted(tensors):
+        array = tensors[name].numpy()
+        total.update(f"{name} {array.dtype} {array.shape}".encode())
+        total.update(array.tobytes())
+    return total.hexdigest()
 
 
 def stored_data(

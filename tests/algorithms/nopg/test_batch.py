@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import nopg
-from nopg.algorithms.nopg.ascent import TrainingConfig
+from nopg.algorithms.nopg.config import TrainingConfig
 from nopg.algorithms.nopg.fused import FusedTrainer
 from nopg.cli.swing_up import BOTTOM, grid_dataset
 
@@ -30,12 +30,14 @@ def model(seed: int, **settings: Any) -> nopg.NOPG:
 @pytest.mark.parametrize("policy", ["deterministic", "stochastic"])
 def test_batch_equals_one_by_one(policy: str) -> None:
     together = [model(seed, policy=policy, policy_samples=3) for seed in range(3)]
-    histories = nopg.fit_batch(together, DATA, STARTS, n_updates=4, progress=False)
-    for seed, (one, history) in enumerate(zip(together, histories, strict=True)):
-        alone = model(seed, policy=policy, policy_samples=3)
-        alone.fit(DATA, STARTS, n_updates=4, progress=False)
+    policies = nopg.fit_batch(together, DATA, STARTS, n_updates=4, progress=False)
+    for seed, one in enumerate(policies):
+        alone = model(seed, policy=policy, policy_samples=3).fit(
+            DATA, STARTS, n_updates=4, progress=False
+        )
         assert alone.history is not None
-        assert history["objective"] == alone.history["objective"]
+        assert one.history is not None
+        assert one.history["objective"] == alone.history["objective"]
         states = DATA.observations[:5]
         assert np.array_equal(one.predict(states)[0], alone.predict(states)[0])
 
@@ -60,12 +62,10 @@ def test_fused_updates_equal_plain_ones(has_terminals: bool) -> None:
         (np.arange(len(DATA)) % 9 == 0) & has_terminals,
     )
     plain = [model(seed, gamma=0.6, rtol=1e-9) for seed in range(2)]
-    expected = [m.fit(data, STARTS, n_updates=2, progress=False) for m in plain]
-    fused = [model(seed, gamma=0.6) for seed in range(2)]
-    for m in fused:
-        m.prepare(data, STARTS)
-    problem = fused[0].setup.problem
-    assert problem is not None
+    trained = [m.fit(data, STARTS, n_updates=2, progress=False) for m in plain]
+    expected = [policy.history for policy in trained if policy.history is not None]
+    fused = [model(seed, gamma=0.6).prepare(data, STARTS) for seed in range(2)]
+    problem = fused[0].kernel.problem
     trainer = FusedTrainer(
         problem,
         [m.policy for m in fused],
@@ -80,7 +80,7 @@ def test_fused_updates_equal_plain_ones(has_terminals: bool) -> None:
         np.testing.assert_allclose(found, exact, rtol=1e-9)
         norms = [history["gradient_norm"][step] for history in expected]
         np.testing.assert_allclose(trainer.gradient_norm.tolist(), norms, rtol=1e-4)
-    for one, other in zip(plain, fused, strict=True):
+    for one, other in zip(trained, fused, strict=True):
         for p, q in zip(
             one.policy.parameters(), other.policy.parameters(), strict=True
         ):

@@ -17,10 +17,11 @@ DATA = grid_dataset(8, 8)
 WIDE = nopg.Bandwidths([0.4, 0.4, 1.5], [2.0])
 
 
-def fitted(n_updates: int = 5, data: nopg.Dataset = DATA, **settings: Any) -> nopg.NOPG:
+def fitted(
+    n_updates: int = 5, data: nopg.Dataset = DATA, **settings: Any
+) -> nopg.FittedPolicy:
     model = nopg.NOPG(**({"bandwidths": WIDE} | settings))
-    model.fit(data, BOTTOM, n_updates=n_updates, progress=False)
-    return model
+    return model.fit(data, BOTTOM, n_updates=n_updates, progress=False)
 
 
 def labelled(n: int = 120) -> nopg.Dataset:
@@ -59,7 +60,7 @@ def test_discrete_policy_learns_to_walk_right() -> None:
     assert (actions == 2).all()
     action, _ = model.predict([0.0])
     assert action.shape == ()
-    assert isinstance(model.action_space, Discrete)
+    assert isinstance(model.fitted.action_space, Discrete)
 
 
 @pytest.mark.parametrize("policy", ["deterministic", "stochastic"])
@@ -82,27 +83,33 @@ def test_gradient_and_objective_are_those_of_the_equation() -> None:
     equation = nopg.BellmanEquation(
         DATA, model.policy, BOTTOM, gamma=0.97, bandwidths=WIDE
     )
-    assert float(model.objective()) == pytest.approx(float(equation.objective))
-    torch.testing.assert_close(model.gradient(), equation.gradient())
+    objective = model.kernel.objective()
+    assert float(objective) == pytest.approx(float(equation.objective))
+    assert model.expected_return(None).value == float(objective)
+    torch.testing.assert_close(model.kernel.gradient(), equation.gradient())
     states = DATA.observations[:5]
     np.testing.assert_allclose(model.value(states), equation.value(states))
-    np.testing.assert_allclose(model.visitation(states), equation.visitation(states))
+    np.testing.assert_allclose(
+        model.kernel.visitation(states), equation.visitation(states)
+    )
 
 
 def test_evaluators_run_on_schedule_and_land_in_the_history() -> None:
     model = nopg.NOPG(bandwidths=WIDE)
-    history = model.fit(
+    policy = model.fit(
         DATA,
         BOTTOM,
         n_updates=7,
-        evaluators={"J": lambda m: float(m.objective())},
+        evaluators={"J": lambda p: p.expected_return(None).value},
         evaluate_every=3,
         progress=False,
     )
+    history = policy.history
+    assert history is not None
     steps, results = history.evaluations("J")
     assert steps == [3, 6, 7]
     # An evaluator sees the policy after its update: the last is the final one.
-    assert results[-1] == pytest.approx(float(model.objective()))
+    assert results[-1] == pytest.approx(policy.expected_return(None).value)
     assert len(history.to_json_lines().splitlines()) == 7
 
 
@@ -110,25 +117,28 @@ def test_callback_can_stop() -> None:
     model = nopg.NOPG(bandwidths=WIDE)
     history = model.fit(
         DATA, BOTTOM, 50, callback=lambda m, u: u.step < 4, progress=False
-    )
+    ).history
+    assert history is not None
     assert len(history) == 4
     assert history.stopped == "callback"
 
 
 def test_patience_stops_when_nothing_is_gained() -> None:
     model = nopg.NOPG(bandwidths=WIDE, learning_rate=1e-9)
-    history = model.fit(DATA, BOTTOM, 200, patience=10, progress=False)
+    history = model.fit(DATA, BOTTOM, 200, patience=10, progress=False).history
+    assert history is not None
     assert history.stopped == "converged"
     assert len(history) < 20
 
 
 def test_interrupt_keeps_the_policy() -> None:
-    def interrupt(model: nopg.NOPG, update: Any) -> None:
+    def interrupt(policy: nopg.FittedPolicy, update: Any) -> None:
         if update.step == 3:
             raise KeyboardInterrupt
 
     model = nopg.NOPG(bandwidths=WIDE)
-    history = model.fit(DATA, BOTTOM, 50, callback=interrupt, progress=False)
+    history = model.fit(DATA, BOTTOM, 50, callback=interrupt, progress=False).history
+    assert history is not None
     assert history.stopped == "interrupted"
     assert len(history) == 3
     action, _ = model.predict(BOTTOM)
@@ -150,6 +160,16 @@ def test_solver_breakdowns_are_counted_in_the_history(
     assert model.history is not None
     assert model.history["breakdowns"] == [4, 4, 4]
     assert model.history["fallbacks"] == [2, 2, 2]
+
+
+def test_both_habits_work() -> None:
+    model = nopg.NOPG(bandwidths=WIDE)
+    policy = model.fit(DATA, BOTTOM, n_updates=2, progress=False)
+    assert model.fitted is policy
+    assert np.array_equal(model.predict(BOTTOM)[0], policy.predict(BOTTOM)[0])
+    torch.testing.assert_close(model.gradient(), policy.kernel.gradient())
+    states = DATA.observations[:3]
+    assert np.array_equal(model.visitation(states), policy.kernel.visitation(states))
 
 
 def test_predict_follows_the_space_and_the_batch() -> None:
@@ -176,9 +196,8 @@ def test_stochastic_draws_differ_and_are_clipped() -> None:
 def test_float32_learns_too() -> None:
     model = fitted(20, dtype="float32")
     assert next(model.policy.parameters()).dtype == torch.float32
-    assert float(model.objective()) == pytest.approx(
-        float(fitted(20).objective()), rel=1e-2
-    )
+    exact = fitted(20).expected_return(None).value
+    assert model.expected_return(None).value == pytest.approx(exact, rel=1e-2)
 
 
 def test_a_module_of_ones_own_is_trained_in_place() -> None:
@@ -207,9 +226,11 @@ def test_the_coarse_inverse_changes_the_effort_not_the_path(
         "policy_samples": 2,
         "next_state_samples": 2,
     }
-    helped = nopg.NOPG(**settings).fit(data, BOTTOM, 10, progress=False)
+    helped = nopg.NOPG(**settings).fit(data, BOTTOM, 10, progress=False).history
     monkeypatch.setattr(problem, "WORTHWHILE", 10**9)
-    plain = nopg.NOPG(**settings).fit(data, BOTTOM, 10, progress=False)
+    plain = nopg.NOPG(**settings).fit(data, BOTTOM, 10, progress=False).history
+    assert helped is not None
+    assert plain is not None
     np.testing.assert_allclose(helped["objective"], plain["objective"], rtol=1e-7)
     assert sum(helped["matvecs"]) < 0.6 * sum(plain["matvecs"])
     assert max(helped["fallbacks"]) == 0

@@ -10,6 +10,7 @@ import torch
 
 from nopg.bellman.config import EstimatorConfig
 from nopg.errors import ConfigError
+from nopg.randomness import Seed
 
 _DTYPES = {"float64": torch.float64, "float32": torch.float32}
 
@@ -85,6 +86,7 @@ class NOPGConfig:
                 f'`dtype` must be "float64" or "float32", got {self.dtype!r}; float64 '
                 "is the safe choice."
             )
+        Seed(self.seed)  # refuses what is no seed
         if self.max_memory is not None and not self.max_memory > 0:
             raise ConfigError(
                 f"`max_memory` must be a positive number of bytes, got "

@@ -65,8 +65,8 @@ def planned_candidates(
     outcomes = ActionOutcomes.of(model, states, tried, Seed(seed).numpy("places"))
     for method in PLANS:
         student = copy.deepcopy(policy)
-        repeat = method.action_repeat
-        distil(student, outcomes.value_iteration(method.gamma(gamma), repeat))
+        targets = outcomes.value_iteration(method.gamma(gamma), method.action_repeat)
+        distil(student, targets)
         yield FoundPolicy(method, student)
 
 

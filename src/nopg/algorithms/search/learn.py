@@ -317,8 +317,9 @@ def _require_choice(data: object) -> None:
 
 def _warn_of_starts(model: TransitionModel, starts: Array) -> None:
     """Say so if a start lies where no data are."""
-    outside = model.bounds.out_of_support(torch.from_numpy(starts)) > 0.5
-    if bool(outside.any()):
+    low, high = model.bounds.low.numpy(), model.bounds.high.numpy()
+    outside = ((starts < low) | (starts > high)).any(axis=1)
+    if outside.any():
         warnings.warn(
             f"Starts should lie near the data, {int(outside.sum())} of {len(starts)} "
             "lie beyond the range of the logged states: what is learned there is a "

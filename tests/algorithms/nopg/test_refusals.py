@@ -70,8 +70,8 @@ def fit(data: Any = DATA, start: Any = BOTTOM, **settings: Any) -> None:
         (lambda: fit(start=np.zeros((0, 3))), "one row"),
         (lambda: fit(start="bottom"), "numbers"),
         (lambda: nopg.NOPG().predict([0.0, 0.0, 0.0]), "fit"),
-        (lambda: nopg.NOPG().value([[0.0, 0.0, 0.0]]), "fit"),
-        (lambda: nopg.NOPG().save("nowhere.nopg"), "fit"),
+        (lambda: nopg.NOPG().fitted.value([[0.0, 0.0, 0.0]]), "fit"),
+        (lambda: nopg.NOPG().gradient(), "fit"),
     ],
 )
 def test_refused_in_one_sentence(attempt: Callable[[], object], sentence: str) -> None:
@@ -102,5 +102,6 @@ def test_bad_observations_are_refused(observation: Any) -> None:
     model.fit(DATA, BOTTOM, n_updates=1, progress=False)
     with pytest.raises(nopg.DataError, match="observation"):
         model.predict(observation)
-    with pytest.raises(nopg.DataError, match="as many numbers"):
-        model.predict([0.0, 0.0])
+    for wrong in ([0.0, 0.0], [0.0], np.zeros((4, 1))):
+        with pytest.raises(nopg.DataError, match="must have 3 numbers"):
+            model.predict(wrong)

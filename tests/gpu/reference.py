@@ -13,25 +13,6 @@ import torch
 from torch import Tensor
 
 
-def transposed_pattern(columns: Tensor, n: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Where the entries of the transpose are: made once, for every policy.
-
-    Args:
-        columns: Columns of the rows, (m, k).
-        n: Width of the matrix.
-
-    Returns:
-        `starts` (n + 1,), `rows` (m k,) ascending in each column, and `source`
-        (m k,), the place of each entry among the weights; all int32.
-    """
-    flat = columns.reshape(-1).long()
-    source = torch.argsort(flat, stable=True)
-    counts = torch.bincount(flat, minlength=n)
-    starts = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-    rows = source // columns.shape[1]
-    return starts.to(torch.int32), rows.to(torch.int32), source.to(torch.int32)
-
-
 def build(
     log_psi: Tensor, actions: Tensor, taken: Tensor, half_precision: Tensor
 ) -> tuple[Tensor, Tensor]:
@@ -41,13 +22,13 @@ def build(
         log_psi: Log state kernel, (m, k).
         actions: Actions of the listed samples, (d_a, m, k).
         taken: Action taken at each row, (m, d_a) or (B, m, d_a).
-        half_precision: p = 1 / (2 h^2), (d_a,), or one a row like `taken`.
+        half_precision: p = 1 / (2 h^2), (d_a,).
 
     Returns:
         Weights (m, k) and the log of their normaliser (m,), batched like `taken`.
     """
     difference = actions - taken.mT[..., None]  # (d_a, m, k)
-    precision = half_precision.expand(taken.shape).mT[..., None]
+    precision = half_precision[:, None, None]
     logits = log_psi - (precision * difference.square()).sum(dim=-3)
     log_mass = torch.logsumexp(logits, dim=-1)
     return (logits - log_mass[..., None]).exp(), log_mass
@@ -81,14 +62,13 @@ def transposed_values(
         rows: Row of each entry, (m k,).
         sample_actions: (n, d_a).
         taken: Action taken at each row, (m, d_a).
-        half_precision: (d_a,), or one a row like `taken`.
+        half_precision: (d_a,).
         log_mass: Log normaliser of each row, (m,).
         discount: D, (m,).
     """
     i, j = rows.long(), _column_of_entry(starts)
     square = (taken[..., i, :] - sample_actions[j]).square()  # (m k, d_a)
-    precision = half_precision.expand(taken.shape)[..., i, :]
-    logits = log_psi_t - (precision * square).sum(dim=-1)
+    logits = log_psi_t - (half_precision * square).sum(dim=-1)
     return discount[i] * (logits - log_mass[..., i]).exp()
 
 
@@ -115,7 +95,7 @@ def sweep_values(
         rewards: r, (m,).
         discount: D, gamma on live rows and zero on terminal ones, (m,).
         q: The iterate, (m,), but for its shift.
-        shift: What is still to be added to all of q, one number a policy, (B,).
+        shift: What is still to be added to all of q, one number per policy, (B,).
     """
     shifted = q + shift.reshape(*q.shape[:-1], 1)
     step = rewards + discount * matvec(weights, columns, shifted)
@@ -163,7 +143,7 @@ def deflate(
     )
 
 
-def pull(
+def action_vjp(
     weights: Tensor,
     columns: Tensor,
     q: Tensor,
@@ -176,30 +156,6 @@ def pull(
         weights, q[..., columns.long()], sample_actions[columns.long()]
     )
     return row_weights[..., None] * covariance / variances
-
-
-def analytic_pull(
-    weights: Tensor,
-    columns: Tensor,
-    q: Tensor,
-    sample_actions: Tensor,
-    row_weights: Tensor,
-    mean: Tensor,
-    std: Tensor,
-    variances: Tensor,
-) -> tuple[Tensor, Tensor]:
-    """The same by mean and std of a Gaussian policy, (m, d_a) each.
-
-    With V = h^2 + std^2, the variance of the weights' action kernel, these are
-    w_i Cov_i(q, a) / V and w_i std_i Cov_i(q, (a - mean_i)^2) / V^2.
-    """
-    values, a = q[..., columns.long()], sample_actions[columns.long()]
-    towards = a - mean.unsqueeze(-2)  # (m, k, d_a)
-    first = _covariance(weights, values, towards)
-    second = _covariance(weights, values, towards.square())
-    total = variances + std.square()
-    w = row_weights[..., None]
-    return w * first / total, w * std * second / total.square()
 
 
 def _covariance(weights: Tensor, values: Tensor, x: Tensor) -> Tensor:
