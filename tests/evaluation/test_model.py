@@ -125,11 +125,11 @@ def test_what_is_known_is_the_return_of_a_rollout_in_support(
     model: nopg.FittedPolicy, evaluator: ModelEvaluator
 ) -> None:
     first, actor = evaluator.models[0], actor_of(model.policy)
-    found = known_return(ArrayTransitionModel(first), actor, START, GAMMA)
+    earned, unknown = known_return(ArrayTransitionModel(first), actor, START, GAMMA)
     n_steps = discount_horizon(GAMMA, NEGLIGIBLE)
     whole = model_rollout(first, actor, START, GAMMA, n_steps)
-    np.testing.assert_allclose(found.earned, whole.returns)
-    np.testing.assert_allclose(found.unknown, GAMMA**n_steps / (1.0 - GAMMA))
+    np.testing.assert_allclose(earned, whole.returns)
+    np.testing.assert_allclose(unknown, GAMMA**n_steps / (1.0 - GAMMA))
 
 
 def test_what_is_not_known_is_the_worst_or_the_best() -> None:

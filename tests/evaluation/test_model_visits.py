@@ -12,7 +12,6 @@ from nopg.envs.pendulum import Pendulum
 from nopg.envs.rollouts import rollout
 from nopg.errors import ConfigError
 from nopg.evaluation.model import (
-    EntryProbability,
     ModelEvaluator,
     entry_probability,
 )
@@ -42,7 +41,7 @@ class Idle:
         return np.zeros((len(states), 1))
 
 
-def asked(line: Line, horizon: int | None, start: float = 0.0) -> EntryProbability:
+def asked(line: Line, horizon: int | None, start: float = 0.0) -> tuple[Array, ...]:
     starts = np.array([[start]])
     inside = lambda states: states[:, 0] >= FAR  # noqa: E731
     return entry_probability(line, Idle(), starts, inside, horizon, GAMMA)
