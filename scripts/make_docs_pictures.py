@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 import nopg
+from nopg.algorithms.search.learn import learn
 from nopg.cli.swing_up import (
     BOTTOM,
     GAMMA,
@@ -55,16 +56,17 @@ def cart() -> nopg.Dataset:
 
 def start() -> None:
     """The cart: learning curve, and the position it is driven from and to."""
-    model = nopg.NOPG(gamma=0.97)
-    history = model.fit(cart(), n_updates=300, progress=False)
+    policy = nopg.NOPG(gamma=0.97).fit(cart(), n_updates=300, progress=False)
+    history = policy.history
+    assert history is not None
     learning_curve(history, FOLDER / "cart_curve.png")
     x, v, path = 0.8, 0.0, [0.8]
     for _ in range(100):
-        u = float(model.predict([x, v])[0][0])
+        u = float(policy.predict([x, v])[0][0])
         v += 0.1 * u
         x += 0.1 * v
         path.append(x)
-    print(f"cart: J {history['objective'][0]:.2f} to {model.objective()!r}")
+    print(f"cart: J {history['objective'][0]:.2f} to {policy.kernel.objective()!r}")
     print(f"cart: from 0.8 to {path[50]:.3f} after 50 steps, {path[100]:.3f} after 100")
     with figure(figsize=(6.4, 2.6)) as (drawn, axes):
         axis = axes[0, 0]
@@ -109,27 +111,27 @@ class _Constant(torch.nn.Module):
         self.action = torch.nn.Parameter(torch.tensor([action], dtype=torch.float64))
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
-        """One action a row."""
+        """One action per row."""
         return self.action.expand(len(states), 1)
 
 
 def bandwidths() -> None:
     """The pendulum's value with bandwidths a quarter, once and four times "auto"."""
     data = grid_dataset()
-    auto = nopg.NOPG(gamma=GAMMA)
-    auto.prepare(data, BOTTOM)
+    auto = nopg.NOPG(gamma=GAMMA).prepare(data, BOTTOM)
     drawn = []
     for factor in (0.25, 1.0, 4.0):
-        model = nopg.NOPG(gamma=GAMMA, bandwidths=auto.bandwidths.scaled(state=factor))
-        model.fit(data, BOTTOM, n_updates=300, progress=False)
-        rewards = swing_up(model).rewards
+        scaled = auto.bandwidths.scaled(state=factor)
+        algorithm = nopg.NOPG(gamma=GAMMA, bandwidths=scaled)
+        policy = algorithm.fit(data, BOTTOM, n_updates=300, progress=False)
+        rewards = swing_up(policy).rewards
         true = float(rewards @ GAMMA ** np.arange(len(rewards)))
         print(
-            f"bandwidths x {factor}: J {model.objective()!r}, truly {true:.0f}, "
-            f"undiscounted {rewards.sum():.0f}"
+            f"bandwidths x {factor}: J {policy.kernel.objective()!r}, truly "
+            f"{true:.0f}, undiscounted {rewards.sum():.0f}"
         )
         drawn.append(
-            portrait(f"h x {factor:g}", model.value, model.visitation, size=61)
+            portrait(f"h x {factor:g}", policy.value, policy.kernel.visitation, size=61)
         )
     phase_portraits(drawn, FOLDER / "bandwidths.png")
 
@@ -137,8 +139,7 @@ def bandwidths() -> None:
 def exploitation() -> None:
     """J rises above the best possible while the pendulum stays down."""
     data = nopg.Dataset(*pendulum_random(500, Seed(0).numpy("data")))
-    model = nopg.NOPG(gamma=GAMMA)
-    history = model.fit(
+    policy = nopg.NOPG(gamma=GAMMA).fit(
         data,
         BOTTOM,
         n_updates=300,
@@ -146,20 +147,22 @@ def exploitation() -> None:
         evaluate_every=25,
         progress=False,
     )
+    history = policy.history
+    assert history is not None
     learning_curve(
         history,
         FOLDER / "exploitation.png",
         references={"optimum, about": OPTIMUM},
     )
-    h = np.array(model.bandwidths.state)
+    h = np.array(policy.bandwidths.state)
     distances = np.linalg.norm((data.observations - np.array(BOTTOM)) / h, axis=1)
     solved, measured = (
         history["objective"],
         history.evaluations("return on Pendulum-v1"),
     )
-    print(f"500 random rows: J {solved[0]:.0f} to {model.objective()!r}")
+    print(f"500 random rows: J {solved[0]:.0f} to {policy.kernel.objective()!r}")
     print(f"500 random rows: measured {measured[1][0]:.0f} to {measured[1][-1]:.0f}")
-    rewards = swing_up(model).rewards
+    rewards = swing_up(policy).rewards
     true = float(rewards @ GAMMA ** np.arange(len(rewards)))
     print(f"500 random rows: true discounted return of that policy {true:.0f}")
     print(f"500 random rows: the start is {distances.min():.1f} bandwidths away")
@@ -198,10 +201,9 @@ def searches() -> None:
     for side in (10, 15, 20, 30):
         data = grid_dataset(side, side)
         began = time.perf_counter()
-        searched = nopg.learn(data, BOTTOM, progress=False)
+        searched = learn(data, BOTTOM, progress=False)
         learned = time.perf_counter()
-        fitted = nopg.NOPG(gamma=GAMMA)
-        fitted.fit(data, BOTTOM, progress=False)
+        fitted = nopg.NOPG(gamma=GAMMA).fit(data, BOTTOM, progress=False)
         ended = time.perf_counter()
         print(
             f"learn, n = {len(data)}: {learned - began:.0f} s, "
