@@ -1,6 +1,6 @@
 """Every GPU kernel on a real GPU: its error, its time, and the time its bytes need.
 
-    PYTHONPATH=src python benchmarks/gpu_kernels.py [--sizes 3200 100000] [--tune]
+    PYTHONPATH=src python -m benchmarks.gpu_kernels [--sizes 3200 100000]
 
 Errors are relative to the plain torch twin in float64. "cold" is the median with
 caches flushed before each run, "graph" that of runs in a row inside a CUDA graph,
@@ -11,7 +11,6 @@ an H200. Without a GPU, TRITON_INTERPRET=1 checks errors at a toy size.
 from __future__ import annotations
 
 import argparse
-import functools
 import os
 import time
 from collections.abc import Callable
@@ -19,21 +18,18 @@ from typing import Any
 
 import torch
 from scipy.spatial import cKDTree
+from tests.gpu import reference
 from torch import Tensor
 
-from nopg.gpu import reference
 from nopg.gpu.build import build
 from nopg.gpu.deflation import deflate
-from nopg.gpu.gradient import analytic_pull, pull
+from nopg.gpu.gradient import action_vjp
 from nopg.gpu.matvec import matvec
 from nopg.gpu.nearest import nearest
-from nopg.gpu.rmatvec import rmatvec, rmatvec_fresh
 from nopg.gpu.sweep import sweep
-from nopg.gpu.sweep_values import sweep_values
-from nopg.gpu.sweep_visits import sweep_visits
 from nopg.gpu.tiles import spatial_order
-from nopg.gpu.toolchain import Tile, triton
-from nopg.gpu.transpose import permute, transposed_values
+from nopg.gpu.toolchain import triton
+from nopg.gpu.transpose import transposed_pattern, transposed_values
 
 BYTES_A_SECOND = 4.3e12
 GAMMA = 0.97
@@ -61,10 +57,10 @@ class Update:
         squares, self.columns = nearest(self.queries, states, k)
         self.log_psi = -2.0 * squares / squares[:, -1:].mean()
         self.a, self.taken = normal(n, 1), normal(*policies, n, 1)
-        self.std, self.variances = normal(*policies, n, 1).abs(), normal(1).square() + 1
+        self.variances = normal(1).square() + 1
         self.half = 0.5 / self.variances
         self.gathered = self.a.mT[:, self.columns.long()].contiguous()
-        pattern = reference.transposed_pattern(self.columns, n)
+        pattern = transposed_pattern(self.columns, n)
         self.starts, self.rows, self.source = pattern
         self.log_psi_t = self.log_psi.reshape(-1)[self.source.long()]
         self.rewards, self.q = normal(n), normal(*policies, n) - 30.0
@@ -76,9 +72,7 @@ class Update:
         self.gain = torch.full_like(self.rewards[:1], GAMMA / (1 - GAMMA) / n)
         self.mu_total = self.eps0.sum(-1).reshape(-1) / (1 - GAMMA)
         self.weights, self.log_mass = build(*self.build)
-        self.values = permute(
-            self.weights.flatten(-2), self.source, self.rows, self.discount
-        )
+        self.values = transposed_values(*self.transpose)
 
     @property
     def build(self) -> Args:
@@ -86,32 +80,34 @@ class Update:
         return self.log_psi, self.columns, self.a, self.taken, self.half
 
     @property
-    def fresh(self) -> Args:
-        """Arguments of what is recomputed in the order of the transpose."""
+    def transpose(self) -> Args:
+        """Arguments of `transposed_values`."""
         pattern = (self.log_psi_t, self.starts, self.rows)
-        return *pattern, self.a, self.taken, self.half, self.log_mass
+        made = (self.a, self.taken, self.half, self.log_mass, self.discount)
+        return *pattern, *made
 
     @property
     def row_sweep(self) -> Args:
-        """Arguments of `sweep_values`."""
+        """Arguments of `sweep` for q."""
         known = (self.weights, self.columns, self.rewards, self.discount)
         return *known, self.q, self.shift
 
     @property
     def column_sweep(self) -> Args:
-        """Arguments of `sweep_visits`."""
+        """Arguments of `sweep` for mu."""
         known = (self.values, self.starts, self.rows, self.eps0)
         return *known, self.mu, self.scale
 
     @property
-    def pull(self) -> Args:
-        """Arguments of both pulls, but for the variances."""
-        return self.weights, self.columns, self.q, self.a, self.share
+    def vjp(self) -> Args:
+        """Arguments of `action_vjp`."""
+        known = (self.weights, self.columns, self.q, self.a)
+        return *known, self.share, self.variances
 
     def whole(self) -> Tensor:
         """Everything of an update but the policy's own passes."""
         weights, log_mass = build(*self.build)
-        values = transposed_values(*[*self.fresh[:-1], log_mass, self.discount])
+        values = transposed_values(*self.transpose[:-2], log_mass, self.discount)
         q, mu, shift, scale = self.q, self.mu, self.shift, self.scale
         nothing, one = torch.zeros_like(shift), torch.ones_like(scale)
         for number in range(SWEEPS):
@@ -122,7 +118,7 @@ class Update:
             shift, scale = nothing, one
             if number % 5 == 4:
                 shift, scale, _ = deflate(q_sums, mu_sums, self.gain, self.mu_total)
-        return pull(weights, self.columns, q, self.a, mu, self.variances)
+        return action_vjp(weights, self.columns, q, self.a, mu, self.variances)
 
 
 Row = tuple[str, Callable[..., Any], Callable[[], Any] | None, float]
@@ -134,56 +130,13 @@ def double(*args: Tensor) -> list[Tensor]:
     return [v.double() if v.is_floating_point() else v for v in args]
 
 
-def row_kernels(x: Update) -> list[Row]:
-    """What works on rows: weights, products with P, the way back."""
+def kernels(x: Update) -> list[Row]:
+    """Every kernel with its twin and its bytes."""
     shared, own = 4.0, 4.0 * x.n_policies  # bytes of what policies share, and do not
     product = (x.weights, x.columns, x.q)
-    plain, gaussian = (*x.pull, x.variances), (*x.pull, x.taken, x.std, x.variances)
 
     def twin_build() -> Any:
         return reference.build(*double(x.log_psi, x.gathered, x.taken, x.half))
-
-    return [
-        ("build, gathering", lambda **o: build(*x.build, **o), twin_build,
-         2 * shared + own),
-        ("build, laid out", lambda **o: build(*x.build, gathered=x.gathered, **o),
-         twin_build, 2 * shared + own),
-        ("matvec", lambda **o: matvec(*product, **o),
-         lambda: reference.matvec(*double(*product)), shared + own),
-        ("sweep q", lambda **o: sweep_values(*x.row_sweep, **o)[0],
-         lambda: reference.sweep_values(*double(*x.row_sweep))[0], shared + own),
-        ("pull", lambda **o: pull(*plain, **o),
-         lambda: reference.pull(*double(*plain)), shared + own),
-        ("pull, mean and std", lambda **o: analytic_pull(*gaussian, **o),
-         lambda: reference.analytic_pull(*double(*gaussian)), shared + own),
-    ]  # fmt: skip
-
-
-def column_kernels(x: Update) -> list[Row]:
-    """What works on columns: the transpose and products with it."""
-    shared, own = 4.0, 4.0 * x.n_policies
-    product, made = (x.values, x.starts, x.rows, x.mu), (*x.fresh, x.discount)
-    fresh = (*x.fresh, x.discount * x.mu)
-
-    def twin_product() -> Any:
-        return reference.rmatvec(*double(*product))
-
-    return [
-        ("transposed values", lambda **o: transposed_values(*made, **o),
-         lambda: reference.transposed_values(*double(*made)), 2 * shared + own),
-        ("rmatvec, stored", lambda **o: rmatvec(*product, **o), twin_product,
-         shared + own),
-        ("rmatvec, fresh", lambda **o: rmatvec_fresh(*fresh, **o), twin_product,
-         2 * shared),
-        ("sweep mu", lambda **o: sweep_visits(*x.column_sweep, **o)[0],
-         lambda: reference.sweep_visits(*double(*x.column_sweep))[0], shared + own),
-    ]  # fmt: skip
-
-
-def other_kernels(x: Update) -> list[Row]:
-    """What has no tile to choose."""
-    shared, own = 4.0, 4.0 * x.n_policies
-    copied = (x.source, x.rows, x.discount)
 
     def twin_sweep() -> Any:
         q, _ = reference.sweep_values(*double(*x.row_sweep))
@@ -191,9 +144,14 @@ def other_kernels(x: Update) -> list[Row]:
         return q, mu
 
     return [
-        ("permute", lambda: permute(x.weights.flatten(-2), *copied),
-         lambda: reference.permute(*double(x.weights, *copied)), 2 * (shared + own)),
-        ("sweep both", lambda: sweep(*x.row_sweep, *x.column_sweep)[::2], twin_sweep,
+        ("build", lambda: build(*x.build), twin_build, 2 * shared + own),
+        ("matvec", lambda: matvec(*product),
+         lambda: reference.matvec(*double(*product)), shared + own),
+        ("action vjp", lambda: action_vjp(*x.vjp),
+         lambda: reference.action_vjp(*double(*x.vjp)), shared + own),
+        ("transposed values", lambda: transposed_values(*x.transpose),
+         lambda: reference.transposed_values(*double(*x.transpose)), 2 * shared + own),
+        ("sweep", lambda: sweep(*x.row_sweep, *x.column_sweep)[::2], twin_sweep,
          2 * (shared + own)),
         (f"whole, {SWEEPS} sweeps", x.whole, None,
          5 * shared + 3 * own + SWEEPS * 2 * (shared + own)),
@@ -219,11 +177,7 @@ def report(x: Update) -> None:
     print(f"\nn = {x.n}, k = {x.k}, policies = {x.n_policies}")
     heads = ("error", "cold ms", "graph ms", "floor ms", "of floor")
     print(f"{'':<20}" + "".join(f"{head:>11}" for head in heads))
-    for name, kernel, twin, bytes_each in (
-        *row_kernels(x),
-        *column_kernels(x),
-        *other_kernels(x),
-    ):
+    for name, kernel, twin, bytes_each in kernels(x):
         wrong = f"{error(kernel(), twin()):>11.1e}" if twin else f"{'':>11}"
         print(f"{name:<20}{wrong}", end="", flush=True)
         if HAS_GPU:
@@ -250,30 +204,12 @@ def report_search(x: Update) -> None:
     print(f"nearest neighbours: {seconds:.2f} s, largest error {float(wrong):.1e}")
 
 
-def tune(x: Update) -> None:
-    """Print the graph time of every kernel under other tiles, best first."""
-    width = Tile.of_rows(x.k).width
-    rows = [Tile(r, width, w) for r, w in ((2, 1), (4, 1), (8, 2), (16, 4), (32, 4))]
-    shapes = ((2, 32, 1), (4, 32, 1), (8, 32, 2), (16, 32, 4), (8, 64, 4), (32, 16, 4))
-    columns = [Tile(*shape) for shape in shapes]
-    for kernels, tiles in ((row_kernels(x), rows), (column_kernels(x), columns)):
-        for name, kernel, _, _ in kernels:
-            times = []
-            for tile in tiles:
-                call = functools.partial(kernel, tile=tile)
-                times.append((milliseconds(call)[1], tile))
-            times.sort(key=lambda pair: pair[0])
-            shown = (f"{t:.4f} ({s.rows}x{s.width}/{s.warps})" for t, s in times)
-            print(f"{name:<20}" + "  ".join(shown), flush=True)
-
-
 def main() -> None:
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="*", default=[3_200, 100_000, 10**6])
     parser.add_argument("--neighbours", type=int, default=64)
     parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--tune", action="store_true")
     options = parser.parse_args()
     if not HAS_GPU and os.environ.get("TRITON_INTERPRET") != "1":
         raise SystemExit("This needs a GPU; TRITON_INTERPRET=1 checks errors alone.")
@@ -284,8 +220,6 @@ def main() -> None:
         report(x)
         if not n_batch:
             report_search(x)
-        if options.tune and HAS_GPU:
-            tune(x)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "docs/experiments.md", "docs/learn.md", "docs/trust.md")
+PAGES = ("README.md", "docs/experiments.md", "docs/learn.md", "docs/evaluation.md")
 _MARKED = re.compile(
     r"(<!-- results: (?P<name>\S+)(?: (?P<kind>\S+))? -->\n).*?"
     r"(<!-- end of results -->)",

@@ -13,8 +13,7 @@ from nopg.bellman.problem import Problem
 from nopg.bellman.samples import Samples
 from nopg.cli.swing_up import grid_dataset
 from nopg.data.dataset import Dataset
-from nopg.linalg.cells import Cells
-from nopg.linalg.modes import Modes
+from nopg.linalg.coarse import CoarseCells, Modes
 from nopg.randomness import Seed
 
 WIDE = nopg.Bandwidths([0.3, 0.3, 1.0], [2.0])
@@ -31,7 +30,7 @@ def test_it_goes_by_the_number_of_samples(monkeypatch: pytest.MonkeyPatch) -> No
     assert build(grid_dataset(11, 11), WIDE).coarse is None  # 242: solved directly
     assert isinstance(build(grid_dataset(12, 12), WIDE).coarse, Modes)
     monkeypatch.setattr(problem_module, "MANY", 288)
-    assert isinstance(build(grid_dataset(12, 12), WIDE).coarse, Cells)
+    assert isinstance(build(grid_dataset(12, 12), WIDE).coarse, CoarseCells)
 
 
 def test_scattered_data_goes_without() -> None:

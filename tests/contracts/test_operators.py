@@ -13,9 +13,9 @@ from nopg.linalg.operators import (
     AveragedRows,
     DenseRows,
     LinearOperator,
+    Pattern,
     SparseRows,
 )
-from nopg.linalg.pattern import Pattern
 
 Make = Callable[[torch.Generator], tuple[LinearOperator, Tensor]]
 

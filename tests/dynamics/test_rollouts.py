@@ -1,4 +1,4 @@
-"""Imagined paths against autograd through time, and against the real system."""
+"""Model rollouts against autograd through time, and against the real system."""
 
 import copy
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import torch
 from reproduction.tasks.scripted_operator import mountain_car_demonstrations
 
 from nopg.dynamics.rollouts import (
-    STILL,
+    AT_REST,
     discount_horizon,
     model_rollout,
     rollout_gradients,
@@ -44,10 +44,10 @@ def through_time(
     for t in range(T):
         step = model.step(here, policy.act(here))
         total = total + gamma**t * alive * step.rewards
-        alive = alive * (1 - step.ends)
+        alive = alive * (1 - step.terminated)
         worst = gamma ** (t + 1) * model.worst_value(gamma)
-        total = total + worst * alive * step.lost
-        alive, here = alive * (1 - step.lost), step.next_states
+        total = total + worst * alive * step.out_of_support
+        alive, here = alive * (1 - step.out_of_support), step.next_states
     return total.mean()
 
 
@@ -69,27 +69,27 @@ def test_the_gradient_is_that_of_autograd_through_time(task: str) -> None:
     gradients = rollout_gradients(model, team, starts.numpy(), 0.97, 30)
     for each, gradient in zip(team, gradients, strict=True):
         expected = through_time(model, each, starts, 0.97, 30)
-        imagined = model_rollout(
+        predicted = model_rollout(
             model, ArrayPolicies([each]), starts.numpy(), 0.97, 30
         ).returns.mean()
-        assert float(imagined) == pytest.approx(float(expected.detach()), rel=1e-10)
+        assert float(predicted) == pytest.approx(float(expected.detach()), rel=1e-10)
         slopes = torch.autograd.grad(expected, list(each.parameters()))
         for ours, theirs in zip(gradient, slopes, strict=True):
             assert torch.allclose(ours, theirs, rtol=1e-6, atol=1e-9)
 
 
-def test_imagined_pendulum_returns_are_the_real_ones() -> None:
+def test_predicted_pendulum_returns_are_the_real_ones() -> None:
     model, policy = learned(pendulum_grid(10, 10, 2)), small_policy(3, 2.0)
     env = Pendulum()
     state = env.reset_states(1, np.random.default_rng(0))
     real = rollout(env, lambda s: policy(torch.tensor(s)).detach().numpy(), state, 100)
     discounts = 0.97 ** np.arange(100)
     truth = float((real.rewards[0] * discounts).sum())
-    paths = model_rollout(model, ArrayPolicies([policy]), env.observe(state), 0.97, 100)
-    assert float(paths.returns[0]) == pytest.approx(truth, rel=0.05)
+    found = model_rollout(model, ArrayPolicies([policy]), env.observe(state), 0.97, 100)
+    assert float(found.returns[0]) == pytest.approx(truth, rel=0.05)
 
 
-def test_paths_end_where_episodes_end() -> None:
+def test_rollouts_end_where_episodes_end() -> None:
     rows = mountain_car_demonstrations()
     model = learned(tuple(column[-400:] for column in rows[:5]))
     full = small_policy(2, 1.0)
@@ -99,8 +99,8 @@ def test_paths_end_where_episodes_end() -> None:
         full.network[-1].bias.fill_(5.0)  # type: ignore[index, union-attr]
     env = MountainCar()
     last = rows.observations[-6:-5]
-    paths = model_rollout(model, ArrayPolicies([full]), last, 0.99, 50)
-    assert len(paths.states) < 50
+    found = model_rollout(model, ArrayPolicies([full]), last, 0.99, 50)
+    assert len(found.states) < 50
     assert env.horizon == 500
 
 
@@ -119,22 +119,22 @@ class Steady:
         return np.ones((len(states), 1))
 
 
-def test_a_path_at_rest_counts_for_ever() -> None:
+def test_a_rollout_at_rest_counts_for_ever() -> None:
     starts, gamma = np.array([[-1.5], [0.5]]), 0.95
     # 1 - s halves at every step: the closed form of sum gamma^t (-1 - s_t).
     truth = -2.0 / (1.0 - gamma) + (1.0 - starts[:, 0]) / (1.0 - 0.5 * gamma)
     model = resting()
-    short = model_rollout(model, Steady(), starts, gamma, 2000, until_still=True)
+    short = model_rollout(model, Steady(), starts, gamma, 2000, until_rest=True)
     long = model_rollout(model, Steady(), starts, gamma, 2000)
     assert len(short.states) < 40
     assert len(long.states) == 2000
     # What is left to go is at most the last step, and so is the error of a reward.
-    error = STILL * float(model.box.pace) / (1.0 - gamma)
+    error = AT_REST * float(model.bounds.typical_step) / (1.0 - gamma)
     assert short.returns == pytest.approx(long.returns, abs=error)
     assert long.returns == pytest.approx(truth, rel=1e-6)
 
 
-def test_a_path_that_moves_is_followed_to_the_end() -> None:
+def test_a_rollout_that_moves_goes_on_to_the_end() -> None:
     class Shaken:
         def __init__(self) -> None:
             self.sign = 1.0
@@ -143,23 +143,23 @@ def test_a_path_that_moves_is_followed_to_the_end() -> None:
             self.sign = -self.sign
             return np.full((len(states), 1), self.sign)
 
-    paths = model_rollout(
-        resting(), Shaken(), np.zeros((1, 1)), 0.95, 300, until_still=True
+    found = model_rollout(
+        resting(), Shaken(), np.zeros((1, 1)), 0.95, 300, until_rest=True
     )
-    assert len(paths.states) == 300
+    assert len(found.states) == 300
 
 
-def test_a_lost_path_earns_the_worst_from_then_on() -> None:
+def test_out_of_support_a_rollout_earns_the_worst_from_then_on() -> None:
     class Away:
         def act(self, states: Any) -> Any:
             return np.full((len(states), 1), 50.0)  # to 25 in one step
 
     model, gamma = resting(), 0.9
-    paths = model_rollout(model, Away(), np.zeros((1, 1)), gamma, 100)
-    assert len(paths.states) == 1
-    assert paths.steps.lost[0, 0] == pytest.approx(1.0)
+    found = model_rollout(model, Away(), np.zeros((1, 1)), gamma, 100)
+    assert len(found.states) == 1
+    assert found.outcomes.out_of_support[0, 0] == pytest.approx(1.0)
     worst = model.rewards[0] / (1.0 - gamma)
-    assert paths.returns[0] == pytest.approx(-1.0 + gamma * worst, rel=1e-6)
+    assert found.returns[0] == pytest.approx(-1.0 + gamma * worst, rel=1e-6)
 
 
 def test_the_horizon_follows_the_discount() -> None:

@@ -1,14 +1,17 @@
-"""What a learned system promises: bounds of what can be earned, and votes on ends."""
+"""A learned model: bounds of what can be earned, terminations and their gradients."""
 
 import numpy as np
 import pytest
 import torch
 
 from nopg.data.dataset import Dataset
-from nopg.dynamics import terminations as end_votes
-from nopg.dynamics.ensemble import fit_ensemble, regression_actions
-from nopg.dynamics.terminations import EndVote, live_rewards
-from nopg.dynamics.transition_model import TransitionModel
+from nopg.dynamics import terminations
+from nopg.dynamics.terminations import TerminationModel, continuing_rewards
+from nopg.dynamics.transition_model import (
+    TransitionModel,
+    fit_ensemble,
+    regression_actions,
+)
 
 
 def rows(n: int = 80, *, ends: bool, offset: float = 0.0) -> list[torch.Tensor]:
@@ -43,60 +46,60 @@ def test_no_sequence_of_rewards_seen_leaves_the_bounds(
     )
 
 
-def test_ends_are_voted_on_by_their_neighbours() -> None:
+def test_terminations_are_those_of_the_neighbours() -> None:
     model = learned(ends=True)
-    assert model.ends is not None
+    assert model.termination is not None
     states = torch.tensor([[1.0, 0.0], [-0.5, 0.0]]).double()
-    at_end, elsewhere = model.ends.vote(states)[0].tolist()
+    at_end, elsewhere = model.termination.predict(states)[0].tolist()
     assert at_end > 0.9
     assert elsewhere < 1e-3
-    assert learned(ends=False).ends is None
+    assert learned(ends=False).termination is None
 
 
-def test_the_slope_of_a_vote_is_a_difference() -> None:
-    vote = learned(ends=True).ends
-    assert vote is not None
+def test_the_gradient_of_a_termination_is_a_difference() -> None:
+    termination = learned(ends=True).termination
+    assert termination is not None
     states = torch.tensor([[0.68, 0.1], [0.75, -0.3], [0.6, 0.5]]).double()
-    slopes = vote.slopes(states)
+    gradients = termination.gradients(states)
     for d in range(2):
         step = torch.zeros(2).double()
         step[d] = 1e-6
-        up, down = (vote.vote(states + s * step) for s in (1, -1))
-        for slope, high, low in zip(slopes, up, down, strict=True):
-            assert torch.allclose(slope[:, d], (high - low) / 2e-6, atol=1e-6)
+        up, down = (termination.predict(states + s * step) for s in (1, -1))
+        for gradient, high, low in zip(gradients, up, down, strict=True):
+            assert torch.allclose(gradient[:, d], (high - low) / 2e-6, atol=1e-6)
 
 
-def test_of_many_voters_the_border_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(end_votes, "MAX_VOTERS", 60)
+def test_of_many_points_the_border_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminations, "MAX_POINTS", 60)
     rng = np.random.default_rng(0)
     after = torch.tensor(rng.uniform(-1, 1, size=(2000, 1)))
-    vote = EndVote.of(after, after[:, 0], (after[:, 0] > 0.5).double(), rng)
-    assert vote is not None
-    assert len(vote.points) == 60
+    found = TerminationModel.fit(after, after[:, 0], (after[:, 0] > 0.5).double(), rng)
+    assert found is not None
+    assert len(found.points) == 60
     where = torch.linspace(-1, 1, 201)[:, None].double()
-    wrong = (vote.vote(where)[0] > 0.5) != (where[:, 0] > 0.5)
+    wrong = (found.predict(where)[0] > 0.5) != (where[:, 0] > 0.5)
     assert all(abs(x - 0.5) < 0.05 for x in where[wrong, 0].tolist())
 
 
-def test_a_prize_for_ending_belongs_to_the_end() -> None:
+def test_a_prize_for_terminating_belongs_to_the_termination() -> None:
     states, actions, rewards, after, ends = rows(200, ends=True)
     rewards = torch.full_like(rewards, -0.1)
     rewards[ends > 0] = 100.0
-    live = live_rewards(torch.cat([states, actions], dim=1), rewards, ends)
-    assert live.tolist() == [-0.1] * 200
+    continuing = continuing_rewards(torch.cat([states, actions], dim=1), rewards, ends)
+    assert continuing.tolist() == [-0.1] * 200
     model = TransitionModel.fit(
         states, actions, rewards, after, ends, generator=np.random.default_rng(0)
     )
     push = torch.tensor([[1.0], [0.0]]).double()
     step = model.step(torch.tensor([[0.75, 0.0], [-0.5, 0.0]]).double(), push)
-    expected = 100.0 * step.ends - 0.1 * (1.0 - step.ends)
+    expected = 100.0 * step.terminated - 0.1 * (1.0 - step.terminated)
     assert step.rewards.tolist() == pytest.approx(expected.tolist(), abs=1e-6)
-    assert float(step.ends[0]) > 0.95
-    assert float(step.ends[1]) < 1e-6
-    assert step.live.tolist() == pytest.approx([-0.1, -0.1], abs=1e-6)
+    assert float(step.terminated[0]) > 0.95
+    assert float(step.terminated[1]) < 1e-6
+    assert step.continuing_rewards.tolist() == pytest.approx([-0.1, -0.1], abs=1e-6)
 
 
-def test_doubt_is_small_among_the_data_and_one_far_away() -> None:
+def test_uncertainty_is_small_among_the_data_and_one_far_away() -> None:
     states, actions, _, after, ends = rows(ends=False)
     curved = torch.sin(3 * states[:, 0])
     model = TransitionModel.fit(
@@ -110,16 +113,16 @@ def test_doubt_is_small_among_the_data_and_one_far_away() -> None:
     assert unknown.numpy() == pytest.approx(1.0, abs=1e-3)
 
 
-def test_the_second_of_a_pair_knows_a_part_and_has_the_same_box() -> None:
+def test_the_second_model_knows_a_part_and_has_the_same_bounds() -> None:
     states, actions, rewards, after, ends = (c.numpy() for c in rows(ends=True))
     data = Dataset(states, actions, rewards, after, ends.astype(bool))
     whole, part = fit_ensemble(data, np.random.default_rng(0))
-    assert part.box is whole.box
+    assert part.bounds is whole.bounds
     assert part.rewards == whole.rewards
-    assert part.ends is not None
-    assert whole.ends is not None
-    assert len(part.ends.points) == 64
-    assert len(whole.ends.points) == 80
+    assert part.termination is not None
+    assert whole.termination is not None
+    assert len(part.termination.points) == 64
+    assert len(whole.termination.points) == 80
 
 
 def test_labels_become_one_hot_rows() -> None:

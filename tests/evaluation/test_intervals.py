@@ -13,7 +13,7 @@ from nopg.evaluation.centred_rows import centred_rows
 from nopg.evaluation.chains import Chain, RowModel, alternative_chain, plain_chain
 from nopg.evaluation.kernel_ensemble import EnsembleBasis, KernelEnsemble
 from nopg.evaluation.solving import RTOL, replica_values
-from nopg.linalg.columns import solve_columns
+from nopg.linalg.solve import solve_columns
 from nopg.policies.build import linear_policy
 from tests.problems import KINDS, small_problem
 

@@ -27,7 +27,7 @@ from tests.gpu.launches import Case, launch_all
 CASES = (
     Case(n=64, k=64, d_a=1, n_batch=2, dtype=torch.float32),
     # Every size becomes a constant.
-    Case(n=1, k=1, d_a=2, dtype=torch.float32, is_per_row=True),
+    Case(n=1, k=1, d_a=2, dtype=torch.float32),
 )
 
 POINTERS = {

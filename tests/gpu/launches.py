@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nopg.gpu import reference
+from tests.gpu import reference
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -21,19 +21,17 @@ class Case:
     d_a: int
     n_batch: int = 0
     dtype: torch.dtype = torch.float64
-    is_per_row: bool = False
 
     def __str__(self) -> str:
         kind = str(self.dtype).removeprefix("torch.")
-        row = "-per_row" if self.is_per_row else ""
-        return f"n{self.n}-k{self.k}-d{self.d_a}-B{self.n_batch}-{kind}{row}"
+        return f"n{self.n}-k{self.k}-d{self.d_a}-B{self.n_batch}-{kind}"
 
 
 CASES = (
     Case(n=37, k=11, d_a=1),  # nothing divides anything
-    Case(n=33, k=8, d_a=2, n_batch=3, is_per_row=True),
+    Case(n=33, k=8, d_a=2, n_batch=3),
     Case(n=70, k=64, d_a=1, n_batch=2, dtype=torch.float32),
-    Case(n=64, k=22, d_a=4, dtype=torch.float32, is_per_row=True),
+    Case(n=64, k=22, d_a=4, dtype=torch.float32),
     Case(n=150, k=130, d_a=1),  # one row of 256 a quarter of a program
     Case(n=1, k=1, d_a=1),  # every size a constant
     Case(n=40, k=16, d_a=1, n_batch=1, dtype=torch.float32),
@@ -42,14 +40,13 @@ CASES = (
 
 @dataclass(frozen=True)
 class Inputs:
-    """What one update works on; names as in `nopg.gpu.reference`."""
+    """What one update works on; names as in `reference`."""
 
     log_psi: Tensor
     columns: Tensor
     sample_actions: Tensor
     gathered: Tensor
     taken: Tensor
-    std: Tensor
     half_precision: Tensor
     variances: Tensor
     weights: Tensor
@@ -82,6 +79,8 @@ class Inputs:
 
 def inputs(case: Case, seed: int = 0) -> Inputs:
     """A random update of the shape of `case`, a fifth of its rows terminal."""
+    from nopg.gpu.transpose import transposed_pattern
+
     generator = torch.Generator().manual_seed(seed)
     n, k, d_a = case.n, case.k, case.d_a
     policies = (case.n_batch,) if case.n_batch else ()
@@ -94,12 +93,11 @@ def inputs(case: Case, seed: int = 0) -> Inputs:
     columns = torch.stack([torch.randperm(n, generator=generator) for _ in range(n)])
     columns = columns[:, :k].to(DEVICE, torch.int32).contiguous()
     sample_actions, taken = normal(n, d_a), normal(*policies, n, d_a)
-    std, variances = normal(*policies, n, d_a).abs(), normal(d_a).square() + 0.2
-    total = variances + std.square() if case.is_per_row else variances
-    log_psi, half_precision = -5.0 * normal(n, k).square(), 0.5 / total
+    variances = normal(d_a).square() + 0.2
+    log_psi, half_precision = -5.0 * normal(n, k).square(), 0.5 / variances
     gathered = sample_actions.mT[:, columns.long()].contiguous()
     weights, log_mass = reference.build(log_psi, gathered, taken, half_precision)
-    starts, rows, source = reference.transposed_pattern(columns, n)
+    starts, rows, source = transposed_pattern(columns, n)
     discount = 0.9 * (normal(n) > -0.8).to(case.dtype)
     return Inputs(
         log_psi=log_psi,
@@ -107,7 +105,6 @@ def inputs(case: Case, seed: int = 0) -> Inputs:
         sample_actions=sample_actions,
         gathered=gathered,
         taken=taken,
-        std=std,
         half_precision=half_precision,
         variances=variances,
         weights=weights,
@@ -133,38 +130,26 @@ def inputs(case: Case, seed: int = 0) -> Inputs:
 ROW_SWEEP = ("weights", "columns", "rewards", "discount", "q", "shift")
 COLUMN_SWEEP = ("values", "starts", "rows", "eps0", "mu", "scale")
 BUILD = ("log_psi", "columns", "sample_actions", "taken", "half_precision")
-FRESH = (
+TRANSPOSE = (
     "log_psi_t", "starts", "rows", "sample_actions", "taken", "half_precision",
-    "log_mass",
+    "log_mass", "discount",
 )  # fmt: skip
-PULL = ("weights", "columns", "q", "sample_actions", "row_weights")
+VJP = ("weights", "columns", "q", "sample_actions", "row_weights", "variances")
 
 
 def launch_all(case: Case) -> None:
     """Call every kernel once."""
     from nopg.gpu.build import build
     from nopg.gpu.deflation import deflate
-    from nopg.gpu.gradient import analytic_pull, pull
+    from nopg.gpu.gradient import action_vjp
     from nopg.gpu.matvec import matvec
-    from nopg.gpu.rmatvec import rmatvec, rmatvec_fresh
     from nopg.gpu.sweep import sweep
-    from nopg.gpu.sweep_values import sweep_values
-    from nopg.gpu.sweep_visits import sweep_visits
-    from nopg.gpu.transpose import permute, transposed_values
+    from nopg.gpu.transpose import transposed_values
 
     x = inputs(case)
-    backwards = torch.arange(case.n - 1, -1, -1, device=DEVICE)
-    for rows in (None, backwards):
-        build(*x.some(*BUILD), rows=rows)
-        matvec(x.weights, x.columns, x.q, rows=rows)
-        pull(*x.some(*PULL, "variances"), rows=rows)
-        analytic_pull(*x.some(*PULL, "taken", "std", "variances"), rows=rows)
-        _, q_sums = sweep_values(*x.some(*ROW_SWEEP), rows=rows)
-    build(*x.some(*BUILD), gathered=x.gathered)
-    permute(x.weights.flatten(-2), x.source, x.rows, x.discount)
-    transposed_values(*x.some(*FRESH, "discount"))
-    rmatvec(x.values, x.starts, x.rows, x.mu)
-    rmatvec_fresh(*x.some(*FRESH, "mu"))
-    _, mu_sums = sweep_visits(*x.some(*COLUMN_SWEEP))
-    sweep(*x.some(*ROW_SWEEP, *COLUMN_SWEEP))
+    build(*x.some(*BUILD))
+    matvec(x.weights, x.columns, x.q)
+    action_vjp(*x.some(*VJP))
+    transposed_values(*x.some(*TRANSPOSE))
+    _, q_sums, _, mu_sums = sweep(*x.some(*ROW_SWEEP, *COLUMN_SWEEP))
     deflate(q_sums, mu_sums, x.gain, x.mu_total)

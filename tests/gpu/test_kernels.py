@@ -8,24 +8,21 @@ from torch import Tensor
 
 pytest.importorskip("triton", reason="Triton is not available on this platform")
 
-from nopg.gpu import reference
 from nopg.gpu.build import build
 from nopg.gpu.deflation import deflate
-from nopg.gpu.gradient import analytic_pull, pull
+from nopg.gpu.gradient import action_vjp
 from nopg.gpu.matvec import matvec
-from nopg.gpu.rmatvec import rmatvec, rmatvec_fresh
 from nopg.gpu.sweep import sweep
-from nopg.gpu.sweep_values import sweep_values
-from nopg.gpu.sweep_visits import sweep_visits
-from nopg.gpu.transpose import permute, transposed_values
+from nopg.gpu.transpose import transposed_values
+from tests.gpu import reference
 from tests.gpu.launches import (
     BUILD,
     CASES,
     COLUMN_SWEEP,
     DEVICE,
-    FRESH,
-    PULL,
     ROW_SWEEP,
+    TRANSPOSE,
+    VJP,
     Case,
     inputs,
 )
@@ -43,22 +40,14 @@ def assert_same(found: Tensor, expected: Tensor) -> None:
     assert error <= TOLERANCE[found.dtype], error
 
 
-def poisoned(*shape: int, like: Tensor) -> Tensor:
-    """Room that shows whatever a kernel forgets to write."""
-    return like.new_full(shape, torch.nan)
-
-
 @each_case
-@pytest.mark.parametrize("is_gathered", [False, True])
-def test_build_is_a_softmax(case: Case, is_gathered: bool) -> None:
+def test_build_is_a_softmax(case: Case) -> None:
     x = inputs(case)
     out = (
         torch.full_like(x.weights, torch.nan),
         torch.full_like(x.log_mass, torch.nan),
     )
-    found = build(
-        *x.some(*BUILD), gathered=x.gathered if is_gathered else None, out=out
-    )
+    found = build(*x.some(*BUILD), out=out)
     expected = reference.build(
         *x.double("log_psi", "gathered", "taken", "half_precision")
     )
@@ -75,46 +64,40 @@ def test_build_survives_queries_far_from_all_data() -> None:
 
 
 @each_case
-def test_products_with_rows_and_columns(case: Case) -> None:
+def test_products_with_rows(case: Case) -> None:
     x = inputs(case)
     found = matvec(x.weights, x.columns, x.q)
     assert_same(found, reference.matvec(*x.double("weights", "columns", "q")))
-    expected = reference.rmatvec(*x.double("values", "starts", "rows", "mu"))
-    assert_same(rmatvec(x.values, x.starts, x.rows, x.mu), expected)
-    fresh = rmatvec_fresh(*[*x.some(*FRESH), x.discount * x.mu])
-    assert_same(fresh, expected)
 
 
 @each_case
-def test_both_ways_to_the_transpose_agree_with_a_dense_one(case: Case) -> None:
+def test_the_transpose_agrees_with_a_dense_one(case: Case) -> None:
     x = inputs(case)
-    copied = permute(x.weights.flatten(-2), x.source, x.rows, x.discount)
-    made = transposed_values(*x.some(*FRESH, "discount"))
+    values = torch.full_like(x.values, torch.nan)
+    transposed_values(*x.some(*TRANSPOSE), out=values)
     weights, discount, mu = x.double("weights", "discount", "mu")
     shape = (*weights.shape[:-1], case.n)
     places = x.columns.long().expand(weights.shape)
     dense = weights.new_zeros(shape).scatter(-1, places, weights)  # (B, n, n)
     expected = torch.einsum("...ij,i,...i->...j", dense, discount, mu)
-    for values in (copied, made):
-        assert_same(rmatvec(values, x.starts, x.rows, x.mu), expected)
+    product = reference.rmatvec(values.double(), x.starts, x.rows, mu)
+    assert_same(product.to(values), expected)
+    made = reference.transposed_values(*x.double(*TRANSPOSE))
+    assert_same(values, made)
 
 
 @each_case
-def test_sweeps_step_and_measure(case: Case) -> None:
+def test_a_sweep_steps_and_measures(case: Case) -> None:
     x = inputs(case)
-    q_next, q_sums = sweep_values(*x.some(*ROW_SWEEP))
+    q_next, q_sums, mu_next, mu_sums = sweep(*x.some(*ROW_SWEEP, *COLUMN_SWEEP))
     expected, residual = reference.sweep_values(*x.double(*ROW_SWEEP))
     assert_same(q_next, expected)
     assert_same(q_sums.sum(-1)[0], residual.square().sum(-1).reshape(-1))
     assert_same(q_sums.sum(-1)[1], residual.sum(-1).reshape(-1))
-    mu_next, mu_sums = sweep_visits(*x.some(*COLUMN_SWEEP))
     expected, residual = reference.sweep_visits(*x.double(*COLUMN_SWEEP))
     assert_same(mu_next, expected)
     assert_same(mu_sums.sum(-1)[0], residual.square().sum(-1).reshape(-1))
     assert_same(mu_sums.sum(-1)[1], expected.sum(-1).reshape(-1))
-    both = sweep(*x.some(*ROW_SWEEP, *COLUMN_SWEEP))
-    for mine, its in zip(both, (q_next, q_sums, mu_next, mu_sums), strict=True):
-        assert torch.equal(mine, its)
 
 
 @each_case
@@ -137,80 +120,20 @@ def test_deflation_reads_the_sums(case: Case, has_terminals: bool) -> None:
 
 
 @each_case
-def test_pulls_are_covariances(case: Case) -> None:
+def test_action_vjps_are_covariances(case: Case) -> None:
     x = inputs(case)
-    expected = reference.pull(*x.double(*PULL, "variances"))
-    assert_same(pull(*x.some(*PULL, "variances")), expected)
-    pair = (*PULL, "taken", "std", "variances")
-    found = analytic_pull(*x.some(*pair))
-    for mine, its in zip(found, reference.analytic_pull(*x.double(*pair)), strict=True):
-        assert_same(mine, its)
+    assert_same(action_vjp(*x.some(*VJP)), reference.action_vjp(*x.double(*VJP)))
 
 
-def test_pull_is_the_derivative_of_the_rows() -> None:
+def test_the_action_vjp_is_the_derivative_of_the_rows() -> None:
     """Against autograd through the softmax, which knows nothing of covariances."""
     x = inputs(CASES[1])
-    mean, std = x.taken.clone().requires_grad_(), x.std.clone().requires_grad_()
-    total = x.variances + std.square()
-    weights, _ = reference.build(x.log_psi, x.gathered, mean, 0.5 / total)
-    # The kernel's variance is normalised away by the row, like any constant of it.
+    taken = x.taken.clone().requires_grad_()
+    weights, _ = reference.build(x.log_psi, x.gathered, taken, x.half_precision)
     value = (x.row_weights * reference.matvec(weights, x.columns, x.q)).sum()
-    expected = torch.autograd.grad(value, (mean, std))
-    found = analytic_pull(
-        *[
-            weights.detach(),
-            *x.some(*PULL[1:]),
-            mean.detach(),
-            std.detach(),
-            x.variances,
-        ]
-    )
-    for mine, its in zip(found, expected, strict=True):
-        assert_same(mine, its)
-
-
-def test_several_blocks_fill_one_vector() -> None:
-    """Rows of two lengths, listed out of order, in one array of values."""
-    case = Case(n=41, k=11, d_a=2, n_batch=2)
-    x = inputs(case)
-    order = torch.randperm(41, generator=torch.Generator().manual_seed(1)).to(DEVICE)
-    blocks = [(order[:30], 11), (order[30:], 7)]
-    stored = poisoned(2, 30 * 11 + 11 * 7, like=x.q)
-    windows = [stored[:, :330].view(2, 30, 11), stored[:, 330:].view(2, 11, 7)]
-    log_mass, y, pulls = (
-        poisoned(*shape, like=x.q) for shape in ((2, 41), (2, 41), (2, 41, 2))
-    )
-    q_next = poisoned(2, 41, like=x.q)
-    for (rows, k), weights in zip(blocks, windows, strict=True):
-        columns = x.columns[rows, :k].contiguous()
-        build(
-            x.log_psi[rows, :k], columns, x.sample_actions, x.taken, x.half_precision,
-            rows=rows, out=(weights, log_mass),
-        )  # fmt: skip
-        matvec(weights, columns, x.q, rows=rows, out=y)
-        pull(
-            weights, columns, x.q, x.sample_actions, x.row_weights, x.variances,
-            rows=rows, out=pulls,
-        )  # fmt: skip
-        sums = poisoned(2, 2, 1, like=x.q)
-        sweep_values(
-            weights, columns, x.rewards, x.discount, x.q, x.shift, rows=rows,
-            out=(q_next, sums),
-        )  # fmt: skip
-        assert bool(sums.isfinite().all())
-        # The twin, on these rows alone.
-        its, its_mass = reference.build(
-            x.log_psi[rows, :k], x.gathered[:, rows, :k], x.taken[:, rows],
-            x.half_precision,
-        )  # fmt: skip
-        assert_same(weights, its)
-        assert_same(log_mass[:, rows], its_mass)
-        product = reference.matvec(its, columns, x.q)
-        assert_same(y[:, rows], product)
-        expected = x.rewards[rows] + x.discount[rows] * (product + x.shift[:, None])
-        assert_same(q_next[:, rows], expected)
-        some = (its, columns, x.q, x.sample_actions, x.row_weights[:, rows])
-        assert_same(pulls[:, rows], reference.pull(*some, x.variances))
+    (expected,) = torch.autograd.grad(value, taken)
+    found = action_vjp(weights.detach(), *x.some(*VJP[1:]))
+    assert_same(found, expected)
 
 
 def test_deflated_sweeps_solve_both_systems() -> None:

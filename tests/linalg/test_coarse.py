@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nopg.linalg.cells import Cells
-from nopg.linalg.coarse import CoarseCorrection
+from nopg.linalg.coarse import CoarseCells, CoarseCorrection
 from nopg.linalg.operators import AveragedRows, DenseRows
 from nopg.linalg.solve import DiscountedSystem, SolverConfig, solve_pair
 
@@ -26,7 +25,7 @@ def test_cells_hold_every_point_once_in_equal_parts(
     generator: torch.Generator,
 ) -> None:
     points = torch.rand((1003, 3), dtype=torch.float64, generator=generator)
-    cells = Cells.of(points, 64)
+    cells = CoarseCells.of(points, 64)
     assert cells.cell.shape == (1003,)
     assert torch.equal(torch.bincount(cells.cell, minlength=64), cells.sizes)
     assert int(cells.sizes.sum()) == 1003
@@ -36,7 +35,7 @@ def test_cells_hold_every_point_once_in_equal_parts(
 
 
 def test_few_points_make_few_cells() -> None:
-    assert len(Cells.of(torch.zeros((3, 2)), 256).sizes) == 2
+    assert len(CoarseCells.of(torch.zeros((3, 2)), 256).sizes) == 2
 
 
 def test_the_correction_is_the_inverse_where_rows_are_equal_within_cells(
@@ -53,7 +52,7 @@ def test_the_correction_is_the_inverse_where_rows_are_equal_within_cells(
         for c in ended:
             live[cell == c] = 0.0
         transition = AveragedRows(DenseRows(P), 1, live)
-        M = CoarseCorrection.of(transition, GAMMA, Cells(cell, sizes))
+        M = CoarseCorrection.of(transition, GAMMA, CoarseCells(cell, sizes))
         assert M is not None
         A = torch.eye(12, dtype=torch.float64) - GAMMA * live[:, None] * P
         x = torch.randn(12, dtype=torch.float64, generator=generator)
@@ -65,7 +64,7 @@ def test_the_correction_is_the_inverse_where_rows_are_equal_within_cells(
 
 def test_its_transpose_is_its_transpose(generator: torch.Generator) -> None:
     P, following = smooth_chain(300, generator)
-    M = CoarseCorrection.of(DenseRows(P), GAMMA, Cells.of(following, 32))
+    M = CoarseCorrection.of(DenseRows(P), GAMMA, CoarseCells.of(following, 32))
     assert M is not None
     x, y = torch.randn((2, 300), generator=generator)
     product = float(y @ M.apply(x))
@@ -78,7 +77,7 @@ def test_same_solutions_in_half_the_products(generator: torch.Generator) -> None
     system = DiscountedSystem(DenseRows(P), GAMMA)
     config = SolverConfig(rtol=1e-8, dense_below=0)
     plain = solve_pair(system, r, eps0, config)
-    M = CoarseCorrection.of(DenseRows(P), GAMMA, Cells.of(following, 64))
+    M = CoarseCorrection.of(DenseRows(P), GAMMA, CoarseCells.of(following, 64))
     helped = solve_pair(system, r, eps0, config, None, M)
     A = system.dense()
     for solution, matrix, b in zip(helped, (A, A.T), (r, eps0), strict=True):
@@ -88,7 +87,7 @@ def test_same_solutions_in_half_the_products(generator: torch.Generator) -> None
             solution.residual, b - matrix @ solution.value, rtol=0, atol=1e-12
         )
         assert float(solution.residual.norm()) <= 1e-8 * float(b.norm())
-        assert solution.method == "helped gmres"
+        assert solution.method == "preconditioned gmres"
     before, after = (sum(s.matvecs for s in pair) for pair in (plain, helped))
     assert after < 0.5 * before
 
@@ -100,7 +99,7 @@ def test_a_useless_correction_costs_time_not_truth(
     P, following = smooth_chain(200, generator)
     r, eps0 = torch.rand((2, 200), dtype=torch.float64, generator=generator)
     system = DiscountedSystem(DenseRows(P), GAMMA)
-    cells = Cells.of(following, 16)
+    cells = CoarseCells.of(following, 16)
     bad = CoarseCorrection(cells, torch.full((16, 16), core))
     config = SolverConfig(rtol=1e-8, dense_below=0)
     q, mu = solve_pair(system, r, eps0, config, None, bad)

@@ -1,4 +1,4 @@
-"""GMRES with help in single precision: as accurate as asked for, or it says not."""
+"""GMRES, preconditioned in single precision: accurate, or it says not."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from nopg.linalg import gmres as gmres_module
-from nopg.linalg.gmres import Help, Room, gmres
+from nopg.linalg import krylov
+from nopg.linalg.krylov import Preconditioner, Workspace, gmres
 
 
 def system(n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -18,10 +18,10 @@ def system(n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     return A, torch.randn(n, dtype=torch.float64, generator=generator)
 
 
-def helped(A: Tensor, M: Tensor, steps: int = 40) -> Help:
+def preconditioner(A: Tensor, M: Tensor, steps: int = 40) -> Preconditioner:
     single, inverse = A.float(), M.float()
-    room = Room(steps, len(A), single)
-    return Help(lambda x: single @ x, lambda x: inverse @ x, room)
+    workspace = Workspace(steps, len(A), single)
+    return Preconditioner(lambda x: single @ x, lambda x: inverse @ x, workspace)
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-3, 0.1])
@@ -36,7 +36,14 @@ def test_double_precision_out_of_steps_in_single(
     M = inverse + size * torch.randn(A.shape, dtype=A.dtype, generator=generator)
     tolerance = 1e-12 * float(b.norm())
     start = torch.zeros_like(b)
-    attempt = gmres(lambda x: A @ x, b, start, tolerance, 2000, aid=helped(A, M, steps))
+    attempt = gmres(
+        lambda x: A @ x,
+        b,
+        start,
+        tolerance,
+        2000,
+        preconditioner=preconditioner(A, M, steps),
+    )
     assert attempt.is_converged
     assert float((b - A @ attempt.value).norm()) <= 1.01 * tolerance
     expected = torch.linalg.solve(A, b)
@@ -55,7 +62,7 @@ def test_scale_does_not_matter(generator: torch.Generator) -> None:
             torch.zeros_like(b),
             tolerance,
             500,
-            aid=helped(A, torch.linalg.inv(A)),
+            preconditioner=preconditioner(A, torch.linalg.inv(A)),
         )
         assert attempt.is_converged
         expected = torch.linalg.solve(A, b)
@@ -63,14 +70,16 @@ def test_scale_does_not_matter(generator: torch.Generator) -> None:
 
 
 @pytest.mark.parametrize("entry", [math.nan, 1e30, 0.0])
-def test_useless_help_is_given_up_without_harm(
+def test_a_useless_preconditioner_is_given_up_without_harm(
     entry: float, generator: torch.Generator
 ) -> None:
     A, b = system(40, generator)
     start = torch.randn(40, dtype=torch.float64, generator=generator)
     kept = start.clone()
     M = torch.full_like(A, entry)
-    attempt = gmres(lambda x: A @ x, b, start, 1e-8, 100, aid=helped(A, M))
+    attempt = gmres(
+        lambda x: A @ x, b, start, 1e-8, 100, preconditioner=preconditioner(A, M)
+    )
     assert not attempt.is_converged
     assert attempt.matvecs <= 100
     assert torch.equal(start, kept)
@@ -80,23 +89,23 @@ def test_vectors_stay_orthogonal_though_nearly_dependent(
     generator: torch.Generator,
 ) -> None:
     """Each new vector is the last but for a millionth: one sweep would not do."""
-    room = Room(6, 200, torch.zeros(0))
-    room.row(0).copy_(torch.randn(200, generator=generator))
-    room.row(0).div_(room.row(0).norm())
+    space = Workspace(6, 200, torch.zeros(0))
+    space.row(0).copy_(torch.randn(200, generator=generator))
+    space.row(0).div_(space.row(0).norm())
     for j in range(1, 7):
         small = 1e-3 * torch.randn(200, generator=generator) / 200**0.5
-        room.row(j).copy_(room.row(j - 1) + small)
-        made = room.row(j).clone()
-        column = gmres_module._orthonormalise(room, j)
-        again = room.head(j + 1)[1] @ torch.tensor(column)
+        space.row(j).copy_(space.row(j - 1) + small)
+        made = space.row(j).clone()
+        column = krylov._orthonormalise(space, j)
+        again = space.head(j + 1)[1] @ torch.tensor(column)
         torch.testing.assert_close(again, made, rtol=0, atol=1e-6)
-    V = room.head(7)[0].double()
+    V = space.head(7)[0].double()
     one = torch.eye(7, dtype=torch.float64)
     torch.testing.assert_close(V @ V.T, one, rtol=0, atol=1e-4)
 
 
 def test_least_squares_agree_with_numpy(generator: torch.Generator) -> None:
-    least = gmres_module._LeastSquares(2.5)
+    least = krylov._LeastSquares(2.5)
     H = torch.randn((6, 5), dtype=torch.float64, generator=generator).triu(-1)
     H[range(1, 6), range(5)] = H[range(1, 6), range(5)].abs()
     for j in range(5):

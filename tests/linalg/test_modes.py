@@ -6,16 +6,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from nopg.linalg.cells import Cells
-from nopg.linalg.coarse import CoarseCorrection
-from nopg.linalg.modes import Modes
+from nopg.linalg.coarse import CoarseCells, CoarseCorrection, Modes
 from nopg.linalg.operators import AveragedRows, DenseRows
 from nopg.linalg.solve import DiscountedSystem, SolverConfig, solve_pair
 from tests.linalg.test_coarse import GAMMA, smooth_chain
 
 
 def modes_of(P: Tensor, points: Tensor, count: int) -> Modes:
-    return Modes.of(DenseRows(P), Cells.of(points, 2 * count), count)
+    return Modes.of(DenseRows(P), CoarseCells.of(points, 2 * count), count)
 
 
 def test_they_are_orthonormal_and_hold_what_rows_leave(
@@ -57,7 +55,7 @@ def test_the_correction_is_the_inverse_where_p_leaves_nothing_else(
     smoother, following = smooth_chain(60, generator)
     live = torch.ones(60, dtype=torch.float64)
     live[::7] = 0.0 if ended else 1.0
-    cells = Cells.of(following, 32)
+    cells = CoarseCells.of(following, 32)
     modes = Modes.of(AveragedRows(DenseRows(smoother), 1, live), cells, 16)
     U = modes.columns.double()
     P = U @ (U.T @ smoother)
@@ -90,7 +88,7 @@ def test_same_solutions_in_a_quarter_of_the_products(
         torch.testing.assert_close(
             solution.residual, b - matrix @ solution.value, rtol=0, atol=1e-12
         )
-        assert solution.method == "helped gmres"
+        assert solution.method == "preconditioned gmres"
         assert solution.value.dtype == torch.float64
     before, after = (sum(s.matvecs for s in pair) for pair in (plain, helped))
     assert after < 0.25 * before
@@ -109,7 +107,7 @@ def test_what_was_kept_for_another_space_is_not_used(
     generator: torch.Generator,
 ) -> None:
     P, following = smooth_chain(100, generator)
-    modes, cells = modes_of(P, following, 16), Cells.of(following, 16)
+    modes, cells = modes_of(P, following, 16), CoarseCells.of(following, 16)
     for space, other in ((modes, cells), (cells, modes)):
         M = CoarseCorrection.of(DenseRows(P), GAMMA, space)
         assert M is not None

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from nopg.errors import ConfigError, SolverError
 from nopg.linalg import solve as solve_module
-from nopg.linalg.gmres import gmres
-from nopg.linalg.krylov import Attempt, bicgstab
+from nopg.linalg.krylov import Attempt, bicgstab, gmres
 from nopg.linalg.operators import DenseRows
 from nopg.linalg.solve import DiscountedSystem, SolverConfig, fixed_point, solve_pair
 

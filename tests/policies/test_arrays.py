@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from nopg.errors import ConfigError
-from nopg.policies.arrays import ArrayPolicies
+from nopg.policies.arrays import ArrayPolicies, actor_of
 from nopg.policies.base import Policy
 from nopg.policies.build import PolicySpec, linear_policy
 from nopg.policies.checked import as_policy
@@ -106,3 +106,19 @@ def test_gains_are_linear_layers(gain: Any) -> None:
 def test_other_modules_are_refused() -> None:
     with pytest.raises(ConfigError, match="must be the perceptrons of this library"):
         ArrayPolicies([as_policy(torch.nn.Linear(3, 1))])
+
+
+def test_any_module_can_act() -> None:
+    module = torch.nn.Sequential(torch.nn.Linear(3, 1), torch.nn.Tanh()).double()
+    states = torch.randn((5, 3), dtype=torch.float64)
+    found = actor_of(as_policy(module)).act(states.numpy())
+    assert found == pytest.approx(module(states).detach().numpy(), abs=1e-12)
+
+
+def test_a_network_with_other_activations_is_not_taken_for_a_perceptron() -> None:
+    policy, states = build("discrete", 0), torch.randn((9, 3), dtype=torch.float64)
+    policy.network[1] = torch.nn.Tanh()  # type: ignore[operator, assignment]
+    with pytest.raises(ConfigError, match="must be the perceptrons of this library"):
+        ArrayPolicies([policy])
+    labels = actor_of(policy).act(states.numpy())
+    assert np.array_equal(labels, np.eye(4)[policy.act(states).numpy()])

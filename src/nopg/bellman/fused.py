@@ -45,7 +45,7 @@ class FusedSystem:
                 "The fused update must have rows of equal length and kernel-mean next "
                 "states, this problem has not; pass neighbours=64, or train unfused."
             )
-        from nopg.gpu.reference import transposed_pattern
+        from nopg.gpu.transpose import transposed_pattern
 
         samples, gamma = problem.samples, problem.config.gamma
         like, n = samples.states, len(samples.states)
@@ -141,8 +141,8 @@ class FusedSystem:
         self.left.copy_((self.norms / self.limits).max())
 
     def finish(self) -> tuple[Tensor, Tensor]:
-        """J of each policy, (B,), and its pull on the actions, (B, n + b, d_a)."""
-        from nopg.gpu.gradient import pull
+        """J of each policy, (B,), and its gradient by the actions, (B, n + b, d_a)."""
+        from nopg.gpu.gradient import action_vjp
         from nopg.gpu.matvec import matvec
 
         self.q[0] += self.shift[:, None]
@@ -154,13 +154,13 @@ class FusedSystem:
         # eps0'q + mu'(r - Lambda q): what the sweeps left enters J to second order.
         objective = (self.eps0 * q).sum(dim=1) + (mu * (better - q)).sum(dim=1)
         self.q[0] = better
-        later = pull(
+        later = action_vjp(
             self.weights, self.columns, better, self.actions, self.discount * mu,
             self.variances,
         )  # fmt: skip
         count = self.first_weights.shape[1]
         share = mu.new_full((self.n_policies, count), 1.0 / count)
-        first = pull(
+        first = action_vjp(
             self.first_weights, self.first_columns, better, self.actions, share,
             self.variances,
         )  # fmt: skip

@@ -27,9 +27,7 @@ from nopg.bellman.samples import Samples
 from nopg.errors import ConfigError, NopgWarning
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.kernels.discrete import log_label_similarity
-from nopg.linalg.cells import Cells
-from nopg.linalg.coarse import CoarseSpace
-from nopg.linalg.modes import Modes
+from nopg.linalg.coarse import CoarseCells, CoarseSpace, Modes
 from nopg.linalg.operators import AveragedRows
 from nopg.linalg.ranks import Ranks
 from nopg.policies.base import Policy
@@ -193,7 +191,9 @@ def _coarse_space(
     next_rows: QueryRows,
 ) -> CoarseSpace | None:
     """Functions of the next states in which P is nearly closed, if there are."""
-    cells = Cells.of(samples.next_states / samples.states.new_tensor(bandwidths.state))
+    cells = CoarseCells.of(
+        samples.next_states / samples.states.new_tensor(bandwidths.state)
+    )
     if len(samples.rewards) >= MANY:
         return cells
     weights = [torch.softmax(block.log_psi, dim=-1) for block in next_rows.blocks]

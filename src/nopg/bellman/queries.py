@@ -166,8 +166,8 @@ class Together(QueryResponsibilities):
         assert first is not None
         count = self.next_rows.n_entries  # entries are in the order of the rows
         return (
-            SparseRows(later, both.values[:count], is_natural=True),
-            SparseRows(first, both.values[count:], is_natural=True),
+            SparseRows(later, both.values[:count], is_in_order=True),
+            SparseRows(first, both.values[count:], is_in_order=True),
         )
 
 

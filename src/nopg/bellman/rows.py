@@ -20,8 +20,7 @@ from nopg.kernels.neighbours import (
     fixed_blocks,
     nearest_blocks,
 )
-from nopg.linalg.operators import DenseRows, LinearOperator, SparseRows
-from nopg.linalg.pattern import Pattern
+from nopg.linalg.operators import DenseRows, LinearOperator, Pattern, SparseRows
 
 Neighbours = int | str | None
 """How many samples a row keeps: a number, "auto", or None for all."""
@@ -77,7 +76,7 @@ class QueryRows:
     def gather(self, parts: Sequence[Tensor]) -> Tensor:
         """One number a row, given block by block, in natural order, (..., m)."""
         stacked = parts[0] if len(parts) == 1 else torch.cat(list(parts), dim=-1)
-        if self.pattern is None or self.pattern.is_natural:
+        if self.pattern is None or self.pattern.is_in_order:
             return stacked
         return stacked.index_select(-1, self.pattern.position)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -42,7 +42,7 @@ class Samples:
 
     @cached_property
     def continuation_mask(self) -> Tensor | None:
-        """`continuation`, or None when no row is terminal and nothing need be cleared."""
+        """`continuation`, or None when no row is terminal: nothing is to be cleared."""
         return None if bool(self.continuation.all()) else self.continuation
 
     @property
@@ -71,10 +71,21 @@ class Samples:
         return samples if len(data) < ORDERED_FROM else samples._in_space()
 
     def in_original_order(self, values: Tensor) -> Tensor:
-        """One number a sample, (n,), in the order of the data set's rows."""
+        """One number per sample, (n,), in the order of the data set's rows."""
         if self.order is None:
             return values
         return torch.empty_like(values).index_copy_(0, self.order, values)
+
+    def subset(self, rows: Tensor) -> Samples:
+        """Some of the samples, or all of them in another order."""
+        return Samples(
+            self.states[rows],
+            self.actions[rows],
+            self.rewards[rows],
+            self.next_states[rows],
+            self.continuation[rows],
+            self.n_actions,
+        )
 
     def _in_space(self) -> Samples:
         """The same samples, those close in space close in memory.
@@ -85,15 +96,7 @@ class Samples:
         spread = self.states.std(dim=0)
         scaled = self.states / torch.where(spread > 0, spread, torch.ones_like(spread))
         order = spatial_order(scaled)
-        return Samples(
-            self.states[order],
-            self.actions[order],
-            self.rewards[order],
-            self.next_states[order],
-            self.continuation[order],
-            self.n_actions,
-            order,
-        )
+        return replace(self.subset(order), order=order)
 
 
 def initial_state_tensor(initial_states: Any, like: Tensor) -> Tensor:
@@ -114,7 +117,7 @@ def initial_state_tensor(initial_states: Any, like: Tensor) -> Tensor:
         states = states[None, :]
     if states.ndim != 2 or states.shape[1] != d_s or len(states) == 0:
         raise DataError(
-            f"`initial_states` must have one row a state and {d_s} columns like the "
+            f"`initial_states` must have one row per state and {d_s} columns like the "
             f"observations, got shape {tuple(states.shape)}; reshape or select columns."
         )
     if not bool(torch.isfinite(states).all()):

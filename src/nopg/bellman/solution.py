@@ -17,14 +17,14 @@ from nopg.bellman.queries import (
 )
 from nopg.bellman.responsibilities import Evaluation
 from nopg.linalg.coarse import CoarseCorrection, CoarseSpace
-from nopg.linalg.gmres import Room
+from nopg.linalg.krylov import Workspace
 from nopg.linalg.operators import AveragedRows
 from nopg.linalg.solve import (
     DiscountedSystem,
     Solution,
     SolverConfig,
-    room_for,
     solve_pair,
+    workspace_for,
 )
 from nopg.policies.base import Policy
 from nopg.policies.checked import checked_outputs
@@ -74,14 +74,20 @@ class Estimator:
                 correction = self._correction(self.problem.coarse, P, start)
             guess = None if start is None else (start[0], start[1])
             q, mu = solve_pair(
-                system, samples.rewards, eps0, solver, guess, correction, self._room
+                system,
+                samples.rewards,
+                eps0,
+                solver,
+                guess,
+                correction,
+                self._workspace,
             )
         return BellmanSolution(self, outputs, found, P, eps0, q, mu, correction)
 
     @cached_property
-    def _room(self) -> Room:
+    def _workspace(self) -> Workspace:
         """Where the solves of all policies are made, one after the other."""
-        return room_for(self.problem.samples.rewards)
+        return workspace_for(self.problem.samples.rewards)
 
     def _correction(
         self, space: CoarseSpace, P: AveragedRows, start: tuple[Tensor, ...] | None

@@ -1,7 +1,6 @@
-"""A smooth model of the system, learned from the same transitions as a second opinion.
+"""Learned models of the system, from the same transitions as the kernel rows.
 
-The kernel rows of P smooth over states and actions, which biases J on coarse data.
-A Gaussian process regression of the transitions has other errors: where the two
-disagree about a policy, one of them is wrong, and following the policy through the
-model tells which policies only look good to the kernels.
+Kernel rows smooth over states and actions, which biases J on coarse data. Gaussian
+processes of the transitions have errors of another kind: a policy that only one of the
+two believes in exploits an error. Rollouts in the models tell, and have gradients.
 """

@@ -1,100 +1,133 @@
-"""Where the data have been, and when a path has left it."""
+"""State bounds: where predicted states can be, and when they are out of support.
+
+States saturate at some bounds and lie on a circle where two columns are the cosine and
+the sine of an angle. Off the circle a regression knows nothing: its small errors add up
+step by step until a rollout has left it for good. So predictions are projected.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from nopg.dynamics.angles import NO_ANGLES, Angles
-from nopg.dynamics.saturation import Walls
+from nopg.data.angles import angle_pairs
+from nopg.dynamics.saturation import Saturation
 
 MARGIN = 0.1
 """How far beyond the data a regression is believed, as a share of their range."""
 
 
 @dataclass(frozen=True)
-class Box:
+class StateBounds:
     """The smallest box around all states seen, a little enlarged.
 
-    At a wall of the system states stop. Elsewhere a prediction just beyond the box may
-    be an error of the regression, and is set back; one that moves out at the pace at
-    which the system usually moves is not: it goes where no data are.
+    Where the system saturates, states stop at the bound. Elsewhere a prediction just
+    beyond it may be an error of the regression, and is clipped; one that leaves by as
+    much as the system usually moves is out of support.
 
     Attributes:
-        low: Lower end in each dimension, (d_s,).
-        high: Upper end, (d_s,).
-        walls: Which of these ends are walls.
-        angles: Which columns are cosines and sines.
-        pace: Root mean square of the steps seen, (d_s,).
+        low: Lower bound of each dimension, (d_s,).
+        high: Upper bound, (d_s,).
+        saturation: Which of these bounds stop states.
+        angles: Pairs of columns that are a cosine and a sine.
+        typical_step: Root mean square of the steps seen, (d_s,).
     """
 
     low: Tensor
     high: Tensor
-    walls: Walls
-    angles: Angles
-    pace: Tensor
+    saturation: Saturation
+    angles: tuple[tuple[int, int], ...]
+    typical_step: Tensor
 
     @classmethod
-    def around(
-        cls,
-        states: Tensor,
-        next_states: Tensor,
-        walls: Walls,
-        angles: Angles = NO_ANGLES,
-    ) -> Box:
-        """The box of n transitions, two (n, d_s), with these walls and angles."""
+    def of(
+        cls, states: Tensor, actions: Tensor, next_states: Tensor
+    ) -> tuple[StateBounds, Tensor]:
+        """Bounds of n transitions, and which of these are saturated, (n,)."""
         both = torch.cat([states, next_states])
-        pace = (next_states - states).square().mean(dim=0).sqrt()
+        angles = tuple(angle_pairs(both))
+        columns = [column for pair in angles for column in pair]
+        saturation, is_saturated = Saturation.of(states, actions, next_states, columns)
+        step = (next_states - states).square().mean(dim=0).sqrt()
         # What hardly moves says nothing about how fast it may.
-        is_still = pace <= 1e-9 * both.abs().amax(dim=0)
-        pace = torch.where(is_still, torch.ones_like(pace), pace)
+        is_at_rest = step <= 1e-9 * both.abs().amax(dim=0)
+        step = torch.where(is_at_rest, torch.ones_like(step), step)
         low, high = both.amin(dim=0), both.amax(dim=0)
-        border = MARGIN * (high - low)
-        low = torch.where(walls.is_low, low, low - border)
-        high = torch.where(walls.is_high, high, high + border)
-        return cls(low, high, walls, angles, pace)
+        margin = MARGIN * (high - low)
+        low = torch.where(saturation.is_low, low, low - margin)
+        high = torch.where(saturation.is_high, high, high + margin)
+        return cls(low, high, saturation, angles, step), is_saturated
 
-    def confine(self, states: Tensor) -> Tensor:
-        """Where steps end that would reach `states`: stopped by walls, in the box."""
-        if self.walls.are_there:
-            states = self.walls.stop(states, self.low, self.high)
+    def clip(self, states: Tensor) -> Tensor:
+        """States within the bounds, with what saturation sets, (m, d_s)."""
+        if self.saturation.exists:
+            states = self.saturation.reset(states, self.low, self.high)
         return torch.maximum(torch.minimum(states, self.high), self.low)
 
-    def settle(self, states: Tensor) -> Tensor:
-        """The same, with angles on their circles."""
-        return self.angles.settle(self.confine(states))
+    def project(self, states: Tensor) -> Tensor:
+        """States within the bounds, with angles on their circles, (m, d_s)."""
+        states = self.clip(states)
+        for i, j in self.angles:
+            radius = torch.hypot(states[:, i], states[:, j]).clamp_min(1e-9)
+            factors = torch.ones_like(states)
+            factors[:, i] = factors[:, j] = 1.0 / radius
+            states = states * factors
+        return states
 
-    def settle_slope(self, states: Tensor) -> Tensor:
-        """d settle / d states, (m, d_s, d_s)."""
-        confined = self.confine(states)
-        is_free = (confined == states).to(states)
-        return self.angles.slopes(confined) * is_free[:, None]
+    def project_angles(self, states: np.ndarray) -> np.ndarray:
+        """The latter of an array of states within the bounds, (m, d_s)."""
+        if not self.angles:
+            return states
+        projected = states.copy()
+        for i, j in self.angles:
+            x, y = states[:, i], states[:, j]
+            radius = np.maximum(np.sqrt(x * x + y * y), 1e-9)
+            projected[:, i] = x / radius
+            projected[:, j] = y / radius
+        return projected
 
-    def are_stopped(self, states: Tensor) -> Tensor:
-        """Which states are at a wall, (m,)."""
-        at_low = (states <= self.low) & self.walls.is_low
-        at_high = (states >= self.high) & self.walls.is_high
+    def projection_jacobian(self, states: Tensor) -> Tensor:
+        """d project / d states, (m, d_s, d_s).
+
+        0 where clipped; (1 - u u') / radius for the unit vector u of each angle.
+        """
+        clipped = self.clip(states)
+        jacobian = torch.eye(states.shape[1]).to(states).repeat(len(states), 1, 1)
+        for i, j in self.angles:
+            x, y = clipped[:, i], clipped[:, j]
+            radius = (x.square() + y.square()).sqrt().clamp_min(1e-9)
+            x, y = x / radius, y / radius
+            jacobian[:, i, i] = y.square() / radius
+            jacobian[:, j, j] = x.square() / radius
+            jacobian[:, i, j] = jacobian[:, j, i] = -x * y / radius
+        return jacobian * (clipped == states).to(states)[:, None]
+
+    def are_saturated(self, states: Tensor) -> Tensor:
+        """Which states are at a bound that stops them, (m,)."""
+        at_low = (states <= self.low) & self.saturation.is_low
+        at_high = (states >= self.high) & self.saturation.is_high
         return (at_low | at_high).any(dim=1)
 
-    def lost(self, states: Tensor) -> Tensor:
-        """Probability that a path ends here because nobody knows what follows, (m,).
+    def out_of_support(self, states: Tensor) -> Tensor:
+        """Probability that no data tell what follows these states, (m,).
 
-            1 - exp(-1/2 sum_d (distance from the box / pace)_d^2)
+            1 - exp(-1/2 sum_d (distance beyond the bounds / typical step)_d^2)
 
         It is smooth, so that a gradient leads back.
         """
         return -torch.expm1(-0.5 * self._beyond(states).square().sum(dim=1))
 
-    def lost_slope(self, states: Tensor) -> Tensor:
-        """d lost / d state, (m, d_s)."""
+    def out_of_support_gradient(self, states: Tensor) -> Tensor:
+        """d out_of_support / d states, (m, d_s)."""
         beyond = self._beyond(states)
-        kept = torch.exp(-0.5 * beyond.square().sum(dim=1))
-        return kept[:, None] * beyond / self.pace
+        inside = torch.exp(-0.5 * beyond.square().sum(dim=1))
+        return inside[:, None] * beyond / self.typical_step
 
     def _beyond(self, states: Tensor) -> Tensor:
-        """Signed distance from the box in steps, 0 within it and at walls, (m, d_s)."""
-        below = (states - self.low).clamp_max(0.0) * ~self.walls.is_low
-        above = (states - self.high).clamp_min(0.0) * ~self.walls.is_high
-        return (below + above) / self.pace
+        """Signed distance in typical steps, 0 within bounds and at saturation."""
+        below = (states - self.low).clamp_max(0.0) * ~self.saturation.is_low
+        above = (states - self.high).clamp_min(0.0) * ~self.saturation.is_high
+        return (below + above) / self.typical_step

@@ -1,4 +1,4 @@
-"""Gaussian process regression of several targets, with its slopes in closed form.
+"""Gaussian process regression of several targets, with its Jacobian in closed form.
 
 Each target has a linear mean and a squared-exponential kernel of its own. Beyond
 `N_INDUCING` samples the kernel is projected on a subset spread over the data (the
@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from nopg.dynamics.outliers import smooth_fit
+from nopg.dynamics.hyperparameters import Hyperparameters, robust_hyperparameters
 
 N_INDUCING = 600
 """Samples the kernel is projected on; fewer samples are all used, without error."""
@@ -32,8 +33,8 @@ rounding to single precision, as in many logs, is smaller."""
 class GaussianProcess:
     """Independent regressions of q targets on the same d inputs.
 
-    Targets a linear function explains have no kernel: rewards of -1 a step, or a
-    position that moves by its velocity. The others are called curved, and c counts
+    Targets a linear function explains have no kernel: rewards of -1 per step, or
+    a position that moves by its velocity. The others are called curved, and c counts
     them.
 
     Attributes:
@@ -70,62 +71,60 @@ class GaussianProcess:
         targets: Tensor,
         generator: np.random.Generator,
         like: GaussianProcess | None = None,
-        every: Sequence[int] = (),
+        with_outliers: Sequence[int] = (),
     ) -> GaussianProcess:
         """Regress `targets` (n, q) on `inputs` (n, d), both float64.
 
         Args:
             inputs: What is known.
-            targets: What is to be foretold.
+            targets: What is to be predicted.
             generator: Chooses the samples where there are many.
-            like: A process of similar data: length scales are sought from its own.
-            every: Targets of which no sample is left out, however odd.
+            like: A process of similar data: the search for hyperparameters starts from
+                its own.
+            with_outliers: Targets of which no sample is left out, however odd.
         """
         n, q = len(inputs), targets.shape[1]
         rows = torch.as_tensor(generator.permutation(n)[:N_ROWS])
         centre, spread = inputs.mean(dim=0), _positive(inputs.std(dim=0, correction=0))
-        x, unit = (
-            (inputs[rows] - centre) / spread,
-            _positive(targets.std(dim=0, correction=0)),
-        )
+        x = (inputs[rows] - centre) / spread
+        unit = _positive(targets.std(dim=0, correction=0))
         y = targets[rows] / unit
         linear = _linear_mean(x, y)
         residual = y - linear[0] - x @ linear[1:]
-        inducing = x[_spread_out(x, N_INDUCING)]
+        inducing = x[_farthest_points(x, N_INDUCING)]
         is_curved = residual.std(dim=0, correction=0) > LINEAR
         amplitude, noise = torch.zeros(2, q).to(x)
-        found = _Curves.empty(inducing)
+        kernels = []
         for j in torch.nonzero(is_curved)[:, 0].tolist():
-            near = None if like is None else like.curve_of(j, unit[j])
-            curve, amplitude[j], noise[j] = _regress(
-                x, residual[:, j], inducing, near, keeps_all=j in every
+            initial = None if like is None else like.hyperparameters(j, unit[j])
+            kernel, amplitude[j], noise[j] = _regress(
+                x, residual[:, j], inducing, initial, keeps_all=j in with_outliers
             )
-            found.append(curve, unit[j])
-        scales, weights, first, second = found.stacked()
+            kernels.append(kernel._replace(weights=kernel.weights * unit[j]))
+        inverse_scales, weights, first, second = _stacked(kernels, inducing)
         return cls(
             centre,
             spread,
             linear * unit,
             torch.nonzero(is_curved)[:, 0],
             inducing,
-            scales,
+            inverse_scales,
             weights,
             (first, second),
             amplitude * unit,
             noise * unit,
-            _exponent(inducing, scales),
+            _exponent(inducing, inverse_scales),
         )
 
-    def curve_of(self, target: int, unit: Tensor) -> tuple[Tensor, ...] | None:
-        """Length scales (d,), amplitude and noise of a target; None if it is linear.
-
-        The latter two are in multiples of `unit`.
-        """
+    def hyperparameters(self, target: int, unit: Tensor) -> Hyperparameters | None:
+        """Of a target in multiples of `unit`; None if it is linear."""
         where = torch.nonzero(self.curved == target)[:, 0]
         if not len(where):
             return None
         scales = 1.0 / self.inverse_scales[where[0]]
-        return scales, self.amplitude[target] / unit, self.noise[target] / unit
+        return Hyperparameters(
+            scales, self.amplitude[target] / unit, self.noise[target] / unit
+        )
 
     def predict(self, inputs: Tensor) -> Tensor:
         """The mean of each target, (m, q)."""
@@ -134,20 +133,20 @@ class GaussianProcess:
         mean = torch.addmm(self.linear[0], z, self.linear[1:])
         return mean.index_add(1, self.curved, smooth)
 
-    def slopes(self, inputs: Tensor) -> Tensor:
+    def jacobian(self, inputs: Tensor) -> Tensor:
         """d predict / d inputs, (m, q, d).
 
-        The kernel of u has the slope k(z, u) (u - z) / scale^2.
+        The kernel of u has the derivative k(z, u) (u - z) / scale^2.
         """
         z = (inputs - self.centre) / self.spread
         weighted = self._kernel(z) * self.weights
-        pull = weighted @ self.inducing - weighted.sum(dim=2)[..., None] * z[:, None]
-        slopes = self.linear[1:].T.expand(len(z), -1, -1)
-        slopes = slopes.index_add(1, self.curved, pull * self.inverse_scales.square())
-        return slopes / self.spread
+        smooth = weighted @ self.inducing - weighted.sum(dim=2)[..., None] * z[:, None]
+        smooth = smooth * self.inverse_scales.square()
+        linear = self.linear[1:].T.expand(len(z), -1, -1)
+        return linear.index_add(1, self.curved, smooth) / self.spread
 
-    def deviation(self, inputs: Tensor) -> Tensor:
-        """Standard deviation of the mean itself, without the noise, (m, q)."""
+    def std(self, inputs: Tensor) -> Tensor:
+        """Standard deviation of the mean for lack of data, without noise, (m, q)."""
         kernel = self._kernel((inputs - self.centre) / self.spread).permute(1, 2, 0)
         explained, left = (
             (factor @ kernel).square().sum(dim=1) for factor in self.whitening
@@ -164,30 +163,27 @@ class GaussianProcess:
         return exponents.exp_().view(len(z), *self.weights.shape)
 
 
-class _Curves:
-    """Kernels of the curved targets, gathered one by one."""
+class _Kernel(NamedTuple):
+    """The smooth part of one target."""
 
-    def __init__(self, parts: list[list[Tensor]]) -> None:
-        self.parts = parts
+    inverse_scales: Tensor  # (d,)
+    weights: Tensor  # (m,)
+    prior: Tensor  # (m, m), the two factors of `whitening`
+    posterior: Tensor  # (m, m)
 
-    @classmethod
-    def empty(cls, inducing: Tensor) -> _Curves:
-        m, d = inducing.shape
-        shapes = ((0, d), (0, m), (0, m, m), (0, m, m))
-        return cls([[torch.empty(shape).to(inducing)] for shape in shapes])
 
-    def append(self, curve: tuple[Tensor, ...], unit: Tensor) -> None:
-        scales, weights, first, second = curve
-        kept = (scales, weights * unit, first, second)
-        for part, one in zip(self.parts, kept, strict=True):
-            part.append(one[None])
-
-    def stacked(self) -> list[Tensor]:
-        return [torch.cat(part) for part in self.parts]
+def _stacked(kernels: Sequence[_Kernel], inducing: Tensor) -> list[Tensor]:
+    """The fields of c kernels, (c, ...) each, also of none."""
+    m, d = inducing.shape
+    shapes = ((0, d), (0, m), (0, m, m), (0, m, m))
+    return [
+        torch.cat([inducing.new_empty(shape), *(kernel[i][None] for kernel in kernels)])
+        for i, shape in enumerate(shapes)
+    ]
 
 
 def _linear_mean(x: Tensor, y: Tensor) -> Tensor:
-    """Intercept and slopes of least squares, slightly shrunk, (1 + d, q)."""
+    """Intercept and coefficients of ridge regression, (1 + d, q)."""
     design = torch.cat([torch.ones(len(x), 1).to(x), x], dim=1)
     ridge = torch.full((design.shape[1],), 1e-9 * len(x)).to(x)
     ridge[0] = 0.0  # the intercept is free
@@ -211,15 +207,18 @@ def _regress(
     x: Tensor,
     y: Tensor,
     inducing: Tensor,
-    near: Sequence[Tensor] | None,
+    initial: Hyperparameters | None,
     *,
     keeps_all: bool,
-) -> tuple[tuple[Tensor, ...], Tensor, Tensor]:
-    """One target: (inverse scales, weights, whitening factors), amplitude, noise."""
+) -> tuple[_Kernel, Tensor, Tensor]:
+    """Kernel, amplitude and noise of one target."""
     unit = y.std(correction=0)
-    if near is not None:
-        near = (near[0], near[1] / unit, near[2] / unit)
-    (scales, amplitude, noise), belongs = smooth_fit(x, y / unit, N_HYPER, near)
+    if initial is not None:
+        scales, amplitude, noise = initial
+        initial = Hyperparameters(scales, amplitude / unit, noise / unit)
+    (scales, amplitude, noise), belongs = robust_hyperparameters(
+        x, y / unit, N_HYPER, initial
+    )
     if not keeps_all:
         x, y = x[belongs], y[belongs]
     centres, points = inducing / scales, x / scales
@@ -233,11 +232,11 @@ def _regress(
     inner = torch.linalg.cholesky(ratio * eye + whitened @ whitened.T)
     second = torch.linalg.solve_triangular(inner, first, upper=False)
     weights = second.T @ (second @ (across @ y))
-    curve = (1.0 / scales, weights, first, second * ratio.sqrt())
-    return curve, amplitude * unit, noise * unit
+    kernel = _Kernel(1.0 / scales, weights, first, second * ratio.sqrt())
+    return kernel, amplitude * unit, noise * unit
 
 
-def _spread_out(x: Tensor, count: int) -> Tensor:
+def _farthest_points(x: Tensor, count: int) -> Tensor:
     """Indices of `count` samples, each the farthest from those before it."""
     if len(x) <= count:
         return torch.arange(len(x))

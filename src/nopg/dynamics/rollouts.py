@@ -1,6 +1,6 @@
-"""Following policies through the learned system: their returns and the gradients.
+"""Model rollouts: what policies do in a learned model, what they earn, and gradients.
 
-The states are found by a plain loop. All slopes are then taken at once, a backward
+The states are found by a plain loop. All Jacobians are then taken at once, a backward
 recursion of small products gives how the return moves with each action, and one
 vector-Jacobian product through the policy does the rest: no graph over time.
 """
@@ -8,45 +8,94 @@ vector-Jacobian product through the policy does the rest: no graph over time.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from nopg.dynamics.stepper import Array, ArrayStep, Stepper
-from nopg.dynamics.transition_model import Step, TransitionModel
-from nopg.policies.arrays import ArrayPolicies
+from nopg.dynamics.arrays import ArrayTransitionModel
+from nopg.dynamics.transition_model import PredictedStep, TransitionModel
+from nopg.policies.arrays import Actor, Array, ArrayPolicies
 from nopg.policies.base import Policy
 
 NEGLIGIBLE = 0.03
-"""Weight gamma^T at which an imagined path ends, where nothing else is said."""
-
-STILL = 1e-4
-"""Share of the usual pace below which a state rests."""
+"""Weight gamma^T at which a rollout ends, where nothing else is said."""
+AT_REST = 1e-4
+"""Share of the typical step below which a state is at rest."""
 CHECK_EVERY = 16
 
 
-class Actor(Protocol):
-    """What the learned system follows: actions as its regression takes them."""
+class Steps(Protocol):
+    """A model that takes steps in arrays, such as `ArrayTransitionModel`."""
 
-    def act(self, states: Array) -> Array:
-        """Actions of a batch of states, (m, d_a)."""
+    def step(self, states: Array, actions: Array) -> PredictedStep[Array]:
+        """What the model expects of one step of m states."""
 
 
-class Paths(NamedTuple):
-    """B imagined paths of T steps."""
+class RolloutStep(NamedTuple):
+    """One step of B rollouts."""
+
+    states: Array  # (B, d_s)
+    actions: Array  # (B, d_a)
+    outcome: PredictedStep[Array]
+    running: Array  # (B,), probability that the rollout has come to `states` in support
+
+    @property
+    def survivors(self) -> Array:
+        """Probability that it goes on in support, (B,)."""
+        return self.running * self.outcome.survives
+
+
+class ModelRollout(NamedTuple):
+    """B rollouts of T steps."""
 
     states: Array  # (T, B, d_s)
     actions: Array  # (T, B, d_a)
-    steps: ArrayStep  # fields of (T, B, ...)
+    outcomes: PredictedStep[Array]  # fields of (T, B, ...)
     returns: Array  # (B,), discounted
 
 
 def discount_horizon(gamma: float, negligible: float = NEGLIGIBLE) -> int:
     """Steps until the discount leaves a negligible weight."""
     return max(1, math.ceil(math.log(negligible) / math.log(max(gamma, 1e-6))))
+
+
+def discounted_return(
+    steps: Sequence[RolloutStep], gamma: float, worst: float
+) -> Array:
+    """What rollouts earn, (B,), and the `worst` value where they leave the data."""
+    returns = np.zeros(len(steps[0].running))
+    for t, (_, _, outcome, running) in enumerate(steps):
+        earned = outcome.rewards + gamma * worst * outcome.leaves
+        returns += gamma**t * running * earned
+    return returns
+
+
+def rollout_steps(
+    model: Steps, actor: Actor, starts: Array, n_steps: int, least: float = 0.0
+) -> Iterator[RolloutStep]:
+    """Act and step from `starts`, (B, d_s), along the most likely path.
+
+    Rollouts do not branch: a state goes on, and what terminates or is out of support
+    is subtracted from the probability that its rollout is still running.
+
+    Args:
+        model: A learned model.
+        actor: Who acts.
+        starts: Where, (B, d_s).
+        n_steps: Most steps.
+        least: Ends where every rollout is less likely than this to be running.
+    """
+    states, running = starts, np.ones(len(starts))
+    for _ in range(n_steps):
+        actions = actor.act(states)
+        one = RolloutStep(states, actions, model.step(states, actions), running)
+        yield one
+        states, running = one.outcome.next_states, one.survivors
+        if running.max() < least:
+            return
 
 
 def model_rollout(
@@ -56,46 +105,42 @@ def model_rollout(
     gamma: float,
     horizon: int,
     *,
-    until_still: bool = False,
-) -> Paths:
-    """Follow the actions of `actor` from `starts`, (B, d_s).
+    until_rest: bool = False,
+) -> ModelRollout:
+    """Roll out `actor` from `starts`; out of support it earns the worst there can be.
 
     Args:
-        model: The learned system.
+        model: The learned model.
         actor: Who acts.
         starts: Where, (B, d_s).
         gamma: Discount factor.
         horizon: Most steps.
-        until_still: Stop where every path has come to rest, and count the last reward
+        until_rest: Stop where every rollout has come to rest, and count the last reward
             for ever after.
     """
-    stepper, worst = Stepper(model), model.worst_value(gamma)
-    states, actions, steps = [], [], []
-    here, alive, returns = starts, np.ones(len(starts)), np.zeros(len(starts))
-    for t in range(horizon):
-        action = actor.act(here)
-        step = stepper.step(here, action)
-        goes_on = 1.0 - step.ends
-        given_up = goes_on * step.lost
-        returns += gamma**t * alive * (step.rewards + gamma * worst * given_up)
-        states.append(here)
-        actions.append(action)
-        steps.append(step)
-        alive = alive * (goes_on - given_up)
-        here = step.next_states
-        if alive.max() < 1e-12:
+    steps: list[RolloutStep] = []
+    path = rollout_steps(ArrayTransitionModel(model), actor, starts, horizon, 1e-12)
+    at_rest = np.zeros(len(starts))
+    for t, one in enumerate(path):
+        steps.append(one)
+        if until_rest and t % CHECK_EVERY == 0 and _is_at_rest(model, one):
+            at_rest = gamma ** (t + 1) * one.survivors * one.outcome.rewards
             break
-        if until_still and t % CHECK_EVERY == 0 and _is_still(model, states[-1], step):
-            returns += gamma ** (t + 1) * alive * step.rewards / (1.0 - gamma)
-            break
-    joined = ArrayStep(*(np.stack(field) for field in zip(*steps, strict=True)))
-    return Paths(np.stack(states), np.stack(actions), joined, returns)
+    returns = discounted_return(steps, gamma, model.worst_value(gamma))
+    returns = returns + at_rest / (1.0 - gamma)
+    states, actions, outcomes, _ = zip(*steps, strict=True)
+    fields = (np.stack(field) for field in zip(*outcomes, strict=True))
+    return ModelRollout(
+        np.stack(states), np.stack(actions), PredictedStep(*fields), returns
+    )
 
 
-def _is_still(model: TransitionModel, states: Array, step: ArrayStep) -> bool:
-    """Whether no path moves, or ends, or is lost any more."""
-    moved = np.abs(step.next_states - states) / model.box.pace.numpy()
-    return bool(moved.max() < STILL and step.ends.max() + step.lost.max() < 1e-9)
+def _is_at_rest(model: TransitionModel, one: RolloutStep) -> bool:
+    """Whether no rollout moves, terminates or leaves the data any more."""
+    after = one.outcome
+    moved = np.abs(after.next_states - one.states) / model.bounds.typical_step.numpy()
+    leaving = after.terminated.max() + after.out_of_support.max()
+    return bool(moved.max() < AT_REST and leaving < 1e-9)
 
 
 def rollout_gradients(
@@ -105,13 +150,13 @@ def rollout_gradients(
     gamma: float,
     horizon: int,
 ) -> list[tuple[Tensor, ...]]:
-    """The gradient of each policy's mean imagined return in its parameters.
+    """The gradient of each policy's mean return in the model, in its parameters.
 
     The actions are the policies' first outputs: means, or probabilities of labels,
     which stand for the mean effect of a randomised label.
 
-    With U_t the return from step t on, p_t the probability that step t ends, o_t that
-    it is lost and W the worst value,
+    With U_t the return from step t on, p_t the probability that step t terminates, o_t
+    that it is out of support and W the worst value,
 
         U_t = r_t + gamma (1 - p_t) ((1 - o_t) U_{t+1} + o_t W)
 
@@ -121,67 +166,64 @@ def rollout_gradients(
                       - ((1 - o) U_{t+1} + o W) dp/ds + (1 - p)(W - U_{t+1}) do/ds
         dU_t / ds_t = likewise by s, plus (dU_t / da_t) dpi/ds
 
-    All policies are followed at once, from the same starts: a step of a few paths
+    All policies are rolled out at once, from the same starts: a step of a few states
     costs hardly more than a step of one.
     """
     every = np.tile(starts, (len(policies), 1))
-    paths = model_rollout(model, ArrayPolicies(policies), every, gamma, horizon)
-    n_steps, n_paths, d_s = paths.states.shape
-    shares = paths.states.reshape(n_steps, len(policies), -1, d_s)
-    slopes = [
-        _policy_slopes(policy, shares[:, k].reshape(-1, d_s))
+    rollout = model_rollout(model, ArrayPolicies(policies), every, gamma, horizon)
+    n_steps, n_paths, d_s = rollout.states.shape
+    shares = rollout.states.reshape(n_steps, len(policies), -1, d_s)
+    acted = [
+        _policy_jacobian(policy, shares[:, k].reshape(-1, d_s))
         for k, policy in enumerate(policies)
     ]
-    by_state = [each.reshape(n_steps, len(starts), -1, d_s) for _, each in slopes]
-    pulls = _pulls(model, paths, np.concatenate(by_state, axis=1), gamma)
-    survival = (1.0 - paths.steps.ends) * (1.0 - paths.steps.lost)
+    by_state = [each.reshape(n_steps, len(starts), -1, d_s) for _, each in acted]
+    gradients = _action_gradients(
+        model, rollout, np.concatenate(by_state, axis=1), gamma
+    )
+    outcomes = rollout.outcomes
+    survival = (1.0 - outcomes.terminated) * (1.0 - outcomes.out_of_support)
     reached = np.cumprod(np.concatenate([np.ones((1, n_paths)), survival[:-1]]), axis=0)
     discount = gamma ** np.arange(n_steps) / len(starts)
-    pulls *= (reached * discount[:, None])[..., None]
-    pulls = pulls.reshape(n_steps, len(policies), len(starts), -1)
+    gradients *= (reached * discount[:, None])[..., None]
+    gradients = gradients.reshape(n_steps, len(policies), len(starts), -1)
     return [
-        _through(policy, actions, pulls[:, k].reshape(actions.shape))
-        for k, (policy, (actions, _)) in enumerate(zip(policies, slopes, strict=True))
+        _policy_vjp(policy, actions, gradients[:, k].reshape(actions.shape))
+        for k, (policy, (actions, _)) in enumerate(zip(policies, acted, strict=True))
     ]
 
 
-def _pulls(
-    model: TransitionModel, paths: Paths, by_state: Array, gamma: float
+def _action_gradients(
+    model: TransitionModel, rollout: ModelRollout, by_state: Array, gamma: float
 ) -> Array:
-    """dU_t / da_t along each path, (T, B, d_a)."""
-    n_steps, n_paths, d_s = paths.states.shape
-    flat = Step(
-        *(
-            torch.from_numpy(field.reshape(-1, *field.shape[2:]))
-            for field in paths.steps
-        )
+    """dU_t / da_t along each rollout, (T, B, d_a); `by_state` is dpi/ds."""
+    n_steps, n_paths, d_s = rollout.states.shape
+    states, actions, *fields = (
+        torch.from_numpy(x.reshape(n_steps * n_paths, *x.shape[2:]))
+        for x in (rollout.states, rollout.actions, *rollout.outcomes)
     )
-    states, actions = (
-        torch.from_numpy(x.reshape(n_steps * n_paths, -1))
-        for x in (paths.states, paths.actions)
-    )
-    moving, settling, earning, final, ending, losing = (
+    moving, projection, earning, final, ending, leaving = (
         field.numpy().reshape(n_steps, n_paths, *field.shape[1:])
-        for field in model.slopes(states, actions, flat)
+        for field in model.jacobians(states, actions, PredictedStep(*fields))
     )
-    worst = model.worst_value(gamma)
-    stays, lost = (1.0 - paths.steps.ends)[..., None], paths.steps.lost[..., None]
-    rewards = paths.steps.rewards[..., None]
+    worst, outcomes = model.worst_value(gamma), rollout.outcomes
+    stays = (1.0 - outcomes.terminated)[..., None]
+    out, rewards = outcomes.out_of_support[..., None], outcomes.rewards[..., None]
     value, adjoint = np.zeros((n_paths, 1)), np.zeros((n_paths, d_s))
-    pulls = np.empty_like(paths.actions)
+    gradients = np.empty_like(rollout.actions)
     for t in range(n_steps - 1, -1, -1):
-        expected = (1.0 - lost[t]) * value + lost[t] * worst
-        ahead = stays[t] * (1.0 - lost[t]) * adjoint - expected * ending[t]
-        ahead = ((gamma * ahead + final[t])[:, None] @ settling[t])[:, 0]
-        ahead = ahead + gamma * stays[t] * (worst - value) * losing[t]
+        expected = (1.0 - out[t]) * value + out[t] * worst
+        ahead = stays[t] * (1.0 - out[t]) * adjoint - expected * ending[t]
+        ahead = ((gamma * ahead + final[t])[:, None] @ projection[t])[:, 0]
+        ahead = ahead + gamma * stays[t] * (worst - value) * leaving[t]
         joint = earning[t] + (ahead[:, None] @ moving[t])[:, 0]
-        pulls[t] = joint[:, d_s:]
-        adjoint = joint[:, :d_s] + (pulls[t][:, None] @ by_state[t])[:, 0]
+        gradients[t] = joint[:, d_s:]
+        adjoint = joint[:, :d_s] + (gradients[t][:, None] @ by_state[t])[:, 0]
         value = rewards[t] + gamma * stays[t] * expected
-    return pulls
+    return gradients
 
 
-def _policy_slopes(policy: Policy, states: Array) -> tuple[Tensor, Array]:
+def _policy_jacobian(policy: Policy, states: Array) -> tuple[Tensor, Array]:
     """Typical actions (m, d_a), differentiable, and d action / d state."""
     inputs = torch.from_numpy(states).requires_grad_()
     actions = policy.outputs(inputs)[0]
@@ -192,13 +234,9 @@ def _policy_slopes(policy: Policy, states: Array) -> tuple[Tensor, Array]:
     return actions, torch.stack(rows, dim=1).numpy()
 
 
-def _through(policy: Policy, actions: Tensor, pulls: Array) -> tuple[Tensor, ...]:
-    """The pull on each action, passed on to the parameters."""
+def _policy_vjp(policy: Policy, actions: Tensor, vector: Array) -> tuple[Tensor, ...]:
+    """The gradients by the actions, passed on to the parameters."""
     parameters = [p for p in policy.parameters() if p.requires_grad]
-    found = torch.autograd.grad(
-        actions, parameters, grad_outputs=torch.from_numpy(pulls), allow_unused=True
-    )
-    return tuple(
-        torch.zeros_like(p) if g is None else g
-        for g, p in zip(found, parameters, strict=True)
+    return torch.autograd.grad(
+        actions, parameters, torch.from_numpy(vector), materialize_grads=True
     )

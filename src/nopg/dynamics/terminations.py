@@ -1,4 +1,4 @@
-"""How episodes end in the learned system, and what an end is worth."""
+"""How episodes terminate in a learned model, and what a termination is worth."""
 
 from __future__ import annotations
 
@@ -8,61 +8,61 @@ import numpy as np
 import torch
 from torch import Tensor
 
-MAX_VOTERS = 1024
-"""Next states, terminal or not, that vote on whether a state ends the episode."""
+MAX_POINTS = 1024
+"""Next states, terminal or not, that the probability of a termination rests on."""
 
 
 @dataclass(frozen=True)
-class EndVote:
-    """Whether a state ends the episode: the share of terminal states around it.
+class TerminationModel:
+    """Nadaraya-Watson regression of whether a state ends the episode.
 
     Attributes:
-        points: Next states that vote, in units of `unit`, (m, d_s).
-        is_end: Whether the episode ended there, 0 or 1, (m,).
-        rewards: What that end was worth, 0 for the others, (m,).
-        unit: Deviation of each dimension, (d_s,).
+        points: Next states seen, in units of `unit`, (m, d_s).
+        is_terminal: Whether the episode terminated there, 0 or 1, (m,).
+        rewards: What that termination was worth, 0 for the others, (m,).
+        unit: Standard deviation of each dimension, (d_s,).
         width: Width of the kernel, in these units.
     """
 
     points: Tensor
-    is_end: Tensor
+    is_terminal: Tensor
     rewards: Tensor
     unit: Tensor
     width: float
 
     @classmethod
-    def of(
+    def fit(
         cls,
         next_states: Tensor,
         rewards: Tensor,
         terminations: Tensor,
         generator: np.random.Generator,
-    ) -> EndVote | None:
-        """From n transitions; None if nothing ended."""
-        is_end = terminations.to(torch.bool)
-        if not bool(is_end.any()):
+    ) -> TerminationModel | None:
+        """From n transitions; None if nothing terminated."""
+        is_terminal = terminations.to(torch.bool)
+        if not bool(is_terminal.any()):
             return None
         unit = next_states.std(dim=0, correction=0)
         unit = torch.where(unit > 1e-12, unit, torch.ones_like(unit))
         order = torch.as_tensor(generator.permutation(len(next_states)))
-        order = _voters(next_states[order] / unit, is_end[order], order)
-        points, ended = next_states[order] / unit, is_end[order].to(rewards)
+        order = _informative(next_states[order] / unit, is_terminal[order], order)
+        points, ended = next_states[order] / unit, is_terminal[order].to(rewards)
         near = torch.cdist(points[-500:], points).topk(
             min(3, len(points)), largest=False
         )
         width = float(near.values[:, -1].median()) + 1e-6
         return cls(points, ended, ended * rewards[order], unit, width)
 
-    def vote(self, states: Tensor) -> tuple[Tensor, Tensor]:
-        """Probability of an end, (m,), and that times what it is worth, (m,)."""
+    def predict(self, states: Tensor) -> tuple[Tensor, Tensor]:
+        """Probability of a termination, (m,), and that times its reward, (m,)."""
         weights = self._weights(states)
-        return weights @ self.is_end, weights @ self.rewards
+        return weights @ self.is_terminal, weights @ self.rewards
 
-    def slopes(self, states: Tensor) -> tuple[Tensor, Tensor]:
+    def gradients(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """Both by the state, (m, d_s) each: covariances under the weights."""
         weights = self._weights(states)
         found = []
-        for values in (self.is_end, self.rewards):
+        for values in (self.is_terminal, self.rewards):
             share = weights * (values - (weights @ values)[:, None])
             found.append((share @ self.points) / (self.width**2 * self.unit))
         return found[0], found[1]
@@ -72,41 +72,41 @@ class EndVote:
         return torch.softmax(-0.5 * distance.square(), dim=1)
 
 
-def live_rewards(inputs: Tensor, rewards: Tensor, terminations: Tensor) -> Tensor:
-    """Rewards as if no episode had ended: at an end, that of the nearest other step.
+def continuing_rewards(inputs: Tensor, rewards: Tensor, terminations: Tensor) -> Tensor:
+    """Rewards as if no episode had terminated: there, that of the nearest other step.
 
-    A prize or a fine for ending jumps where the episode ends, and no smooth regression
-    follows it; it belongs to the end.
+    A prize or a fine for terminating jumps where the episode ends, and no smooth
+    regression follows it; it belongs to the termination model.
 
     Args:
         inputs: States and actions, (n, d).
         rewards: Of each step, (n,).
-        terminations: Whether it ended the episode, (n,).
+        terminations: Whether it terminated the episode, (n,).
     """
-    is_end = terminations.to(torch.bool)
-    if not bool(is_end.any()) or bool(is_end.all()):
+    is_terminal = terminations.to(torch.bool)
+    if not bool(is_terminal.any()) or bool(is_terminal.all()):
         return rewards
     spread = inputs.std(dim=0, correction=0)
     x = inputs / torch.where(spread > 1e-12, spread, torch.ones_like(spread))
-    live, found = rewards[~is_end], rewards.clone()
-    nearest = [int(torch.cdist(one[None], x[~is_end]).argmin()) for one in x[is_end]]
-    found[is_end] = live[torch.tensor(nearest)]
+    others, found = x[~is_terminal], rewards.clone()
+    nearest = [int(torch.cdist(one[None], others).argmin()) for one in x[is_terminal]]
+    found[is_terminal] = rewards[~is_terminal][torch.tensor(nearest)]
     return found
 
 
-def _voters(points: Tensor, is_end: Tensor, names: Tensor) -> Tensor:
-    """Names of at most `MAX_VOTERS` points: ends, what is next to them, and the rest.
+def _informative(points: Tensor, is_terminal: Tensor, names: Tensor) -> Tensor:
+    """Names of at most `MAX_POINTS`: terminal ones, those next to them, and others.
 
-    The border between ends and others is where votes are close, so it is kept dense.
+    At the border of terminal states the probability changes, so it is kept dense.
     """
-    if len(points) <= MAX_VOTERS:
+    if len(points) <= MAX_POINTS:
         return names
-    ends = torch.nonzero(is_end)[: MAX_VOTERS // 3, 0]
-    others = torch.nonzero(~is_end)[:, 0]
-    n_others = min(MAX_VOTERS - len(ends), len(others))
-    distance = torch.cdist(points[others], points[ends]).amin(dim=1)
+    terminal = torch.nonzero(is_terminal)[: MAX_POINTS // 3, 0]
+    others = torch.nonzero(~is_terminal)[:, 0]
+    n_others = min(MAX_POINTS - len(terminal), len(others))
+    distance = torch.cdist(points[others], points[terminal]).amin(dim=1)
     beside = others[distance.argsort(stable=True)[: n_others // 2]]
     is_left = torch.ones(len(points), dtype=torch.bool)
     is_left[beside] = False
     rest = others[is_left[others]][: n_others - len(beside)]
-    return names[torch.cat([ends, beside, rest])]
+    return names[torch.cat([terminal, beside, rest])]

@@ -1,61 +1,73 @@
-"""The learned system: next state, reward and end of a step, with their slopes."""
+"""A learned model of the system: next state, reward and termination of a step."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from nopg.dynamics.angles import Angles
-from nopg.dynamics.bounds import Box
+from nopg.data.dataset import Dataset
+from nopg.dynamics.bounds import StateBounds
 from nopg.dynamics.gaussian_process import GaussianProcess
-from nopg.dynamics.saturation import Walls
-from nopg.dynamics.terminations import EndVote, live_rewards
+from nopg.dynamics.terminations import TerminationModel, continuing_rewards
+
+T = TypeVar("T", Tensor, NDArray[np.float64])
 
 
-class Step(NamedTuple):
-    """One predicted step of a batch."""
+class PredictedStep(NamedTuple, Generic[T]):
+    """One predicted step of a batch, in tensors or in arrays."""
 
-    reached: Tensor  # (m, d_s), where the regression leads
-    next_states: Tensor  # (m, d_s), the same where states can be
-    rewards: Tensor  # (m,), what is expected, an end included
-    ends: Tensor  # (m,), the probability that the episode ends
-    lost: Tensor  # (m,), that of having left what the data show
-    live: Tensor  # (m,), the reward if the episode goes on
+    reached: T  # (m, d_s), where the regression leads
+    next_states: T  # (m, d_s), the same within the state bounds
+    rewards: T  # (m,), expected, a termination included
+    terminated: T  # (m,), the probability that the episode terminates
+    out_of_support: T  # (m,), that of having left the data, if it does not
+    continuing_rewards: T  # (m,), the reward if the episode goes on
+
+    @property
+    def leaves(self) -> T:
+        """Probability of going on out of support, (m,)."""
+        return (1.0 - self.terminated) * self.out_of_support
+
+    @property
+    def survives(self) -> T:
+        """Probability of going on in support, (m,)."""
+        return 1.0 - self.terminated - self.leaves
 
 
-class StepSlopes(NamedTuple):
+class StepJacobians(NamedTuple):
     """How a predicted step moves with the state and the action before it."""
 
     reached: Tensor  # (m, d_s, d_s + d_a)
     next_states: Tensor  # (m, d_s, d_s), by the state reached
     rewards: Tensor  # (m, d_s + d_a)
-    final: Tensor  # (m, d_s), of the rewards by the *next* state
-    ends: Tensor  # (m, d_s), likewise
-    lost: Tensor  # (m, d_s), by the state reached
+    final_rewards: Tensor  # (m, d_s), of the rewards by the *next* state
+    terminated: Tensor  # (m, d_s), likewise
+    out_of_support: Tensor  # (m, d_s), by the state reached
 
 
 @dataclass(frozen=True)
 class TransitionModel:
-    """Gaussian processes of (s' - s, r) on (s, a); terminal neighbours vote on ends.
+    """Gaussian processes of (s' - s, r) on (s, a), with bounds and terminations.
 
-    Beyond the box the data have visited nobody knows: a path that leaves it is lost,
-    and what it would have earned counts as the worst the data allow.
+    Out of support, beyond the bounds of the data, what a rollout would have earned
+    counts as the worst the data allow.
 
     Attributes:
         process: The regression.
-        box: Where the data have been.
+        bounds: Where the data have been.
         rewards: Smallest and largest reward seen.
-        ends: How episodes end, None if none of the data does.
+        termination: How episodes terminate, None if none of the data does.
     """
 
     process: GaussianProcess
-    box: Box
+    bounds: StateBounds
     rewards: tuple[float, float]
-    ends: EndVote | None
+    termination: TerminationModel | None
 
     @classmethod
     def fit(
@@ -71,73 +83,110 @@ class TransitionModel:
     ) -> TransitionModel:
         """Learn from n transitions, all float64; labels as one-hot actions.
 
-        `like` is a model of more data of the same system: its box holds here too, and
-        its length scales are a good start.
+        `like` is a model of more data of the same system: its bounds hold here too,
+        and its hyperparameters are a good start.
         """
         inputs = torch.cat([states, actions], dim=1)
-        live = live_rewards(inputs, rewards, terminations)
-        targets = torch.cat([next_states - states, live[:, None]], dim=1)
+        continuing = continuing_rewards(inputs, rewards, terminations)
+        targets = torch.cat([next_states - states, continuing[:, None]], dim=1)
         if like is None:
-            angles = Angles.of(torch.cat([states, next_states]))
-            walls, stopped = Walls.of(states, actions, next_states, angles)
-            box = Box.around(states, next_states, walls, angles)
+            bounds, is_saturated = StateBounds.of(states, actions, next_states)
+            seen = (float(rewards.min()), float(rewards.max()))
         else:
-            box, stopped = like.box, like.box.are_stopped(next_states)
-        free = ~stopped
+            bounds, seen = like.bounds, like.rewards
+            is_saturated = bounds.are_saturated(next_states)
         process = GaussianProcess.fit(
-            inputs[free],
-            targets[free],
+            inputs[~is_saturated],
+            targets[~is_saturated],
             generator,
             None if like is None else like.process,
-            every=(states.shape[1],),  # a rare reward may be what it is all about
+            # A rare reward may be what it is all about.
+            with_outliers=(states.shape[1],),
         )
-        seen = (float(rewards.min()), float(rewards.max()))
-        ends = EndVote.of(next_states, rewards, terminations, generator)
-        return cls(process, box, seen if like is None else like.rewards, ends)
+        termination = TerminationModel.fit(
+            next_states, rewards, terminations, generator
+        )
+        return cls(process, bounds, seen, termination)
 
     def worst_value(self, gamma: float) -> float:
-        """The least a path can still earn: the lowest reward for ever, or an end."""
+        """The least a rollout can still earn: the lowest reward for ever, or an end."""
         forever = self.rewards[0] / (1.0 - gamma)
-        return forever if self.ends is None else min(0.0, forever)
+        return forever if self.termination is None else min(0.0, forever)
 
     def best_value(self, gamma: float, horizon: int) -> float:
-        """The most a path of so many steps can earn: the largest reward throughout."""
+        """The most that so many steps can earn: the largest reward throughout."""
         most = self.rewards[1] * (1.0 - gamma**horizon) / (1.0 - gamma)
-        return most if self.ends is None else max(0.0, most)
+        return most if self.termination is None else max(0.0, most)
 
-    def step(self, states: Tensor, actions: Tensor) -> Step:
+    def step(self, states: Tensor, actions: Tensor) -> PredictedStep[Tensor]:
         """What the model expects of one step."""
         d_s = states.shape[1]
         predicted = self.process.predict(torch.cat([states, actions], dim=1))
         reached = states + predicted[:, :d_s]
-        following = self.box.settle(reached)
-        live, lost = predicted[:, d_s], self.box.lost(reached)
-        if self.ends is None:
-            never = torch.zeros_like(live)
-            return Step(reached, following, live, never, lost, live)
-        ends, final = self.ends.vote(following)
-        rewards = (1.0 - ends) * live + final
-        return Step(reached, following, rewards, ends, lost, live)
+        after = self.bounds.project(reached)
+        rewards, out = predicted[:, d_s], self.bounds.out_of_support(reached)
+        if self.termination is None:
+            never = torch.zeros_like(rewards)
+            return PredictedStep(reached, after, rewards, never, out, rewards)
+        terminated, final = self.termination.predict(after)
+        expected = (1.0 - terminated) * rewards + final
+        return PredictedStep(reached, after, expected, terminated, out, rewards)
 
-    def slopes(self, states: Tensor, actions: Tensor, step: Step) -> StepSlopes:
+    def jacobians(
+        self, states: Tensor, actions: Tensor, step: PredictedStep[Tensor]
+    ) -> StepJacobians:
         """Derivatives of `step(states, actions)`, which gave `step`."""
         d_s = states.shape[1]
-        slopes = self.process.slopes(torch.cat([states, actions], dim=1))
-        moving = slopes[:, :d_s].clone()
-        moving[:, :, :d_s] += torch.eye(d_s).to(states)
-        settling = self.box.settle_slope(step.reached)
-        lost = self.box.lost_slope(step.reached)
-        earning = (1.0 - step.ends)[:, None] * slopes[:, d_s]
-        ends, final = torch.zeros_like(states), torch.zeros_like(states)
-        if self.ends is not None:
-            # Where all neighbours agree the slope is 0.
-            is_open = (step.ends > 1e-15) & (step.ends < 1.0 - 1e-15)
-            ends[is_open], final[is_open] = self.ends.slopes(step.next_states[is_open])
-            final = final - step.live[:, None] * ends
-        return StepSlopes(moving, settling, earning, final, ends, lost)
+        process = self.process.jacobian(torch.cat([states, actions], dim=1))
+        reached = process[:, :d_s].clone()
+        reached[:, :, :d_s] += torch.eye(d_s).to(states)
+        projection = self.bounds.projection_jacobian(step.reached)
+        leaving = self.bounds.out_of_support_gradient(step.reached)
+        rewards = (1.0 - step.terminated)[:, None] * process[:, d_s]
+        ending, final = torch.zeros_like(states), torch.zeros_like(states)
+        if self.termination is not None:
+            # Where all neighbours agree the gradient is 0.
+            is_open = (step.terminated > 1e-15) & (step.terminated < 1.0 - 1e-15)
+            ending[is_open], final[is_open] = self.termination.gradients(
+                step.next_states[is_open]
+            )
+            final = final - step.continuing_rewards[:, None] * ending
+        return StepJacobians(reached, projection, rewards, final, ending, leaving)
 
     def uncertainty(self, states: Tensor, actions: Tensor) -> Tensor:
-        """Largest deviation among the predictions, in deviations of the data, (m,)."""
-        deviation = self.process.deviation(torch.cat([states, actions], dim=1))
-        amplitude = self.process.amplitude.clamp_min(1e-300)
-        return (deviation / amplitude).amax(dim=1)
+        """Largest predictive uncertainty for lack of data among the targets, (m,).
+
+        The standard deviation of each mean over its prior one: 0 is known, 1 a guess.
+        """
+        std = self.process.std(torch.cat([states, actions], dim=1))
+        return (std / self.process.amplitude.clamp_min(1e-300)).amax(dim=1)
+
+
+def fit_ensemble(
+    data: Dataset, generator: np.random.Generator
+) -> tuple[TransitionModel, TransitionModel]:
+    """Two models of one data set, so that no policy need fool only one.
+
+    One of all the data and one of a random four fifths of them, with hyperparameters
+    and inducing points of its own, so that its errors are not quite those of the first.
+    """
+    columns = (
+        torch.tensor(data.observations).double(),
+        regression_actions(data),
+        torch.tensor(data.rewards).double(),
+        torch.tensor(data.next_observations).double(),
+        torch.tensor(data.terminations).double(),
+    )
+    n_seen = max(2, 4 * len(data) // 5)
+    part = torch.as_tensor(generator.permutation(len(data))[:n_seen])
+    seen = [column[part] for column in columns]
+    whole = TransitionModel.fit(*columns, generator=generator)
+    return whole, TransitionModel.fit(*seen, generator=generator, like=whole)
+
+
+def regression_actions(data: Dataset) -> Tensor:
+    """Actions as a regression takes them, (n, d_a): labels become one-hot rows."""
+    actions = torch.tensor(data.actions)
+    if data.is_discrete:
+        actions = torch.nn.functional.one_hot(actions, data.n_actions)
+    return actions.double()

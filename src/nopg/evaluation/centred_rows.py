@@ -24,8 +24,7 @@ from torch import Tensor
 from nopg.bellman.rows import QueryRows
 from nopg.errors import ConfigError
 from nopg.evaluation.tilting import tilted
-from nopg.linalg.operators import DenseRows, LinearOperator, SparseRows
-from nopg.linalg.pattern import Pattern
+from nopg.linalg.operators import DenseRows, LinearOperator, Pattern, SparseRows
 
 MOST = 48
 """Samples a centred row keeps, the heaviest of the plain row."""

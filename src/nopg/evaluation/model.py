@@ -1,51 +1,60 @@
-"""What two learned systems foretell of a policy, beside what the kernels estimate.
+"""Model-based evaluation: what a policy earns and visits in two learned models.
 
-Kernel rows blur; a Gaussian process of the same transitions follows a smooth system
-hundreds of steps ahead. Where its path is lost, because no data are there, the rewards
-to come may be the lowest seen or the highest, for ever: the return lies between L and
-H. What is wrong with the regression itself neither its own deviation nor resampling
-shows: a reward with a kink between the rows of a grid looks smooth to both. But such
-errors come from coarse data, and how coarse they are for this policy the kernels'
-interval tells. So the interval is
+Kernel rows blur; a Gaussian process of the same transitions predicts a smooth system
+hundreds of steps ahead. Where a rollout is out of support, the rewards to come may be
+the lowest seen or the highest, for ever: the return lies between L and H. What is wrong
+with the regression itself neither its own standard deviation nor resampling shows: a
+reward with a kink between the rows of a grid looks smooth to both. But such errors come
+from coarse data, and how coarse they are for this policy the kernel interval shows. So
+the interval is
 
     [min L - share W, max H + share W]
 
-over the two systems, W half the width of the kernels' interval. The same holds for the
+over the two models, W half the width of the kernel interval. The same holds for the
 probability of entering a region, L and H being what is certain and what is possible
 and W at least the distance between the two estimates.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from nopg.data.dataset import Dataset
-from nopg.dynamics.ensemble import fit_ensemble
-from nopg.dynamics.stepper import Array, Stepper
-from nopg.dynamics.transition_model import TransitionModel
-from nopg.evaluation.entering import entering
-from nopg.evaluation.following import actor_of, follow
+from nopg.dynamics.arrays import ArrayTransitionModel
+from nopg.dynamics.rollouts import Steps, discount_horizon, rollout_steps
+from nopg.dynamics.transition_model import TransitionModel, fit_ensemble
 from nopg.evaluation.intervals import Estimate
 from nopg.evaluation.regions import Membership
+from nopg.policies.arrays import Actor, Array, actor_of
 from nopg.policies.base import Policy
 from nopg.randomness import Seed
 
 SHARE = 0.2
-"""How far the systems may err, as a share of half the width of the kernels' interval.
+"""How far the models may err, as a share of half the width of the kernel interval.
 Chosen on other data than the published coverage is counted on."""
+NEGLIGIBLE = 1e-3
+"""Weight gamma^T at which a rollout is cut off."""
+LEAST = 1e-9
+"""Probability of running at which a rollout has ended."""
+SLACK = 0.1
+"""How early or late a rollout may be, as a share of the time it takes: small errors of
+a speed add up."""
 
 
 @dataclass(frozen=True)
 class ModelEvaluator:
-    """Two systems learned from one data set, when first asked something.
+    """Two transition models of one data set, and what a policy earns in them.
 
     Attributes:
         data: The transitions.
         gamma: Discount factor.
-        seed: The model's; with it the systems are those of `nopg.learn`.
+        seed: The policy's; with it the models are those of `nopg.learn`.
+        given: Models fitted already; by default they are fitted when first asked for.
     """
 
     data: Dataset
@@ -53,27 +62,45 @@ class ModelEvaluator:
     seed: Seed
     given: tuple[TransitionModel, ...] | None = None
 
+    @cached_property
+    def models(self) -> tuple[TransitionModel, ...]:
+        """The learned models."""
+        if self.given is not None:
+            return self.given
+        return fit_ensemble(self.data, self.seed.numpy("transition-model"))
+
     def values(self, policy: Policy, states: Array) -> Array:
         """Return from each state, what is not known counted halfway, (m,)."""
-        low, high = self._between(policy, states)
+        low, high = self._limits(policy, states)
         return np.asarray((low + high).mean(axis=0) / 2.0)
 
     def expected_return(
-        self, policy: Policy, starts: Array, kernels: Estimate
+        self, policy: Policy, starts: Array, kernel: Estimate
     ) -> Estimate:
-        """Mean return from `starts`, (B, d_s), with its interval.
+        """Mean return from `starts`, (B, d_s), with its interval, (1,) each.
 
         Args:
             policy: Who acts.
             starts: Where the task starts.
-            kernels: What the kernels say of the same, with its interval.
+            kernel: The kernel estimate of the same, with its interval.
         """
-        low, high = (ends.mean(axis=1) for ends in self._between(policy, starts))
-        value = float(np.mean([low, high]))
-        horizon = 1.0 / (1.0 - self.gamma)
-        worst, best = (reward * horizon for reward in self._rewards)
-        coarse = _half_width(kernels)
-        return _padded(value, low, high, coarse, (worst, best), kernels.level)
+        low, high = (ends.mean(axis=1) for ends in self._limits(policy, starts))
+        value = np.array([np.mean([low, high])])
+        return self._padded(value, low[:, None], high[:, None], kernel)
+
+    def value_intervals(
+        self, policy: Policy, states: Array, kernel: Estimate
+    ) -> Estimate:
+        """Return from each of the states, (m, d_s), with its interval, (m,) each.
+
+        Args:
+            policy: Who acts.
+            states: Where from.
+            kernel: The kernel estimates of the same, with their intervals.
+        """
+        low, high = self._limits(policy, states)
+        value = np.asarray((low + high).mean(axis=0) / 2.0)
+        return self._padded(value, low, high, kernel)
 
     def visit_probability(
         self,
@@ -81,102 +108,182 @@ class ModelEvaluator:
         starts: Array,
         inside: Membership | None,
         horizon: int | None,
-        kernels: Estimate,
+        kernel: Estimate,
     ) -> Estimate:
         """Probability of entering a region from `starts`, with its interval.
 
         Args:
             policy: Who acts.
             starts: Where the task starts, (B, d_s).
-            inside: The region; None for the end of the task.
+            inside: The region; None for the termination of the task.
             horizon: Steps within which; None weighs an entry after t by gamma^t.
-            kernels: What the kernels say of the same, with its interval.
+            kernel: The kernel estimate of the same, with its interval.
         """
         actor = actor_of(policy)
-        certain, expected, possible = np.mean(
-            [
-                entering(system, actor, starts, inside, horizon, self.gamma)
-                for system in self._steppers
-            ],
-            axis=2,
-        ).T  # (2,) each
-        value = float(expected.mean())
-        # Over many steps the kernels' chain enters for certain, with no width at all:
+        found = [
+            entry_probability(model, actor, starts, inside, horizon, self.gamma)
+            for model in self._array_models
+        ]
+        certain, expected, possible = np.mean(found, axis=2).T  # (2,) each
+        value = np.array([expected.mean()])
+        # Over many steps the kernel chain enters for certain, with no width at all:
         # then it is their contradiction that tells how coarse the data are.
-        coarse = max(_half_width(kernels), abs(float(kernels.value[0]) - value))
-        return _padded(value, certain, possible, coarse, (0.0, 1.0), kernels.level)
-
-    def value_intervals(
-        self, policy: Policy, states: Array, kernel: Estimate
-    ) -> Estimate:
-        """Return from each state with its interval, (m,) each."""
-        low, high = self._between(policy, states)
-        pad = SHARE * 0.5 * (kernel.high - kernel.low)
-        value = (low + high).mean(axis=0) / 2.0
-        return Estimate(
-            value, low.min(axis=0) - pad, high.max(axis=0) + pad, kernel.level, "model"
+        coarse = np.maximum(_half_width(kernel), abs(kernel.value - value))
+        return _padded(
+            value, certain[:, None], possible[:, None], coarse, (0.0, 1.0), kernel.level
         )
 
     def rollouts(
         self, policy: Policy, starts: Array, n_steps: int
     ) -> tuple[Array, Array]:
-        """States after each step, (T, P, d_s), and the weights of their paths."""
+        """Predicted states after each of T steps, (T, P, d_s), and weights, (T, P).
+
+        P counts every start in every model. A weight is the probability that the
+        rollout is still running and in support, over P.
+        """
         actor = actor_of(policy)
         states, weights = [], []
-        here = [starts for _ in self._steppers]
-        known = [np.ones(len(starts)) for _ in self._steppers]
-        for _ in range(n_steps):
-            for i, system in enumerate(self._steppers):
-                step = system.step(here[i], actor.act(here[i]))
-                here[i] = step.next_states
-                known[i] = known[i] * (1.0 - step.ends) * (1.0 - step.lost)
-            states.append(np.concatenate(here))
-            weights.append(np.concatenate(known) / (len(starts) * len(here)))
-        return np.stack(states), np.stack(weights)
+        for model in self._array_models:
+            steps = list(rollout_steps(model, actor, starts, n_steps))
+            states.append([one.outcome.next_states for one in steps])
+            weights.append([one.survivors for one in steps])
+        running = np.concatenate(weights, axis=1)
+        return np.concatenate(states, axis=1), running / running.shape[1]
 
-    def _between(self, policy: Policy, states: Array) -> tuple[Array, Array]:
-        """Least and most each system allows from each state, (2, m) both."""
-        actor = actor_of(policy)
+    def _limits(self, policy: Policy, states: Array) -> tuple[Array, Array]:
+        """Least and most each model allows from each state, (2, m) both."""
+        actor, (lowest, highest) = actor_of(policy), self._rewards
         found = [
-            follow(system, actor, states, self.gamma).between(*self._rewards)
-            for system in self._steppers
+            known_return(model, actor, states, self.gamma)
+            for model in self._array_models
         ]
-        return np.stack([low for low, _ in found]), np.stack(
-            [high for _, high in found]
-        )
+        earned, unknown = (np.stack(part) for part in zip(*found, strict=True))
+        return earned + unknown * lowest, earned + unknown * highest
+
+    def _padded(
+        self, value: Array, low: Array, high: Array, kernel: Estimate
+    ) -> Estimate:
+        """Returns between the ends of two models, (2, m) both, padded."""
+        horizon = 1.0 / (1.0 - self.gamma)
+        worst, best = (reward * horizon for reward in self._rewards)
+        coarse = _half_width(kernel)
+        return _padded(value, low, high, coarse, (worst, best), kernel.level)
 
     @property
     def _rewards(self) -> tuple[float, float]:
-        """Lowest and highest reward of a step; nothing is earned after an end."""
+        """Lowest and highest reward per step; nothing is earned after an end."""
         low, high = float(self.data.rewards.min()), float(self.data.rewards.max())
         if bool(self.data.terminations.any()):
             return min(low, 0.0), max(high, 0.0)
         return low, high
 
     @cached_property
-    def _steppers(self) -> tuple[Stepper, ...]:
-        pair = self.given or fit_ensemble(
-            self.data, self.seed.numpy("transition-model")
-        )
-        return tuple(Stepper(system) for system in pair)
+    def _array_models(self) -> tuple[ArrayTransitionModel, ...]:
+        return tuple(ArrayTransitionModel(model) for model in self.models)
 
 
-def _half_width(kernels: Estimate) -> float:
-    return 0.5 * float(kernels.high[0] - kernels.low[0])
+class KnownReturn(NamedTuple):
+    """What is known of the returns of B rollouts."""
+
+    earned: Array  # (B,), discounted, while in support
+    unknown: Array  # (B,), discounted weight of all rewards that nobody knows
+
+
+def known_return(
+    model: Steps, actor: Actor, starts: Array, gamma: float
+) -> KnownReturn:
+    """Roll out `actor` from `starts`, (B, d_s), until the discount leaves little.
+
+    Out of support nobody knows what a rollout earns, and where it is cut off, nobody
+    looked. Both are kept as discounted weights beside what it is known to earn, so that
+    each may be filled in by the worst or the best the data allow.
+    """
+    earned, left = np.zeros((2, len(starts)))
+    horizon = discount_horizon(gamma, NEGLIGIBLE)
+    for t, one in enumerate(rollout_steps(model, actor, starts, horizon, LEAST)):
+        earned += gamma**t * one.running * one.outcome.rewards
+        left += gamma ** (t + 1) * (one.running * one.outcome.leaves)
+    cut_off = gamma ** (t + 1) * one.survivors
+    return KnownReturn(earned, (left + cut_off) / (1.0 - gamma))
+
+
+class EntryProbability(NamedTuple):
+    """Probability of entering a region from each of B starts, between two ends."""
+
+    certain: Array  # (B,)
+    expected: Array  # (B,), what is out of support counted halfway
+    possible: Array  # (B,)
+
+
+def entry_probability(
+    model: Steps,
+    actor: Actor,
+    starts: Array,
+    inside: Membership | None,
+    horizon: int | None,
+    gamma: float,
+) -> EntryProbability:
+    """Roll out `actor` from `starts`, (B, d_s), into a region.
+
+    Out of support a rollout may enter at any step after, or never. What must happen by
+    step T counts as certain if it happens a tenth of the time sooner, and as possible
+    if it happens a tenth later.
+    """
+    if horizon is None:
+        last = discount_horizon(gamma, NEGLIGIBLE)
+        entered, left = _entries(model, actor, starts, inside, last)
+        weights = gamma ** np.arange(last + 1.0)
+        certain = entered.T @ weights
+        running = 1.0 - entered.sum(axis=0) - left.sum(axis=0)
+        unknown = left.T @ weights + gamma**last * running
+        return EntryProbability(certain, certain + 0.5 * unknown, certain + unknown)
+    last = math.ceil(horizon * (1.0 + SLACK))
+    entered, left = _entries(model, actor, starts, inside, last)
+    early = math.floor(horizon / (1.0 + SLACK))
+    certain = entered[: early + 1].sum(axis=0)
+    by_then = entered[: horizon + 1].sum(axis=0)
+    unknown = left[: horizon + 1].sum(axis=0)
+    possible = entered.sum(axis=0) + left.sum(axis=0)
+    return EntryProbability(certain, by_then + 0.5 * unknown, possible)
+
+
+def _entries(
+    model: Steps, actor: Actor, starts: Array, inside: Membership | None, last: int
+) -> tuple[Array, Array]:
+    """Probability of entering, and of leaving the data, at each step 0 to `last`."""
+    entered, left = np.zeros((2, last + 1, len(starts)))
+    is_outside = np.ones(len(starts), dtype=bool)
+    if inside is not None:
+        is_outside = ~inside(starts)
+        entered[0] = ~is_outside
+    for t, one in enumerate(rollout_steps(model, actor, starts, last, LEAST), start=1):
+        running = one.running * is_outside
+        left[t] = running * one.outcome.leaves
+        if inside is None:
+            entered[t] = running * one.outcome.terminated
+            continue
+        enters = inside(one.outcome.next_states)
+        entered[t] = (running - left[t]) * enters
+        is_outside = is_outside & ~enters
+        if not is_outside.any():
+            break
+    return entered, left
+
+
+def _half_width(kernel: Estimate) -> Array:
+    return np.asarray(0.5 * (kernel.high - kernel.low))
 
 
 def _padded(
-    value: float,
+    value: Array,
     low: Array,
     high: Array,
-    coarse: float,
+    coarse: Array,
     limits: tuple[float, float],
     level: float | None,
 ) -> Estimate:
-    """From the lowest to the highest system and a share beyond, within limits."""
+    """From the lowest to the highest model and a share beyond, within limits."""
     pad = SHARE * coarse
-    lowest = max(float(low.min()) - pad, min(limits[0], value))
-    highest = min(float(high.max()) + pad, max(limits[1], value))
-    return Estimate(
-        np.array([value]), np.array([lowest]), np.array([highest]), level, "model"
-    )
+    lowest = np.maximum(low.min(axis=0) - pad, np.minimum(limits[0], value))
+    highest = np.minimum(high.max(axis=0) + pad, np.maximum(limits[1], value))
+    return Estimate(value, lowest, highest, level, by="model")

@@ -24,7 +24,7 @@ from nopg.evaluation.intervals import Estimate
 from nopg.evaluation.kernel_ensemble import KernelEnsemble
 from nopg.evaluation.regions import TERMINATED, Membership, membership
 from nopg.evaluation.rollouts import require_steps
-from nopg.linalg.columns import solve_columns
+from nopg.linalg.solve import solve_columns
 
 RTOL = 1e-4
 

@@ -11,9 +11,8 @@ from nopg.bellman.solution import BellmanSolution
 from nopg.evaluation.bootstrap import weighted_product
 from nopg.evaluation.centred_rows import FEW
 from nopg.evaluation.chains import Chain
-from nopg.linalg.columns import solve_columns
 from nopg.linalg.operators import AveragedRows
-from nopg.linalg.solve import DiscountedSystem, SolverConfig, solve_pair
+from nopg.linalg.solve import DiscountedSystem, SolverConfig, solve_columns, solve_pair
 
 RTOL = 1e-3
 """Accuracy of replicas and models: far below the differences that are looked for."""

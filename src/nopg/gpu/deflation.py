@@ -69,8 +69,8 @@ def deflate(
     """Shift for q', scale for mu', and the residual norms of the sweep before.
 
     Args:
-        q_sums: From `sweep_values`, (2, B, programs).
-        mu_sums: From `sweep_visits`, (2, B, programs).
+        q_sums: From `sweep`, (2, B, programs).
+        mu_sums: From `sweep`, (2, B, programs).
         gain: gamma / ((1 - gamma) n), or zero if some row is terminal, (1,).
         mu_total: sum(eps0) / (1 - gamma), or zero if some row is terminal, (B,).
         out: Where to write.

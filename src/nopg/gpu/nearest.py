@@ -22,7 +22,7 @@ from nopg.errors import ConfigError
 from nopg.gpu.tiles import Tiles
 
 TILE = 64
-"""Points a tile."""
+"""Points per tile."""
 
 
 def nearest(
@@ -33,7 +33,7 @@ def nearest(
     Args:
         queries: (m, d), scaled so that Euclidean distance is the one meant.
         samples: (n, d), scaled alike.
-        k: Neighbours a query, at most n.
+        k: Neighbours per query, at most n.
         pairs: Distances held at once; memory is about twelve bytes each in float32.
 
     Returns:
@@ -63,7 +63,7 @@ def nearest(
 
 
 def _bounds(mine: Tiles, its: Tiles, k: int, n_seeds: int, pairs: int) -> Tensor:
-    """A number no query's k-th squared distance exceeds, one a tile, (T,)."""
+    """A number no query's k-th squared distance exceeds, one per tile, (T,)."""
     parts = []
     for group in _chunks(mine, pairs // max(n_seeds * TILE**2, len(its.points))):
         some = mine.subset(group)

@@ -1,14 +1,102 @@
-"""Both sweeps in one launch: small problems pay for launches, not for bytes."""
+"""One sweep of q = r + D P q and of mu = eps0 + T mu, T = (D P)', in one launch.
+
+    q' = r + D P (q + shift)        residual q' - (q + shift)
+    mu' = eps0 + T (scale mu)       residual mu' - scale mu
+
+`shift` and `scale` are numbers on the device that the residuals of previous sweeps
+gave (see `deflation`), applied while vectors are read: no pass is spent on them. The
+shift is exact with terminal rows too, since rows of P sum to one and D clears the
+terminal ones. Every column of T is summed by one program in a fixed order, so results
+repeat to the last bit. Small problems pay for launches, not for bytes.
+"""
 
 from __future__ import annotations
 
 from torch import Tensor
 
-from nopg.gpu.matvec import policy_weights
-from nopg.gpu.sweep_values import empty_sums, sweep_rows
-from nopg.gpu.sweep_visits import sweep_columns
+from nopg.gpu.matvec import row_products
 from nopg.gpu.toolchain import Tile, batched, tl, triton
 from nopg.gpu.transpose import COLUMNS
+
+
+@triton.jit
+def _sweep_rows(
+    weights,
+    columns,
+    rewards,
+    discount,
+    q,
+    shift,
+    q_next,
+    sums,
+    program,
+    policy,
+    n,
+    kind_stride,
+    policy_stride,
+    k: tl.constexpr,
+    R: tl.constexpr,
+    K: tl.constexpr,
+):
+    """The sweep of q for one tile of rows of one policy."""
+    row = program * R + tl.arange(0, R)
+    is_row = row < n
+    own = policy * n + row
+    constant = tl.load(shift + policy)
+    products = row_products(
+        weights + policy * n * k, columns, q + policy * n, row, n, k, K
+    )
+    r = tl.load(rewards + row, mask=is_row, other=0.0)
+    factor = tl.load(discount + row, mask=is_row, other=0.0)
+    step = r + factor * (products + constant)
+    before = tl.load(q + own, mask=is_row, other=0.0) + constant
+    residual = tl.where(is_row, step - before, 0.0)
+    tl.store(q_next + own, step, mask=is_row)
+    place = sums + policy * policy_stride + program
+    tl.store(place, tl.sum(residual * residual, axis=0))
+    tl.store(place + kind_stride, tl.sum(residual, axis=0))
+
+
+@triton.jit
+def _sweep_columns(
+    values,
+    starts,
+    rows,
+    eps0,
+    mu,
+    scale,
+    mu_next,
+    sums,
+    program,
+    policy,
+    n,
+    n_entries,
+    kind_stride,
+    policy_stride,
+    C: tl.constexpr,
+    E: tl.constexpr,
+):
+    """The sweep of mu for one tile of columns of one policy."""
+    column = program * C + tl.arange(0, C)
+    is_column = column < n
+    own = policy * n + column
+    first = tl.load(starts + column, mask=is_column, other=0)
+    last = tl.load(starts + column + 1, mask=is_column, other=0)
+    total = tl.zeros((C, E), dtype=values.dtype.element_ty)
+    for done in range(0, tl.max(last - first, axis=0), E):
+        at = first[:, None] + done + tl.arange(0, E)[None, :]
+        mask = at < last[:, None]
+        row = tl.load(rows + at, mask=mask, other=0)
+        value = tl.load(values + policy * n_entries + at, mask=mask, other=0.0)
+        total += value * tl.load(mu + policy * n + row, mask=mask, other=0.0)
+    factor = tl.load(scale + policy)
+    products = tl.sum(total, axis=1)
+    step = tl.load(eps0 + own, mask=is_column, other=0.0) + factor * products
+    residual = step - factor * tl.load(mu + own, mask=is_column, other=0.0)
+    tl.store(mu_next + own, step, mask=is_column)
+    place = sums + policy * policy_stride + program
+    tl.store(place, tl.sum(residual * residual, axis=0))
+    tl.store(place + kind_stride, tl.sum(step, axis=0))
 
 
 @triton.jit
@@ -30,7 +118,6 @@ def _sweep(
     mu_next,
     mu_sums,
     n,
-    weights_stride,
     n_entries,
     q_kind_stride,
     q_policy_stride,
@@ -48,15 +135,14 @@ def _sweep(
     program = tl.program_id(0) // n_batch
     # Columns first: the longest of them is what a launch may have to wait for.
     if program < mu_programs:
-        sweep_columns(
+        _sweep_columns(
             values, starts, rows, eps0, mu, scale, mu_next, mu_sums, program, policy,
             n, n_entries, mu_kind_stride, mu_policy_stride, C, E,
         )  # fmt: skip
     else:
-        sweep_rows(
-            weights, columns, rewards, discount, q, shift, columns, q_next, q_sums,
-            program - mu_programs, policy, n, n, weights_stride, q_kind_stride,
-            q_policy_stride, k, True, R, K,
+        _sweep_rows(
+            weights, columns, rewards, discount, q, shift, q_next, q_sums,
+            program - mu_programs, policy, n, q_kind_stride, q_policy_stride, k, R, K,
         )  # fmt: skip
 
 
@@ -75,35 +161,46 @@ def sweep(
     scale: Tensor,
     *,
     out: tuple[Tensor, Tensor, Tensor, Tensor] | None = None,
-    tile: Tile | None = None,
-    column_tile: Tile = COLUMNS,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """`sweep_values` and `sweep_visits` together, for rows in one natural block.
+    """Step to q' and mu', and sum what is left program by program.
 
-    Arguments are theirs, in their order; `rows` are those of the transpose.
+    Args:
+        weights: P, (n, k) or (B, n, k).
+        columns: Its columns, (n, k).
+        rewards: r, (n,).
+        discount: D, gamma on live rows and zero on terminal ones, (n,).
+        q: The iterate but for its shift, (n,) or (B, n).
+        shift: What is still to be added to it, one number per policy, (B,).
+        values: Entries of T, (nnz,) or (B, nnz).
+        starts: First entry of each column, (n + 1,).
+        rows: Row each entry comes from, (nnz,).
+        eps0: (n,) or (B, n).
+        mu: The iterate but for its factor, (n,) or (B, n).
+        scale: That factor, one number per policy, (B,).
+        out: Where to write.
 
     Returns:
-        q' and its sums, mu' and its sums.
+        q' and sums (2, B, programs) of squared residuals, then of residuals; mu' and
+        sums of squared residuals, then of mu'. Residuals are those of the input.
     """
-    stack, entries = policy_weights(weights), batched(values, 1)
     qs, mus = batched(q, 1), batched(mu, 1)
     (n, k), n_batch = columns.shape, len(qs)
-    tile = tile or Tile.of_rows(k)
-    q_programs, mu_programs = tile.programs(n), column_tile.programs(n)
+    tile = Tile.of_rows(k)
+    q_programs, mu_programs = tile.programs(n), COLUMNS.programs(n)
     if out is None:
         out = (
             qs.new_empty(q.shape),
-            empty_sums(qs, q_programs),
+            qs.new_empty((2, n_batch, q_programs)),
             mus.new_empty(mu.shape),
-            empty_sums(mus, mu_programs),
+            mus.new_empty((2, n_batch, mu_programs)),
         )
     q_next, q_sums, mu_next, mu_sums = out
     _sweep[((q_programs + mu_programs) * n_batch,)](
-        stack, columns.contiguous(), rewards.contiguous(), discount.contiguous(), qs,
-        shift, q_next, q_sums, entries, starts, rows, eps0.contiguous(), mus, scale,
-        mu_next, mu_sums, n, stack.stride(0), len(rows), q_sums.stride(0),
-        q_sums.stride(1), mu_sums.stride(0), mu_sums.stride(1), mu_programs, n_batch,
-        k=k, R=tile.rows, K=tile.width, C=column_tile.rows, E=column_tile.width,
-        num_warps=tile.warps,
+        batched(weights, 2), columns.contiguous(), rewards.contiguous(),
+        discount.contiguous(), qs, shift, q_next, q_sums, batched(values, 1), starts,
+        rows, eps0.contiguous(), mus, scale, mu_next, mu_sums, n, len(rows),
+        q_sums.stride(0), q_sums.stride(1), mu_sums.stride(0), mu_sums.stride(1),
+        mu_programs, n_batch, k=k, R=tile.rows, K=tile.width, C=COLUMNS.rows,
+        E=COLUMNS.width, num_warps=tile.warps,
     )  # fmt: skip
     return out

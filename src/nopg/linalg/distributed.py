@@ -14,8 +14,13 @@ import torch
 from torch import Tensor
 
 from nopg.errors import ConfigError
-from nopg.linalg.operators import DenseRows, LinearOperator, SparseRows
-from nopg.linalg.pattern import Pattern, csr
+from nopg.linalg.operators import (
+    DenseRows,
+    LinearOperator,
+    Pattern,
+    SparseRows,
+    csr,
+)
 from nopg.linalg.ranks import Ranks
 
 

@@ -2,14 +2,14 @@
 
 The chain: a dense factorisation for small systems; otherwise GMRES with a coarse
 inverse where there is one, guarded BiCGStab, GMRES(30), then the fixed-point
-iteration, which contracts by gamma a step and so cannot fail for ever. Warm starts
+iteration, which contracts by gamma per step and so cannot fail for ever. Warm starts
 come from the caller.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -18,12 +18,23 @@ from torch import Tensor
 
 from nopg.errors import ConfigError, SolverError
 from nopg.linalg.coarse import PRECISION, CoarseCorrection
-from nopg.linalg.gmres import Help, Room, gmres
-from nopg.linalg.krylov import Attempt, MatVec, bicgstab
+from nopg.linalg.krylov import (
+    Attempt,
+    MatVec,
+    Preconditioner,
+    Workspace,
+    bicgstab,
+    gmres,
+)
 from nopg.linalg.operators import LinearOperator
 
-HELPED_STEPS = 60
+PRECONDITIONED_STEPS = 60
 """Steps of GMRES with a coarse inverse before it is restarted."""
+
+
+PRECONDITIONED = "preconditioned gmres"
+
+Solver = Callable[[MatVec, Tensor, Tensor, float, int], Attempt]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +110,7 @@ def solve_pair(
     config: SolverConfig,
     start: tuple[Tensor, Tensor] | None = None,
     correction: CoarseCorrection | None = None,
-    room: Room | None = None,
+    workspace: Workspace | None = None,
 ) -> tuple[Solution, Solution]:
     """q = Lambda^-1 r and mu = Lambda^-T eps0, as in Algorithm 1.
 
@@ -110,7 +121,8 @@ def solve_pair(
         config: Accuracy and effort.
         start: A guess (q, mu), for example the previous policy's.
         correction: A coarse inverse of Lambda, of this P or of one close to it.
-        room: Memory for solves with it, from `room_for`, where there are many.
+        workspace: Memory for solves with it, from `workspace_for`, where there are
+            many.
 
     Raises:
         SolverError: If a system is not solved to `config.rtol`.
@@ -119,52 +131,61 @@ def solve_pair(
     if len(r) <= config.dense_below:
         return _direct(system, r, eps0, config)
     q0, mu0 = start if start is not None else (torch.zeros_like(r), torch.zeros_like(r))
-    help_q, help_mu = _help(system, correction, room or room_for(r))
-    q = _iterate("q", system.apply, r, q0, config, help_q)
-    mu = _iterate("mu", system.apply_transpose, eps0, mu0, config, help_mu)
+    for_q, for_mu = None, None
+    transition = None if correction is None else system.transition.single()
+    if correction is not None and transition is not None:
+        single, space = DiscountedSystem(transition, system.gamma), workspace
+        space = space or workspace_for(r)
+        for_q = Preconditioner(single.apply, correction.apply, space)
+        for_mu = Preconditioner(
+            single.apply_transpose, correction.apply_transpose, space
+        )
+    q = _iterate("q", system.apply, r, q0, config, _chain(for_q))
+    mu = _iterate("mu", system.apply_transpose, eps0, mu0, config, _chain(for_mu))
     return q, mu
 
 
-def room_for(r: Tensor) -> Room:
+def workspace_for(r: Tensor) -> Workspace:
     """Memory that solves with a coarse inverse may share, one after the other.
 
     Args:
         r: Their right-hand side, (n,).
     """
-    return Room(HELPED_STEPS, len(r), r.new_empty(0, dtype=PRECISION))
+    return Workspace(PRECONDITIONED_STEPS, len(r), r.new_empty(0, dtype=PRECISION))
 
 
-def _help(
-    system: DiscountedSystem, correction: CoarseCorrection | None, room: Room
-) -> tuple[Help, Help] | tuple[None, None]:
-    """The coarse inverse and the system it is applied to, for q and for mu."""
-    transition = None if correction is None else system.transition.single()
-    if correction is None or transition is None:
-        return None, None
-    single = DiscountedSystem(transition, system.gamma)
-    return (
-        Help(single.apply, correction.apply, room),
-        Help(single.apply_transpose, correction.apply_transpose, room),
-    )
+def solve_columns(
+    product: MatVec, rhs: Tensor, start: Tensor, *, rtol: float
+) -> Tensor:
+    """X with ||B - A X|| <= rtol ||B|| in every column, which has an A of its own.
 
+    All columns, each in units of its right-hand side, are one block-diagonal system:
+    a product reads what the matrices share once for all of them.
 
-def solve_values(
-    system: DiscountedSystem, r: Tensor, config: SolverConfig, start: Tensor
-) -> Solution:
-    """q = Lambda^-1 r alone, from a guess.
+    Args:
+        product: X -> A X, column by column, (n, b) to (n, b).
+        rhs: B, (n, b).
+        start: First guess, (n, b).
+        rtol: Relative residual at which a column counts as solved.
 
-    Args and errors are those of `solve_pair`.
+    Raises:
+        SolverError: If the columns are not solved.
     """
-    config = config.attainable(r.dtype)
-    return _iterate("q", system.apply, r, start, config, None)
-
-
-def solve_visits(
-    system: DiscountedSystem, eps0: Tensor, config: SolverConfig, start: Tensor
-) -> Solution:
-    """mu = Lambda^-T eps0 alone, likewise."""
-    config = config.attainable(eps0.dtype)
-    return _iterate("mu", system.apply_transpose, eps0, start, config, None)
+    norms = rhs.norm(dim=0)
+    units = torch.where(norms > 0.0, norms, 1.0)
+    # All residuals together are no larger than one of them may be.
+    config = SolverConfig(rtol=rtol / math.sqrt(rhs.shape[1]), max_matvecs=4_000)
+    # Without GMRES, which would keep thirty vectors as long as all columns.
+    chain = [("bicgstab", bicgstab), ("fixed point", fixed_point)]
+    found = _iterate(
+        "all columns",
+        lambda x: product(x.view_as(rhs)).reshape(-1),
+        (rhs / units).reshape(-1),
+        torch.where(norms > 0.0, start / units, 0.0).reshape(-1),
+        config,
+        chain,
+    )
+    return found.value.view_as(rhs) * units
 
 
 def _direct(
@@ -189,7 +210,7 @@ def _iterate(
     b: Tensor,
     start: Tensor,
     config: SolverConfig,
-    aid: Help | None,
+    chain: Sequence[tuple[str, Solver]],
 ) -> Solution:
     norm = math.sqrt(torch.dot(b, b).item())
     if norm == 0.0:
@@ -198,10 +219,10 @@ def _iterate(
     matvecs = breakdowns = 0
     attempt: Attempt | None = None
     best: float | None = None
-    for fallbacks, (method, solver) in enumerate(_chain(aid)):
+    for fallbacks, (method, solver) in enumerate(chain):
         budget = config.max_matvecs - matvecs
-        if aid is not None and fallbacks == 0:
-            budget //= 10  # with help a solve is short or useless
+        if method == PRECONDITIONED:
+            budget //= 10  # such a solve is short or useless
         attempt = solver(matvec, b, start, tolerance, budget)
         matvecs += attempt.matvecs
         breakdowns += attempt.breakdowns
@@ -215,7 +236,7 @@ def _iterate(
         if left < best:  # false for NaN: a diverged iterate is no start for the next
             start, best = attempt.value, left
     assert attempt is not None
-    tried = " then ".join(method for method, _ in _chain(aid))
+    tried = " then ".join(method for method, _ in chain)
     _require_converged(name, tried, attempt.residual, b, config)
     raise AssertionError("unreachable: an unconverged attempt has a large residual")
 
@@ -235,8 +256,6 @@ def fixed_point(
     return Attempt(x, residual, norm <= tolerance, matvecs)
 
 
-Solver = Callable[[MatVec, Tensor, Tensor, float, int], Attempt]
-
 _CHAIN: dict[str, Solver] = {
     "bicgstab": bicgstab,
     "gmres": gmres,
@@ -244,17 +263,16 @@ _CHAIN: dict[str, Solver] = {
 }
 
 
-def _chain(aid: Help | None) -> list[tuple[str, Solver]]:
-    """Solvers in the order they are tried; fallbacks go without help.
+def _chain(preconditioner: Preconditioner | None) -> list[tuple[str, Solver]]:
+    """Solvers in the order they are tried; fallbacks go without the preconditioner.
 
-    With help a solve is so short that GMRES can keep its whole basis: it needs a
-    fifth fewer products than BiCGStab, and fewer calls a product.
+    With it a solve is so short that GMRES can keep its whole basis: it needs a fifth
+    fewer products than BiCGStab, and fewer calls per product.
     """
     plain = list(_CHAIN.items())
-    if aid is None:
+    if preconditioner is None:
         return plain
-    helped = partial(gmres, aid=aid)
-    return [("helped gmres", helped), *plain]
+    return [(PRECONDITIONED, partial(gmres, preconditioner=preconditioner)), *plain]
 
 
 def _require_converged(

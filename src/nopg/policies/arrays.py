@@ -1,13 +1,13 @@
 """Policies of one shape as arrays: many small batches of states, with few calls.
 
 Calling a torch module for one state costs a hundred times its arithmetic. Where
-policies are followed step by step, their weights are taken out and stacked instead.
+policies act step by step, their weights are taken out and stacked instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -21,6 +21,21 @@ from nopg.policies.continuous import DeterministicPolicy, GaussianPolicy
 from nopg.policies.networks import Gain
 
 Array = NDArray[np.float64]
+
+
+class Actor(Protocol):
+    """Who acts, in arrays, as a regression takes actions: labels are one-hot rows."""
+
+    def act(self, states: Array) -> Array:
+        """Actions of a batch of states, (m, d_a)."""
+
+
+def actor_of(policy: Policy) -> Actor:
+    """Any policy as it acts when it is asked for the most typical action."""
+    try:
+        return ArrayPolicies([policy], is_decided=True)
+    except ConfigError:
+        return _ModuleActor(policy)
 
 
 class ArrayPolicies:
@@ -88,9 +103,7 @@ class _Parts(NamedTuple):
 def _parts(policy: Policy) -> _Parts:
     """Weights and limits of a perceptron, taken out."""
     known = (DeterministicPolicy, GaussianPolicy, CategoricalPolicy)
-    if not isinstance(policy, known) or not isinstance(
-        policy.network, nn.Sequential | Gain
-    ):
+    if not isinstance(policy, known) or not _is_perceptron(policy.network):
         raise ConfigError(
             "Policies as arrays must be the perceptrons of this library, got "
             f"{type(policy).__name__}; call the policy itself."
@@ -108,13 +121,22 @@ def _parts(policy: Policy) -> _Parts:
     return _Parts(mean, factor, weights, biases, squash)
 
 
-def _layers(network: nn.Sequential | Gain) -> tuple[list[Array], list[Array]]:
+def _is_perceptron(network: nn.Module) -> bool:
+    """Whether a network is linear layers with ReLU between, or a gain."""
+    if not isinstance(network, nn.Sequential):
+        return isinstance(network, Gain)
+    kinds = [nn.Linear if i % 2 == 0 else nn.ReLU for i in range(len(network))]
+    is_alike = all(type(x) is kind for x, kind in zip(network, kinds, strict=True))
+    return is_alike and len(network) % 2 == 1
+
+
+def _layers(network: nn.Module) -> tuple[list[Array], list[Array]]:
     """Weights (width in, width out) and biases of each layer."""
     if isinstance(network, Gain):
         gain = network.gain.numpy()
         matrix = np.diag(gain) if gain.ndim == 1 else gain.T.copy()
         return [matrix], [np.zeros(matrix.shape[1])]
-    linear = [layer for layer in network if isinstance(layer, nn.Linear)]
+    linear = [layer for layer in network.children() if isinstance(layer, nn.Linear)]
     return (
         [layer.weight.T.numpy().copy() for layer in linear],
         [layer.bias.numpy().copy() for layer in linear],
@@ -131,3 +153,21 @@ def _decided(logits: Array) -> Array:
     rows = np.zeros_like(logits)
     rows[np.arange(len(logits)), logits.argmax(axis=1)] = 1.0
     return rows
+
+
+class _ModuleActor:
+    """Any policy, asked through torch."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+
+    @torch.no_grad()
+    def act(self, states: Array) -> Array:
+        policy = self._policy
+        like = next(policy.parameters(), torch.empty(0, dtype=torch.float64))
+        inputs = torch.tensor(states).to(like)
+        chosen = policy.act(inputs)
+        if isinstance(policy, CategoricalPolicy):
+            n_labels = policy.outputs(inputs)[0].shape[1]
+            chosen = nn.functional.one_hot(chosen, n_labels)
+        return np.asarray(chosen.double().cpu().numpy())

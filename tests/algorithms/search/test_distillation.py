@@ -1,4 +1,4 @@
-"""Policies taught a plan: what they do then, at the places that matter."""
+"""Distilled policies: what they do then, at the states that matter."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from nopg.algorithms.search.distillation import distil
-from nopg.algorithms.search.planning import Plan
+from nopg.algorithms.search.planning import DistillationTargets
 from nopg.policies.base import Policy
 from nopg.policies.build import PolicySpec
 
@@ -25,11 +25,11 @@ def states() -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", ["deterministic", "stochastic"])
-def test_actions_become_those_of_the_plan(kind: str, states: np.ndarray) -> None:
+def test_actions_become_the_targets(kind: str, states: np.ndarray) -> None:
     wanted = np.stack([2.0 * np.sin(2 * states[:, 0]), states[:, 1]], axis=1)
     policy = build(kind, 2)
     before = policy.outputs(torch.tensor(states))[-1].detach()
-    left = distil(policy, Plan(states, wanted, np.ones(300), 1))
+    left = distil(policy, DistillationTargets(states, wanted, np.ones(300), 1))
     outputs = [
         output.detach().numpy() for output in policy.outputs(torch.tensor(states))
     ]
@@ -37,33 +37,38 @@ def test_actions_become_those_of_the_plan(kind: str, states: np.ndarray) -> None
     error = (((outputs[0] - wanted) / span) ** 2).mean()
     assert left == pytest.approx(error)
     assert left < 1e-3
-    if kind == "stochastic":  # the head of the spread is not pulled at
+    if kind == "stochastic":  # the head of the spread has no target
         assert (outputs[1] > 0.1 * before.numpy()).all()
 
 
 def test_labels_become_likely(states: np.ndarray) -> None:
     labels = (states[:, 0] > 0).astype(int) + (states[:, 1] > 0.3)
     policy = build("discrete", 3)
-    left = distil(policy, Plan(states, np.eye(3)[labels], np.ones(300), 1))
+    left = distil(
+        policy, DistillationTargets(states, np.eye(3)[labels], np.ones(300), 1)
+    )
     probabilities = policy.outputs(torch.tensor(states))[0].detach().numpy()
     likelihood = np.log(probabilities[np.arange(300), labels])
     assert left == pytest.approx(-likelihood.mean())
     assert (probabilities.argmax(axis=1) == labels).mean() > 0.95
 
 
-def test_only_places_with_something_at_stake_count(states: np.ndarray) -> None:
+def test_only_states_with_an_advantage_count(states: np.ndarray) -> None:
     wanted = states[:, :1].copy()
-    stakes = (np.arange(300) % 2).astype(np.float64)
-    wanted[stakes == 0.0] = 2.5  # any action would do there
+    weights = (np.arange(300) % 2).astype(np.float64)
+    wanted[weights == 0.0] = 2.5  # any action would do there
     policy = build("deterministic", 1)
-    distil(policy, Plan(states, wanted, stakes, 1))
+    distil(policy, DistillationTargets(states, wanted, weights, 1))
     actions = policy(torch.tensor(states)).detach().numpy()
     assert actions == pytest.approx(states[:, :1], abs=0.15)
 
 
-def test_where_nothing_is_at_stake_nothing_is_learned(states: np.ndarray) -> None:
+def test_without_advantages_nothing_is_learned(states: np.ndarray) -> None:
     policy = build("deterministic", 1)
     before = [p.clone() for p in policy.parameters()]
-    assert distil(policy, Plan(states, states[:, :1], np.zeros(300), 1)) == 0.0
+    assert (
+        distil(policy, DistillationTargets(states, states[:, :1], np.zeros(300), 1))
+        == 0.0
+    )
     for now, then in zip(policy.parameters(), before, strict=True):
         assert torch.equal(now, then)

@@ -17,9 +17,9 @@ from nopg.algorithms.search import refinement
 from nopg.algorithms.search.candidates import ASCENTS, PLANS
 from nopg.algorithms.search.distillation import distil
 from nopg.algorithms.search.learn import MANY, _few_threads, learn
-from nopg.algorithms.search.refinement import LONG, model_estimates
-from nopg.dynamics.ensemble import fit_ensemble
+from nopg.algorithms.search.refinement import FINAL_WEIGHT, model_estimates
 from nopg.dynamics.rollouts import rollout_gradients
+from nopg.dynamics.transition_model import fit_ensemble
 from nopg.envs.pendulum import Pendulum, pendulum_grid
 from nopg.envs.rollouts import rollout
 from nopg.fitted.search_result import (
@@ -94,7 +94,7 @@ def test_the_best_in_both_models_is_kept(few: pytest.MonkeyPatch) -> None:
     assert chosen.final.value == max(c.final.value for c in refined)
     # And the policy that came back is the one this was said of.
     models = fit_ensemble(data, Seed(0).numpy("transition-model"))
-    (asked,) = model_estimates(models, [model.policy], BOTTOM, 0.9, LONG)
+    (asked,) = model_estimates(models, [model.policy], BOTTOM, 0.9, FINAL_WEIGHT)
     assert asked.value == pytest.approx(chosen.final.value, rel=1e-6)
     assert np.isfinite(model.expected_return(None, by="kernel").value)
     assert model.expected_return(None).value == pytest.approx(asked.value, rel=0.1)

@@ -1,4 +1,4 @@
-"""Refining: never worse in any model's view, and it ends when nothing is gained."""
+"""Refining: never worse in any model, and it ends when nothing is gained."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from nopg.algorithms.search import refinement as refining
+from nopg.algorithms.search import refinement
 from nopg.algorithms.search.refinement import (
     CHECK_EVERY,
     PATIENCE,
     model_estimates,
+    model_returns,
     refine,
-    values,
 )
 from nopg.dynamics.rollouts import rollout_gradients
 from nopg.dynamics.transition_model import TransitionModel
@@ -54,40 +54,42 @@ def real_return(policy: Policy, start: float, n_steps: int = 400) -> float:
     return total
 
 
-def test_an_opinion_is_the_return_of_the_system() -> None:
+def test_an_estimate_is_the_return_of_the_system() -> None:
     models, team = (near_zero(),), [build(1), build(2)]
     found = model_estimates(models, team, STARTS, GAMMA, 1e-9)
-    for policy, opinion in zip(team, found, strict=True):
+    for policy, estimate in zip(team, found, strict=True):
         truth = np.mean([real_return(policy, float(s)) for [s] in STARTS])
         # The model's rewards are off by up to 0.002, which adds up to 0.02.
-        assert opinion.value == pytest.approx(truth, abs=0.002 / (1.0 - GAMMA))
-        assert opinion.uncertainty < 0.05
-    short = [opinion.value for opinion in model_estimates(models, team, STARTS, GAMMA)]
-    assert short == values(models, team, STARTS, GAMMA)
+        assert estimate.value == pytest.approx(truth, abs=0.002 / (1.0 - GAMMA))
+        assert estimate.uncertainty < 0.05
+    short = [
+        estimate.value for estimate in model_estimates(models, team, STARTS, GAMMA)
+    ]
+    assert short == model_returns(models, team, STARTS, GAMMA)
 
 
-def test_doubt_is_the_mean_deviation_along_the_path() -> None:
+def test_uncertainty_is_the_mean_along_the_rollout() -> None:
     model = learned(lambda s, a: np.sin(3 * s))
     policy, start = build(1), np.array([[5.0]])
-    (opinion,) = model_estimates([model], [policy], start, GAMMA, 0.5)  # seven steps
+    (estimate,) = model_estimates([model], [policy], start, GAMMA, 0.5)  # seven steps
     here, uncertainties = torch.tensor(start), []
     for _ in range(7):
         action = policy(here).detach()
         uncertainties.append(float(model.uncertainty(here, action)))
         here = model.step(here, action).next_states
     expected = np.average(uncertainties, weights=GAMMA ** np.arange(7))
-    assert opinion.uncertainty == pytest.approx(expected, rel=1e-9)
-    assert opinion.uncertainty > 0.1  # it begins where no data are
+    assert estimate.uncertainty == pytest.approx(expected, rel=1e-9)
+    assert estimate.uncertainty > 0.1  # it begins where no data are
 
 
-def test_the_lowest_of_the_models_is_believed() -> None:
+def test_the_lowest_of_the_models_counts() -> None:
     low = learned(lambda s, a: -(s**2) - 0.1 * a**2 - 1.0)
     high, policy = near_zero(), build(1)
-    (pair,), (alone,) = (
+    (both,), (alone,) = (
         model_estimates(models, [policy], STARTS, GAMMA)
         for models in ((high, low), (low,))
     )
-    assert pair == alone
+    assert both == alone
 
 
 def test_refining_improves_the_real_system() -> None:
@@ -99,7 +101,7 @@ def test_refining_improves_the_real_system() -> None:
     after = [real_return(policy, 0.8) for policy in team]
     assert all(new > old for new, old in zip(after, before, strict=True))
     assert seen == sorted(seen)
-    assert seen[-1] == max(values(models, team, STARTS, GAMMA))
+    assert seen[-1] == max(model_returns(models, team, STARTS, GAMMA))
 
 
 def test_what_only_the_first_model_believes_is_not_kept() -> None:
@@ -110,9 +112,9 @@ def test_what_only_the_first_model_believes_is_not_kept() -> None:
             parameter.zero_()  # a = 0, of which both think the same
         policy.network[0].bias.fill_(1.0)  # type: ignore[index, union-attr]
     kept = copy.deepcopy(policy.state_dict())
-    climbed = copy.deepcopy(policy)
-    refine([more], [climbed], STARTS, GAMMA, 20)
-    assert values([more], [climbed], STARTS, GAMMA)[0] > 0.1
+    fooled = copy.deepcopy(policy)
+    refine([more], [fooled], STARTS, GAMMA, 20)
+    assert model_returns([more], [fooled], STARTS, GAMMA)[0] > 0.1
     refine([more, less], [policy], STARTS, GAMMA, 20)
     for name, parameter in policy.state_dict().items():
         assert torch.equal(parameter, kept[name])
@@ -124,7 +126,7 @@ def test_it_ends_after_some_updates_without_a_gain(
     def downhill(*arguments: Any) -> Any:
         return [tuple(-g for g in each) for each in rollout_gradients(*arguments)]
 
-    monkeypatch.setattr(refining, "rollout_gradients", downhill)
+    monkeypatch.setattr(refinement, "rollout_gradients", downhill)
     updates: list[float] = []
     policy = build(1)
     kept = copy.deepcopy(policy.state_dict())
@@ -153,14 +155,14 @@ def test_a_team_is_refined_as_each_alone() -> None:
             assert torch.allclose(a, b, rtol=1e-6, atol=1e-8)
 
 
-def test_only_a_few_starts_are_climbed_from(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_are_of_a_few_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = []
 
     def counted(model: Any, policies: Any, starts: Any, *rest: Any) -> Any:
         sizes.append(len(starts))
         return rollout_gradients(model, policies, starts, *rest)
 
-    monkeypatch.setattr(refining, "rollout_gradients", counted)
+    monkeypatch.setattr(refinement, "rollout_gradients", counted)
     many = np.linspace(-1, 1, 40)[:, None]
     refine([near_zero()], [build(1)], many, GAMMA, 2)
-    assert sizes == [refining.N_STARTS] * 2
+    assert sizes == [refinement.N_STARTS] * 2

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from tqdm.auto import tqdm
 
-from nopg.algorithms.nopg.ascent import ascend
-from nopg.algorithms.nopg.fused import FusedTrainer, ascend_fused, is_fusible
+from nopg.algorithms.nopg.fused import ascend_together
 from nopg.algorithms.nopg.nopg import NOPG
-from nopg.bellman.solution import Estimator
 from nopg.data.dataset import Dataset
 from nopg.errors import ConfigError
-from nopg.fitted.history import History, Update
+from nopg.fitted.history import History
 from nopg.fitted.policy import FittedPolicy
 from nopg.randomness import Seed
 
@@ -53,7 +51,14 @@ def fit_batch(
     policies += [model.prepare_like(first) for model in models[1:]]
     histories = [History() for _ in models]
     bar = tqdm(total=n_updates, disable=not progress, unit="update", desc="NOPG")
-    for updates in _ascend_together(models, policies, n_updates):
+    together = ascend_together(
+        policies[0].kernel.problem,
+        [policy.policy for policy in policies],
+        first.config.training,
+        n_updates,
+        [Seed(m.config.seed).torch("policy-samples", m.config.device) for m in models],
+    )
+    for updates in together:
         for history, update in zip(histories, updates, strict=True):
             history.updates.append(update)
         best = max(update.objective for update in updates)
@@ -64,21 +69,6 @@ def fit_batch(
         policy.history = history
         policy.policy_changed()
     return policies
-
-
-def _ascend_together(
-    models: Sequence[NOPG], policies: Sequence[FittedPolicy], n_updates: int
-) -> Iterator[Sequence[Update]]:
-    problem, training = policies[0].kernel.problem, models[0].config.training
-    modules = [policy.policy for policy in policies]
-    if is_fusible(problem, modules[0]):
-        return ascend_fused(FusedTrainer(problem, modules, training, n_updates))
-    ascents = []
-    for model, module in zip(models, modules, strict=True):
-        generator = Seed(model.config.seed).torch("policy-samples", model.config.device)
-        estimator = Estimator.of(problem, module)
-        ascents.append(ascend(estimator, module, training, n_updates, generator))
-    return zip(*ascents, strict=True)
 
 
 def _require_alike(models: Sequence[NOPG]) -> None:

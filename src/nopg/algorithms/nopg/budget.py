@@ -1,8 +1,7 @@
-"""What a job will take, before it starts: neighbours, bytes, time per update.
+"""What a job needs, before it starts: entries of P, bytes, time per update.
 
-Row lengths come from a sample of the query rows, time from a few updates on a
-sample of the data, memory from counting arrays. All of it costs seconds where the
-job would cost hours, or the machine.
+Row lengths come from a sample of the rows, bytes from counting arrays, time from a
+few updates on a sample of the data.
 """
 
 from __future__ import annotations
@@ -10,62 +9,50 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import median
 
 import torch
 from torch import Tensor
 
-from nopg.algorithms.nopg.ascent import ascend
 from nopg.algorithms.nopg.config import NOPGConfig
-from nopg.algorithms.nopg.fused import FusedTrainer, ascend_fused, is_fusible
-from nopg.algorithms.nopg.memory import available_memory
-from nopg.bellman.config import EstimatorConfig
+from nopg.algorithms.nopg.fused import ascend_together
 from nopg.bellman.problem import Problem, list_rows
 from nopg.bellman.samples import Samples
-from nopg.bellman.solution import Estimator
-from nopg.errors import ConfigError
+from nopg.errors import ConfigError, NopgError
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.policies.base import Policy
 from nopg.policies.continuous import GaussianPolicy
 from nopg.randomness import Seed
 
 LARGE = 5_000_000
-"""Entries of P from which a job is worth a plan: about a tenth of a second an update
-on two cores."""
+"""Entries of P from which a job is announced: about a tenth of a second per update."""
 SAMPLED_ROWS = 256
 CALIBRATION = 1_000_000
-"""Entries of the larger calibration problem, more than caches hold; the smaller has
-a quarter of them."""
+"""Entries of the problem whose updates are timed, more than caches hold."""
 SEARCH_BYTES = 48
-"""Bytes an entry while neighbours are searched and sorted: distances, columns, their
-selection, sort keys and permutations, beyond what is kept."""
+"""Bytes per entry while neighbours are searched and sorted, beyond what is kept."""
+PROC, CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What one process of a job will take.
+class Budget:
+    """What one process of a job needs.
 
     Attributes:
         n: Samples.
-        n_rows: Rows this process holds.
         neighbours: Samples a row keeps, on average.
-        longest: Longest row seen.
         entries: Stored entries of P in this process.
-        kept_bytes: Lists, kernels and patterns, for the whole job.
-        update_bytes: Weights and products, during an update.
         peak_bytes: Highest use beyond the data and the libraries.
-        limit: Bytes there are; None if unknown.
+        limit: Bytes available; None if unknown.
         seconds: Expected time per update; None for small jobs.
     """
 
     n: int
-    n_rows: int
     neighbours: float
-    longest: int
     entries: int
-    kept_bytes: int
-    update_bytes: int
     peak_bytes: int
     limit: int | None
     seconds: float | None = None
@@ -86,26 +73,26 @@ class Plan:
         fitting = int(self.neighbours * self.limit / self.peak_bytes)
         raise ConfigError(
             f"A job must fit into memory, {self.n:,} samples with "
-            f"{self.neighbours:.0f} neighbours a row need about "
-            f"{_size(self.peak_bytes)} and there are {_size(self.limit)}; keep at most "
-            f"neighbours={max(fitting, 1)}, use fewer samples or "
+            f"{self.neighbours:.0f} neighbours per row need about "
+            f"{_size(self.peak_bytes)} and {_size(self.limit)} are available; keep at "
+            f"most neighbours={max(fitting, 1)}, use fewer samples or "
             'dtype="float32", share the rows over more ranks, or raise `max_memory`.'
         )
 
     def __str__(self) -> str:
-        limit = "" if self.limit is None else f" of {_size(self.limit)} there are"
-        lines = [
-            f"Plan: {self.n:,} samples, {self.neighbours:.0f} neighbours a row (up to "
-            f"{self.longest}), {self.entries / 1e6:.1f} million entries of P.",
-            f"Memory: {_size(self.kept_bytes)} kept, {_size(self.update_bytes)} during "
-            f"an update, {_size(self.peak_bytes)} at the highest{limit}.",
-        ]
+        text = (
+            f"Budget: {self.n:,} samples, {self.neighbours:.0f} neighbours per row, "
+            f"{self.entries / 1e6:.1f} million entries of P, {_size(self.peak_bytes)} "
+            "of memory"
+        )
+        if self.limit is not None:
+            text += f" ({_size(self.limit)} available)"
         if self.seconds is not None:
-            lines.append(f"Time: about {_duration(self.seconds)} an update.")
-        return "\n".join(lines)
+            text += f", about {1e3 * self.seconds:.3g} ms per update"
+        return f"{text}."
 
 
-def plan_job(
+def estimate_budget(
     policy: Policy,
     samples: Samples,
     initial: Tensor,
@@ -113,8 +100,8 @@ def plan_job(
     config: NOPGConfig,
     n_ranks: int = 1,
     n_local: int = 1,
-) -> Plan:
-    """Measure a little, and say what all of it will take.
+) -> Budget:
+    """Measure a little, and estimate what the whole job needs.
 
     Args:
         policy: The policy to be trained; it stays as it is.
@@ -124,56 +111,40 @@ def plan_job(
         config: The model's settings.
         n_ranks: Processes that share the rows.
         n_local: Those of them that share this machine's memory.
+
+    Raises:
+        ConfigError: If the job does not fit into memory.
     """
-    n = len(samples.rewards)
-    mean, longest = _row_lengths(samples, bandwidths, config.estimator)
+    n, neighbours = len(samples.rewards), config.estimator.neighbours
+    length = float(n)
+    if isinstance(neighbours, int):
+        length = float(min(neighbours, n))
+    elif neighbours is not None:
+        some = samples.next_states[_evenly(n, SAMPLED_ROWS, samples.states.device)]
+        rows = list_rows(some, samples, bandwidths, config.estimator)
+        length = rows.n_entries / len(some)
     n_rows = -(-n // n_ranks) * config.estimator.next_state_samples + len(initial)
-    entries = round(n_rows * mean)
-    kept, update, search = _bytes_an_entry(policy, samples, config, longest < n)
-    limit = config.max_memory
-    if limit is None:
-        available = available_memory(config.device)
-        limit = None if available is None else available // n_local
-    plan = Plan(
+    limit = config.max_memory or available_memory(config.device, n_local)
+    per_entry = _bytes_per_entry(policy, samples, config, is_sparse=length < n)
+    budget = Budget(
         n=n,
-        n_rows=n_rows,
-        neighbours=mean,
-        longest=longest,
-        entries=entries,
-        kept_bytes=entries * kept,
-        update_bytes=entries * update,
-        peak_bytes=entries * (kept + max(update, search)),
+        neighbours=length,
+        entries=round(n_rows * length),
+        peak_bytes=round(n_rows * length) * per_entry,
         limit=None if limit is None else int(limit),
     )
-    plan.require_memory()
-    if not plan.is_large:
-        return plan
-    seconds = _seconds(plan, policy, samples, initial, bandwidths, config)
-    return replace(plan, seconds=seconds)
+    budget.require_memory()
+    if not budget.is_large:
+        return budget
+    seconds = _seconds_per_entry(length, policy, samples, initial, bandwidths, config)
+    return replace(budget, seconds=budget.entries * seconds)
 
 
-def _row_lengths(
-    samples: Samples, bandwidths: Bandwidths, config: EstimatorConfig
-) -> tuple[float, int]:
-    """Mean and greatest length of a sample of the rows."""
-    n = len(samples.rewards)
-    if config.neighbours is None:
-        return float(n), n
-    if isinstance(config.neighbours, int):
-        k = min(config.neighbours, n)
-        return float(k), k
-    chosen = _evenly(n, SAMPLED_ROWS, samples.states.device)
-    rows = list_rows(samples.next_states[chosen], samples, bandwidths, config)
-    longest = max(block.log_psi.shape[1] for block in rows.blocks)
-    return rows.n_entries / len(chosen), longest
-
-
-def _bytes_an_entry(
-    policy: Policy, samples: Samples, config: NOPGConfig, is_sparse: bool
-) -> tuple[int, int, int]:
-    """Bytes kept, used during an update, and used by the search, an entry of P."""
+def _bytes_per_entry(
+    policy: Policy, samples: Samples, config: NOPGConfig, *, is_sparse: bool
+) -> int:
+    """Bytes per entry of P at the highest."""
     v = torch.finfo(samples.rewards.dtype).bits // 8
-    beside = 8 if samples.n_actions else v * samples.actions.shape[1]
     draws = samples.n_actions or 1
     if isinstance(policy, GaussianPolicy) and config.estimator.stochastic != "analytic":
         draws = config.estimator.policy_samples
@@ -181,58 +152,101 @@ def _bytes_an_entry(
     # last update, which stay until the new ones are there.
     update = v * (5 + draws)
     if not is_sparse:
-        return v, update, v  # log psi; no lists, no transpose
+        return v + update  # log psi; no lists, no transpose
     # Lists: columns 4, log psi, actions; pattern: columns 4 + 4, permutations 4 + 4.
-    return 20 + v + beside, update + v, SEARCH_BYTES  # and the values of P'
+    kept = 20 + v + (8 if samples.n_actions else v * samples.actions.shape[1])
+    return kept + max(update + v, SEARCH_BYTES)  # v: the values of P'
 
 
-def _seconds(
-    plan: Plan,
+def _seconds_per_entry(
+    length: float,
     policy: Policy,
     samples: Samples,
     initial: Tensor,
     bandwidths: Bandwidths,
     config: NOPGConfig,
 ) -> float:
-    """Time per update from two small problems: a fixed part, and one an entry."""
-    # Entries are what costs; with rows shorter than these the samples are many.
-    k = max(1, min(round(plan.neighbours), 128))
-    spent = []
-    for entries in (CALIBRATION // 4, CALIBRATION):
-        part = _subset(samples, entries // k)
-        settings = replace(config.estimator, neighbours=k)
-        generator = Seed(config.seed).torch("next-states", config.device)
-        problem = Problem.build(part, initial, bandwidths, settings, generator)
-        updates = _updates(problem, copy.deepcopy(policy), config)
-        times = []
-        for _ in range(4):
-            began = time.perf_counter()
-            next(updates)
-            times.append(time.perf_counter() - began)
-        spent.append((problem.next_rows.n_entries, median(times[1:])))
-    (few, short), (many, long) = spent
-    slope = max((long - short) / max(many - few, 1), 0.0)
-    return float(max(long + slope * (plan.entries - many), long))
-
-
-def _updates(problem: Problem, policy: Policy, config: NOPGConfig) -> Iterator[object]:
-    """A few updates on the path that training itself will take."""
-    if is_fusible(problem, policy):
-        return ascend_fused(FusedTrainer(problem, [policy], config.training, 4))
-    draws = Seed(config.seed).torch("policy-samples", config.device)
-    return ascend(Estimator.of(problem, policy), policy, config.training, 4, draws)
-
-
-def _subset(samples: Samples, count: int) -> Samples:
-    rows = _evenly(len(samples.rewards), count, samples.states.device)
-    return Samples(
-        states=samples.states[rows],
-        actions=samples.actions[rows],
-        rewards=samples.rewards[rows],
-        next_states=samples.next_states[rows],
-        continuation=samples.continuation[rows],
-        n_actions=samples.n_actions,
+    """Time per update and entry, from a few updates on a sample of the data."""
+    k = max(1, min(round(length), 128))
+    rows = _evenly(len(samples.rewards), CALIBRATION // k, samples.states.device)
+    settings, seeds = replace(config.estimator, neighbours=k), Seed(config.seed)
+    problem = Problem.build(
+        samples.subset(rows),
+        initial,
+        bandwidths,
+        settings,
+        seeds.torch("next-states", config.device),
     )
+    draws = seeds.torch("policy-samples", config.device)
+    trained = [copy.deepcopy(policy)]
+    updates = ascend_together(problem, trained, config.training, 4, [draws])
+    times = []
+    for _ in range(4):
+        began = time.perf_counter()
+        next(updates)
+        times.append(time.perf_counter() - began)
+    return median(times[1:]) / problem.next_rows.n_entries
+
+
+def available_memory(
+    device: str = "cpu", n_local: int = 1, *, proc: Path = PROC, cgroup: Path = CGROUP
+) -> int | None:
+    """Bytes each of `n_local` processes can take; None if unknown.
+
+    On Linux the lesser of what the kernel calls available and what the container's
+    control group (v2 or v1) leaves; on a GPU what its driver calls free.
+    """
+    if device.startswith("cuda"):
+        return int(torch.cuda.mem_get_info(torch.device(device))[0]) // n_local
+    found = [
+        1024 * int(line.split()[1])
+        for line in _lines(proc / "meminfo")
+        if line.startswith("MemAvailable:")
+    ]
+    for limit, usage in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
+        most, used = ("".join(_lines(cgroup / name)) for name in (limit, usage))
+        stat = dict(
+            line.split() for line in _lines((cgroup / limit).parent / "memory.stat")
+        )
+        if (most + used).isdigit():  # "max" is no limit
+            # Pages of files read long ago count as used, and can be given up.
+            left = int(most) - int(used) + int(stat.get("inactive_file", 0))
+            found.append(max(left, 0))
+    return min(found) // n_local if found else None
+
+
+@contextmanager
+def out_of_memory(budget: Budget | None) -> Iterator[None]:
+    """Turn memory that runs out within the block into one sentence.
+
+    Args:
+        budget: What the job was expected to need, if it is known by now.
+
+    Raises:
+        ConfigError: If memory ran out.
+    """
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        needs = "" if budget is None else f" ({str(budget).rstrip('.')})"
+        raise ConfigError(
+            f"A job must fit into memory, it ran out{needs}; use fewer samples, a "
+            'smaller `neighbours` or dtype="float32", or give it more memory.'
+        ) from None
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out; torch has no class of its own for the CPU's errors."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    signs = ("can't allocate memory", "not enough memory", "bad_alloc")
+    is_ours = isinstance(error, NopgError)
+    return not is_ours and any(sign in str(error) for sign in signs)
 
 
 def _evenly(n: int, count: int, device: torch.device) -> Tensor:
@@ -241,11 +255,12 @@ def _evenly(n: int, count: int, device: torch.device) -> Tensor:
     return steps.round().long()
 
 
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+
+
 def _size(count: int) -> str:
     return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"
-
-
-def _duration(seconds: float) -> str:
-    if seconds >= 1.0:
-        return f"{seconds:.1f} s"
-    return f"{1e3 * seconds:.0f} ms" if seconds >= 0.01 else f"{1e3 * seconds:.2g} ms"

@@ -1,4 +1,4 @@
-"""Training B policies at once on a GPU: three captured graphs an update.
+"""Training B policies at once on a GPU: three captured graphs per update.
 
 Small problems are bound by launches, not by bytes: an update is about a hundred
 kernels of a few microseconds. Captured once and replayed, they cost what they
@@ -15,9 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nopg.algorithms.nopg.ascent import AscentState, ascend
 from nopg.algorithms.nopg.config import TrainingConfig
 from nopg.bellman.fused import SWEEPS, FusedSystem, supports
 from nopg.bellman.problem import Problem
+from nopg.bellman.solution import Estimator
 from nopg.errors import SolverError
 from nopg.fitted.history import Update
 from nopg.policies.base import Policy
@@ -34,8 +36,37 @@ def is_fusible(problem: Problem, policy: Policy) -> bool:
     return is_single and supports(problem) and isinstance(policy, DeterministicPolicy)
 
 
+def ascend_together(
+    problem: Problem,
+    policies: Sequence[Policy],
+    config: TrainingConfig,
+    n_updates: int,
+    generators: Sequence[torch.Generator],
+    states: Sequence[AscentState] | None = None,
+) -> Iterator[Sequence[Update]]:
+    """Updates of policies over one problem: fused where that is possible.
+
+    Args:
+        problem: The data.
+        policies: Of one architecture; trained in place.
+        config: Step sizes and accuracy.
+        n_updates: Updates of each; the schedule is spread over them.
+        generators: Source of each policy's draws.
+        states: Where each one's ascent begins, see `ascend`; the fused path has none.
+    """
+    if is_fusible(problem, policies[0]):
+        yield from ascend_fused(FusedTrainer(problem, policies, config, n_updates))
+        return
+    begun = states or [AscentState() for _ in policies]
+    ascents = [
+        ascend(Estimator.of(problem, policy), policy, config, n_updates, draws, state)
+        for policy, draws, state in zip(policies, generators, begun, strict=True)
+    ]
+    yield from zip(*ascents, strict=True)
+
+
 class FusedTrainer:
-    """B policies of one architecture climbing side by side over one problem.
+    """B policies of one architecture that ascend side by side over one problem.
 
     Args:
         problem: The data, on the device.
@@ -121,9 +152,9 @@ class FusedTrainer:
     def _ascend(self) -> None:
         assert self._taken is not None
         with torch.no_grad():
-            objective, pulls = self.system.finish()
+            objective, slopes = self.system.finish()
         leaves = list(self.parameters.values())
-        gradients = torch.autograd.grad(self._taken, leaves, pulls)
+        gradients = torch.autograd.grad(self._taken, leaves, slopes)
         squares = [g.square().flatten(1).sum(dim=1) for g in gradients]
         self.gradient_norm.copy_(torch.stack(squares).sum(dim=0).sqrt())
         self.objective.copy_(objective)

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nopg.algorithms.nopg.ascent import TrainingState
-from nopg.algorithms.nopg.budget import plan_job
+from nopg.algorithms.nopg.budget import estimate_budget, out_of_memory
 from nopg.algorithms.nopg.config import NOPGConfig
-from nopg.algorithms.nopg.out_of_memory import explained
 from nopg.algorithms.nopg.training import Training, announce
 from nopg.bellman.config import EstimatorConfig
 from nopg.bellman.problem import Problem
@@ -164,14 +163,14 @@ class NOPG:
             self.bandwidth_rule, arrays, seeds.numpy("bandwidths")
         )
         n_ranks, n_local = (1, 1) if ranks is None else (ranks.size, ranks.n_local)
-        budget = plan_job(
+        budget = estimate_budget(
             policy, samples, initial, bandwidths, config, n_ranks, n_local
         )
         if budget.is_large and announce is not None:
             announce(str(budget))
         if ranks is not None:
             ranks.copy_from_first(policy.state_dict().values())
-        with explained(budget):
+        with out_of_memory(budget):
             draws = seeds.torch("next-states", config.device)
             problem = Problem.build(
                 samples, initial, bandwidths, config.estimator, draws, ranks

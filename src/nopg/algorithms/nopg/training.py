@@ -9,12 +9,10 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from nopg.algorithms.nopg.ascent import AscentState, TrainingState, ascend
-from nopg.algorithms.nopg.budget import Plan
+from nopg.algorithms.nopg.ascent import AscentState, TrainingState
+from nopg.algorithms.nopg.budget import Budget, out_of_memory
 from nopg.algorithms.nopg.config import NOPGConfig
-from nopg.algorithms.nopg.fused import FusedTrainer, ascend_fused, is_fusible
-from nopg.algorithms.nopg.out_of_memory import explained
-from nopg.bellman.solution import Estimator
+from nopg.algorithms.nopg.fused import ascend_together, is_fusible
 from nopg.errors import ConfigError
 from nopg.fitted.history import History, Update
 from nopg.fitted.policy import FittedPolicy
@@ -35,7 +33,7 @@ class Training:
         n_updates: Updates in all, those before `resume` included.
         resume: Where an earlier training of the same data and settings stood; this
             one goes on to the same bits.
-        budget: What the job was expected to take, for the sentence when memory ends.
+        budget: What the job was expected to need, for the sentence when memory ends.
 
     Raises:
         ConfigError: If `resume` is of another policy, or the fused GPU path, which
@@ -48,7 +46,7 @@ class Training:
         config: NOPGConfig,
         n_updates: int,
         resume: TrainingState | None = None,
-        budget: Plan | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self._fitted, self._config, self._n_updates = fitted, config, n_updates
         self._problem, self._budget = fitted.kernel.problem, budget
@@ -152,27 +150,19 @@ class Training:
 
     def _updates(self) -> Iterator[Update]:
         """Updates of the policy; each makes what was solved before it stale."""
-        with explained(self._budget):
-            for update in self._path():
-                self._fitted.policy_changed()
+        fitted, config = self._fitted, self._config
+        draws = Seed(config.seed).torch("policy-samples", config.device)
+        with out_of_memory(self._budget):
+            for (update,) in ascend_together(
+                self._problem,
+                [fitted.policy],
+                config.training,
+                self._n_updates,
+                [draws],
+                [self._ascent],
+            ):
+                fitted.policy_changed()
                 yield update
-
-    def _path(self) -> Iterator[Update]:
-        """Fused where that can be, else plain."""
-        policy, problem, config = self._fitted.policy, self._problem, self._config
-        if is_fusible(problem, policy):
-            trainer = FusedTrainer(problem, [policy], config.training, self._n_updates)
-            return (batch[0] for batch in ascend_fused(trainer))
-        estimator = Estimator.of(problem, policy)
-        generator = Seed(config.seed).torch("policy-samples", config.device)
-        return ascend(
-            estimator,
-            policy,
-            config.training,
-            self._n_updates,
-            generator,
-            self._ascent,
-        )
 
 
 def announce(text: str) -> None:

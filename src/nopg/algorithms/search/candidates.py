@@ -12,16 +12,15 @@ import numpy as np
 
 from nopg.algorithms.nopg.nopg import NOPG
 from nopg.algorithms.search.distillation import distil
-from nopg.algorithms.search.planning import Outlook, actions_to_try
+from nopg.algorithms.search.planning import ActionOutcomes, actions_to_try
 from nopg.data.dataset import Dataset
-from nopg.dynamics.ensemble import regression_actions
-from nopg.dynamics.stepper import Array
-from nopg.dynamics.transition_model import TransitionModel
+from nopg.dynamics.transition_model import TransitionModel, regression_actions
 from nopg.errors import SupportWarning
 from nopg.fitted.history import Update
 from nopg.fitted.policy import FittedPolicy
 from nopg.fitted.search_result import ASCENT, PLANNING, CandidateMethod
 from nopg.kernels.selection import LeaveOneOut
+from nopg.policies.arrays import Array
 from nopg.policies.base import Policy
 from nopg.randomness import Seed
 
@@ -63,10 +62,11 @@ def planned_candidates(
     actions = regression_actions(data).numpy()
     tried = actions_to_try(actions, Seed(seed).numpy("planned-actions"))
     states = np.asarray(data.observations, dtype=np.float64)
-    outlook = Outlook.of(model, states, tried, Seed(seed).numpy("places"))
+    outcomes = ActionOutcomes.of(model, states, tried, Seed(seed).numpy("places"))
     for method in PLANS:
         student = copy.deepcopy(policy)
-        distil(student, outlook.plan(method.gamma(gamma), method.action_repeat))
+        targets = outcomes.value_iteration(method.gamma(gamma), method.action_repeat)
+        distil(student, targets)
         yield FoundPolicy(method, student)
 
 

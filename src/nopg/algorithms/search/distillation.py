@@ -1,4 +1,4 @@
-"""Teaching a policy what a plan would do."""
+"""Distillation: behaviour cloning of the actions that value iteration found best."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from nopg.algorithms.search.planning import Plan
+from nopg.algorithms.search.planning import DistillationTargets
 from nopg.policies.adam import Adam
 from nopg.policies.base import Policy
 from nopg.policies.categorical import CategoricalPolicy
@@ -17,17 +17,17 @@ N_STEPS = 300
 LEARNING_RATE = 1e-2
 
 
-def distil(policy: Policy, plan: Plan) -> float:
-    """Fit the typical actions of `policy` to a plan, in place.
+def distil(policy: Policy, targets: DistillationTargets) -> float:
+    """Fit the typical actions of `policy` to the targets, in place.
 
-    Places count by what is at stake there: where all actions are as good, any will
+    States count by their advantage weights: where all actions are as good, any will
     do. Labels are fitted by their likelihood, other actions by their squared error in
-    units of the plan's range.
+    units of the targets' range.
 
     Returns:
         The mean error that is left.
     """
-    states, wanted, stakes = (torch.from_numpy(x) for x in plan[:3])
+    states, wanted, weights = (torch.from_numpy(x) for x in targets[:3])
     span = (wanted.amax(dim=0) - wanted.amin(dim=0)).clamp_min(1e-9)
     parameters = [p for p in policy.parameters() if p.requires_grad]
     adam = Adam(parameters)
@@ -39,16 +39,12 @@ def distil(policy: Policy, plan: Plan) -> float:
             each = -(wanted * outputs.clamp_min(1e-9).log()).sum(dim=1)
         else:
             each = ((outputs - wanted) / span).square().mean(dim=1)
-        return (stakes * each).mean()
+        return (weights * each).mean()
 
     for step in range(N_STEPS):
         decay = 0.5 * (1.0 + math.cos(math.pi * step / N_STEPS))
-        # Adam climbs: the error is to fall.
-        slopes = torch.autograd.grad(-error(), parameters, allow_unused=True)
-        gradient = [
-            torch.zeros_like(p) if g is None else g
-            for g, p in zip(slopes, parameters, strict=True)
-        ]
+        # Adam ascends: the error is to fall.
+        gradient = torch.autograd.grad(-error(), parameters, materialize_grads=True)
         adam.step(gradient, LEARNING_RATE * decay)
     with torch.no_grad():
         return float(error())

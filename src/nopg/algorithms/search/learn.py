@@ -35,22 +35,21 @@ from nopg.algorithms.search.candidates import (
     planned_candidates,
 )
 from nopg.algorithms.search.refinement import (
-    LONG,
+    FINAL_WEIGHT,
     N_KEPT,
     N_STARTS,
-    enough,
+    attainable_return,
     model_estimates,
     refine,
 )
 from nopg.bellman.samples import initial_state_tensor
 from nopg.data.dataset import Dataset
-from nopg.dynamics.ensemble import fit_ensemble
-from nopg.dynamics.stepper import Array
-from nopg.dynamics.transition_model import TransitionModel
+from nopg.dynamics.transition_model import TransitionModel, fit_ensemble
 from nopg.errors import ConfigError, DataError, NopgWarning, SupportWarning
 from nopg.fitted.build import action_space_of, build_policy
 from nopg.fitted.policy import LEARN, FittedPolicy
 from nopg.fitted.search_result import Candidate, SearchResult
+from nopg.policies.arrays import Array
 from nopg.policies.base import Policy
 from nopg.randomness import Seed
 
@@ -207,11 +206,11 @@ class _Selection:
     def is_optimal(self) -> bool:
         """Whether the best so far leave nothing to be gained, not even late."""
         values = [one.first.value for one in self.candidates]
-        if max(values, default=-np.inf) < enough(self.models[0], self.gamma):
+        if max(values, default=-np.inf) < attainable_return(self.models[0], self.gamma):
             return False
         self._estimate_best(values)
         last = max(one.final.value for one in self.candidates if one.refined)
-        return last >= enough(self.models[0], self.gamma, LONG)
+        return last >= attainable_return(self.models[0], self.gamma, FINAL_WEIGHT)
 
     def refine_all(self, n_updates: int, advance: Any) -> None:
         """Improve every policy in place, and estimate the best once more."""
@@ -244,7 +243,7 @@ class _Selection:
         best = sorted(range(len(values)), key=lambda i: -values[i])[:N_KEPT]
         policies = [self.found[i].policy for i in best]
         estimates = model_estimates(
-            self.models, policies, self.starts, self.gamma, LONG
+            self.models, policies, self.starts, self.gamma, FINAL_WEIGHT
         )
         # An earlier estimate may be of a policy that has changed since.
         self.candidates = [replace(one, refined=None) for one in self.candidates]
@@ -318,8 +317,9 @@ def _require_choice(data: object) -> None:
 
 def _warn_of_starts(model: TransitionModel, starts: Array) -> None:
     """Say so if a start lies where no data are."""
-    outside = model.box.lost(torch.from_numpy(starts)) > 0.5
-    if bool(outside.any()):
+    low, high = model.bounds.low.numpy(), model.bounds.high.numpy()
+    outside = ((starts < low) | (starts > high)).any(axis=1)
+    if outside.any():
         warnings.warn(
             f"Starts should lie near the data, {int(outside.sum())} of {len(starts)} "
             "lie beyond the range of the logged states: what is learned there is a "

@@ -1,44 +1,45 @@
-"""Planning in the learned system: the best action at each of many states.
+"""Fitted value iteration in a learned model: the best action at each of many states.
 
-A gradient finds the nearest hill; a plan sees the whole landscape, if blurred. States
-of the data are the places of a small decision process: each of a few actions is held
-for some steps of the learned system, and where that leads is shared among the places
-nearby. Value iteration does the rest. The blur of sharing grows with the number of
-decisions, so that holding an action for longer gives a sharper, if coarser, plan.
+Gradient ascent finds the nearest optimum; value iteration sees the whole state space,
+if blurred. Some states of the data are the anchors of a small decision process: each of
+a few actions is repeated for some steps of the learned model, and where that leads is
+interpolated among the anchors nearby. The blur grows with the number of decisions, so
+that a larger action repeat gives a sharper, if coarser, policy.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from nopg.dynamics.stepper import Array
-from nopg.dynamics.transition_model import TransitionModel
+from nopg.dynamics.rollouts import RolloutStep, discounted_return, rollout_steps
+from nopg.dynamics.transition_model import PredictedStep, TransitionModel
+from nopg.policies.arrays import Array
 
-N_PLACES = 1000
+N_ANCHORS = 1000
 """States of the data that are planned for; a random part of more."""
 N_LEVELS = 9
-"""Actions tried at each place, where there is one dimension of them."""
+"""Actions tried at each anchor, where there is one dimension of them."""
 MAX_ACTIONS = 32
-"""Actions tried at each place, where there are several."""
-LONGEST_HOLD = 10
-"""Steps an action is held at most."""
+"""Actions tried at each anchor, where there are several."""
+MAX_REPEAT = 10
+"""Steps an action is repeated for at most."""
 BATCH = 4096
 """Steps predicted at once: their kernels take some tens of megabytes."""
 MAX_SWEEPS = 2000
 
 
-class Plan(NamedTuple):
-    """What to do at each place."""
+class DistillationTargets(NamedTuple):
+    """What a policy should do at each anchor."""
 
     states: Array  # (n, d_s)
     actions: Array  # (n, d_a), the best one
-    stakes: Array  # (n,), what the worst one would cost, on average 1
-    hold: int  # steps each action was held
+    advantage_weights: Array  # (n,), value of the best over the worst, on average 1
+    action_repeat: int  # steps each action was repeated for
 
 
 def actions_to_try(actions: Array, generator: np.random.Generator) -> Array:
@@ -57,21 +58,21 @@ def actions_to_try(actions: Array, generator: np.random.Generator) -> Array:
 
 
 @dataclass(frozen=True)
-class Outlook:
-    """Where each action leads from each place, when it is held.
+class ActionOutcomes:
+    """Where each action leads from each anchor, when it is repeated.
 
     Attributes:
-        model: The learned system.
-        places: Where one may be.
+        model: The learned model.
+        anchors: States that are planned for.
         actions: What one may do, (A, d_a).
-        steps: What happens step by step to every action at every place, action by
-            action within a place: rewards, ends, losses and states.
+        steps: Rollouts of every action at every anchor, action by action within an
+            anchor, (n A, ...).
     """
 
     model: TransitionModel
-    places: Places
+    anchors: Anchors
     actions: Array
-    steps: list[HeldStep]
+    steps: Sequence[RolloutStep]
 
     @classmethod
     def of(
@@ -80,81 +81,63 @@ class Outlook:
         states: Array,
         actions: Array,
         generator: np.random.Generator,
-    ) -> Outlook:
-        """Hold every action at some of the states of the data, (n, d_s)."""
-        places = Places.of(states[generator.permutation(len(states))[:N_PLACES]])
-        here = torch.from_numpy(np.repeat(places.states, len(actions), axis=0))
-        held = torch.from_numpy(np.tile(actions, (len(places.states), 1)))
-        steps = []
-        for _ in range(LONGEST_HOLD):
-            step = _step(model, here, held)
-            steps.append(HeldStep(*(column.numpy() for column in step)))
-            here = step[-1]
-        return cls(model, places, actions, steps)
+    ) -> ActionOutcomes:
+        """Repeat every action at some of the states of the data, (n, d_s)."""
+        anchors = Anchors.of(states[generator.permutation(len(states))[:N_ANCHORS]])
+        starts = np.repeat(anchors.states, len(actions), axis=0)
+        repeated = _Batches(model, np.tile(actions, (len(anchors.states), 1)))
+        steps = rollout_steps(repeated, repeated, starts, MAX_REPEAT)
+        return cls(model, anchors, actions, list(steps))
 
-    def plan(self, gamma: float, hold: int | None = None) -> Plan:
-        """The best action at each place, by value iteration.
+    def value_iteration(
+        self, gamma: float, action_repeat: int | None = None
+    ) -> DistillationTargets:
+        """The best action at each anchor.
 
         Args:
             gamma: Discount factor of one step.
-            hold: Steps an action is held; by default until it has led elsewhere.
+            action_repeat: Steps an action is repeated for; by default until it has led
+                elsewhere.
         """
-        hold = self._enough() if hold is None else hold
-        earned, alive = self._earned(gamma, hold)
-        shares = self.places.shares(self.steps[hold - 1].states)
-        n, far = len(self.places.states), gamma**hold
-        value = np.full(n, self.model.worst_value(gamma))
+        repeat = self._least_repeat() if action_repeat is None else action_repeat
+        worst, last = self.model.worst_value(gamma), self.steps[repeat - 1]
+        earned = discounted_return(self.steps[:repeat], gamma, worst)
+        weights = self.anchors.weights(last.outcome.next_states)
+        n, ahead = len(self.anchors.states), gamma**repeat * last.survivors
+        value = np.full(n, worst)
         for _ in range(MAX_SWEEPS):
-            by_action = (earned + far * alive * (shares @ value)).reshape(n, -1)
+            by_action = (earned + ahead * (weights @ value)).reshape(n, -1)
             best = by_action.max(axis=1)
             change = np.abs(best - value).max()
             value = best
             if change <= 1e-4 * np.abs(value).max():
                 break
-        stakes = value - by_action.min(axis=1)
-        stakes /= max(stakes.mean(), 1e-300)
-        chosen = _chosen(by_action, self.actions)
-        return Plan(self.places.states, chosen, stakes, hold)
+        advantages = value - by_action.min(axis=1)
+        advantages /= max(advantages.mean(), 1e-300)
+        best_actions = _best_actions(by_action, self.actions)
+        return DistillationTargets(
+            self.anchors.states, best_actions, advantages, repeat
+        )
 
-    def _enough(self) -> int:
-        """Steps after which most actions have left for other places."""
-        start = np.repeat(self.places.states, len(self.actions), axis=0)
-        for t, step in enumerate(self.steps, start=1):
-            moved = np.linalg.norm((step.states - start) / self.places.unit, axis=1)
-            if np.median(moved) >= 2.0 * self.places.spacing:
+    def _least_repeat(self) -> int:
+        """Steps after which most actions have led to other anchors."""
+        starts, unit = self.steps[0].states, self.anchors.unit
+        for t, one in enumerate(self.steps, start=1):
+            moved = np.linalg.norm((one.outcome.next_states - starts) / unit, axis=1)
+            if np.median(moved) >= 2.0 * self.anchors.spacing:
                 return t
         return len(self.steps)
 
-    def _earned(self, gamma: float, hold: int) -> tuple[Array, Array]:
-        """Discounted rewards on the way, what was lost included, and who goes on."""
-        worst = self.model.worst_value(gamma)
-        earned = np.zeros(len(self.steps[0].rewards))
-        alive = np.ones_like(earned)
-        for t, step in enumerate(self.steps[:hold]):
-            given_up = (1.0 - step.ends) * step.lost
-            earned += gamma**t * alive * (step.rewards + gamma * worst * given_up)
-            alive = alive * (1.0 - step.ends - given_up)
-        return earned, alive
-
-
-class HeldStep(NamedTuple):
-    """One step of every action at every place."""
-
-    rewards: Array  # (n A,)
-    ends: Array  # (n A,)
-    lost: Array  # (n A,)
-    states: Array  # (n A, d_s)
-
 
 @dataclass(frozen=True)
-class Places:
+class Anchors:
     """States that stand for those around them.
 
     Attributes:
         states: Where they are, (n, d_s).
-        unit: Deviation of each dimension, (d_s,).
+        unit: Standard deviation of each dimension, (d_s,).
         tree: The same in these units, for finding neighbours.
-        spacing: Typical distance to as many neighbours as enclose a place.
+        spacing: Typical distance to as many neighbours as enclose an anchor.
     """
 
     states: Array
@@ -163,8 +146,8 @@ class Places:
     spacing: float
 
     @classmethod
-    def of(cls, states: Array) -> Places:
-        """Places at the given states, (n, d_s)."""
+    def of(cls, states: Array) -> Anchors:
+        """Anchors at the given states, (n, d_s)."""
         from scipy.spatial import cKDTree
 
         unit = states.std(axis=0)
@@ -174,10 +157,10 @@ class Places:
         distances, _ = tree.query(states / unit, k=[count])
         return cls(states, unit, tree, max(float(np.median(distances)), 1e-9))
 
-    def shares(self, states: Array) -> Any:
-        """How much of each place there is in each state, sparse (m, n), rows sum to 1.
+    def weights(self, states: Array) -> Any:
+        """Nadaraya-Watson weights of the anchors nearest to each state.
 
-        Nadaraya-Watson weights of the nearest places.
+        Sparse (m, n), rows sum to 1.
         """
         from scipy import sparse
 
@@ -185,23 +168,32 @@ class Places:
         distances, nearest = self.tree.query(states / self.unit, k=range(1, count + 1))
         weights = np.exp(-0.5 * (distances / self.spacing) ** 2) + 1e-12
         weights /= weights.sum(axis=1, keepdims=True)
-        ends = np.arange(0, weights.size + 1, count)
+        rows = np.arange(0, weights.size + 1, count)
         shape = (len(states), len(self.states))
-        return sparse.csr_matrix((weights.ravel(), nearest.ravel(), ends), shape)
+        return sparse.csr_matrix((weights.ravel(), nearest.ravel(), rows), shape)
 
 
-def _step(model: TransitionModel, states: Tensor, actions: Tensor) -> list[Tensor]:
-    """Rewards, ends, losses and next states of many steps, some at a time."""
-    parts = []
-    for first in range(0, len(states), BATCH):
-        some = slice(first, first + BATCH)
-        step = model.step(states[some], actions[some])
-        parts.append((step.rewards, step.ends, step.lost, step.next_states))
-    return [torch.cat(column) for column in zip(*parts, strict=True)]
+class _Batches(NamedTuple):
+    """A model that takes many steps, some at a time, of the same actions again."""
+
+    model: TransitionModel
+    actions: Array
+
+    def act(self, states: Array) -> Array:
+        return self.actions
+
+    def step(self, states: Array, actions: Array) -> PredictedStep[Array]:
+        s, a = torch.from_numpy(states), torch.from_numpy(actions)
+        parts = [
+            self.model.step(s[first : first + BATCH], a[first : first + BATCH])
+            for first in range(0, len(s), BATCH)
+        ]
+        columns = (torch.cat(column).numpy() for column in zip(*parts, strict=True))
+        return PredictedStep(*columns)
 
 
-def _chosen(by_action: Array, actions: Array) -> Array:
-    """The best action at each place; between two levels, the top of a parabola."""
+def _best_actions(by_action: Array, actions: Array) -> Array:
+    """The best action at each anchor; between two levels, the top of a parabola."""
     best = by_action.argmax(axis=1)
     chosen: Array = actions[best]
     if actions.shape != (N_LEVELS, 1):

@@ -1,7 +1,7 @@
-"""Climbing the imagined return: policies that are right already become better.
+"""Refinement: gradient ascent on the return in learned models, from good policies.
 
 Kernel rows blur what they estimate, so the policy that is best for them is a little
-off. The learned system is sharper near the paths a policy really takes, but its
+off. Learned models are sharper near the states a policy really visits, but their
 gradient only helps a policy that already does roughly the right thing. So this comes
 last.
 """
@@ -18,16 +18,15 @@ import numpy as np
 import torch
 
 from nopg.dynamics.rollouts import (
-    Paths,
+    ModelRollout,
     discount_horizon,
     model_rollout,
     rollout_gradients,
 )
-from nopg.dynamics.stepper import Array
 from nopg.dynamics.transition_model import TransitionModel
 from nopg.fitted.search_result import ModelEstimate
 from nopg.policies.adam import Adam
-from nopg.policies.arrays import ArrayPolicies
+from nopg.policies.arrays import Array, ArrayPolicies
 from nopg.policies.base import Policy
 
 LEARNING_RATE = 5e-3
@@ -40,16 +39,16 @@ N_KEPT, FIRST_ROUND = 3, 0.3
 """All policies are refined for this share of the updates, then so many of the best:
 where a policy starts says little about where it can get."""
 CHECK_EVERY = 5
-"""Updates between second model_estimates on the policies being refined."""
-SLOW = 0.005
-"""Weight gamma^T at which paths end that are asked an opinion about."""
-LONG = 1e-8
+"""Updates between estimates by all models."""
+SEARCH_WEIGHT = 0.005
+"""Weight gamma^T at which rollouts end while searching."""
+FINAL_WEIGHT = 1e-8
 """The same where the last choice is made: what fails late is to be seen, however
 little it weighs."""
 N_STARTS = 5
-"""Starts a gradient and first model_estimates are averaged over."""
-N_DOUBTED = 256
-"""Steps of a policy's paths whose uncertainty is taken: it costs more than following it."""
+"""Starts that gradients and first estimates are averaged over."""
+N_UNCERTAINTIES = 256
+"""Steps whose uncertainty is averaged: it costs more than the rollout itself."""
 
 
 def model_estimates(
@@ -57,56 +56,63 @@ def model_estimates(
     policies: Sequence[Policy],
     starts: Array,
     gamma: float,
-    negligible: float = SLOW,
+    negligible: float = SEARCH_WEIGHT,
 ) -> list[ModelEstimate]:
-    """Follow each policy through each model from each of `starts`; believe the lowest.
+    """Roll out each policy in each model from each of `starts`; the lowest counts.
 
-    Policies are followed as they will act: for labels, the likeliest one. Paths end
-    at a weight gamma^T of `negligible`, or at rest.
+    Policies act as they will: for labels, the likeliest one. Rollouts end at a weight
+    gamma^T of `negligible`, or at rest.
     """
-    views = [_views(model, policies, starts, gamma, negligible) for model in models]
-    return [min(each, key=lambda view: view.value) for each in zip(*views, strict=True)]
+    by_model = [
+        _estimates(model, policies, starts, gamma, negligible) for model in models
+    ]
+    return [
+        min(each, key=lambda one: one.value) for each in zip(*by_model, strict=True)
+    ]
 
 
-def values(
+def model_returns(
     models: Sequence[TransitionModel],
     policies: Sequence[Policy],
     starts: Array,
     gamma: float,
 ) -> list[float]:
     """The values of `model_estimates` alone, which cost less."""
-    found = []
-    for model in models:
-        paths = _followed(model, policies, starts, gamma, SLOW)
-        found.append(paths.returns.reshape(len(policies), -1).mean(axis=1))
+    found = [
+        _mean_returns(_rollout(model, policies, starts, gamma, SEARCH_WEIGHT), policies)
+        for model in models
+    ]
     return [float(value) for value in np.min(found, axis=0)]
 
 
-def enough(model: TransitionModel, gamma: float, negligible: float = SLOW) -> float:
-    """The most that paths of an opinion can earn, less what regressions err by."""
+def attainable_return(
+    model: TransitionModel, gamma: float, negligible: float = SEARCH_WEIGHT
+) -> float:
+    """The most that rollouts can earn, less what regressions err by."""
     most = model.best_value(gamma, discount_horizon(gamma, negligible))
     return most - 1e-4 * abs(most)
 
 
 @dataclass
-class _Climber:
-    """A policy on its way up, with the best it has been."""
+class _Ascent:
+    """A policy, and the best it has been."""
 
     policy: Policy
     adam: Adam
     best: float
-    enough: float
-    kept: dict[str, Any]
+    attainable: float
+    best_parameters: dict[str, Any]
     last_gain: int = 0
     is_done: bool = False
 
-    def judge(self, value: float, step: int) -> None:
-        """Note what the models think of the policy after so many updates."""
+    def record(self, value: float, step: int) -> None:
+        """Note the lowest return in the models after so many updates."""
         if value > self.best + GAIN * abs(self.best):
             self.last_gain = step
         if value > self.best:
-            self.best, self.kept = value, copy.deepcopy(self.policy.state_dict())
-        self.is_done = self.best >= self.enough or step - self.last_gain > PATIENCE
+            self.best = value
+            self.best_parameters = copy.deepcopy(self.policy.state_dict())
+        self.is_done = self.best >= self.attainable or step - self.last_gain > PATIENCE
 
 
 def refine(
@@ -119,74 +125,72 @@ def refine(
 ) -> list[float]:
     """Improve `policies` in place by the gradient of their return in the first model.
 
-    Every few updates all models are asked about them, and the parameters of the best
-    opinion are kept: what exploits an error of the first model does not fool the
-    others, and no policy gets worse in their view.
+    Every few updates they are rolled out in all models, and the parameters of the
+    highest lowest return are kept: what exploits an error of the first model does not
+    fool the others, and no policy gets worse in their view.
 
     Args:
-        models: Learned systems; the first is climbed.
+        models: Learned models; the gradient is that of the first.
         policies: Perceptrons of one shape.
         starts: Where the task starts, (B, d_s).
         gamma: Discount factor.
         n_updates: Most updates of each.
-        advance: Told the best value so far after each update.
+        advance: Called with the best value so far after each update.
 
     Returns:
-        The value of each policy in the models' view; of an interrupted refining, none.
+        The lowest return of each policy in the models; of an interrupted refining,
+        none.
     """
     starts = starts[:N_STARTS]
-    first = values(models, policies, starts, gamma)
-    climbers = [
-        _Climber(
+    ascents = [
+        _Ascent(
             policy,
             Adam([p for p in policy.parameters() if p.requires_grad]),
             value,
-            enough(models[0], gamma),
+            attainable_return(models[0], gamma),
             copy.deepcopy(policy.state_dict()),
         )
-        for policy, value in zip(policies, first, strict=True)
+        for policy, value in zip(
+            policies, model_returns(models, policies, starts, gamma), strict=True
+        )
     ]
-    for one in climbers:
-        one.judge(one.best, 0)
+    for one in ascents:
+        one.record(one.best, 0)
     try:
         for step in range(1, n_updates + 1):
-            team = [one for one in climbers if not one.is_done]
-            if not team:
+            active = [one for one in ascents if not one.is_done]
+            if not active:
                 break
-            _climb(models[0], team, starts, gamma, (step - 1) / n_updates)
+            _update(models[0], active, starts, gamma, (step - 1) / n_updates)
             if step % CHECK_EVERY == 0 or step == n_updates:
-                views = values(models, [one.policy for one in team], starts, gamma)
-                for one, value in zip(team, views, strict=True):
-                    one.judge(value, step)
+                team = [one.policy for one in active]
+                found = model_returns(models, team, starts, gamma)
+                for one, value in zip(active, found, strict=True):
+                    one.record(value, step)
             if step == math.ceil(FIRST_ROUND * n_updates):
-                _dismiss(climbers)
-            advance(max(one.best for one in climbers))
+                for one in sorted(ascents, key=lambda one: -one.best)[N_KEPT:]:
+                    one.is_done = True
+            advance(max(one.best for one in ascents))
     finally:  # an interrupt, too, leaves the best
-        for one in climbers:
-            one.policy.load_state_dict(one.kept)
-    return [one.best for one in climbers]
+        for one in ascents:
+            one.policy.load_state_dict(one.best_parameters)
+    return [one.best for one in ascents]
 
 
-def _dismiss(climbers: Sequence[_Climber]) -> None:
-    """Let only the best go on."""
-    for one in sorted(climbers, key=lambda one: -one.best)[N_KEPT:]:
-        one.is_done = True
-
-
-def _climb(
+def _update(
     model: TransitionModel,
-    team: Sequence[_Climber],
+    ascents: Sequence[_Ascent],
     starts: Array,
     gamma: float,
     progress: float,
 ) -> None:
     """One update of each policy, with a step size that falls along a cosine."""
-    policies = [one.policy for one in team]
+    policies = [one.policy for one in ascents]
     gradients = rollout_gradients(
         model, policies, starts, gamma, discount_horizon(gamma)
     )
     decay = 0.5 * (1.0 + math.cos(math.pi * progress))
-    for one, gradient in zip(team, gradients, strict=True):
+    for one, gradient in zip(ascents, gradients, strict=True):
         norm = math.sqrt(sum(float(g.square().sum()) for g in gradient))
         if math.isfinite(norm) and norm > 0.0:
             one.adam.step(gradient, LEARNING_RATE * decay)
@@ -194,44 +198,47 @@ def _climb(
             one.is_done = True
 
 
-def _followed(
+def _rollout(
     model: TransitionModel,
     policies: Sequence[Policy],
     starts: Array,
     gamma: float,
     negligible: float,
-) -> Paths:
-    """Every policy's paths from every start, policy by policy."""
+) -> ModelRollout:
+    """Every policy from every start, policy by policy."""
     actor = ArrayPolicies(policies, is_decided=True)
     every = np.tile(starts, (len(policies), 1))
     horizon = discount_horizon(gamma, negligible)
-    return model_rollout(model, actor, every, gamma, horizon, until_still=True)
+    return model_rollout(model, actor, every, gamma, horizon, until_rest=True)
 
 
-def _views(
+def _mean_returns(rollout: ModelRollout, policies: Sequence[Policy]) -> Array:
+    """Of each policy, over its starts, (K,)."""
+    returns: Array = rollout.returns.reshape(len(policies), -1).mean(axis=1)
+    return returns
+
+
+def _estimates(
     model: TransitionModel,
     policies: Sequence[Policy],
     starts: Array,
     gamma: float,
     negligible: float,
 ) -> list[ModelEstimate]:
-    """What one model thinks of each policy."""
-    paths = _followed(model, policies, starts, gamma, negligible)
-    n_steps = min(len(paths.states), discount_horizon(gamma))
-    some = slice(None, n_steps, -(-n_steps * len(starts) // N_DOUBTED))  # rounded up
+    """Return and uncertainty of each policy in one model."""
+    rollout = _rollout(model, policies, starts, gamma, negligible)
+    n_steps = min(len(rollout.states), discount_horizon(gamma))
+    every = -(-n_steps * len(starts) // N_UNCERTAINTIES)  # rounded up
+    times = np.arange(n_steps)[::every]
     states, actions = (
-        torch.from_numpy(x[some].reshape(-1, x.shape[2]))
-        for x in (paths.states, paths.actions)
+        torch.from_numpy(x[times].reshape(-1, x.shape[2]))
+        for x in (rollout.states, rollout.actions)
     )
-    weights = gamma ** np.arange(len(paths.states))[some]
-    uncertainty = (
-        model.uncertainty(states, actions)
-        .numpy()
-        .reshape(len(weights), len(policies), -1)
-    )
-    uncertainties = np.average(uncertainty.mean(axis=2), axis=0, weights=weights)
-    returns = paths.returns.reshape(len(policies), -1).mean(axis=1)
+    found = model.uncertainty(states, actions).numpy()
+    found = found.reshape(len(times), len(policies), -1).mean(axis=2)
+    uncertainties = np.average(found, axis=0, weights=gamma**times)
+    returns = _mean_returns(rollout, policies)
     return [
-        ModelEstimate(*map(float, pair))
-        for pair in zip(returns, uncertainties, strict=True)
+        ModelEstimate(float(value), float(uncertainty))
+        for value, uncertainty in zip(returns, uncertainties, strict=True)
     ]

@@ -1,0 +1,29 @@
+"""Angles in disguise: pairs of columns that are a cosine and a sine."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+ON_CIRCLE = 1e-4
+"""Largest deviation of x^2 + y^2 from 1; single precision is closer."""
+
+
+def angle_pairs(states: Any) -> list[tuple[int, int]]:
+    """Pairs of columns that move and lie on the unit circle in every row.
+
+    Args:
+        states: Numpy array or torch tensor, (n, d_s).
+
+    Returns:
+        Column numbers (i, j) with i < j; each column is in one pair at most.
+    """
+    pairs: list[tuple[int, int]] = []
+    for i, j in combinations(range(states.shape[1]), 2):
+        if any({i, j} & {*pair} for pair in pairs):
+            continue
+        x, y = states[:, i], states[:, j]
+        moves = float(x.std()) > 0.0 and float(y.std()) > 0.0
+        if moves and float(abs(x * x + y * y - 1.0).max()) < ON_CIRCLE:
+            pairs.append((i, j))
+    return pairs

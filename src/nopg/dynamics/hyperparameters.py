@@ -1,0 +1,174 @@
+"""Length scales, amplitude and noise of a Gaussian process, and its outliers.
+
+Hyperparameters maximise the marginal likelihood under weak priors. A single collision
+among hundreds of free steps makes an interpolating regression ring over its whole
+length scale. Such samples are left out: what they say is true, but of another law, and
+one sample of it is too few to learn it from.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+LOG_SCALE_PRIOR = (0.5, 1.5)
+"""Mean and spread of log length scales, in standard deviations of the input: flat
+enough to be overruled by a few dozen samples, tight enough to stay finite."""
+LOG_NOISE_PRIOR = (-5.0, 3.0)
+"""The same of log noise: logged systems are mostly deterministic."""
+MAX_ITERATIONS = 45
+"""Iterations of L-BFGS-B; a third where it starts close by."""
+LOG_LIMITS = {"scale": (-3.0, 4.0), "amplitude": (-3.0, 4.0), "noise": (-9.0, 1.0)}
+MAX_ERROR = 8.0
+"""Standard deviations beyond which a sample is an outlier."""
+MAX_OUTLIERS = 0.02
+"""Largest share that may be left out; more of them are a part of the function."""
+JITTER = 1e-8
+
+
+class Hyperparameters(NamedTuple):
+    """k(x, x') = amplitude^2 exp(-1/2 sum_d ((x_d - x'_d) / scale_d)^2), and noise."""
+
+    scales: Tensor  # (d,)
+    amplitude: Tensor  # (), prior standard deviation
+    noise: Tensor  # (), standard deviation of what inputs do not explain
+
+    def covariance(self, x: Tensor, other: Tensor) -> Tensor:
+        """k between the rows of `x` and of `other`, (n, m), without noise."""
+        distance = torch.cdist(x / self.scales, other / self.scales)
+        smooth = torch.exp(-0.5 * distance.square())
+        return self.amplitude**2 * smooth
+
+    def noisy_covariance(self, x: Tensor) -> Tensor:
+        """Covariance of measurements at `x`, (n, n)."""
+        noise = self.noise**2 + JITTER
+        return self.covariance(x, x) + noise * torch.eye(len(x)).to(x)
+
+
+def robust_hyperparameters(
+    x: Tensor, y: Tensor, n_samples: int, initial: Hyperparameters | None
+) -> tuple[Hyperparameters, Tensor]:
+    """Hyperparameters of most of the samples, and which these are.
+
+    Args:
+        x: Standardised inputs, (n, d), in random order.
+        y: A standardised target, (n,).
+        n_samples: Samples whose likelihood is maximised.
+        initial: Where the search starts, as for `likeliest_hyperparameters`.
+
+    Returns:
+        The hyperparameters, and a mask of the samples that are no outliers, (n,).
+    """
+    x_fit, y_fit = x[:n_samples], y[:n_samples]
+    found = likeliest_hyperparameters(x_fit, y_fit, initial)
+    belongs = _inliers(leave_one_out_errors(x_fit, y_fit, found))
+    if not bool(belongs.all()):
+        x_fit, y_fit = x_fit[belongs], y_fit[belongs]
+        found = likeliest_hyperparameters(x_fit, y_fit, found)
+    if len(x) <= n_samples:
+        return found, belongs
+    errors = prediction_errors(x_fit, y_fit, x[n_samples:], y[n_samples:], found)
+    return found, torch.cat([belongs, _inliers(errors)])
+
+
+def likeliest_hyperparameters(
+    x: Tensor, y: Tensor, initial: Hyperparameters | None = None
+) -> Hyperparameters:
+    """Maximise the marginal likelihood of y ~ GP(0, k + noise^2) with weak priors.
+
+    Args:
+        x: Standardised inputs, (n, d).
+        y: A standardised target, (n,).
+        initial: Where the search starts; by default at typical values.
+    """
+    from scipy.optimize import minimize
+
+    d = x.shape[1]
+    start = np.array([LOG_SCALE_PRIOR[0]] * d + [0.5, -4.0])
+    limits = [LOG_LIMITS["scale"]] * d + [LOG_LIMITS["amplitude"], LOG_LIMITS["noise"]]
+    if initial is not None:
+        parts = [np.atleast_1d(part.numpy()) for part in initial]
+        start = np.clip(np.log(np.concatenate(parts)), *np.array(limits).T)
+    squares = (x[:, None] - x).square()
+    found = minimize(
+        lambda p: negative_log_posterior(p, squares, y),
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=limits,
+        options={"maxiter": MAX_ITERATIONS // (1 if initial is None else 3)},
+    )
+    best = torch.as_tensor(found.x).exp().to(x)
+    return Hyperparameters(best[:d], best[d], best[d + 1])
+
+
+def negative_log_posterior(
+    log_parameters: np.ndarray, squares: Tensor, y: Tensor
+) -> tuple[float, np.ndarray]:
+    """The objective and its gradient in the logs of scales, amplitude and noise.
+
+    d/dp = -1/2 tr((a a' - K^-1) dK/dp) with a = K^-1 y (Rasmussen and Williams 2006,
+    Eq. 5.9).
+    """
+    p = torch.as_tensor(log_parameters).to(y)
+    d = len(p) - 2
+    inverse_squares = (-2.0 * p[:d]).exp()
+    smooth = torch.exp(2.0 * p[d] - 0.5 * squares @ inverse_squares)
+    eye = torch.eye(len(y)).to(y)
+    noise = torch.exp(2.0 * p[d + 1])
+    lower, failed = torch.linalg.cholesky_ex(smooth + (noise + 1e-8) * eye)
+    if int(failed):
+        return 1e10, np.zeros(len(p))
+    a = torch.cholesky_solve(y[:, None], lower)[:, 0]
+    inner = torch.outer(a, a) - torch.cholesky_inverse(lower)
+    weighted = inner * smooth
+    gradient = torch.empty_like(p)
+    gradient[:d] = -0.5 * torch.einsum("ij,ijd->d", weighted, squares) * inverse_squares
+    gradient[d] = -weighted.sum()
+    gradient[d + 1] = -noise * inner.diagonal().sum()
+    value = 0.5 * y @ a + lower.diagonal().log().sum()
+    priors = [*[LOG_SCALE_PRIOR] * d, LOG_NOISE_PRIOR]
+    where = [*range(d), d + 1]
+    centre, width = torch.tensor(priors).to(y).T
+    z = (p[where] - centre) / width
+    value = value + 0.5 * z.square().sum()
+    gradient[where] = gradient[where] + z / width
+    return float(value), gradient.double().cpu().numpy()
+
+
+def leave_one_out_errors(x: Tensor, y: Tensor, found: Hyperparameters) -> Tensor:
+    """|y - mean| / std of each sample, predicted from all the others, (n,).
+
+    From one inverse: a_i / sqrt(K^-1_ii) with a = K^-1 y (Rasmussen and Williams 2006,
+    Eq. 5.12).
+    """
+    inverse = torch.linalg.inv(found.noisy_covariance(x))
+    spread = inverse.diagonal().clamp_min(1e-300).rsqrt()
+    return torch.abs((inverse @ y) * spread)
+
+
+def prediction_errors(
+    x: Tensor, y: Tensor, new_x: Tensor, new_y: Tensor, found: Hyperparameters
+) -> Tensor:
+    """The same of new samples, predicted from (x, y)."""
+    lower = torch.linalg.cholesky(found.noisy_covariance(x))
+    across = found.covariance(x, new_x)
+    whitened = torch.linalg.solve_triangular(lower, across, upper=False)
+    target = torch.linalg.solve_triangular(lower, y[:, None], upper=False)
+    variance = found.amplitude**2 - whitened.square().sum(dim=0)
+    std = (variance.clamp_min(0.0) + found.noise**2 + JITTER).sqrt()
+    error = torch.abs(new_y - (whitened * target).sum(dim=0))
+    return torch.div(error, std)
+
+
+def _inliers(errors: Tensor) -> Tensor:
+    """Mask of what is close enough; all of it where too many are not."""
+    # Errors that are large as a rule mean a wrong noise, not wrong samples.
+    usual = max(1.0, 1.5 * float(errors.median()))
+    far = errors > MAX_ERROR * usual
+    if float(far.double().mean()) > MAX_OUTLIERS:
+        return torch.ones_like(far)
+    return ~far

@@ -1,0 +1,111 @@
+"""Hyperparameters against differences, and outliers against leaving each out."""
+
+import numpy as np
+import pytest
+import torch
+
+from nopg.dynamics.gaussian_process import GaussianProcess
+from nopg.dynamics.hyperparameters import (
+    JITTER,
+    Hyperparameters,
+    leave_one_out_errors,
+    negative_log_posterior,
+    prediction_errors,
+    robust_hyperparameters,
+)
+
+SCALES = torch.tensor([0.8, 1.3]).double()
+AMPLITUDE, NOISE = torch.tensor(1.7).double(), torch.tensor(0.2).double()
+FOUND = Hyperparameters(SCALES, AMPLITUDE, NOISE)
+
+
+def smooth(n: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    rng = np.random.default_rng(seed)
+    x = torch.tensor(rng.uniform(-1.7, 1.7, size=(n, 2)))
+    return x, torch.sin(2 * x[:, 0]) * torch.cos(x[:, 1])
+
+
+def posterior(
+    x: torch.Tensor, y: torch.Tensor, at: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Textbook mean and deviation of a new measurement at one point."""
+
+    def k(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        z = (a[:, None] - b) / SCALES
+        kernel: torch.Tensor = AMPLITUDE**2 * torch.exp(-0.5 * z.square().sum(dim=2))
+        return kernel
+
+    noise = NOISE**2 + JITTER
+    gain = torch.linalg.solve(k(x, x) + noise * torch.eye(len(x)), k(x, at[None]))
+    variance = AMPLITUDE**2 - k(at[None], x) @ gain + noise
+    return (y @ gain)[0], variance[0, 0].sqrt()
+
+
+def test_one_inverse_leaves_out_each_sample() -> None:
+    x, y = smooth(30)
+    y = y + 0.1 * torch.arange(30) % 0.7
+    ours = leave_one_out_errors(x, y, FOUND)
+    for i in range(30):
+        others = torch.arange(30) != i
+        mean, deviation = posterior(x[others], y[others], x[i])
+        expected = abs(float(y[i] - mean)) / float(deviation)
+        assert float(ours[i]) == pytest.approx(expected, rel=1e-6)
+
+
+def test_new_samples_are_predicted_from_the_others() -> None:
+    (x, y), (new_x, new_y) = smooth(30), smooth(5, seed=1)
+    ours = prediction_errors(x, y, new_x, new_y, FOUND)
+    for i in range(5):
+        mean, deviation = posterior(x, y, new_x[i])
+        expected = abs(float(new_y[i] - mean)) / float(deviation)
+        assert float(ours[i]) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("where", [17, 190])  # within and after those fitted
+def test_a_lone_jump_is_left_out(where: int) -> None:
+    x, y = smooth(200)
+    y = y / y.std()
+    y[where] += 3.0
+    (_, _, noise), belongs = robust_hyperparameters(x, y, 128, None)
+    assert torch.nonzero(~belongs)[:, 0].tolist() == [where]
+    assert float(noise) < 0.01  # and does not pass for noise of all the others
+
+
+def test_a_kink_of_many_samples_is_a_part_of_the_function() -> None:
+    x, y = smooth(200)
+    y = torch.where(x[:, 0] > 1.0, y + 2.0, y)  # two in ten
+    _, belongs = robust_hyperparameters(x, y / y.std(), 128, None)
+    assert belongs.all()
+
+
+def test_noise_does_not_make_outliers() -> None:
+    x, y = smooth(200)
+    y = y + 0.3 * torch.tensor(np.random.default_rng(5).standard_normal(200))
+    (_, _, noise), belongs = robust_hyperparameters(x, y / y.std(), 128, None)
+    assert belongs.all()
+    assert float(noise * y.std()) == pytest.approx(0.3, rel=0.3)
+
+
+def test_a_regression_does_not_ring_around_a_lone_jump() -> None:
+    x, y = smooth(200)
+    broken = y.clone()
+    broken[17] += 3.0
+    new, truth = smooth(300, seed=2)
+    process = GaussianProcess.fit(x, broken[:, None], np.random.default_rng(0))
+    assert (process.predict(new)[:, 0] - truth).abs().max() < 0.02
+
+
+def test_the_likelihood_has_the_right_gradient() -> None:
+    rng = np.random.default_rng(1)
+    x = torch.tensor(rng.standard_normal((40, 2)))
+    y = torch.sin(x[:, 0]) + 0.1 * torch.tensor(rng.standard_normal(40))
+    squares = (x[:, None] - x).square()
+    p = np.array([0.1, 0.7, 0.3, -1.5])
+    _, slope = negative_log_posterior(p, squares, y)
+    for i in range(len(p)):
+        step = np.zeros(4)
+        step[i] = 1e-5
+        up, down = (
+            negative_log_posterior(p + s * step, squares, y)[0] for s in (1, -1)
+        )
+        assert slope[i] == pytest.approx((up - down) / 2e-5, rel=1e-5, abs=1e-6)
