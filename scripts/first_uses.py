@@ -40,14 +40,6 @@ def logged_to(name):
     return Path("run")
 """
 
-CLUSTER = """
-from reproduction.workers import Deadline, in_parallel, on_backend
-if __name__ in ("__main__", "first_use"):
-    with on_backend({backend!r}, 2):
-        found = sorted(in_parallel(abs, [-2, -1], 2, Deadline()))
-    assert found == [1, 2]
-"""
-
 HISTORY = """
 from pathlib import Path
 from nopg.fitted.history import History, Update
@@ -67,8 +59,6 @@ class FirstUse:
     """The packages without which it cannot work."""
     program: str
     """Python that uses it, with an assertion on what comes out."""
-    is_required: bool = True
-    """False where the feature falls back on something else."""
 
 
 FIRST_USES = (
@@ -223,22 +213,9 @@ assert list(train_d3("BC", data, gamma=0.97, n_updates=2, report_every=1, seed=0
         ("joblib",),
         """
 from reproduction.workers import Deadline, in_parallel
-if __name__ == "__main__":
+if __name__ in ("__main__", "first_use"):
     assert sorted(in_parallel(abs, [-2, -1], 2, Deadline())) == [1, 2]
 """,
-        is_required=False,
-    ),
-    FirstUse(
-        "dask",
-        "workers of a Dask cluster",
-        ("joblib", "distributed"),
-        CLUSTER.format(backend="dask"),
-    ),
-    FirstUse(
-        "ray",
-        "workers of a Ray cluster",
-        ("ray",),
-        CLUSTER.format(backend="ray"),
     ),
     FirstUse(
         "export",

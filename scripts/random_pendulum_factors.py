@@ -59,7 +59,7 @@ def last_return(
 ) -> float:
     """Return of NOPG-D's last policy, as `figure2-pendulum-random` measures it."""
     data = task.dataset(size, seed, clipped=clips)
-    model = nopg.NOPG(
+    algorithm = nopg.NOPG(
         _policy(task, seed),
         gamma=GAMMA,
         bandwidths=factors,
@@ -71,8 +71,9 @@ def last_return(
         seed=seed,
     )
     starts = task.initial_observations(seed)
-    model.fit(data, starts, n_updates=PAPER["n_updates"], progress=False)
-    return float(task.returns(acting(model.policy), seed).mean())
+    n_updates = PAPER["n_updates"]
+    policy = algorithm.fit(data, starts, n_updates=n_updates, progress=False)
+    return float(task.returns(acting(policy.policy), seed).mean())
 
 
 def _policy(task: Task, seed: int) -> torch.nn.Module:
