@@ -31,12 +31,12 @@ from pathlib import Path
 import nopg
 from nopg.cli.swing_up import grid_dataset
 from nopg.runs import start
-from nopg.runs.train import Watching
+from nopg.runs import Monitoring
 def logged_to(name):
-    watching = Watching(loggers=[name], progress=False)
+    monitoring = Monitoring(loggers=[name], progress=False)
     model = nopg.NOPG(gamma=0.97, hidden=(8,))
     start("run", model, grid_dataset(3, 3), [-1.0, 0.0, 0.0],
-          n_updates=2, watching=watching)
+          n_updates=2, monitoring=monitoring)
     return Path("run")
 """
 
@@ -134,7 +134,7 @@ assert len(Dataset.load("check/pendulum-v0")) == 18
     FirstUse(
         "record",
         "the recorder's page",
-        ("starlette", "uvicorn", "websockets"),
+        ("websockets",),
         """
 from pathlib import Path
 from urllib.request import urlopen
@@ -154,7 +154,7 @@ assert "nopg record" in pages[0]
         ("PIL",),
         """
 import numpy as np
-from nopg.record.frames import as_jpeg
+from nopg.record.simulator import as_jpeg
 assert as_jpeg(np.zeros((8, 8, 3), dtype=np.uint8)).startswith(b"\\xff\\xd8")
 """,
     ),
@@ -246,8 +246,8 @@ if __name__ == "__main__":
         ("onnx", "onnxscript", "onnxruntime"),
         MODEL
         + """
-from nopg.export import export
-assert export(model, "policy.onnx").path.stat().st_size > 500
+from nopg.export import export_policy
+assert export_policy(model, "policy.onnx").path.stat().st_size > 500
 """,
     ),
     FirstUse(

@@ -21,8 +21,8 @@ import numpy as np
 import torch
 from gymnasium.spaces import Box
 from reproduction.baselines.progress import acting
-from reproduction.figure2_pendulum_random import GAMMA, PAPER
-from reproduction.tasks import Task, pendulum_random_task
+from reproduction.figures.figure2_pendulum_random import GAMMA, PAPER
+from reproduction.tasks.continuous import Task, pendulum_random_task
 
 import nopg
 from nopg.errors import NopgWarning
@@ -57,7 +57,7 @@ class Factors:
 def last_return(
     task: Task, size: int, seed: int, factors: Factors, clips: bool
 ) -> float:
-    """Return of NOPG-D's last policy, as `figure2-pendulum-random` judges it."""
+    """Return of NOPG-D's last policy, as `figure2-pendulum-random` measures it."""
     data = task.dataset(size, seed, clipped=clips)
     model = nopg.NOPG(
         _policy(task, seed),

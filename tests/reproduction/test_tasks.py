@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from reproduction.tasks import (
+from reproduction.tasks.continuous import (
     cart_pole_task,
     mountain_car_task,
     pendulum_grid_task,

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nopg.data.transitions import TransitionTable
 from nopg.data.validation import IntArray
 
-if TYPE_CHECKING:
-    from nopg.data.dataset import Dataset
 
-
-def unbroken_pieces(dataset: Dataset) -> Iterator[IntArray]:
+def unbroken_pieces(dataset: TransitionTable) -> Iterator[IntArray]:
     """Row indices of every stretch that formats made of episodes can hold.
 
     A stretch stays within one episode, ends where the task or the recording ended,

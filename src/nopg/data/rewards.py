@@ -23,14 +23,14 @@ def rewards_from(
     """Call `reward` once on all rows.
 
     Raises:
-        DataError: If it does not give one number a row.
+        DataError: If it does not give one number per row.
     """
     values = np.asarray(reward(observations, actions, next_observations))
     if values.shape == (len(observations), 1):
         values = values[:, 0]
     if values.shape != (len(observations),) or values.dtype.kind not in "biuf":
         raise DataError(
-            f"A reward function must give one number a row, shape "
+            f"A reward function must give one number per row, shape "
             f"({len(observations)},), got {values.dtype} of shape {values.shape}; it "
             "is called once with all rows, so write s[:, 0] rather than s[0]."
         )

@@ -14,31 +14,31 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 
-def as_matrix(name: str, values: Any) -> FloatArray:
-    """A finite float64 matrix (n, d); a vector becomes one column.
+def as_matrix(name: str, values: Any, *, is_finite: bool = True) -> FloatArray:
+    """A float64 matrix (n, d); a vector becomes one column.
 
-    Integers and booleans are converted exactly; strings and objects are refused.
+    Integers and booleans are converted exactly; strings and objects are refused, and
+    so are NaN and infinity unless `is_finite` is False.
     """
     array = _numeric(name, values)
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2 or array.shape[1] == 0:
         raise DataError(
-            f"`{name}` must be a matrix with one row a transition and at least one "
+            f"`{name}` must be a matrix with one row per transition and at least one "
             f"column, got shape {array.shape}; reshape it to (n, d)."
         )
-    _require_finite(name, array)
+    if is_finite:
+        _require_finite(name, array)
     return np.ascontiguousarray(array)
 
 
 def as_vector(name: str, values: Any) -> FloatArray:
     """A finite float64 vector (n,); one column (n, 1) is flattened."""
-    array = _numeric(name, values)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
+    array = _flattened(_numeric(name, values))
     if array.ndim != 1:
         raise DataError(
-            f"`{name}` must be a vector with one number a transition, got shape "
+            f"`{name}` must be a vector with one number per transition, got shape "
             f"{array.shape}; pass shape (n,)."
         )
     _require_finite(name, array)
@@ -52,12 +52,9 @@ def as_actions(values: Any) -> FloatArray | IntArray:
     continuous action in the user's own units.
     """
     array = _rectangular(values)
-    if array.dtype == bool:
-        array = array.astype(np.int64)
-    if not np.issubdtype(array.dtype, np.integer):
+    if array.dtype.kind not in "biu":
         return as_matrix("actions", values)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
+    array = _flattened(array).astype(np.int64)
     if array.ndim != 1:
         raise DataError(
             "Integer `actions` are read as labels of one discrete action and must "
@@ -69,24 +66,20 @@ def as_actions(values: Any) -> FloatArray | IntArray:
             f"Discrete `actions` must be labels 0, 1, 2, ..., got {array.min()}; "
             "renumber them, or pass actions.astype(float) if they are continuous."
         )
-    return array.astype(np.int64)
+    return array
 
 
 def as_flags(name: str, values: Any, length: int) -> BoolArray:
     """A boolean vector (n,) from booleans or zeros and ones; None is all False."""
     if values is None:
         return np.zeros(length, dtype=bool)
-    array = _rectangular(values)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
+    array = _flattened(_rectangular(values))
     if array.ndim != 1:
         raise DataError(
-            f"`{name}` must have one flag a transition, got shape {array.shape}; "
+            f"`{name}` must have one flag per transition, got shape {array.shape}; "
             "pass shape (n,)."
         )
-    if array.dtype == bool:
-        return array.copy()
-    if array.dtype.kind not in "iuf" or not np.isin(array, (0, 1)).all():
+    if array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all():
         raise DataError(
             f"`{name}` must hold only true and false (or 1 and 0), got values of type "
             f"{array.dtype}; convert them with `{name} = {name}.astype(bool)`."
@@ -98,9 +91,7 @@ def as_episodes(values: Any) -> IntArray | None:
     """Integer episode ids (n,), or None when the order of rows means nothing."""
     if values is None:
         return None
-    array = _rectangular(values)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
+    array = _flattened(_rectangular(values))
     is_whole = array.dtype.kind in "iub" or (
         array.dtype.kind == "f"
         # Beyond 2^53 a float no longer counts; infinity and NaN fail this too.
@@ -108,21 +99,21 @@ def as_episodes(values: Any) -> IntArray | None:
     )
     if array.ndim != 1 or not is_whole:
         raise DataError(
-            "`episodes` must hold one integer id a transition, got "
+            "`episodes` must hold one integer id per transition, got "
             f"{array.dtype} of shape {array.shape}; number the episodes 0, 1, 2, ..."
         )
     return array.astype(np.int64)
 
 
-def require_same_length(lengths: dict[str, int]) -> int:
-    """The common length of all arrays, or an error that lists them."""
+def require_same_length(arrays: dict[str, Any]) -> None:
+    """Refuse arrays of different lengths and list them; None is no array."""
+    lengths = {name: len(array) for name, array in arrays.items() if array is not None}
     if len(set(lengths.values())) != 1:
         found = ", ".join(f"{name} {count}" for name, count in lengths.items())
         raise DataError(
-            f"All arrays must have one row a transition, got {found}; drop the rows "
+            f"All arrays must have one row per transition, got {found}; drop the rows "
             "that have no partner."
         )
-    return next(iter(lengths.values()))
 
 
 def _rectangular(values: Any) -> NDArray[Any]:
@@ -131,6 +122,11 @@ def _rectangular(values: Any) -> NDArray[Any]:
         return np.asarray(values)
     except ValueError:
         return np.empty(0, dtype=object)
+
+
+def _flattened(array: NDArray[Any]) -> NDArray[Any]:
+    """One column (n, 1) as a vector (n,); anything else as it is."""
+    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
 
 
 def _numeric(name: str, values: Any) -> FloatArray:

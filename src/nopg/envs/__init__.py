@@ -14,7 +14,6 @@ from nopg.envs.pendulum import Pendulum, pendulum_grid, pendulum_random
 from nopg.envs.registration import register, task
 from nopg.envs.rollouts import Rollout, rollout
 from nopg.envs.scenes import draw
-from nopg.envs.scripted_operator import mountain_car_demonstrations
 
 __all__ = [
     "CartPole",
@@ -29,7 +28,6 @@ __all__ = [
     "episodes",
     "first_transitions",
     "grid_transitions",
-    "mountain_car_demonstrations",
     "pendulum_grid",
     "pendulum_random",
     "register",

@@ -32,6 +32,18 @@ def open_plain(path: Path, flags: int) -> int:
     return handle
 
 
+def require_plain(path: Path) -> None:
+    """Check that another reader may open `path`: an ordinary file, and no link.
+
+    Raises:
+        RunError: If it is missing, or no ordinary file.
+    """
+    try:
+        os.close(open_plain(path, os.O_RDONLY))
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
 def read_plain(path: Path, max_bytes: int) -> bytes:
     """The bytes of an ordinary file.
 
@@ -48,10 +60,14 @@ def read_plain(path: Path, max_bytes: int) -> bytes:
                 )
             return stream.read(max_bytes)
     except OSError as error:
-        raise RunError(
-            f"`{path}` must be a readable file, got {error.strerror or error}; is this "
-            "the folder of a run?"
-        ) from None
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: OSError) -> RunError:
+    return RunError(
+        f"`{path}` must be a readable file, got {error.strerror or error}; is this the "
+        "folder of a run?"
+    )
 
 
 def read_json(path: Path) -> dict[str, Any]:
