@@ -44,7 +44,9 @@ class Factors:
     state: Sequence[float]
     action: float
 
-    def select(self, data: TransitionArrays, generator: np.random.Generator) -> Bandwidths:
+    def select(
+        self, data: TransitionArrays, generator: np.random.Generator
+    ) -> Bandwidths:
         """Density cross-validation, times the factors."""
         found = CrossValidated().select(data, generator)
         return Bandwidths(

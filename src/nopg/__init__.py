@@ -15,14 +15,6 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _IS_CHECKED
 from typing import Any
 
-<<<<<<< HEAD
-from nopg.algorithms.nopg.batch import fit_batch
-from nopg.algorithms.nopg.nopg import NOPG
-from nopg.bellman.equation import BellmanEquation
-from nopg.bellman.solution import Objective
-from nopg.data.dataset import Dataset
-=======
->>>>>>> main
 from nopg.errors import (
     ConfigError,
     DataError,
@@ -38,8 +30,8 @@ if _IS_CHECKED:
     from nopg.algorithms.nopg.batch import fit_batch
     from nopg.algorithms.nopg.nopg import NOPG
     from nopg.algorithms.search.learn import learn
-    from nopg.bellman.certificate import Objective
     from nopg.bellman.equation import BellmanEquation
+    from nopg.bellman.solution import Objective
     from nopg.data.dataset import Dataset
     from nopg.evaluation.intervals import Estimate
     from nopg.evaluation.rollouts import Rollouts
@@ -95,7 +87,7 @@ _LAZY = {
     "FittedPolicy": "nopg.fitted.policy",
     "History": "nopg.fitted.history",
     "LeaveOneOut": "nopg.kernels.selection",
-    "Objective": "nopg.bellman.certificate",
+    "Objective": "nopg.bellman.solution",
     "Rollouts": "nopg.evaluation.rollouts",
     "SafePolicy": "nopg.fitted.safe_policy",
     "Support": "nopg.evaluation.support",

@@ -10,14 +10,8 @@ import nopg
 import nopg.data
 import nopg.envs
 import nopg.errors
-<<<<<<< HEAD
-from nopg.algorithms.nopg.ascent import TrainingConfig
-from nopg.algorithms.nopg.config import NOPGConfig
-from nopg.bellman.problem import EstimatorConfig
-=======
 from nopg.algorithms.nopg.config import NOPGConfig, TrainingConfig
-from nopg.bellman.config import EstimatorConfig
->>>>>>> main
+from nopg.bellman.problem import EstimatorConfig
 from tests.docs.pages import PAGES, ROOT, blocks
 
 DOCS = ROOT / "docs"

@@ -5,14 +5,10 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 
-<<<<<<< HEAD
-from nopg.bellman.solution import Objective
-=======
 import numpy as np
 
-from nopg.bellman.certificate import Objective
+from nopg.bellman.solution import Objective
 from nopg.data.dataset import Dataset
->>>>>>> main
 from nopg.data.diagnostics.description import Description
 from nopg.data.validation import FloatArray
 from nopg.errors import NopgWarning
