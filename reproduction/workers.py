@@ -7,7 +7,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -98,17 +98,12 @@ def _alone(function: Callable[[T], R], item: T) -> R:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """One thread for torch and, with threadpoolctl, for numpy's linear algebra."""
+    """One thread for torch and for numpy's linear algebra."""
     import torch
+    from threadpoolctl import threadpool_limits
 
-    try:
-        from threadpoolctl import threadpool_limits
-    except ImportError:  # a machine with torch, numpy and scipy alone
-        limited: AbstractContextManager[object] = nullcontext()
-    else:
-        limited = threadpool_limits(1, user_api="blas")
     before = torch.get_num_threads()
-    with limited:
+    with threadpool_limits(1, user_api="blas"):
         torch.set_num_threads(1)
         try:
             yield

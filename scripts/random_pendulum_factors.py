@@ -44,7 +44,9 @@ class Factors:
     state: Sequence[float]
     action: float
 
-    def select(self, data: TransitionArrays, generator: np.random.Generator) -> Bandwidths:
+    def select(
+        self, data: TransitionArrays, generator: np.random.Generator
+    ) -> Bandwidths:
         """Density cross-validation, times the factors."""
         found = CrossValidated().select(data, generator)
         return Bandwidths(
@@ -59,7 +61,7 @@ def last_return(
 ) -> float:
     """Return of NOPG-D's last policy, as `figure2-pendulum-random` measures it."""
     data = task.dataset(size, seed, clipped=clips)
-    model = nopg.NOPG(
+    algorithm = nopg.NOPG(
         _policy(task, seed),
         gamma=GAMMA,
         bandwidths=factors,
@@ -71,8 +73,9 @@ def last_return(
         seed=seed,
     )
     starts = task.initial_observations(seed)
-    model.fit(data, starts, n_updates=PAPER["n_updates"], progress=False)
-    return float(task.returns(acting(model.policy), seed).mean())
+    n_updates = PAPER["n_updates"]
+    policy = algorithm.fit(data, starts, n_updates=n_updates, progress=False)
+    return float(task.returns(acting(policy.policy), seed).mean())
 
 
 def _policy(task: Task, seed: int) -> torch.nn.Module:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from nopg.errors import NopgWarning
-from nopg.evaluation.support import Support
+from nopg.evaluation.intervals import Estimate
 from reproduction.baselines.fqe import fqe_value
 from reproduction.experiment import Experiment, Plan
 from reproduction.figures.coverage_tables import coverage_tables
@@ -119,100 +119,99 @@ def run(trial: Trial) -> Result:
         return {"estimates": [estimate(policy, trial) for policy in policies]}
 
 
-def _by_kernel_and_model(policy: KnownPolicy, trial: Trial) -> Result:
-    model = policy.model
-    model.objective(interval=LEVEL)  # makes what no policy changes, once
-    model.forget()
+def _by_kernel_and_model(known: KnownPolicy, trial: Trial) -> Result:
+    policy = known.fitted
+    policy.expected_return(LEVEL, by="kernel")  # makes what no policy changes, once
+    policy.policy_changed()
     began = time.process_time()
-    estimate = float(model.objective())
+    value = policy.expected_return(None, by="kernel").value
     evaluated = time.process_time()
-    ends = model.objective(interval=LEVEL).interval
+    by_kernel = policy.expected_return(LEVEL, by="kernel")
     done = time.process_time()
-    assert ends is not None
     result: Result = {
-        "policy": policy.name,
-        "true": round(policy.true, 6),
-        "estimate": round(estimate, 6),
-        "low": round(ends[0], 6),
-        "high": round(ends[1], 6),
+        "policy": known.name,
+        "true": round(known.true, 6),
+        "estimate": round(value, 6),
+        "low": round(by_kernel.low, 6),
+        "high": round(by_kernel.high, 6),
         "seconds": round(evaluated - began, 4),
         "interval_seconds": round(done - evaluated, 4),
     }
     began = time.process_time()
-    by_model = model.foretold(interval=LEVEL)
-    ends_of = {"value": by_model.value, "low": by_model.low, "high": by_model.high}
+    by_model = policy.expected_return(LEVEL, by="model")
     result["model"] = {
-        **{name: round(float(x[0]), 6) for name, x in ends_of.items()},
+        **_rounded_ends(by_model, 6),
         "seconds": round(time.process_time() - began, 4),
     }
     if trial.method == "learn":
         return result
-    if trial.task == "cart-pole" and policy.path is not None:
-        result["fall"] = _falls(policy)
-    if trial.task in ("cart-pole", "mountain-car") and policy.path is not None:
-        result["support"] = _support_of_paths(policy, trial.task)
+    if trial.task == "cart-pole" and known.path is not None:
+        result["fall"] = _falls(known)
+    if trial.task in ("cart-pole", "mountain-car") and known.path is not None:
+        result["support"] = _support_of_paths(known, trial.task)
     return result
 
 
-def _falls(policy: KnownPolicy) -> Result:
+def _falls(known: KnownPolicy) -> Result:
     """Chance of a fall within a second: estimated, and as simulated."""
-    assert policy.path is not None
-    found = policy.model.visit_probability("terminated", FALL_WITHIN, LEVEL)
-    fell = policy.path.terminations[:, :FALL_WITHIN].any(axis=1)
-    ends = {"value": found.value[0], "low": found.low[0], "high": found.high[0]}
-    rounded_ends = {name: round(float(x), 4) for name, x in ends.items()}
-    return {"true": round(float(fell.mean()), 4)} | rounded_ends
+    assert known.path is not None
+    found = known.fitted.visit_probability(
+        "terminated", FALL_WITHIN, LEVEL, by="kernel"
+    )
+    fell = known.path.terminations[:, :FALL_WITHIN].any(axis=1)
+    return {"true": round(float(fell.mean()), 4), **_rounded_ends(found, 4)}
 
 
-def _support_of_paths(policy: KnownPolicy, task: str) -> list[Result]:
+def _rounded_ends(found: Estimate, digits: int) -> Result:
+    ends = {"value": found.value, "low": found.low, "high": found.high}
+    return {name: round(x, digits) for name, x in ends.items()}
+
+
+def _support_of_paths(known: KnownPolicy, task: str) -> list[Result]:
     """Support along a few failed and a few successful paths, start to end."""
-    path = policy.path
+    path = known.path
     assert path is not None
     ended = np.asarray(path.terminations.any(axis=1))  # the pole fell; the car is out
     has_failed = ended if task == "cart-pole" else ~ended
     chosen = np.concatenate(
         [np.nonzero(has_failed == kind)[0][:N_PATHS] for kind in (True, False)]
     )
-    places = [
-        path.observations[episode, np.linspace(0, length - 1, N_PLACES).astype(int)]
-        for episode, length in zip(chosen, path.lengths[chosen], strict=True)
-    ]
-    support = policy.model.support(np.concatenate(places), foretell=True)
-    return [
-        {"failed": bool(has_failed[episode]), **_scores(support, number)}
-        for number, episode in enumerate(chosen)
-    ]
-
-
-def _scores(support: Support, number: int) -> dict[str, list[float]]:
-    """Support of one path of several."""
-    here = slice(number * N_PLACES, (number + 1) * N_PLACES)
-    assert support.foretold is not None
-    return {
-        "distance": rounded(support.distance[here], 2),
-        "mass": rounded(support.mass[here], 3),
-        "effective": rounded(support.effective[here], 2),
-        "model_value": rounded(support.foretold[here], 2),
+    states = np.concatenate(
+        [
+            path.observations[episode, np.linspace(0, length - 1, N_PLACES).astype(int)]
+            for episode, length in zip(chosen, path.lengths[chosen], strict=True)
+        ]
+    )
+    support = known.fitted.support(states)
+    scores = {
+        "distance": rounded(support.distance, 2),
+        "mass": rounded(support.mass, 3),
+        "effective": rounded(support.effective, 2),
+        "model_value": rounded(known.fitted.value(states, by="model"), 2),
     }
+    return [
+        {"failed": bool(has_failed[episode])}
+        | {name: x[i * N_PLACES : (i + 1) * N_PLACES] for name, x in scores.items()}
+        for i, episode in enumerate(chosen)
+    ]
 
 
-def _by_fqe(policy: KnownPolicy, trial: Trial) -> Result:
-    data = policy.model.setup.data
-    starts = policy.model.setup.initial_states
-    assert data is not None
-    assert starts is not None
+def _by_fqe(known: KnownPolicy, trial: Trial) -> Result:
+    fitted = known.fitted
+    assert fitted.data is not None
+    assert fitted.initial_states is not None
     began = time.process_time()
     values = fqe_value(
-        data,
-        policy.model.policy,
-        starts,
+        fitted.data,
+        fitted.policy,
+        fitted.initial_states,
         gamma=trial.settings["gamma"],
         n_updates=trial.settings["n_updates"],
         seed=trial.seed,
     )
     return {
-        "policy": policy.name,
-        "true": round(policy.true, 6),
+        "policy": known.name,
+        "true": round(known.true, 6),
         "estimate": round(float(values.mean()), 6),
         "seconds": round(time.process_time() - began, 2),
     }

@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from nopg.algorithms.nopg.nopg import NOPG
 from nopg.envs.base import FloatArray
 from nopg.envs.pendulum import Pendulum
 from nopg.envs.rollouts import rollout
+from nopg.fitted.policy import FittedPolicy
 from reproduction.arms import Arm, trials_of
 from reproduction.baselines.progress import acting
 from reproduction.experiment import Experiment, Plan
 from reproduction.tasks.continuous import pendulum_grid_task
 from reproduction.trial import DEFAULTS, Result, Trial, rounded
-from reproduction.trials.nopg import model
+from reproduction.trials.nopg import nopg_of
 
 NAME = "figure3-phase"
 
@@ -66,16 +66,16 @@ def run(trial: Trial) -> Result:
     task = pendulum_grid_task()
     data = task.dataset(trial.size, trial.seed)
     starts = task.initial_observations(trial.seed)
-    learner = model(trial.method, trial.seed, trial.settings, task)
-    learner.prepare(data, starts)
+    algorithm = nopg_of(trial.method, trial.seed, trial.settings, task)
     states = phase_states(trial.settings["n_points"])
-    before = _portrait(learner, states)
-    learner.fit(data, starts, n_updates=trial.settings["n_updates"], progress=False)
-    returns = task.returns(acting(learner.policy), trial.seed)
+    before = _portrait(algorithm.prepare(data, starts), states)
+    n_updates = trial.settings["n_updates"]
+    policy = algorithm.fit(data, starts, n_updates=n_updates, progress=False)
+    returns = task.returns(acting(policy.policy), trial.seed)
     return {
         "last": round(float(returns.mean()), 4),
         "before": before,
-        "after": _portrait(learner, states),
+        "after": _portrait(policy, states),
     }
 
 
@@ -87,21 +87,19 @@ def phase_states(n_points: int) -> FloatArray:
     return np.column_stack([theta.ravel(), omega.ravel()])
 
 
-def _portrait(learner: NOPG, states: FloatArray) -> Result:
+def _portrait(policy: FittedPolicy, states: FloatArray) -> Result:
     """Estimated value and visitation on the grid, and how true they are."""
     env = Pendulum()
     observations = env.observe(states)
-    value = learner.value(observations)
-    true_value, _ = _simulated(learner, states)
-    _, path = _simulated(learner, env.reset_states(1, np.random.default_rng(0)))
-    data = learner.setup.data
-    assert data is not None
-    mu = learner.solution.mu.value.numpy()
-    is_near = _is_near_goal(data.observations)
+    value = policy.value(observations)
+    true_value, _ = _simulated(policy, states)
+    _, path = _simulated(policy, env.reset_states(1, np.random.default_rng(0)))
+    mu = policy.kernel.solution.mu.value.numpy()
+    is_near = _is_near_goal(policy.kernel.data.observations)
     error = value - true_value
     return {
         "value": rounded(value, 2),
-        "visitation": rounded(learner.visitation(observations), 5),
+        "visitation": rounded(policy.kernel.visitation(observations), 5),
         "value_correlation": round(float(np.corrcoef(value, true_value)[0, 1]), 4),
         "value_rmse": round(float(np.sqrt(np.mean(error**2))), 3),
         "value_spread": round(float(true_value.std()), 3),
@@ -110,12 +108,12 @@ def _portrait(learner: NOPG, states: FloatArray) -> Result:
     }
 
 
-def _simulated(learner: NOPG, states: FloatArray) -> tuple[FloatArray, float]:
+def _simulated(policy: FittedPolicy, states: FloatArray) -> tuple[FloatArray, float]:
     """Discounted returns from each state, and the discounted share of time at the goal.
 
     The share is that of the first episode.
     """
-    record = rollout(Pendulum(), acting(learner.policy), states, HORIZON)
+    record = rollout(Pendulum(), acting(policy.policy), states, HORIZON)
     discount = GAMMA ** np.arange(HORIZON)
     near = _is_near_goal(record.observations[0, :-1])
     share = float(discount[near].sum() / discount.sum())

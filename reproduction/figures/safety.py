@@ -132,14 +132,14 @@ def run(trial: Trial) -> Result:
 
 def _queries(policy: KnownPolicy, task: str) -> Iterator[Result]:
     assert policy.path is not None
-    ask = policy.model.visit_probability
+    ask = policy.fitted.visit_probability
     for name, region, horizon in QUERIES[task]:
         yield {
             "policy": policy.name,
             "query": name,
             "true": round(_entered(policy.path, region, horizon), 4),
-            "kernel": _ends(ask(region, horizon, LEVEL)),
-            "model": _ends(ask(region, horizon, LEVEL, foretell=True)),
+            "kernel": _ends(ask(region, horizon, LEVEL, by="kernel")),
+            "model": _ends(ask(region, horizon, LEVEL, by="model")),
         }
 
 
@@ -153,7 +153,7 @@ def _entered(path: Rollout, region: Any, horizon: int) -> float:
 
 
 def _ends(found: Estimate) -> list[float]:
-    return [round(float(x[0]), 4) for x in (found.value, found.low, found.high)]
+    return [round(x, 4) for x in (found.value, found.low, found.high)]
 
 
 def analyse(records: list[Record]) -> dict[str, Any]:

@@ -7,7 +7,6 @@ The columns "bias" and "variance" of the table are numbers in Figure 1's summary
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -71,7 +70,7 @@ def run(trial: Trial) -> Result:
     policy = _policy(task, trial)
     before = _parameters(policy)
     try:
-        list(_learn(task, trial, policy))
+        _learn(task, trial, policy)
     except NopgError as refusal:
         return {"applies": False, "says": str(refusal)}
     moved = float((_parameters(policy) - before).abs().max())
@@ -111,26 +110,26 @@ def _policy(task: Task, trial: Trial) -> Policy:
     return spec.build(Seed(trial.seed).torch("policy-init"), low, high)
 
 
-def _learn(task: Task, trial: Trial, policy: Policy) -> Iterator[Any]:
+def _learn(task: Task, trial: Trial, policy: Policy) -> None:
+    """Train the policy in place with the trial's method."""
     n_updates = trial.settings["n_updates"]
     if trial.method == "PWIS":
         data = task.dataset(trial.size, trial.seed, clipped=False)
         paths = Trajectories.from_dataset(data, task.behaviour)
-        yield from train_pwis(
-            policy, paths, gamma=0.97, learning_rate=1e-2, n_updates=n_updates
-        )
+        settings: dict[str, Any] = {"gamma": 0.97, "learning_rate": 1e-2}
+        list(train_pwis(policy, paths, n_updates=n_updates, **settings))
         return
     data = task.dataset(trial.size, trial.seed)
     if trial.method == "NOPG-D":
-        model = NOPG(policy, action_space=ActionBox.of(task.env), seed=trial.seed)
+        algorithm = NOPG(policy, action_space=ActionBox.of(task.env), seed=trial.seed)
         starts = task.initial_observations(trial.seed)
-        yield from model.fit(data, starts, n_updates=n_updates, progress=False)
+        algorithm.fit(data, starts, n_updates=n_updates, progress=False)
         return
     config = DpgConfig(
         gamma=0.97, learning_rate=1e-2, critic_learning_rate=1e-2, tau=1e-2
     )
     critic = _Critic(data.observations.shape[1], data.actions.shape[1], trial.seed)
-    yield from train_dpg(policy, critic, data, config, n_updates=n_updates)
+    list(train_dpg(policy, critic, data, config, n_updates=n_updates))
 
 
 class _Critic(nn.Module):

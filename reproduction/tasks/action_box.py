@@ -25,4 +25,4 @@ class ActionBox:
     @classmethod
     def of(cls, env: Env) -> Any:
         """The actions of a task; `Any`, since it stands in for a Gymnasium space."""
-        return cls(env.action_low, env.action_high)
+        return cls(*env.action_bounds)

@@ -13,10 +13,9 @@ import numpy as np
 from nopg.data.dataset import Dataset
 from nopg.envs.base import Env, FloatArray
 from nopg.envs.cart_pole import CartPole, cart_pole_random
-from nopg.envs.collection import Transitions
 from nopg.envs.mountain_car import MountainCar
 from nopg.envs.pendulum import Pendulum, pendulum_grid, pendulum_random
-from nopg.envs.rollouts import rollout
+from nopg.envs.rollouts import Transitions, rollout
 from nopg.errors import ConfigError, DataError
 from nopg.randomness import Seed
 from reproduction.baselines.behaviours import mixture_density, uniform_density

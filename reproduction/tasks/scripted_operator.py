@@ -14,8 +14,8 @@ from importlib import resources
 import numpy as np
 
 from nopg.envs.base import FloatArray
-from nopg.envs.collection import Transitions
 from nopg.envs.mountain_car import MountainCar
+from nopg.envs.rollouts import Transitions
 from nopg.errors import ConfigError
 
 DEMONSTRATION_SEED = 2020

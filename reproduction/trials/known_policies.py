@@ -22,6 +22,8 @@ from nopg.data.dataset import Dataset
 from nopg.envs.lqr import Lqr
 from nopg.envs.lqr_exact import exact_objective, optimal_gain, spectral_radius
 from nopg.envs.rollouts import Rollout, rollout
+from nopg.fitted.history import Update
+from nopg.fitted.policy import FittedPolicy
 from nopg.policies.build import linear_policy
 from nopg.randomness import Seed
 from reproduction.baselines.progress import acting
@@ -54,13 +56,13 @@ class KnownPolicy:
 
     Attributes:
         name: Updates it has seen, or its number.
-        model: Holds policy, data and bandwidths.
-        true: The true discounted return J from the model's initial states.
+        fitted: The policy with its data and bandwidths.
+        true: The true discounted return J from the policy's initial states.
         path: The rollout it was measured on; None where J has a closed form.
     """
 
     name: str
-    model: NOPG
+    fitted: FittedPolicy
     true: float
     path: Rollout | None
 
@@ -80,23 +82,23 @@ def _trained(
 ) -> Iterator[KnownPolicy]:
     gamma, updates = settings["gamma"], sorted(settings["updates"])
     data, states = task.dataset(size, seed), task.initial_states(seed)
-    model = NOPG(gamma=gamma, action_space=ActionBox.of(task.env), seed=seed)
-    model.prepare(data, task.env.observe(states))
-    found = {0: copy.deepcopy(model.policy.state_dict())}
+    starts = task.env.observe(states)
+    algorithm = NOPG(gamma=gamma, action_space=ActionBox.of(task.env), seed=seed)
+    untrained = algorithm.prepare(data, starts)
+    found = {0: copy.deepcopy(untrained.policy.state_dict())}
 
-    def keep(current: NOPG, update: Any) -> None:
+    def keep(current: FittedPolicy, update: Update) -> None:
         if update.step in updates:
             found[update.step] = copy.deepcopy(current.policy.state_dict())
 
-    starts = task.env.observe(states)
-    model.fit(data, starts, updates[-1], callback=keep, progress=False)
-    found[updates[-1]] = copy.deepcopy(model.policy.state_dict())
+    last = algorithm.fit(data, starts, updates[-1], callback=keep, progress=False)
+    found[updates[-1]] = copy.deepcopy(last.policy.state_dict())
     for update in updates:
         copied = NOPG(gamma=gamma, action_space=ActionBox.of(task.env), seed=seed)
-        copied.prepare_like(model)
-        copied.foretell_like(model)
-        copied.policy.load_state_dict(found[update])
-        yield _simulated(str(update), copied, task, states, gamma)
+        fitted = copied.prepare_like(algorithm)
+        fitted.model = last.model  # the learned models are fitted once
+        fitted.policy.load_state_dict(found[update])
+        yield _simulated(str(update), fitted, task, states, gamma)
 
 
 def learned_policies(
@@ -105,9 +107,8 @@ def learned_policies(
     """What `nopg.learn` keeps after each of `n_refining` updates on its models."""
     where, seed, gamma = TASKS[task](), FRESH + seed, settings["gamma"]
     data, states = where.dataset(size, seed), where.initial_states(seed)
-    first: NOPG | None = None
     for n_refining in settings["n_refining"]:
-        model = learn(
+        fitted = learn(
             data,
             where.env.observe(states),
             gamma=gamma,
@@ -116,19 +117,17 @@ def learned_policies(
             seed=seed,
             progress=False,
         )
-        first = first or model
-        model.foretell_like(first)
-        yield _simulated(f"refined {n_refining}", model, where, states, gamma)
+        yield _simulated(f"refined {n_refining}", fitted, where, states, gamma)
 
 
 def _simulated(
-    name: str, model: NOPG, task: Task, states: np.ndarray, gamma: float
+    name: str, fitted: FittedPolicy, task: Task, states: np.ndarray, gamma: float
 ) -> KnownPolicy:
     """A policy with its return in the simulator."""
     n_steps = math.ceil(math.log(LEFT_OUT) / math.log(gamma))
-    path = rollout(task.env, acting(model.policy), states, n_steps)
+    path = rollout(task.env, acting(fitted.policy), states, n_steps)
     discounts = gamma ** np.arange(path.rewards.shape[1])
-    return KnownPolicy(name, model, float((path.rewards @ discounts).mean()), path)
+    return KnownPolicy(name, fitted, float((path.rewards @ discounts).mean()), path)
 
 
 def _linear(size: int, seed: int, settings: Mapping[str, Any]) -> Iterator[KnownPolicy]:
@@ -137,18 +136,17 @@ def _linear(size: int, seed: int, settings: Mapping[str, Any]) -> Iterator[Known
     best = np.diag(optimal_gain(env))
     data = lqr_data(size, seed)
     generator = Seed(seed).numpy("gains")
-    first: NOPG | None = None
+    first: FittedPolicy | None = None
     for number in range(len(settings["updates"])):
         gains = best * generator.uniform(0.4, 1.0, 2)
         while spectral_radius(env, np.diag(gains)) >= 1.0:
             gains = best * generator.uniform(0.4, 1.0, 2)
-        model = NOPG(linear_policy(gains.tolist()), gamma=env.gamma, seed=seed)
-        model.prepare(data, env.start[None])
-        first = first or model
-        model.foretell_like(first)
-        yield KnownPolicy(
-            str(number), model, exact_objective(env, np.diag(gains)), None
-        )
+        algorithm = NOPG(linear_policy(gains.tolist()), gamma=env.gamma, seed=seed)
+        fitted = algorithm.prepare(data, env.start[None])
+        first = first or fitted
+        fitted.model = first.model  # the learned models are fitted once
+        true = exact_objective(env, np.diag(gains))
+        yield KnownPolicy(str(number), fitted, true, None)
 
 
 def lqr_data(n_episodes: int, seed: int) -> Dataset:

@@ -42,7 +42,7 @@ def run_learn(trial: Trial) -> Result:
     data = task.dataset(trial.size, trial.seed)
     starts = task.initial_observations(trial.seed)
     began = time.perf_counter()
-    model = learn(
+    policy = learn(
         data,
         starts,
         policy="discrete" if trial.task in DISCRETE_TASKS else POLICIES[trial.method],
@@ -53,9 +53,9 @@ def run_learn(trial: Trial) -> Result:
         **budget,
     )
     seconds = time.perf_counter() - began
-    returns = task.returns(lambda states: model.predict(states)[0], trial.seed)
-    assert model.search is not None
-    kept = model.search.candidates[model.search.chosen].final
+    returns = task.returns(lambda states: policy.predict(states)[0], trial.seed)
+    assert policy.search is not None
+    kept = policy.search.candidates[policy.search.chosen].final
     mean = round(float(returns.mean()), 4)
     return {
         "last": mean,
@@ -64,8 +64,8 @@ def run_learn(trial: Trial) -> Result:
         "estimated": round(kept.value, 6),
         "uncertainty": round(kept.uncertainty, 6),
         "bandwidths": {
-            "state": rounded(model.bandwidths.state),
-            "action": rounded(model.bandwidths.action),
+            "state": rounded(policy.bandwidths.state),
+            "action": rounded(policy.bandwidths.action),
         },
         "n": len(data),
         "seconds": round(seconds, 2),

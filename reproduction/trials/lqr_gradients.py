@@ -14,10 +14,9 @@ from nopg.bellman.equation import BellmanEquation
 from nopg.bellman.solution import Estimator
 from nopg.data.dataset import Dataset
 from nopg.envs.base import FloatArray
-from nopg.envs.collection import flatten
-from nopg.envs.lqr import Lqr, linear_gaussian
+from nopg.envs.lqr import Lqr
 from nopg.envs.lqr_exact import exact_gradient, optimal_gain, spectral_radius
-from nopg.envs.rollouts import rollout
+from nopg.envs.rollouts import flatten, rollout
 from nopg.errors import ConfigError
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.linalg.solve import SolverConfig
@@ -82,6 +81,20 @@ class System:
             if spectral_radius(self.env, gain) < 1.0:
                 found.append(gain)
         return np.stack(found)  # (n, 2, 2)
+
+
+def linear_gaussian(
+    gain: FloatArray, std: float
+) -> Callable[[FloatArray, np.random.Generator], FloatArray]:
+    """The stochastic behaviour u ~ N(K x, std^2 I)."""
+
+    def behaviour(
+        observations: FloatArray, generator: np.random.Generator
+    ) -> FloatArray:
+        mean = observations @ np.asarray(gain, dtype=np.float64).T
+        return mean + std * generator.standard_normal(mean.shape)
+
+    return behaviour
 
 
 class LinearGaussian(GaussianPolicy):

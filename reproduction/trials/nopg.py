@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nopg.algorithms.nopg.nopg import NOPG
+from nopg.fitted.policy import FittedPolicy
 from nopg.kernels.selection import CrossValidated
 from reproduction.baselines.progress import acting
 from reproduction.tasks.learnable import Learnable, learnable_of
@@ -21,7 +22,6 @@ POLICIES = {"NOPG-D": "deterministic", "NOPG-S": "stochastic", "NOPG": "discrete
 UNUSED = (
     "nopg/evaluation",
     "nopg/gpu",
-    "nopg/fitted/questions.py",
     "nopg/fitted/storage.py",
 )
 """What a trial does not use: its policy is trained on one core and evaluated in a
@@ -31,20 +31,20 @@ simulator, neither saved nor asked how far to trust it."""
 def run_nopg(trial: Trial) -> Result:
     """Learn from the trial's data and evaluate the last policy.
 
-    `trial.settings` holds `n_updates`, `n_evaluations` and what `model` takes.
+    `trial.settings` holds `n_updates`, `n_evaluations` and what `nopg_of` takes.
     """
     task, settings = learnable_of(trial), trial.settings
     data = task.dataset(trial.size, trial.seed)
-    learner = model(trial.method, trial.seed, settings, task)
+    algorithm = nopg_of(trial.method, trial.seed, settings, task)
     spent = _Stopwatch()
 
-    def simulated(current: NOPG) -> float:
+    def simulated(current: FittedPolicy) -> float:
         with spent:
             returns = task.returns(acting(current.policy), trial.seed)
         return float(returns.mean())
 
     began = time.perf_counter()
-    history = learner.fit(
+    policy = algorithm.fit(
         data,
         task.initial_observations(trial.seed),
         n_updates=settings["n_updates"],
@@ -53,40 +53,44 @@ def run_nopg(trial: Trial) -> Result:
         progress=False,
     )
     seconds = time.perf_counter() - began - spent.seconds
+    history = policy.history
+    assert history is not None
     steps, returns = history.evaluations("return")
-    last = task.returns(acting(learner.policy), trial.seed)
+    last = task.returns(acting(policy.policy), trial.seed)
     return {
         "last": round(float(last.mean()), 4),
         "returns": rounded(last),
         "curve": [[s, round(r, 3)] for s, r in zip(steps, returns, strict=True)],
         "estimated": round(history["objective"][-1], 6),
         "bandwidths": {
-            "state": rounded(learner.bandwidths.state),
-            "action": rounded(learner.bandwidths.action),
+            "state": rounded(policy.bandwidths.state),
+            "action": rounded(policy.bandwidths.action),
         },
         "n": len(data),
         "seconds": round(seconds, 2),
     }
 
 
-def model(method: str, seed: int, settings: Mapping[str, Any], task: Learnable) -> NOPG:
+def nopg_of(
+    method: str, seed: int, settings: Mapping[str, Any], task: Learnable
+) -> NOPG:
     """NOPG in one of the two settings, not yet fitted.
 
     "defaults" is the library's and the discount of the task. "paper" has
     `state_factor`, `action_factor`, `learning_rate`, `policy_samples` and `max_std`
     besides; states are not standardised and the step size is constant.
     """
-    policy = POLICIES[method]
+    family = POLICIES[method]
     common = {
         "gamma": settings["gamma"],
         "action_space": task.action_space,
         "seed": seed,
     }
     if "action_factor" not in settings:
-        return NOPG(policy, **common)
-    is_gaussian = policy == "stochastic"
+        return NOPG(family, **common)
+    is_gaussian = family == "stochastic"
     return NOPG(
-        policy,
+        family,
         bandwidths=CrossValidated(settings["state_factor"], settings["action_factor"]),
         learning_rate=settings["learning_rate"],
         policy_samples=settings["policy_samples"],

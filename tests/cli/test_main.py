@@ -24,7 +24,8 @@ def test_help_needs_no_torch() -> None:
     """It is looked at often, and torch alone takes seconds."""
     program = (
         "import sys\nfrom typer.testing import CliRunner\n"
-        "from nopg.cli.main import app\nprint(CliRunner().invoke(app, ['--help']).exit_code,"
+        "from nopg.cli.main import app\n"
+        "print(CliRunner().invoke(app, ['--help']).exit_code,"
         "sorted({'torch', 'scipy', 'numpy', 'gymnasium'} & set(sys.modules)))"
     )
     done = subprocess.run(

@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 from nopg import FittedPolicy, NopgError, PolicyFileError
 from nopg.cli.main import app
 from nopg.cli.report import end_with_report
-from nopg.runs.fit import keep
-from tests.runs.tiny import small_policy
+from tests.runs.tiny import begin, small_policy
 
 
 def run(*words: object):  # type: ignore[no-untyped-def]
@@ -26,8 +25,8 @@ def policy() -> FittedPolicy:
 
 
 @pytest.fixture
-def folder(policy: FittedPolicy, tmp_path: Path) -> Path:
-    keep(tmp_path / "runs" / "one", policy)
+def folder(tmp_path: Path) -> Path:
+    begin(tmp_path / "runs" / "one", n_updates=2)
     return tmp_path / "runs" / "one"
 
 

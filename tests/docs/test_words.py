@@ -40,7 +40,7 @@ PLAIN = (
     '"climbed-rows"',  # names a stream of draws: another name would be other draws
     "too weak to climb out",
     "bytes a file may",
-    "_bytes a file",
+    "draws a sample j",
 )
 """Phrases in which such a word has its plain meaning."""
 OLD_NAMES = {"CHANGELOG.md", "docs/changelog.md"}

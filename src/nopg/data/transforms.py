@@ -13,8 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from nopg.data.dataset import Dataset
-from nopg.data.rewards import RewardFunction, rewards_from
-from nopg.data.validation import FloatArray
+from nopg.data.validation import FloatArray, RewardFunction, rewards_from
 from nopg.errors import DataError
 
 

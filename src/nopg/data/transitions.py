@@ -48,29 +48,17 @@ class TransitionTable:
     """
 
     observations: FloatArray
-    """States s, (n, d_s)."""
     actions: FloatArray | IntArray
-    """Actions a, (n, d_a), or integer labels, (n,)."""
     rewards: FloatArray
-    """Rewards r, (n,)."""
     next_observations: FloatArray
-    """Successors s', (n, d_s)."""
     terminations: BoolArray
-    """Whether s' ends the task for good, (n,)."""
     truncations: BoolArray
-    """Whether only the recording stopped, (n,)."""
     episodes: IntArray | None
-    """Episode id of each row, (n,)."""
     observation_names: tuple[str, ...]
-    """One name per state column."""
     action_names: tuple[str, ...]
-    """One name per action column."""
     observation_space: Space[Any] | None
-    """Gymnasium space of the states, if known."""
     action_space: Space[Any] | None
-    """Gymnasium space of the actions, if known."""
     notes: tuple[str, ...]
-    """Sentences that say how the rows came to be."""
 
     def __init__(
         self,

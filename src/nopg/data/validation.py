@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from nopg.errors import DataError
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+RewardFunction = Callable[[FloatArray, Any, FloatArray], Any]
+"""Takes states (n, d_s), actions and successors (n, d_s); gives rewards (n,)."""
 
 
 def as_matrix(name: str, values: Any, *, is_finite: bool = True) -> FloatArray:
@@ -103,6 +106,27 @@ def as_episodes(values: Any) -> IntArray | None:
             f"{array.dtype} of shape {array.shape}; number the episodes 0, 1, 2, ..."
         )
     return array.astype(np.int64)
+
+
+def rewards_from(
+    reward: RewardFunction,
+    observations: FloatArray,
+    actions: FloatArray | IntArray,
+    next_observations: FloatArray,
+) -> FloatArray:
+    """Call `reward` once on all rows, (n,).
+
+    Raises:
+        DataError: If it does not give one number per row.
+    """
+    values = _flattened(np.asarray(reward(observations, actions, next_observations)))
+    if values.shape != (len(observations),) or values.dtype.kind not in "biuf":
+        raise DataError(
+            f"A reward function must give one number per row, shape "
+            f"({len(observations)},), got {values.dtype} of shape {values.shape}; it "
+            "is called once with all rows, so write s[:, 0] rather than s[0]."
+        )
+    return values.astype(np.float64)
 
 
 def require_same_length(arrays: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from nopg.algorithms.nopg.ascent import TrainingState
 from nopg.algorithms.nopg.nopg import NOPG
 from nopg.algorithms.nopg.training import announce
 from nopg.data.dataset import Dataset
-from nopg.errors import NopgError, RunError
+from nopg.errors import RunError
 from nopg.fitted.policy import FittedPolicy
 from nopg.runs.folder import RunFolder
 from nopg.runs.interrupts import interruptible
@@ -73,7 +73,6 @@ def start(
             command=command,
         )
         run = RunFolder.create(path, config, data)
-        run.note(f"begun: {n_updates} updates of {len(data)} transitions")
         _train(run, model, monitoring, None)
     return fitted
 
@@ -109,9 +108,11 @@ def resume(
         state = run.state()
         model = run.prepared(policy)
         step = 0 if state is None else state.step
-        text = f"goes on after update {step} of {run.config.n_updates}"
-        run.note(text)
-        tell(f"{run.path} {text}.{_changed(run.config)}")
+        n_updates = run.config.n_updates
+        tell(
+            f"{run.path} goes on after update {step} of {n_updates}."
+            f"{_changed(run.config)}"
+        )
         _train(run, model, monitoring or Monitoring(), state)
     return model.fitted
 
@@ -134,27 +135,21 @@ def _train(
     run: RunFolder, model: NOPG, monitoring: Monitoring, state: TrainingState | None
 ) -> None:
     training = model.training(run.config.n_updates, state)
-    if not training.can_resume:
-        run.note("no checkpoints: the fused GPU path keeps no state")
     with (
         interruptible() as interrupted,
         closing(ProgressWriter(run, training, monitoring, interrupted)) as writer,
     ):
-        try:
-            training.run(
-                evaluators=monitoring.evaluators,
-                evaluate_every=run.config.evaluate_every,
-                callback=writer,
-                patience=run.config.patience,
-                progress=monitoring.progress,
-            )
-            if training.history.stopped == "interrupted":
-                # Stopped within an update: only the last checkpoint is whole.
-                raise KeyboardInterrupt
-            writer.finish(model.fitted)
-        except NopgError as error:
-            run.note(f"stopped by an error: {error}")
-            raise
+        training.run(
+            evaluators=monitoring.evaluators,
+            evaluate_every=run.config.evaluate_every,
+            callback=writer,
+            patience=run.config.patience,
+            progress=monitoring.progress,
+        )
+        if training.history.stopped == "interrupted":
+            # Stopped within an update: only the last checkpoint is whole.
+            raise KeyboardInterrupt
+        writer.finish(model.fitted)
 
 
 def _changed(config: RunConfig) -> str:

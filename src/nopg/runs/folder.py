@@ -7,18 +7,15 @@
     status.json     how training ended, once it has
     policy.nopg     the policy, once training has ended
     evaluation.json what `nopg evaluate` measured
-    log.txt         what happened when, in words
     .lock           held by the process that writes
 
 `nopg learn` makes no updates: its runs have neither history nor checkpoints.
-Everything but the history and the log is written whole or not at all. A folder may
+Everything but the history is written whole or not at all. A folder may
 come from somebody else: no link in it is followed, and nothing in it is believed.
 """
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,7 +34,7 @@ from nopg.fitted.policy import FittedPolicy
 from nopg.runs.checkpoint import checkpoints, read_checkpoint, step_of
 from nopg.runs.history_file import read_history
 from nopg.runs.ownership import require_vacant
-from nopg.runs.plain_files import open_plain, read_json, require_plain, write_json
+from nopg.runs.plain_files import read_json, require_plain, write_json
 from nopg.runs.run_config import RunConfig
 
 DONE = ("finished", "converged")
@@ -97,7 +94,6 @@ class RunFolder:
                 "certificate": objective.certificate,
             }
         write_json(self.path / "status.json", status)
-        self.note(f"{history.stopped} after {len(history)} updates")
 
     def data(self) -> Dataset:
         """The transitions, checked against their fingerprint.
@@ -252,13 +248,6 @@ class RunFolder:
     def checkpoints(self) -> Path:
         """The folder of the checkpoints."""
         return self.path / "checkpoints"
-
-    def note(self, text: str) -> None:
-        """Add a line to `log.txt`; a log that cannot be written stops nothing."""
-        with suppress(OSError):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-            with os.fdopen(open_plain(self.path / "log.txt", flags), "ab") as stream:
-                stream.write(f"{_now()} [{os.getpid()}] {text}\n".encode())
 
 
 def _now() -> str:

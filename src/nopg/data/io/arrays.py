@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from nopg.data.alignment import align, apply_time_limit
 from nopg.data.io.options import ReadOptions
-from nopg.data.rewards import rewards_from
 from nopg.data.transitions import ARRAYS
 from nopg.data.validation import (
     BoolArray,
@@ -25,6 +24,7 @@ from nopg.data.validation import (
     counted,
     preview,
     require_same_length,
+    rewards_from,
 )
 from nopg.errors import DataError
 

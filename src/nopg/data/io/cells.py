@@ -13,6 +13,11 @@ from nopg.data.validation import IntArray
 from nopg.errors import DataError
 
 Kind = Literal["number", "flag", "label"]
+_WHAT = {
+    "number": "numbers",
+    "flag": "true or false (or 1 and 0)",
+    "label": "an episode in every row",
+}
 _EMPTY = frozenset({"", "na", "n/a", "nan", "null", "none"})
 _FLAGS = {
     **dict.fromkeys(("true", "t", "yes", "y", "1", "1.0"), True),
@@ -78,21 +83,20 @@ class _ColumnBuilder:
 
     def array(self) -> NDArray[Any]:
         """The whole column, (m,)."""
-        column = np.concatenate(self._chunks) if self._chunks else np.empty(0)
-        return self._numbered(column) if column.dtype == object else column
+        column: NDArray[Any] = np.concatenate(self._chunks or [np.empty(0)])
+        return self._numbered(column.tolist()) if column.dtype == object else column
 
     def _from_array(self, cells: NDArray[Any]) -> NDArray[Any]:
         if self._kind == "number":
             self.is_whole = self.is_whole and cells.dtype.kind in "iu"
             return cells.astype(np.float64)
-        if self._kind == "flag":
-            given: NDArray[Any] = np.nan_to_num(cells)
-            self._require(np.isin(given, (0, 1)), cells, "true or false (or 1 and 0)")
-            return given.astype(bool)
+        given: NDArray[Any] = np.nan_to_num(cells) if self._kind == "flag" else cells
         with np.errstate(invalid="ignore"):
-            ids = cells.astype(np.int64)
-        self._require(ids == cells, cells, "an episode in every row")
-        return ids
+            converted = given.astype(bool if self._kind == "flag" else np.int64)
+        if not (converted == given).all():
+            row = int(np.argmin(converted == given))
+            raise self._refusal(str(cells[row]), row)
+        return converted
 
     def _numbers(self, texts: list[str]) -> NDArray[Any]:
         try:
@@ -102,7 +106,7 @@ class _ColumnBuilder:
         # Python reads "1_000" as a number; nobody's logger writes that.
         if "_" in "".join(texts):
             row = next(i for i, text in enumerate(texts) if "_" in text)
-            raise self._refusal(texts[row], row, "numbers")
+            raise self._refusal(texts[row], row)
         self.is_whole = self.is_whole and all(
             text.lstrip("+-").isdigit() or text.lower() in _EMPTY for text in texts
         )
@@ -112,56 +116,49 @@ class _ColumnBuilder:
         try:
             return float("nan" if text.lower() in _EMPTY else text)
         except ValueError:
-            raise self._refusal(text, row, "numbers") from None
+            raise self._refusal(text, row) from None
 
     def _flags(self, texts: list[str]) -> NDArray[Any]:
         meaning = {text: _FLAGS.get(text.lower()) for text in set(texts)}
         if None in meaning.values():
             row = next(i for i, text in enumerate(texts) if meaning[text] is None)
-            raise self._refusal(texts[row], row, "true or false (or 1 and 0)")
+            raise self._refusal(texts[row], row)
         return np.array([meaning[text] for text in texts], dtype=bool)
 
     def _labels(self, texts: list[str]) -> NDArray[Any]:
         if "" in texts:
-            raise self._refusal("", texts.index(""), "an episode in every row")
+            raise self._refusal("", texts.index(""))
         return np.array(texts, dtype=object)
 
-    def _numbered(self, labels: NDArray[Any]) -> IntArray:
+    def _numbered(self, labels: list[str]) -> IntArray:
         """Whole numbers stay, other texts are numbered as they appear."""
-        distinct = list(dict.fromkeys(labels.tolist()))
+        distinct = list(dict.fromkeys(labels))
         try:
-            ids = [_whole(text) for text in distinct]
-        except ValueError:
-            ids = list(range(len(distinct)))
+            ids = np.array([_whole(text) for text in distinct], dtype=np.int64)
+        except (ValueError, OverflowError):
+            ids = np.arange(len(distinct))
             self.note = (
                 f"The {len(ids)} different texts in column {self.name!r} were "
                 "numbered 0, 1, 2, ... in order of appearance."
             )
-        number = dict(zip(distinct, ids, strict=True))
-        return np.array([number[text] for text in labels.tolist()], dtype=np.int64)
+        number = dict(zip(distinct, ids.tolist(), strict=True))
+        return np.array([number[text] for text in labels], dtype=np.int64)
 
-    def _require(self, is_right: NDArray[Any], cells: NDArray[Any], what: str) -> None:
-        if not is_right.all():
-            row = int(np.argmin(is_right))
-            raise self._refusal(str(cells[row]), row, what)
-
-    def _refusal(self, cell: str, row: int, what: str) -> DataError:
+    def _refusal(self, cell: str, row: int) -> DataError:
         """The error that names the cell, its row (from 1) and its column."""
         shown = cell if len(cell) <= 30 else cell[:27] + "..."
         return DataError(
-            f"Column {self.name!r} must hold {what}, row {self._n_rows + row + 1} has "
-            f"{shown!r}; correct the cell or choose other columns."
+            f"Column {self.name!r} must hold {_WHAT[self._kind]}, row "
+            f"{self._n_rows + row + 1} has {shown!r}; correct the cell or choose other "
+            "columns."
         )
 
 
 def _whole(text: str) -> int:
     """The integer that `text` writes, also as `3.0`; ValueError if it is none."""
     if text.lstrip("+-").isdigit():
-        value = int(text)
-    elif "_" not in text and float(text).is_integer() and abs(float(text)) < 2**53:
-        value = int(float(text))
-    else:
+        return int(text)
+    number = float(text)
+    if "_" in text or not number.is_integer() or abs(number) >= 2**53:
         raise ValueError(text)
-    if not -(2**63) <= value < 2**63:
-        raise ValueError(text)
-    return value
+    return int(number)

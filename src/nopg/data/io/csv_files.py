@@ -23,7 +23,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from nopg.data.files import write_atomically
 from nopg.data.io.metadata import metadata_from_json, metadata_to_json
@@ -158,21 +158,15 @@ def write_csv(table: TransitionTable, path: Path) -> None:
             f"would execute, got {risky}; rename them."
         )
 
-    def write(stream: BinaryIO) -> None:
-        packed = path.suffix.lower() == ".gz"
-        target: Any = gzip.GzipFile("", "wb", 6, stream, mtime=0) if packed else stream
-        text = io.TextIOWrapper(target, encoding="utf-8", newline="")
-        delimiter = "\t" if ".tsv" in path.name.lower() else ","
-        writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-        writer.writerow(columns)
-        for start in range(0, len(table), _ROWS_AT_ONCE):
-            rows = slice(start, start + _ROWS_AT_ONCE)
-            cells = (column[rows].tolist() for column in columns.values())
-            writer.writerows(zip(*cells, strict=True))
-        text.detach()  # flushes, and leaves the file to write_atomically
-        if packed:
-            target.close()
-
-    write_atomically(path, write)
+    text = io.StringIO(newline="")
+    delimiter = "\t" if ".tsv" in path.name.lower() else ","
+    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+    writer.writerow(columns)
+    cells = (column.tolist() for column in columns.values())
+    writer.writerows(zip(*cells, strict=True))
+    content = text.getvalue().encode()
+    if path.suffix.lower() == ".gz":
+        content = gzip.compress(content, 6, mtime=0)
+    write_atomically(path, lambda stream: stream.write(content))
     stored = json.dumps({"url": path.name, **metadata_to_json(table)}, indent=1)
     write_atomically(metadata_path(path), lambda stream: stream.write(stored.encode()))

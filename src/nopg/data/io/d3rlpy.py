@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nopg.data.alignment import unbroken_pieces
 from nopg.data.dataset import Dataset
-from nopg.data.episodes import unbroken_pieces
 from nopg.data.extras import require_extra
 from nopg.data.validation import IntArray
 from nopg.errors import DataError

@@ -7,8 +7,7 @@ from typing import Any
 
 from nopg.data.io.csv_files import CsvFile, write_csv
 from nopg.data.io.hdf5_files import read_hdf5, write_hdf5
-from nopg.data.io.minari_files import is_minari_id, read_minari
-from nopg.data.io.minari_writer import write_minari
+from nopg.data.io.minari_files import is_minari_id, read_minari, write_minari
 from nopg.data.io.npz import read_npz, write_npz
 from nopg.data.io.options import ReadOptions
 from nopg.data.io.parquet_files import ParquetFile, write_parquet

@@ -1,6 +1,6 @@
 import numpy as np
 
-from nopg.envs.canvas import BLUE, INK, PAPER, Canvas
+from nopg.envs.scenes import BLUE, INK, PAPER, Canvas
 
 
 def coverage(canvas: Canvas, units_a_pixel: float) -> float:

@@ -61,10 +61,9 @@ def test_dataset_takes_them_in_one_line() -> None:
     assert len(nopg.Dataset(*data)) == len(nopg.Dataset(**data._asdict()))
 
 
-def test_head_refuses_more_than_there_is() -> None:
-    data = episodes(CartPole(), uniform_voltage, 1, np.random.default_rng(0))
-    with pytest.raises(ConfigError, match="rows there are, got 1000"):
-        data.head(1000)
+def test_a_data_set_has_a_row() -> None:
+    with pytest.raises(ConfigError, match="at least one row, got 0"):
+        first_transitions(CartPole(), uniform_voltage, 0, np.random.default_rng(0))
 
 
 def test_grid_is_every_combination() -> None:
