@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nopg.linalg import sparse
+from nopg.linalg import sparse as module
 from nopg.linalg.operators import AveragedRows, DenseRows, LinearOperator
 from nopg.linalg.sparse import Pattern, SparseRows
 
@@ -113,8 +113,8 @@ def test_block_sums_match_the_dense_twin(
     rows = torch.randint(3, (twin.shape[0],), generator=generator)
     columns = torch.randint(3, (twin.shape[1],), generator=generator)
     Z, W = (torch.nn.functional.one_hot(c, 3).to(twin) for c in (rows, columns))
-    for together in (sparse.TOGETHER, 4):  # at once, and in parts
-        monkeypatch.setattr(sparse, "TOGETHER", together)
+    for together in (module.TOGETHER, 4):  # at once, and in parts
+        monkeypatch.setattr(module, "TOGETHER", together)
         sums = operator.block_sums(rows, columns, 3)
         assert sums is not None
         torch.testing.assert_close(sums, Z.T @ twin @ W)
