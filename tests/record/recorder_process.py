@@ -46,7 +46,8 @@ class Recorder:
 
 
 def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
-    here = str(Path(__file__).parents[2])  # where `tests` can be imported from
+    # Where `tests` can be imported from, besides what the tests themselves import.
+    path = [str(Path(__file__).parents[2]), *filter(None, [os.getenv("PYTHONPATH")])]
     # Shells start background jobs with Ctrl-C ignored; a terminal does not.
     return subprocess.Popen(
         [sys.executable, "-c", APP, *arguments],
@@ -54,7 +55,11 @@ def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
         stderr=subprocess.STDOUT,
         text=True,
         cwd=cwd,
-        env={**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": here},
+        env={
+            **os.environ,
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONPATH": os.pathsep.join(path),
+        },
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
 

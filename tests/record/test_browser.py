@@ -16,7 +16,7 @@ import pytest
 
 from nopg import Dataset
 from nopg.record.session import start_seed
-from tests.record.recorder_process import Recorder, recorder
+from tests.record.recorder_process import PATIENCE, Recorder, recorder
 
 APT = "apt-get install -y --no-install-recommends chromium fonts-dejavu-core"
 FLAGS = [
@@ -125,7 +125,7 @@ def agrees_with_the_simulator(data: Dataset) -> None:
         assert float(reward) == data.rewards[t]
         assert (terminated, truncated) == (data.terminations[t], data.truncations[t])
     np.testing.assert_array_equal(data.observations[1:], data.next_observations[:-1])
-    env.close()
+    env.close()  # type: ignore[no-untyped-call]
 
 
 @pytest.fixture
@@ -161,6 +161,29 @@ def test_pause_retry_keep_and_discard(page: Any, car: Recorder, tmp_path: Path) 
     wait_for(page, "ready")
     assert not (tmp_path / "car.npz").exists()
     assert number(page, "#columns output") != start
+
+
+def test_after_the_last_episode_the_button_finishes_and_leads_to_learning(
+    page: Any, tmp_path: Path
+) -> None:
+    with recorder(*CAR, "--episodes", "2", cwd=tmp_path) as running:
+        page.goto(running.address)
+        for label in ("Next episode", "Finish"):
+            wait_for(page, "ready")
+            page.keyboard.press("Space")
+            wait_for(page, "running")
+            page.wait_for_timeout(300)
+            page.keyboard.press("Enter")
+            wait_for(page, "saved")
+            assert page.inner_text("#toggle span") == label
+            if label == "Finish":
+                assert "Space finishes the recording" in page.inner_text("#advice")
+                assert page.locator("button:visible >> text=Finish").count() == 1
+            page.click("#toggle")
+        wait_for(page, "finished")
+        assert page.inner_text("#advice").endswith("nopg learn car.npz")
+        assert running.process.wait(PATIENCE) == 0
+    assert Dataset.load(tmp_path / "car.npz").n_episodes == 2
 
 
 def test_losing_the_focus_lets_go_and_holds(page: Any, car: Recorder) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from nopg.errors import ConfigError
+from nopg.record.env_metadata import env_metadata
 from nopg.record.keymap import (
     continuous_keys,
     discrete_keys,
@@ -10,7 +11,6 @@ from nopg.record.keymap import (
     parse_keys,
     pushes,
 )
-from nopg.record.known import known
 
 
 def test_one_axis_listens_to_both_directions_of_both_crosses() -> None:
@@ -52,7 +52,7 @@ def test_labels_are_on_the_number_keys_and_outer_ones_on_the_arrows() -> None:
 
 
 def test_known_arrows_bring_their_letters() -> None:
-    keys = discrete_keys(4, known("FrozenLake-v1").keys)
+    keys = discrete_keys(4, env_metadata("FrozenLake-v1").keys)
     assert (keys["ArrowUp"], keys["KeyW"]) == (3, 3)
     assert (keys["ArrowDown"], keys["KeyS"]) == (1, 1)
 
@@ -61,11 +61,11 @@ def test_known_arrows_bring_their_letters() -> None:
     "env_id", ["Pendulum-v1", "x.y:Pendulum-v1", "lab/Pendulum-v7", "a:lab/Pendulum-v0"]
 )
 def test_names_are_found_whatever_the_module_and_version(env_id: str) -> None:
-    assert known(env_id).actions == ("torque",)
+    assert env_metadata(env_id).actions == ("torque",)
 
 
 def test_an_unknown_environment_has_no_names() -> None:
-    assert known("Nothing-v3").observations is None
+    assert env_metadata("Nothing-v3").observations is None
 
 
 def test_bindings_are_read() -> None:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import asyncio
-
 from nopg.record.controls import Controls
 from nopg.record.link import Link, Outbox
 from nopg.record.session import Command
@@ -42,41 +40,43 @@ def test_a_flood_of_commands_is_bounded() -> None:
 
 
 def test_only_the_newest_picture_is_sent() -> None:
-    async def scene() -> None:
-        link = Link()
-        assert link.attach()
-        for k in range(5):
-            link.publish(Outbox(str(k), b""))
-        await asyncio.sleep(0.01)
-        assert await link.news() == Outbox("4", b"")
+    link, page = Link(), object()
+    assert link.attach(page)
+    for k in range(5):
+        link.publish(Outbox(str(k), b""))
+    assert link.news(page) == Outbox("4", b"")
 
-    asyncio.run(scene())
+
+def test_a_new_page_gets_the_present_picture() -> None:
+    link, page = Link(), object()
+    link.publish(Outbox("now", b""))
+    assert link.attach(object())
+    link.detach()
+    assert link.attach(page)
+    assert link.news(page) == Outbox("now", b"")
 
 
 def test_one_page_at_a_time_and_leaving_lets_go_and_holds() -> None:
-    async def scene() -> None:
-        link = Link()
-        assert link.attach()
-        assert not link.attach()
-        link.put(Controls(("KeyA",)))
-        link.detach()
-        inbox = link.take()
-        assert inbox.controls == Controls()
-        assert inbox.commands == (Command.HOLD,)
-        assert not inbox.is_connected
-        assert link.attach()
-
-    asyncio.run(scene())
+    link, first = Link(), object()
+    assert link.attach(first)
+    assert not link.attach(object())
+    link.put(Controls(("KeyA",)))
+    link.detach()
+    inbox = link.take()
+    assert inbox.controls == Controls()
+    assert inbox.commands == (Command.HOLD,)
+    assert not inbox.is_connected
+    assert link.news(first) is None
+    assert link.attach(object())
 
 
-def test_closing_ends_the_news() -> None:
-    async def scene() -> None:
-        link = Link()
-        assert link.attach()
-        link.publish(Outbox("last", b""))
-        link.close(patience=0.0)
-        assert await link.news() is None
-        assert link.last_news() == Outbox("last", b"")
-        assert not link.attach()
-
-    asyncio.run(scene())
+def test_closing_ends_the_news_after_the_last_one() -> None:
+    link, page = Link(), object()
+    assert link.attach(page)
+    link.publish(Outbox("last", b""))
+    assert link.close(patience=0.0) is page
+    assert link.news(page) == Outbox("last", b"")
+    assert link.news(page) is None
+    link.detach()
+    assert link.close() is None
+    assert not link.attach(object())

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nopg.errors import ConfigError
-from nopg.record.ramp import Ramp
+from nopg.record.controls import Ramp
 
 levels = st.floats(-1.0, 1.0)
 times = st.floats(0.0, 2.0)

@@ -17,11 +17,11 @@ from websockets.sync.client import ClientConnection
 
 from nopg.errors import ConfigError, MissingExtraError
 from nopg.record import server
-from nopg.record.access import Guard, Tickets
-from nopg.record.frames import as_jpeg
 from nopg.record.link import Link, Outbox
 from nopg.record.protocol import MAX_MESSAGE
+from nopg.record.server import Tickets
 from nopg.record.session import Command
+from nopg.record.simulator import as_jpeg
 from tests.record.recorder_process import Page, page, socket_of
 
 WELCOME = {"type": "welcome", "environment": "none"}
@@ -63,11 +63,8 @@ def server_running() -> Iterator[Running]:
     link, tickets, listener = Link(), Tickets(), server.bind(0)
     port = listener.getsockname()[1]
     link.publish(Outbox(STATUS, b"\xff\xd8picture"))
-    with server.serving(server.make_app(link, tickets, WELCOME, port), listener):
-        try:
-            yield Running(port, link, tickets)
-        finally:
-            link.close()
+    with server.serving(link, tickets, WELCOME, listener):
+        yield Running(port, link, tickets)
 
 
 @pytest.fixture(scope="module")
@@ -168,6 +165,20 @@ def test_a_foreign_host_is_refused(running: Running, host: str) -> None:
 
 def test_localhost_with_the_port_is_the_same_place(running: Running) -> None:
     assert running.get("/", Host=f"localhost:{running.port}")[0] == 200
+
+
+def test_visitors_who_ask_nothing_keep_nobody_out(running: Running) -> None:
+    silent = [
+        socket.create_connection(("127.0.0.1", running.port), timeout=5)
+        for _ in range(60)
+    ]
+    try:
+        assert running.get("/")[0] == 200
+        with running.page() as page:
+            assert page.welcome["environment"] == "none"
+    finally:
+        for one in silent:
+            one.close()
 
 
 @pytest.mark.parametrize(
@@ -279,15 +290,12 @@ def test_a_visitor_who_says_nothing_is_shown_out(
         assert closing_code(websocket) == server.MALFORMED
 
 
-@pytest.mark.parametrize("module", ["uvicorn", "websockets"])
-def test_a_missing_package_names_the_extra(
-    module: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, module, None)
+def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "websockets.sync.server", None)
     with (
         server.bind(0) as listener,
         pytest.raises(MissingExtraError, match=r'pip install "nopg\[record\]"'),
-        server.serving(Guard(Guard, 0), listener),  # type: ignore[arg-type]
+        server.serving(Link(), Tickets(), WELCOME, listener),
     ):
         pass
 

@@ -7,13 +7,12 @@ import pytest
 
 from nopg import Dataset
 from nopg.errors import NopgError
-from nopg.record.continuous import continuous_pilot
-from nopg.record.controls import Controls
+from nopg.record.controls import Controls, Ramp
 from nopg.record.demonstrations import Demonstrations, Layout, open_demonstrations
-from nopg.record.known import Known
-from nopg.record.ramp import Ramp
+from nopg.record.env_metadata import EnvMetadata
 from nopg.record.session import Command, Phase, Session
 from nopg.record.simulator import Simulator
+from nopg.record.teleop import ContinuousTeleop
 from tests.record.corridor import LIMIT
 
 RIGHT, LEFT, NOTHING = Controls(("ArrowRight",)), Controls(("ArrowLeft",)), Controls()
@@ -26,9 +25,9 @@ class Desk:
         self.path = path
         self.simulator = Simulator("Corridor-v0")
         space = self.simulator.action_space
-        pilot = continuous_pilot(
+        teleop = ContinuousTeleop(
             space,  # type: ignore[arg-type]
-            Known(),
+            EnvMetadata(),
             ramp=Ramp(rise=0.0, fall=0.0),
             seconds=0.1,
         )
@@ -44,7 +43,7 @@ class Desk:
         self.said: list[str] = []
         self.session = Session(
             self.simulator,
-            pilot,
+            teleop,
             self.demonstrations,
             seed=7,
             wanted=wanted,

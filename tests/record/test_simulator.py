@@ -10,7 +10,7 @@ from gymnasium.spaces import Box, Graph
 
 from nopg.envs.registration import TASKS
 from nopg.errors import ConfigError, NopgError
-from nopg.record.config import RecordConfig
+from nopg.record import RecordConfig
 from nopg.record.simulator import Simulator
 from tests.record.corridor import Corridor
 

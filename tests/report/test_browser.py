@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from nopg.report import write_report
-from tests.report.runs import HOSTILE, corridor, hostile, pendulum
+from tests.report.policies import HOSTILE, POLICIES, pendulum
 
 APT = "apt-get install -y --no-install-recommends chromium fonts-dejavu-core"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run"]
-RUNS = {"pendulum": pendulum, "corridor": corridor, "hostile": hostile}
 # How many colours a plot has: one that is not drawn has none.
 COLOURS = """
 plot => {
@@ -53,7 +52,11 @@ def browser() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
-    return {n: write_report(make(), folder / f"{n}.html") for n, make in RUNS.items()}
+    titles = {"hostile": "<h1>run</h1>"}
+    return {
+        name: write_report(make(), folder / f"{name}.html", title=titles.get(name, ""))
+        for name, make in POLICIES.items()
+    }
 
 
 @pytest.fixture
@@ -80,15 +83,16 @@ def visit(page: Any, path: Path) -> None:
     page.wait_for_selector('html[data-ready="yes"]', timeout=20_000)
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", POLICIES)
 def test_every_plot_is_drawn_in_both_schemes_and_widths(
     page: Any, pages: dict[str, Path], name: str
 ) -> None:
     visit(page, pages[name])
-    n_columns = {"pendulum": 2, "corridor": 4, "hostile": 1}[name]
+    n_columns = {"pendulum": 2, "corridor": 4, "hostile": 1, "slider": 2}[name]
     n_actions = 2 if name == "hostile" else 1
-    # Curve and evaluation, four maps, a path plot a series, two histograms.
-    n_plots = (2 if name != "corridor" else 1) + 4 + n_columns + n_actions + 2 + 2
+    n_curves = {"corridor": 1, "slider": 0}.get(name, 2)  # J, and what was measured
+    # Four maps, a plot per series of the paths and their distance, two histograms.
+    n_plots = n_curves + 4 + n_columns + n_actions + 1 + 2
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         for width in (1200, 400):
@@ -124,16 +128,23 @@ def test_pointing_at_a_map_reads_all_of_them(page: Any, pages: dict[str, Path]) 
     visit(page, pages["pendulum"])
     page.locator(".map").first.hover()
     words = page.inner_text("#tip")
-    for name in ("angle", "theta_dot", "value", "visits", "torque", "nearest sample"):
+    for name in (
+        "angle",
+        "theta_dot",
+        "value",
+        "visits",
+        "torque",
+        "nearest logged row",
+    ):
         assert name in words
-    model = pendulum().model
+    policy = pendulum()
     box = page.locator(".map").first.bounding_box()
     assert box is not None
     # The middle of the frame is near the middle of the axes: an angle and a speed.
     assert page.locator(".map .marks circle").count() == 4
     shown = float(words.split("value")[1].split()[0].replace("\N{MINUS SIGN}", "-"))
     states = [[1.0, 0.0, speed] for speed in (-1.5, 0.0, 1.5)]
-    near = model.value(states)
+    near = policy.value(states)
     assert near.min() - 12 < shown < near.max() + 12
     page.mouse.move(0, 0)
     assert page.is_hidden("#tip")
@@ -181,6 +192,22 @@ def test_paths_play_and_the_slider_moves_them(
     page.wait_for_timeout(600)  # at most 60 ms a step
     page.click("#play")
     assert int(page.input_value("#step")) > 30
+
+
+LINES = """
+() => [...document.querySelectorAll(".map canvas")].map(c => c.toDataURL()).join()
+"""
+
+
+@pytest.mark.parametrize(("name", "are_lines"), [("slider", True), ("pendulum", False)])
+def test_only_paths_are_drawn_as_lines_over_the_maps(
+    page: Any, pages: dict[str, Path], name: str, are_lines: bool
+) -> None:
+    visit(page, pages[name])
+    before = page.evaluate(LINES)
+    page.uncheck("#show-paths")
+    assert (page.evaluate(LINES) != before) == are_lines
+    assert page.evaluate(DOTS) == ""
 
 
 def test_keys_move_the_cursor_of_a_map(page: Any, pages: dict[str, Path]) -> None:

@@ -13,19 +13,27 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nopg import NopgError
-from nopg.report import Run, write_report
+import nopg
+from nopg import NopgError, NotFittedError
+from nopg.data.fingerprint import fingerprint
+from nopg.report import write_report
 from nopg.report.page import report_page
 from nopg.report.payload import json_in_html
-from nopg.report.read import fingerprint
-from tests.report.runs import HOSTILE, corridor, hostile, pendulum
-
-RUNS = {"pendulum": pendulum, "corridor": corridor, "hostile": hostile}
+from tests.report.policies import (
+    HOSTILE,
+    POLICIES,
+    corridor,
+    evidence_of,
+    hostile,
+    pendulum,
+    slider,
+)
 
 
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
-    return {name: report_page(make()) for name, make in RUNS.items()}
+    titles = {"hostile": "<h1>run</h1>"}
+    return {n: report_page(evidence_of(n), titles.get(n, n)) for n in POLICIES}
 
 
 def numbers(page: str) -> dict[str, Any]:
@@ -40,46 +48,119 @@ def unpacked(text: str) -> Any:
     return np.frombuffer(base64.b64decode(text), "<f4")
 
 
-def test_the_map_holds_the_models_own_values(pages: dict[str, str]) -> None:
-    drawn, model = numbers(pages["pendulum"]), pendulum().model
+def states_of_the_plane(drawn: dict[str, Any]) -> Any:
     (plane,) = drawn["planes"]
-    angle, speed = drawn["axes"]
-    xs = np.linspace(angle["low"], angle["high"], plane["nx"])
-    ys = np.linspace(speed["low"], speed["high"], plane["ny"])
-    theta, speeds = (grid.ravel() for grid in np.meshgrid(xs, ys))
+    across, up = drawn["axes"]
+    xs = np.linspace(across["low"], across["high"], plane["nx"])
+    ys = np.linspace(up["low"], up["high"], plane["ny"])
+    return [grid.ravel() for grid in np.meshgrid(xs, ys)]
+
+
+def test_the_map_holds_the_policys_own_values(pages: dict[str, str]) -> None:
+    drawn, policy = numbers(pages["pendulum"]), pendulum()
+    (plane,) = drawn["planes"]
+    theta, speeds = states_of_the_plane(drawn)
     states = np.column_stack([np.cos(theta), np.sin(theta), speeds])
-    value = model.value(states)
+    value = policy.value(states)
     error = 1e-5 * np.ptp(value)
     np.testing.assert_allclose(unpacked(plane["value"]), value, rtol=0, atol=error)
-    actions = model.predict(states)[0][:, 0]
+    actions = policy.predict(states)[0][:, 0]
     np.testing.assert_allclose(unpacked(plane["actions"][0]), actions, atol=1e-6)
 
 
-def test_samples_and_curve_are_the_runs_own(pages: dict[str, str]) -> None:
-    drawn, run = numbers(pages["corridor"]), corridor()
+def test_after_learn_the_map_holds_what_the_models_expect(
+    pages: dict[str, str],
+) -> None:
+    """Not what the kernels say, which did not choose the policy."""
+    drawn, policy = numbers(pages["slider"]), slider()
+    value = unpacked(drawn["planes"][0]["value"])
+    states = np.column_stack(states_of_the_plane(drawn))
+    corners = [0, drawn["planes"][0]["nx"] - 1, len(states) - 1]
+    by_models = policy.value(states[corners], by="model")
+    np.testing.assert_allclose(value[corners], by_models, rtol=1e-5)
+    assert np.abs(by_models - policy.value(states[corners], by="kernel")).min() > 1e-3
+
+
+def test_samples_and_curve_are_the_policys_own(pages: dict[str, str]) -> None:
+    drawn, policy = numbers(pages["corridor"]), corridor()
+    data, history = policy.data, policy.history
+    assert data is not None
+    assert history is not None
     np.testing.assert_allclose(
-        unpacked(drawn["samples"]["at"][2]), run.data.observations[:, 2], rtol=1e-6
+        unpacked(drawn["samples"]["at"][2]), data.observations[:, 2], rtol=1e-6
     )
-    np.testing.assert_array_equal(
-        unpacked(drawn["samples"]["action"][0]), run.data.actions
-    )
+    np.testing.assert_array_equal(unpacked(drawn["samples"]["action"][0]), data.actions)
     assert drawn["samples"]["row"] == list(range(160))
-    assert drawn["samples"]["colour"] == "visits"  # the reward is the same everywhere
-    assert drawn["curve"]["value"] == run.column("objective")
-    assert drawn["curve"]["band"] == run.column("certificate")
+    assert drawn["samples"]["colour"] == "action"  # the reward is the same everywhere
+    assert drawn["curve"]["value"] == history["objective"]
+    assert drawn["curve"]["band"] == history["certificate"]
     shares = drawn["support"]["distance"]["share"]
     assert sum(shares) == pytest.approx(1.0)
 
 
-def test_the_headline_says_what_the_model_says(pages: dict[str, str]) -> None:
-    page, run = pages["pendulum"], pendulum()
-    objective = f"{float(run.model.objective()):.4g}".replace("-", "\N{MINUS SIGN}")
-    assert f"<dd>{objective}<small>" in page
+def shown(value: float) -> str:
+    return f"{value:.4g}".replace("-", "\N{MINUS SIGN}")
+
+
+@pytest.mark.parametrize(
+    ("name", "by"),
+    [("pendulum", "kernel regression"), ("slider", "learned models")],
+)
+def test_there_is_one_return_and_it_is_said_who_predicts_it(
+    pages: dict[str, str], name: str, by: str
+) -> None:
+    page, estimate = pages[name], POLICIES[name]().expected_return()
+    low, high = shown(estimate.low), shown(estimate.high)
+    interval = f"95 times of 100 between {low} and {high}"
+    assert f"<dd>{shown(estimate.value)}<small>{interval}</small>" in page
+    assert re.search(rf"predicted from the data, by {by}", page)
+    other = "model" if estimate.by == "kernel" else "kernel"
+    contrary = POLICIES[name]().expected_return(None, by=other).value
+    assert shown(contrary) != shown(estimate.value)
+    assert f">{shown(contrary)}<" not in page
+
+
+def test_data_settings_and_what_was_measured_are_named(tmp_path: Path) -> None:
+    policy = pendulum()
+    path = write_report(
+        policy,
+        tmp_path / "report.html",
+        title="swing-up",
+        evaluations=[{"environment": "Pendulum-v1", "mean": -123.5}],
+        origin={"host": "<lab>"},
+    )
+    page = path.read_text(encoding="utf-8")
+    assert "<h1>swing-up</h1>" in page
     assert "128 logged transitions" in page
-    assert fingerprint(run.data) in page
-    for name in run.model.config.flat():
+    assert policy.data is not None
+    assert fingerprint(policy.data) in page
+    for name in policy.settings:
         assert f"<dt>{name}</dt>" in page
+    assert "<h3>Measured</h3>" in page
+    assert "-123.5" in page
+    assert "<code>&lt;lab&gt;</code>" in page
     assert page.count("<tr>") > 8  # worst states and columns
+
+
+def test_a_history_from_elsewhere_is_drawn(tmp_path: Path) -> None:
+    pendulum().save(tmp_path / "policy.nopg")
+    policy = nopg.load(tmp_path / "policy.nopg")
+    assert policy.history is None
+    paths = [
+        write_report(policy, tmp_path / f"{name}.html", history=history)
+        for name, history in (("bare", None), ("with", pendulum().history))
+    ]
+    bare, complete = (numbers(path.read_text(encoding="utf-8")) for path in paths)
+    assert bare["curve"] is None
+    assert len(complete["curve"]["value"]) == 15
+
+
+def test_a_policy_without_data_is_refused(tmp_path: Path) -> None:
+    pendulum().save(tmp_path / "policy.nopg", include_data=False)
+    policy = nopg.load(tmp_path / "policy.nopg")
+    with pytest.raises(NotFittedError, match="include_data=True"):
+        write_report(policy, tmp_path / "report.html")
+    assert not (tmp_path / "report.html").exists()
 
 
 class Tags(HTMLParser):
@@ -94,7 +175,7 @@ class Tags(HTMLParser):
         self.found.append((tag, dict(attrs)))
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", POLICIES)
 def test_names_from_data_are_shown_and_not_run(
     pages: dict[str, str], name: str
 ) -> None:
@@ -116,7 +197,7 @@ def test_hostile_names_are_all_there(pages: dict[str, str]) -> None:
     assert "&lt;b&gt;bold&lt;/b&gt;" in pages["hostile"]
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", POLICIES)
 def test_the_page_fetches_nothing(pages: dict[str, str], name: str) -> None:
     page = pages[name]
     # The one address is the name of the SVG language, which nothing opens.
@@ -148,7 +229,7 @@ def test_json_cannot_end_its_element() -> None:
     assert json.loads(text) == {"</script>": ["<!--", "&amp;", None, None, "\u2028"]}
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", POLICIES)
 def test_pages_are_light(pages: dict[str, str], name: str) -> None:
     print(f"{name}: {len(pages[name]) / 1e6:.2f} MB")
     assert len(pages[name]) < 1_500_000
@@ -163,6 +244,5 @@ def test_a_report_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def test_half_a_character_in_a_name_does_no_harm(tmp_path: Path) -> None:
-    run = Run(hostile().model, "broken \ud800 name")
-    path = write_report(run, tmp_path / "report.html")
+    path = write_report(hostile(), tmp_path / "report.html", title="broken \ud800 name")
     assert "<h1>broken ? name</h1>" in path.read_text(encoding="utf-8")

@@ -1,61 +1,66 @@
-"""Predicted paths are draws of the chain whose return is J."""
+"""Predicted paths are draws of what the policy's rollouts say."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from nopg import NOPG
-from nopg.cli.swing_up import BOTTOM, grid_dataset
+from nopg.evaluation.rollouts import Rollouts
 from nopg.report.paths import horizon, predicted_paths
-from tests.report.runs import corridor, pendulum
+from tests.report.policies import corridor, evidence_of, slider
 
 
-@pytest.mark.parametrize("make", [pendulum, corridor])
-def test_the_mean_return_of_paths_is_the_objective(make) -> None:  # type: ignore[no-untyped-def]
-    model = make().model
-    gamma = model.config.estimator.gamma
-    paths = predicted_paths(model, n_paths=600, n_steps=90)
-    discount = gamma ** np.arange(90)
-    returns = np.nansum(paths.rewards * discount, axis=1)
-    error = returns.std() / np.sqrt(len(returns))
-    assert error > 0.0
-    assert abs(returns.mean() - float(model.objective())) < 4.0 * error
-
-
-def test_averaged_next_states_are_followed_too() -> None:
-    model = NOPG(gamma=0.8, hidden=(4,), next_state_samples=3)
-    model.prepare(grid_dataset(6, 6), [BOTTOM])
-    paths = predicted_paths(model, n_paths=600, n_steps=40)
-    returns = np.nansum(paths.rewards * 0.8 ** np.arange(40), axis=1)
-    error = returns.std() / np.sqrt(len(returns))
-    assert abs(returns.mean() - float(model.objective())) < 4.0 * error
-
-
-def test_steps_are_rows_of_the_data_and_ends_are_terminal() -> None:
-    run = corridor()
-    paths, data = predicted_paths(run.model, n_paths=50), run.data
-    starts = {tuple(s) for s in run.model.setup.initial_states}  # type: ignore[union-attr]
-    for path in range(50):
-        end = int(paths.ends[path])
-        rows = paths.samples[path, :end]
-        assert tuple(paths.states[path, 0]) in starts
-        np.testing.assert_array_equal(
-            paths.states[path, 1 : end + 1], data.next_observations[rows]
+def test_draws_of_the_kernels_have_the_mean_of_their_distribution() -> None:
+    policy = corridor()
+    rollouts = policy.rollouts(20)
+    paths = predicted_paths(rollouts, n_paths=4000)
+    assert not paths.is_path
+    np.testing.assert_allclose(paths.running[1:], rollouts.running)
+    for step in (1, 5, 20):
+        drawn = paths.states[:, step]
+        lasting = ~np.isnan(drawn[:, 0])
+        share = rollouts.running[step - 1]
+        assert lasting.mean() == pytest.approx(share, abs=2 / 4000)
+        np.testing.assert_allclose(
+            drawn[lasting].mean(axis=0), rollouts.mean[step - 1], atol=0.01
         )
-        np.testing.assert_array_equal(paths.rewards[path, :end], data.rewards[rows])
-        assert not data.terminations[rows[:-1]].any()
-        assert data.terminations[rows[-1]] == paths.is_over[path]
-        assert (paths.samples[path, end:] == -1).all()
-        assert np.isnan(paths.states[path, end + 1 :]).all()
-    assert paths.is_over.any()
 
 
-def test_paths_repeat_and_start_everywhere() -> None:
-    model = corridor().model
-    one, two = predicted_paths(model), predicted_paths(model)
-    np.testing.assert_array_equal(one.samples, two.samples)
-    assert len(np.unique(one.states[:, 0], axis=0)) == 20  # one an episode
+def test_draws_of_the_kernels_are_logged_next_states_and_begin_at_the_starts() -> None:
+    policy, paths = corridor(), evidence_of("corridor").paths
+    assert policy.data is not None
+    assert policy.initial_states is not None
+    logged = {tuple(state) for state in policy.data.next_observations}
+    later = paths.states[:, 1:].reshape(-1, 4)
+    assert {tuple(state) for state in later[~np.isnan(later[:, 0])]} <= logged
+    starts = {tuple(state) for state in paths.states[:, 0]}
+    assert starts == {tuple(state) for state in policy.initial_states}
+
+
+def test_paths_of_the_models_are_followed_from_their_own_start() -> None:
+    policy = slider()
+    rollouts = policy.rollouts(15)
+    paths = predicted_paths(rollouts)
+    n_starts = len(rollouts.initial)
+    assert paths.is_path
+    assert paths.states.shape == (2 * n_starts, 16, 2)  # once for each of two models
+    np.testing.assert_array_equal(paths.states[:n_starts, 0], rollouts.initial)
+    np.testing.assert_array_equal(paths.states[n_starts:, 0], rollouts.initial)
+    np.testing.assert_array_equal(
+        paths.states[:, 1:], rollouts.states.transpose(1, 0, 2)
+    )
+    # One step is short: a path that began elsewhere would leap.
+    assert np.abs(paths.states[:, 1] - paths.states[:, 0]).max() < 0.3
+
+
+def test_a_path_that_has_ended_is_not_drawn() -> None:
+    states = np.arange(6.0).reshape(3, 2, 1)
+    weights = np.array([[0.5, 0.5], [0.5, 0.1], [0.5, 0.0]])
+    paths = predicted_paths(Rollouts(states, weights, np.zeros((1, 1)), "model"))
+    np.testing.assert_array_equal(
+        paths.states[:, :, 0], [[0, 0, 2, 4], [0, 1, np.nan, np.nan]]
+    )
+    np.testing.assert_allclose(paths.running, [1.0, 1.0, 0.6, 0.5])
 
 
 def test_the_horizon_is_where_rewards_stop_counting() -> None:

@@ -34,7 +34,7 @@ def animation(
         actions: Action taken from each of them but the last, (T, d_a).
         path: GIF to write.
         step_seconds: Time one step takes in the world.
-        every: Steps a frame.
+        every: Steps per frame.
         most_frames: Stop after this many: a task at rest is soon dull.
 
     Raises:

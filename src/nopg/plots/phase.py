@@ -35,7 +35,7 @@ def portrait(
         name: What this policy is called in the picture.
         value: V at observations (cos, sin, velocity), (m, 3) to (m,).
         visitation: mu likewise.
-        size: Grid points an axis.
+        size: Grid points per axis.
     """
     angles = np.linspace(-math.pi, math.pi, size)
     velocities = np.linspace(-8.0, 8.0, size)
@@ -53,7 +53,7 @@ def phase_portraits(
     *,
     trajectory: tuple[FloatArray, FloatArray] | None = None,
 ) -> Path:
-    """Draw one row a policy: visitation left, value right, as in Figure 3.
+    """Draw one row per policy: visitation left, value right, as in Figure 3.
 
     Args:
         portraits: The policies, in order.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from nopg.errors import MissingExtraError, NopgError
+from nopg.data.files import write_atomically
+from nopg.errors import MissingExtraError
 
 INK, MUTED, ACCENT, WARM = "#1b2733", "#7a8794", "#1f6feb", "#d9480f"
 _STYLE: dict[Any, Any] = {
@@ -55,17 +57,12 @@ def figure(
 
 
 def save(drawn: Any, path: Path) -> Path:
-    """Write the figure; the folder is made where missing.
+    """Write the figure, whole or not at all; the folder is made where missing.
 
     Raises:
-        NopgError: If the folder cannot be written.
+        NopgError: If the file cannot be written.
     """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        drawn.savefig(path)
-    except OSError as error:
-        raise NopgError(
-            f"`{path}` must be writable, got {error.strerror or error}; choose another "
-            "folder."
-        ) from error
+    buffer = io.BytesIO()
+    drawn.savefig(buffer, format=path.suffix.removeprefix(".") or "png")
+    write_atomically(path, lambda stream: stream.write(buffer.getvalue()))
     return path

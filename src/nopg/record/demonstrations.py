@@ -45,7 +45,7 @@ class Demonstrations:
 
     def __init__(self, path: Path, layout: Layout, before: Dataset | None) -> None:
         self.path = path
-        self._layout = layout
+        self.layout = layout
         self._before = before
         self._episodes: list[Episode] = []
 
@@ -106,7 +106,7 @@ class Demonstrations:
                 name: np.concatenate([getattr(before, name), column])
                 for name, column in columns.items()
             }
-        return Dataset(**columns, **vars(self._layout))
+        return Dataset(**columns, **vars(self.layout))
 
 
 def open_demonstrations(path: Path, layout: Layout, *, append: bool) -> Demonstrations:

@@ -18,12 +18,7 @@ _CROSSES = (
     (("KeyJ", "KeyL"), ("KeyK", "KeyI")),
     (("KeyF", "KeyH"), ("KeyG", "KeyT")),
 )
-_SYNONYMS = {
-    "ArrowLeft": "KeyA",
-    "ArrowRight": "KeyD",
-    "ArrowUp": "KeyW",
-    "ArrowDown": "KeyS",
-}
+_SYNONYMS = dict(zip(sum(_CROSSES[0], ()), sum(_CROSSES[1], ()), strict=True))
 
 Push = tuple[int, float]
 """Action axis and direction of a key: (axis, -1 or 1)."""
@@ -43,11 +38,10 @@ def continuous_keys(n_axes: int) -> dict[str, Push]:
     else:
         in_order = [pair for cross in _CROSSES for pair in cross]
         pairs = list(zip(range(n_axes), in_order, strict=False))
-    signs = (-1.0, 1.0)
     return {
         key: (axis, sign)
-        for axis, pair in pairs
-        for key, sign in zip(pair, signs, strict=True)
+        for axis, (minus, plus) in pairs
+        for key, sign in ((minus, -1.0), (plus, 1.0))
     }
 
 

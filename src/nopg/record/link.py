@@ -1,4 +1,4 @@
-"""The mailbox between the page, served by one thread, and the loop in another.
+"""The mailbox between the page, served by its own threads, and the recording loop.
 
 Only the newest picture and the newest controls are kept: a slow connection skips
 pictures, and never slows the environment down.
@@ -6,11 +6,11 @@ pictures, and never slows the environment down.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import deque
 from dataclasses import dataclass, replace
-from threading import Event, Lock
+from threading import Condition
+from typing import Any
 
 from nopg.record.controls import Controls
 from nopg.record.session import Command
@@ -41,99 +41,89 @@ class Link:
     """Carries controls and commands one way, status and pictures the other."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
-        self._has_command, self._is_free = Event(), Event()
-        self._is_free.set()
+        self._changed = Condition()
+        self._page: Any = None
         self._controls, self._tapped = Controls(), Controls()
         self._commands: deque[Command] = deque(maxlen=_MAX_COMMANDS)
         self._outbox: Outbox | None = None
+        self._is_news = self._is_closed = False
         self._last_heard = 0.0
-        self._is_closed = False
-        self._waker: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
 
-    # The page's side, called from the server's event loop.
+    # The page's side.
 
-    def attach(self) -> bool:
-        """Claim the link for one page; False if another one has it."""
-        with self._lock:
-            if self._waker is not None or self._is_closed:
+    def attach(self, page: Any) -> bool:
+        """Claim the link for `page`; False if another one has it."""
+        with self._changed:
+            if self._page is not None or self._is_closed:
                 return False
-            wake = asyncio.Event()
-            wake.set()  # the present picture is news to a new page
-            self._waker = (asyncio.get_running_loop(), wake)
-            self._last_heard = time.monotonic()
-            self._is_free.clear()
-        return True
+            self._page, self._last_heard = page, time.monotonic()
+            self._is_news = self._outbox is not None
+            return True
 
     def detach(self) -> None:
         """Give the link back; whatever was pressed is let go and time is held."""
-        with self._lock:
-            self._waker = None
+        with self._changed:
+            self._page = None
             self._controls, self._tapped = Controls(), Controls()
-            self._is_free.set()
         self.put(Command.HOLD)
 
     def put(self, message: Controls | Command) -> None:
         """Take in what the page said."""
-        with self._lock:
+        with self._changed:
             self._last_heard = time.monotonic()
             if isinstance(message, Command):
                 self._commands.append(message)
-                self._has_command.set()
+                self._changed.notify_all()
             else:
                 # A tap shorter than a step is still an action of the next step.
                 self._tapped = _merged(self._tapped, message)
                 self._controls = message
 
-    async def news(self) -> Outbox | None:
-        """Wait for the next thing to show; None when the recorder has closed."""
-        waker = self._waker
-        if waker is None:
-            return None
-        await waker[1].wait()
-        waker[1].clear()
-        with self._lock:
-            return None if self._is_closed else self._outbox
+    def news(self, page: Any) -> Outbox | None:
+        """Wait for the next thing to show; None when nothing will come any more."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._is_news or self._is_closed or self._page is not page
+            )
+            if self._page is not page or not self._is_news:
+                return None
+            self._is_news = False
+            return self._outbox
 
-    def last_news(self) -> Outbox | None:
-        """The newest thing to show, without waiting."""
-        return self._outbox
-
-    # The loop's side, called from its own thread.
+    # The loop's side.
 
     def take(self) -> Inbox:
         """What came in since the last call; taps are handed out once."""
-        with self._lock:
+        with self._changed:
             commands = tuple(self._commands)
             self._commands.clear()
-            self._has_command.clear()
             controls = _merged(self._tapped, self._controls)
             self._tapped = Controls()
             silence = time.monotonic() - self._last_heard
-            return Inbox(controls, commands, self._waker is not None, silence)
+            return Inbox(controls, commands, self._page is not None, silence)
 
     def wait_for_command(self, seconds: float) -> bool:
         """Sleep until a command arrives or `seconds` have passed."""
-        return self._has_command.wait(max(0.0, seconds))
+        with self._changed:
+            return self._changed.wait_for(lambda: bool(self._commands), seconds)
 
     def publish(self, outbox: Outbox) -> None:
         """Show `outbox` to the page, in place of anything it has not fetched yet."""
-        with self._lock:
-            self._outbox = outbox
-        self._wake()
+        with self._changed:
+            self._outbox, self._is_news = outbox, True
+            self._changed.notify_all()
 
-    def close(self, patience: float = 2.0) -> None:
-        """End the connection after what was published last; wait for the goodbye."""
-        with self._lock:
+    def close(self, patience: float = 2.0) -> Any:
+        """End the connection after what was published last.
+
+        Returns:
+            The page, if it has not said goodbye within `patience` seconds.
+        """
+        with self._changed:
             self._is_closed = True
-        self._wake()
-        self._is_free.wait(patience)
-
-    def _wake(self) -> None:
-        with self._lock:
-            waker = self._waker
-        if waker is not None and not waker[0].is_closed():
-            waker[0].call_soon_threadsafe(waker[1].set)
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._page is None, patience)
+            return self._page
 
 
 def _merged(earlier: Controls, latest: Controls) -> Controls:

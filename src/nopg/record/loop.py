@@ -5,12 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from nopg.record.demonstrations import Demonstrations
-from nopg.record.frames import as_jpeg
 from nopg.record.link import Link, Outbox
 from nopg.record.protocol import status
 from nopg.record.session import Command, Phase, Session
-from nopg.record.simulator import Simulator
+from nopg.record.simulator import as_jpeg
 
 _MAX_SILENCE = 1.5
 """Seconds without a word from the page after which a running episode is held."""
@@ -30,18 +28,14 @@ class Loop:
     def __init__(
         self,
         session: Session,
-        simulator: Simulator,
-        demonstrations: Demonstrations,
         link: Link,
         *,
         fps: float,
         invite: Callable[[], None],
     ) -> None:
-        self._session, self._simulator = session, simulator
-        self._demonstrations, self._link = demonstrations, link
-        self._fps, self._invite = fps, invite
-        self._rate = fps
-        self._frame = as_jpeg(simulator.frame())
+        self._session, self._link = session, link
+        self._fps, self._rate, self._invite = fps, fps, invite
+        self._frame = as_jpeg(session.simulator.frame())
         self._published = 0.0
         self._left_at: float | None = None
         self._was_connected = False
@@ -55,7 +49,7 @@ class Loop:
             self._tick()
             due = max(due + 1.0 / self._fps, started)
             while self._link.wait_for_command(due - time.monotonic()):
-                self._obey()
+                self._handle(self._link.take().commands)
             # Smoothed, for display: what the machine really keeps up with.
             self._rate += 0.1 * (1.0 / (time.monotonic() - started) - self._rate)
         self._publish()
@@ -67,25 +61,22 @@ class Loop:
             self._session.handle(Command.HOLD)
         self._watch_page(inbox.is_connected)
         if self._session.tick(inbox.controls):
-            self._frame = as_jpeg(self._simulator.frame())
-            self._publish()
+            self._redraw()
         elif time.monotonic() - self._published > _HEARTBEAT:
             self._publish()
-
-    def _obey(self) -> None:
-        self._handle(self._link.take().commands)
 
     def _handle(self, commands: tuple[Command, ...]) -> None:
         for command in commands:
             self._session.handle(command)
         if commands:
-            self._frame = as_jpeg(self._simulator.frame())
-            self._publish()
+            self._redraw()
+
+    def _redraw(self) -> None:
+        self._frame = as_jpeg(self._session.simulator.frame())
+        self._publish()
 
     def _publish(self) -> None:
-        text = status(
-            self._session, self._demonstrations, fps=self._fps, rate=self._rate
-        )
+        text = status(self._session, fps=self._fps, rate=self._rate)
         self._link.publish(Outbox(text, self._frame))
         self._published = time.monotonic()
 

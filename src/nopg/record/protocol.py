@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from nopg.record.controls import Controls
-from nopg.record.demonstrations import Demonstrations
-from nopg.record.pilot import AbstractPilot
 from nopg.record.session import Command, Session
 
 MAX_MESSAGE = 2048
@@ -31,83 +30,68 @@ class MalformedMessage(ValueError):
     """The page sent something that is no message; the connection is closed."""
 
 
-def read_ticket(text: str) -> str:
+def read_ticket(text: str | bytes) -> str:
     """The ticket of a `hello` message.
 
     Raises:
         MalformedMessage: If it is anything else.
     """
-    message = _object(text, {"type", "ticket"})
-    ticket = message["ticket"]
-    if message["type"] != "hello" or not isinstance(ticket, str):
-        raise MalformedMessage
-    return ticket
+    match _parsed(text):
+        case {"type": "hello", "ticket": str(ticket), **rest} if not rest:
+            return ticket
+    raise MalformedMessage
 
 
-def read_message(text: str) -> Controls | Command:
+def read_message(text: str | bytes) -> Controls | Command:
     """The controls or the command in a message of the page.
 
     Raises:
         MalformedMessage: If it is anything else.
     """
-    message = _object(text, None)
-    if message.get("type") == "command" and set(message) == {"type", "name"}:
-        try:
-            return Command(message["name"])
-        except ValueError:
-            raise MalformedMessage from None
-    if message.get("type") == "controls" and set(message) == {
-        "type",
-        "keys",
-        "axes",
-        "buttons",
-    }:
-        return Controls(
-            tuple(_each(message["keys"], _MAX_KEYS, _is_key)),
-            tuple(float(x) for x in _each(message["axes"], _MAX_AXES, _is_position)),
-            tuple(_each(message["buttons"], _MAX_BUTTONS, _is_button)),
-        )
+    match _parsed(text):
+        case {"type": "command", "name": str(name), **rest} if not rest:
+            if name in set(Command):
+                return Command(name)
+        case {
+            "type": "controls",
+            "keys": list(keys),
+            "axes": list(axes),
+            "buttons": list(buttons),
+            **rest,
+        } if not rest:
+            limits = (_MAX_KEYS, _MAX_AXES, _MAX_BUTTONS)
+            checks = (_is_key, _is_position, _is_button)
+            for values, limit, is_valid in zip(
+                (keys, axes, buttons), limits, checks, strict=True
+            ):
+                if len(values) > limit or not all(map(is_valid, values)):
+                    raise MalformedMessage
+            return Controls(tuple(keys), tuple(map(float, axes)), tuple(buttons))
     raise MalformedMessage
 
 
-def welcome(
-    session: Session,
-    pilot: AbstractPilot,
-    *,
-    environment: str,
-    file: str,
-    fps: float,
-    limit: int | None,
-    observation_names: tuple[str, ...],
-) -> dict[str, Any]:
+def welcome(session: Session, *, environment: str, fps: float) -> dict[str, Any]:
     """What the page needs once: names, keys and limits."""
+    demonstrations = session.demonstrations
+    levers = [asdict(lever) for lever in session.teleop.levers]
+    for lever in levers:
+        lever |= {"low": number(lever["low"]), "high": number(lever["high"])}
     return {
         "type": "welcome",
         "environment": environment,
-        "file": file,
+        "file": demonstrations.path.name,
         "fps": fps,
-        "limit": limit,
+        "limit": session.simulator.limit,
         "wanted": session.wanted,
-        "kind": pilot.kind,
-        "levers": [
-            {
-                "name": lever.name,
-                "plus": lever.plus,
-                "minus": lever.minus,
-                "low": number(lever.low),
-                "high": number(lever.high),
-            }
-            for lever in pilot.levers
-        ],
-        "columns": observation_names[:_SHOWN_COLUMNS],
+        "kind": session.teleop.kind,
+        "levers": levers,
+        "columns": demonstrations.layout.observation_names[:_SHOWN_COLUMNS],
     }
 
 
-def status(
-    session: Session, demonstrations: Demonstrations, *, fps: float, rate: float
-) -> str:
+def status(session: Session, *, fps: float, rate: float) -> str:
     """What the page shows now, as JSON text."""
-    progress = session.progress
+    progress, demonstrations = session.progress, session.demonstrations
     action = None if progress.action is None else np.atleast_1d(progress.action)
     message = {
         "type": "status",
@@ -133,22 +117,11 @@ def number(value: float) -> float | None:
     return float(f"{value:.6g}") if math.isfinite(value) else None
 
 
-def _object(text: str, fields: set[str] | None) -> dict[str, Any]:
+def _parsed(text: str | bytes) -> Any:
     try:
-        message = json.loads(text)
+        return None if isinstance(text, bytes) else json.loads(text)
     except (ValueError, RecursionError):
         raise MalformedMessage from None
-    if not isinstance(message, dict) or (fields and set(message) != fields):
-        raise MalformedMessage
-    return message
-
-
-def _each(values: Any, limit: int, is_valid: Any) -> list[Any]:
-    if not isinstance(values, list) or len(values) > limit:
-        raise MalformedMessage
-    if not all(is_valid(value) for value in values):
-        raise MalformedMessage
-    return values
 
 
 def _is_key(value: Any) -> bool:

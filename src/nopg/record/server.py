@@ -1,19 +1,29 @@
-"""The page and its WebSocket, on the loopback address alone."""
+"""The page and its WebSocket: for this machine, this page, whoever has the ticket.
+
+A server on the loopback address is still in reach of every web page the person has
+open and of every account on the machine. Three things keep them out. The Host header
+must name the loopback address, which stops DNS rebinding. The Origin of a WebSocket
+must be this very server, which stops foreign pages. And the first message must carry
+a ticket that works once: the one in the printed address for the first page, a new one
+for each return of the same tab. Tickets live in the URL's fragment and in the tab's
+session storage, so that they are in no request line and, unlike a cookie, are not
+sent to other ports of the same address.
+"""
 
 from __future__ import annotations
 
-import asyncio
+import hmac
 import json
+import logging
+import secrets
 import socket
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.resources import files
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from nopg.errors import ConfigError, MissingExtraError, NopgError
-from nopg.record.access import LOOPBACK, Guard, Tickets
+from nopg.errors import ConfigError
 from nopg.record.link import Link
 from nopg.record.protocol import (
     MAX_MESSAGE,
@@ -21,12 +31,13 @@ from nopg.record.protocol import (
     read_message,
     read_ticket,
 )
+from nopg.record.simulator import missing_extra
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.types import ASGIApp
-    from starlette.websockets import WebSocket
+    from websockets.http11 import Request, Response
+    from websockets.sync.server import ServerConnection
+
+LOOPBACK = "127.0.0.1"
 
 # Every path that exists: nothing is looked up on the disk while serving.
 _ASSETS = {
@@ -37,103 +48,124 @@ _ASSETS = {
     "/style.css": ("style.css", "text/css; charset=utf-8"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
+_OPEN_SECONDS = 5.0
+"""How long a visitor may take to ask, so that silent ones do not pile up."""
 _HELLO_SECONDS = 5.0
-_START_SECONDS = 10.0
 
 # Close codes the page knows the words for.
 MALFORMED, NO_TICKET, TAKEN, ENDED = 4400, 4401, 4409, 4410
 
 
-def make_app(
-    link: Link, tickets: Tickets, welcome: dict[str, Any], port: int
-) -> ASGIApp:
-    """The application: six fixed files and one WebSocket, behind the guard."""
-    from starlette.applications import Starlette
-    from starlette.responses import Response
-    from starlette.routing import Route, WebSocketRoute
+class Tickets:
+    """Secrets that open the recorder once."""
 
+    def __init__(self) -> None:
+        self._valid: list[str] = []
+
+    def issue(self) -> str:
+        """A new ticket; at most the two newest are valid."""
+        ticket = secrets.token_urlsafe(24)
+        self._valid = [*self._valid[-1:], ticket]
+        return ticket
+
+    def is_valid(self, ticket: str) -> bool:
+        """Whether `ticket` opens the recorder; it stays valid."""
+        offered = ticket.encode(errors="replace")
+        return any([hmac.compare_digest(one.encode(), offered) for one in self._valid])
+
+    def use_up(self) -> None:
+        """Make every ticket worthless: someone is in."""
+        self._valid = []
+
+
+def _answers(port: int) -> Callable[[ServerConnection, Request], Response | None]:
+    """What each request is answered; None lets a WebSocket through."""
+    hosts = [f"{name}:{port}" for name in (LOOPBACK, "localhost")]
+    sources = " ".join(f"ws://{host}" for host in hosts)
+    security = {
+        "Content-Security-Policy": (
+            "default-src 'none'; script-src 'self'; style-src 'self'; "
+            f"img-src 'self'; connect-src 'self' {sources}; base-uri 'none'; "
+            "form-action 'none'; frame-ancestors 'none'"
+        ),
+        "X-Content-Type-Options": "nosniff",
+        "X-Frame-Options": "DENY",
+        "Referrer-Policy": "no-referrer",
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+        "Cache-Control": "no-store",
+    }
     folder = files("nopg.record").joinpath("assets")
-    bodies = {
-        path: Response(folder.joinpath(name).read_bytes(), media_type=kind)
+    texts = {
+        path: (folder.joinpath(name).read_text(encoding="utf-8"), kind)
         for path, (name, kind) in _ASSETS.items()
     }
 
-    async def asset(request: Request) -> Response:
-        return bodies[request.url.path]
+    def answer(connection: ServerConnection, request: Request) -> Response | None:
+        host, origin = (request.headers.get_all(name) for name in ("Host", "Origin"))
+        is_allowed = host in ([one] for one in hosts)
+        if request.path == "/link":
+            is_allowed &= origin in ([f"http://{one}"] for one in hosts)
+            if is_allowed:
+                return None
+        status, text, kind = 404, "Nothing is here.\n", "text/plain; charset=utf-8"
+        if not is_allowed:
+            status, text = 403, "This recorder answers only at its own address.\n"
+        elif (
+            getattr(request, "method", "GET") != "GET"
+        ):  # older ones refuse by themselves
+            status, text = 405, "This recorder can only be looked at.\n"
+        elif request.path in texts:
+            status, (text, kind) = 200, texts[request.path]
+        response = connection.respond(status, text)
+        del response.headers["Content-Type"]
+        response.headers.update({"Content-Type": kind, **security})
+        return response
 
-    async def talk(websocket: WebSocket) -> None:
-        await _talk(websocket, link, tickets, welcome)
-
-    routes = [Route(path, asset, methods=["GET"]) for path in _ASSETS]
-    return Guard(Starlette(routes=[*routes, WebSocketRoute("/link", talk)]), port)
+    return answer
 
 
-async def _talk(
-    websocket: WebSocket, link: Link, tickets: Tickets, welcome: dict[str, Any]
+def _talk(
+    websocket: ServerConnection, link: Link, tickets: Tickets, welcome: dict[str, Any]
 ) -> None:
     """One page, from its ticket to its end."""
-    from starlette.websockets import WebSocketDisconnect
+    from websockets.exceptions import ConnectionClosed
 
-    await websocket.accept()
-    try:
-        text = await asyncio.wait_for(websocket.receive_text(), _HELLO_SECONDS)
-        ticket = read_ticket(text)
-    except WebSocketDisconnect:
-        return
-    except (MalformedMessage, TimeoutError, KeyError):  # KeyError: binary, no text
-        return await websocket.close(MALFORMED)
-    if not tickets.is_valid(ticket):
-        return await websocket.close(NO_TICKET)
-    if not link.attach():  # the ticket stays good for when the other page has gone
-        return await websocket.close(TAKEN)
-    try:
-        tickets.use_up()
-        greeting = {**welcome, "ticket": tickets.issue()}
-        await websocket.send_text(json.dumps(greeting, allow_nan=False))
-        await _exchange(websocket, link)
-    except (WebSocketDisconnect, RuntimeError):
-        pass  # the page went away while something was being sent
-    finally:
-        link.detach()
-
-
-async def _exchange(websocket: WebSocket, link: Link) -> None:
-    sender = asyncio.create_task(_send(websocket, link))
-    receiver = asyncio.create_task(_receive(websocket, link))
-    done, pending = await asyncio.wait(
-        {sender, receiver}, return_when=asyncio.FIRST_COMPLETED
-    )
-    for task in pending:
-        task.cancel()
-    await asyncio.gather(*pending, return_exceptions=True)
-    for task in done:
-        code = task.result()
-        if code is not None:
-            await websocket.close(code)
+    with suppress(ConnectionClosed):
+        try:
+            ticket = read_ticket(websocket.recv(_HELLO_SECONDS))
+        except (MalformedMessage, TimeoutError):
+            return websocket.close(MALFORMED)
+        if not tickets.is_valid(ticket):
+            return websocket.close(NO_TICKET)
+        if not link.attach(websocket):  # the ticket stays good until the other has gone
+            return websocket.close(TAKEN)
+        try:
+            tickets.use_up()
+            greeting = {**welcome, "ticket": tickets.issue()}
+            websocket.send(json.dumps(greeting, allow_nan=False))
+            Thread(target=_show, args=(websocket, link), daemon=True).start()
+            for message in websocket:
+                link.put(read_message(message))
+        except MalformedMessage:
+            websocket.close(MALFORMED)
+        finally:
+            link.detach()
 
 
-async def _send(websocket: WebSocket, link: Link) -> int:
+def _show(websocket: ServerConnection, link: Link) -> None:
+    """Send what there is to see, until the recorder closes or the page leaves."""
+    from websockets.exceptions import ConnectionClosed
+
     shown = b""
-    while (outbox := await link.news()) is not None:
-        await websocket.send_text(outbox.status)
-        if outbox.frame is not shown:
-            await websocket.send_bytes(outbox.frame)
-            shown = outbox.frame
-    if (outbox := link.last_news()) is not None:
-        await websocket.send_text(outbox.status)
-    return ENDED
-
-
-async def _receive(websocket: WebSocket, link: Link) -> int | None:
-    from starlette.websockets import WebSocketDisconnect
-
-    try:
-        while True:
-            link.put(read_message(await websocket.receive_text()))
-    except WebSocketDisconnect:
-        return None
-    except (MalformedMessage, KeyError):
-        return MALFORMED
+    with suppress(ConnectionClosed):
+        while (outbox := link.news(websocket)) is not None:
+            websocket.send(outbox.status)
+            if outbox.frame is not shown:
+                websocket.send(outbox.frame)
+                shown = outbox.frame
+        websocket.close(ENDED)
 
 
 def bind(port: int) -> socket.socket:
@@ -142,63 +174,46 @@ def bind(port: int) -> socket.socket:
     Raises:
         ConfigError: If the port is not free.
     """
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((LOOPBACK, port))
+        return socket.create_server((LOOPBACK, port))
     except OSError as error:
-        listener.close()
         raise ConfigError(
             f"`port` must be free on {LOOPBACK}, {port} is not ({error.strerror}); "
             "choose another, or 0 for any."
         ) from error
-    return listener
 
 
 @contextmanager
-def serving(app: ASGIApp, listener: socket.socket) -> Iterator[None]:
-    """Serve `app` from a thread of its own while the block runs."""
+def serving(
+    link: Link, tickets: Tickets, welcome: dict[str, Any], listener: socket.socket
+) -> Iterator[None]:
+    """Serve the page from threads of its own while the block runs.
+
+    Raises:
+        MissingExtraError: If websockets is not installed.
+    """
     try:
-        import uvicorn
-        import websockets  # noqa: F401  # uvicorn's own message is less clear
+        from websockets.sync.server import serve
     except ImportError as error:
         raise missing_extra(error) from error
-    config = uvicorn.Config(
-        app,
-        ws="websockets-sansio",
-        ws_max_size=MAX_MESSAGE,
-        ws_per_message_deflate=False,  # pictures do not shrink, bombs do not grow
-        lifespan="off",
-        log_config=None,
-        log_level="critical",
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        limit_concurrency=32,
-        timeout_graceful_shutdown=2,
+    server = serve(
+        lambda websocket: _talk(websocket, link, tickets, welcome),
+        sock=listener,
+        process_request=_answers(listener.getsockname()[1]),
+        server_header=None,
+        compression=None,  # pictures do not shrink, bombs do not grow
+        max_size=MAX_MESSAGE,
+        open_timeout=_OPEN_SECONDS,
+        close_timeout=2.0,
+        logger=logging.Logger("silent", logging.CRITICAL + 1),
     )
-    server = uvicorn.Server(config)
-    thread = Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-    thread.start()
-    deadline = time.monotonic() + _START_SECONDS
-    while not server.started:
-        if not thread.is_alive() or time.monotonic() > deadline:
-            raise NopgError(
-                "The page must be served within ten seconds, the server did not start; "
-                "try another --port."
-            )
-        time.sleep(0.01)
+    Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield
     finally:
-        server.should_exit = True
+        page = link.close()
+        if page is not None:  # it does not read any more: do not wait for it
+            with suppress(OSError):
+                page.socket.shutdown(socket.SHUT_RDWR)
         with suppress(KeyboardInterrupt):  # a second Ctrl-C: do not wait
-            thread.join(timeout=5.0)
-
-
-def missing_extra(error: ImportError) -> MissingExtraError:
-    """The error that names the extra of the recorder."""
-    return MissingExtraError(
-        f"Recording needs the package {error.name}, which is not installed; run "
-        'pip install "nopg[record]".'
-    )
+            server.shutdown()

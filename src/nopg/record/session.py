@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from nopg.errors import NopgError
 from nopg.record.controls import Controls
 from nopg.record.demonstrations import Demonstrations
-from nopg.record.pilot import AbstractPilot, Action
 from nopg.record.simulator import Simulator, Transition
+from nopg.record.teleop import Action, Teleop
 
 
 class Phase(StrEnum):
@@ -71,25 +71,25 @@ class Session:
 
     Args:
         simulator: The environment.
-        pilot: Reads the controls.
+        teleop: Reads the controls.
         demonstrations: Where finished episodes go.
         seed: Root of the seeds of the starts.
         wanted: Number of episodes to record, None for no end.
-        announce: Told in one sentence what happened to an episode.
+        announce: Called with one sentence on what happened to an episode.
     """
 
     def __init__(
         self,
         simulator: Simulator,
-        pilot: AbstractPilot,
+        teleop: Teleop,
         demonstrations: Demonstrations,
         *,
         seed: int,
         wanted: int | None = None,
         announce: Callable[[str], None] = lambda sentence: None,
     ) -> None:
-        self._simulator, self._pilot = simulator, pilot
-        self._demonstrations = demonstrations
+        self.simulator, self.teleop = simulator, teleop
+        self.demonstrations = demonstrations
         self._seed, self._announce = seed, announce
         self.wanted = wanted
         # Starts go on counting where an appended file stopped: with the same seed it
@@ -104,43 +104,45 @@ class Session:
     @property
     def is_complete(self) -> bool:
         """Whether as many episodes are saved as were wanted."""
-        return self.wanted is not None and self._demonstrations.n_new >= self.wanted
+        return self.wanted is not None and self.demonstrations.n_new >= self.wanted
 
     def handle(self, command: Command) -> None:
         """Do what `command` means in the present phase, or nothing."""
         self.notice = ""
-        actions: dict[Command, Callable[[], None]] = {
-            Command.TOGGLE: self._toggle,
-            Command.HOLD: self._hold,
-            Command.KEEP: self._keep,
-            Command.RETRY: lambda: self._throw_away(is_same_start=True),
-            Command.DISCARD: lambda: self._throw_away(is_same_start=False),
-            Command.QUIT: self._quit,
-        }
-        actions[command]()
+        match command:
+            case Command.TOGGLE:
+                self._toggle()
+            case Command.HOLD if self.phase is Phase.RUNNING:
+                self.phase = Phase.PAUSED
+            case Command.KEEP:
+                self._keep()
+            case Command.RETRY | Command.DISCARD:
+                self._throw_away(is_same_start=command is Command.RETRY)
+            # Not in the middle of an attempt: keep it or discard it first.
+            case Command.QUIT if self.phase in (Phase.READY, Phase.SAVED):
+                self.phase = Phase.FINISHED
 
     def tick(self, controls: Controls) -> bool:
         """Let one step of time pass; say whether the picture changed."""
         if self.phase is Phase.READY:
             # A key still held from the last episode must be let go first.
             self._is_armed = self._is_armed or controls.is_neutral
-            if self._is_armed and self._pilot.is_driven(controls):
+            if self._is_armed and self.teleop.is_driven(controls):
                 self.phase = Phase.RUNNING
         if self.phase is not Phase.RUNNING:
             return False
-        action = self._pilot.decide(controls)
+        action = self.teleop.decide(controls)
         if action is None:
             return False
         self._step(action)
         return True
 
     def _step(self, action: Action) -> None:
-        row = self._simulator.step(action)
+        row = self.simulator.step(action)
         self._rows.append(row)
+        ending = "time limit (truncated)" if row.truncated else ""
         if row.terminated:
             ending = "the task ended (terminated)"
-        else:
-            ending = "time limit (truncated)" if row.truncated else ""
         self.progress = Progress(
             row.next_observation,
             row.action,
@@ -152,8 +154,8 @@ class Session:
             self._save()
 
     def _begin(self) -> Progress:
-        observation = self._simulator.reset(start_seed(self._seed, self._start))
-        self._pilot.reset()
+        observation = self.simulator.reset(start_seed(self._seed, self._start))
+        self.teleop.reset()
         self._rows, self._is_armed = [], False
         self.phase = Phase.READY
         return Progress(observation, None, 0, 0.0, "")
@@ -171,10 +173,6 @@ class Session:
             self._start += 1
             self.progress = self._begin()
 
-    def _hold(self) -> None:
-        if self.phase is Phase.RUNNING:
-            self.phase = Phase.PAUSED
-
     def _keep(self) -> None:
         if self.phase in (Phase.RUNNING, Phase.PAUSED) and self._rows:
             self._rows[-1] = replace(self._rows[-1], truncated=True)
@@ -183,14 +181,14 @@ class Session:
 
     def _save(self) -> None:
         try:
-            self._demonstrations.add(tuple(self._rows))
+            self.demonstrations.add(tuple(self._rows))
         except NopgError as error:
             self.phase, self.notice = Phase.UNSAVED, str(error)
             self._announce(f"An episode could not be saved: {error}")
             return
         self.phase = Phase.SAVED
         self._announce(
-            f"Episode {self._demonstrations.n_new} saved: {self.progress.steps} steps, "
+            f"Episode {self.demonstrations.n_new} saved: {self.progress.steps} steps, "
             f"return {self.progress.total:.4g}, {self.progress.ending}."
         )
 
@@ -199,7 +197,7 @@ class Session:
             return
         if self.phase is Phase.SAVED:
             try:
-                self._demonstrations.drop_last()
+                self.demonstrations.drop_last()
             except NopgError as error:
                 self.notice = str(error)
                 return
@@ -207,8 +205,3 @@ class Session:
         if not is_same_start:
             self._start += 1
         self.progress = self._begin()
-
-    def _quit(self) -> None:
-        # Not in the middle of an attempt: keep it or discard it first.
-        if self.phase in (Phase.READY, Phase.SAVED):
-            self.phase = Phase.FINISHED

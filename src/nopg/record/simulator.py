@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +14,12 @@ from numpy.typing import NDArray
 
 from nopg.envs.registration import register
 from nopg.errors import ConfigError, MissingExtraError, NopgError
-from nopg.record.pilot import Action
+from nopg.record.teleop import Action
 
 MAX_COLUMNS = 1024
 """Wider observations are pictures, and kernels do not learn from pictures."""
 DEFAULT_FPS = 30.0
+_JPEG_QUALITY = 88
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ class Simulator:
             MissingExtraError: If a package that draws it is not installed.
         """
         try:
-            picture = self._env.render()
+            picture: Any = self._env.render()
         except gymnasium.error.DependencyNotInstalled as error:
             raise _missing(error) from error
         if not isinstance(picture, np.ndarray) or picture.shape[2:] != (3,):
@@ -106,15 +108,39 @@ class Simulator:
                 f"{getattr(picture, 'shape', type(picture).__name__)}; repair its "
                 'render_mode "rgb_array".'
             )
-        return picture.astype(np.uint8, copy=False)
+        return np.asarray(picture, dtype=np.uint8)
 
     def close(self) -> None:
         """Release what the environment holds."""
-        self._env.close()
+        self._env.close()  # type: ignore[no-untyped-call]
 
     def _vector(self, observation: Any) -> NDArray[np.float64]:
         # A copy: some environments hand out the array they go on writing to.
         return np.array(flatten(self._raw_space, observation), dtype=np.float64)
+
+
+def as_jpeg(picture: NDArray[np.uint8]) -> bytes:
+    """JPEG bytes of a picture (height, width, 3), colours at full resolution.
+
+    Raises:
+        MissingExtraError: If Pillow is not installed.
+    """
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise missing_extra(error) from error
+    stream = io.BytesIO()
+    image = Image.fromarray(picture)
+    image.save(stream, "JPEG", quality=_JPEG_QUALITY, subsampling=0)
+    return stream.getvalue()
+
+
+def missing_extra(error: ImportError) -> MissingExtraError:
+    """The error that names the extra of the recorder."""
+    return MissingExtraError(
+        f"Recording needs the package {error.name}, which is not installed; run "
+        'pip install "nopg[record]".'
+    )
 
 
 def _make(env_id: str, max_steps: int | None) -> gymnasium.Env[Any, Any]:
@@ -138,9 +164,7 @@ def _make(env_id: str, max_steps: int | None) -> gymnasium.Env[Any, Any]:
 
 
 def _vector_space(env_id: str, space: Space[Any]) -> Box:
-    flat: Any = None
-    if space.is_np_flattenable:
-        flat = flatten_space(space)
+    flat: Any = flatten_space(space) if space.is_np_flattenable else None
     if not isinstance(flat, Box) or flat.shape[0] > MAX_COLUMNS:
         raise ConfigError(
             f"The observations of `{env_id}` must flatten to at most {MAX_COLUMNS} "

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nopg.data.angles import angle_pairs
 from nopg.data.dataset import Dataset
 from nopg.data.validation import FloatArray
 
-MOST = 10
-"""Coordinates offered; of more, those that vary most in units of their bandwidth."""
+MOST, MOST_BY_MODELS = 10, 4
+"""Coordinates offered; of more, those that vary most in units of their bandwidth.
+Learned models take longer for every plane of values, so that fewer are offered."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Coordinate:
 
 
 def coordinates(
-    data: Dataset, starts: FloatArray, bandwidths: FloatArray
+    data: Dataset, starts: FloatArray, bandwidths: FloatArray, most: int = MOST
 ) -> tuple[Coordinate, ...]:
     """The axes of a data set, in the order of its columns.
 
@@ -65,6 +67,7 @@ def coordinates(
         data: The transitions.
         starts: Initial states, (B, d_s).
         bandwidths: State bandwidths, (d_s,); infinite ones are of ignored columns.
+        most: Coordinates to offer.
     """
     states = np.vstack([data.observations, data.next_observations, starts])
     angles = _angles(data)
@@ -80,7 +83,7 @@ def coordinates(
             spread = float(states[:, column].std() / bandwidths[column])
             found.append((spread, Coordinate(name, (column,), low, high)))
     varied = [pair for pair in found if pair[0] > 0.0] or found[:1]
-    kept = sorted(varied, key=lambda pair: -pair[0])[:MOST]
+    kept = sorted(varied, key=lambda pair: -pair[0])[:most]
     return tuple(
         coordinate for pair in varied if pair in kept for coordinate in [pair[1]]
     )
@@ -99,23 +102,12 @@ def held_state(
 
 
 def _angles(data: Dataset) -> list[tuple[int, int]]:
-    """Pairs of columns (cosine, sine) whose squares sum to one in every row."""
-    states = data.observations
+    """Columns (cosine, sine) of every angle; names tell which is which."""
     names = [name.lower() for name in data.observation_names]
-    on_unit = np.nonzero((np.abs(states) <= 1.0 + 1e-4).all(axis=0))[0]
-    varying = [int(c) for c in on_unit if np.ptp(states[:, c]) > 0.0]
-    taken: set[int] = set()
-    pairs = []
-    for i in varying:
-        for j in varying:
-            if j <= i or i in taken or j in taken:
-                continue
-            radius = states[:, i] ** 2 + states[:, j] ** 2
-            if np.abs(radius - 1.0).max() < 1e-3:
-                is_swapped = "sin" in names[i] or "cos" in names[j]
-                pairs.append((j, i) if is_swapped else (i, j))
-                taken |= {i, j}
-    return pairs
+    return [
+        (j, i) if "sin" in names[i] or "cos" in names[j] else (i, j)
+        for i, j in angle_pairs(data.observations)
+    ]
 
 
 def _angle_name(names: list[str]) -> str:

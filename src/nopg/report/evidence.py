@@ -1,61 +1,96 @@
-"""Everything the remarks are made from: the place where new evidence plugs in.
-
-A function in `findings` says what each piece means.
-"""
+"""Everything the page is made from, asked of the policy once."""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
 
-from nopg.bellman.certificate import Objective
+import numpy as np
+
+from nopg.bellman.solution import Objective
+from nopg.data.dataset import Dataset
 from nopg.data.diagnostics.description import Description
+from nopg.data.validation import FloatArray
 from nopg.errors import NopgWarning
 from nopg.evaluation.intervals import Estimate
-from nopg.report.paths import Paths, predicted_paths
-from nopg.report.read import Run
-from nopg.report.support import Support, support_along_visits
+from nopg.fitted.history import History
+from nopg.fitted.policy import FittedPolicy
+from nopg.report.paths import PredictedPaths, horizon, predicted_paths
+from nopg.report.support_map import VisitedStates, visited_states
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything the remarks are made from.
+    """What the findings and the pictures are made from.
 
     Attributes:
-        run: The run.
-        objective: J with its certificate.
-        support: Support where the policy is predicted to go.
-        paths: Paths drawn from the kernel model.
+        policy: The policy.
+        data: The transitions it was learned from.
+        history: Updates of NOPG; empty after a search, or where none are known.
+        estimate: The expected return with its interval, by the evaluator that fits.
+        objective: J with its certificate; None where the kernels did not choose.
+        visited: States the policy is predicted to visit, and the data around them.
+        paths: Predicted paths.
         description: What `describe` says of the data.
-        interval: Ends between which the true return is expected 95 times of 100,
-            by the kernels; None for a policy that `learn` found.
-        foretold: The return by learned systems, for such a policy.
     """
 
-    run: Run
-    objective: Objective
-    support: Support
-    paths: Paths
+    policy: FittedPolicy
+    data: Dataset
+    history: History
+    estimate: Estimate
+    objective: Objective | None
+    visited: VisitedStates
+    paths: PredictedPaths
     description: Description
-    interval: tuple[float, float] | None = None
-    foretold: Estimate | None = None
+
+    @property
+    def is_by_models(self) -> bool:
+        """Whether learned models evaluate the policy, and not the kernels."""
+        return self.estimate.by == "model"
+
+    def logged_returns(self) -> FloatArray | None:
+        """Discounted return of every logged episode; None if rows have no episode."""
+        if self.data.episodes is None:
+            return None
+        order = np.argsort(self.data.episodes, kind="stable")
+        _, first, counts = np.unique(
+            self.data.episodes[order], return_index=True, return_counts=True
+        )
+        age = np.arange(len(order)) - np.repeat(first, counts)
+        earned = self.data.rewards[order] * self.policy.gamma**age
+        return np.asarray(np.add.reduceat(earned, first))
+
+    def evaluators(self) -> dict[str, tuple[list[int], list[float]]]:
+        """Steps and results of every evaluator that ran during training."""
+        names = {name: None for update in self.history for name in update.evaluations}
+        return {name: self.history.evaluations(name) for name in names}
 
 
-def gather(run: Run) -> Evidence:
-    """Compute all evidence of a run."""
-    model = run.model
+def gather(policy: FittedPolicy, history: History | None = None) -> Evidence:
+    """Ask a policy everything its page tells.
+
+    Args:
+        policy: The policy, with its data.
+        history: Its updates, where the policy itself does not know them.
+
+    Raises:
+        NotFittedError: If the policy was saved without its data.
+    """
     with warnings.catch_warnings():
         # One episode cannot tell how episodes differ; the page counts them anyway.
         warnings.simplefilter("ignore", NopgWarning)
-        is_found = model.search is not None  # may do better than kernels can tell
-        objective = model.objective(interval=None if is_found else 0.95)
-        foretold = model.foretold(interval=0.95) if is_found else None
+        estimate = policy.expected_return()
+        rollouts = policy.rollouts(horizon(policy.gamma))
+    assert policy.data is not None  # an estimate needs them
+    if history is None:
+        history = policy.history
     return Evidence(
-        run=run,
-        objective=objective,
-        support=support_along_visits(model),
-        paths=predicted_paths(model),
-        description=run.data.describe(model.action_space),
-        interval=objective.interval,
-        foretold=foretold,
+        policy=policy,
+        data=policy.data,
+        history=History() if history is None else history,
+        estimate=estimate,
+        objective=policy.kernel.objective() if estimate.by == "kernel" else None,
+        visited=visited_states(policy, rollouts),
+        paths=predicted_paths(rollouts),
+        description=policy.data.describe(policy.action_space),
     )

@@ -1,4 +1,4 @@
-"""Words and tables of the page as HTML; everything from data is escaped here."""
+"""Sentences and tables of the page as HTML; everything from data is escaped here."""
 
 from __future__ import annotations
 
@@ -12,12 +12,9 @@ import numpy as np
 from nopg.data.dataset import Dataset
 from nopg.data.diagnostics.description import Description
 from nopg.data.validation import FloatArray
-from nopg.fitted.search_result import Search
-from nopg.report.remarks import Remark, Verdict
-from nopg.report.support import REACH, Support
-
-_TITLES = {"serious": "Serious", "warning": "Warning", "note": "Note", "good": "Good"}
-
+from nopg.fitted.search_result import SearchResult
+from nopg.report.support_map import REACH, VisitedStates
+from nopg.report.verdict import Finding, Verdict
 
 MINUS, DASH = "\N{MINUS SIGN}", "\N{EN DASH}"
 
@@ -30,7 +27,7 @@ def number(value: float, digits: int = 4) -> str:
 
 
 def verdict_card(verdict: Verdict) -> str:
-    """The judgement with its reasons, those against it first."""
+    """The verdict with its reasons, those against it first."""
     sides = {"against": verdict.against, "for": verdict.in_favour}
     reasons = "".join(
         f'<li class="{side}">{escape(_sentence(reason))}</li>'
@@ -54,25 +51,21 @@ def tiles(entries: Iterable[tuple[str, str, str]]) -> str:
     return f'<dl class="tiles">{cells}</dl>'
 
 
-def remark_list(remarks: Sequence[Remark]) -> str:
+def finding_list(findings: Sequence[Finding]) -> str:
     """Warnings and notes in the open, what speaks for the policy folded below."""
-    grave = [r for r in remarks if r.level in ("serious", "warning")]
-    mild = [r for r in remarks if r.level == "note"]
-    good = [r for r in remarks if r.level == "good"]
-    shown = _remarks([*grave, *mild]) if grave or mild else "<p>Nothing to warn of.</p>"
-    if not good:
-        return shown
-    folded = f"<summary>What speaks for it ({len(good)})</summary>{_remarks(good)}"
-    return f"{shown}<details>{folded}</details>"
+    good = [finding for finding in findings if finding.level == "good"]
+    others = [finding for finding in findings if finding.level != "good"]
+    shown = _findings(others) if others else "<p>Nothing to warn of.</p>"
+    return shown + _folded("What speaks for it", good)
 
 
-def share_bar(support: Support) -> str:
+def share_bar(visited: VisitedStates) -> str:
     """How the visits divide into near, stretched and out of reach."""
     half = REACH / 2.0
-    near = float(support.visits[support.distance <= half].sum())
-    shares = [("near", near), ("stretched", 1.0 - near - support.beyond)]
-    shares.append(("beyond", support.beyond))
-    words = {
+    near = float(visited.visits[visited.distance <= half].sum())
+    shares = [("near", near), ("stretched", 1.0 - near - visited.beyond)]
+    shares.append(("beyond", visited.beyond))
+    meanings = {
         "near": f"within {half:g} bandwidth",
         "stretched": f"from {half:g} to {REACH:g} bandwidths",
         "beyond": f"beyond {REACH:g}: out of reach",
@@ -85,7 +78,7 @@ def share_bar(support: Support) -> str:
         )
         left += width
     items = "".join(
-        f'<li class="{name}">{max(share, 0.0):.0%} {escape(words[name])}</li>'
+        f'<li class="{name}">{max(share, 0.0):.0%} {escape(meanings[name])}</li>'
         for name, share in shares
     )
     return (
@@ -95,30 +88,32 @@ def share_bar(support: Support) -> str:
     )
 
 
-def worst_table(support: Support, data: Dataset, count: int = 8) -> str:
+def worst_table(visited: VisitedStates, data: Dataset, count: int = 8) -> str:
     """The least known of the visited states."""
     # What is wrong comes first: on a phone the rest is a swipe away.
-    heads = ["distance", "samples", "visits"]
+    heads = ["distance", "rows", "visits"]
     heads += [*data.observation_names, *data.action_names]
     rows = []
-    for i in support.worst(count):
-        about = [number(float(support.distance[i]), 3)]
-        about += [number(float(support.effective[i]), 3)]
-        about += [_percent(float(support.visits[i]))]
-        actions = np.atleast_1d(support.actions[i])
-        rows.append(about + [number(v, 3) for v in (*support.states[i], *actions)])
+    for i in visited.worst(count):
+        cells = [number(float(visited.distance[i]), 3)]
+        cells += [number(float(visited.effective[i]), 3)]
+        cells += [_percent(float(visited.visits[i]))]
+        actions = np.atleast_1d(visited.actions[i])
+        rows.append(cells + [number(v, 3) for v in (*visited.states[i], *actions)])
     return table(heads, rows)
 
 
-def search_table(search: Search | None) -> str:
-    """Every policy that was tried, and what two learned models thought of it."""
+def search_table(search: SearchResult | None) -> str:
+    """Every policy that was tried, and what the learned models expect of it."""
     rows = []
     for i, one in enumerate(search.candidates if search is not None else []):
         refined = DASH if one.refined is None else number(one.refined.value)
         kept = "kept" if search is not None and i == search.chosen else ""
-        uncertainty = f"{one.final.uncertainty:.2f}"
-        rows.append([str(one.way), number(one.first.value), refined, uncertainty, kept])
-    return table(["found", "model J", "refined", "uncertainty", ""], rows)
+        cells = [number(one.first.value), refined, f"{one.final.uncertainty:.2f}", kept]
+        rows.append([str(one.method), *cells])
+    return table(
+        ["found by", "first estimate", "last estimate", "uncertainty", ""], rows
+    )
 
 
 def column_table(description: Description, data: Dataset) -> str:
@@ -144,14 +139,11 @@ def notes(description: Description) -> str:
         items = "".join(f"<li>{escape(note)}</li>" for note in description.notes)
         parts += f"<h3>How the rows came to be</h3><ul>{items}</ul>"
     found = [
-        Remark(f.name, "note", f.what, f.meaning)
-        for f in description.findings
-        if f.level == "note"
+        Finding(one.name, "note", one.what, one.meaning)
+        for one in description.findings
+        if one.level == "note"
     ]
-    if found:
-        head = f"<summary>Notes on the data ({len(found)})</summary>"
-        parts += f"<details>{head}{_remarks(found)}</details>"
-    return parts
+    return parts + _folded("Notes on the data", found)
 
 
 def facts(entries: Iterable[tuple[str, Any]]) -> str:
@@ -189,13 +181,21 @@ def _framed(heads: Sequence[str], body: str) -> str:
     )
 
 
-def _remarks(remarks: Iterable[Remark]) -> str:
+def _folded(title: str, findings: Sequence[Finding]) -> str:
+    if not findings:
+        return ""
+    head = f"<summary>{escape(title)} ({len(findings)})</summary>"
+    return f"<details>{head}{_findings(findings)}</details>"
+
+
+def _findings(findings: Iterable[Finding]) -> str:
     items = "".join(
-        f'<li class="{r.level}" data-name="{escape(r.name)}"><b>{_TITLES[r.level]}</b>'
-        f"<p>{escape(r.what)}</p><p>{escape(r.meaning)}</p></li>"
-        for r in remarks
+        f'<li class="{f.level}" data-name="{escape(f.name)}">'
+        f"<b>{f.level.capitalize()}</b>"
+        f"<p>{escape(f.what)}</p><p>{escape(f.meaning)}</p></li>"
+        for f in findings
     )
-    return f'<ul class="remarks">{items}</ul>'
+    return f'<ul class="findings">{items}</ul>'
 
 
 def _sparkline(values: FloatArray, bins: int = 21) -> str:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import platform
 import re
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 from importlib.metadata import PackageNotFoundError, version
@@ -13,17 +14,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from nopg.data.files import write_atomically
-from nopg.report import fragments, words
-from nopg.report.coordinates import coordinates, held_state
+from nopg.data.fingerprint import fingerprint
+from nopg.fitted.history import History
+from nopg.fitted.policy import FittedPolicy
+from nopg.report import fragments, text
+from nopg.report.checks import all_findings
 from nopg.report.evidence import Evidence, gather
-from nopg.report.findings import findings
-from nopg.report.maps import planes
-from nopg.report.payload import Drawing, json_in_html, payload
-from nopg.report.read import Run, fingerprint
-from nopg.report.remarks import verdict
+from nopg.report.payload import json_in_html, payload
+from nopg.report.verdict import verdict
 
 SCRIPTS = (
     "base.js",
@@ -39,71 +38,80 @@ SCRIPTS = (
 """Parts of the one script, in the order they build on each other."""
 
 
-def write_report(run: Run, path: str | Path) -> Path:
-    """Write the report of `run` to one HTML file, whole or not at all.
+def write_report(
+    policy: FittedPolicy,
+    path: str | Path,
+    *,
+    title: str = "policy",
+    history: History | None = None,
+    evaluations: Sequence[Mapping[str, Any]] = (),
+    origin: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write what is known of a policy to one HTML file, whole or not at all.
 
     Args:
-        run: A run, from `read_run` or `Run.of`.
+        policy: The policy, with its data.
         path: The file to write.
+        title: What to call it.
+        history: Its updates; by default those the policy knows itself.
+        evaluations: What was measured of it, as `nopg evaluate` writes it.
+        origin: Further facts on how it came to be: host, command, times.
 
     Raises:
-        PolicyFileError: If the model was saved without its data.
+        NotFittedError: If the policy was saved without its data.
         NopgError: If the file cannot be written.
     """
     path = Path(path)
+    evidence = gather(policy, history)
+    page = report_page(evidence, title, evaluations, origin or {})
     # A name may hold half a character, which no file can: it becomes a question mark.
-    page = report_page(run).encode(errors="replace")
-    write_atomically(path, lambda stream: stream.write(page))
+    content = page.encode(errors="replace")
+    write_atomically(path, lambda stream: stream.write(content))
     return path
 
 
-def report_page(run: Run) -> str:
+def report_page(
+    evidence: Evidence,
+    title: str = "policy",
+    evaluations: Sequence[Mapping[str, Any]] = (),
+    origin: Mapping[str, Any] | None = None,
+) -> str:
     """The whole page as text."""
-    evidence = gather(run)
-    drawing = _drawing(evidence)
+    numbers = payload(evidence)
     script = _inline("\n".join(_asset(name) for name in SCRIPTS))
     style = _asset("style.css")
-    remarks = findings(evidence)
-    data, support = run.data, evidence.support
+    found = all_findings(evidence)
+    search, data, visited = evidence.policy.search, evidence.data, evidence.visited
     fields = {
         "policy": _security(script, style),
         "version": escape(_version("nopg")),
-        "title": escape(run.name),
+        "title": escape(title),
         "style": style,
         "script": script,
-        "lede": escape(words.lede(run)),
-        "verdict": fragments.verdict_card(verdict(remarks)),
-        "tiles": fragments.tiles(words.tiles(evidence)),
-        "remarks": fragments.remark_list(remarks),
-        "hide_learning": "" if len(run.updates) > 1 else " hidden",
-        "learning": escape(words.of_training(run)),
-        "hide_search": " hidden" if run.model.search is None else "",
-        "search": fragments.search_table(run.model.search),
-        "maps": escape(words.of_maps(drawing)),
-        "choosers": _choosers(run, drawing),
-        "paths": escape(words.of_paths(evidence)),
-        "support": escape(words.of_support()),
-        "shares": fragments.share_bar(support),
-        "worst": fragments.worst_table(support, data),
-        "data": escape(words.of_data(evidence)),
+        "lede": escape(text.lede(evidence)),
+        "verdict": fragments.verdict_card(verdict(found)),
+        "tiles": fragments.tiles(text.tiles(evidence)),
+        "return": escape(text.of_return(evidence)),
+        "findings": fragments.finding_list(found),
+        "hide_learning": " hidden" if numbers["curve"] is None else "",
+        "learning": escape(text.of_training(evidence)),
+        "hide_search": " hidden" if search is None else "",
+        "search": fragments.search_table(search),
+        "maps": escape(text.of_maps(len(numbers["axes"]))),
+        "choosers": _choosers(evidence, len(numbers["axes"])),
+        "paths": escape(text.of_paths(evidence)),
+        "support": escape(text.of_support()),
+        "shares": fragments.share_bar(visited),
+        "worst": fragments.worst_table(visited, data),
+        "data": escape(text.of_data(evidence)),
         "columns": fragments.column_table(evidence.description, data),
         "notes": fragments.notes(evidence.description),
-        "settings": _settings(run),
+        "settings": _settings(evidence, evaluations, origin or {}),
         "footer": escape(_footer()),
-        "numbers": json_in_html(payload(run, drawing)),
+        "numbers": json_in_html(numbers),
     }
     # One pass over the template: what a field holds is never looked into again.
     return re.sub(r"\{\{(\w+)\}\}", lambda m: fields[m[1]], _asset("template.html"))
-
-
-def _drawing(evidence: Evidence) -> Drawing:
-    model, support = evidence.run.model, evidence.support
-    starts = model.setup.initial_states
-    assert starts is not None
-    axes = coordinates(evidence.run.data, starts, np.array(model.bandwidths.state))
-    held = held_state(axes, support.states, support.visits)
-    found = planes(model, axes, held)
-    return Drawing(axes, held, found, evidence.paths, support)
 
 
 def _security(script: str, style: str) -> str:
@@ -134,32 +142,35 @@ def _version(package: str) -> str:
         return "unknown"
 
 
-def _choosers(run: Run, drawing: Drawing) -> str:
+def _choosers(evidence: Evidence, n_axes: int) -> str:
     menus = []
-    if len(drawing.axes) > 2:
+    if n_axes > 2:
         menus += [("choose-x", "across"), ("choose-y", "up")]
-    if not run.data.is_discrete and run.data.actions.shape[1] > 1:
+    data = evidence.data
+    if not data.is_discrete and data.actions.shape[1] > 1:
         menus.append(("choose-action", "action"))
     menus.append(("choose-colour", "data coloured by"))
     return "".join(fragments.chooser(name, label) for name, label in menus)
 
 
-def _settings(run: Run) -> str:
-    model, data = run.model, run.data
-    h = model.bandwidths
+def _settings(
+    evidence: Evidence,
+    evaluations: Sequence[Mapping[str, Any]],
+    origin: Mapping[str, Any],
+) -> str:
+    policy, data = evidence.policy, evidence.data
+    h = policy.bandwidths
     widths = [*zip(data.observation_names, h.state, strict=True)]
     widths += [*zip(data.action_names, h.action, strict=True)]
     rows = [[name, fragments.number(width)] for name, width in widths]
-    origin: list[tuple[str, Any]] = [("data, SHA-256", fingerprint(data))]
-    origin += [(name, _version(name)) for name in ("nopg", "torch", "numpy", "scipy")]
-    origin.append(("python", platform.python_version()))
-    known = model.config.flat()
-    told = [(k, v) for k, v in run.about.items() if k not in known]
-    parts = ["<h3>Settings</h3>", fragments.facts(known.items())]
+    facts = {"data, SHA-256": fingerprint(data), **origin}
+    facts |= {name: _version(name) for name in ("nopg", "torch", "numpy", "scipy")}
+    facts["python"] = platform.python_version()
+    parts = ["<h3>Settings</h3>", fragments.facts(policy.settings.items())]
     parts += ["<h3>Bandwidths</h3>", fragments.table(["column", "bandwidth"], rows)]
-    if run.evaluation:
-        parts += ["<h3>Evaluation</h3>", fragments.facts(run.evaluation.items())]
-    parts += ["<h3>Origin</h3>", fragments.facts([*told, *origin])]
+    for measured in evaluations:
+        parts += ["<h3>Measured</h3>", fragments.facts(measured.items())]
+    parts += ["<h3>Origin</h3>", fragments.facts(facts.items())]
     return "".join(parts)
 
 

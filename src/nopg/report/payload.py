@@ -9,60 +9,55 @@ from __future__ import annotations
 import base64
 import json
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from nopg.algorithms.nopg.nopg import NOPG
-from nopg.data.dataset import Dataset
 from nopg.data.validation import FloatArray, IntArray
 from nopg.randomness import Seed
-from nopg.report.coordinates import Coordinate
-from nopg.report.maps import Plane
-from nopg.report.paths import Paths
-from nopg.report.read import Run
-from nopg.report.support import FEW, REACH, NearestSample, Support, typical_actions
+from nopg.report.coordinates import (
+    MOST,
+    MOST_BY_MODELS,
+    Coordinate,
+    coordinates,
+    held_state,
+)
+from nopg.report.evidence import Evidence
+from nopg.report.maps import Plane, planes
+from nopg.report.support_map import (
+    FEW,
+    REACH,
+    VisitedStates,
+    support_at,
+    typical_actions,
+)
 
 MOST_SAMPLES, MOST_UPDATES = 3000, 1200
 """Samples and updates drawn; of more, an even choice."""
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """Everything the page draws, computed.
-
-    Attributes:
-        axes: The coordinates of the maps.
-        held: The state that gives the coordinates a plane does not move, (d_s,).
-        planes: The maps.
-        paths: Predicted paths.
-        support: Support of the visits.
-    """
-
-    axes: tuple[Coordinate, ...]
-    held: FloatArray
-    planes: list[Plane]
-    paths: Paths
-    support: Support
-
-
-def payload(run: Run, drawing: Drawing) -> dict[str, Any]:
+def payload(evidence: Evidence) -> dict[str, Any]:
     """All numbers of the page."""
-    axes = drawing.axes
+    policy, visited = evidence.policy, evidence.visited
+    starts, widths = policy.initial_states, np.array(policy.bandwidths.state)
+    assert starts is not None  # kept with the data
+    most = MOST_BY_MODELS if evidence.is_by_models else MOST
+    axes = coordinates(evidence.data, starts, widths, most)
+    held = held_state(axes, visited.states, visited.visits)
+    drawn = planes(evidence, axes, held)
     return {
         "axes": [
             {"name": a.name, "angle": a.is_angle, "low": a.low, "high": a.high}
             for a in axes
         ],
-        "first": most_telling(drawing.planes),
-        "held": [float(axis.of(drawing.held)) for axis in axes],
-        "action": _action(run.data, run.model),
-        "planes": [_plane(plane) for plane in drawing.planes],
-        "samples": _samples(run, axes),
-        "paths": _paths(run.model, drawing),
-        "curve": _curve(run),
-        "support": _histograms(drawing.support),
+        "first": most_telling(drawn),
+        "held": [float(axis.of(held)) for axis in axes],
+        "action": _action(evidence),
+        "planes": [_plane(plane) for plane in drawn],
+        "samples": _samples(evidence, axes),
+        "paths": _paths(evidence, axes),
+        "curve": _curve(evidence),
+        "support": _histograms(visited),
     }
 
 
@@ -77,11 +72,11 @@ def json_in_html(numbers: Any) -> str:
 def most_telling(found: list[Plane]) -> tuple[int, int | None]:
     """The two coordinates shown first: where the value varies most within reach."""
 
-    def told(plane: Plane) -> float:
+    def variation(plane: Plane) -> float:
         near = plane.distance <= REACH
         return float(plane.value[near].std() * near.mean()) if near.any() else 0.0
 
-    best = max(found, key=told)
+    best = max(found, key=variation)
     return best.x, best.y
 
 
@@ -102,15 +97,16 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _action(data: Dataset, model: NOPG) -> dict[str, Any]:
+def _action(evidence: Evidence) -> dict[str, Any]:
+    data, space = evidence.data, evidence.policy.action_space
     names = list(data.action_names)
     if data.is_discrete:
         return {"discrete": True, "names": names, "n": data.n_actions}
-    low, high = (
-        np.asarray(getattr(model.action_space, s), dtype=float) for s in ("low", "high")
-    )
-    bounds = {"low": low.tolist(), "high": high.tolist()}
-    return {"discrete": False, "names": names, **bounds}
+    ends = {
+        end: np.asarray(getattr(space, end), dtype=float).tolist()
+        for end in ("low", "high")
+    }
+    return {"discrete": False, "names": names, **ends}
 
 
 def _plane(plane: Plane) -> dict[str, Any]:
@@ -120,89 +116,83 @@ def _plane(plane: Plane) -> dict[str, Any]:
         "nx": len(plane.xs),
         "ny": len(plane.ys),
         "value": packed(plane.value),
-        "visits": packed(plane.visitation),
+        "visits": packed(plane.visits),
         "distance": packed(np.minimum(plane.distance, 1e6)),
         "actions": [packed(layer) for layer in plane.actions],
     }
 
 
-def _samples(run: Run, axes: tuple[Coordinate, ...]) -> dict[str, Any]:
-    data, model = run.data, run.model
-    solution = model.solution
-    in_order = solution.estimator.problem.samples.in_original_order
-    visits = in_order(solution.mu.value).double().cpu().numpy()
+def _samples(evidence: Evidence, axes: tuple[Coordinate, ...]) -> dict[str, Any]:
+    data = evidence.data
     rows: IntArray = np.arange(len(data))
     if len(data) > MOST_SAMPLES:
-        generator = Seed(model.config.seed).numpy("report-samples")
+        generator = Seed(evidence.policy.seed).numpy("report-samples")
         rows = np.sort(generator.choice(len(data), MOST_SAMPLES, replace=False))
     actions = data.actions.reshape(len(data), -1)[rows]
     return {
         # A reward that never changes has nothing to show.
-        "colour": "reward" if np.ptp(data.rewards) > 0.0 else "visits",
+        "colour": "reward" if np.ptp(data.rewards) > 0.0 else "action",
         "row": rows.tolist(),
         "at": [packed(axis.of(data.observations[rows])) for axis in axes],
         "to": [packed(axis.of(data.next_observations[rows])) for axis in axes],
         "reward": packed(data.rewards[rows]),
-        "visits": packed(visits[rows]),
         "action": [packed(column) for column in actions.T],
     }
 
 
-def _paths(model: NOPG, drawing: Drawing) -> dict[str, Any]:
-    paths = drawing.paths
-    k, steps, d_s = *paths.samples.shape, paths.states.shape[2]
-    lived = paths.samples.reshape(-1) >= 0
-    states = paths.states[:, :-1].reshape(-1, d_s)[lived]
-    actions = typical_actions(model, states)
-    distance = NearestSample(model).distance(states, actions)
+def _paths(evidence: Evidence, axes: tuple[Coordinate, ...]) -> dict[str, Any]:
+    paths, policy = evidence.paths, evidence.policy
+    k, length, d_s = paths.states.shape
+    everywhere = paths.states.reshape(-1, d_s)
+    lasting = ~np.isnan(everywhere[:, 0])
+    states = everywhere[lasting]
 
-    def along(values: Any) -> str:
-        filled = np.full(k * steps, np.nan)
-        filled[lived] = values
+    def along(values: FloatArray | IntArray) -> str:
+        filled = np.full(k * length, np.nan)
+        filled[lasting] = values
         return packed(filled)
 
-    columns = actions.reshape(len(states), -1).T
+    columns = typical_actions(policy, states).reshape(len(states), -1).T
     return {
         "k": k,
-        "steps": steps,
-        "at": [packed(axis.of(paths.states)) for axis in drawing.axes],
+        "steps": paths.horizon,
+        "isPath": paths.is_path,
+        "at": [packed(axis.of(paths.states)) for axis in axes],
         "action": [along(column) for column in columns],
-        "reward": packed(paths.rewards),
-        "distance": along(distance),
+        "distance": along(support_at(policy, states)[0]),
+        "running": paths.running.tolist(),
     }
 
 
-def _curve(run: Run) -> dict[str, Any] | None:
-    steps, objectives = run.column("step"), run.column("objective")
-    certificates = np.nan_to_num(run.column("certificate"))
-    known = [i for i, j in enumerate(objectives) if math.isfinite(j + steps[i])]
-    if len(known) < 2:
+def _curve(evidence: Evidence) -> dict[str, Any] | None:
+    updates = [one for one in evidence.history if math.isfinite(one.objective)]
+    if len(updates) < 2:
         return None
-    if len(known) > MOST_UPDATES:
-        even = np.linspace(0, len(known) - 1, MOST_UPDATES).round().astype(int)
-        known = [known[i] for i in even]
+    if len(updates) > MOST_UPDATES:
+        even = np.linspace(0, len(updates) - 1, MOST_UPDATES).round().astype(int)
+        updates = [updates[i] for i in even]
     return {
-        "step": [steps[i] for i in known],
-        "value": [objectives[i] for i in known],
-        "band": [float(certificates[i]) for i in known],
+        "step": [one.step for one in updates],
+        "value": [one.objective for one in updates],
+        "band": [one.certificate for one in updates],
         "evaluations": [
             {"name": f"{name}, measured", "step": at, "value": values}
-            for name, (at, values) in run.evaluations().items()
+            for name, (at, values) in evidence.evaluators().items()
         ],
     }
 
 
-def _histograms(support: Support) -> dict[str, Any]:
+def _histograms(visited: VisitedStates) -> dict[str, Any]:
     """Shares of the visits by distance, and by effective samples on a log scale."""
-    far = max(2.0 * REACH, min(4.0 * REACH, support.quantile(support.distance, 0.999)))
+    far = max(2.0 * REACH, min(4.0 * REACH, visited.quantile(visited.distance, 0.999)))
     far_edges = np.linspace(0.0, far, 25)
-    most = max(16.0, support.quantile(support.effective, 0.999))
+    most = max(16.0, visited.quantile(visited.effective, 0.999))
     few_edges = 2.0 ** np.arange(0.0, math.ceil(math.log2(most)) + 0.25, 0.25)
     return {
         "reach": REACH,
         "few": FEW,
-        "distance": _histogram(support.distance, support.visits, far_edges),
-        "effective": _histogram(support.effective, support.visits, few_edges),
+        "distance": _histogram(visited.distance, visited.visits, far_edges),
+        "effective": _histogram(visited.effective, visited.visits, few_edges),
     }
 
 

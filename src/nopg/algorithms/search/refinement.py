@@ -23,7 +23,7 @@ from nopg.dynamics.rollouts import (
 )
 from nopg.dynamics.transition_model import TransitionModel
 from nopg.fitted.search_result import ModelEstimate
-from nopg.policies.adam import Adam
+from nopg.policies.adam import Adam, cosine_decay
 from nopg.policies.arrays import Array, ArrayPolicies
 from nopg.policies.base import Policy
 
@@ -173,7 +173,7 @@ def _update(
     gradients = rollout_gradients(
         model, policies, starts, gamma, discount_horizon(gamma)
     )
-    decay = 0.5 * (1.0 + math.cos(math.pi * progress))
+    decay = cosine_decay(progress, 1.0)
     for one, gradient in zip(ascents, gradients, strict=True):
         norm = math.sqrt(sum(float(g.square().sum()) for g in gradient))
         if math.isfinite(norm) and norm > 0.0:

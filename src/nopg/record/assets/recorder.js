@@ -68,7 +68,7 @@ function closed(code) {
   } else if (code === NO_TICKET) {
     view.offline("refused", "This address was used already", "Open the newest address in the terminal; it works once.");
   } else if (code === TAKEN) {
-    view.offline("refused", "Another page has the wheel", "Close the other tab; this one takes over by itself.");
+    view.offline("refused", "Another tab is driving", "Close the other tab; this one takes over by itself.");
     setTimeout(connect, RECONNECT_MS);
   } else {
     const why = code === MALFORMED ? "The recorder did not understand this page. " : "";

@@ -50,7 +50,7 @@ export class View {
     byId("wanted").textContent = message.wanted ? ` of ${message.wanted}` : "";
     byId("limit").textContent = message.limit ? ` / ${message.limit}` : "";
     document.title = `${message.environment} · nopg record`;
-    this.about = message;
+    this.setup = message;
     const make = message.kind === "continuous" ? this.axis : this.label;
     this.levers = message.levers.map(make, this);
     byId("levers").replaceChildren(...this.levers.map((lever) => lever.node));
@@ -92,7 +92,7 @@ export class View {
 
   status(message) {
     this.phase = message.phase;
-    this.root(message.phase);
+    this.root(message.phase, message.complete);
     const ongoing = ["ready", "running", "paused", "unsaved"].includes(message.phase);
     byId("episode").textContent = message.saved + (ongoing ? 1 : 0);
     byId("time").textContent = (message.seconds ?? 0).toFixed(1);
@@ -103,22 +103,22 @@ export class View {
     this.columns.forEach((column, i) => (column.value.textContent = figure(message.observation[i])));
     const episodes = `${message.stored} episode${message.stored === 1 ? "" : "s"}`;
     byId("tally").textContent = message.stored ? `${episodes} saved, ${message.transitions} transitions` : "Nothing saved yet";
-    const slow = message.phase === "running" && message.rate < 0.85 * this.about.fps;
+    const slow = message.phase === "running" && message.rate < 0.85 * this.setup.fps;
     byId("rate").textContent = slow
-      ? `Slow: ${message.rate.toFixed(0)} of ${this.about.fps} steps a second`
-      : `${this.about.fps} steps a second`;
+      ? `Slow: ${message.rate.toFixed(0)} of ${this.setup.fps} steps per second`
+      : `${this.setup.fps} steps per second`;
     byId("rate").classList.toggle("slow", slow);
-    this.card(...this.words(message));
+    this.card(...this.text(message));
   }
 
   showAction(action) {
     this.levers.forEach((lever, i) => {
-      if (this.about.kind === "discrete") lever.show(action ? action[0] : null);
+      if (this.setup.kind === "discrete") lever.show(action ? action[0] : null);
       else lever.show(action ? action[i] : lever.rest);
     });
   }
 
-  words(message) {
+  text(message) {
     const last = `${message.step} steps, return ${figure(message.return)}: ${message.ending}.`;
     switch (message.phase) {
       case "ready": return ["Ready", "Press a driving key or Space to start."];
@@ -128,7 +128,12 @@ export class View {
         `${last} Space ${message.complete ? "finishes the recording" : "starts the next"}, R or Backspace takes it back.`,
       ];
       case "unsaved": return ["Not saved", `${last} Space tries again, Backspace discards.`];
-      case "finished": return ["Recording finished", `Everything is in ${this.about.file}. You can close this tab.`];
+      case "finished": return [
+        "Recording finished",
+        message.stored
+          ? `Everything is in ${this.setup.file}. To learn a policy from it, type in the terminal: nopg learn ${this.setup.file}`
+          : "No episode was saved, so there is no file. You can close this tab.",
+      ];
       default: return ["", ""]; // running: nothing in the way
     }
   }
@@ -147,11 +152,13 @@ export class View {
     this.card(headline, advice);
   }
 
-  root(phase) {
+  root(phase, complete = false) {
     document.documentElement.dataset.phase = phase;
     const badge = byId("phase");
     if (badge.textContent !== BADGES[phase]) badge.textContent = BADGES[phase];
-    byId("toggle").firstElementChild.textContent = TOGGLES[phase] ?? "Start";
+    const isLast = complete && phase === "saved"; // Space ends the recording now
+    byId("toggle").firstElementChild.textContent = isLast ? "Finish" : TOGGLES[phase] ?? "Start";
+    byId("quit").hidden = isLast; // one button of that name is enough
     for (const button of document.querySelectorAll("button[data-command]")) {
       button.disabled = !ENABLED[button.dataset.command].includes(phase);
     }

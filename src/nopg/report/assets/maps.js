@@ -6,10 +6,10 @@ let probe = null;
 function mapTitles() {
   const action = D.action.names[view.action];
   return {
-    value: ["Value", "what the policy will earn from here"],
-    visits: ["Visits", "where it is predicted to go"],
+    value: ["Value", "expected return from here"],
+    visits: ["Visits", "where it is predicted to go, sooner counts more"],
     action: [`Policy: ${action}`, "what it does here"],
-    data: ["Data", { reward: "what was seen; colour: reward", visits: "colour: how often the policy comes by", action: "colour: the action taken" }[view.colour]],
+    data: ["Data", { reward: "what was logged; colour: reward", action: "what was logged; colour: the action taken" }[view.colour]],
   };
 }
 
@@ -59,11 +59,11 @@ function probeRows(x, y) {
   const i = cellAt(x, y);
   const rows = [[D.axes[view.x].name, formatOn(D.axes[view.x], x)]];
   if (view.y !== null) rows.push([D.axes[view.y].name, formatOn(D.axes[view.y], y)]);
-  rows.push(["value", format(plane.value[i])], ["visits", format(plane.visits[i], 3)]);
+  rows.push(["value", format(plane.value[i])], ["visits", `${format(100 * plane.visits[i], 2)} %`]);
   rows.push(...actionWords(plane.actions.map((layer) => layer[i])));
   const distance = plane.distance[i];
   const isFar = distance > D.support.reach;
-  rows.push(["nearest sample", `${format(distance, 2)} bandwidths${isFar ? " – far" : ""}`]);
+  rows.push(["nearest logged row", `${format(distance, 2)} bandwidths${isFar ? " – far" : ""}`]);
   return rows;
 }
 
@@ -83,7 +83,7 @@ function pickOn(frame, kind, at, event) {
   if (i >= 0) {
     const rows = D.axes.slice(0, 6).map((axis, a) => [axis.name, formatOn(axis, samples.at[a][i])]);
     rows.push(...(D.action.discrete ? [[D.action.names[0], String(samples.action[0][i])]] : D.action.names.map((name, a) => [name, format(samples.action[a][i])])));
-    rows.push(["reward", format(samples.reward[i])], ["visits", format(samples.visits[i], 3)]);
+    rows.push(["reward", format(samples.reward[i])]);
     tip.show(event, rows, `row ${samples.row[i]}`);
   } else {
     tip.show(event, probeRows(at.x, at.y));
@@ -107,7 +107,7 @@ function legend(kind) {
     return;
   }
   const range = [...(kind === "data"
-    ? (source === "action" ? [D.action.low[view.action], D.action.high[view.action]] : source === "visits" ? [0, extent(samples.visits)[1]] : extent(samples[source]))
+    ? (source === "action" ? [D.action.low[view.action], D.action.high[view.action]] : extent(samples.reward))
     : layerRange(kind, plane))];
   const ramp = kind === "data" ? sampleRamp() : source;
   const bar = make("i", { class: "bar" });
@@ -116,7 +116,8 @@ function legend(kind) {
   range.forEach((v, i) => (range[i] = Math.abs(v) < tiny ? 0 : v));
   // Ends that look alike get more digits.
   const digits = [3, 4, 5, 6, 7].find((d) => format(range[0], d) !== format(range[1], d)) ?? 3;
-  host.append(make("span", { text: format(range[0], digits) }), bar, make("span", { text: format(range[1], digits) }));
+  const label = (v) => (kind === "visits" ? `${format(100 * v, 2)} %` : format(v, digits));
+  host.append(make("span", { text: label(range[0]) }), bar, make("span", { text: label(range[1]) }));
 }
 
 function refreshMaps() {
@@ -198,7 +199,7 @@ function startMaps() {
   chooser("choose-x", names, view.x, swap("x", "y"));
   chooser("choose-y", names, view.y, swap("y", "x"));
   chooser("choose-action", D.action.names, view.action, (chosen) => (view.action = chosen));
-  const colours = ["reward", "visits", "action"];
+  const colours = ["reward", "action"];
   chooser("choose-colour", colours, colours.indexOf(view.colour), (chosen) => (view.colour = colours[chosen]));
   for (const name of ["paths", "data", "fade"]) {
     const box = byId(`show-${name}`);

@@ -1,6 +1,5 @@
 // What lies over the maps: samples, lines of predicted paths, dots where they are.
 
-// Points stand on the card, not on a map: the ramp of visits begins too dark for it.
 const sampleRamp = () => (view.colour === "action" ? "action" : "value");
 
 function sampleColour(i) {
@@ -9,7 +8,7 @@ function sampleColour(i) {
   samples.ranges ??= new Map();
   if (!samples.ranges.has(layer)) samples.ranges.set(layer, extent(layer));
   const range = view.colour === "action" ? [D.action.low[view.action], D.action.high[view.action]] : samples.ranges.get(layer);
-  const { share } = LAYERS[view.colour === "reward" ? "value" : view.colour];
+  const { share } = LAYERS[view.colour === "reward" ? "value" : "action"];
   return css(shade(sampleRamp(), share(layer[i], range)));
 }
 
@@ -48,13 +47,13 @@ const isWrap = (from, to, axis) => D.axes[axis].angle && Math.abs(from - to) > M
 const MOST_LINES = 6;
 
 function drawPaths(pen, frame, isMain) {
-  const { steps } = D.paths, k = Math.min(D.paths.k, MOST_LINES);
+  const { steps } = D.paths, n = D.paths.isPath ? Math.min(D.paths.k, MOST_LINES) : 0;
   pen.lineWidth = 1.1;
   pen.lineJoin = "round";
   const alpha = 0.5;
   pen.strokeStyle = isMain ? ink("path") : `rgba(255,255,255,${alpha})`;
   pen.globalAlpha = isMain ? alpha : 1;
-  for (let p = 0; p < k; p++) {
+  for (let p = 0; p < n; p++) {
     pen.beginPath();
     for (let t = 0; t <= steps; t++) {
       const x = pathsAt[view.x][p * (steps + 1) + t], y = pathsAt[view.y][p * (steps + 1) + t];

@@ -1,4 +1,4 @@
-// Predicted paths over time: one small plot a coordinate, one cursor for all.
+// Predicted paths over time: one small plot per coordinate, one cursor for all.
 
 const paths = {
   step: 0,
@@ -17,10 +17,9 @@ function pathSeries() {
   };
   const series = D.axes.map((axis, i) => ({ name: axis.name, axis, lines: cut(D.paths.at[i], steps + 1) }));
   D.paths.action.forEach((text, i) => {
-    series.push({ name: D.action.names[i], axis: {}, lines: cut(text, steps), isAction: true });
+    series.push({ name: D.action.names[i], axis: {}, lines: cut(text, steps + 1), isAction: true });
   });
-  series.push({ name: "reward a step", axis: {}, lines: cut(D.paths.reward, steps), isReward: true });
-  series.push({ name: "nearest sample, bandwidths", axis: {}, lines: cut(D.paths.distance, steps), limit: D.support.reach });
+  series.push({ name: "distance to the nearest logged row, bandwidths", axis: {}, lines: cut(D.paths.distance, steps + 1), limit: D.support.reach });
   return series;
 }
 
@@ -69,7 +68,9 @@ function drawSeries(host, series) {
       pen.strokeStyle = pen.fillStyle = ink(series.limit ? "warm" : "accent");
       pen.lineWidth = 1;
       pen.globalAlpha = series.axis.angle ? 0.3 : 0.12;
-      for (const line of lines) polyline(pen, frame, times, line);
+      // Draws that are no paths are points: a line between them would mean nothing.
+      if (D.paths.isPath) for (const line of lines) polyline(pen, frame, times, line);
+      else for (const line of lines) line.forEach((v, t) => pen.fillRect(frame.px(t) - 1, frame.py(v) - 1, 2, 2));
       if (!series.axis.angle) fillBetween(pen, frame, parts.low, parts.high);
       pen.globalAlpha = 1;
       pen.lineWidth = 2;
@@ -89,8 +90,8 @@ function drawSeries(host, series) {
       tip.show(event, [
         ["step", String(paths.step)],
         series.isAction ? ["mean", format(parts.middle[paths.step])] : ["median", formatOn(series.axis, part(0.5))],
-        ["80 % of paths", here.length ? `${format(part(0.1), 3)} to ${format(part(0.9), 3)}` : "–"],
-        ["still going", `${here.length} of ${D.paths.k}`],
+        ["80 % of them", here.length ? `${format(part(0.1), 3)} to ${format(part(0.9), 3)}` : "–"],
+        ["still going", `${Math.round(100 * D.paths.running[paths.step])} %`],
       ]);
     },
   });

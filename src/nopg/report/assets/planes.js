@@ -17,7 +17,6 @@ const samples = {
   at: D.samples.at.map(floats),
   to: D.samples.to.map(floats),
   reward: floats(D.samples.reward),
-  visits: floats(D.samples.visits),
   action: D.samples.action.map(floats),
 };
 
@@ -43,12 +42,15 @@ function cellAt(x, y) {
   return (isLine ? 0 : index(plane.y, py, plane.ny)) * plane.nx + column;
 }
 
-// Lowest and highest of a layer, among cells the data reach where there are any.
+// Range of a layer among cells the data reach, where there are any; a few extreme cells
+// do not take the colours from all others.
 function rangeOf(plane, layer) {
   plane.ranges ??= new Map();
   if (!plane.ranges.has(layer)) {
-    const reached = Array.from(layer).filter((_, i) => plane.distance[i] <= 2 * D.support.reach);
-    plane.ranges.set(layer, extent(reached.length > 3 ? reached : layer));
+    const reached = Array.from(layer).filter((_, i) => plane.distance[i] <= D.support.reach);
+    const all = (reached.length > 3 ? reached : Array.from(layer)).sort((a, b) => a - b);
+    const at = (share) => all[Math.round(share * (all.length - 1))];
+    plane.ranges.set(layer, all.length > 400 ? [at(0.01), at(0.99)] : extent(all));
   }
   return plane.ranges.get(layer);
 }
@@ -62,8 +64,8 @@ const LAYERS = {
 
 function layerRange(kind, plane) {
   if (kind === "action" && !D.action.discrete) return [D.action.low[view.action], D.action.high[view.action]];
-  const [low, high] = rangeOf(plane, LAYERS[kind].layer(plane));
-  return kind === "visits" ? [0, high] : [low, high];
+  if (kind === "visits") return [0, extent(plane.visits)[1]];
+  return rangeOf(plane, LAYERS[kind].layer(plane));
 }
 
 function cellColour(kind, plane, i, range) {
@@ -82,8 +84,8 @@ function isDark() {
 }
 
 // How much of a cell is shown: all of it near data, a trace of it far from them.
-function presence(distance) {
-  if (!view.fade) return 255;
+function presence(kind, distance) {
+  if (!view.fade || kind === "visits") return 255; // where it goes is no matter of data
   const reach = D.support.reach;
   return 255 * Math.max(0.1, Math.min(1, 1 - (distance - reach) / reach));
 }
@@ -103,7 +105,7 @@ function picture(kind) {
       const [x, y] = turned ? [row, column] : [column, row];
       const at = 4 * ((height - 1 - y) * width + x);  // pictures begin at the top
       pixels.data.set(cellColour(kind, plane, i, range), at);
-      pixels.data[at + 3] = presence(plane.distance[i]);
+      pixels.data[at + 3] = presence(kind, plane.distance[i]);
     }
   }
   pen.putImageData(pixels, 0, 0);

@@ -41,12 +41,12 @@ function startSupport() {
   const far = { ...distance, at: distance.edges, limitAt: reach, isOpen: true };
   far.label = (v) => (v >= distance.edges.at(-1) ? `${format(v)}+` : format(v));
   drawHistogram(byId("distance"), far, {
-    name: "nearest sample, bandwidths", unit: "", limit: reach, isGoodBelow: true,
+    name: "nearest logged row, bandwidths", unit: "", limit: reach, isGoodBelow: true,
   });
   const log = { ...effective, at: effective.edges.map(Math.log2), limitAt: Math.log2(few), isOpen: true };
   log.label = (v) => (Number.isInteger(v) ? format(2 ** v) : "");
   drawHistogram(byId("effective"), log, {
-    name: "samples a prediction rests on", unit: "", limit: few, isGoodBelow: false,
+    name: "rows a prediction rests on", unit: "", limit: few, isGoodBelow: false,
     ticks: { x: Math.ceil(log.at.at(-1)) },
   });
 }

@@ -1,0 +1,184 @@
+"""Records demonstrations: the settings, the pieces put together, the outcome."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from gymnasium.spaces import Box, Discrete
+
+from nopg.data.locks import exclusive
+from nopg.errors import ConfigError, NopgError
+from nopg.record.controls import Ramp
+from nopg.record.demonstrations import Layout, open_demonstrations
+from nopg.record.env_metadata import EnvMetadata, env_metadata
+from nopg.record.link import Link
+from nopg.record.loop import Loop
+from nopg.record.protocol import welcome
+from nopg.record.server import LOOPBACK, Tickets, bind, serving
+from nopg.record.session import Session
+from nopg.record.simulator import Simulator
+from nopg.record.teleop import ContinuousTeleop, DiscreteTeleop, Teleop
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordConfig:
+    """What to record, where to, and how the keys feel."""
+
+    environment: str
+    """A Gymnasium id, or `module:Id`."""
+    out: Path
+    """The `.npz` file the episodes go to."""
+    append: bool = False
+    """Whether `out` may exist and is added to; it is never overwritten."""
+    episodes: int | None = None
+    """Episodes to record, None for as many as you like."""
+    fps: float | None = None
+    """Steps per second, None for what the environment declares."""
+    seed: int = 0
+    """Root of the seeds of the starts."""
+    max_steps: int | None = None
+    """Time limit in steps, None for the environment's own; reaching it truncates."""
+    port: int = 0
+    """Port on the loopback address, 0 for any free one."""
+    rise: float = 0.25
+    """Seconds in which a held key moves a continuous action from rest to its end."""
+    fall: float = 0.12
+    """Seconds in which it comes back when the key is let go."""
+    keys: str = ""
+    """Bindings on top of the usual ones: `"KeyQ=-2,KeyE=+2"` or `"ArrowUp=3"`."""
+    idle: str | None = None
+    """What no key means for discrete actions: a label, `repeat` or `wait`."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("episodes", 1), ("max_steps", 1), ("seed", 0)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ConfigError(
+                    f"`{name}` must be a whole number of at least {least}, got "
+                    f"{value}; pass {least} or more."
+                )
+        if self.fps is not None and not (
+            math.isfinite(self.fps) and 0 < self.fps <= 240
+        ):
+            raise ConfigError(
+                f"`fps` must lie between 0 and 240 steps per second, got {self.fps}; "
+                "pass for example 30."
+            )
+        if not 0 <= self.port <= 65535:
+            raise ConfigError(
+                f"`port` must lie between 0 and 65535, got {self.port}; 0 takes any "
+                "free one."
+            )
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a recording left behind."""
+
+    path: Path
+    n_new: int
+    """Episodes recorded this time."""
+    n_episodes: int
+    """Episodes in the file."""
+    n_transitions: int
+    """Transitions in the file."""
+
+
+def record(
+    config: RecordConfig,
+    *,
+    announce: Callable[[str], None] = lambda sentence: None,
+    show: Callable[[str], None] = lambda address: None,
+) -> Summary:
+    """Serve the page and record until it is done or Ctrl-C is pressed.
+
+    Args:
+        config: What to record, and where to.
+        announce: Called with one sentence whenever something happened.
+        show: Called with the page's address, which works once, and with a new one
+            whenever the page was closed.
+
+    Raises:
+        ConfigError: If the environment or the file does not fit.
+        NopgError: If another recorder has the file open.
+    """
+    path = config.out.expanduser().resolve()
+    with closing(Simulator(config.environment, config.max_steps)) as simulator:
+        metadata = env_metadata(config.environment)
+        teleop = _teleop(simulator, metadata, config)
+        layout = _layout(simulator, metadata, teleop)
+        # Beside the file, because the file itself is replaced at every save.
+        beside = path.with_name(f".{path.name}.lock")
+        with exclusive(beside, str(path), "recorder"):
+            file = open_demonstrations(path, layout, append=config.append)
+            session = Session(
+                simulator,
+                teleop,
+                file,
+                seed=config.seed,
+                wanted=config.episodes,
+                announce=announce,
+            )
+            try:
+                _serve(config, session, show)
+            except KeyboardInterrupt:
+                announce("Stopped.")
+            except NopgError:
+                announce(f"{file.n_new} finished episodes are in {path}.")
+                raise
+    return Summary(path, file.n_new, file.n_episodes, file.n_transitions)
+
+
+def _serve(config: RecordConfig, session: Session, show: Callable[[str], None]) -> None:
+    link, tickets, listener = Link(), Tickets(), bind(config.port)
+    port, fps = listener.getsockname()[1], config.fps or session.simulator.fps
+
+    def invite() -> None:
+        show(f"http://{LOOPBACK}:{port}/#ticket={tickets.issue()}")
+
+    greeting = welcome(session, environment=config.environment, fps=fps)
+    loop = Loop(session, link, fps=fps, invite=invite)
+    # Closed here too: where a package is missing nobody serves, and nobody else would.
+    with closing(listener), serving(link, tickets, greeting, listener):
+        invite()
+        loop.run()
+
+
+def _teleop(
+    simulator: Simulator, metadata: EnvMetadata, config: RecordConfig
+) -> Teleop:
+    space = simulator.action_space
+    if isinstance(space, Discrete):
+        return DiscreteTeleop(space, metadata, keys=config.keys, idle=config.idle)
+    if not isinstance(space, Box):
+        raise ConfigError(
+            f"The action space must be a Box vector or Discrete, got {space}; wrap the "
+            "environment so that it has one of these."
+        )
+    if config.idle is not None:
+        raise ConfigError(
+            f"`idle` chooses a label of a discrete action, but {space} is continuous "
+            "and rests at 0; leave it out."
+        )
+    return ContinuousTeleop(
+        space,
+        metadata,
+        ramp=Ramp(rise=config.rise, fall=config.fall),
+        seconds=1.0 / (config.fps or simulator.fps),
+        keys=config.keys,
+    )
+
+
+def _layout(simulator: Simulator, metadata: EnvMetadata, teleop: Teleop) -> Layout:
+    names = tuple(lever.name for lever in teleop.levers)
+    (n_columns,) = simulator.observation_space.shape
+    return Layout(
+        observation_space=simulator.observation_space,
+        action_space=simulator.action_space,
+        observation_names=metadata.observation_names(n_columns),
+        action_names=names if teleop.kind == "continuous" else ("action",),
+    )

@@ -1,0 +1,150 @@
+"""How far the data carry the policy: support where it is predicted to go.
+
+How much a state matters is its share of the discounted visits; how well it is known
+at the action the policy takes there are two numbers:
+
+    distance    to the nearest sample (s, a), in bandwidths;
+    effective   number of samples its row rests on, 1 / sum_j w_j^2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.spatial import cKDTree
+
+from nopg.data.validation import BoolArray, FloatArray, IntArray
+from nopg.evaluation.rollouts import Rollouts
+from nopg.fitted.policy import FittedPolicy
+
+REACH = 2.0
+"""Bandwidths up to which a sample speaks for its surroundings: there its kernel has
+fallen to exp(-2), and beyond it only the ratio of tiny numbers is left."""
+FEW = 2.0
+"""Effective samples below which noise in single rows is taken for truth."""
+MOST_PLACES = 6_000
+"""Visited states whose support is computed; of more, a choice by their visits."""
+_ENTRIES = 2_000_000
+
+
+@dataclass(frozen=True)
+class VisitedStates:
+    """States the policy is predicted to visit, how often, and how well they are known.
+
+    Attributes:
+        states: (m, d_s).
+        actions: What the policy does there, (m, d_a), or labels (m,).
+        visits: Share of all discounted visits, (m,), summing to one.
+        distance: To the nearest sample, in bandwidths, (m,).
+        effective: Samples the row rests on, (m,).
+        starts: Distance of the initial states to the nearest sample, (B,).
+        starts_alone: The same of the state alone, whatever the action, (B,).
+    """
+
+    states: FloatArray
+    actions: FloatArray | IntArray
+    visits: FloatArray
+    distance: FloatArray
+    effective: FloatArray
+    starts: FloatArray
+    starts_alone: FloatArray
+
+    @property
+    def beyond(self) -> float:
+        """Share of the visits farther than `REACH` from every sample."""
+        return float(self.visits[self.distance > REACH].sum())
+
+    @property
+    def thin(self) -> float:
+        """Share of the visits that rest on fewer than `FEW` samples."""
+        return float(self.visits[self.effective < FEW].sum())
+
+    def quantile(self, values: FloatArray, share: float) -> float:
+        """The value that `share` of the visits stay below."""
+        order = np.argsort(values)
+        reached = np.cumsum(self.visits[order])
+        at = min(int(np.searchsorted(reached, share)), len(order) - 1)
+        return float(values[order[at]])
+
+    def worst(self, count: int) -> IntArray:
+        """Of the states that make up 95% of the visits, those farthest from data."""
+        by_visits = np.argsort(-self.visits, kind="stable")
+        needed = int(np.searchsorted(np.cumsum(self.visits[by_visits]), 0.95)) + 1
+        visited = by_visits[:needed]
+        far = np.argsort(-self.distance[visited], kind="stable")
+        return np.asarray(visited[far[:count]])
+
+
+def visited_states(policy: FittedPolicy, rollouts: Rollouts) -> VisitedStates:
+    """The states of rollouts with their discounted visits and their support."""
+    assert policy.data is not None  # rollouts need them
+    states, visits = _places(rollouts, policy.gamma, ~policy.data.terminations)
+    if len(states) > MOST_PLACES:
+        shares = (np.arange(MOST_PLACES) + 0.5) / MOST_PLACES
+        drawn = np.searchsorted(np.cumsum(visits), shares).clip(max=len(visits) - 1)
+        chosen, counts = np.unique(drawn, return_counts=True)
+        states, visits = states[chosen], counts / MOST_PLACES
+    distance, effective = support_at(policy, states)
+    return VisitedStates(
+        states=states,
+        actions=typical_actions(policy, states),
+        visits=visits,
+        distance=distance,
+        effective=effective,
+        starts=support_at(policy, rollouts.initial)[0],
+        starts_alone=_to_nearest_state(policy, rollouts.initial),
+    )
+
+
+def support_at(
+    policy: FittedPolicy, states: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Distance and effective samples at the policy's action, (m,) each."""
+    assert policy.data is not None
+    found = [policy.support(some) for some in in_parts(states, len(policy.data))]
+    distance = np.concatenate([part.distance for part in found])
+    return distance, np.concatenate([part.effective for part in found])
+
+
+def in_parts(states: FloatArray, row_length: int) -> list[FloatArray]:
+    """States in parts whose rows fit into memory."""
+    size = max(64, _ENTRIES // max(1, row_length))
+    return [states[start : start + size] for start in range(0, len(states), size)]
+
+
+def typical_actions(policy: FittedPolicy, states: FloatArray) -> FloatArray | IntArray:
+    """What the policy does, unclipped: the mean action, or the likeliest label."""
+    like = next(policy.policy.parameters())
+    with torch.no_grad():
+        actions = policy.policy.act(torch.tensor(states).to(like)).cpu().numpy()
+    is_label = actions.ndim == 1
+    return np.asarray(actions if is_label else actions.astype(np.float64))
+
+
+def _places(
+    rollouts: Rollouts, gamma: float, goes_on: BoolArray
+) -> tuple[FloatArray, FloatArray]:
+    """Every place with its share of the discounted visits, (m, d_s) and (m,).
+
+    Where the task has ended the policy does not act: by kernels, that is after the
+    rows that do not go on; rollouts of learned models have lost that weight already.
+    """
+    discounts = gamma ** np.arange(1.0, len(rollouts.weights) + 1.0)
+    weights = discounts[:, None] * rollouts.weights
+    if len(rollouts.states) == 1:  # the same places at every step, one per row
+        weights = weights.sum(axis=0) * goes_on
+    n_starts = len(rollouts.initial)
+    visits = np.append(weights.ravel(), np.full(n_starts, 1.0 / n_starts))
+    places = rollouts.states.reshape(-1, rollouts.states.shape[2])
+    states = np.vstack([places, rollouts.initial])
+    is_visited = visits > 0.0
+    return states[is_visited], visits[is_visited] / visits.sum()
+
+
+def _to_nearest_state(policy: FittedPolicy, states: FloatArray) -> FloatArray:
+    """Distance to the nearest logged state in bandwidths, whatever the action, (m,)."""
+    assert policy.data is not None
+    h = np.array(policy.bandwidths.state)  # an infinite bandwidth adds nothing
+    return np.asarray(cKDTree(policy.data.observations / h).query(states / h)[0])
