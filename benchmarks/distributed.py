@@ -17,9 +17,9 @@ from typing import Any
 import torch
 from benchmarks.tasks import Task, random_task
 
-from nopg.algorithms.nopg.ascent import TrainingConfig, ascend
-from nopg.bellman.config import EstimatorConfig
-from nopg.bellman.problem import Problem
+from nopg.algorithms.nopg.ascent import ascend
+from nopg.algorithms.nopg.config import TrainingConfig
+from nopg.bellman.problem import EstimatorConfig, Problem
 from nopg.bellman.samples import Samples
 from nopg.bellman.solution import Estimator
 from nopg.linalg.ranks import Ranks, joined_ranks
@@ -89,7 +89,7 @@ def main() -> None:
         return
     alone, single = measure(task, ranks=None, **settings)
     print(f"n = {options.n}, k = {options.neighbours}, {ranks.size} ranks:")
-    print(f"  an update {1e3 * together:.1f} ms, one process {1e3 * single:.1f} ms")
+    print(f"  {1e3 * together:.1f} ms per update, one process {1e3 * single:.1f} ms")
     for name, truth in alone.items():
         error = float((shared[name] - truth).abs().max() / truth.abs().max())
         print(f"  {name:9} differs by {error:.1e} of its largest entry")

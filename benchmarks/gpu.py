@@ -4,8 +4,8 @@
     python benchmarks/gpu.py out.json   # and writes it
 
 The floor is the fewest bytes an update must move over the bandwidth of a large copy
-measured in the same run: build 12, transpose 12 and gradient 8 bytes an entry, and 16
-bytes an entry for each sweep of both systems.
+measured in the same run: build 12, transpose 12 and gradient 8 bytes per entry, and 16
+bytes per entry for each sweep of both systems.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def random_data(n: int) -> nopg.Dataset:
     return nopg.Dataset(s, a, -(s**2).sum(axis=1), moved, np.zeros(n))
 
 
-def problem(n: int) -> tuple[nopg.Dataset, Any, nopg.Bandwidths]:
+def task(n: int) -> tuple[nopg.Dataset, Any, nopg.Bandwidths]:
     """Data, start and bandwidths of one size."""
     if n == 3200:
         bandwidths = nopg.Bandwidths([0.1, 0.08, 0.34], [1.6])
@@ -62,24 +62,20 @@ def copy_bandwidth() -> float:
 
 def measure(n: int, n_policies: int, bandwidth: float) -> dict[str, Any]:
     """Median time of an update, and the error of J and gradient at the start."""
-    data, start, bandwidths = problem(n)
+    data, start, bandwidths = task(n)
     began = time.perf_counter()
     models = [
         nopg.NOPG(bandwidths=bandwidths, neighbours=K, device="cuda", dtype="float32",
                   gamma=0.97, seed=seed)
         for seed in range(n_policies)
     ]  # fmt: skip
-    models[0].prepare(data, start)
+    fitted = [models[0].prepare(data, start)]
     torch.cuda.synchronize()
     prepared = time.perf_counter() - began
-    shared = models[0].setup.problem
-    assert shared is not None
-    policies = [models[0].policy]
-    for model in models[1:]:
-        model.prepare(data, start)
-        policies.append(model.policy)
+    fitted += [model.prepare_like(models[0]) for model in models[1:]]
     torch.cuda.reset_peak_memory_stats()
-    trainer = FusedTrainer(shared, policies, models[0].config.training, 60)
+    problem, policies = fitted[0].kernel.problem, [one.policy for one in fitted]
+    trainer = FusedTrainer(problem, policies, models[0].config.training, 60)
     torch.cuda.synchronize()
     times, sweeps = [], []
     for step in range(60):
@@ -102,20 +98,20 @@ def measure(n: int, n_policies: int, bandwidth: float) -> dict[str, Any]:
 
 def errors(n: int) -> dict[str, float]:
     """J and gradient of the first policy: GPU float32 against CPU float64."""
-    data, start, bandwidths = problem(n)
+    data, start, bandwidths = task(n)
     exact = nopg.NOPG(bandwidths=bandwidths, neighbours=K, gamma=0.97)
-    exact.prepare(data, start)
+    expected = exact.prepare(data, start).kernel
     near = nopg.NOPG(bandwidths=bandwidths, neighbours=K, gamma=0.97, device="cuda",
                      dtype="float32", rtol=1e-4)  # fmt: skip
-    near.prepare(data, start)
-    assert near.setup.problem is not None
-    trainer = FusedTrainer(near.setup.problem, [near.policy], near.config.training, 9)
+    found = near.prepare(data, start)
+    trainer = FusedTrainer(
+        found.kernel.problem, [found.policy], near.config.training, 9
+    )
     trainer.rate.zero_()
     trainer.update(9)  # the schedule has reached zero: nothing moves
-    found, expected = trainer.objective.item(), float(exact.objective())
-    length = float(exact.gradient().norm())
+    J, length = float(expected.objective()), float(expected.gradient().norm())
     return {
-        "J_error": abs(found - expected) / abs(expected),
+        "J_error": abs(trainer.objective.item() - J) / abs(J),
         "gradient_norm_error": abs(trainer.gradient_norm.item() - length) / length,
     }
 
@@ -133,7 +129,7 @@ def main() -> None:
         row["bar_ms"] = BARS[label]
         rows.append(row)
         print(
-            f"{label:>10}: {row['ms']:7.3f} ms an update (bar {row['bar_ms']}), floor "
+            f"{label:>10}: {row['ms']:7.3f} ms per update (bar {row['bar_ms']}), floor "
             f"{row['floor_ms']:.3f} ms at {row['sweeps']:.0f} sweeps, prepared in "
             f"{row['prepare_s']:.1f} s, {row['peak_GB']:.2f} GB",
             {k: f"{v:.1e}" for k, v in row.items() if "error" in k},

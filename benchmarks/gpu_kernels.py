@@ -107,7 +107,7 @@ class Update:
     def whole(self) -> Tensor:
         """Everything of an update but the policy's own passes."""
         weights, log_mass = build(*self.build)
-        values = transposed_values(*self.transpose[:-2], log_mass, self.discount)
+        values = transposed_values(*[*self.transpose[:-2], log_mass, self.discount])
         q, mu, shift, scale = self.q, self.mu, self.shift, self.scale
         nothing, one = torch.zeros_like(shift), torch.ones_like(scale)
         for number in range(SWEEPS):

@@ -6,9 +6,9 @@ import time
 
 from benchmarks.tasks import Task
 
-from nopg.algorithms.nopg.ascent import TrainingConfig, ascend
-from nopg.bellman.config import EstimatorConfig
-from nopg.bellman.problem import Problem
+from nopg.algorithms.nopg.ascent import ascend
+from nopg.algorithms.nopg.config import TrainingConfig
+from nopg.bellman.problem import EstimatorConfig, Problem
 from nopg.bellman.rows import Neighbours
 from nopg.bellman.solution import Estimator
 from nopg.linalg.solve import SolverConfig

@@ -14,7 +14,7 @@ import torch
 from benchmarks.our_formulation import OurFormulation
 from torch import Tensor
 
-from nopg.bellman.queries import Evaluations, QueryResponsibilities
+from nopg.bellman.queries import QueryResponsibilities, RowsAtQueries
 from nopg.linalg.operators import LinearOperator
 from nopg.linalg.solve import SolverConfig
 
@@ -58,7 +58,7 @@ class _Timed(QueryResponsibilities):
 
     def evaluate(
         self, outputs: tuple[Tensor, ...], generator: torch.Generator
-    ) -> Evaluations:
+    ) -> RowsAtQueries:
         self.times.append(time.perf_counter())
         found = self.inner.evaluate(outputs, generator)
         self.times.append(time.perf_counter())
@@ -66,12 +66,12 @@ class _Timed(QueryResponsibilities):
         at_next = replace(found.at_next, operator=self.spies[-1])
         return replace(found, at_next=at_next)
 
-    def pull(
-        self, found: Evaluations, q: Tensor, later: Tensor, first: Tensor
+    def vjp(
+        self, found: RowsAtQueries, q: Tensor, later: Tensor, first: Tensor
     ) -> tuple[Tensor, ...]:
         at_next = replace(found.at_next, operator=self.spies[-1].inner)
         unwrapped = replace(found, at_next=at_next)
-        return self.inner.pull(unwrapped, q, later, first)
+        return self.inner.vjp(unwrapped, q, later, first)
 
 
 class _FirstTransposed(LinearOperator):

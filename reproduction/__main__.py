@@ -1,8 +1,7 @@
-"""`python -m reproduction FIGURE`: the experiments on a machine with torch alone.
+"""`python -m reproduction FIGURE`: the paper's figures and tables, trial by trial.
 
-The same runs and results as `nopg reproduce`, without pictures: it needs neither
-Gymnasium nor Typer nor joblib for NOPG, PWIS and DPG. Draw the results elsewhere with
-`nopg reproduce FIGURE --draw-only`.
+Finished trials are kept and skipped; the same command goes on where it stopped. NOPG,
+PWIS and DPG need torch, numpy and scipy alone, pictures need matplotlib.
 """
 
 from __future__ import annotations
@@ -10,16 +9,17 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from nopg.errors import NopgError
+from nopg.errors import MissingExtraError, NopgError
 from reproduction.experiment import PRESETS, Plan
+from reproduction.outcomes import Outcome
 from reproduction.registry import MODULES, experiments
 from reproduction.report import report
-from reproduction.runner import reproduce_each
+from reproduction.runner import reproduce_each, stored
 from reproduction.selection import Selection, names
-from reproduction.workers import Deadline, cores
+from reproduction.workers import Deadline, default_jobs
 
 LEFT_OVER = 3
 """Exit status when trials are left, so that a script knows to call again."""
@@ -28,13 +28,28 @@ LEFT_OVER = 3
 def main(arguments: Sequence[str]) -> int:
     """Run the experiments asked for; 0 when no trial is left, 3 when some are."""
     options = _parser().parse_args(arguments)
-    plan = Plan(preset=options.preset, seeds=options.seeds, data_file=options.data)
     missing = 0
-    for outcome in reproduce_each(
-        experiments(*options.figures),
+    for outcome in _outcomes(options, arguments):
+        print(report(outcome), flush=True)
+        if outcome.records:
+            _draw(outcome)
+        missing += outcome.missing
+    return LEFT_OVER if missing and not options.draw_only else 0
+
+
+def _outcomes(
+    options: argparse.Namespace, arguments: Sequence[str]
+) -> Iterator[Outcome]:
+    plan = Plan(preset=options.preset, seeds=options.seeds, data_file=options.data)
+    chosen = experiments(*options.figures)
+    if options.draw_only:
+        yield from (stored(each, plan, out=options.out) for each in chosen)
+        return
+    yield from reproduce_each(
+        chosen,
         plan,
-        out=Path(options.out),
-        jobs=options.jobs,
+        out=options.out,
+        jobs=default_jobs() if options.jobs is None else options.jobs,
         deadline=Deadline(options.time_limit),
         selection=Selection(
             methods=names(options.methods),
@@ -43,27 +58,41 @@ def main(arguments: Sequence[str]) -> int:
         ),
         redo=options.redo,
         command=shlex.join(["python", "-m", "reproduction", *arguments]),
-    ):
-        sys.stdout.write(report(outcome) + "\n")
-        sys.stdout.flush()
-        missing += outcome.missing
-    return LEFT_OVER if missing else 0
+    )
+
+
+def _draw(outcome: Outcome) -> None:
+    from reproduction.pictures.draw import draw
+
+    try:
+        print(f"Picture: {draw(outcome, outcome.stem.with_suffix('.png'))}", flush=True)
+    except MissingExtraError as error:
+        print(f"No picture: {error}", flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m reproduction", description=__doc__)
-    figures = ", ".join(MODULES)
-    parser.add_argument("figures", nargs="+", help=f"all, or some of {figures}")
-    parser.add_argument("--preset", default="quick", help=", ".join(PRESETS))
-    parser.add_argument("--seeds", type=int, help="trials of each kind")
-    parser.add_argument("--jobs", type=int, default=cores())
-    parser.add_argument("--time-limit", type=float, help="seconds to start trials in")
-    parser.add_argument("--methods", default="", help="only these, with commas between")
-    parser.add_argument("--settings", default="", help="only these, such as auto")
-    parser.add_argument("--max-size", type=int, help="only data sets up to this size")
-    parser.add_argument("--data", help="recorded demonstrations")
-    parser.add_argument("--out", default="results", help="folder of the results")
-    parser.add_argument("--redo", action="store_true", help="put old results aside")
+    add = parser.add_argument
+    add("figures", nargs="+", help=f"all, or some of {', '.join(MODULES)}")
+    add(
+        "--preset",
+        default="quick",
+        help=f"{', '.join(PRESETS)}: days, hours, minutes (the default), seconds",
+    )
+    add("--seeds", type=int, help="trials of each kind; the preset's by default")
+    add("--jobs", type=int, help="processes of one thread each; all cores by default")
+    add("--time-limit", type=float, help="start no trial after so many seconds")
+    add(
+        "--methods",
+        default="",
+        help="only these, with commas between, such as learn,NOPG-D,IQL",
+    )
+    add("--settings", default="", help="only these settings of NOPG: paper, defaults")
+    add("--max-size", type=int, help="only data sets up to this size")
+    add("--data", help="recorded demonstrations of the mountain car")
+    add("--out", type=Path, default=Path("results"), help="folder of the results")
+    add("--redo", action="store_true", help="put results of other code aside, run anew")
+    add("--draw-only", action="store_true", help="run nothing: table and picture only")
     return parser
 
 
@@ -71,5 +100,5 @@ if __name__ == "__main__":
     try:
         raise SystemExit(main(sys.argv[1:]))
     except NopgError as error:
-        sys.stderr.write(f"nopg: {error}\n")
+        sys.stderr.write(f"reproduction: {error}\n")
         raise SystemExit(1) from None

@@ -1,4 +1,9 @@
-"""The arms of a comparison: a method, its settings, and the sizes and seeds it gets."""
+"""The arms of a comparison: a method, its settings, and the sizes and seeds it gets.
+
+Three of them are ours. `paper` is NOPG with the settings of the paper's appendix;
+`NOPG` is the same algorithm with the library's defaults, `NOPG(...).fit(data)`; and
+`learn` is the search of `nopg.learn(data)`, which is another algorithm.
+"""
 
 from __future__ import annotations
 
@@ -9,36 +14,36 @@ from typing import Any, NamedTuple
 from nopg.errors import ConfigError
 from reproduction.baselines.d3 import METHODS
 from reproduction.baselines.d3_discrete import DISCRETE_CQL
-from reproduction.d3_trials import run_d3, run_discrete_cql
-from reproduction.ddpg_trials import (
+from reproduction.trial import DEFAULTS, PAPER, Result, Trial
+from reproduction.trials.d3 import run_d3, run_discrete_cql
+from reproduction.trials.ddpg import (
     OFFLINE,
     ONLINE,
     run_ddpg_offline,
     run_ddpg_online,
 )
-from reproduction.learn_trials import LEARN, run_learn
-from reproduction.nopg_trials import POLICIES, run_nopg
-from reproduction.pwis_trials import run_pwis
-from reproduction.trial import Result, Trial
+from reproduction.trials.learn import LEARN, run_learn
+from reproduction.trials.nopg import run_nopg
+from reproduction.trials.pwis import run_pwis
 
 Runner = Callable[[Trial], Result]
 
 SLOW_ARMS: Mapping[str, int] = MappingProxyType(
-    {"NOPG-S": 3, "NOPG-S (paper)": 2, "NOPG-D (paper)": 3}
+    {"learn-S": 3, "NOPG-S (paper)": 2, "NOPG-D (paper)": 3}
 )
-"""Seeds of the preset "standard" for arms that take minutes a trial; the paper finds
+"""Seeds of the preset "standard" for arms that take minutes per trial; the paper finds
 NOPG-S and NOPG-D alike, and `paper` is there for reference."""
 
-PAPER, FIRST_AUTO, AUTO = "paper", "first auto", "auto"
-"""Settings of NOPG: the appendix; one rule for bandwidths and the default updates of
-`NOPG.fit`; and `nopg.learn`."""
-
-NOPG_RUNNERS: Mapping[str, Runner] = MappingProxyType(
-    {PAPER: run_nopg, FIRST_AUTO: run_nopg, AUTO: run_learn}
-)
-"""What runs a trial of NOPG in each setting."""
-BASELINE_RUNNERS: Mapping[str, Runner] = MappingProxyType(
+RUNNERS: Mapping[str, Runner] = MappingProxyType(
     {
+        **{
+            f"{m} ({s})": run_nopg
+            for m in ("NOPG-D", "NOPG-S")
+            for s in (PAPER, DEFAULTS)
+        },
+        f"NOPG ({DEFAULTS})": run_nopg,
+        "learn": run_learn,
+        "learn-S": run_learn,
         "PWIS": run_pwis,
         OFFLINE: run_ddpg_offline,
         ONLINE: run_ddpg_online,
@@ -46,8 +51,8 @@ BASELINE_RUNNERS: Mapping[str, Runner] = MappingProxyType(
         DISCRETE_CQL: run_discrete_cql,
     }
 )
-"""What runs a trial of each other method; a file for each kind, so that a result is
-known by the code it comes from and no other."""
+"""What runs a trial of each arm; a file for each kind, so that a result is known by the
+code it comes from and no other."""
 
 
 class Arm(NamedTuple):
@@ -59,35 +64,42 @@ class Arm(NamedTuple):
     sizes: Sequence[int]
     seeds: Sequence[int]
 
+    @property
+    def name(self) -> str:
+        """Method and setting, as `Trial.arm` has them."""
+        return f"{self.method} ({self.setting})" if self.setting else self.method
 
-def nopg_arms(
+
+def our_arms(
     paper: Mapping[str, Any],
-    auto: Mapping[str, Any],
+    shortened: Mapping[str, Any],
     sizes: Sequence[int],
     seeds: Sequence[int],
     data: Mapping[str, Any] | None = None,
     at_most: Mapping[str, int] | None = None,
 ) -> list[Arm]:
-    """NOPG-D and NOPG-S, each with the paper's factors and without any.
+    """`paper` and `learn`, each with a deterministic and a stochastic policy.
 
     Args:
         paper: Constants of the setting "paper".
-        auto: What a preset shortens of the setting "auto"; nothing of the task.
+        shortened: What a preset shortens of `learn`; nothing of the task.
         sizes: Data set sizes.
         seeds: Seeds at each size.
-        data: What tells recorded data apart, in both settings.
-        at_most: How many of the seeds an arm gets, by its method ("NOPG-S") or its
-            label ("NOPG-D (paper)"); arms not named get all.
+        data: What tells recorded data apart, in every arm.
+        at_most: How many of the seeds an arm gets, by its name ("NOPG-D (paper)");
+            arms not named get all.
     """
-    constants = {PAPER: paper, AUTO: {**LEARN, **auto}}
-    few = at_most or {}
-    arms = []
-    for method in ("NOPG-D", "NOPG-S"):
-        for setting, settings in constants.items():
-            n_seeds = few.get(f"{method} ({setting})", few.get(method))
-            values = {**settings, **(data or {})}
-            arms.append(Arm(method, setting, values, sizes, seeds[:n_seeds]))
-    return arms
+    learn, few, source = {**LEARN, **shortened}, at_most or {}, data or {}
+    arms = [
+        Arm(method, setting, {**settings, **source}, sizes, seeds)
+        for method, setting, settings in (
+            ("NOPG-D", PAPER, paper),
+            ("learn", "", learn),
+            ("NOPG-S", PAPER, paper),
+            ("learn-S", "", learn),
+        )
+    ]
+    return [arm._replace(seeds=seeds[: few.get(arm.name)]) for arm in arms]
 
 
 def trials_of(
@@ -117,13 +129,9 @@ def runner_of(trial: Trial) -> Runner:
     Raises:
         ConfigError: If there is no such method or setting.
     """
-    is_ours = trial.method in POLICIES
-    runners = NOPG_RUNNERS if is_ours else BASELINE_RUNNERS
-    name = trial.setting if is_ours else trial.method
-    if name not in runners:
-        known = [f"{m} ({s})" for m in POLICIES for s in NOPG_RUNNERS]
+    if trial.arm not in RUNNERS:
         raise ConfigError(
-            f"A method must be one of {', '.join([*known, *BASELINE_RUNNERS])}, got "
-            f"{trial.label!r}; remove its results or choose another folder for them."
+            f"A method must be one of {', '.join(RUNNERS)}, got {trial.arm!r}; remove "
+            "its results or choose another folder for them."
         )
-    return runners[name]
+    return RUNNERS[trial.arm]

@@ -11,24 +11,30 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-PACKAGE = Path(__file__).parents[1]
+import nopg
+
+ROOTS: Mapping[str, Path] = MappingProxyType(
+    {"nopg": Path(nopg.__file__).parent, "reproduction": Path(__file__).parent}
+)
+"""The packages whose imports are followed, and where each lies."""
 WITHOUT_NUMBERS = (
-    "errors.py",
-    "data/report",  # words about data
-    "data/formats",  # a file read is known by its own hash, in the trial's settings
+    "nopg/errors.py",
+    "nopg/data/diagnostics",  # sentences about data
+    "nopg/data/io",  # a file read is known by its own hash, in the trial's settings
     # Which trials there are and where their results lie; settings are in the results.
-    "experiments/arms.py",
-    "experiments/experiment.py",
-    "experiments/results.py",
-    "experiments/trial.py",
+    "reproduction/arms.py",
+    "reproduction/experiment.py",
+    "reproduction/results.py",
+    "reproduction/trial.py",
     # What is made of the results.
-    "experiments/coverage_tables.py",
-    "experiments/safety_tables.py",
+    "reproduction/figures/coverage_tables.py",
+    "reproduction/figures/safety_tables.py",
 )
 """Sources that no number depends on, or that results tell apart by other means."""
 
@@ -42,37 +48,37 @@ def code_version(run: Callable[..., Any]) -> str:
     """
     start = Path(inspect.getfile(run))
     unused = getattr(inspect.getmodule(run), "UNUSED", ())
-    return source_hash(sources(start, unused=unused), PACKAGE.parent)
+    return source_hash(sources(start, unused=unused))
 
 
 def sources(
-    start: Path, root: Path = PACKAGE, unused: Iterable[str] = ()
+    start: Path, roots: Mapping[str, Path] = ROOTS, unused: Iterable[str] = ()
 ) -> list[Path]:
-    """The files of a package that a file imports, directly or not, itself included.
+    """The files of some packages that a file imports, directly or not, and itself.
 
     Imports inside functions count, those for type checkers alone do not. What an
     `__init__.py` gathers counts only where names are imported from it.
 
     Args:
         start: Where to begin.
-        root: Folder of the package.
-        unused: Files and folders that are imported on the way but not run; a module
-            of trials names its own as `UNUSED`.
+        roots: The packages by name, with the folder of each.
+        unused: Files and folders that are imported on the way but not run, such as
+            `nopg/gpu`; a module of trials names its own as `UNUSED`.
     """
     leave = (*WITHOUT_NUMBERS, *unused)
     found: dict[Path, None] = {start: None}
     pending = [start]
     while pending:
         tree = ast.parse(pending.pop().read_text(encoding="utf-8"))
-        for file in _imported(tree, root):
-            if file not in found and not _is_among(leave, file, root):
+        for file in _imported(tree, roots):
+            if file not in found and not _is_among(leave, _name(file, roots)):
                 found[file] = None
                 pending.append(file)
     return sorted(found)
 
 
-def _imported(tree: ast.Module, root: Path) -> Iterator[Path]:
-    """Files of the package that a module's import statements name."""
+def _imported(tree: ast.Module, roots: Mapping[str, Path]) -> Iterator[Path]:
+    """Files of the packages that a module's import statements name."""
     for node in _executed(tree):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -82,10 +88,10 @@ def _imported(tree: ast.Module, root: Path) -> Iterator[Path]:
         else:
             continue
         for name in names:
-            parts = name.split(".")
-            if parts[0] != root.name or len(parts) == 1:
+            package, *parts = name.split(".")
+            if package not in roots or not parts:
                 continue
-            place = root.joinpath(*parts[1:])
+            place = roots[package].joinpath(*parts)
             for file in (place.with_suffix(".py"), place / "__init__.py"):
                 if file.exists():
                     yield file
@@ -102,20 +108,25 @@ def _executed(node: ast.AST) -> Iterator[ast.AST]:
         yield from _executed(child)
 
 
-def _is_among(names: Iterable[str], file: Path, root: Path) -> bool:
-    name = file.relative_to(root).as_posix()
-    return any(name == each or name.startswith(f"{each}/") for each in names)
+def _is_among(names: Iterable[str], file: str) -> bool:
+    return any(file == each or file.startswith(f"{each}/") for each in names)
 
 
-def source_hash(files: Iterable[Path], root: Path) -> str:
+def _name(file: Path, roots: Mapping[str, Path] = ROOTS) -> str:
+    """A file by its package, wherever that lies; others by their own name."""
+    for package, root in roots.items():
+        if file.is_relative_to(root):
+            return f"{package}/{file.relative_to(root).as_posix()}"
+    return file.name
+
+
+def source_hash(files: Iterable[Path]) -> str:
     """Hash of the meaning of Python files, whatever their comments and layout."""
     total = hashlib.sha256()
-    for file in sorted(files):
+    for name, file in sorted((_name(file), file) for file in files):
         tree = ast.parse(file.read_text(encoding="utf-8"))
         for node in ast.walk(tree):
             _drop_docstrings(node)
-        is_inside = file.is_relative_to(root)
-        name = file.relative_to(root).as_posix() if is_inside else file.name
         total.update(name.encode())
         total.update(_meaning(tree).encode())
     return total.hexdigest()[:12]

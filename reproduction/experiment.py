@@ -77,7 +77,7 @@ class Experiment:
     """What runs a trial, by its method and setting: a pure function, written in a file
     whose imports are all that decides the result."""
     chart: str = "sizes"
-    """How it is drawn; see `reproduction.pictures.reproduction`."""
+    """How it is drawn; see `reproduction.pictures.draw`."""
     paper: tuple[PaperCurve, ...] = ()
     """The paper's numbers, drawn behind ours."""
     levels: Mapping[str, float] = field(default_factory=dict)

@@ -24,7 +24,7 @@ PACKAGES = (
 
 
 def provenance(command: str) -> dict[str, Any]:
-    """What a reader needs to judge or repeat a run; no names, no paths."""
+    """What a reader needs to assess or repeat a run; no names, no paths."""
     import nopg
 
     return {

@@ -38,7 +38,7 @@ def experiment(name: str) -> Experiment:
             f"An experiment must be one of {', '.join(MODULES)}, or all of them with "
             f"`all`, got {name!r}."
         )
-    found = importlib.import_module(f"reproduction.{module}").EXPERIMENT
+    found = importlib.import_module(f"reproduction.figures.{module}").EXPERIMENT
     assert isinstance(found, Experiment)
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from reproduction.parts import Outcome
+from reproduction.outcomes import Outcome
 from reproduction.summaries import table
 
 UNSAID = ("true_path", "optimum", "angles", "totals", "against_iql")

@@ -1,4 +1,4 @@
-"""Results on disk: one file an experiment, one JSON line a finished trial.
+"""Results on disk: one file per experiment, one JSON line per finished trial.
 
 A line is written whole and flushed before the next trial is waited for. A run that
 is killed leaves at worst half a line at the end, which the next run removes: what
@@ -71,8 +71,12 @@ class ResultsFile:
         """Command, versions and machine of each run, by its name."""
         lines = self._lines()
         return {
-            line["run"]: line["provenance"] for line in lines if "trial" not in line
+            line["run"]: line["provenance"] for line in lines if "provenance" in line
         }
+
+    def restamps(self) -> list[dict[str, Any]]:
+        """When and why results were taken for those of newer code, see `restamp`."""
+        return [line["restamp"] for line in self._lines() if "restamp" in line]
 
     def begin(self, run: str, provenance: dict[str, Any]) -> None:
         """Note where the trials that follow come from."""
@@ -101,7 +105,7 @@ class ResultsFile:
             raise MixedResultsError(
                 f"Results must come from one version of the code, {len(foreign)} of "
                 f"{len(records)} trials in {self.path} were made by other code "
-                f"({trial.label} by {code}, now {code_of(trial)}); choose another "
+                f"({trial.arm} by {code}, now {code_of(trial)}); choose another "
                 "--out, or run them anew with --redo."
             )
         other = sorted(r.trial.key for r in records if _differs(r.trial, wanted))
@@ -111,6 +115,38 @@ class ResultsFile:
                 f"{self.path} were made with others (first: {other[0]}); choose "
                 "another --out, or run them anew with --redo."
             )
+
+    def restamp(self, code_of: CodeOf, note: dict[str, Any]) -> dict[str, list[str]]:
+        """Take every result for one of the present code, and write down why.
+
+        The file is written whole or not at all; the numbers in it do not change.
+
+        Args:
+            code_of: The present version of the code by trial.
+            note: What was verified, and when.
+
+        Returns:
+            By arm, the old version and the new one; empty if all were present ones.
+
+        Raises:
+            MixedResultsError: If two versions made the results of one arm.
+        """
+        records = self.records()
+        codes = {record.trial.arm: record.code for record in records}
+        self.require_same([], lambda trial: codes[trial.arm])
+        new = {record.trial.arm: code_of(record.trial) for record in records}
+        changed = {
+            arm: [codes[arm], new[arm]] for arm in codes if codes[arm] != new[arm]
+        }
+        if changed:
+            lines = [
+                line | {"code": new[Trial.from_json(line["trial"]).arm]}
+                if "trial" in line
+                else line
+                for line in self._lines()
+            ]
+            self._write([*lines, {"restamp": note | {"codes": changed}}])
+        return changed
 
     def set_aside(self, trials: Iterable[Trial], code_of: CodeOf) -> None:
         """Keep what `require_same` accepts; the file as it was gets another name.
@@ -136,7 +172,11 @@ class ResultsFile:
             for run in dict.fromkeys(r.run for r in kept)
             if run in runs
         ]
-        text = "".join(_text(line) for line in [*lines, *map(_line, kept)])
+        notes = [{"restamp": note} for note in self.restamps()]
+        self._write([*lines, *map(_line, kept), *notes])
+
+    def _write(self, lines: list[dict[str, Any]]) -> None:
+        text = "".join(map(_text, lines))
         write_atomically(self.path, lambda stream: stream.write(text.encode()))
 
     def _lines(self) -> Iterator[dict[str, Any]]:
@@ -152,7 +192,7 @@ class ResultsFile:
                 value = json.loads(line)
             except ValueError:
                 raise DataError(
-                    f"`{self.path}` must hold one JSON object a line, line {number} "
+                    f"`{self.path}` must hold one JSON object per line, line {number} "
                     "is none; remove that line or the file."
                 ) from None
             yield value

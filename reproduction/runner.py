@@ -13,7 +13,7 @@ from tqdm.auto import tqdm
 from nopg.errors import MissingExtraError
 from reproduction.costs import rough_seconds
 from reproduction.experiment import EXTRAS, Experiment, Plan
-from reproduction.parts import Outcome, Part, outcome_of, stem_of
+from reproduction.outcomes import Outcome, Part, outcome_of, stem_of
 from reproduction.provenance import provenance
 from reproduction.registry import experiment as find
 from reproduction.results import ResultsFile
@@ -41,7 +41,9 @@ def reproduce_each(
     wanted = selection or Selection()
     wanted.require_known(experiments, plan)
     chosen = [(each, wanted.trials(each, plan)) for each in experiments]
-    yield from _reproduce([pair for pair in chosen if pair[1]], plan, **options)
+    yield from _reproduce(
+        [(each, trials) for each, trials in chosen if trials], plan, **options
+    )
 
 
 def reproduce(
@@ -57,7 +59,7 @@ def reproduce(
         experiment: What to run.
         plan: Which sizes and seeds.
         selection: Which methods, settings and sizes; all by default.
-        **options: `out`, the folder of the results, one folder an experiment within;
+        **options: `out`, the folder of the results, one folder per experiment within;
             `jobs`, processes; `deadline`, when to stop starting trials; `redo`, to put
             results of other code or settings aside and run those anew; `progress`, to
             show a bar; `command`, what the user typed, kept with the results.
@@ -85,10 +87,10 @@ def _reproduce(
     """All experiments through one pool of workers; see `reproduce`."""
     _require_extras([trial for _, trials in chosen for trial in trials])
     parts = [Part.of(each, trials, out, plan, redo) for each, trials in chosen]
-    run, about = secrets.token_hex(4), provenance(command)
+    run, origin = secrets.token_hex(4), provenance(command)
     for part in parts:
         if part.todo:
-            part.file.begin(run, about)
+            part.file.begin(run, origin)
     with tqdm(
         total=sum(len(part.trials) for part in parts),
         initial=sum(len(part.trials) - len(part.todo) for part in parts),
@@ -96,7 +98,7 @@ def _reproduce(
         unit="trial",
         disable=not progress,
     ) as bar:
-        told: set[str] = set()
+        reported: set[str] = set()
         once = {work: trial for part in parts for work, trial in part.todo.items()}
         works = {trial.digest: work for work, trial in once.items()}
         # The longest first: a short one fills the gap at the end better.
@@ -112,12 +114,12 @@ def _reproduce(
                 part.keep(work, result, run)
                 bar.update()
                 if not part.todo:
-                    told.add(part.experiment.name)
+                    reported.add(part.experiment.name)
                     bar.clear()
                     yield part.outcome()
         bar.clear()
     for part in parts:
-        if part.experiment.name not in told:
+        if part.experiment.name not in reported:
             yield part.outcome()
 
 
@@ -132,8 +134,8 @@ def stored(
     stem = stem_of(experiment, plan, out)
     file = ResultsFile(stem.with_suffix(".jsonl"))
     records = file.records()
-    codes = {record.trial.label: record.code for record in records}
-    file.require_same([], lambda trial: codes[trial.label])
+    codes = {record.trial.arm: record.code for record in records}
+    file.require_same([], lambda trial: codes[trial.arm])
     missing = {t.key for t in experiment.trials(plan)} - {r.trial.key for r in records}
     return outcome_of(experiment, stem, file, records, len(missing))
 

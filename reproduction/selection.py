@@ -15,7 +15,8 @@ class Selection:
     """Part of an experiment; everything by default."""
 
     methods: Sequence[str] = ()
-    """Only these: a method in all its settings ("NOPG-D") or one ("NOPG-D (auto)")."""
+    """Only these: a method in all its settings ("NOPG-D"), in one ("NOPG-D (paper)"),
+    or an arm as tables name it ("paper", "NOPG", "learn")."""
     settings: Sequence[str] = ()
     """Only these settings; baselines, which have none, are left out."""
     max_size: int | None = None
@@ -39,7 +40,7 @@ class Selection:
         """Refuse methods and settings that none of the experiments has."""
         trials = [trial for each in experiments for trial in each.trials(plan)]
         _require_among(
-            "--methods", self.methods, {n for t in trials for n in (t.method, t.label)}
+            "--methods", self.methods, {name for t in trials for name in _names(t)}
         )
         _require_among(
             "--settings", self.settings, {t.setting for t in trials if t.setting}
@@ -47,10 +48,15 @@ class Selection:
 
     def _has(self, trial: Trial) -> bool:
         return (
-            (not self.methods or bool({trial.method, trial.label} & set(self.methods)))
+            (not self.methods or bool(_names(trial) & set(self.methods)))
             and (not self.settings or trial.setting in self.settings)
             and (self.max_size is None or trial.size <= self.max_size)
         )
+
+
+def _names(trial: Trial) -> set[str]:
+    """What `--methods` may call the arm of a trial."""
+    return {trial.method, trial.arm, trial.label}
 
 
 def names(text: str) -> list[str]:

@@ -16,6 +16,9 @@ from nopg.data.files import write_atomically
 from reproduction.experiment import Experiment
 from reproduction.results import Record, ResultsFile
 
+OURS = ("NOPG", "learn")
+"""How the names of our methods begin."""
+
 
 class Interval(NamedTuple):
     """A mean and its 95% confidence interval; equal ends for a single value."""
@@ -39,29 +42,27 @@ def interval(values: Iterable[float]) -> Interval:
 def rows(
     records: Iterable[Record], solved: float | None = None
 ) -> list[dict[str, Any]]:
-    """One row for each task, method, setting and size, in that order.
+    """One row for each task, method, setting and size; our arms before the others.
 
-    Methods judged on the way have `best` beside `last`; the names say which is which.
-    Trials without a policy to judge (diverged at once) count as `failed`.
+    Methods evaluated on the way have `best` beside `last`; the names say which it is.
+    Trials without a policy (diverged at once) count as `failed`.
     """
-    groups: dict[tuple[str, str, str, int], list[Record]] = defaultdict(list)
+    groups: dict[tuple[Any, ...], list[Record]] = defaultdict(list)
     for record in records:
         trial = record.trial
-        groups[trial.task, trial.method, trial.setting, trial.size].append(record)
-    return [_row(*key, groups[key], solved) for key in sorted(groups)]
+        is_other = not trial.method.startswith(OURS)
+        arm = (trial.task, is_other, trial.method, trial.setting)
+        groups[*arm, trial.size].append(record)
+    return [_row(groups[key], solved) for key in sorted(groups)]
 
 
-def _row(
-    task: str,
-    method: str,
-    setting: str,
-    size: int,
-    records: list[Record],
-    solved: float | None,
-) -> dict[str, Any]:
+def _row(records: list[Record], solved: float | None) -> dict[str, Any]:
     ordered = sorted(records, key=lambda r: r.trial.seed)
-    row: dict[str, Any] = {"task": task, "method": method, "setting": setting}
-    row |= {"size": size, "seeds": len(ordered)}
+    first = ordered[0].trial
+    row: dict[str, Any] = {
+        name: getattr(first, name) for name in ("task", "method", "setting", "label")
+    }
+    row |= {"size": first.size, "seeds": len(ordered)}
     for name in ("last", "best"):
         values = [r.result[name] for r in ordered if r.result.get(name) is not None]
         if values:
@@ -97,10 +98,11 @@ def write_summary(
             for c in experiment.paper
         ],
         "runs": {
-            run: about
-            for run, about in file.runs().items()
+            run: origin
+            for run, origin in file.runs().items()
             if run in {record.run for record in records}
         },
+        "restamps": file.restamps(),
     }
     if experiment.solved is not None:
         summary["solved_from"] = experiment.solved
@@ -113,14 +115,13 @@ def write_summary(
 
 def table(summary: dict[str, Any]) -> str:
     """The rows as text; `last` and `best` are named in the head."""
-    head = ("task", "method", "setting", "size", "seeds", "last", "best", "solved", "s")
+    head = ("task", "arm", "size", "seeds", "last", "best", "solved", "s")
     lines = [head]
     for row in summary["rows"]:
         lines.append(
             (
                 row["task"],
-                row["method"],
-                row["setting"],
+                row["label"],
                 str(row["size"]),
                 str(row["seeds"]),
                 _shown(row.get("last")),
@@ -132,7 +133,7 @@ def table(summary: dict[str, Any]) -> str:
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
     return "\n".join(
         "  ".join(
-            cell.ljust(width) if i < 3 else cell.rjust(width)
+            cell.ljust(width) if i < 2 else cell.rjust(width)
             for i, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in lines

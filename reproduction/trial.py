@@ -15,6 +15,11 @@ from nopg.errors import ConfigError
 Result = dict[str, Any]
 """What a trial gives: a small dictionary of plain JSON values."""
 
+PAPER, DEFAULTS = "paper", "defaults"
+"""Settings of NOPG: those of the paper's appendix, and the library's defaults."""
+STOCHASTIC = ("NOPG-S", "learn-S")
+"""Our methods with a stochastic policy."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
@@ -28,9 +33,10 @@ class Trial:
     task: str
     """What is to be learned, such as "pendulum-grid"."""
     method: str
-    """Who learns: "NOPG-D", "PWIS", "IQL", ..."""
+    """Who learns. The paper's algorithm is "NOPG-D" or "NOPG-S" by its policy, "NOPG"
+    where actions are labels; the search of `nopg.learn` is "learn" or "learn-S"."""
     setting: str = ""
-    """For NOPG: "paper" or "auto"; empty for methods with one setting."""
+    """For NOPG: "paper" or "defaults"; empty for methods with one setting."""
     size: int
     """Size of the data set: transitions, or demonstrations for the mountain car."""
     seed: int
@@ -55,9 +61,17 @@ class Trial:
         return "/".join(str(part) for part in parts)
 
     @property
-    def label(self) -> str:
-        """Method and setting as a picture or a table names them."""
+    def arm(self) -> str:
+        """Method and setting, as the command line chooses them."""
         return f"{self.method} ({self.setting})" if self.setting else self.method
+
+    @property
+    def label(self) -> str:
+        """The arm as pictures and tables name it: paper, NOPG, learn, IQL, ..."""
+        names = {PAPER: "paper", DEFAULTS: "NOPG"}
+        name = names.get(self.setting, self.method.removesuffix("-S"))
+        is_stochastic = self.method in STOCHASTIC
+        return f"{name}, stochastic policy" if is_stochastic else name
 
     @property
     def digest(self) -> str:

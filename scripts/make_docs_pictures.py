@@ -6,9 +6,13 @@ pages quote.
 
 from __future__ import annotations
 
+import contextlib
+import re
+import tempfile
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +25,6 @@ from nopg.cli.swing_up import (
     grid_dataset,
     swing_up,
 )
-from nopg.data.io.memory import from_table
 from nopg.envs import pendulum_random
 from nopg.kernels.leave_one_out import leave_one_out
 from nopg.plots.curves import learning_curve
@@ -34,46 +37,28 @@ HEAVY = 150_000
 """Bytes a picture may have."""
 
 
-def cart() -> nopg.Dataset:
-    """The log of the five-minute start: twelve runs of a cart, pushed at random."""
-    rng = np.random.default_rng(0)
-    rows = []
-    for run in range(12):
-        x, v = rng.uniform(-1, 1), 0.0
-        for _ in range(40):
-            u = rng.uniform(-1, 1)
-            rows.append((run, x, v, u, -(x**2) - 0.1 * v**2 - 0.01 * u**2))
-            v += 0.1 * u
-            x += 0.1 * v
-    columns = dict(
-        zip(("run", "x", "v", "u", "r"), zip(*rows, strict=True), strict=True)
-    )
-    return from_table(
-        columns, observations=["x", "v"], actions=["u"], reward="r", episode="run"
-    )
-
-
 def start() -> None:
-    """The cart: learning curve, and the position it is driven from and to."""
-    model = nopg.NOPG(gamma=0.97)
-    history = model.fit(cart(), n_updates=300, progress=False)
-    learning_curve(history, FOLDER / "cart_curve.png")
-    x, v, path = 0.8, 0.0, [0.8]
-    for _ in range(100):
-        u = float(model.predict([x, v])[0][0])
-        v += 0.1 * u
-        x += 0.1 * v
-        path.append(x)
-    print(f"cart: J {history['objective'][0]:.2f} to {model.objective()!r}")
-    print(f"cart: from 0.8 to {path[50]:.3f} after 50 steps, {path[100]:.3f} after 100")
-    with figure(figsize=(6.4, 2.6)) as (drawn, axes):
+    """A morning of the heated room: the thermostat and the policy of the page."""
+    page = (FOLDER.parent / "start.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for code in re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S):
+            exec(code, names)
+    with figure(figsize=(6.4, 2.8)) as (drawn, axes):
         axis = axes[0, 0]
-        axis.plot(path, color=WARM)
-        axis.axhline(0.0, color=MUTED, lw=0.8, ls=":")
-        axis.set_title("The learned policy, started at x = 0.8 at rest")
-        axis.set_xlabel("step")
-        axis.set_ylabel("position x")
-        save(drawn, FOLDER / "cart_path.png")
+        for name, colour in (("thermostat", MUTED), ("learned", WARM)):
+            room, heater, power, path = 15.0, 15.0, 0.0, [15.0]
+            for _ in range(60):
+                power = names[name](room, heater, power)
+                room, heater = names["plant"](room, heater, power)
+                path.append(room)
+            axis.plot(path, color=colour, label=name)
+        axis.axhline(21.0, color=MUTED, lw=0.8, ls=":")
+        axis.set_title("A morning of 15 degrees")
+        axis.set_xlabel("minute")
+        axis.set_ylabel("room, degrees")
+        axis.legend()
+        save(drawn, FOLDER / "room_path.png")
 
 
 def rows() -> None:
@@ -109,36 +94,33 @@ class _Constant(torch.nn.Module):
         self.action = torch.nn.Parameter(torch.tensor([action], dtype=torch.float64))
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
-        """One action a row."""
+        """One action per row."""
         return self.action.expand(len(states), 1)
 
 
 def bandwidths() -> None:
     """The pendulum's value with bandwidths a quarter, once and four times "auto"."""
     data = grid_dataset()
-    auto = nopg.NOPG(gamma=GAMMA)
-    auto.prepare(data, BOTTOM)
+    auto = nopg.NOPG(gamma=GAMMA).prepare(data, BOTTOM).bandwidths
     drawn = []
     for factor in (0.25, 1.0, 4.0):
-        model = nopg.NOPG(gamma=GAMMA, bandwidths=auto.bandwidths.scaled(state=factor))
-        model.fit(data, BOTTOM, n_updates=300, progress=False)
-        rewards = swing_up(model).rewards
+        scaled = nopg.NOPG(gamma=GAMMA, bandwidths=auto.scaled(state=factor))
+        policy = scaled.fit(data, BOTTOM, n_updates=300, progress=False)
+        rewards = swing_up(policy).rewards
         true = float(rewards @ GAMMA ** np.arange(len(rewards)))
         print(
-            f"bandwidths x {factor}: J {model.objective()!r}, truly {true:.0f}, "
-            f"undiscounted {rewards.sum():.0f}"
+            f"bandwidths x {factor}: J {policy.kernel.objective()!r}, "
+            f"truly {true:.0f}, undiscounted {rewards.sum():.0f}"
         )
-        drawn.append(
-            portrait(f"h x {factor:g}", model.value, model.visitation, size=61)
-        )
+        visitation = policy.kernel.visitation
+        drawn.append(portrait(f"h x {factor:g}", policy.value, visitation, size=61))
     phase_portraits(drawn, FOLDER / "bandwidths.png")
 
 
 def exploitation() -> None:
     """J rises above the best possible while the pendulum stays down."""
     data = nopg.Dataset(*pendulum_random(500, Seed(0).numpy("data")))
-    model = nopg.NOPG(gamma=GAMMA)
-    history = model.fit(
+    policy = nopg.NOPG(gamma=GAMMA).fit(
         data,
         BOTTOM,
         n_updates=300,
@@ -146,20 +128,22 @@ def exploitation() -> None:
         evaluate_every=25,
         progress=False,
     )
+    history = policy.history
+    assert history is not None
     learning_curve(
         history,
         FOLDER / "exploitation.png",
         references={"optimum, about": OPTIMUM},
     )
-    h = np.array(model.bandwidths.state)
+    h = np.array(policy.bandwidths.state)
     distances = np.linalg.norm((data.observations - np.array(BOTTOM)) / h, axis=1)
     solved, measured = (
         history["objective"],
         history.evaluations("return on Pendulum-v1"),
     )
-    print(f"500 random rows: J {solved[0]:.0f} to {model.objective()!r}")
+    print(f"500 random rows: J {solved[0]:.0f} to {policy.kernel.objective()!r}")
     print(f"500 random rows: measured {measured[1][0]:.0f} to {measured[1][-1]:.0f}")
-    rewards = swing_up(model).rewards
+    rewards = swing_up(policy).rewards
     true = float(rewards @ GAMMA ** np.arange(len(rewards)))
     print(f"500 random rows: true discounted return of that policy {true:.0f}")
     print(f"500 random rows: the start is {distances.min():.1f} bandwidths away")
@@ -185,8 +169,8 @@ def _unpredicted(n: int, d: int) -> float:
     """Leave-one-out error of a smooth system: d masses on a ring of soft springs."""
     rng = np.random.default_rng(0)
     s, a = rng.uniform(-1, 1, (n, d)), rng.uniform(-1, 1, (n, 1))
-    pull = np.tanh(2.0 * (np.roll(s, 1, axis=1) - s))
-    s_next = s + 0.5 * pull + 0.5 * a
+    spring = np.tanh(2.0 * (np.roll(s, 1, axis=1) - s))
+    s_next = s + 0.5 * spring + 0.5 * a
     targets = np.column_stack([s_next, -(s**2).mean(axis=1)])
     inputs = torch.tensor(np.column_stack([s, a]))
     largest = torch.tensor([20.0] * d + [1.0])
@@ -194,18 +178,17 @@ def _unpredicted(n: int, d: int) -> float:
 
 
 def searches() -> None:
-    """`nopg.learn` and `NOPG.fit` on the pendulum's grid: seconds and returns."""
+    """`nopg.learn` and `NOPG` on the pendulum's grid: seconds and returns."""
     for side in (10, 15, 20, 30):
         data = grid_dataset(side, side)
         began = time.perf_counter()
         searched = nopg.learn(data, BOTTOM, progress=False)
         learned = time.perf_counter()
-        fitted = nopg.NOPG(gamma=GAMMA)
-        fitted.fit(data, BOTTOM, progress=False)
+        fitted = nopg.NOPG(gamma=GAMMA).fit(data, BOTTOM, progress=False)
         ended = time.perf_counter()
         print(
             f"learn, n = {len(data)}: {learned - began:.0f} s, "
-            f"{swing_up(searched).total:.0f}; fit: {ended - learned:.0f} s, "
+            f"{swing_up(searched).total:.0f}; NOPG: {ended - learned:.0f} s, "
             f"{swing_up(fitted).total:.0f}\n{searched.search}",
             flush=True,
         )

@@ -1,23 +1,23 @@
-"""Write the ten scripted mountain-car demonstrations shipped with the package.
+"""Write the ten scripted mountain-car demonstrations of the reproduction.
 
-    python scripts/make_mountain_car_demonstrations.py
+    python -m scripts.make_mountain_car_demonstrations
 
-The operator is described in nopg.envs.scripted_operator; the same seed gives the
-same file.
+The operator is described in `reproduction.tasks.scripted_operator`; the same seed gives
+the same file.
 """
 
 from pathlib import Path
 
-import nopg
-import nopg.envs
-from nopg.envs.mountain_car import MountainCar
-from nopg.envs.scripted_operator import scripted_demonstrations
+from reproduction.tasks import scripted_operator
 
-TARGET = Path(nopg.envs.__file__).parent / "mountain_car_scripted.npz"
+import nopg
+from nopg.envs.mountain_car import MountainCar
+
+TARGET = Path(scripted_operator.__file__).with_name("mountain_car_scripted.npz")
 
 if __name__ == "__main__":
     demonstrations = nopg.Dataset(
-        *scripted_demonstrations(),
+        *scripted_operator.scripted_demonstrations(),
         observation_names=MountainCar.observation_names,
         action_names=MountainCar.action_names,
         action_space=MountainCar().action_space,

@@ -21,13 +21,13 @@ import numpy as np
 import torch
 from gymnasium.spaces import Box
 from reproduction.baselines.progress import acting
-from reproduction.figure2_pendulum_random import GAMMA, PAPER
-from reproduction.tasks import Task, pendulum_random_task
+from reproduction.figures.figure2_pendulum_random import GAMMA, PAPER
+from reproduction.tasks.continuous import Task, pendulum_random_task
 
 import nopg
 from nopg.errors import NopgWarning
 from nopg.kernels.bandwidths import Bandwidths
-from nopg.kernels.selection import CrossValidated, Transitions
+from nopg.kernels.selection import CrossValidated, TransitionArrays
 from nopg.policies.build import PolicySpec
 from nopg.randomness import Seed
 
@@ -44,7 +44,9 @@ class Factors:
     state: Sequence[float]
     action: float
 
-    def select(self, data: Transitions, generator: np.random.Generator) -> Bandwidths:
+    def select(
+        self, data: TransitionArrays, generator: np.random.Generator
+    ) -> Bandwidths:
         """Density cross-validation, times the factors."""
         found = CrossValidated().select(data, generator)
         return Bandwidths(
@@ -57,9 +59,9 @@ class Factors:
 def last_return(
     task: Task, size: int, seed: int, factors: Factors, clips: bool
 ) -> float:
-    """Return of NOPG-D's last policy, as `figure2-pendulum-random` judges it."""
+    """Return of NOPG-D's last policy, as `figure2-pendulum-random` measures it."""
     data = task.dataset(size, seed, clipped=clips)
-    model = nopg.NOPG(
+    algorithm = nopg.NOPG(
         _policy(task, seed),
         gamma=GAMMA,
         bandwidths=factors,
@@ -71,8 +73,9 @@ def last_return(
         seed=seed,
     )
     starts = task.initial_observations(seed)
-    model.fit(data, starts, n_updates=PAPER["n_updates"], progress=False)
-    return float(task.returns(acting(model.policy), seed).mean())
+    n_updates = PAPER["n_updates"]
+    policy = algorithm.fit(data, starts, n_updates=n_updates, progress=False)
+    return float(task.returns(acting(policy.policy), seed).mean())
 
 
 def _policy(task: Task, seed: int) -> torch.nn.Module:

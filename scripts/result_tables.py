@@ -7,7 +7,7 @@ A page asks for a table by a mark and ends it by another:
 
 What stands between is written here and checked by `tests/docs/test_results.py`, so no
 page shows figures of older results. Nothing is run: summaries are made by
-`nopg reproduce FIGURE --preset standard --draw-only`.
+`python -m reproduction FIGURE --preset standard --draw-only`.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "docs/experiments.md", "docs/learn.md", "docs/trust.md")
+PAGES = ("README.md", "docs/experiments.md", "docs/learn.md", "docs/evaluation.md")
 _MARKED = re.compile(
     r"(<!-- results: (?P<name>\S+)(?: (?P<kind>\S+))? -->\n).*?"
     r"(<!-- end of results -->)",
     re.S,
 )
 
-LEARN_AND_IQL = ("task", "size", "success from", "auto", "IQL")
+LEARN_AND_IQL = ("task", "size", "success from", "learn", "IQL")
 """Columns of the table of successes that tell how `nopg.learn` compares."""
 
 Summary = Mapping[str, Any]
@@ -42,7 +42,8 @@ def filled(page: str, folder: Path = ROOT / "results") -> str:
         if kind not in KINDS or not path.is_file():
             raise SystemExit(
                 f"A mark must name results that are there and one of {', '.join(KINDS)}"
-                f", got {found[1].strip()}; run nopg reproduce with --draw-only first."
+                f", got {found[1].strip()}; run python -m reproduction with "
+                "--draw-only first."
             )
         summary = json.loads(path.read_text(encoding="utf-8"))
         return f"{found[1]}\n{KINDS[kind](summary)}\n\n{found[4]}"
@@ -51,18 +52,20 @@ def filled(page: str, folder: Path = ROOT / "results") -> str:
 
 
 def by_size(summary: Summary) -> str:
-    """A line a method and setting: mean of the last policies, and how many solve it."""
-    rows = summary["rows"]
-    sizes = sorted({row["size"] for row in rows if "last" in row})
+    """A line per arm: mean of the last policies, and how many solve the task.
+
+    Those evaluated on the way have a line for the best ones, too.
+    """
+    rows = [row for row in summary["rows"] if "last" in row]
+    sizes = sorted({row["size"] for row in rows})
     lines = _head("", *(f"{size:,}" for size in sizes))
-    for name in dict.fromkeys(_name(row) for row in rows if "last" in row):
-        mine = {row["size"]: row for row in rows if _name(row) == name}
-        for kind in ("last", "best"):
-            if any(kind in row for row in mine.values()):
-                is_ours = name.startswith("NOPG")
-                title = name if is_ours else f"{name}, {kind}"
-                cells = [_cell(mine.get(size), kind) for size in sizes]
-                lines.append(_line([title, *cells]))
+    for label in dict.fromkeys(row["label"] for row in rows):
+        mine = {row["size"]: row for row in rows if row["label"] == label}
+        has_best = any("best" in row for row in mine.values())
+        for kind in ("last", "best") if has_best else ("last",):
+            title = f"{label}, {kind}" if has_best else _quoted(label)
+            cells = [_cell(mine.get(size), kind) for size in sizes]
+            lines.append(_line([title, *cells]))
     return "\n".join(lines)
 
 
@@ -89,13 +92,14 @@ def smallest(summary: Summary) -> str:
 
 
 def beside_fqe(summary: Summary) -> str:
-    """Mean error of J on the policies that fitted Q evaluation was asked about, too."""
-    lines = _head("task", "policies", "fitted Q evaluation", "J", "foretold")
+    """Mean error of J on the policies that fitted Q evaluation was run on, too."""
+    lines = _head("task", "policies", "fitted Q evaluation", "kernels", "models")
     for row in summary["analysis"]["coverage"]:
-        if "fqe_pairs" in row:
-            errors = (row[f"{who}_error"] for who in ("fqe", "our", "our_foretold"))
+        if "fqe_policies" in row:
+            names = ("fqe", "kernel", "model")
+            errors = (row[f"{by}_error_beside_fqe"] for by in names)
             cells = [f"{error:.3g}" for error in errors]
-            lines.append(_line([row["task"], str(row["fqe_pairs"]), *cells]))
+            lines.append(_line([row["task"], str(row["fqe_policies"]), *cells]))
     return "\n".join(lines)
 
 
@@ -108,8 +112,10 @@ KINDS: dict[str, Callable[[Summary], str]] = {
 }
 
 
-def _name(row: Row) -> str:
-    return f"{row['method']}, `{row['setting']}`" if row["setting"] else row["method"]
+def _quoted(label: str) -> str:
+    """The arm as code, its kind of policy beside it."""
+    arm, comma, policy = label.partition(",")
+    return f"`{arm}`{comma}{policy}"
 
 
 def _cell(row: Row | None, kind: str) -> str:

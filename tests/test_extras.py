@@ -19,7 +19,6 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
 HIDDEN = [
     pytest.param(use, package, id=f"{use.extra}: {use.feature} without {package}")
     for use in FIRST_USES
-    if use.is_required
     for package in use.packages
 ]
 

@@ -1,7 +1,7 @@
-"""What NOPG is compared with: PWIS and DPG written here, bridges to other libraries.
+"""What ours are compared with: PWIS and DPG written here, bridges to other libraries.
 
-The bridges import their libraries when called; `reproduction.baselines.sb3` needs the extra
-`baselines`, `reproduction.baselines.d3` the extra `offline-baselines`.
+The bridges import their libraries when called; `sb3` needs the extra `baselines`, `d3`
+the extra `offline-baselines`.
 """
 
 from reproduction.baselines.d3 import train_d3

@@ -92,7 +92,7 @@ def train_pwis(
     n_updates: int,
     self_normalised: bool = False,
 ) -> Iterator[Update]:
-    """Ascend Eq. (3) with Adam on all trajectories at once, one update a turn.
+    """Ascend Eq. (3) with Adam on all trajectories at once, one update per turn.
 
     Args:
         policy: A Gaussian policy with `outputs`; changed in place.

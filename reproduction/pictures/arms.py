@@ -15,7 +15,7 @@ Row = dict[str, Any]
 
 
 def draw_arms(axis: Any, rows: Iterable[Row], with_best: bool = True) -> None:
-    """Lines with intervals, by method and setting: last solid, best dotted."""
+    """Lines with intervals, one for each arm: last solid, best dotted."""
     for label, group in by_arm(rows).items():
         for name, style in (("last", "-"), ("best", ":")):
             found = [row for row in group if name in row]
@@ -31,15 +31,14 @@ def draw_arms(axis: Any, rows: Iterable[Row], with_best: bool = True) -> None:
 
 
 def by_arm(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """The rows of each method in each setting, under the name a legend gives it."""
+    """The rows of each arm, under the name a legend gives it."""
     arms: dict[str, list[Row]] = {}
     for row in rows:
-        setting = f" ({row['setting']})" if row["setting"] else ""
-        arms.setdefault(row["method"] + setting, []).append(row)
+        arms.setdefault(row["label"], []).append(row)
     return arms
 
 
-def apart(places: list[float], share: float = 0.08) -> list[float]:
+def apart(places: list[float], share: float = 0.11) -> list[float]:
     """Those of increasing places that are apart by a share of a logarithmic axis."""
     if not places:
         return []

@@ -1,4 +1,4 @@
-"""NOPG beside today's offline methods: what each earns, and how long it takes."""
+"""`learn` beside today's offline methods: what each earns, and how long it takes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from nopg.plots.theme import MUTED, figure, save
-from reproduction.parts import Outcome
+from reproduction.outcomes import Outcome
 from reproduction.pictures.arms import Row, by_arm, draw_arms
 from reproduction.pictures.methods import COLOURS, legend
 
@@ -15,7 +15,7 @@ SECONDS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 300
 
 
 def comparison(outcome: Outcome, path: Path) -> Path:
-    """A column a task: the last return by size above, seconds of learning below."""
+    """A column per task: the last return by size above, seconds of learning below."""
     rows = outcome.summary["rows"]
     tasks = list(dict.fromkeys(row["task"] for row in rows))
     spent = [row["seconds"] for row in rows]

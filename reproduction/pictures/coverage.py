@@ -1,4 +1,4 @@
-"""Intervals beside the truth, one point a data set and policy."""
+"""Intervals beside the truth, one point per data set and policy."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nopg.plots.theme import ACCENT, INK, MUTED, WARM, figure, save
-from reproduction.parts import Outcome
+from reproduction.outcomes import Outcome
 from reproduction.results import Record
 
-KERNELS, SYSTEMS = "kernels", "learned systems"
+KERNELS, MODELS = "kernels", "learned models"
 
 
 class Bar(NamedTuple):
@@ -33,7 +33,7 @@ Bars = dict[str, dict[str, list[Bar]]]
 
 
 def coverage(outcome: Outcome, path: Path) -> Path:
-    """One panel a task, a row for the kernels and one for learned systems.
+    """One panel per task, a row for the kernels and one for learned models.
 
     The truth goes across, estimates with their intervals upwards. Policies that
     `nopg.learn` kept have panels of their own.
@@ -42,7 +42,7 @@ def coverage(outcome: Outcome, path: Path) -> Path:
     fitted: dict[str, list[Mapping[str, float]]] = defaultdict(list)
     for record in outcome.records:
         if record.trial.method == "FQE":
-            fitted[record.trial.task] += record.result["pairs"]
+            fitted[record.trial.task] += record.result["estimates"]
         else:
             _sort_in(bars, record)
     rows = list(bars) or [KERNELS]
@@ -64,13 +64,13 @@ def coverage(outcome: Outcome, path: Path) -> Path:
 def _sort_in(bars: Bars, record: Record) -> None:
     trial = record.trial
     task = f"{trial.task}, learn" if trial.method == "learn" else trial.task
-    for pair in record.result["pairs"]:
-        ends = (pair["true"], pair["estimate"], pair["low"], pair["high"])
+    for one in record.result["estimates"]:
+        ends = (one["true"], one["estimate"], one["low"], one["high"])
         bars[KERNELS][task].append(Bar(*ends))
-        if "foretold" in pair:
-            found = pair["foretold"]
-            ends = (pair["true"], found["value"], found["low"], found["high"])
-            bars[SYSTEMS][task].append(Bar(*ends))
+        if "model" in one:
+            found = one["model"]
+            ends = (one["true"], found["value"], found["low"], found["high"])
+            bars[MODELS][task].append(Bar(*ends))
 
 
 def _panel(axis: Any, bars: list[Bar], fitted: list[Mapping[str, float]]) -> None:
@@ -79,9 +79,9 @@ def _panel(axis: Any, bars: list[Bar], fitted: list[Mapping[str, float]]) -> Non
         ends = [bar.low, bar.high]
         axis.plot([bar.true] * 2, ends, color=colour, lw=1.2, alpha=0.5)
         axis.plot(bar.true, bar.estimate, ".", color=colour, ms=4)
-    for pair in fitted:
-        axis.plot(pair["true"], pair["estimate"], "x", color=MUTED, ms=4)
-    true = [bar.true for bar in bars] + [pair["true"] for pair in fitted]
+    for one in fitted:
+        axis.plot(one["true"], one["estimate"], "x", color=MUTED, ms=4)
+    true = [bar.true for bar in bars] + [one["true"] for one in fitted]
     if not true:
         return
     first, last = min(true), max(true)

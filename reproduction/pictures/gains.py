@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nopg.plots.theme import INK, MUTED, figure, save
-from reproduction.parts import Outcome
+from reproduction.outcomes import Outcome
 from reproduction.pictures.methods import COLOURS, legend
 from reproduction.results import Record
 
@@ -76,8 +76,8 @@ def _angles(axis: Any, outcome: Outcome, task: str, methods: Sequence[str]) -> N
     Where learning starts is left, where the comparison ends right.
     """
     for row in outcome.summary["analysis"]["angles"]:
-        label = row["method"]
-        if row["system"] == task and label.split(" ")[0] in methods:
+        label = row["label"]
+        if row["system"] == task and row["method"] in methods:
             heights = [np.nan if a is None else a for a in row["angle"]]
             colour = COLOURS.get(label, MUTED)
             axis.plot(row["share"], heights, "o-", ms=4, color=colour, label=label)

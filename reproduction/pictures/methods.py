@@ -7,11 +7,12 @@ from typing import Any
 from nopg.plots.theme import ACCENT, INK, MUTED, WARM
 
 COLOURS = {
-    "NOPG-D (auto)": ACCENT,
-    "NOPG-D (paper)": "#74a9f7",
-    "NOPG-S (auto)": "#2b8a3e",
-    "NOPG-S (paper)": "#8ce99a",
-    "NOPG-D": ACCENT,
+    "learn": ACCENT,
+    "learn, stochastic policy": "#74a9f7",
+    "NOPG": "#2b8a3e",
+    "NOPG, stochastic policy": "#2b8a3e",
+    "paper": "#51cf66",
+    "paper, stochastic policy": "#96dbaa",
     "DDPG offline": WARM,
     "DDPG online": "#ae3ec9",
     "PWIS": "#e03131",
@@ -26,6 +27,8 @@ PRINTED = {"NOPG-D": INK, "NOPG-S": MUTED}
 
 
 def legend(axis: Any) -> None:
-    """Name what is drawn, if anything is."""
+    """Name what is drawn, if anything is, readable over curves too."""
     if axis.get_legend_handles_labels()[0]:
-        axis.legend(fontsize=7)
+        axis.legend(
+            fontsize=7, frameon=True, facecolor="w", edgecolor="none", framealpha=0.7
+        )

@@ -8,9 +8,15 @@ from typing import Any
 import numpy as np
 
 from nopg.plots.theme import ACCENT, INK, MUTED, WARM, figure, save
-from reproduction.parts import Outcome
-from reproduction.robustness import Cell, known_cells
-from reproduction.robustness_tables import COLUMNS, Entries, Entry, entries
+from reproduction.figures.robustness_cells import EVERY_CELL, Cell
+from reproduction.figures.robustness_tables import (
+    COLUMNS,
+    OURS,
+    Entries,
+    Entry,
+    entries,
+)
+from reproduction.outcomes import Outcome
 
 LOWEST, HIGHEST = -0.08, 1.32
 """Ends of the axis: a return outside is drawn at its edge."""
@@ -19,12 +25,12 @@ SPREAD = 0.3
 
 
 def robustness(outcome: Outcome, path: Path) -> Path:
-    """A strip a cell and a panel an arm: one dot a seed, successes beside it.
+    """A strip per cell and a panel per arm: a dot per seed, successes beside it.
 
     Returns are scaled cell by cell: 0 is a policy that does nothing useful, 1 the
     return from which a seed counts as a success.
     """
-    found = entries(outcome.records, known_cells())
+    found = entries(outcome.records, EVERY_CELL)
     arms = [c for c in COLUMNS if any(c in row for row in found.values())]
     size = (2.2 + 2.6 * len(arms), 1.7 + 0.36 * len(found))
     with figure(columns=len(arms), figsize=size) as (drawn, axes):
@@ -84,5 +90,4 @@ def _strip(axis: Any, y: int, cell: Cell, entry: Entry) -> None:
 def _named(arm: str, found: Entries) -> str:
     """The column's name; for today's methods, all of them."""
     methods = {row[arm].method: None for row in found.values() if arm in row}
-    ours = all(method.startswith("NOPG") for method in methods)
-    return arm if ours else ", ".join(methods)
+    return arm if arm in OURS else ", ".join(methods)

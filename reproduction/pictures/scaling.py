@@ -10,7 +10,7 @@ from nopg.plots.theme import ACCENT, INK, MUTED, WARM, figure, save
 
 
 class ScalingPoint(NamedTuple):
-    """One measurement: an update of n samples with k neighbours a row."""
+    """One measurement: an update of n samples with k neighbours per row."""
 
     n: int
     k: int | None  # None for the dense formulation
@@ -19,7 +19,7 @@ class ScalingPoint(NamedTuple):
 
 
 def scaling_curve(points: Sequence[ScalingPoint], path: Path) -> Path:
-    """Draw time per update against n, one line a k, with the bandwidth floor.
+    """Draw time per update against n, one line per k, with the bandwidth floor.
 
     Args:
         points: Measurements, in any order; those without k are the dense ones.
@@ -32,7 +32,7 @@ def scaling_curve(points: Sequence[ScalingPoint], path: Path) -> Path:
         for k, shade in zip(counts, shades * len(counts), strict=False):
             line = sorted(p for p in points if p.k == k)
             n = [p.n for p in line]
-            label = f"{k} neighbours a row"
+            label = f"{k} neighbours per row"
             axis.plot(
                 n, [p.seconds for p in line], "o-", color=shade, ms=4, label=label
             )

@@ -77,13 +77,13 @@ def _run(
 
 
 def _train(folder: Path, out: str, **given: Any) -> subprocess.CompletedProcess[str]:
-    words = ["train", str(folder / "data.npz"), "--config", str(folder / "c.toml")]
+    words = ["fit", str(folder / "data.npz"), "--config", str(folder / "c.toml")]
     words += ["--out", str(folder / out), "--checkpoint-every", "10"]
     return _run(words, **given)
 
 
 def _resume(path: Path, **given: Any) -> subprocess.CompletedProcess[str]:
-    return _run(["train", "--resume", str(path)], **given)
+    return _run(["fit", "--resume", str(path)], **given)
 
 
 def _sentence(done: subprocess.CompletedProcess[str], folder: Path) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def _sentence(done: subprocess.CompletedProcess[str], folder: Path) -> dict[str,
 
 def _is_same(folder: Path, name: str) -> bool:
     """Whether a run ended with the bits of the one that met no fault."""
-    models = [(folder / n / "model.nopg").read_bytes() for n in (name, "whole")]
+    models = [(folder / n / "policy.nopg").read_bytes() for n in (name, "whole")]
     return models[0] == models[1]
 
 
@@ -196,7 +196,7 @@ def _two_processes(folder: Path) -> dict[str, Any]:
     _train(folder, "shared", limits=_limit_files)
     program = "from nopg.cli.main import run\nrun()"
     words = [sys.executable, "-W", "ignore", "-c", program]
-    words += ["train", "--resume", str(path)]
+    words += ["fit", "--resume", str(path)]
     both = [
         subprocess.Popen(
             words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -206,7 +206,7 @@ def _two_processes(folder: Path) -> dict[str, Any]:
     ]  # fmt: skip
     said = [process.communicate()[0] for process in both]
     codes = [process.returncode for process in both]
-    told = [s for s in said if "one trainer at a time" in s or "are done" in s]
+    told = [s for s in said if "one writer at a time" in s or "are done" in s]
     holds = codes.count(0) == 1 and len(told) == 7 and _is_same(folder, "shared")
     return {"trained": codes.count(0), "refused": len(told), "holds": holds}
 
@@ -224,7 +224,7 @@ def _large(folder: Path, settings: str) -> list[str]:
         "state = [0.5, 0.5, 0.5]\naction = [0.5]\n[fit]\nn_updates = 2\n"
         "initial_states = [[0.0, 0.0, 0.0]]\n"
     )
-    words = ["train", str(folder / "large.npz"), "--config", str(folder / "large.toml")]
+    words = ["fit", str(folder / "large.npz"), "--config", str(folder / "large.toml")]
     return [*words, "--out", str(folder / f"large-{time.monotonic_ns()}")]
 
 

@@ -3,7 +3,7 @@
     python -m scripts.reliability.fuzz --seconds 30
 
 By default files are changed at random: bits, cuts, splices, numbers and words that
-hurt. With atheris installed, `--engine atheris --target model` lets coverage guide it.
+hurt. With atheris installed, `--engine atheris --target policy` lets coverage guide it.
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@ from pathlib import Path
 import nopg
 from nopg.cli.settings import read_settings
 from nopg.cli.swing_up import BOTTOM, grid_dataset
+from nopg.runs import Monitoring, start
 from nopg.runs.checkpoint import checkpoints, read_checkpoint
-from nopg.runs.folder import RunFolder, evaluations, keep_evaluation
+from nopg.runs.folder import RunFolder
 from nopg.runs.history_file import read_history
-from nopg.runs.train import Watching, start
 
 TOML = b"""
 [model]
@@ -49,24 +49,24 @@ def targets(folder: Path) -> list[Target]:
     """All readers, each with a good file written by the library."""
     data = grid_dataset(4, 4)
     model = nopg.NOPG(bandwidths=nopg.Bandwidths([0.5, 0.5, 2.0], [2.0]), hidden=(4,))
-    watching = Watching(checkpoint_every=2, progress=False)
+    monitoring = Monitoring(checkpoint_every=2, progress=False)
     run = folder / "run"
-    start(run, model, data, [BOTTOM], n_updates=4, watching=watching)
-    keep_evaluation(run, {"env": "x", "mean": 1.0}, 4)
+    start(run, model, data, [BOTTOM], n_updates=4, monitoring=monitoring)
+    RunFolder.open(run).keep_evaluation({"env": "x", "mean": 1.0})
     newest = checkpoints(run / "checkpoints")[0]
     history = read_history(run / "history.jsonl")
     saved = _of_run("checkpoint", newest, lambda path: read_checkpoint(path, history))
     found = [
         Target("config", TOML, folder / "c.toml", _read_config),
-        _of_run("model", run / "model.nopg", _read_model),
+        _of_run("policy", run / "policy.nopg", _read_policy),
         _of_run("run.json", run / "run.json", lambda path: RunFolder.open(path.parent)),
         _of_run("history", run / "history.jsonl", read_history),
         replace(saved, is_sealed=True),
-        _of_run("status", run / "status.json", lambda p: RunFolder.open(run).model()),
+        _of_run("status", run / "status.json", lambda p: RunFolder.open(run).policy()),
         _of_run(
             "evaluation",
             run / "evaluation.json",
-            lambda path: evaluations(path.parent),
+            lambda path: RunFolder.open(path.parent).evaluations(),
         ),
     ]
     for suffix in ("npz", "csv", "csv.gz", "h5", "parquet"):
@@ -85,10 +85,10 @@ def _read_config(path: Path) -> object:
     return nopg.NOPG(bandwidths=settings.bandwidths, **settings.model)
 
 
-def _read_model(path: Path) -> object:
-    model = nopg.load(path)
-    return model.predict([[0.0] * len(model.bandwidths.state)])
+def _read_policy(path: Path) -> object:
+    policy = nopg.load(path)
+    return policy.predict([[0.0] * len(policy.bandwidths.state)])
 
 
 def _read_data(path: Path) -> object:
-    return nopg.Dataset.load(path, progress=False, max_bytes=2**24)
+    return nopg.Dataset.load(path, max_bytes=2**24)

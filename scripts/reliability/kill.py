@@ -1,4 +1,4 @@
-"""kill -9 at random moments of train, resume, evaluate, export and report.
+"""kill -9 at random moments of fit, resume, evaluate, export and report.
 
     python -m scripts.reliability.kill --kills 240
 
@@ -27,11 +27,11 @@ from scripts.reliability.victims import Victim
 import nopg
 from nopg.cli.main import app
 from nopg.cli.swing_up import grid_dataset
-from nopg.export import export
+from nopg.export import export_policy
 from nopg.export.numpy_reader import Policy
 from nopg.export.verify import onnx_runner, pt2_runner
 from nopg.runs.checkpoint import checkpoints, read_checkpoint, step_of
-from nopg.runs.folder import RunFolder, evaluations
+from nopg.runs.folder import RunFolder
 
 EVERY = 5
 """Updates between checkpoints."""
@@ -127,7 +127,7 @@ def _unbroken(folder: Path, kind: str) -> Path:
     """A run that nobody killed, to compare with."""
     (folder / f"{kind}.toml").write_text(CONFIGS[kind] + REST)
     path = folder / f"whole-{kind}"
-    code = Victim(_train_words(folder, kind, path), folder / "log").finish()
+    code = Victim(_fit_words(folder, kind, path), folder / "log").finish()
     if code != 0:
         raise SystemExit((folder / "log").read_text())
     return path
@@ -138,16 +138,16 @@ def _warm(folder: Path) -> None:
     (folder / "warm.toml").write_text(CONFIGS["deterministic"] + REST)
     grid_dataset(16, 16).save(folder / "data.npz")
     path = folder / "warm"
-    app(_train_words(folder, "warm", path), standalone_mode=False)
+    app(_fit_words(folder, "warm", path), standalone_mode=False)
     for suffix in ("npz", "onnx", "pt2"):
-        export(RunFolder.open(path).model(), path / f"policy.{suffix}")
+        export_policy(RunFolder.open(path).policy(), path / f"policy.{suffix}")
     words = ["evaluate", str(path), "--env", "Pendulum-v1", "--episodes", "1"]
     app(words, standalone_mode=False)
 
 
-def _train_words(folder: Path, kind: str, path: Path) -> list[str]:
+def _fit_words(folder: Path, kind: str, path: Path) -> list[str]:
     config = str(folder / f"{kind}.toml")
-    words = ["train", str(folder / "data.npz"), "--config", config, "--out", str(path)]
+    words = ["fit", str(folder / "data.npz"), "--config", config, "--out", str(path)]
     return [*words, "--checkpoint-every", str(EVERY)]
 
 
@@ -158,14 +158,14 @@ def _life_of_a_run(trial: Trial, kind: str, whole: Path) -> None:
     kills = 0
     while True:
         is_begun = (path / "run.json").exists()
-        words = _train_words(trial.folder, kind, path)
+        words = _fit_words(trial.folder, kind, path)
         if is_begun:
-            words = ["train", "--resume", str(path), "--checkpoint-every", str(EVERY)]
+            words = ["fit", "--resume", str(path), "--checkpoint-every", str(EVERY)]
         victim = trial.victim(*words)
         # Later and later, or a machine that has become slow would never get on.
         if victim.kill_after(trial.moment() * (1.0 + kills / 8)):
             kills += 1
-            trial.kills["resume" if is_begun else "train"] += 1
+            trial.kills["resume" if is_begun else "fit"] += 1
             _require_whole_files(trial, path)
             if (path / "status.json").exists():
                 break  # killed while it drew its picture: nothing is left to do
@@ -190,8 +190,8 @@ def _require_whole_files(trial: Trial, path: Path) -> None:
         history = run.history()
         for file in checkpoints(run.checkpoints):
             read_checkpoint(file, history)
-        if (path / "model.nopg").exists():
-            nopg.load(path / "model.nopg")
+        if (path / "policy.nopg").exists():
+            nopg.load(path / "policy.nopg")
         run.status()
         newest = checkpoints(run.checkpoints)
         lost = len(history) - (step_of(newest[0]) if newest else 0)
@@ -226,7 +226,7 @@ def _kill_a_reader(trial: Trial, whole: Path) -> None:
 
 def _require_whole_exports(trial: Trial, path: Path) -> None:
     run = RunFolder.open(path)
-    model = run.model()
+    model = run.policy()
     states = run.data().observations
     expected = model.predict(states)[0]
     runners: dict[str, Any] = {
@@ -235,7 +235,7 @@ def _require_whole_exports(trial: Trial, path: Path) -> None:
         "policy.pt2": lambda file: pt2_runner(file.read_bytes()),
     }
     try:
-        evaluations(path)
+        run.evaluations()
         for name, runner in runners.items():
             if (path / name).exists():
                 found = runner(path / name)(states)
@@ -252,7 +252,7 @@ def _bits(path: Path) -> tuple[bytes, list[Any]]:
     updates = [
         replace(update, seconds=0.0) for update in RunFolder.open(path).history()
     ]
-    return (path / "model.nopg").read_bytes(), updates
+    return (path / "policy.nopg").read_bytes(), updates
 
 
 if __name__ == "__main__":

@@ -22,9 +22,9 @@ from scripts.reliability.totals import keep
 
 import nopg
 from nopg.cli.swing_up import BOTTOM, grid_dataset
-from nopg.export import export
+from nopg.export import export_policy
+from nopg.runs import Monitoring, resume, start
 from nopg.runs.folder import RunFolder
-from nopg.runs.train import Watching, resume, start
 
 MEGABYTE = 2**20
 ALLOWED = 8.0
@@ -81,8 +81,8 @@ def _one(path: Path, count: int) -> None:
     kind = ("deterministic", "stochastic")[count % 2]
     model = nopg.NOPG(kind, policy_samples=3, hidden=(16,), seed=count)
     side = (8, 12)[count // 2 % 2]  # factorised and iterated
-    quiet = Watching(checkpoint_every=5, progress=False)
-    cut = Watching(checkpoint_every=5, progress=False, evaluators={"cut": _cut})
+    quiet = Monitoring(checkpoint_every=5, progress=False)
+    cut = Monitoring(checkpoint_every=5, progress=False, evaluators={"cut": _cut})
     try:
         start(
             path,
@@ -91,13 +91,13 @@ def _one(path: Path, count: int) -> None:
             [BOTTOM],
             n_updates=20,
             evaluate_every=12,
-            watching=cut,
+            monitoring=cut,
         )
     except Stop:
-        resume(path, watching=quiet)
-    model = RunFolder.open(path).model()
+        resume(path, monitoring=quiet)
+    model = RunFolder.open(path).policy()
     assert np.isfinite(model.value(model.setup.data.observations)).all()  # type: ignore[union-attr]
-    export(model, path / "policy.npz")
+    export_policy(model, path / "policy.npz")
     for file in sorted(path.rglob("*"), reverse=True):
         file.rmdir() if file.is_dir() else file.unlink()
     path.rmdir()

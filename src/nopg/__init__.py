@@ -12,12 +12,9 @@ policy gradient; it returns the same kind of `FittedPolicy`.
 """
 
 from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _IS_CHECKED
+from typing import Any
 
-from nopg.algorithms.nopg.batch import fit_batch
-from nopg.algorithms.nopg.nopg import NOPG
-from nopg.bellman.certificate import Objective
-from nopg.bellman.equation import BellmanEquation
-from nopg.data.dataset import Dataset
 from nopg.errors import (
     ConfigError,
     DataError,
@@ -28,16 +25,26 @@ from nopg.errors import (
     SolverError,
     SupportWarning,
 )
-from nopg.evaluation.intervals import Estimate
-from nopg.evaluation.rollouts import Rollouts
-from nopg.evaluation.support import Support
-from nopg.fitted.history import History
-from nopg.fitted.load import load
-from nopg.fitted.policy import FittedPolicy
-from nopg.fitted.safe_policy import SafePolicy
-from nopg.kernels.bandwidths import Bandwidths
-from nopg.kernels.selection import CrossValidated, LeaveOneOut
-from nopg.policies.build import linear_policy
+
+if _IS_CHECKED:
+    from nopg.algorithms.nopg.batch import fit_batch
+    from nopg.algorithms.nopg.nopg import NOPG
+    from nopg.algorithms.search.learn import learn
+    from nopg.bellman.equation import BellmanEquation
+    from nopg.bellman.solution import Objective
+    from nopg.data.dataset import Dataset
+    from nopg.evaluation.intervals import Estimate
+    from nopg.evaluation.rollouts import Rollouts
+    from nopg.evaluation.support import Support
+    from nopg.export import export_policy
+    from nopg.fitted.history import History
+    from nopg.fitted.load import load
+    from nopg.fitted.policy import FittedPolicy
+    from nopg.fitted.safe_policy import SafePolicy
+    from nopg.kernels.bandwidths import Bandwidths
+    from nopg.kernels.selection import CrossValidated, LeaveOneOut
+    from nopg.policies.build import linear_policy
+    from nopg.report import write_report
 
 __version__ = "0.2.0"
 __all__ = [
@@ -71,16 +78,34 @@ __all__ = [
 ]
 
 _LAZY = {
-    "learn": "nopg.algorithms.search.learn",
-    "write_report": "nopg.report",
+    "NOPG": "nopg.algorithms.nopg.nopg",
+    "Bandwidths": "nopg.kernels.bandwidths",
+    "BellmanEquation": "nopg.bellman.equation",
+    "CrossValidated": "nopg.kernels.selection",
+    "Dataset": "nopg.data.dataset",
+    "Estimate": "nopg.evaluation.intervals",
+    "FittedPolicy": "nopg.fitted.policy",
+    "History": "nopg.fitted.history",
+    "LeaveOneOut": "nopg.kernels.selection",
+    "Objective": "nopg.bellman.solution",
+    "Rollouts": "nopg.evaluation.rollouts",
+    "SafePolicy": "nopg.fitted.safe_policy",
+    "Support": "nopg.evaluation.support",
     "export_policy": "nopg.export",
+    "fit_batch": "nopg.algorithms.nopg.batch",
+    "learn": "nopg.algorithms.search.learn",
+    "linear_policy": "nopg.policies.build",
+    "load": "nopg.fitted.load",
+    "write_report": "nopg.report",
 }
-"""Names whose modules are imported when first asked for."""
+"""Where names come from; imported when first asked for, since torch takes seconds and
+`nopg --help` needs none of it."""
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     if name in _LAZY:
-        return getattr(_import_module(_LAZY[name]), name)
+        found = globals()[name] = getattr(_import_module(_LAZY[name]), name)
+        return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

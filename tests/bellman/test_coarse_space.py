@@ -8,8 +8,7 @@ import torch
 
 import nopg
 from nopg.bellman import problem as problem_module
-from nopg.bellman.config import EstimatorConfig
-from nopg.bellman.problem import Problem
+from nopg.bellman.problem import EstimatorConfig, Problem
 from nopg.bellman.samples import Samples
 from nopg.cli.swing_up import grid_dataset
 from nopg.data.dataset import Dataset

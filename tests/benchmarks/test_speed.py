@@ -20,14 +20,14 @@ from benchmarks.stopwatch import PARTS
 from benchmarks.tasks import GRID_BANDWIDTHS, grid_task
 
 from nopg.cli.swing_up import grid_dataset
-from nopg.kernels.selection import CrossValidated, Transitions
+from nopg.kernels.selection import CrossValidated, TransitionArrays
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_bandwidths_are_the_papers_rule() -> None:
     data = grid_dataset(15, 15)
-    arrays = Transitions(
+    arrays = TransitionArrays(
         data.observations, data.actions, data.rewards, data.next_observations
     )
     rule = CrossValidated(action_factor=50)

@@ -49,19 +49,21 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_train_writes_a_run_that_loads(folder: Path) -> None:
-    done = run("train", "data.npz", "--config", "train.toml", "--out", "a", cwd=folder)
+def test_fit_writes_a_run_that_loads(folder: Path) -> None:
+    done = run("fit", "data.npz", "--config", "train.toml", "--out", "a", cwd=folder)
     assert done.returncode == 0, done.stderr
-    model = nopg.load(folder / "a" / "model.nopg")
-    assert model.config.estimator.gamma == 0.95
-    assert np.isfinite(model.predict(BOTTOM)[0]).all()
+    policy = nopg.load(folder / "a" / "policy.nopg")
+    assert policy.gamma == 0.95
+    assert np.isfinite(policy.predict(BOTTOM)[0]).all()
+    found = policy.expected_return(0.95)
+    assert f"return: {found.value:.4g}, 95 % interval [{found.low:.4g}," in done.stdout
     lines = (folder / "a" / "history.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines] == [1, 2, 3, 4]
     assert (folder / "a" / "learning_curve.png").stat().st_size > 1000
     assert "a/report.html : open it in a browser" in done.stdout
     page = (folder / "a" / "report.html").read_text()
     assert "<h1>a</h1>" in page
-    again = run("train", "data.npz", "--config", "train.toml", "--out", "a", cwd=folder)
+    again = run("fit", "data.npz", "--config", "train.toml", "--out", "a", cwd=folder)
     assert again.returncode == 1
     assert "already holds a run" in again.stderr
 
@@ -69,17 +71,17 @@ def test_train_writes_a_run_that_loads(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["train", "missing.npz"], "no such file"),
-        (["train", "train.toml"], "npz"),
-        (["train", "data.npz"], "initial_states"),
-        (["train", "data.npz", "--config", "data.npz"], "TOML"),
-        (["train", "data.npz", "--config", "nothing.toml"], "TOML"),
+        (["fit", "missing.npz"], "no such file"),
+        (["fit", "train.toml"], "npz"),
+        (["fit", "data.npz"], "initial_states"),
+        (["fit", "data.npz", "--config", "data.npz"], "TOML"),
+        (["fit", "data.npz", "--config", "nothing.toml"], "TOML"),
         (
-            ["train", "data.npz", "--config", "train.toml", "--out", "data.npz/x"],
+            ["fit", "data.npz", "--config", "train.toml", "--out", "data.npz/x"],
             "writ",
         ),
         (["demo", "--fast", "--out", "data.npz/x"], "writable"),
-        (["demo", "--fast", "--updates", "0"], "n_updates"),
+        (["demo", "--fast", "--updates", "0"], "--updates must be"),
     ],
 )
 def test_mistakes_are_one_sentence(
@@ -99,13 +101,13 @@ def test_mistakes_are_one_sentence(
 )  # fmt: skip
 def test_misspelt_settings_are_refused(text: str, folder: Path) -> None:
     (folder / "bad.toml").write_text(text)
-    done = run("train", "data.npz", "--config", "bad.toml", cwd=folder)
+    done = run("fit", "data.npz", "--config", "bad.toml", cwd=folder)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
 
 
 def test_ctrl_c_keeps_the_policy_and_says_where(folder: Path) -> None:
-    command = [sys.executable, "-m", "nopg", "train", "data.npz", "--updates", "100000",
+    command = [sys.executable, "-m", "nopg", "fit", "data.npz", "--updates", "100000",
                "--config", "train.toml", "--out", "long"]  # fmt: skip
     with subprocess.Popen(
         command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -119,9 +121,9 @@ def test_ctrl_c_keeps_the_policy_and_says_where(folder: Path) -> None:
         out, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     assert "Interrupted after" in out
-    assert "model.nopg" in out
-    assert nopg.load(folder / "long" / "model.nopg").predict(BOTTOM)[0].shape == (1,)
-    assert "nopg train --resume long" in out
+    assert "policy.nopg" in out
+    assert nopg.load(folder / "long" / "policy.nopg").predict(BOTTOM)[0].shape == (1,)
+    assert "nopg fit --resume long" in out
     assert json.loads((folder / "long" / "status.json").read_text())["updates"] > 0
 
 
@@ -132,7 +134,7 @@ def test_demo_tells_what_it_did(tmp_path: Path) -> None:
     assert "hanging still" in done.stdout
     names = {file.name for file in (tmp_path / "pictures").iterdir()}
     assert names == {
-        "history.jsonl", "learning_curve.png", "pendulum.nopg", "phase_portraits.png",
+        "learning_curve.png", "pendulum.nopg", "phase_portraits.png",
         "report.html", "swing_up.gif",
     }  # fmt: skip
     assert (
@@ -155,10 +157,10 @@ def test_a_csv_becomes_a_policy_in_one_command(tmp_path: Path) -> None:
     (tmp_path / "cart.csv").write_text("\n".join(lines))
     words = ["--observations", "x,v", "--actions", "u", "--reward", "r"]
     done = run(
-        "train", "cart.csv", *words, "--episode", "run", "--updates", "5", cwd=tmp_path
+        "fit", "cart.csv", *words, "--episode", "run", "--updates", "5", cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
-    model = nopg.load(tmp_path / "runs" / "latest" / "model.nopg")
-    assert model.predict([0.3, 0.0])[0].shape == (1,)
-    assert model.setup.data is not None
-    assert len(model.setup.data) == 10 * 29
+    policy = nopg.load(tmp_path / "runs" / "latest" / "policy.nopg")
+    assert policy.predict([0.3, 0.0])[0].shape == (1,)
+    assert policy.data is not None
+    assert len(policy.data) == 10 * 29

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 import nopg
 from nopg.cli.main import app
 from nopg.cli.swing_up import BOTTOM, grid_dataset
+from nopg.runs import RunFolder
 from tests.cli.test_commands import run
 
 START = "[fit]\ninitial_states = [[-1.0, 0.0, 0.0]]\n"
@@ -26,15 +27,20 @@ def test_a_file_becomes_a_policy_and_every_command_takes_it(folder: Path) -> Non
     done = run("learn", "data.npz", *words, cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "<- kept" in done.stdout
-    model = nopg.load(folder / "a" / "model.nopg")
-    assert model.search is not None
-    assert str(model.search) in done.stdout
-    assert model.config.estimator.gamma == 0.8
-    assert np.isfinite(model.predict(BOTTOM)[0]).all()
+    policy = nopg.load(folder / "a" / "policy.nopg")
+    assert policy.search is not None
+    assert str(policy.search) in done.stdout
+    assert "Expected discounted return: " in done.stdout
+    assert ", by learned models." in done.stdout
+    assert policy.gamma == 0.8
+    run_folder = RunFolder.open(folder / "a")
+    assert run_folder.config.algorithm == "learn"
+    assert run_folder.is_done
+    assert len(run_folder.data()) == 72
     assert "<html" in (folder / "a" / "report.html").read_text()
     # The same search in Python keeps the same policy.
     same = nopg.learn(grid_dataset(6, 6), BOTTOM, gamma=0.8, seed=3, progress=False)
-    assert np.array_equal(same.predict(BOTTOM)[0], model.predict(BOTTOM)[0])
+    assert np.array_equal(same.predict(BOTTOM)[0], policy.predict(BOTTOM)[0])
 
     there = ("--env", "Pendulum-v1", "--episodes", 1)
     done = run("evaluate", "a", *there, cwd=folder)
@@ -47,10 +53,10 @@ def test_a_file_becomes_a_policy_and_every_command_takes_it(folder: Path) -> Non
 
     again = run("learn", "data.npz", "--config", "start.toml", "--out", "a", cwd=folder)
     assert again.returncode == 1
-    assert "must be a new folder, it already holds a policy" in again.stderr
+    assert "must be a new folder, it already holds a run" in again.stderr
 
 
-def test_what_only_training_takes_is_refused(folder: Path) -> None:
+def test_what_only_fit_takes_is_refused(folder: Path) -> None:
     text = "[bandwidths]\nstate = [0.5, 0.5, 2.0]\naction = [2.0]\n"
     (folder / "c.toml").write_text(text + START + "n_updates = 4\n")
     done = run("learn", "data.npz", "--config", "c.toml", cwd=folder)

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from nopg import NOPG, NopgError, PolicyFileError
+from nopg import FittedPolicy, NopgError, PolicyFileError
 from nopg.cli.main import app
 from nopg.cli.report import end_with_report
-from tests.report.runs import pendulum
+from tests.runs.tiny import begin, small_policy
 
 
 def run(*words: object):  # type: ignore[no-untyped-def]
     return CliRunner().invoke(app, ["report", *map(str, words)])
 
 
+@pytest.fixture(scope="module")
+def policy() -> FittedPolicy:
+    return small_policy()
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    pendulum().model.save(tmp_path / "runs" / "one" / "model.nopg")
+    begin(tmp_path / "runs" / "one", n_updates=2)
     return tmp_path / "runs" / "one"
 
 
@@ -33,30 +39,31 @@ def test_a_folder_gets_a_page_and_the_path_is_said(folder: Path) -> None:
     assert [file.name for file in folder.iterdir() if file.suffix == ".tmp"] == []
 
 
-def test_a_model_file_and_another_place(folder: Path) -> None:
+def test_a_policy_file_and_another_place(folder: Path) -> None:
     out = folder.parent / "deep" / "page.html"
-    assert run(folder / "model.nopg", "--out", out).exit_code == 0
-    assert re.search("<h1>model</h1>", out.read_text())
+    (folder / "policy.nopg").rename(folder.parent / "mine.nopg")
+    assert run(folder.parent / "mine.nopg", "--out", out).exit_code == 0
+    assert re.search("<h1>mine</h1>", out.read_text())
     assert not (folder / "report.html").exists()
 
 
 def test_what_cannot_be_read_or_written_is_refused(folder: Path) -> None:
     assert isinstance(run(folder / "nothing.nopg").exception, PolicyFileError)
-    refused = run(folder, "--out", folder / "model.nopg" / "page.html").exception
+    refused = run(folder, "--out", folder / "policy.nopg" / "page.html").exception
     assert isinstance(refused, NopgError)
     assert "writable" in str(refused)
 
 
 def test_training_survives_a_report_that_fails(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    policy: FittedPolicy, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    end_with_report(pendulum().model, "x", folder / "model.nopg")  # a file, no folder
+    end_with_report(policy, "x", folder / "policy.nopg")  # a file, no folder
     assert "There is no report" in capsys.readouterr().out
 
 
-def test_an_unfitted_model_makes_no_report(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_policy_without_its_data_makes_no_report(
+    policy: FittedPolicy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    end_with_report(NOPG(), "x", tmp_path)
-    assert "fitted" in capsys.readouterr().out
+    end_with_report(replace(policy, data=None), "x", tmp_path)
+    assert "saved without" in capsys.readouterr().out
     assert not (tmp_path / "report.html").exists()

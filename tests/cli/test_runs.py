@@ -1,4 +1,4 @@
-"""`nopg train --resume`, in process: words in, sentences out."""
+"""`nopg fit --resume`, in process: words in, sentences out."""
 
 from __future__ import annotations
 
@@ -35,28 +35,28 @@ def a(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     grid_dataset(6, 6).save("data.npz")
     Path("train.toml").write_text(CONFIG)
-    words = ["train", "data.npz", "--config", "train.toml", "--out", "a"]
-    assert "J = " in run(*words, "--checkpoint-every", 1)
+    words = ["fit", "data.npz", "--config", "train.toml", "--out", "a"]
+    assert "Expected discounted return" in run(*words, "--checkpoint-every", 1)
     return tmp_path / "a"
 
 
 def test_resume_takes_no_settings_and_says_where_it_goes_on(a: Path) -> None:
-    whole = (a / "model.nopg").read_bytes()
-    assert "all 4 are done" in run("train", "--resume", "a")
+    whole = (a / "policy.nopg").read_bytes()
+    assert "all 4 are done" in run("fit", "--resume", "a")
     # As if it had been killed after its third update.
-    for name in ("status.json", "model.nopg", "checkpoints/step-000000004.safetensors"):
+    for name in ("status.json", "policy.nopg", "checkpoints/step-000000004.checkpoint"):
         (a / name).unlink()
-    refused = run("train", "data.npz", "--resume", "a", "--seed", 1)
+    refused = run("fit", "data.npz", "--resume", "a", "--seed", 1)
     assert "got seed, source as well" in refused
-    assert "a goes on after update 3 of 4." in run("train", "--resume", "a")
-    assert (a / "model.nopg").read_bytes() == whole
+    assert "a goes on after update 3 of 4." in run("fit", "--resume", "a")
+    assert (a / "policy.nopg").read_bytes() == whole
     assert json.loads((a / "status.json").read_text())["stopped"] == "finished"
 
 
 def test_what_is_missing_is_said(a: Path) -> None:
-    assert "neither" in run("train")
-    assert "no run.json" in run("train", "--resume", "b")
-    assert "from 1, got 0" in run("train", "--resume", "a", "--checkpoint-every", 0)
+    assert "neither" in run("fit")
+    assert "no run.json" in run("fit", "--resume", "b")
+    assert "from 1, got 0" in run("fit", "--resume", "a", "--checkpoint-every", 0)
 
 
 def test_export_says_how_well_and_how_fast(a: Path) -> None:
@@ -65,9 +65,9 @@ def test_export_says_how_well_and_how_fast(a: Path) -> None:
     assert "µs on one core" in told
     assert (a / "policy.npz").exists()
     assert (a / "read_policy.py").exists()
-    assert "policy.pt2" in run("export", "a/model.nopg", "--format", "pt2")
+    assert "policy.pt2" in run("export", "a/policy.nopg", "--format", "pt2")
     assert "one of onnx, pt2, numpy" in run("export", "a", "--format", "tflite")
-    assert "no run.json" in run("export", "b")
+    assert "found no such file" in run("export", "b")
 
 
 def test_evaluate_prints_and_keeps_every_episode(a: Path) -> None:
@@ -85,5 +85,5 @@ def test_evaluate_prints_and_keeps_every_episode(a: Path) -> None:
 def test_a_config_nested_without_end_is_refused(a: Path) -> None:
     """Found by fuzzing: the TOML reader of Python runs out of stack."""
     Path("deep.toml").write_text("x = " + "[" * 5000)
-    refused = run("train", "data.npz", "--config", "deep.toml", "--out", "b")
+    refused = run("fit", "data.npz", "--config", "deep.toml", "--out", "b")
     assert "must be a TOML file" in refused

@@ -21,11 +21,11 @@ def some_steps(env: Env, m: int = 7) -> tuple[FloatArray, FloatArray]:
     generator = np.random.default_rng(0)
     states = env.reset_states(m, generator)
     states = states + 0.05 * generator.standard_normal(states.shape)
-    return states, generator.uniform(env.action_low, env.action_high, (m, _d_a(env)))
+    return states, generator.uniform(*env.action_bounds, (m, _d_a(env)))
 
 
 def _d_a(env: Env) -> int:
-    return len(env.action_low)
+    return len(env.action_bounds[0])
 
 
 def test_functions_are_pure(env: Env) -> None:
@@ -79,13 +79,13 @@ def test_episodes_stay_inside_the_spaces(env: Env) -> None:
 
     def behaviour(observations: FloatArray) -> FloatArray:
         shape = (len(observations), _d_a(env))
-        return generator.uniform(env.action_low, env.action_high, shape)
+        return generator.uniform(*env.action_bounds, shape)
 
     record = rollout(env, behaviour, env.reset_states(4, generator), 60)
     space = env.observation_space
     for row in record.observations.reshape(-1, record.observations.shape[-1]):
         assert space.contains(row.astype(np.float32))
-    assert env.action_space.contains(env.action_high.astype(np.float32))
+    assert env.action_space.contains(env.action_bounds[1].astype(np.float32))
 
 
 def test_settings_cannot_be_changed(env: Env) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from nopg.dynamics.angles import Angles
 
 from nopg.data.angles import angle_pairs
-from nopg.dynamics.angles import Angles
 
 
 def circles() -> np.ndarray:

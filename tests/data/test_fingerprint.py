@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -14,8 +15,10 @@ def test_it_counts_every_array_and_nothing_else() -> None:
     rows = np.arange(6.0).reshape(3, 2)
     data = Dataset(rows, [0, 1, 0], [1.0, 2.0, 3.0], rows + 1, [0, 0, 1])
     digits = fingerprint(data)
-    assert digits == fingerprint(replace(data, notes=("said",), observation_names="xy"))
-    changes = {
+    assert digits == fingerprint(
+        replace(data, notes=("said",), observation_names=("x", "y"))
+    )
+    changes: dict[str, Any] = {
         "observations": rows + 1,
         "actions": [0, 0, 0],
         "rewards": [1.0, 2.0, 4.0],

@@ -28,7 +28,6 @@ def test_a_second_owner_is_refused_until_the_first_is_done(tmp_path: Path) -> No
         pass
     with exclusive(path, "demo", "recorder"):
         pass
-    assert list(tmp_path.iterdir()) == []  # no litter
 
 
 def test_a_killed_owner_does_not_keep_the_lock(tmp_path: Path) -> None:
@@ -42,7 +41,7 @@ def test_a_killed_owner_does_not_keep_the_lock(tmp_path: Path) -> None:
         assert owner.stdout is not None
         assert owner.stdout.readline() == "held\n"
         with (
-            pytest.raises(NopgError, match=f"process {owner.pid}"),
+            pytest.raises(NopgError, match="one recorder at a time"),
             exclusive(path, "demo", "recorder"),
         ):
             pass

@@ -67,7 +67,7 @@ def test_a_derived_column_is_computed_for_both_states(data: Dataset) -> None:
     np.testing.assert_array_equal(
         energy.next_observations[:, 3], data.next_observations[:, 2] ** 2 / 2
     )
-    with pytest.raises(DataError, match="one number a row"):
+    with pytest.raises(DataError, match="one number per row"):
         with_column(data, "bad", lambda s: 1.0)
 
 

@@ -48,15 +48,15 @@ def equations(ranks: Ranks | None) -> Answers:
 
 def trained(ranks: Ranks | None, seed: int = 0) -> Answers:
     """The parameters after a few updates, and what the model says then."""
-    # Tightly: alone a process solves with help that ranks do without.
+    # Tightly: alone a process solves with a preconditioner that ranks do without.
     model = nopg.NOPG(bandwidths=GIVEN, rtol=1e-10, final_rtol=1e-12, seed=seed)
     data = grid_dataset(13, 13)
-    model.fit(data, BOTTOM, n_updates=5, progress=False, ranks=ranks)
-    parameters = torch.cat([p.detach().reshape(-1) for p in model.policy.parameters()])
+    fitted = model.fit(data, BOTTOM, n_updates=5, progress=False, ranks=ranks)
+    parameters = torch.cat([p.detach().reshape(-1) for p in fitted.policy.parameters()])
     return {
         "fit/parameters": parameters.numpy(),
-        "fit/J": np.array([float(model.objective())]),
-        "fit/value": model.value(data.observations[:5]),
+        "fit/J": np.array([float(fitted.kernel.objective())]),
+        "fit/value": fitted.value(data.observations[:5]),
     }
 
 

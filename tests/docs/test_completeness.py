@@ -10,9 +10,8 @@ import nopg
 import nopg.data
 import nopg.envs
 import nopg.errors
-from nopg.algorithms.nopg.ascent import TrainingConfig
-from nopg.algorithms.nopg.config import NOPGConfig
-from nopg.bellman.config import EstimatorConfig
+from nopg.algorithms.nopg.config import NOPGConfig, TrainingConfig
+from nopg.bellman.problem import EstimatorConfig
 from tests.docs.pages import PAGES, ROOT, blocks
 
 DOCS = ROOT / "docs"
@@ -82,6 +81,17 @@ def test_every_command_and_option_is_on_its_page() -> None:
         assert f"## `nopg {name}" in text
         for option in (o for p in command.params for o in p.opts if o[:2] == "--"):
             assert re.search(rf"`{option}\b", text), f"nopg {name} {option}"
+
+
+def test_the_architecture_names_files_and_folders_that_exist() -> None:
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    files = re.findall(r"`([a-z_0-9/]+\.py)`", text)
+    assert len(files) > 20
+    package = ROOT / "src" / "nopg"
+    assert [name for name in files if not (package / name).is_file()] == []
+    drawn = set(re.findall(r"^  ([a-z]+)/(?: |$)", text, re.M))
+    folders = {path.parent.name for path in package.glob("*/__init__.py")}
+    assert drawn == folders
 
 
 def test_toml_blocks_are_toml() -> None:

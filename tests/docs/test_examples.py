@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-import nopg
 from tests.docs.pages import PAGES, ROOT, blocks, title
+from tests.docs.short import shorten
 
 WITH_CODE = [page for page in PAGES if blocks(page)]
 SAYS = {
@@ -42,24 +42,7 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def few_updates(monkeypatch: pytest.MonkeyPatch) -> None:
-    fit = nopg.NOPG.fit
-
-    def short(
-        model: nopg.NOPG,
-        data: Any,
-        starts: Any = None,
-        n_updates: int = 1500,
-        **how: Any,
-    ) -> Any:
-        return fit(model, data, starts, min(n_updates, MOST_UPDATES), **how)
-
-    monkeypatch.setattr(nopg.NOPG, "fit", short)
-    learn = nopg.learn
-
-    def brief(data: Any, starts: Any = None, **how: Any) -> nopg.NOPG:
-        return learn(data, starts, **(how | MOST_SEARCHED))
-
-    monkeypatch.setattr(nopg, "learn", brief)
+    shorten(monkeypatch, MOST_UPDATES, MOST_SEARCHED)
 
 
 def test_pages_were_found_and_few_blocks_are_skipped() -> None:

@@ -23,9 +23,9 @@ def test_a_mark_that_cannot_be_meant_is_named(mark: str) -> None:
 
 
 def test_an_old_table_is_renewed(tmp_path: Path) -> None:
-    row = {"method": "NOPG-D", "setting": "auto", "size": 1500, "seeds": 10}
+    row = {"label": "learn", "size": 1500, "seeds": 10}
     row |= {"last": [-334.4, -340.0, -330.0], "last_solved": 9}
-    other = {"method": "IQL", "setting": "", "size": 200, "seeds": 3}
+    other = {"label": "IQL", "size": 200, "seeds": 3}
     other |= {"last": [-400.0, -410.0, -390.0], "best": [-380.0, -390.0, -370.0]}
     folder = tmp_path / "some"
     folder.mkdir()
@@ -36,7 +36,7 @@ def test_an_old_table_is_renewed(tmp_path: Path) -> None:
     found = filled(page, tmp_path).splitlines()
 
     assert found[3] == "|  | 200 | 1,500 |"
-    assert found[5] == "| NOPG-D, `auto` |  | -334 (9/10) |"
+    assert found[5] == "| `learn` |  | -334 (9/10) |"
     assert found[6] == "| IQL, last | -400 (3) |  |"
     assert found[7] == "| IQL, best | -380 (3) |  |"
     assert "old" not in found

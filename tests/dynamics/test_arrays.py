@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
+from reproduction.tasks.scripted_operator import mountain_car_demonstrations
 
 from nopg.dynamics.arrays import ArrayTransitionModel
 from nopg.dynamics.transition_model import TransitionModel
 from nopg.envs.mountain_car import MountainCar
 from nopg.envs.pendulum import pendulum_random
-from nopg.envs.scripted_operator import mountain_car_demonstrations
 
 
 def learned(rows: object, n: int) -> TransitionModel:

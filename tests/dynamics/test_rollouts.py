@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from reproduction.tasks.scripted_operator import mountain_car_demonstrations
 
 from nopg.dynamics.rollouts import (
     AT_REST,
@@ -18,7 +19,6 @@ from nopg.dynamics.transition_model import TransitionModel
 from nopg.envs.mountain_car import MountainCar
 from nopg.envs.pendulum import Pendulum, pendulum_grid
 from nopg.envs.rollouts import rollout
-from nopg.envs.scripted_operator import mountain_car_demonstrations
 from nopg.policies.arrays import ArrayPolicies
 from nopg.policies.base import Policy
 from nopg.policies.build import PolicySpec

@@ -5,7 +5,6 @@ import pytest
 
 from nopg.envs import Lqr, rollout
 from nopg.envs.base import FloatArray
-from nopg.envs.lqr import linear_gaussian, linear_policies
 from nopg.envs.lqr_exact import (
     exact_gradient,
     exact_objective,
@@ -13,6 +12,7 @@ from nopg.envs.lqr_exact import (
     spectral_radius,
 )
 from nopg.errors import ConfigError
+from tests.envs.finite_lqr import finite_lqr
 
 GAIN = np.array([[-4.0, 0.3], [-0.2, -2.0]])
 COV = np.array([[0.01, 0.0], [0.0, 0.02]])
@@ -22,6 +22,14 @@ CASES = [
     pytest.param(None, 30, id="deterministic-30-steps"),
     pytest.param(COV, 30, id="gaussian-30-steps"),
 ]
+
+
+def objective(
+    env: Lqr, gain: FloatArray, cov: FloatArray | None, horizon: int | None
+) -> float:
+    if horizon is None:
+        return exact_objective(env, gain, noise_cov=cov)
+    return finite_lqr(env, gain, horizon, cov)[0]
 
 
 def discounted(rewards: FloatArray, gamma: float) -> FloatArray:
@@ -45,21 +53,25 @@ def test_objective_is_the_sum_of_a_rollout(horizon: int | None) -> None:
     starts = env.reset_states(1, np.random.default_rng(0))
     record = rollout(env, lambda seen: seen @ GAIN.T, starts, horizon or 2000)
     expected = discounted(record.rewards, env.gamma)[0]
-    found = exact_objective(env, GAIN, horizon=horizon)
+    found = objective(env, GAIN, None, horizon)
     assert found == pytest.approx(expected, rel=1e-12)
 
 
 def test_objective_of_noise_is_the_mean_of_rollouts() -> None:
     env, generator = Lqr(), np.random.default_rng(0)
-    behaviour = linear_gaussian(GAIN, std=0.3)
+
+    def noisy(seen: FloatArray, generator: np.random.Generator) -> FloatArray:
+        noise = 0.3 * generator.standard_normal(seen.shape)
+        return np.asarray(seen @ GAIN.T + noise)
+
     starts = env.reset_states(20_000, generator)
-    record = rollout(env, behaviour, starts, 30, generator)
+    record = rollout(env, noisy, starts, 30, generator)
     draws = discounted(record.rewards, env.gamma)
-    found = exact_objective(env, GAIN, noise_cov=0.09 * np.eye(2), horizon=30)
+    found, _ = finite_lqr(env, GAIN, 30, 0.09 * np.eye(2))
     error = draws.std() / np.sqrt(len(draws))
     assert abs(draws.mean() - found) < 4.0 * error
     # The noise must matter here, or the test could not fail.
-    assert abs(exact_objective(env, GAIN, horizon=30) - found) > 40.0 * error
+    assert abs(finite_lqr(env, GAIN, 30)[0] - found) > 40.0 * error
 
 
 @pytest.mark.parametrize(("cov", "horizon"), CASES)
@@ -72,18 +84,21 @@ def test_gradient_matches_finite_differences(
         nudge = np.zeros((2, 2))
         nudge[i, j] = width
         ahead, back = (
-            exact_objective(env, GAIN + sign * nudge, noise_cov=cov, horizon=horizon)
-            for sign in (1.0, -1.0)
+            objective(env, GAIN + sign * nudge, cov, horizon) for sign in (1.0, -1.0)
         )
         expected[i, j] = (ahead - back) / (2 * width)
-    found = exact_gradient(env, GAIN, noise_cov=cov, horizon=horizon)
+    found = exact_gradient(env, GAIN, noise_cov=cov)
+    if horizon is not None:
+        found = finite_lqr(env, GAIN, horizon, cov)[1]
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
 
 
 def test_infinite_is_the_limit_of_finite() -> None:
     env = Lqr()
-    far = exact_gradient(env, GAIN, noise_cov=COV, horizon=500)
-    np.testing.assert_allclose(exact_gradient(env, GAIN, noise_cov=COV), far, rtol=1e-9)
+    value, gradient = finite_lqr(env, GAIN, 500, COV)
+    found = exact_gradient(env, GAIN, noise_cov=COV)
+    np.testing.assert_allclose(found, gradient, rtol=1e-9)
+    assert exact_objective(env, GAIN, noise_cov=COV) == pytest.approx(value, rel=1e-9)
 
 
 def test_unstable_loops_are_named() -> None:
@@ -93,7 +108,7 @@ def test_unstable_loops_are_named() -> None:
     for exact in (exact_objective, exact_gradient):
         with pytest.raises(ConfigError, match=r"got 1\.205; choose a stabilising gain"):
             exact(env, behaviour)
-    assert np.isfinite(exact_objective(env, behaviour, horizon=30))
+    assert np.isfinite(finite_lqr(env, behaviour, 30)[0])
 
 
 def test_printed_sign_has_no_optimum() -> None:
@@ -102,18 +117,6 @@ def test_printed_sign_has_no_optimum() -> None:
         optimal_gain(printed)
     # Paying for effort, ever wilder loops earn ever more.
     assert exact_objective(printed, np.diag([-22.0, -10.5])) == pytest.approx(26, abs=1)
-
-
-def test_one_gain_an_episode() -> None:
-    env, generator = Lqr(), np.random.default_rng(0)
-    gain = np.diag([0.7, -0.7])
-    behaviour = linear_policies(gain, 5, generator)
-    record = rollout(env, behaviour, env.reset_states(5, generator), 4)
-    # u = K x + e (x1 + x2) (1, 1): the same e in both inputs and in every step.
-    states, actions = record.states[:, :-1], record.actions
-    e = (actions - states @ gain.T) / states.sum(axis=2, keepdims=True)
-    np.testing.assert_allclose(e, np.broadcast_to(e[:, :1, :1], e.shape), rtol=1e-9)
-    assert np.unique(np.round(e[:, 0, 0], 6)).size == 5
 
 
 def test_matrices_are_checked_and_kept() -> None:

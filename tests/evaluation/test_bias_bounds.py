@@ -14,7 +14,7 @@ from nopg.evaluation.bias_bounds import (
     regression_bias_bound,
     value_bias_bound,
 )
-from nopg.kernels.gaussian import log_similarity
+from nopg.kernels.similarity import log_similarity
 from nopg.policies.build import linear_policy
 
 GAMMA, NEXT_WIDTH = 0.3, 0.5

@@ -1,22 +1,17 @@
 """Model-based evaluation: rollouts against a simulator and against closed forms."""
 
-import warnings
-
 import numpy as np
 import pytest
 import torch
 
 import nopg
-from nopg.algorithms.search.refinement import ModelEstimate
 from nopg.cli.swing_up import BOTTOM, grid_dataset
 from nopg.dynamics.arrays import ArrayTransitionModel
 from nopg.dynamics.rollouts import discount_horizon, model_rollout
 from nopg.dynamics.transition_model import TransitionModel, fit_ensemble
 from nopg.envs.pendulum import Pendulum
 from nopg.envs.rollouts import rollout
-from nopg.errors import NopgWarning
 from nopg.evaluation.model import NEGLIGIBLE, SHARE, ModelEvaluator, known_return
-from nopg.fitted.search_result import Candidate, Search, Way
 from nopg.policies.arrays import Array, actor_of
 from nopg.policies.build import linear_policy
 from nopg.randomness import Seed
@@ -33,7 +28,7 @@ def evaluator() -> ModelEvaluator:
     return ModelEvaluator(data, GAMMA, seed, models)
 
 
-def simulated(model: nopg.NOPG, n_steps: int = 200) -> tuple[Array, Array]:
+def simulated(model: nopg.FittedPolicy, n_steps: int = 200) -> tuple[Array, Array]:
     """Discounted returns from `ANGLES`, (4,), and observations, (4, T + 1, 3)."""
     act = lambda states: model.predict(states)[0]  # noqa: E731
     record = rollout(Pendulum(), act, ANGLES, n_steps)
@@ -44,19 +39,19 @@ def kernel(value: Array, half_width: Array | float) -> nopg.Estimate:
     return nopg.Estimate(value, value - half_width, value + half_width, 0.95)
 
 
-def test_an_interval_holds_what_the_simulator_says(model: nopg.NOPG) -> None:
+def test_an_interval_holds_what_the_simulator_says(model: nopg.FittedPolicy) -> None:
     true = simulated(model)[0][0]
-    found = model.foretold(interval=0.95)
+    found = model.expected_return(interval=0.95, by="model")
     assert found.by == "model"
-    assert found.low[0] <= true <= found.high[0]
-    assert abs(found.value[0] - true) < 0.05 * abs(true)
-    wide = model.objective(interval=0.95).interval
-    assert wide is not None
-    assert found.high[0] - found.low[0] < 0.5 * (wide[1] - wide[0])
+    assert found.low <= true <= found.high
+    assert abs(found.value - true) < 0.05 * abs(true)
+    wide = model.expected_return(interval=0.95)
+    assert wide.by == "kernel"
+    assert found.high - found.low < 0.5 * (wide.high - wide.low)
 
 
 def test_values_have_intervals_of_their_own(
-    model: nopg.NOPG, evaluator: ModelEvaluator
+    model: nopg.FittedPolicy, evaluator: ModelEvaluator
 ) -> None:
     true, observations = simulated(model)
     states = observations[:, 0]
@@ -75,7 +70,7 @@ def test_values_have_intervals_of_their_own(
 
 
 def test_each_state_is_padded_by_its_own_kernel_interval(
-    model: nopg.NOPG, evaluator: ModelEvaluator
+    model: nopg.FittedPolicy, evaluator: ModelEvaluator
 ) -> None:
     states, widths = evaluator.data.observations[::50], np.arange(4.0)
     sharp, wide = (
@@ -91,7 +86,7 @@ def test_each_state_is_padded_by_its_own_kernel_interval(
 
 
 def test_rollouts_visit_the_states_of_the_simulator(
-    model: nopg.NOPG, evaluator: ModelEvaluator
+    model: nopg.FittedPolicy, evaluator: ModelEvaluator
 ) -> None:
     _, observations = simulated(model, 15)
     states, weights = evaluator.rollouts(model.policy, observations[:, 0], 15)
@@ -127,14 +122,14 @@ def test_rollouts_out_of_support_weigh_nothing() -> None:
 
 
 def test_what_is_known_is_the_return_of_a_rollout_in_support(
-    model: nopg.NOPG, evaluator: ModelEvaluator
+    model: nopg.FittedPolicy, evaluator: ModelEvaluator
 ) -> None:
     first, actor = evaluator.models[0], actor_of(model.policy)
-    found = known_return(ArrayTransitionModel(first), actor, START, GAMMA)
+    earned, unknown = known_return(ArrayTransitionModel(first), actor, START, GAMMA)
     n_steps = discount_horizon(GAMMA, NEGLIGIBLE)
     whole = model_rollout(first, actor, START, GAMMA, n_steps)
-    np.testing.assert_allclose(found.earned, whole.returns)
-    np.testing.assert_allclose(found.unknown, GAMMA**n_steps / (1.0 - GAMMA))
+    np.testing.assert_allclose(earned, whole.returns)
+    np.testing.assert_allclose(unknown, GAMMA**n_steps / (1.0 - GAMMA))
 
 
 def test_what_is_not_known_is_the_worst_or_the_best() -> None:
@@ -159,20 +154,3 @@ def test_models_are_fitted_when_first_asked_for(evaluator: ModelEvaluator) -> No
         assert torch.equal(ours.process.weights, theirs.process.weights)
     assert lazy.models is lazy.models
     assert evaluator.models is evaluator.given
-
-
-def test_intervals_of_kernels_are_not_for_policies_they_did_not_find(
-    model: nopg.NOPG,
-) -> None:
-    model.search = Search([Candidate(Way("climbed"), ModelEstimate(-1.0, 0.0))])
-    try:
-        with pytest.warns(NopgWarning, match=r"ask model\.foretold"):
-            model.objective(interval=0.95)
-        with pytest.warns(NopgWarning, match=r"ask model\.foretold"):
-            model.value(START, interval=0.95)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            model.objective()
-            model.foretold(interval=0.95)
-    finally:
-        model.search = None

@@ -12,7 +12,6 @@ from nopg.envs.pendulum import Pendulum
 from nopg.envs.rollouts import rollout
 from nopg.errors import ConfigError
 from nopg.evaluation.model import (
-    EntryProbability,
     ModelEvaluator,
     entry_probability,
 )
@@ -42,7 +41,7 @@ class Idle:
         return np.zeros((len(states), 1))
 
 
-def asked(line: Line, horizon: int | None, start: float = 0.0) -> EntryProbability:
+def asked(line: Line, horizon: int | None, start: float = 0.0) -> tuple[Array, ...]:
     starts = np.array([[start]])
     inside = lambda states: states[:, 0] >= FAR  # noqa: E731
     return entry_probability(line, Idle(), starts, inside, horizon, GAMMA)
@@ -90,7 +89,9 @@ def test_who_starts_inside_has_entered() -> None:
         np.testing.assert_allclose(np.concatenate(asked(Line(), horizon, FAR)), 1.0)
 
 
-def test_predicted_probabilities_hold_what_the_simulator_says(model: nopg.NOPG) -> None:
+def test_predicted_probabilities_hold_what_the_simulator_says(
+    model: nopg.FittedPolicy,
+) -> None:
     start = np.array([[np.pi, 0.0]])
     act = lambda states: model.predict(states)[0]  # noqa: E731
     speeds = np.abs(rollout(Pendulum(), act, start, 60).observations[0, :, 2])
@@ -100,16 +101,16 @@ def test_predicted_probabilities_hold_what_the_simulator_says(model: nopg.NOPG) 
         def region(states: Array, limit: float = limit) -> np.ndarray:
             return np.abs(states[:, 2]) > limit
 
-        found = model.visit_probability(region, 60, foretell=True)
-        kernels = model.visit_probability(region, 60)
-        assert found.low[0] <= truth <= found.high[0]
-        assert abs(found.value[0] - truth) < 0.1
-        assert found.high[0] - found.low[0] <= kernels.high[0] - kernels.low[0] + 1e-9
+        found = model.visit_probability(region, 60, by="model")
+        kernel = model.visit_probability(region, 60)
+        assert found.low <= truth <= found.high
+        assert abs(found.value - truth) < 0.1
+        assert found.high - found.low <= kernel.high - kernel.low + 1e-9
 
 
 @pytest.mark.parametrize(("kernel", "high"), [(0.0, 0.0), (1.0, 0.2)])
 def test_a_kernel_certain_of_the_contrary_widens_the_interval(
-    model: nopg.NOPG, kernel: float, high: float
+    model: nopg.FittedPolicy, kernel: float, high: float
 ) -> None:
     def never(states: Array) -> np.ndarray:
         return states[:, 2] > 100.0
@@ -124,8 +125,8 @@ def test_a_kernel_certain_of_the_contrary_widens_the_interval(
     assert found.high[0] == pytest.approx(high)
 
 
-def test_bad_regions_are_refused_alike(model: nopg.NOPG) -> None:
+def test_bad_regions_are_refused_alike(model: nopg.FittedPolicy) -> None:
     with pytest.raises(ConfigError, match="3 lower and 3 upper ends"):
-        model.visit_probability(([0.0], [1.0]), 5, foretell=True)
+        model.visit_probability(([0.0], [1.0]), 5, by="model")
     with pytest.raises(ConfigError, match="whole number of at least 1"):
-        model.visit_probability("terminated", 0, foretell=True)
+        model.visit_probability("terminated", 0, by="model")

@@ -109,7 +109,7 @@ def test_guards_that_cannot_work_are_refused() -> None:
     guard = SafePolicy(model, lambda s: [0.0, 1.0], threshold=1.0)
     with pytest.raises(nopg.ConfigError, match=r"action of shape \(1,\), it returned"):
         guard.predict([9.0, 9.0])
-    with pytest.raises(nopg.DataError, match=r"`actions` must have one row a state"):
+    with pytest.raises(nopg.DataError, match=r"`actions` must have one row per state"):
         model.support([[0.0, 0.0]], [[1.0, 2.0]])
 
 

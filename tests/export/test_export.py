@@ -17,7 +17,7 @@ from torch import nn
 import nopg
 from nopg.cli.swing_up import BOTTOM
 from nopg.errors import ConfigError, NopgError
-from nopg.export import export, numpy_reader
+from nopg.export import export_policy, numpy_reader
 from nopg.export.verify import onnx_runner, pt2_runner, trial_states, verify
 from nopg.policies.continuous import DeterministicPolicy
 from tests.runs.tiny import GIVEN, SMALL, discrete_data
@@ -38,7 +38,7 @@ class Saturating(nn.Module):
         return found * 5.0
 
 
-def fitted(kind: str) -> nopg.NOPG:
+def fitted(kind: str) -> nopg.FittedPolicy:
     data: nopg.Dataset = SMALL
     settings: dict[str, Any] = {"bandwidths": GIVEN, "hidden": (6, 5)}
     if kind == "discrete":
@@ -54,8 +54,7 @@ def fitted(kind: str) -> nopg.NOPG:
     else:
         settings |= {"policy": kind, "policy_samples": 2}
     model = nopg.NOPG(**settings)
-    model.fit(data, [BOTTOM], n_updates=2, progress=False)
-    return model
+    return model.fit(data, [BOTTOM], n_updates=2, progress=False)
 
 
 KINDS = (
@@ -66,35 +65,37 @@ KINDS = (
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_in_every_format(kind: str, tmp_path: Path) -> None:
-    model = fitted(kind)
+    policy = fitted(kind)
     bound = 1e-5 if kind == "single precision" else 1e-12
     for format in FORMATS:
         path = tmp_path / f"policy.{format}"
         if (kind, format) == ("custom", "numpy"):
             with pytest.raises(ConfigError, match="export it as onnx or pt2"):
-                export(model, path, format)
+                export_policy(policy, path, format)
             assert not path.exists()
             continue
-        done = export(model, path, format)
+        done = export_policy(policy, path, format)
         assert done.check.n_states == 10_000
         assert done.check.difference <= bound
         assert str(Path(__file__).parents[2]).encode() not in path.read_bytes()
-    _require_second_output(model, tmp_path, bound)
+    _require_second_output(policy, tmp_path, bound)
 
 
-def _require_second_output(model: nopg.NOPG, folder: Path, bound: float) -> None:
+def _require_second_output(
+    policy: nopg.FittedPolicy, folder: Path, bound: float
+) -> None:
     """Spread and probabilities too, against the policy itself."""
     import onnxruntime
 
-    states = trial_states(model, 50).astype(model.config.dtype)
-    values = [v.detach().numpy() for v in model.policy.outputs(torch.tensor(states))]
+    states = trial_states(policy, 50).astype(policy.settings["dtype"])
+    values = [v.detach().numpy() for v in policy.policy.outputs(torch.tensor(states))]
     session = onnxruntime.InferenceSession(folder / "policy.onnx")
     module = torch.export.load(folder / "policy.pt2").module()
     found = session.run(None, {"observation": states})
     names = [output.name for output in session.get_outputs()]
     assert names[0] == "action"
     if len(names) == 1:
-        assert isinstance(model.policy, DeterministicPolicy)
+        assert isinstance(policy.policy, DeterministicPolicy)
         return
     assert names[1] in ("std", "probabilities")
     again = module(torch.tensor(states))[1].detach().numpy()
@@ -104,8 +105,8 @@ def _require_second_output(model: nopg.NOPG, folder: Path, bound: float) -> None
 
 def test_the_numpy_file_runs_without_torch_or_nopg(tmp_path: Path) -> None:
     for kind in ("deterministic", "discrete"):
-        model = fitted(kind)
-        done = export(model, tmp_path / f"{kind}.npz")
+        policy = fitted(kind)
+        done = export_policy(policy, tmp_path / f"{kind}.npz")
         assert done.reader is not None
         program = f"""
 import sys
@@ -122,7 +123,7 @@ print(sorted({{"torch", "nopg"}} & set(sys.modules)))
             text=True,
             check=True,
         ).stdout.splitlines()
-        expected = model.predict(BOTTOM)[0]
+        expected = policy.predict(BOTTOM)[0]
         np.testing.assert_allclose(eval(told[0]), expected, atol=1e-12)
         assert told[1] == str((3, *expected.shape))
         assert told[2] == "[]"
@@ -130,13 +131,13 @@ print(sorted({{"torch", "nopg"}} & set(sys.modules)))
 
 def test_a_program_of_ones_own_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "read_policy.py").write_text("print('mine')")
-    model = fitted("deterministic")
+    policy = fitted("deterministic")
     with pytest.raises(ConfigError, match="another file of this name"):
-        export(model, tmp_path / "policy.npz")
+        export_policy(policy, tmp_path / "policy.npz")
     assert [file.name for file in tmp_path.iterdir()] == ["read_policy.py"]
     (tmp_path / "read_policy.py").unlink()
     for _ in range(2):
-        export(model, tmp_path / "policy.npz")
+        export_policy(policy, tmp_path / "policy.npz")
 
 
 def test_the_reader_is_short() -> None:
@@ -147,20 +148,29 @@ def test_the_reader_is_short() -> None:
     assert inspect.getsource(numpy_reader) in page.read_text(encoding="utf-8")
 
 
+def test_the_numpy_reader_refuses_states_of_another_width(tmp_path: Path) -> None:
+    policy = numpy_reader.Policy(
+        export_policy(fitted("deterministic"), tmp_path / "p.npz").path
+    )
+    for state in ([0.5], [[0.5]] * 4, [0.5] * 2, [0.5] * 4):
+        with pytest.raises(ValueError, match="a state has 3 numbers"):
+            policy(state)
+
+
 def test_limits_are_inside(tmp_path: Path) -> None:
-    model = fitted("linear")
-    states = trial_states(model, 1000)
-    raw = model.policy(torch.tensor(states)).detach().numpy()
+    policy = fitted("linear")
+    states = trial_states(policy, 1000)
+    raw = policy.policy(torch.tensor(states)).detach().numpy()
     assert np.abs(raw).max() > 2.5  # the box is [-2, 2]
-    policy = numpy_reader.Policy(export(model, tmp_path / "p.npz").path)
-    assert np.abs(policy(states)).max() == 2.0
+    read = numpy_reader.Policy(export_policy(policy, tmp_path / "p.npz").path)
+    assert np.abs(read(states)).max() == 2.0
 
 
 def test_an_export_that_differs_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = fitted("deterministic")
-    export(model, tmp_path / "p.npz")
+    policy = fitted("deterministic")
+    export_policy(policy, tmp_path / "p.npz")
     good = (tmp_path / "p.npz").read_bytes()
 
     def wrong(content: bytes) -> Any:
@@ -169,26 +179,28 @@ def test_an_export_that_differs_is_not_written(
 
     monkeypatch.setattr("nopg.export.exporting.numpy_runner", wrong)
     with pytest.raises(NopgError, match=r"differs by 1\.0e-05"):
-        export(model, tmp_path / "p.npz")
+        export_policy(policy, tmp_path / "p.npz")
     assert (tmp_path / "p.npz").read_bytes() == good
     assert not list(tmp_path.glob(".*"))
 
 
 def test_trials_reach_inside_and_far_outside_the_data() -> None:
-    model = fitted("deterministic")
-    states = trial_states(model, 10_000)
+    policy = fitted("deterministic")
+    states = trial_states(policy, 10_000)
     low, high = SMALL.observations.min(axis=0), SMALL.observations.max(axis=0)
     is_outside = ((states < low) | (states > high)).any(axis=1)
     assert 0.2 < is_outside.mean() < 0.3
     assert np.ptp(states, axis=0) == pytest.approx(10 * (high - low), rel=0.05)
 
 
-def test_a_model_without_its_data_is_tried_where_it_was_trained(tmp_path: Path) -> None:
-    model = fitted("deterministic")
-    model.save(tmp_path / "m.nopg", include_data=False)
+def test_a_policy_without_data_is_tried_where_it_was_trained(
+    tmp_path: Path,
+) -> None:
+    policy = fitted("deterministic")
+    policy.save(tmp_path / "m.nopg", include_data=False)
     again = nopg.load(tmp_path / "m.nopg")
-    done = export(again, tmp_path / "p.pt2")
-    check = verify(model, pt2_runner(done.path.read_bytes()))
+    done = export_policy(again, tmp_path / "p.pt2")
+    check = verify(policy, pt2_runner(done.path.read_bytes()))
     assert check.difference <= 1e-12
 
 
@@ -203,20 +215,20 @@ def test_a_policy_that_is_no_graph_is_refused_in_one_sentence(tmp_path: Path) ->
             return found if bool((states > 0).any()) else -found
 
     model = nopg.NOPG(Branching(), bandwidths=GIVEN)
-    model.fit(SMALL, [BOTTOM], n_updates=1, progress=False)
+    policy = model.fit(SMALL, [BOTTOM], n_updates=1, progress=False)
     with pytest.raises(ConfigError, match="branches on values") as caught:
-        export(model, tmp_path / "p.pt2")
+        export_policy(policy, tmp_path / "p.pt2")
     assert "\n" not in str(caught.value)
     with pytest.raises(ConfigError, match="must be one of onnx, pt2, numpy"):
-        export(model, tmp_path / "p.tflite")
+        export_policy(policy, tmp_path / "p.tflite")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_single_action_takes_less_than_100_microseconds(tmp_path: Path) -> None:
     """The median on one core; the best of three, for machines that do other work."""
-    model = fitted("deterministic")
-    path = export(model, tmp_path / "p.onnx").path
+    policy = fitted("deterministic")
+    path = export_policy(policy, tmp_path / "p.onnx").path
     run = onnx_runner(path.read_bytes())
-    best = min(verify(model, run, 100).microseconds for _ in range(3))
+    best = min(verify(policy, run, 100).microseconds for _ in range(3))
     print(f"one action: {best:.0f} microseconds")
     assert best < 100.0

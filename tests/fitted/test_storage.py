@@ -54,7 +54,7 @@ def test_round_trip_gives_the_same_answers(policy: str, tmp_path: Path) -> None:
     assert again.expected_return() == model.expected_return()
     assert np.array_equal(again.value(states), model.value(states))
     assert again.estimator == model.estimator
-    assert again.settings == model.settings | {"hidden": [50]}
+    assert again.settings == {**model.settings, "hidden": [50]}
     assert again.action_space == model.action_space
     assert again.bandwidths == model.bandwidths
 

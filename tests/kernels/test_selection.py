@@ -13,11 +13,11 @@ import nopg
 from nopg.cli.swing_up import grid_dataset
 from nopg.kernels.cross_validation import cross_validated_bandwidth
 from nopg.kernels.leave_one_out import _Regression, leave_one_out
-from nopg.kernels.selection import Transitions, select_bandwidths
+from nopg.kernels.selection import TransitionArrays, select_bandwidths
 
 
-def transitions(data: nopg.Dataset) -> Transitions:
-    return Transitions(
+def transitions(data: nopg.Dataset) -> TransitionArrays:
+    return TransitionArrays(
         data.observations, data.actions, data.rewards, data.next_observations
     )
 
@@ -84,7 +84,7 @@ def test_constant_columns_are_ignored_and_said() -> None:
     generator = rng()
     states = np.column_stack([generator.normal(size=60), np.full(60, 3.0)])
     actions = generator.uniform(size=(60, 1))
-    data = Transitions(states, actions, generator.normal(size=60), states)
+    data = TransitionArrays(states, actions, generator.normal(size=60), states)
     for rule in ("auto", nopg.CrossValidated()):
         with pytest.warns(nopg.NopgWarning, match="state column 1 is constant"):
             found = select_bandwidths(rule, data, rng())
@@ -97,8 +97,8 @@ def test_duplicated_rows_do_not_shrink_bandwidths_to_nothing() -> None:
     generator = rng()
     x, a = generator.normal(size=(150, 1)), generator.uniform(-1, 1, (150, 1))
     rows = (x, a, x[:, 0] ** 2, 0.9 * x + a)
-    once = select_bandwidths("auto", Transitions(*rows), rng())
-    twice = Transitions(*(np.concatenate([part, part]) for part in rows))
+    once = select_bandwidths("auto", TransitionArrays(*rows), rng())
+    twice = TransitionArrays(*(np.concatenate([part, part]) for part in rows))
     again = select_bandwidths("auto", twice, rng())
     assert 0.5 < again.state[0] / once.state[0] < 2.0
 
@@ -107,7 +107,7 @@ def test_discrete_actions_get_a_label_kernel() -> None:
     generator = rng()
     states = generator.normal(size=(90, 2))
     labels = generator.integers(0, 3, 90)
-    data = Transitions(states, labels, states[:, 0], states)
+    data = TransitionArrays(states, labels, states[:, 0], states)
     found = select_bandwidths("auto", data, rng())
     assert len(found.state) == 2
     assert 0 < found.action[0] < 0.5
@@ -115,7 +115,7 @@ def test_discrete_actions_get_a_label_kernel() -> None:
 
 def test_actions_that_never_differ_are_refused() -> None:
     states = rng().normal(size=(20, 2))
-    data = Transitions(states, np.ones((20, 1)), states[:, 0], states)
+    data = TransitionArrays(states, np.ones((20, 1)), states[:, 0], states)
     with pytest.raises(nopg.DataError, match="nothing to choose"):
         select_bandwidths("auto", data, rng())
 
@@ -150,7 +150,7 @@ def test_widths_must_match_the_data() -> None:
 def test_a_rule_of_ones_own_is_asked_and_checked() -> None:
     class Wide:
         def select(
-            self, data: Transitions, generator: np.random.Generator
+            self, data: TransitionArrays, generator: np.random.Generator
         ) -> nopg.Bandwidths:
             return nopg.Bandwidths(data.states.std(axis=0), [2.0] * self.d_a)
 

@@ -1,22 +1,22 @@
 """The version of the code: changed by meaning, not by words."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from reproduction.arms import runner_of
 from reproduction.code_version import (
-    PACKAGE,
+    ROOTS,
     code_version,
     source_hash,
     sources,
 )
 from reproduction.experiment import Plan
-from reproduction.nopg_trials import UNUSED
 from reproduction.registry import MODULES, experiment
 from reproduction.trial import Trial
+from reproduction.trials.nopg import UNUSED
 
 from nopg.errors import ConfigError
 
@@ -32,7 +32,7 @@ def trial(method: str, setting: str = "") -> Trial:
 def version(tmp_path: Path, text: str) -> str:
     file = tmp_path / "f.py"
     file.write_text(text)
-    return source_hash([file], tmp_path)
+    return source_hash([file])
 
 
 def test_comments_docstrings_and_layout_do_not_count(tmp_path: Path) -> None:
@@ -72,11 +72,25 @@ def test_a_changed_number_counts(tmp_path: Path) -> None:
     assert version(tmp_path, SOURCE) != version(tmp_path, SOURCE.replace("2", "3"))
 
 
-def packages(run: Callable[..., Any]) -> set[str]:
-    """Folders of this package a function's results depend on."""
+def named(files: Iterable[Path]) -> set[str]:
+    """Files by their package, such as nopg/bellman/solution.py."""
+    return {
+        f"{package}/{file.relative_to(root).as_posix()}"
+        for file in files
+        for package, root in ROOTS.items()
+        if file.is_relative_to(root)
+    }
+
+
+def used(run: Callable[..., Any]) -> set[str]:
+    """Files a function's results depend on."""
     unused = getattr(inspect.getmodule(run), "UNUSED", ())
-    files = sources(Path(inspect.getfile(run)), unused=unused)
-    return {file.relative_to(PACKAGE).parts[0] for file in files}
+    return named(sources(Path(inspect.getfile(run)), unused=unused))
+
+
+def folders(run: Callable[..., Any]) -> set[str]:
+    """Folders a function's results depend on."""
+    return {"/".join(name.split("/")[:2]) for name in used(run)}
 
 
 def small_package(root: Path) -> Path:
@@ -98,87 +112,91 @@ def small_package(root: Path) -> Path:
 def test_imports_are_followed_and_nothing_else(tmp_path: Path) -> None:
     root = tmp_path / "small"
     start = small_package(root)
-    found = {file.relative_to(root).as_posix() for file in sources(start, root)}
+    found = {
+        file.relative_to(root).as_posix() for file in sources(start, {"small": root})
+    }
     # Names from the folder itself bring what it gathers; `from small.part import deep`
     # is such a one.
     assert found == {
         "start.py", "part/used.py", "part/deep.py", "part/__init__.py", "part/spare.py"
     }  # fmt: skip
     (root / "part" / "used.py").write_text("import small.part.deep\nimport errors\n")
-    found = {file.relative_to(root).as_posix() for file in sources(start, root)}
+    found = {
+        file.relative_to(root).as_posix() for file in sources(start, {"small": root})
+    }
     assert found == {"start.py", "part/used.py", "part/deep.py"}
 
 
 @pytest.mark.parametrize("method", ["PWIS", "DDPG offline", "DDPG online", "IQL"])
 def test_baselines_do_not_depend_on_the_engine(method: str) -> None:
-    found = packages(runner_of(trial(method)))
-    assert not found & {"bellman", "learning", "kernels", "linalg", "gpu"}
-    assert {"baselines", "envs", "data", "experiments", "randomness.py"} <= found
+    found = folders(runner_of(trial(method)))
+    engine = ("bellman", "algorithms", "fitted", "kernels", "linalg", "gpu")
+    assert not found & {f"nopg/{name}" for name in engine}
+    assert {"nopg/envs", "nopg/data", "nopg/randomness.py"} <= found
+    assert {"reproduction/baselines", "reproduction/trials"} <= found
 
 
 @pytest.mark.parametrize(
     ("method", "setting", "file"),
     [
-        ("IQL", "", "baselines/d3.py"),
-        ("DDPG online", "", "envs/simulation.py"),
-        ("DDPG offline", "", "baselines/sb3.py"),
-        ("PWIS", "", "policies/networks.py"),
-        ("NOPG-D", "paper", "bellman/solution.py"),
-        ("NOPG-S", "paper", "learning/training.py"),
-        ("NOPG-D", "first auto", "kernels/leave_one_out.py"),
-        ("NOPG-D", "paper", "linalg/krylov.py"),
-        ("NOPG-S", "auto", "learning/search.py"),
-        ("NOPG-D", "auto", "dynamics/imagined.py"),
-        ("NOPG-D", "auto", "linalg/krylov.py"),
+        ("IQL", "", "reproduction/baselines/d3.py"),
+        ("DDPG online", "", "nopg/envs/simulation.py"),
+        ("DDPG offline", "", "reproduction/baselines/sb3.py"),
+        ("PWIS", "", "nopg/policies/networks.py"),
+        ("NOPG-D", "paper", "nopg/bellman/solution.py"),
+        ("NOPG-S", "paper", "nopg/algorithms/nopg/training.py"),
+        ("NOPG-D", "defaults", "nopg/kernels/leave_one_out.py"),
+        ("NOPG-D", "paper", "nopg/linalg/krylov.py"),
+        ("learn-S", "", "nopg/algorithms/search/learn.py"),
+        ("learn", "", "nopg/dynamics/gaussian_process.py"),
+        ("learn", "", "nopg/linalg/krylov.py"),
     ],
 )
 def test_what_decides_the_numbers_is_found(
     method: str, setting: str, file: str
 ) -> None:
-    found = sources(Path(inspect.getfile(runner_of(trial(method, setting)))))
-    assert PACKAGE / file in found
-    assert PACKAGE / "experiments" / "tasks.py" in found
-    assert PACKAGE / "envs" / "pendulum.py" in found
+    found = used(runner_of(trial(method, setting)))
+    assert file in found
+    assert "reproduction/tasks/continuous.py" in found
+    assert "nopg/envs/pendulum.py" in found
 
 
 def test_versions_differ_where_the_code_does() -> None:
     grid = experiment("figure2-pendulum-grid")
     paper, other = (trial(method, "paper") for method in ("NOPG-D", "NOPG-S"))
-    auto, baseline = trial("NOPG-D", "auto"), trial("DDPG offline")
+    learn, baseline = trial("learn"), trial("DDPG offline")
     assert grid.code(paper) == grid.code(other)
-    assert len({grid.code(each) for each in (paper, auto, baseline)}) == 3
+    assert len({grid.code(each) for each in (paper, learn, baseline)}) == 3
     # The same baseline in two figures runs through the same code.
     assert grid.code(baseline) == experiment("figure2-cart-pole").code(baseline)
 
 
-def test_the_search_decides_no_number_of_the_papers_setting() -> None:
-    found = packages(runner_of(trial("NOPG-D", "paper")))
-    assert "bellman" in found
-    assert "dynamics" not in found
+def test_the_search_decides_no_number_of_nopg() -> None:
+    found = used(runner_of(trial("NOPG-D", "paper")))
+    assert "nopg/bellman/solution.py" in found
+    assert not [name for name in found if name.startswith("nopg/dynamics/")]
+    assert not [name for name in found if name.startswith("nopg/algorithms/search/")]
 
 
-@pytest.mark.parametrize("setting", ["paper", "auto"])
-def test_what_a_trial_does_not_use_decides_nothing(setting: str) -> None:
-    run = runner_of(trial("NOPG-D", setting))
-    start = Path(inspect.getfile(run))
-    everything = set(sources(start))
-    used = set(sources(start, unused=UNUSED))
-    for name in ("trust/intervals.py", "learning/storage.py", "gpu/build.py"):
-        assert PACKAGE / name in everything - used
-    for name in ("bellman/solution.py", "linalg/solve.py", "learning/training.py"):
-        assert PACKAGE / name in used
-    assert code_version(run) == source_hash(used, PACKAGE.parent)
+@pytest.mark.parametrize(("method", "setting"), [("NOPG-D", "paper"), ("learn", "")])
+def test_what_a_trial_does_not_use_decides_nothing(method: str, setting: str) -> None:
+    run = runner_of(trial(method, setting))
+    everything = named(sources(Path(inspect.getfile(run))))
+    for name in ("nopg/evaluation/intervals.py", "nopg/gpu/build.py"):
+        assert name in everything - used(run)
+    files = sources(Path(inspect.getfile(run)), unused=UNUSED)
+    assert code_version(run) == source_hash(files)
 
 
 def test_intervals_decide_their_coverage() -> None:
     coverage = experiment("coverage")
     run = coverage.runner_of(coverage.trials(Plan(preset="smoke"))[0])
-    assert "trust" in packages(run)
+    assert "nopg/evaluation" in folders(run)
     assert not hasattr(inspect.getmodule(run), "UNUSED")
 
 
 def test_an_unknown_setting_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"NOPG-D \(auto\).*got 'NOPG-D \(old\)'"):
+    with pytest.raises(ConfigError, match=r"NOPG-D \(paper\).*got 'NOPG-D \(old\)'"):
         runner_of(trial("NOPG-D", "old"))
 
 
@@ -187,13 +205,16 @@ def test_imports_for_type_checkers_decide_nothing(tmp_path: Path) -> None:
     start = small_package(root)
     guarded = "if TYPE_CHECKING:\n    from small.part.used import f\n"
     start.write_text(guarded)
-    assert sources(start, root) == [start]
+    assert sources(start, {"small": root}) == [start]
     start.write_text(guarded + "else:\n    import small.part.spare\n")
-    assert [file.name for file in sources(start, root)] == ["spare.py", "start.py"]
+    assert [file.name for file in sources(start, {"small": root})] == [
+        "spare.py",
+        "start.py",
+    ]
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_every_method_of_every_experiment_has_a_version(name: str) -> None:
     found = experiment(name)
-    arms = {each.label: each for each in found.trials(Plan(preset="smoke"))}
+    arms = {each.arm: each for each in found.trials(Plan(preset="smoke"))}
     assert all(len(found.code(each)) == 12 for each in arms.values())

@@ -6,14 +6,14 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from reproduction.discrete_operator import OPERATOR, demonstrations
-from reproduction.discrete_tasks import (
+from reproduction.tasks.discrete import (
     DISCRETE_TASKS,
     DiscreteTask,
     cart_pole_v1,
     mountain_car_v0,
     reset_seeds,
 )
+from reproduction.tasks.discrete_operator import OPERATOR, demonstrations
 
 from nopg.data.dataset import Dataset
 from nopg.errors import ConfigError

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from reproduction.figure1_lqr import true_path
-from reproduction.gradient_quality import angle, gradient_quality, mean_angle
-from reproduction.lqr_gradients import nopg_estimate, policy_of
-from reproduction.lqr_trials import references, system
+from reproduction.figures.figure1_lqr import true_path
+from reproduction.figures.gradient_quality import angle, gradient_quality, mean_angle
+from reproduction.trials.lqr import references, system
+from reproduction.trials.lqr_gradients import nopg_estimate, policy_of
 
 from nopg.kernels.bandwidths import Bandwidths
 

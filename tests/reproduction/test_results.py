@@ -24,7 +24,7 @@ TRIAL = Trial(
 
 def filled(path: Path) -> ResultsFile:
     file = ResultsFile(path)
-    file.begin("run1", {"command": "nopg reproduce figure"})
+    file.begin("run1", {"command": "python -m reproduction figure"})
     file.add(Record(TRIAL, "code1", "run1", {"last": -1.5}))
     return file
 
@@ -33,7 +33,7 @@ def test_what_was_added_is_read(tmp_path: Path) -> None:
     file = filled(tmp_path / "deep" / "r.jsonl")
     (record,) = ResultsFile(file.path).records()
     assert record == Record(TRIAL, "code1", "run1", {"last": -1.5})
-    assert file.runs() == {"run1": {"command": "nopg reproduce figure"}}
+    assert file.runs() == {"run1": {"command": "python -m reproduction figure"}}
 
 
 def test_half_a_line_counts_for_nothing_and_is_removed(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_each_method_has_its_own_code(tmp_path: Path) -> None:
 def test_only_what_other_code_made_is_set_aside(tmp_path: Path) -> None:
     file = filled(tmp_path / "r.jsonl")
     baseline = Record(replace(TRIAL, method="IQL"), "bridge1", "run2", {"last": -2.0})
-    file.begin("run2", {"command": "nopg reproduce --methods IQL"})
+    file.begin("run2", {"command": "python -m reproduction --methods IQL"})
     file.add(baseline)
     whole = file.path.read_bytes()
     file.set_aside([TRIAL], codes(NOPG_D="code1", IQL="bridge1"))

@@ -140,7 +140,7 @@ def test_several_experiments_share_one_pool(tmp_path: Path) -> None:
 def test_the_longest_trials_are_started_first() -> None:
     trials = experiment("comparison-offline").trials(Plan(preset="standard"))
     methods = [t.method for t in sorted(trials, key=lambda t: -rough_seconds(t))]
-    baselines = [method for method in methods if method != "NOPG-D"]
+    baselines = [method for method in methods if method != "learn"]
     assert list(dict.fromkeys(baselines)) == ["CQL", "IQL", "TD3+BC", "BC"]
 
 
@@ -180,7 +180,7 @@ def test_a_missing_extra_is_named(
     with pytest.raises(MissingExtraError, match=r"nopg\[offline-baselines\]"):
         smoke("comparison-offline", tmp_path)
     with pytest.raises(
-        MissingExtraError, match=r"nopg\[baselines\].*--methods 'NOPG-D"
+        MissingExtraError, match=r"nopg\[baselines\].*--methods 'NOPG-D,NOPG-S,learn"
     ):
         smoke("figure2-pendulum-grid", tmp_path)
 
@@ -191,14 +191,15 @@ def test_methods_can_be_chosen_with_their_setting() -> None:
     def labels(**choice: Any) -> set[str]:
         return {t.label for t in Selection(**choice).trials(found, plan)}
 
-    assert names("NOPG-D (auto), PWIS,") == ["NOPG-D (auto)", "PWIS"]
-    assert labels(methods=["NOPG-D"]) == {"NOPG-D (paper)", "NOPG-D (auto)"}
-    assert labels(methods=["NOPG-D (auto)", "DDPG offline"]) == {
-        "NOPG-D (auto)",
+    assert names("NOPG-D (paper), PWIS,") == ["NOPG-D (paper)", "PWIS"]
+    assert labels(methods=["NOPG-D"]) == {"paper"}
+    assert labels(methods=["NOPG-S (paper)", "DDPG offline"]) == {
+        "paper, stochastic policy",
         "DDPG offline",
     }
-    assert labels(settings=["auto"]) == {"NOPG-D (auto)", "NOPG-S (auto)"}
-    with pytest.raises(ConfigError, match=r"--settings.*auto, paper, got best"):
+    assert labels(methods=["learn"]) == {"learn"}
+    assert labels(settings=["paper"]) == {"paper", "paper, stochastic policy"}
+    with pytest.raises(ConfigError, match=r"--settings.*paper, got best"):
         Selection(settings=["best"]).require_known([found], plan)
 
 

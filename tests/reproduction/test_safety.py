@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import numpy as np
+from reproduction.figures.safety import _entered
+from reproduction.figures.safety_tables import safety_table
 from reproduction.results import Record
-from reproduction.safety import _entered
-from reproduction.safety_tables import safety_table
 from reproduction.trial import Trial
 
 from nopg.envs.rollouts import Rollout
 
 
-def record(method: str, asked: list[dict[str, object]]) -> Record:
-    trial = Trial(experiment="safety", task="t", method=method, size=1, seed=0)
-    return Record(trial, "code", "run", {"asked": asked})
+def record(method: str, queries: list[dict[str, object]]) -> Record:
+    setting = "defaults" if method == "NOPG-D" else ""
+    of = {"experiment": "safety", "task": "t", "method": method, "setting": setting}
+    trial = Trial(size=1, seed=0, **of)  # type: ignore[arg-type]
+    return Record(trial, "code", "run", {"queries": queries})
 
 
-def answer(
-    true: float, kernels: list[float], systems: list[float]
-) -> dict[str, object]:
+def answer(true: float, kernel: list[float], model: list[float]) -> dict[str, object]:
     return {
         "policy": "0",
-        "question": "falls",
+        "query": "falls",
         "true": true,
-        "kernels": kernels,
-        "systems": systems,
+        "kernel": kernel,
+        "model": model,
     }
 
 
@@ -33,17 +33,17 @@ def test_held_width_and_definite_answers() -> None:
         answer(0.0, [0.5, 0.0, 1.0], [0.02, 0.0, 0.1]),
         answer(1.0, [0.05, 0.0, 0.1], [0.7, 0.65, 0.8]),  # both definite and wrong
     ]
-    found = safety_table([record("NOPG", asked), record("learn", asked[:1])])
-    fitted = next(r for r in found["rows"] if r["policies"] == "fit")
-    assert fitted["question"] == "t falls"
+    found = safety_table([record("NOPG-D", asked), record("learn", asked[:1])])
+    fitted = next(r for r in found["rows"] if r["policies"] == "NOPG")
+    assert fitted["query"] == "t falls"
     assert fitted["asked"] == 2
-    assert fitted["kernels"] == {"held": 1, "width": 0.55, "definite": 1, "near": 0}
-    assert fitted["systems"] == {"held": 1, "width": 0.125, "definite": 2, "near": 1}
+    assert fitted["kernel"] == {"held": 1, "width": 0.55, "definite": 1, "near": 0}
+    assert fitted["model"] == {"held": 1, "width": 0.125, "definite": 2, "near": 1}
     lines = found["markdown"].splitlines()
-    assert lines[2] == "| t falls | fit | 2 | 1 | 0.55 | 1, 0 | 1 | 0.12 | 2, 1 |"
+    assert lines[2] == "| t falls | NOPG | 2 | 1 | 0.55 | 1, 0 | 1 | 0.12 | 2, 1 |"
     assert [line.split(" | ")[1] for line in lines[2:]] == [
-        "fit",
-        "fit",
+        "NOPG",
+        "NOPG",
         "learn",
         "learn",
     ]

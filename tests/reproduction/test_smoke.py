@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from reproduction.experiment import EXTRAS, Plan
-from reproduction.pictures.reproduction import draw
+from reproduction.pictures.draw import draw
 from reproduction.registry import MODULES, experiment
 from reproduction.report import report
 from reproduction.runner import reproduce
@@ -71,7 +71,7 @@ def test_paper_preset_has_the_papers_sizes_and_seeds(name: str) -> None:
 def test_nopg_and_pwis_run_where_only_torch_and_scipy_are(tmp_path: Path) -> None:
     command = [
         sys.executable, "-c", WITHOUT, "figure2-pendulum-random", "--preset", "smoke",
-        "--jobs", "1", "--methods", "NOPG-D,PWIS", "--out", str(tmp_path),
+        "--jobs", "1", "--methods", "NOPG-D,learn,PWIS", "--out", str(tmp_path),
     ]  # fmt: skip
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=200, env={**os.environ}

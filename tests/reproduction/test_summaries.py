@@ -4,9 +4,9 @@ import math
 from typing import Any
 
 import pytest
-from reproduction.comparison_offline import analyse
+from reproduction.figures.comparison_offline import analyse
+from reproduction.figures.sample_efficiency import smallest_sizes
 from reproduction.results import Record
-from reproduction.sample_efficiency import smallest_sizes
 from reproduction.summaries import interval, rows, table
 from reproduction.trial import Trial
 
@@ -66,7 +66,7 @@ def test_comparison_says_who_is_best_and_what_each_was_given() -> None:
     # The last policy decides, whatever the best one was on the way.
     assert "| pendulum-grid | 200 |  |  |  | **-400** (7 s) | -450 (7 s) |" in text
     assert "IQL: 2 seeds, 10,000 updates; CQL: 1 seed, 3,000 updates." in text
-    assert "NOPG-D: not run" in text
+    assert "learn: not run" in text
 
 
 def test_a_trial_without_a_policy_counts_as_failed() -> None:
@@ -80,7 +80,7 @@ def test_a_trial_without_a_policy_counts_as_failed() -> None:
 
 def test_smallest_size_needs_nine_of_ten_seeds() -> None:
     ours = [
-        record("NOPG-D", n, s, "auto", last=0.0 if s < won else -9.0)
+        record("learn", n, s, last=0.0 if s < won else -9.0)
         for n, won in ((100, 8), (200, 9), (400, 10))
         for s in range(10)
     ]
@@ -93,9 +93,9 @@ def test_smallest_size_needs_nine_of_ten_seeds() -> None:
     online = [record("DDPG online", 20, s, curve=c) for s, c in enumerate(curves)]
     found = smallest_sizes(ours + theirs + online, solved=-1.0)
     assert found["smallest_size"] == {
-        "NOPG-D (auto), last": 200,
+        "learn, last": 200,
         "DDPG offline, last": None,
         "DDPG offline, best": 4000,
         "DDPG online, best": 20,
     }
-    assert found["ratios"]["DDPG offline, best / NOPG-D (auto), last"] == 20.0
+    assert found["ratios"]["DDPG offline, best / learn, last"] == 20.0

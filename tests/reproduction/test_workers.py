@@ -7,31 +7,27 @@ import torch
 from reproduction.experiment import Plan
 from reproduction.registry import experiment
 from reproduction.runner import run_trial
-from reproduction.workers import Deadline, in_parallel, on_backend
+from reproduction.workers import Deadline, cores, default_jobs, in_parallel
 
 from nopg.errors import ConfigError, MissingExtraError
 
 TRIALS = [
     trial
     for trial in experiment("table1-applicability").trials(Plan(preset="smoke"))
-    if trial.method == "NOPG"
+    if trial.method == "NOPG-D"
 ]
 
 
 def outcome(jobs: int) -> dict[str, object]:
-    pairs = in_parallel(run_trial, TRIALS, jobs, Deadline())
-    return {trial.key: result for trial, result in pairs}
+    results = in_parallel(run_trial, TRIALS, jobs, Deadline())
+    return {trial.key: result for trial, result in results}
 
 
 @pytest.mark.slow
-def test_joblib_the_standard_library_and_one_process_agree(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_joblib_and_one_process_agree() -> None:
+    pytest.importorskip("joblib")
     alone = outcome(1)
     assert len(alone) == 3
-    if pytest.importorskip("joblib"):
-        assert outcome(2) == alone
-    monkeypatch.setitem(sys.modules, "joblib", None)  # as if it were not installed
     assert outcome(2) == alone
 
 
@@ -49,23 +45,11 @@ def test_jobs_must_be_positive() -> None:
         in_parallel(str, [1], 0, Deadline())
 
 
-def test_a_backend_must_exist_and_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ConfigError, match="loky, dask, ray"), on_backend("slurm", 2):
-        pass
-    for name, module in (("dask", "distributed"), ("ray", "ray")):
-        monkeypatch.setitem(sys.modules, module, None)
-        expected = rf"nopg\[{name}\]"
-        with pytest.raises(MissingExtraError, match=expected), on_backend(name, 2):
-            pass
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("backend", "module"), [("dask", "distributed"), ("ray", "ray")]
-)
-def test_a_cluster_gives_the_same_numbers(backend: str, module: str) -> None:
-    pytest.importorskip(module)
-    alone = list(in_parallel(run_trial, TRIALS[:1], 1, Deadline()))
-    with on_backend(backend, 2):
-        shared = list(in_parallel(run_trial, TRIALS[:1], 2, Deadline()))
-    assert shared == alone
+def test_several_processes_need_joblib(monkeypatch: pytest.MonkeyPatch) -> None:
+    if pytest.importorskip("joblib"):
+        assert default_jobs() == cores()
+    monkeypatch.setitem(sys.modules, "joblib", None)  # as if it were not installed
+    assert default_jobs() == 1
+    assert list(in_parallel(abs, [-2, -1], 1, Deadline())) == [2, 1]
+    with pytest.raises(MissingExtraError, match=r"nopg\[experiments\]"):
+        in_parallel(abs, [-2, -1], 2, Deadline())

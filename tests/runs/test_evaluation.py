@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -16,25 +17,24 @@ from nopg.cli.swing_up import BOTTOM
 from nopg.envs.registration import register
 from nopg.errors import ConfigError
 from nopg.runs.evaluation import Episode, Evaluation, evaluate
-from nopg.runs.folder import RunFolder, evaluations, keep_evaluation
+from nopg.runs.folder import RunFolder
 from tests.runs.tiny import GIVEN, SMALL, begin, discrete_data
 
 
 @pytest.fixture(scope="module")
-def model() -> nopg.NOPG:
-    made = nopg.NOPG(bandwidths=GIVEN, gamma=0.9)
-    made.fit(SMALL, [BOTTOM], n_updates=2, progress=False)
-    return made
+def policy() -> nopg.FittedPolicy:
+    model = nopg.NOPG(bandwidths=GIVEN, gamma=0.9)
+    return model.fit(SMALL, [BOTTOM], n_updates=2, progress=False)
 
 
-def test_returns_are_the_simulators(model: nopg.NOPG) -> None:
-    found = evaluate(model, "Pendulum-v1", 2, seed=5)
+def test_returns_are_the_simulators(policy: nopg.FittedPolicy) -> None:
+    found = evaluate(policy, "Pendulum-v1", 2, seed=5)
     assert [episode.seed for episode in found.episodes] == [5, 6]
     env = gymnasium.make("Pendulum-v1")
     observation, _ = env.reset(seed=6)
     rewards = []
     for _ in range(200):
-        action, _ = model.predict(observation)
+        action, _ = policy.predict(observation)
         observation, reward, *_ = env.step(action)
         rewards.append(float(reward))
     episode = found.episodes[1]
@@ -56,21 +56,50 @@ def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
     assert math.isnan(Evaluation("x", episodes[:1]).half_width)
 
 
-def test_what_does_not_fit_is_refused(model: nopg.NOPG) -> None:
+def test_what_does_not_fit_is_refused(policy: nopg.FittedPolicy) -> None:
     with pytest.raises(ConfigError, match="project's own are nopg/"):
-        evaluate(model, "nopg/Pendulum-v0")
-    with pytest.raises(ConfigError, match=r"\(3 numbers\), it has 4"):
-        evaluate(model, "CartPole-v1")
+        evaluate(policy, "nopg/Pendulum-v0")
+    with pytest.raises(ConfigError, match="it has 4 numbers"):
+        evaluate(policy, "CartPole-v1")
     with pytest.raises(ConfigError, match="from 1"):
-        evaluate(model, "Pendulum-v1", 0)
-    labels = nopg.NOPG("discrete")
-    labels.fit(discrete_data(), [BOTTOM], n_updates=1, progress=False)
+        evaluate(policy, "Pendulum-v1", 0)
+    discrete = nopg.NOPG("discrete")
+    labels = discrete.fit(discrete_data(), [BOTTOM], n_updates=1, progress=False)
     with pytest.raises(ConfigError, match="take the policy's actions"):
         evaluate(labels, "Pendulum-v1", 1)
 
 
+class Plain(gymnasium.Env[Any, Any]):
+    """An environment of somebody's own, without `render_mode`; ends at step 3."""
+
+    observation_space = gymnasium.spaces.Box(-9.0, 9.0, (3,))
+    action_space = gymnasium.spaces.Box(-2.0, 2.0, (1,))
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.left = 3
+        return np.zeros(3, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        self.left -= 1
+        return np.zeros(3, np.float32), 1.0, self.left == 0, False, {}
+
+
+@pytest.mark.filterwarnings("ignore:.*render_mode")
+def test_an_environment_without_a_render_mode_is_evaluated_and_not_filmed(
+    policy: nopg.FittedPolicy, tmp_path: Path
+) -> None:
+    gymnasium.register(id="tests/Plain-v0", entry_point=Plain)
+    found = evaluate(policy, "tests/Plain-v0", 2)
+    assert [episode.total for episode in found.episodes] == [3.0, 3.0]
+    assert all(episode.terminated for episode in found.episodes)
+    pytest.importorskip("moviepy")
+    with pytest.raises(ConfigError, match="render_mode"):
+        evaluate(policy, "tests/Plain-v0", 1, videos=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_films_are_whole_and_named_after_their_seed(
-    model: nopg.NOPG, tmp_path: Path
+    policy: nopg.FittedPolicy, tmp_path: Path
 ) -> None:
     pytest.importorskip("moviepy")
 
@@ -81,7 +110,7 @@ def test_films_are_whole_and_named_after_their_seed(
         max_episode_steps=12,
         kwargs={"name": "PendulumSwingUp"},
     )
-    found = evaluate(model, "nopg/Short-v0", 2, seed=3, videos=tmp_path / "videos")
+    found = evaluate(policy, "nopg/Short-v0", 2, seed=3, videos=tmp_path / "videos")
     assert found.videos == (
         "nopg-Short-v0-after-2-seed-3.mp4", "nopg-Short-v0-after-2-seed-4.mp4"
     )  # fmt: skip
@@ -105,11 +134,11 @@ def _frames(film: Path) -> NDArray[np.uint8]:
 def test_evaluations_are_kept_in_the_run(tmp_path: Path) -> None:
     begin(tmp_path / "a", n_updates=3)
     run = RunFolder.open(tmp_path / "a")
-    model = run.model()
+    policy = run.policy()
     for seed in (0, 7):
-        found = evaluate(model, "Pendulum-v1", 2, seed=seed)
-        keep_evaluation(run.path, found.to_json(), 3)
-    kept = evaluations(run.path)
+        found = evaluate(policy, "Pendulum-v1", 2, seed=seed)
+        run.keep_evaluation(found.to_json())
+    kept = run.evaluations()
     assert [e["episodes"][0]["seed"] for e in kept] == [0, 7]
     assert kept[1]["mean"] == found.mean
     assert kept[1]["updates"] == 3

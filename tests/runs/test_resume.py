@@ -16,10 +16,9 @@ import pytest
 import torch
 
 import nopg
-from nopg.algorithms.nopg.training import Training
 from nopg.errors import RunError
+from nopg.runs import Monitoring, resume, start
 from nopg.runs.folder import RunFolder
-from nopg.runs.train import Watching, resume, start
 from tests.runs.tiny import (
     GIVEN,
     LARGER,
@@ -72,8 +71,8 @@ def test_the_coarse_inverse_is_kept(
     state = RunFolder.open(tmp_path / "cut").state()
     if cut >= 4:
         assert state is not None
-        is_renewed = state.ascend["fewest"] is None
-        assert len(state.ascend["start"]) == (2 if is_renewed else 3)
+        is_renewed = state.ascent["fewest"] is None
+        assert len(state.ascent["start"]) == (2 if is_renewed else 3)
         assert kind == "renewed often" or not is_renewed
     carry_on(tmp_path / "cut")
     assert bits(tmp_path / "cut") == bits(tmp_path / "whole")
@@ -86,13 +85,12 @@ def test_a_coarse_inverse_of_another_kind_is_made_anew(tmp_path: Path) -> None:
     run = RunFolder.open(tmp_path / "cut")
     state = run.state()
     assert state is not None
-    start = [*state.ascend["start"][:2], torch.zeros((256, 256), dtype=torch.float64)]
-    older = {k: v for k, v in state.ascend.items() if k != "fewest"} | {"start": start}
+    start = [*state.ascent["start"][:2], torch.zeros((256, 256), dtype=torch.float64)]
+    older = {k: v for k, v in state.ascent.items() if k != "fewest"} | {"start": start}
     model = run.prepared()
-    Training(model, 12, replace(state, ascend=older)).run(progress=False)
-    assert model.history is not None
-    assert len(model.history) == 12
-    assert max(model.history["fallbacks"]) == 0
+    history = model.training(12, replace(state, ascent=older)).run(progress=False)
+    assert len(history) == 12
+    assert max(history["fallbacks"]) == 0
 
 
 @pytest.mark.parametrize("cut", [1, 2, 3, 4, 12])
@@ -112,12 +110,13 @@ def test_a_checkpoint_holds_nothing_that_is_not_needed(tmp_path: Path) -> None:
     run = RunFolder.open(tmp_path / "cut")
     state = run.state()
     assert state is not None
-    optimiser = state.ascend["optimiser"] | {"step": 0}
+    optimiser = state.ascent["optimiser"] | {"step": 0}
     for change in ({"start": None}, {"optimiser": optimiser}):
         model = run.prepared()
-        changed = replace(state, ascend=state.ascend | change)
-        Training(model, 12, changed).run(progress=False)
-        weights = {k: v.numpy().tobytes() for k, v in model.policy.state_dict().items()}
+        changed = replace(state, ascent=state.ascent | change)
+        model.training(12, changed).run(progress=False)
+        found = model.fitted.policy.state_dict().items()
+        weights = {k: v.numpy().tobytes() for k, v in found}
         assert weights != bits(tmp_path / "whole")[0]
 
 
@@ -138,7 +137,7 @@ def test_ones_own_module_goes_on(tmp_path: Path) -> None:
             with pytest.raises(RunError, match="policy=YourModule"):
                 carry_on(tmp_path / name)
             carry_on(tmp_path / name, policy=module())
-        models.append(RunFolder.open(tmp_path / name).model(policy=module()))
+        models.append(RunFolder.open(tmp_path / name).policy(policy=module()))
     states = SMALL.observations
     assert np.array_equal(models[0].predict(states)[0], models[1].predict(states)[0])
 
@@ -170,9 +169,9 @@ def test_a_killed_process_is_continued_to_the_same_bits(tmp_path: Path) -> None:
 import sys, pathlib
 sys.path.insert(0, sys.argv[2])
 from tests.runs.tiny import *
-LONG = Watching(checkpoint_every=20, progress=False)
+LONG = Monitoring(checkpoint_every=20, progress=False)
 start(sys.argv[1], nopg.NOPG(bandwidths=GIVEN), SMALL, [BOTTOM], n_updates=100_000,
-      watching=LONG)
+      monitoring=LONG)
 """
     root = str(Path(__file__).parents[2])
     words = [sys.executable, "-c", program, str(tmp_path / "a"), root]
@@ -183,7 +182,7 @@ start(sys.argv[1], nopg.NOPG(bandwidths=GIVEN), SMALL, [BOTTOM], n_updates=100_0
             if history.exists() and history.read_bytes().count(b"\n") > 50:
                 break
             time.sleep(0.05)
-        with pytest.raises(nopg.NopgError, match=f"process {process.pid}"):
+        with pytest.raises(nopg.NopgError, match="another process"):
             resume(tmp_path / "a")
         process.send_signal(signal.SIGKILL)
     run = RunFolder.open(tmp_path / "a")
@@ -196,21 +195,21 @@ start(sys.argv[1], nopg.NOPG(bandwidths=GIVEN), SMALL, [BOTTOM], n_updates=100_0
     model = nopg.NOPG(bandwidths=GIVEN)
     model.fit(
         SMALL,
-        run.record.initial_states,
+        run.config.initial_states,
         n_updates=100_000,
         callback=lambda m, update: update.step < state.step,
         progress=False,
     )
     torch.set_num_threads(threads)
-    for name, value in model.policy.state_dict().items():
+    for name, value in model.fitted.policy.state_dict().items():
         assert torch.equal(value, state.policy[name]), name
 
 
 def test_a_second_run_in_the_folder_is_refused_in_process(tmp_path: Path) -> None:
     seen = []
 
-    def intrude(model: nopg.NOPG) -> float:
-        with pytest.raises(nopg.NopgError, match="one trainer at a time") as caught:
+    def intrude(policy: nopg.FittedPolicy) -> float:
+        with pytest.raises(nopg.NopgError, match="one writer at a time") as caught:
             resume(tmp_path / "a")
         seen.append(str(caught.value))
         return 0.0
@@ -221,7 +220,7 @@ def test_a_second_run_in_the_folder_is_refused_in_process(tmp_path: Path) -> Non
         SMALL,
         [[-1.0, 0.0, 0.0]],
         n_updates=1,
-        watching=Watching(evaluators={"x": intrude}, progress=False),
+        monitoring=Monitoring(evaluators={"x": intrude}, progress=False),
     )
     assert seen
     assert "\n" not in seen[0]

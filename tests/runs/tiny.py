@@ -11,8 +11,8 @@ import numpy as np
 import nopg
 from nopg.cli.swing_up import BOTTOM, grid_dataset
 from nopg.fitted.history import Update
+from nopg.runs import Monitoring, resume, start
 from nopg.runs.folder import RunFolder
-from nopg.runs.train import Watching, resume, start
 
 GIVEN = nopg.Bandwidths([0.5, 0.5, 2.0], [2.0])
 SMALL = grid_dataset(6, 6)  # 72 samples: the equations are factorised
@@ -23,17 +23,17 @@ class PowerCut(Exception):
     """A process that dies, as far as one can within one."""
 
 
-def noisy_action(model: nopg.NOPG) -> float:
-    """Draws from the model's generator: it must be restored too."""
-    return float(model.predict(BOTTOM, deterministic=False)[0].sum())
+def noisy_action(policy: nopg.FittedPolicy) -> float:
+    """Draws from the policy's generator: it must be restored too."""
+    return float(policy.predict(BOTTOM, deterministic=False)[0].sum())
 
 
 def cut_at(step: int) -> Any:
-    def evaluate(model: nopg.NOPG) -> float:
-        assert model.history is not None
-        if len(model.history) + 1 == step:
+    def evaluate(policy: nopg.FittedPolicy) -> float:
+        assert policy.history is not None
+        if len(policy.history) + 1 == step:
             raise PowerCut
-        return noisy_action(model)
+        return noisy_action(policy)
 
     return evaluate
 
@@ -51,23 +51,25 @@ def begin(path: Path, cut: int | None = None, n_updates: int = 12, **given: Any)
         n_updates=n_updates,
         patience=patience,
         evaluate_every=1,
-        watching=watching(evaluate),
+        monitoring=monitoring(evaluate),
     )
 
 
 def carry_on(path: Path, cut: int | None = None, **given: Any) -> Any:
     evaluate = noisy_action if cut is None else cut_at(cut)
-    return resume(path, watching=watching(evaluate), **given)
+    return resume(path, monitoring=monitoring(evaluate), **given)
 
 
-def watching(evaluate: Any) -> Watching:
-    return Watching(checkpoint_every=3, evaluators={"noisy": evaluate}, progress=False)
+def monitoring(evaluate: Any) -> Monitoring:
+    return Monitoring(
+        checkpoint_every=3, evaluators={"noisy": evaluate}, progress=False
+    )
 
 
 def bits(path: Path) -> tuple[dict[str, bytes], list[Update]]:
     """Every parameter and every update, but the time it took."""
     run = RunFolder.open(path)
-    weights = run.model().policy.state_dict()
+    weights = run.policy().policy.state_dict()
     updates = [replace(update, seconds=0.0) for update in run.history()]
     return {k: v.numpy().tobytes() for k, v in weights.items()}, updates
 
@@ -78,3 +80,8 @@ def discrete_data() -> nopg.Dataset:
     labels = rng.integers(0, 3, 60)
     moved = x + 0.1 * rng.normal(size=x.shape)
     return nopg.Dataset(x, labels, x[:, 0], moved, np.zeros(60))
+
+
+def small_policy() -> nopg.FittedPolicy:
+    model = nopg.NOPG(bandwidths=GIVEN, hidden=(6,))
+    return model.fit(SMALL, [BOTTOM], n_updates=2, progress=False)

@@ -13,12 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nopg.bellman.certificate import Objective
-from nopg.bellman.config import EstimatorConfig
-from nopg.bellman.problem import Problem
+from nopg.bellman.problem import EstimatorConfig, Problem
 from nopg.bellman.rows import Neighbours
 from nopg.bellman.samples import Samples, initial_state_tensor
-from nopg.bellman.solution import BellmanSolution, Estimator
+from nopg.bellman.solution import BellmanSolution, Estimator, Objective
 from nopg.data.dataset import Dataset
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.linalg.operators import LinearOperator

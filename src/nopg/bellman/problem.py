@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from nopg.bellman.config import EstimatorConfig
 from nopg.bellman.responsibilities import (
     AnalyticResponsibilities,
     CategoricalResponsibilities,
@@ -22,11 +21,11 @@ from nopg.bellman.responsibilities import (
     Responsibilities,
     SampledResponsibilities,
 )
-from nopg.bellman.rows import QueryRows, query_rows
+from nopg.bellman.rows import Neighbours, QueryRows, query_rows
 from nopg.bellman.samples import Samples
 from nopg.errors import ConfigError, NopgWarning
 from nopg.kernels.bandwidths import Bandwidths
-from nopg.kernels.discrete import log_label_similarity
+from nopg.kernels.similarity import log_label_similarity
 from nopg.linalg.coarse import CoarseCells, CoarseSpace, Modes
 from nopg.linalg.operators import AveragedRows
 from nopg.linalg.ranks import Ranks
@@ -40,6 +39,51 @@ saves. And samples from which it is one over cells: smooth functions cost too mu
 CAPTURED = 0.6
 """Part of the state kernel that smooth functions must hold to be used. Scattered data
 in many dimensions has no small space: with 0.5 of it solves took half as long again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimatorConfig:
+    """How the integrals of the paper are taken and how rows are shortened."""
+
+    gamma: float = 0.97
+    """Discount factor, in [0, 1)."""
+    policy_samples: int = 15
+    """Draws per state for a stochastic policy's integral (N_pi in the paper)."""
+    next_state_samples: int = 1
+    """Draws per sample for the next-state integral (N_phi); 1 takes the kernel mean."""
+    stochastic: str = "paper"
+    """"paper" averages normalised rows (Definition 2); "kernel-average" averages
+    kernels first, as the authors' release does; "analytic" is its exact integral."""
+    neighbours: Neighbours = "auto"
+    """Samples a row keeps: a number, "auto" (by `tolerance`), or None for all."""
+    tolerance: float = 1e-6
+    """For "auto": the share of a row's mass that may be dropped, whatever the policy
+    does inside the range of the actions."""
+    max_neighbours: int = 1024
+    """For "auto": longest row; the certificate reports what this costs."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.gamma < 1.0:
+            raise ConfigError(
+                f"`gamma` must lie in [0, 1), got {self.gamma}; 0.97 looks about a "
+                "hundred steps ahead, 0.99 three hundred."
+            )
+        for name in ("policy_samples", "next_state_samples", "max_neighbours"):
+            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
+                raise ConfigError(
+                    f"`{name}` must be a whole number of at least 1, got "
+                    f"{getattr(self, name)!r}."
+                )
+        if self.stochastic not in ("paper", "kernel-average", "analytic"):
+            raise ConfigError(
+                '`stochastic` must be "paper", "kernel-average" or "analytic", got '
+                f"{self.stochastic!r}; the paper's order is the default."
+            )
+        if not 0.0 < self.tolerance < 1.0:
+            raise ConfigError(
+                f"`tolerance` must lie between 0 and 1, got {self.tolerance}; 1e-6 is "
+                "the default."
+            )
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Rows at every state the policy is asked at: the next states, then the initial ones.
 
-Both kinds are made and pulled on alike. Where rows are few it is calls that cost, not
-arithmetic, so they are made in one go; where ranks share the next states, or where a
-second copy of the lists would be felt, each kind by itself.
+Both kinds are made and differentiated alike. Where rows are few it is calls that
+cost, not arithmetic, so they are made in one go; where ranks share the next states,
+or where a second copy of the lists would be felt, each kind by itself.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from torch import Tensor
 
 from nopg.bellman.problem import Problem
 from nopg.bellman.responsibilities import (
-    Evaluation,
     Noise,
+    PolicyRows,
     Responsibilities,
     SampledResponsibilities,
 )
@@ -30,7 +30,7 @@ JOINED_ENTRIES = 300_000
 
 
 @dataclass(frozen=True)
-class Evaluations:
+class RowsAtQueries:
     """Rows of one policy at all queries.
 
     Attributes:
@@ -39,9 +39,9 @@ class Evaluations:
         joined: Both in one, where they were made in one go.
     """
 
-    at_next: Evaluation
-    at_initial: Evaluation
-    joined: Evaluation | None = None
+    at_next: PolicyRows
+    at_initial: PolicyRows
+    joined: PolicyRows | None = None
 
 
 class QueryResponsibilities(ABC):
@@ -50,18 +50,18 @@ class QueryResponsibilities(ABC):
     @abstractmethod
     def evaluate(
         self, outputs: tuple[Tensor, ...], generator: torch.Generator
-    ) -> Evaluations:
+    ) -> RowsAtQueries:
         """Rows for the policy whose `outputs` at the queries are given."""
 
     @abstractmethod
-    def pull(
-        self, found: Evaluations, q: Tensor, later: Tensor, first: Tensor
+    def vjp(
+        self, found: RowsAtQueries, q: Tensor, later: Tensor, first: Tensor
     ) -> tuple[Tensor, ...]:
         """Gradient of sum_i w_i (E q)_i with respect to the outputs.
 
         Args:
             found: E.
-            q: A number a sample, (n,).
+            q: One number per sample, (n,).
             later: w of the rows at the next states.
             first: w of the rows at the initial states.
         """
@@ -101,22 +101,22 @@ class Apart(QueryResponsibilities):
 
     def evaluate(
         self, outputs: tuple[Tensor, ...], generator: torch.Generator
-    ) -> Evaluations:
+    ) -> RowsAtQueries:
         """Rows for the policy whose `outputs` at the queries are given."""
         m = self.at_next.rows.shape[0]
         later, first = tuple(x[:m] for x in outputs), tuple(x[m:] for x in outputs)
-        return Evaluations(
+        return RowsAtQueries(
             self.at_next.evaluate(later, generator),
             self.at_initial.evaluate(first, generator),
         )
 
-    def pull(
-        self, found: Evaluations, q: Tensor, later: Tensor, first: Tensor
+    def vjp(
+        self, found: RowsAtQueries, q: Tensor, later: Tensor, first: Tensor
     ) -> tuple[Tensor, ...]:
         """Gradient of sum_i w_i (E q)_i with respect to the outputs."""
-        at_next = self.at_next.pull(found.at_next, q, later)
-        at_initial = self.at_initial.pull(found.at_initial, q, first)
-        return tuple(torch.cat(pair) for pair in zip(at_next, at_initial, strict=True))
+        at_next = self.at_next.vjp(found.at_next, q, later)
+        at_initial = self.at_initial.vjp(found.at_initial, q, first)
+        return tuple(torch.cat(both) for both in zip(at_next, at_initial, strict=True))
 
 
 @dataclass(frozen=True)
@@ -135,25 +135,25 @@ class Together(QueryResponsibilities):
 
     def evaluate(
         self, outputs: tuple[Tensor, ...], generator: torch.Generator
-    ) -> Evaluations:
+    ) -> RowsAtQueries:
         """Rows for the policy whose `outputs` at the queries are given."""
         joined = self.both.evaluate(outputs, generator)
         operators = self._parted(joined.operator)
         m = self.next_rows.shape[0]
         at_next, at_initial = (
-            Evaluation(operator, joined.dropped[some], tuple(x[some] for x in outputs))
+            PolicyRows(operator, joined.dropped[some], tuple(x[some] for x in outputs))
             for operator, some in zip(
                 operators, (slice(m), slice(m, None)), strict=True
             )
         )
-        return Evaluations(at_next, at_initial, joined)
+        return RowsAtQueries(at_next, at_initial, joined)
 
-    def pull(
-        self, found: Evaluations, q: Tensor, later: Tensor, first: Tensor
+    def vjp(
+        self, found: RowsAtQueries, q: Tensor, later: Tensor, first: Tensor
     ) -> tuple[Tensor, ...]:
         """Gradient of sum_i w_i (E q)_i with respect to the outputs."""
         assert found.joined is not None
-        return self.both.pull(found.joined, q, torch.cat([later, first]))
+        return self.both.vjp(found.joined, q, torch.cat([later, first]))
 
     def _parted(self, both: LinearOperator) -> tuple[LinearOperator, LinearOperator]:
         """The rows at the next states and at the initial ones; nothing is copied."""

@@ -19,8 +19,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from nopg.bellman.rows import QueryRows
-from nopg.bellman.weights import (
+from nopg.bellman.rows import (
+    QueryRows,
     RowWeights,
     gaussian_weights,
     label_weights,
@@ -36,7 +36,7 @@ CACHED_ENTRIES = 20_000_000
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class PolicyRows:
     """Rows of one policy at fixed queries.
 
     Attributes:
@@ -82,12 +82,12 @@ class Responsibilities(ABC):
     @abstractmethod
     def evaluate(
         self, outputs: tuple[Tensor, ...], generator: torch.Generator
-    ) -> Evaluation:
+    ) -> PolicyRows:
         """Rows for the policy whose `outputs` at the queries are given."""
 
     @abstractmethod
-    def pull(
-        self, evaluation: Evaluation, q: Tensor, row_weights: Tensor
+    def vjp(
+        self, evaluation: PolicyRows, q: Tensor, row_weights: Tensor
     ) -> tuple[Tensor, ...]:
         """Gradient of sum_i row_weights_i (E q)_i with respect to the outputs."""
 
@@ -102,13 +102,13 @@ class DeterministicResponsibilities(Responsibilities):
 
     def evaluate(
         self, outputs: tuple[Tensor, ...], generator: torch.Generator
-    ) -> Evaluation:
+    ) -> PolicyRows:
         """Rows for the policy whose `outputs` at the queries are given."""
         weights = gaussian_weights(self.rows, outputs[0], self.variances)
-        return Evaluation(self.rows.operator(weights.blocks), weights.dropped, outputs)
+        return PolicyRows(self.rows.operator(weights.blocks), weights.dropped, outputs)
 
-    def pull(
-        self, evaluation: Evaluation, q: Tensor, row_weights: Tensor
+    def vjp(
+        self, evaluation: PolicyRows, q: Tensor, row_weights: Tensor
     ) -> tuple[Tensor, ...]:
         """Gradient of sum_i row_weights_i (E q)_i with respect to the outputs."""
         covariances = _covariances(evaluation.operator, q, self._centred)
@@ -135,14 +135,14 @@ class AnalyticResponsibilities(Responsibilities):
 
     def evaluate(
         self, outputs: tuple[Tensor, ...], generator: torch.Generator
-    ) -> Evaluation:
+    ) -> PolicyRows:
         """Rows for the policy whose `outputs` at the queries are given."""
         mean, std = outputs
         weights = gaussian_weights(self.rows, mean, self.variances + std.square())
-        return Evaluation(self.rows.operator(weights.blocks), weights.dropped, outputs)
+        return PolicyRows(self.rows.operator(weights.blocks), weights.dropped, outputs)
 
-    def pull(
-        self, evaluation: Evaluation, q: Tensor, row_weights: Tensor
+    def vjp(
+        self, evaluation: PolicyRows, q: Tensor, row_weights: Tensor
     ) -> tuple[Tensor, ...]:
         """Gradient of sum_i row_weights_i (E q)_i with respect to the outputs."""
         mean, std = evaluation.outputs
@@ -179,7 +179,7 @@ class SampledResponsibilities(Responsibilities):
 
     def evaluate(
         self, outputs: tuple[Tensor, ...], generator: torch.Generator
-    ) -> Evaluation:
+    ) -> PolicyRows:
         """Rows for the policy whose `outputs` at the queries are given."""
         mean, std = outputs
         noise = self.noise((self.n_samples, *mean.shape), mean, generator)
@@ -201,10 +201,10 @@ class SampledResponsibilities(Responsibilities):
         if self.n_samples * self.rows.n_entries > CACHED_ENTRIES:
             weights = []
         draws = Draws(noise, actions, shares, weights)
-        return Evaluation(self.rows.operator(mixed), dropped, outputs, draws)
+        return PolicyRows(self.rows.operator(mixed), dropped, outputs, draws)
 
-    def pull(
-        self, evaluation: Evaluation, q: Tensor, row_weights: Tensor
+    def vjp(
+        self, evaluation: PolicyRows, q: Tensor, row_weights: Tensor
     ) -> tuple[Tensor, ...]:
         """Gradient of sum_i row_weights_i (E q)_i with respect to the outputs."""
         assert evaluation.draws is not None
@@ -265,13 +265,13 @@ class CategoricalResponsibilities(Responsibilities):
 
     def evaluate(
         self, outputs: tuple[Tensor, ...], generator: torch.Generator
-    ) -> Evaluation:
+    ) -> PolicyRows:
         """Rows for the policy whose `outputs` at the queries are given."""
         mixed = mixed_weights(self.rows, self._weights, outputs[0].unbind(1))
-        return Evaluation(self.rows.operator(mixed.blocks), mixed.dropped, outputs)
+        return PolicyRows(self.rows.operator(mixed.blocks), mixed.dropped, outputs)
 
-    def pull(
-        self, evaluation: Evaluation, q: Tensor, row_weights: Tensor
+    def vjp(
+        self, evaluation: PolicyRows, q: Tensor, row_weights: Tensor
     ) -> tuple[Tensor, ...]:
         """Gradient of sum_i row_weights_i (E q)_i with respect to the outputs."""
         values = torch.stack([E.matvec(q) for E in self._operators], dim=1)

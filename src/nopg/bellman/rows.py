@@ -1,7 +1,11 @@
-"""Query rows: the part of responsibilities that no policy changes.
+"""Query rows: the part of responsibilities that no policy changes, and their weights.
 
-For m query states, the samples each one listens to, their state kernels and
-their actions. A policy turns them into weights (see `responsibilities`).
+For m query states, the samples each one listens to, their state kernels and their
+actions. For an action a at a query state s they become one row of Definition 2,
+
+    w_j = psi_j(s) varphi_j(a) / sum_l psi_l(s) varphi_l(a),
+
+the softmax every kind of responsibility is made of.
 """
 
 from __future__ import annotations
@@ -74,15 +78,15 @@ class QueryRows:
         return replace(self, blocks=tuple(blocks))
 
     def gather(self, parts: Sequence[Tensor]) -> Tensor:
-        """One number a row, given block by block, in natural order, (..., m)."""
+        """One number per row, given block by block, in original order, (..., m)."""
         stacked = parts[0] if len(parts) == 1 else torch.cat(list(parts), dim=-1)
         if self.pattern is None or self.pattern.is_in_order:
             return stacked
         return stacked.index_select(-1, self.pattern.position)
 
     def split(self, values: Tensor) -> Sequence[Tensor]:
-        """One number a row in natural order, (..., m), as blocks take it."""
-        if len(self.blocks) == 1:  # then block order is natural order
+        """One number per row in original order, (..., m), as blocks take it."""
+        if len(self.blocks) == 1:  # then block order is the original order
             return (values,)
         stacked = values.index_select(-1, self._order)
         sizes = [len(block.rows) for block in self.blocks]
@@ -91,7 +95,7 @@ class QueryRows:
 
     @cached_property
     def _order(self) -> Tensor:
-        """Natural number of each stacked row, (m,)."""
+        """Original number of each stacked row, (m,)."""
         return torch.cat([block.rows for block in self.blocks])
 
     @cached_property
@@ -153,11 +157,11 @@ def joined_rows(first: QueryRows, second: QueryRows) -> QueryRows:
         for block, beside in zip(rows.blocks, rows.actions, strict=True):
             moved = replace(block, rows=block.rows + offset)
             by_length.setdefault(block.log_psi.shape[1], []).append((moved, beside))
-    pairs = [_one_block(by_length[length]) for length in sorted(by_length)]
-    blocks = [block for block, _ in pairs]
+    merged = [_one_block(by_length[length]) for length in sorted(by_length)]
+    blocks = [block for block, _ in merged]
     return QueryRows(
         blocks=tuple(blocks),
-        actions=tuple(actions for _, actions in pairs),
+        actions=tuple(actions for _, actions in merged),
         pattern=_pattern(blocks, n_samples),
         shape=(m + m_second, n_samples),
     )
@@ -191,3 +195,89 @@ def _pattern(blocks: Sequence[Block], n_samples: int) -> Pattern | None:
         return None
     columns = [block.columns for block in blocks if block.columns is not None]
     return Pattern.stack([block.rows for block in blocks], columns, n_samples)
+
+
+@dataclass(frozen=True)
+class RowWeights:
+    """Normalised rows and the mass they were normalised by.
+
+    Attributes:
+        blocks: Weights block by block, (m_b, k_b); each row sums to one.
+        log_mass: Log of the kernel mass a row kept, (m,).
+        dropped: Largest share of a row's mass that truncation can have cost, (m,):
+            its total-variation distance to the complete row is at most this.
+    """
+
+    blocks: tuple[Tensor, ...]
+    log_mass: Tensor
+    dropped: Tensor
+
+
+def gaussian_weights(rows: QueryRows, actions: Tensor, variances: Tensor) -> RowWeights:
+    """Rows for one continuous action per query, or for several at once.
+
+    Args:
+        rows: The queries.
+        actions: The action taken at each query, (m, d_a); draws lead, (k, m, d_a).
+        variances: Variance of the action kernel, (d_a,), or one per query (m, d_a).
+    """
+    logits = [block.log_psi for block in rows.blocks]
+    precisions = (0.5 / variances).unbind(-1)
+    for d, (taken, precision) in enumerate(
+        zip(actions.unbind(-1), precisions, strict=True)
+    ):
+        per_row = precision.ndim > 0
+        scales = rows.split(precision) if per_row else [precision] * len(logits)
+        pieces = zip(rows.split(taken), scales, rows.actions, strict=True)
+        for b, (action, scale, listed) in enumerate(pieces):
+            square = (listed[d] - action[..., None]).square_()  # (m_b, k_b)
+            scale = scale[..., None] if per_row else scale
+            logits[b] = torch.addcmul(logits[b], square, scale, value=-1.0)
+    return _normalised(rows, logits)
+
+
+def label_weights(rows: QueryRows, label: int, log_similarity: Tensor) -> RowWeights:
+    """Rows for one discrete action, the same at every query.
+
+    Args:
+        rows: The queries; their `actions` are labels.
+        label: The action taken.
+        log_similarity: Log action kernel between labels, (n_actions, n_actions).
+    """
+    to_label = log_similarity[label]  # (n_actions,)
+    listed = zip(rows.blocks, rows.actions, strict=True)
+    return _normalised(rows, [b.log_psi + to_label[labels] for b, labels in listed])
+
+
+def mixed_weights(
+    rows: QueryRows, parts: Sequence[RowWeights], shares: Sequence[Tensor]
+) -> RowWeights:
+    """Rows averaged over several actions with a share per query, (m,) each.
+
+    Shares of one query sum to one, so the result is normalised too; and since the
+    distance of an average is at most the average distance, so is `dropped`.
+    """
+    blocks = []
+    for b, block in enumerate(rows.blocks):
+        total = torch.zeros_like(parts[0].blocks[b])
+        for part, share in zip(parts, shares, strict=True):
+            total.addcmul_(part.blocks[b], share[block.rows][:, None])
+        blocks.append(total)
+    stacked = torch.stack([part.log_mass for part in parts])
+    log_shares = torch.stack(list(shares)).log()
+    dropped = sum(p.dropped * s for p, s in zip(parts, shares, strict=True))
+    assert isinstance(dropped, Tensor)
+    return RowWeights(tuple(blocks), torch.logsumexp(stacked + log_shares, 0), dropped)
+
+
+def _normalised(rows: QueryRows, logits: Sequence[Tensor]) -> RowWeights:
+    """Softmax block by block: rows sum to one however far the query is."""
+    blocks = tuple(torch.softmax(block_logits, dim=-1) for block_logits in logits)
+    # A logit less the log of its weight is the log of the mass, whichever it is; the
+    # largest weight is at least 1 / k, so that its log is safe.
+    peaks = [block_logits.amax(dim=-1) for block_logits in logits]
+    largest = [weights.amax(dim=-1) for weights in blocks]
+    log_mass = rows.gather(peaks) - rows.gather(largest).log()
+    # Dropped mass T, kept mass Z: the share T / (T + Z), without overflow.
+    dropped = torch.sigmoid(rows.log_dropped - log_mass)
+    return RowWeights(blocks, log_mass, dropped)

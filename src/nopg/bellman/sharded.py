@@ -1,7 +1,7 @@
 """Responsibilities whose rows are shared out over ranks.
 
 Every rank holds all the data and a range of the next states: it asks the policy
-there, makes those rows of P, and pulls on those outputs. What the rest of the
+there, makes those rows of P, and differentiates by those outputs. What the rest of the
 estimator sees is the whole P, so that Theorem 1, the certificate and Eq. (10) are
 written once for one process and for many.
 """
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from nopg.bellman.problem import Problem
 from nopg.bellman.responsibilities import (
-    Evaluation,
+    PolicyRows,
     Responsibilities,
     SampledResponsibilities,
     standard_noise,
@@ -58,28 +58,28 @@ class ShardedResponsibilities(Responsibilities):
 
     def evaluate(
         self, outputs: tuple[Tensor, ...], generator: torch.Generator
-    ) -> Evaluation:
+    ) -> PolicyRows:
         """Rows for the policy whose `outputs` at this rank's queries are given."""
         part = self.own.evaluate(outputs, generator)
         operator = ShardedRows(part.operator, self.transposition, self.ranks)
         dropped = operator.gather_rows(part.dropped)
         return replace(part, operator=operator, dropped=dropped)
 
-    def pull(
-        self, evaluation: Evaluation, q: Tensor, row_weights: Tensor
+    def vjp(
+        self, evaluation: PolicyRows, q: Tensor, row_weights: Tensor
     ) -> tuple[Tensor, ...]:
         """The gradient with respect to this rank's outputs; no message is needed."""
         assert isinstance(evaluation.operator, ShardedRows)
         part = replace(evaluation, operator=evaluation.operator.own)
         last = self.first + self.rows.shape[0]
-        return self.own.pull(part, q, row_weights[self.first : last])
+        return self.own.vjp(part, q, row_weights[self.first : last])
 
 
 @dataclass(frozen=True)
 class ReplicatedResponsibilities(Responsibilities):
     """Rows that every rank makes, the few at the initial states.
 
-    Gradients are summed over the ranks, so each rank pulls its share of them only.
+    Gradients are summed over the ranks, so each rank adds its share of them only.
     """
 
     rows: QueryRows
@@ -88,15 +88,15 @@ class ReplicatedResponsibilities(Responsibilities):
 
     def evaluate(
         self, outputs: tuple[Tensor, ...], generator: torch.Generator
-    ) -> Evaluation:
+    ) -> PolicyRows:
         """Rows for the policy whose `outputs` at the queries are given."""
         return self.own.evaluate(outputs, generator)
 
-    def pull(
-        self, evaluation: Evaluation, q: Tensor, row_weights: Tensor
+    def vjp(
+        self, evaluation: PolicyRows, q: Tensor, row_weights: Tensor
     ) -> tuple[Tensor, ...]:
         """This rank's share of the gradient with respect to the outputs."""
-        return self.own.pull(evaluation, q, row_weights / self.ranks.size)
+        return self.own.vjp(evaluation, q, row_weights / self.ranks.size)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,11 @@
-"""Options that say which column of a table is what, for every command."""
+"""Options that say which column of a table is what, shared by several commands."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,50 +13,68 @@ import typer
 if TYPE_CHECKING:
     from nopg.data.dataset import Dataset
 
-Source = Annotated[
-    str, typer.Argument(help="A data file, a Minari folder or a Minari id.")
-]
-Observations = Annotated[str | None, typer.Option(help="State columns of a table: x,v")]
-Actions = Annotated[str | None, typer.Option(help="Action columns: u")]
-Reward = Annotated[str | None, typer.Option(help="Reward column.")]
-NextObservations = Annotated[
-    str | None, typer.Option(help="Successor columns, in the order of the states.")
-]
-Episode = Annotated[str | None, typer.Option(help="Episode column.")]
-Termination = Annotated[
-    str | None, typer.Option(help="Column true where the task ended.")
-]
-Truncation = Annotated[
-    str | None, typer.Option(help="Column true where the recording stopped.")
-]
-TimeLimit = Annotated[
-    int | None, typer.Option(help="Steps after which recordings were cut.")
-]
-DropMissing = Annotated[
-    bool, typer.Option("--drop-missing", help="Leave out rows with empty cells.")
-]
+SOURCE = "A data file, a Minari folder or a Minari id."
 
 
-def read_dataset(
-    source: str,
-    *,
-    observations: str | None,
-    actions: str | None,
-    next_observations: str | None,
-    drop_missing: bool,
-    **others: Any,
-) -> Dataset:
-    """The data set that the options describe; lists are separated by commas."""
-    from nopg.data.dataset import Dataset
+@dataclass(frozen=True)
+class Columns:
+    """What was typed of the options that describe a table."""
 
-    return Dataset.load(
-        source,
-        observations=_listed(observations),
-        actions=_listed(actions),
-        next_observations=_listed(next_observations),
-        missing="drop" if drop_missing else "error",
-        **others,
-    )
+    observations: Annotated[
+        str | None, typer.Option(help="State columns of a table: x,v")
+    ] = None
+    actions: Annotated[str | None, typer.Option(help="Action columns: u")] = None
+    reward: Annotated[str | None, typer.Option(help="Reward column.")] = None
+    next_observations: Annotated[
+        str | None, typer.Option(help="Successor columns, in the order of the states.")
+    ] = None
+    episode: Annotated[str | None, typer.Option(help="Episode column.")] = None
+    termination: Annotated[
+        str | None, typer.Option(help="Column true where the task ended.")
+    ] = None
+    truncation: Annotated[
+        str | None, typer.Option(help="Column true where the recording stopped.")
+    ] = None
+    time_limit: Annotated[
+        int | None, typer.Option(help="Steps after which recordings were cut.")
+    ] = None
+    drop_missing: Annotated[
+        bool, typer.Option("--drop-missing", help="Leave out rows with empty cells.")
+    ] = False
+
+    def read(self, source: str) -> Dataset:
+        """The data set in `source`; lists of columns are separated by commas."""
+        from nopg.data.dataset import Dataset
+
+        return Dataset.load(
+            source,
+            observations=_listed(self.observations),
+            actions=_listed(self.actions),
+            reward=self.reward,
+            next_observations=_listed(self.next_observations),
+            episode=self.episode,
+            termination=self.termination,
+            truncation=self.truncation,
+            time_limit=self.time_limit,
+            missing="drop" if self.drop_missing else "error",
+        )
+
+
+def with_columns(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of `Columns`; they arrive as its `columns`."""
+    signature = inspect.signature(command, eval_str=True)
+    own = [p for p in signature.parameters.values() if p.name != "columns"]
+    shared = list(inspect.signature(Columns, eval_str=True).parameters.values())
+
+    @wraps(command)
+    def parsed(**given: Any) -> None:
+        columns = Columns(**{option.name: given.pop(option.name) for option in shared})
+        command(**given, columns=columns)
+
+    together = [p.replace(kind=p.KEYWORD_ONLY) for p in (*own, *shared)]
+    parsed.__signature__ = signature.replace(parameters=together)  # type: ignore[attr-defined]
+    parsed.__annotations__ = {p.name: p.annotation for p in together}
+    return parsed
 
 
 def _listed(names: str | None) -> list[str] | None:

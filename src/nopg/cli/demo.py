@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from nopg.algorithms.nopg.nopg import NOPG
     from nopg.cli.swing_up import SwingUp
+    from nopg.fitted.policy import FittedPolicy
     from nopg.plots.phase import Portrait
 
 UPDATES, FAST_UPDATES = 600, 300
@@ -22,17 +22,17 @@ def demo(
         int | None, typer.Option(help="Policy updates; 600, or 300 with --fast.")
     ] = None,
     out: Annotated[
-        Path, typer.Option(help="Folder for the pictures and the model.")
+        Path, typer.Option(help="Folder for the pictures and the policy.")
     ] = Path("nopg-demo"),
     fast: Annotated[
         bool, typer.Option("--fast", help="Seconds: fewer updates and no pictures.")
     ] = False,
 ) -> None:
-    """Swing up a pendulum from 450 logged transitions; no simulator while learning."""
+    """Swing up a pendulum from 450 logged transitions, with the paper's algorithm."""
     from nopg.algorithms.nopg.nopg import NOPG
     from nopg.cli.report import end_with_report
     from nopg.cli.swing_up import BOTTOM, GAMMA, grid_dataset, swing_up
-    from nopg.data.files import require_writable, write_atomically
+    from nopg.data.files import require_writable
     from nopg.errors import MissingExtraError
 
     require_writable(out)
@@ -41,45 +41,41 @@ def demo(
         f"{len(data)} transitions of a pendulum: 15 angles x 15 velocities x 2 torques."
     )
     print("The motor is too weak to lift it: the policy must learn to swing.\n")
+    n_updates = (FAST_UPDATES if fast else UPDATES) if updates is None else updates
     model = NOPG("deterministic", gamma=GAMMA, seed=seed)
-    model.prepare(data, BOTTOM)
-    before = None if fast else _portrait("before", model)
-    if updates is None:
-        updates = FAST_UPDATES if fast else UPDATES
-    model.fit(
+    before = None if fast else _portrait("before", model.prepare(data, BOTTOM))
+    policy = model.fit(
         data,
         BOTTOM,
-        n_updates=updates,
-        evaluators={} if fast else {"return": lambda m: swing_up(m).total},
+        n_updates=n_updates,
+        evaluators={} if fast else {"return": lambda p: swing_up(p).total},
         evaluate_every=50,
     )
-    path = swing_up(model)
-    _explain(model, path)
-    assert model.history is not None
-    text = model.history.to_json_lines().encode()
-    model.save(out / "pendulum.nopg")
-    write_atomically(out / "history.jsonl", lambda stream: stream.write(text))
+    path = swing_up(policy)
+    _explain(policy, path)
+    policy.save(out / "pendulum.nopg")
     if before is not None:
         try:
-            _draw(model, before, path, out)
+            _draw(policy, before, path, out)
         except MissingExtraError as error:
             print(f"\nNo pictures: {error}")
-        end_with_report(model, "Pendulum swing-up", out)
+        end_with_report(policy, "Pendulum swing-up", out)
     print(f"\nEverything is in {out}/ :")
     for file in sorted(out.iterdir()):
         print(f"  {file.name}")
 
 
-def _portrait(name: str, model: NOPG) -> Portrait:
+def _portrait(name: str, policy: FittedPolicy) -> Portrait:
     from nopg.plots.phase import portrait
 
-    return portrait(name, model.value, model.visitation)
+    return portrait(name, policy.value, policy.kernel.visitation)
 
 
-def _explain(model: NOPG, path: SwingUp) -> None:
+def _explain(policy: FittedPolicy, path: SwingUp) -> None:
+    from nopg.cli.report import expectation
     from nopg.cli.swing_up import HANGING, OPTIMUM, PAPER_450
 
-    print(f"\nEstimated from the data alone: J = {model.objective()!r}")
+    print(f"\n{expectation(policy)}")
     print("Measured on Gymnasium's Pendulum-v1, 500 steps from the bottom:\n")
     scale = {
         "hanging still": HANGING,
@@ -97,7 +93,7 @@ def _explain(model: NOPG, path: SwingUp) -> None:
         print(f"\nUpright for good after {steps * 0.05:.1f} s.")
 
 
-def _draw(model: NOPG, before: Portrait, path: SwingUp, out: Path) -> None:
+def _draw(policy: FittedPolicy, before: Portrait, path: SwingUp, out: Path) -> None:
     import numpy as np
 
     from nopg.cli.swing_up import HANGING, OPTIMUM, PAPER_450
@@ -106,11 +102,11 @@ def _draw(model: NOPG, before: Portrait, path: SwingUp, out: Path) -> None:
     from nopg.plots.curves import learning_curve
     from nopg.plots.phase import phase_portraits
 
-    assert model.history is not None
+    assert policy.history is not None
     levels = {"hanging": HANGING, "paper": PAPER_450, "optimum": OPTIMUM}
-    learning_curve(model.history, out / "learning_curve.png", references=levels)
+    learning_curve(policy.history, out / "learning_curve.png", references=levels)
     phase_portraits(
-        [before, _portrait("after", model)],
+        [before, _portrait("after", policy)],
         out / "phase_portraits.png",
         trajectory=(path.angles, path.velocities),
     )

@@ -6,48 +6,17 @@ from typing import Annotated
 
 import typer
 
-from nopg.cli.columns import (
-    Actions,
-    DropMissing,
-    Episode,
-    NextObservations,
-    Observations,
-    Reward,
-    Source,
-    Termination,
-    TimeLimit,
-    Truncation,
-    read_dataset,
-)
+from nopg.cli.columns import SOURCE, Columns, with_columns
 
 
+@with_columns
 def describe(
-    source: Source,
-    observations: Observations = None,
-    actions: Actions = None,
-    reward: Reward = None,
-    next_observations: NextObservations = None,
-    episode: Episode = None,
-    termination: Termination = None,
-    truncation: Truncation = None,
-    time_limit: TimeLimit = None,
-    drop_missing: DropMissing = False,
+    source: Annotated[str, typer.Argument(help=SOURCE)],
+    columns: Columns,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of words.")
     ] = False,
 ) -> None:
-    """Print counts, ranges and findings of a data file."""
-    data = read_dataset(
-        source,
-        observations=observations,
-        actions=actions,
-        reward=reward,
-        next_observations=next_observations,
-        episode=episode,
-        termination=termination,
-        truncation=truncation,
-        time_limit=time_limit,
-        drop_missing=drop_missing,
-    )
-    description = data.describe()
-    typer.echo(description.to_json() if as_json else str(description))
+    """Print counts, ranges and what they mean for learning."""
+    description = columns.read(source).describe()
+    print(description.to_json() if as_json else description)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nopg.cli.quiet import quiet_drawing
+from nopg.cli.silence_imports import silence_pygame
 
 if TYPE_CHECKING:
     from nopg.runs.evaluation import Evaluation
@@ -24,21 +24,20 @@ def evaluate(
     ] = False,
 ) -> None:
     """Let the policy act in an environment; the results are kept in the run."""
-    quiet_drawing()
-    from nopg.cli.models import open_model
+    silence_pygame()
     from nopg.runs.evaluation import evaluate as measure
-    from nopg.runs.folder import keep_evaluation
+    from nopg.runs.folder import RunFolder
+    from nopg.runs.run import read_run
 
-    model = open_model(run)
+    found = read_run(run)
     folder = run if run.is_dir() else run.parent
     videos = folder / "videos" if video else None
-    found = measure(model, env, episodes, seed=seed, videos=videos)
-    _show(found)
-    if run.is_dir():
-        updates = 0 if model.history is None else len(model.history)
-        path = keep_evaluation(run, found.to_json(), updates)
+    measured = measure(found.policy, env, episodes, seed=seed, videos=videos)
+    _show(measured)
+    if found.config is not None:
+        path = RunFolder(folder, found.config).keep_evaluation(measured.to_json())
         print(f"Kept in {path}")
-    for film in found.videos:
+    for film in measured.videos:
         print(f"Film: {folder / 'videos' / film}")
 
 

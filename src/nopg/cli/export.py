@@ -18,20 +18,12 @@ def export(
     ] = None,
 ) -> None:
     """Write the policy as one file, checked at 10,000 states before it is there."""
-    from nopg.cli.models import open_model
-    from nopg.errors import ConfigError
-    from nopg.export.exporting import SUFFIXES
-    from nopg.export.exporting import export as write
+    from nopg.export.exporting import SUFFIXES, export_policy
+    from nopg.runs.run import read_run
 
-    if format not in SUFFIXES:
-        raise ConfigError(
-            f"`--format` must be one of {', '.join(SUFFIXES)}, got {format!r}; choose "
-            "one."
-        )
-    model = open_model(run)
     folder = run if run.is_dir() else run.parent
-    path = folder / f"policy{SUFFIXES[format]}" if out is None else out
-    done = write(model, path, format)
+    path = folder / f"policy{SUFFIXES.get(format, '')}" if out is None else out
+    done = export_policy(read_run(run).policy, path, format)
     print(
         f"{done.path}: acts as the library does at {done.check.n_states:,} states "
         f"(largest difference {done.check.difference:.1e})."

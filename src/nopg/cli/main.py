@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -10,26 +12,47 @@ from nopg.cli.demo import demo
 from nopg.cli.describe import describe
 from nopg.cli.evaluate import evaluate
 from nopg.cli.export import export
+from nopg.cli.fit import fit
 from nopg.cli.learn import learn
 from nopg.cli.record import record
 from nopg.cli.report import report
-from nopg.cli.train import train
+
+IN_THE_SHELL = {
+    "n_updates": "--updates",
+    "missing": "--drop-missing",
+    "initial_states": "initial_states under [fit] of --config",
+}
+"""Arguments of the library that have another name in the shell."""
 
 app = typer.Typer(
     name="nopg",
-    help="Policies from logged data alone, and how far to trust them.",
+    help="Policies from logged data alone, and how far to trust them.\n\n"
+    "Usual order: describe, learn, report, then evaluate or export.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command()(demo)
-app.command()(learn)
-app.command()(train)
-app.command()(report)
-app.command()(describe)
-app.command()(evaluate)
-app.command()(export)
-app.command()(record)
+for command in (demo, describe, learn, fit, report, evaluate, export, record):
+    app.command()(command)
+
+
+def _version(is_asked: bool) -> None:
+    from nopg import __version__
+
+    if is_asked:
+        print(f"nopg {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Hold the options that stand before a command."""
 
 
 def run() -> None:
@@ -39,11 +62,37 @@ def run() -> None:
     try:
         app()
     except NopgError as error:
-        print(f"nopg: {error}", file=sys.stderr)
-        raise SystemExit(1) from None
+        _refuse(in_shell_words(str(error), "".join(sys.argv[1:2])))
     except MemoryError:
-        words = "use fewer rows, or give it more memory"
-        print(
-            f"nopg: The job must fit into memory, it ran out; {words}.", file=sys.stderr
+        _refuse(
+            "The job must fit into memory, it ran out; use fewer rows, or give it more "
+            "memory."
         )
-        raise SystemExit(1) from None
+
+
+def in_shell_words(sentence: str, command: str) -> str:
+    """An error of the library, with the flags of `command` for Python's arguments."""
+    group = typer.main.get_command(app)
+    assert isinstance(group, typer.core.TyperGroup)
+    if command not in group.commands:
+        return sentence
+    options = [p.opts[0] for p in group.commands[command].params]
+    flags = {flag[2:].replace("-", "_"): flag for flag in options if flag[:2] == "--"}
+    flags |= IN_THE_SHELL
+
+    def named(match: re.Match[str]) -> str:
+        return flags.get(match[1], match[0])
+
+    def given(match: re.Match[str]) -> str:
+        if match[0] == "missing='drop'":
+            return flags["missing"]
+        name, _, value = match.groups()
+        return f"{flags[name]} {value}" if name in flags else match[0]
+
+    sentence = re.sub(r"`(\w+)`", named, sentence)
+    return re.sub(r"\b(\w+)=(['\"]?)([\w.]+)\2", given, sentence)
+
+
+def _refuse(sentence: str) -> NoReturn:
+    print(f"nopg: {sentence}", file=sys.stderr)
+    raise SystemExit(1) from None

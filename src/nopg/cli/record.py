@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nopg.cli.quiet import quiet_drawing
-from nopg.errors import NopgError
+from nopg.cli.silence_imports import silence_pygame
 
 if TYPE_CHECKING:
     from nopg.record import RecordConfig
@@ -35,7 +34,8 @@ def record(
         int | None, typer.Option(help="Episodes to record; by default no end.")
     ] = None,
     fps: Annotated[
-        float | None, typer.Option(help="Steps a second; by default the environment's.")
+        float | None,
+        typer.Option(help="Steps per second; by default the environment's."),
     ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Seed of the starts; by default drawn and shown.")
@@ -67,28 +67,24 @@ def record(
     Every finished episode is saved at once; the file loads with Dataset.load. An
     episode that meets its time limit is stored as truncated, not as terminated.
     """
-    quiet_drawing()
+    silence_pygame()
     from nopg.record import RecordConfig
 
-    try:
-        config = RecordConfig(
-            environment=environment,
-            out=Path(_default_name(environment)) if out is None else out,
-            append=append,
-            episodes=episodes,
-            fps=fps,
-            seed=secrets.randbits(31) if seed is None else seed,
-            max_steps=max_steps,
-            port=port,
-            rise=rise,
-            fall=fall,
-            keys=keys,
-            idle=idle,
-        )
-        _run(config, opens_browser=browser)
-    except NopgError as error:
-        typer.secho(str(error), err=True, fg=typer.colors.RED)
-        raise typer.Exit(2) from None
+    config = RecordConfig(
+        environment=environment,
+        out=Path(_default_name(environment)) if out is None else out,
+        append=append,
+        episodes=episodes,
+        fps=fps,
+        seed=secrets.randbits(31) if seed is None else seed,
+        max_steps=max_steps,
+        port=port,
+        rise=rise,
+        fall=fall,
+        keys=keys,
+        idle=idle,
+    )
+    _run(config, opens_browser=browser)
 
 
 def _run(config: RecordConfig, *, opens_browser: bool) -> None:
@@ -117,7 +113,7 @@ def _run(config: RecordConfig, *, opens_browser: bool) -> None:
         f"{config.out} has episodes: {summary.n_episodes} ({summary.n_new} new), "
         f"transitions: {summary.n_transitions}."
     )
-    typer.echo(f"Next: nopg train {config.out}")
+    typer.echo(f"Next: nopg learn {config.out}")
 
 
 def _default_name(environment: str) -> str:

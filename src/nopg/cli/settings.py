@@ -1,13 +1,15 @@
-"""The TOML file of `nopg train --config`, checked before anything else is done."""
+"""The TOML file behind `--config`, checked before anything else is done."""
 
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nopg.cli.columns import Columns
     from nopg.data.dataset import Dataset
 
 
@@ -61,15 +63,57 @@ def read_settings(path: Path | None) -> Settings:
     return Settings(dict(table.get("model", {})), bandwidths, initial_states, fit)
 
 
-def require_start(dataset: Dataset, settings: Settings) -> None:
-    """Refuse data without episodes where the config does not say how tasks start."""
-    from nopg.errors import ConfigError
+def data_and_settings(
+    source: str,
+    columns: Columns,
+    config: Path | None,
+    out: Path,
+    check: Callable[[Settings], object] = lambda settings: None,
+) -> tuple[Dataset, Settings]:
+    """What a command learns from and how; all that can be refused is refused here.
 
+    Args:
+        source: The data.
+        columns: Which column is what.
+        config: The TOML file; None for the defaults.
+        out: The folder of the run, which must be new and writable.
+        check: What else must hold of the settings.
+
+    Raises:
+        NopgError: If something is missing or wrong.
+    """
+    from nopg.data.files import require_writable
+    from nopg.errors import ConfigError
+    from nopg.runs.ownership import require_vacant
+
+    settings = read_settings(config)
+    check(settings)
+    require_vacant(out)
+    require_writable(out)
+    dataset = columns.read(source)
     if settings.initial_states is None and dataset.episodes is None:
         raise ConfigError(
             "The start of the task must be known, the data have no episodes and the "
             "config no initial states; add initial_states = [[...]] under [fit]."
         )
+    if dataset.is_discrete:
+        settings.model.setdefault("policy", "discrete")
+    return dataset, settings
+
+
+def require_searchable(settings: Settings) -> None:
+    """Refuse what only `nopg fit` can do, and settings that do not exist."""
+    from nopg.algorithms.nopg.nopg import NOPG
+    from nopg.errors import ConfigError
+
+    given = [] if settings.bandwidths == "auto" else ["[bandwidths]"]
+    given += [f"{name} under [fit]" for name in settings.fit]
+    if given:
+        raise ConfigError(
+            "`nopg learn` chooses bandwidths and updates itself, the config has "
+            f"{' and '.join(given)}; leave them out, or use nopg fit."
+        )
+    NOPG(**settings.model)  # names every setting that does not exist
 
 
 def _bandwidths(table: dict[str, Any]) -> Any:

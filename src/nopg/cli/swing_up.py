@@ -80,8 +80,8 @@ def grid_dataset(n_angles: int = 15, n_velocities: int = 15) -> Dataset:
     )
 
 
-def swing_up(model: Predictor, n_steps: int = N_STEPS) -> SwingUp:
-    """Follow `model` on Gymnasium's own Pendulum-v1 from the bottom at rest."""
+def swing_up(policy: Predictor, n_steps: int = N_STEPS) -> SwingUp:
+    """Let `policy` act on Gymnasium's own Pendulum-v1 from the bottom at rest."""
     import gymnasium
 
     env: Any = gymnasium.make("Pendulum-v1", max_episode_steps=n_steps)
@@ -90,7 +90,7 @@ def swing_up(model: Predictor, n_steps: int = N_STEPS) -> SwingUp:
     observation = np.array(BOTTOM)
     path, torques, rewards = [[math.pi, 0.0]], [], []
     for _ in range(n_steps):
-        action, _ = model.predict(observation, deterministic=True)
+        action, _ = policy.predict(observation, deterministic=True)
         observation, reward, _, _, _ = env.step(action)
         path.append([float(x) for x in env.unwrapped.state])
         torques.append(float(np.ravel(action)[0]))

@@ -1,11 +1,10 @@
 """Transitions: the dataset, its files, its description, and new ones from old."""
 
-from nopg.data.bridge_d3rlpy import from_d3rlpy, to_d3rlpy
-from nopg.data.bridge_sb3 import from_sb3, to_sb3
 from nopg.data.dataset import Dataset
-from nopg.data.io.memory import from_table
-from nopg.data.io.minari_files import from_minari
-from nopg.data.rollouts import from_env
+from nopg.data.io.d3rlpy import from_d3rlpy, to_d3rlpy
+from nopg.data.io.memory import from_minari, from_table
+from nopg.data.io.rollouts import from_env
+from nopg.data.io.sb3 import from_sb3, to_sb3
 from nopg.data.sampling import merge, split_episodes, take_episodes, thin_by_coverage
 from nopg.data.transforms import (
     angle_to_sine_cosine,

@@ -13,10 +13,12 @@ The rules, each of which leaves a sentence when it acts:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from nopg.data.transitions import TransitionTable
 from nopg.data.validation import BoolArray, FloatArray, IntArray, counted
 
 
@@ -60,7 +62,10 @@ def align(
     closing = np.zeros(m, dtype=bool) if is_closing is None else is_closing
     follower = _followers(np.zeros(m, dtype=int) if episodes is None else episodes)
     terminated, truncated = terminations.copy(), truncations.copy()
-    _move_flags(follower, closing, terminated, truncated)
+    # Flags on a closing row belong to the step that led there.
+    before = np.nonzero((follower >= 0) & closing[follower])[0]
+    terminated[before] |= terminated[follower[before]]
+    truncated[before] |= truncated[follower[before]]
     terminated, truncated, limited = apply_time_limit(
         episodes, terminated, truncated, time_limit
     )
@@ -72,16 +77,20 @@ def align(
     # The rows that lose their only successor hand the end on to the row before.
     is_dropped = ~closing & ~is_kept
     truncated |= has_next & (is_dropped | closing)[follower] & ~terminated
-    ids = _numbered_by_cuts(follower) if episodes is None else episodes
+    if episodes is None:  # number the stretches of rows that follow each other
+        is_start = np.ones(m, dtype=bool)
+        is_start[follower[has_next]] = False
+    ids = np.cumsum(is_start) - 1 if episodes is None else episodes
     rows = np.nonzero(is_kept)[0]
     successor = np.where(has_next, follower, np.arange(m))[rows]
+    counts = (int(which.sum()) for which in (closing, is_kept & ~has_next, is_dropped))
     return Aligned(
         rows=rows,
         next_observations=observations[successor],
         terminations=terminated[rows],
         truncations=truncated[rows],
         episodes=ids[rows],
-        notes=_notes(episodes, closing, is_kept, has_next, is_dropped) + limited,
+        notes=(*_notes(episodes is None, *counts), *limited),
     )
 
 
@@ -94,53 +103,31 @@ def _followers(ids: IntArray) -> IntArray:
     return follower
 
 
-def _numbered_by_cuts(follower: IntArray) -> IntArray:
-    """Number the stretches of rows that follow each other 0, 1, 2, ..., (m,)."""
-    is_start = np.ones(len(follower), dtype=bool)
-    is_start[follower[follower >= 0]] = False
-    return np.cumsum(is_start) - 1
-
-
-def _move_flags(
-    follower: IntArray, closing: BoolArray, terminated: BoolArray, truncated: BoolArray
-) -> None:
-    """Flags on a closing row belong to the step that led there."""
-    before = np.nonzero((follower >= 0) & closing[follower])[0]
-    terminated[before] |= terminated[follower[before]]
-    truncated[before] |= truncated[follower[before]]
-
-
 def _notes(
-    episodes: IntArray | None,
-    closing: BoolArray,
-    is_kept: BoolArray,
-    has_next: BoolArray,
-    is_dropped: BoolArray,
-) -> tuple[str, ...]:
-    notes = ["The successor s' is the state in the following row of the same episode."]
-    if episodes is None:
-        notes.append(
+    is_one: bool, n_closing: int, n_unseen: int, n_dropped: int
+) -> Iterator[str]:
+    yield "The successor s' is the state in the following row of the same episode."
+    if is_one:
+        yield (
             "No episode column: the rows are one recording in time order, cut after "
             "rows that are flagged as ended."
         )
-    if closing.any():
-        notes.append(
-            f"Closing observations: {counted(int(closing.sum()), 'row')} without an "
-            "action, used as s' of the row before and not as transitions."
+    if n_closing:
+        yield (
+            f"Closing observations: {counted(n_closing, 'row')} without an action, "
+            "used as s' of the row before and not as transitions."
         )
-    unseen = is_kept & ~has_next
-    if unseen.any():
-        notes.append(
-            f"Without a recorded s': {counted(int(unseen.sum()), 'terminated row')}. "
-            "The row's own state stands there and is never used, because nothing is "
-            "earned after a termination."
+    if n_unseen:
+        yield (
+            f"Without a recorded s': {counted(n_unseen, 'terminated row')}. The row's "
+            "own state stands there and is never used, because nothing is earned "
+            "after a termination."
         )
-    if is_dropped.any():
-        notes.append(
-            f"Dropped: {counted(int(is_dropped.sum()), 'last row')} of an episode, "
-            "where no row follows to serve as s'; the row before is marked truncated."
+    if n_dropped:
+        yield (
+            f"Dropped: {counted(n_dropped, 'last row')} of an episode, where no row "
+            "follows to serve as s'; the row before is marked truncated."
         )
-    return tuple(notes)
 
 
 def apply_time_limit(
@@ -166,13 +153,31 @@ def step_numbers(episodes: IntArray | None, ended: BoolArray) -> IntArray:
 
     Without episode ids a new episode starts after each row that ended.
     """
-    n = len(ended)
-    if episodes is None:
+    ids = episodes
+    if ids is None:
         ids = np.concatenate([[0], np.cumsum(ended[:-1])]).astype(np.int64)
-    else:
-        ids = episodes
     order = np.argsort(ids, kind="stable")
     _, starts, counts = np.unique(ids[order], return_index=True, return_counts=True)
-    steps = np.empty(n, dtype=np.int64)
-    steps[order] = np.arange(n) - np.repeat(starts, counts) + 1
+    steps = np.empty(len(ended), dtype=np.int64)
+    steps[order] = np.arange(len(ended)) - np.repeat(starts, counts) + 1
     return steps
+
+
+def unbroken_pieces(table: TransitionTable) -> Iterator[IntArray]:
+    """Row indices of every stretch that formats made of episodes can hold.
+
+    A stretch stays within one episode, ends where the task or the recording ended,
+    and breaks where s' is not exactly the following state. Rows without episode ids
+    are a stretch each, since their order means nothing.
+    """
+    if table.episodes is None:
+        yield from np.arange(len(table))[:, None]
+        return
+    order = np.argsort(table.episodes, kind="stable")
+    ids, ended = table.episodes[order], (table.terminations | table.truncations)
+    goes_on = (ids[:-1] == ids[1:]) & ~ended[order][:-1]
+    # Compared as bits: 0.0 and -0.0 are equal, but only one of them was logged.
+    following = table.observations[order][1:].view(np.int64)
+    reached = table.next_observations[order][:-1].view(np.int64)
+    goes_on &= (reached == following).all(axis=1)
+    yield from np.split(order, np.nonzero(~goes_on)[0] + 1)

@@ -65,7 +65,7 @@ def require_inside(actions: Any, space: Space[Any] | None) -> None:
 def column_names(
     prefix: str, given: Sequence[str] | None, count: int
 ) -> tuple[str, ...]:
-    """One distinct name a column: those given, else the prefix and a number."""
+    """One distinct name per column: those given, else the prefix and a number."""
     if given is None:
         return tuple(f"{prefix}{i}" for i in range(count))
     names = tuple(str(name) for name in given)

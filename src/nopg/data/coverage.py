@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nopg.data.dataset import Dataset
+from nopg.data.transitions import TransitionTable
 from nopg.data.validation import FloatArray, IntArray
 
 _QUERIES = 1_000
@@ -25,8 +25,8 @@ def scaled(columns: FloatArray) -> FloatArray:
     return np.asarray(columns[:, varies] / std[varies])
 
 
-def state_actions(dataset: Dataset) -> FloatArray:
-    """States and actions side by side; labels become one column a label, (n, d)."""
+def state_actions(dataset: TransitionTable) -> FloatArray:
+    """States and actions side by side; labels become one column per label, (n, d)."""
     actions = dataset.actions
     if dataset.is_discrete:
         seen = np.unique(actions)
@@ -34,7 +34,7 @@ def state_actions(dataset: Dataset) -> FloatArray:
     return np.hstack([dataset.observations, actions])
 
 
-def neighbour_weights(dataset: Dataset) -> FloatArray:
+def neighbour_weights(dataset: TransitionTable) -> FloatArray:
     """Kernel weight of the other rows around up to a thousand rows, (m,).
 
     A row at the very same (s, a) counts 1, one a bandwidth away exp(-1/2), one
@@ -56,7 +56,7 @@ def neighbour_weights(dataset: Dataset) -> FloatArray:
 def grid_coverage(observations: FloatArray) -> float:
     """Share of the cells of a grid over the states that hold data, from 0 to 1.
 
-    The grid has ten cells a column between its smallest and largest value. Few
+    The grid has ten cells per column between its smallest and largest value. Few
     rows cannot fill many cells, so the share is of min(n, number of cells).
     """
     low, high = observations.min(axis=0), observations.max(axis=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -21,10 +22,11 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     Raises:
         NopgError: If the folder cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    # A name of its own for every call: threads of one process may write one path.
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as stream:
+        with temporary.open("xb") as stream:
             write(stream)
             stream.flush()
             os.fsync(stream.fileno())
@@ -60,6 +62,6 @@ def require_writable(folder: Path) -> None:
     Raises:
         NopgError: If the folder cannot be made or written.
     """
-    probe = folder / ".writable"
+    probe = folder / f".writable-{secrets.token_hex(8)}"
     write_atomically(probe, lambda stream: None)
     probe.unlink(missing_ok=True)

@@ -6,11 +6,10 @@ import hashlib
 
 import numpy as np
 
-from nopg.data.dataset import Dataset
-from nopg.data.io.arrays import ARRAYS
+from nopg.data.transitions import ARRAYS, TransitionTable
 
 
-def fingerprint(dataset: Dataset) -> str:
+def fingerprint(dataset: TransitionTable) -> str:
     """A digest of every array of `dataset`, whatever file it came from.
 
     Names, notes and spaces do not count: no update depends on them.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from nopg.errors import NopgError
 
@@ -14,25 +15,25 @@ from nopg.errors import NopgError
 def exclusive(path: Path, what: str, owner: str) -> Iterator[None]:
     """Hold the only lock on the file `path` until the block ends.
 
-    The kernel forgets a lock when its process ends, however it ends: a file left
-    behind by a dead process stops nobody.
+    The system forgets a lock when its process ends, however it ends: the empty file
+    that stays behind stops nobody.
 
     Args:
-        path: The lock file; made, and removed at the end. It holds the owner's
-            process id, for whoever is refused.
+        path: The lock file; made if it is not there.
         what: What the lock is for, as messages name it.
         owner: Who may hold it, as messages name them, such as "trainer".
 
     Raises:
         NopgError: If another process holds it, or the folder cannot be written.
     """
+    lock = FileLock(path, timeout=0)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle = _open_locked(path)
-    except BlockingIOError:
+        lock.acquire()
+    except Timeout:
         raise NopgError(
-            f"`{what}` must have one {owner} at a time, another one has it open"
-            f"{_named(path)}; wait for it, stop it, or choose another name."
+            f"`{what}` must have one {owner} at a time, another one has it open; wait "
+            "for it, stop it, or choose another name."
         ) from None
     except OSError as error:
         raise NopgError(
@@ -40,52 +41,6 @@ def exclusive(path: Path, what: str, owner: str) -> Iterator[None]:
             "folder."
         ) from error
     try:
-        with suppress(OSError):  # a full disk costs the name, not the lock
-            os.ftruncate(handle, 0)
-            os.write(handle, str(os.getpid()).encode())
         yield
     finally:
-        with suppress(OSError):  # Windows keeps an open file
-            path.unlink()
-        os.close(handle)
-
-
-def _open_locked(path: Path) -> int:
-    # A link could name a file of somebody else, which we would empty.
-    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-    while True:
-        handle = os.open(path, flags, 0o600)
-        try:
-            _lock(handle)
-            # The last owner may have removed the file between our two calls; then
-            # this lock guards nothing and the next process would not see it.
-            if os.path.samestat(os.fstat(handle), path.stat()):
-                return handle
-        except FileNotFoundError:
-            pass
-        except BaseException:
-            os.close(handle)
-            raise
-        os.close(handle)
-
-
-def _named(path: Path) -> str:
-    try:
-        found = path.read_bytes()[:20].decode("ascii")
-    except (OSError, UnicodeDecodeError):
-        return ""
-    return f" (process {found})" if found.isdigit() else ""
-
-
-def _lock(handle: int) -> None:
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        import msvcrt
-
-        try:
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
-        except OSError as error:
-            raise BlockingIOError from error
-    else:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock.release()

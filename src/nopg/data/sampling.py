@@ -11,6 +11,7 @@ import numpy as np
 
 from nopg.data.coverage import farthest_points, scaled, state_actions
 from nopg.data.dataset import Dataset
+from nopg.data.transitions import ARRAYS
 from nopg.data.validation import IntArray
 from nopg.errors import ConfigError, DataError
 
@@ -21,16 +22,21 @@ def take_episodes(dataset: Dataset, n: int, seed: int = 0) -> Dataset:
     Raises:
         DataError: If the data have no episodes or fewer than `n`.
     """
-    ids = _episode_ids(dataset, "Taking episodes")
+    if dataset.episodes is None:
+        raise DataError(
+            "Taking episodes needs episode ids, these data have none; use "
+            "thin_by_coverage or pass `episodes` when you make the data set."
+        )
+    ids = np.unique(dataset.episodes)
     if not 1 <= n <= len(ids):
         raise DataError(
             f"`n` must be between 1 and the {len(ids)} episodes there are, got {n}; "
             "ask for fewer."
         )
     chosen = _generator(seed, "take-episodes").choice(ids, size=n, replace=False)
-    note = f"Kept {n} of {len(ids)} episodes, drawn with seed {seed}."
     is_chosen = np.isin(np.asarray(dataset.episodes), chosen)
-    return _noted(dataset.subset(is_chosen), note)
+    note = f"Kept {n} of {len(ids)} episodes, drawn with seed {seed}."
+    return dataset.subset(is_chosen).with_note(note)
 
 
 def thin_by_coverage(dataset: Dataset, n: int) -> Dataset:
@@ -53,7 +59,7 @@ def thin_by_coverage(dataset: Dataset, n: int) -> Dataset:
     first = int(((points - points.mean(axis=0)) ** 2).sum(axis=1).argmin())
     rows = np.sort(farthest_points(points, n, first))
     note = f"Kept {n:,} of {len(dataset):,} rows, chosen to cover states and actions."
-    return _noted(dataset.subset(rows), note)
+    return dataset.subset(rows).with_note(note)
 
 
 def split_episodes(
@@ -84,7 +90,10 @@ def split_episodes(
     is_out = np.isin(ids, drawn)
     unit = "rows" if dataset.episodes is None else "episodes"
     note = f"{n_out} of {len(distinct)} {unit} were held out with seed {seed}."
-    return _noted(dataset.subset(~is_out), note), _noted(dataset.subset(is_out), note)
+    return (
+        dataset.subset(~is_out).with_note(note),
+        dataset.subset(is_out).with_note(note),
+    )
 
 
 def merge(*sources: Dataset | str | Path) -> Dataset:
@@ -99,7 +108,7 @@ def merge(*sources: Dataset | str | Path) -> Dataset:
     parts = [s if isinstance(s, Dataset) else Dataset.load(s) for s in sources]
     if not parts:
         raise DataError(
-            "There must be at least one dataset to merge, got none; pass some."
+            "There must be at least one data set to merge, got none; pass some."
         )
     first = parts[0]
     for i, part in enumerate(parts[1:], start=2):
@@ -107,15 +116,11 @@ def merge(*sources: Dataset | str | Path) -> Dataset:
     has_ids = all(part.episodes is not None for part in parts)
     arrays: dict[str, Any] = {
         name: np.concatenate([getattr(part, name) for part in parts])
-        for name in (
-            *("observations", "actions", "rewards", "next_observations"),
-            *("terminations", "truncations"),
-        )
+        for name in ARRAYS[:-1]
     }
     arrays["episodes"] = _renumbered(parts) if has_ids else None
-    note = (
-        f"Merged {len(parts)} datasets of {', '.join(str(len(p)) for p in parts)} rows."
-    )
+    counts = ", ".join(str(len(part)) for part in parts)
+    note = f"Merged {len(parts)} data sets of {counts} rows."
     notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
     return replace(first, **arrays, notes=(*notes, note))
 
@@ -123,10 +128,9 @@ def merge(*sources: Dataset | str | Path) -> Dataset:
 def _renumbered(parts: Sequence[Dataset]) -> IntArray:
     numbers, used = [], 0
     for part in parts:
-        ids: Any = part.episodes
-        distinct, codes = np.unique(ids, return_inverse=True)
+        codes = np.unique(np.asarray(part.episodes), return_inverse=True)[1]
         numbers.append(codes.astype(np.int64) + used)
-        used += len(distinct)
+        used += part.n_episodes
     return np.concatenate(numbers)
 
 
@@ -135,18 +139,9 @@ def _require_alike(first: Dataset, other: Dataset, position: int) -> None:
         a, b = getattr(first, name), getattr(other, name)
         if a != b:
             raise DataError(
-                f"Datasets to merge must have the same {name}, number 1 has {a} and "
+                f"Data sets to merge must have the same {name}, number 1 has {a} and "
                 f"number {position} has {b}; select or rename the columns first."
             )
-
-
-def _episode_ids(dataset: Dataset, what: str) -> IntArray:
-    if dataset.episodes is None:
-        raise DataError(
-            f"{what} needs episode ids, these data have none; use thin_by_coverage or "
-            "pass `episodes` when you make the dataset."
-        )
-    return np.unique(dataset.episodes)
 
 
 def _generator(seed: int, purpose: str) -> np.random.Generator:
@@ -154,7 +149,3 @@ def _generator(seed: int, purpose: str) -> np.random.Generator:
     from nopg.randomness import Seed
 
     return Seed(seed).numpy(purpose)
-
-
-def _noted(dataset: Dataset, note: str) -> Dataset:
-    return replace(dataset, notes=(*dataset.notes, note))

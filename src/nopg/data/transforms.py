@@ -1,4 +1,4 @@
-"""New datasets from old: choose columns, derive columns, compute rewards.
+"""New data sets from old: choose columns, derive columns, compute rewards.
 
 Each function leaves its input alone, treats s and s' alike, and adds a sentence
 to the notes.
@@ -13,8 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from nopg.data.dataset import Dataset
-from nopg.data.rewards import RewardFunction, rewards_from
-from nopg.data.validation import FloatArray
+from nopg.data.validation import FloatArray, RewardFunction, rewards_from
 from nopg.errors import DataError
 
 
@@ -50,7 +49,7 @@ def select(
             "action_space": _box(dataset.action_space, kept),
         }
     names = [*(observations or ()), *(actions or ())]
-    return _noted(dataset, f"Kept only the columns {', '.join(names)}.", changes)
+    return dataset.with_note(f"Kept only the columns {', '.join(names)}.", **changes)
 
 
 def with_column(
@@ -69,19 +68,28 @@ def with_column(
         bounds: Smallest and largest value it can take, for the observation space.
 
     Raises:
-        DataError: If the function does not give one number a row.
+        DataError: If the function does not give one number per row.
     """
-    now, then = (
-        _computed(name, function(_by_name(dataset, states)), len(dataset))
-        for states in (dataset.observations, dataset.next_observations)
+    widened = {}
+    for part in ("observations", "next_observations"):
+        states = getattr(dataset, part)
+        by_name = dict(zip(dataset.observation_names, states.T, strict=True))
+        values = np.asarray(function(by_name))
+        if values.shape != (len(dataset),) or values.dtype.kind not in "biuf":
+            raise DataError(
+                f"The function for {name!r} must give one number per row, shape "
+                f"({len(dataset)},), got {values.dtype} of shape {values.shape}; it "
+                "takes whole columns."
+            )
+        widened[part] = np.column_stack([states, values.astype(np.float64)])
+    return dataset.with_note(
+        f"Added the column {name}.",
+        **widened,
+        observation_names=(*dataset.observation_names, name),
+        observation_space=_box(
+            dataset.observation_space, range(len(dataset.observation_names)), bounds
+        ),
     )
-    changes = {
-        "observations": np.column_stack([dataset.observations, now]),
-        "next_observations": np.column_stack([dataset.next_observations, then]),
-        "observation_names": (*dataset.observation_names, name),
-        "observation_space": _widened(dataset.observation_space, bounds),
-    }
-    return _noted(dataset, f"Added the column {name}.", changes)
 
 
 def angle_to_sine_cosine(
@@ -97,21 +105,16 @@ def angle_to_sine_cosine(
     Raises:
         DataError: If there is no such column.
     """
-    _positions(dataset.observation_names, [name])
+    at = _positions(dataset.observation_names, [name])[0]
     factor = 1.0 if unit == "radians" else np.pi / 180.0
-    unit_circle = (-1.0, 1.0)
-    wide = with_column(
-        dataset, f"cos_{name}", lambda s: np.cos(s[name] * factor), unit_circle
-    )
-    wide = with_column(
-        wide, f"sin_{name}", lambda s: np.sin(s[name] * factor), unit_circle
-    )
-    at = dataset.observation_names.index(name)
+    wide = dataset
+    for prefix, function in (("cos", np.cos), ("sin", np.sin)):
+        values = _of_angle(function, name, factor)
+        wide = with_column(wide, f"{prefix}_{name}", values, (-1.0, 1.0))
     names = list(dataset.observation_names)
     names[at : at + 1] = [f"cos_{name}", f"sin_{name}"]
-    chosen = select(wide, observations=names)
     note = f"Replaced the angle {name} by its cosine and sine."
-    return replace(chosen, notes=(*dataset.notes, note))
+    return replace(select(wide, names), notes=(*dataset.notes, note))
 
 
 def with_rewards(dataset: Dataset, reward: RewardFunction) -> Dataset:
@@ -123,23 +126,23 @@ def with_rewards(dataset: Dataset, reward: RewardFunction) -> Dataset:
             once; gives (n,).
 
     Raises:
-        DataError: If it does not give one number a row.
+        DataError: If it does not give one number per row.
     """
     rewards = rewards_from(
         reward, dataset.observations, dataset.actions, dataset.next_observations
     )
-    return _noted(
-        dataset, "The rewards are a function of (s, a, s').", {"rewards": rewards}
-    )
+    note = "The rewards are a function of (s, a, s')."
+    return dataset.with_note(note, rewards=rewards)
 
 
-def _noted(dataset: Dataset, note: str, changes: dict[str, Any]) -> Dataset:
-    return replace(dataset, **changes, notes=(*dataset.notes, note))
+def _of_angle(
+    function: Callable[[FloatArray], Any], name: str, factor: float
+) -> Callable[[dict[str, FloatArray]], Any]:
+    return lambda states: function(states[name] * factor)
 
 
 def _positions(names: tuple[str, ...], wanted: Sequence[str]) -> list[int]:
-    absent = [name for name in wanted if name not in names]
-    if absent or not wanted:
+    if not wanted or not set(wanted) <= set(names):
         raise DataError(
             f"The columns to use must be among {list(names)}, got {list(wanted)}; "
             "check the spelling."
@@ -147,35 +150,13 @@ def _positions(names: tuple[str, ...], wanted: Sequence[str]) -> list[int]:
     return [names.index(name) for name in wanted]
 
 
-def _by_name(dataset: Dataset, states: FloatArray) -> dict[str, FloatArray]:
-    return dict(zip(dataset.observation_names, states.T, strict=True))
-
-
-def _computed(name: str, values: Any, n: int) -> FloatArray:
-    array = np.asarray(values)
-    if array.shape != (n,) or array.dtype.kind not in "biuf":
-        raise DataError(
-            f"The function for {name!r} must give one number a row, shape ({n},), got "
-            f"{array.dtype} of shape {array.shape}; it takes whole columns."
-        )
-    return array.astype(np.float64)
-
-
-def _box(space: Any, columns: list[int]) -> Any:
-    """The part of a Box space that belongs to the given columns."""
+def _box(space: Any, columns: Sequence[int], *more: tuple[float, float]) -> Any:
+    """The part of a Box space that belongs to `columns`, and bounds of new ones."""
     from gymnasium.spaces import Box
 
     if not isinstance(space, Box) or len(space.shape) != 1:
         return None
-    return Box(space.low[columns], space.high[columns], dtype=space.dtype.type)
-
-
-def _widened(space: Any, bounds: tuple[float, float]) -> Any:
-    from gymnasium.spaces import Box
-
-    if not isinstance(space, Box) or len(space.shape) != 1:
-        return None
-    low, high = np.append(space.low, bounds[0]), np.append(space.high, bounds[1])
-    return Box(
-        low.astype(space.dtype), high.astype(space.dtype), dtype=space.dtype.type
-    )
+    low = np.append(space.low[list(columns)], [bounds[0] for bounds in more])
+    high = np.append(space.high[list(columns)], [bounds[1] for bounds in more])
+    kind: Any = space.low.dtype
+    return Box(low.astype(kind), high.astype(kind), dtype=kind.type)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,33 +13,35 @@ from nopg.errors import DataError
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+RewardFunction = Callable[[FloatArray, Any, FloatArray], Any]
+"""Takes states (n, d_s), actions and successors (n, d_s); gives rewards (n,)."""
 
 
-def as_matrix(name: str, values: Any) -> FloatArray:
-    """A finite float64 matrix (n, d); a vector becomes one column.
+def as_matrix(name: str, values: Any, *, is_finite: bool = True) -> FloatArray:
+    """A float64 matrix (n, d); a vector becomes one column.
 
-    Integers and booleans are converted exactly; strings and objects are refused.
+    Integers and booleans are converted exactly; strings and objects are refused, and
+    so are NaN and infinity unless `is_finite` is False.
     """
     array = _numeric(name, values)
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2 or array.shape[1] == 0:
         raise DataError(
-            f"`{name}` must be a matrix with one row a transition and at least one "
+            f"`{name}` must be a matrix with one row per transition and at least one "
             f"column, got shape {array.shape}; reshape it to (n, d)."
         )
-    _require_finite(name, array)
+    if is_finite:
+        _require_finite(name, array)
     return np.ascontiguousarray(array)
 
 
 def as_vector(name: str, values: Any) -> FloatArray:
     """A finite float64 vector (n,); one column (n, 1) is flattened."""
-    array = _numeric(name, values)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
+    array = _flattened(_numeric(name, values))
     if array.ndim != 1:
         raise DataError(
-            f"`{name}` must be a vector with one number a transition, got shape "
+            f"`{name}` must be a vector with one number per transition, got shape "
             f"{array.shape}; pass shape (n,)."
         )
     _require_finite(name, array)
@@ -52,12 +55,9 @@ def as_actions(values: Any) -> FloatArray | IntArray:
     continuous action in the user's own units.
     """
     array = _rectangular(values)
-    if array.dtype == bool:
-        array = array.astype(np.int64)
-    if not np.issubdtype(array.dtype, np.integer):
+    if array.dtype.kind not in "biu":
         return as_matrix("actions", values)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
+    array = _flattened(array).astype(np.int64)
     if array.ndim != 1:
         raise DataError(
             "Integer `actions` are read as labels of one discrete action and must "
@@ -69,24 +69,20 @@ def as_actions(values: Any) -> FloatArray | IntArray:
             f"Discrete `actions` must be labels 0, 1, 2, ..., got {array.min()}; "
             "renumber them, or pass actions.astype(float) if they are continuous."
         )
-    return array.astype(np.int64)
+    return array
 
 
 def as_flags(name: str, values: Any, length: int) -> BoolArray:
     """A boolean vector (n,) from booleans or zeros and ones; None is all False."""
     if values is None:
         return np.zeros(length, dtype=bool)
-    array = _rectangular(values)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
+    array = _flattened(_rectangular(values))
     if array.ndim != 1:
         raise DataError(
-            f"`{name}` must have one flag a transition, got shape {array.shape}; "
+            f"`{name}` must have one flag per transition, got shape {array.shape}; "
             "pass shape (n,)."
         )
-    if array.dtype == bool:
-        return array.copy()
-    if array.dtype.kind not in "iuf" or not np.isin(array, (0, 1)).all():
+    if array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all():
         raise DataError(
             f"`{name}` must hold only true and false (or 1 and 0), got values of type "
             f"{array.dtype}; convert them with `{name} = {name}.astype(bool)`."
@@ -98,9 +94,7 @@ def as_episodes(values: Any) -> IntArray | None:
     """Integer episode ids (n,), or None when the order of rows means nothing."""
     if values is None:
         return None
-    array = _rectangular(values)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
+    array = _flattened(_rectangular(values))
     is_whole = array.dtype.kind in "iub" or (
         array.dtype.kind == "f"
         # Beyond 2^53 a float no longer counts; infinity and NaN fail this too.
@@ -108,21 +102,42 @@ def as_episodes(values: Any) -> IntArray | None:
     )
     if array.ndim != 1 or not is_whole:
         raise DataError(
-            "`episodes` must hold one integer id a transition, got "
+            "`episodes` must hold one integer id per transition, got "
             f"{array.dtype} of shape {array.shape}; number the episodes 0, 1, 2, ..."
         )
     return array.astype(np.int64)
 
 
-def require_same_length(lengths: dict[str, int]) -> int:
-    """The common length of all arrays, or an error that lists them."""
+def rewards_from(
+    reward: RewardFunction,
+    observations: FloatArray,
+    actions: FloatArray | IntArray,
+    next_observations: FloatArray,
+) -> FloatArray:
+    """Call `reward` once on all rows, (n,).
+
+    Raises:
+        DataError: If it does not give one number per row.
+    """
+    values = _flattened(np.asarray(reward(observations, actions, next_observations)))
+    if values.shape != (len(observations),) or values.dtype.kind not in "biuf":
+        raise DataError(
+            f"A reward function must give one number per row, shape "
+            f"({len(observations)},), got {values.dtype} of shape {values.shape}; it "
+            "is called once with all rows, so write s[:, 0] rather than s[0]."
+        )
+    return values.astype(np.float64)
+
+
+def require_same_length(arrays: dict[str, Any]) -> None:
+    """Refuse arrays of different lengths and list them; None is no array."""
+    lengths = {name: len(array) for name, array in arrays.items() if array is not None}
     if len(set(lengths.values())) != 1:
         found = ", ".join(f"{name} {count}" for name, count in lengths.items())
         raise DataError(
-            f"All arrays must have one row a transition, got {found}; drop the rows "
+            f"All arrays must have one row per transition, got {found}; drop the rows "
             "that have no partner."
         )
-    return next(iter(lengths.values()))
 
 
 def _rectangular(values: Any) -> NDArray[Any]:
@@ -131,6 +146,11 @@ def _rectangular(values: Any) -> NDArray[Any]:
         return np.asarray(values)
     except ValueError:
         return np.empty(0, dtype=object)
+
+
+def _flattened(array: NDArray[Any]) -> NDArray[Any]:
+    """One column (n, 1) as a vector (n,); anything else as it is."""
+    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
 
 
 def _numeric(name: str, values: Any) -> FloatArray:

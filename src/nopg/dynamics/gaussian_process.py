@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -83,8 +82,7 @@ class GaussianProcess:
                 its own.
             with_outliers: Targets of which no sample is left out, however odd.
         """
-        n, q = len(inputs), targets.shape[1]
-        rows = torch.as_tensor(generator.permutation(n)[:N_ROWS])
+        rows = torch.as_tensor(generator.permutation(len(inputs))[:N_ROWS])
         centre, spread = inputs.mean(dim=0), _positive(inputs.std(dim=0, correction=0))
         x = (inputs[rows] - centre) / spread
         unit = _positive(targets.std(dim=0, correction=0))
@@ -92,21 +90,23 @@ class GaussianProcess:
         linear = _linear_mean(x, y)
         residual = y - linear[0] - x @ linear[1:]
         inducing = x[_farthest_points(x, N_INDUCING)]
-        is_curved = residual.std(dim=0, correction=0) > LINEAR
-        amplitude, noise = torch.zeros(2, q).to(x)
-        kernels = []
-        for j in torch.nonzero(is_curved)[:, 0].tolist():
+        curved = torch.nonzero(residual.std(dim=0, correction=0) > LINEAR)[:, 0]
+        (m, d), c = inducing.shape, len(curved)
+        inverse_scales, weights = x.new_empty(c, d), x.new_empty(c, m)
+        first, second = x.new_empty(2, c, m, m)
+        amplitude, noise = x.new_zeros(2, len(unit))
+        for i, j in enumerate(curved.tolist()):
             initial = None if like is None else like.hyperparameters(j, unit[j])
-            kernel, amplitude[j], noise[j] = _regress(
+            *kernel, amplitude[j], noise[j] = _regress(
                 x, residual[:, j], inducing, initial, keeps_all=j in with_outliers
             )
-            kernels.append(kernel._replace(weights=kernel.weights * unit[j]))
-        inverse_scales, weights, first, second = _stacked(kernels, inducing)
+            inverse_scales[i], weights[i], first[i], second[i] = kernel
+            weights[i] *= unit[j]
         return cls(
             centre,
             spread,
             linear * unit,
-            torch.nonzero(is_curved)[:, 0],
+            curved,
             inducing,
             inverse_scales,
             weights,
@@ -163,25 +163,6 @@ class GaussianProcess:
         return exponents.exp_().view(len(z), *self.weights.shape)
 
 
-class _Kernel(NamedTuple):
-    """The smooth part of one target."""
-
-    inverse_scales: Tensor  # (d,)
-    weights: Tensor  # (m,)
-    prior: Tensor  # (m, m), the two factors of `whitening`
-    posterior: Tensor  # (m, m)
-
-
-def _stacked(kernels: Sequence[_Kernel], inducing: Tensor) -> list[Tensor]:
-    """The fields of c kernels, (c, ...) each, also of none."""
-    m, d = inducing.shape
-    shapes = ((0, d), (0, m), (0, m, m), (0, m, m))
-    return [
-        torch.cat([inducing.new_empty(shape), *(kernel[i][None] for kernel in kernels)])
-        for i, shape in enumerate(shapes)
-    ]
-
-
 def _linear_mean(x: Tensor, y: Tensor) -> Tensor:
     """Intercept and coefficients of ridge regression, (1 + d, q)."""
     design = torch.cat([torch.ones(len(x), 1).to(x), x], dim=1)
@@ -210,8 +191,8 @@ def _regress(
     initial: Hyperparameters | None,
     *,
     keeps_all: bool,
-) -> tuple[_Kernel, Tensor, Tensor]:
-    """Kernel, amplitude and noise of one target."""
+) -> tuple[Tensor, ...]:
+    """One target: inverse scales, weights, whitening factors, amplitude and noise."""
     unit = y.std(correction=0)
     if initial is not None:
         scales, amplitude, noise = initial
@@ -232,8 +213,8 @@ def _regress(
     inner = torch.linalg.cholesky(ratio * eye + whitened @ whitened.T)
     second = torch.linalg.solve_triangular(inner, first, upper=False)
     weights = second.T @ (second @ (across @ y))
-    kernel = _Kernel(1.0 / scales, weights, first, second * ratio.sqrt())
-    return kernel, amplitude * unit, noise * unit
+    kernel = (1.0 / scales, weights, first, second * ratio.sqrt())
+    return *kernel, amplitude * unit, noise * unit
 
 
 def _farthest_points(x: Tensor, count: int) -> Tensor:

@@ -2,19 +2,19 @@
 
 from nopg.envs.base import Env
 from nopg.envs.cart_pole import CartPole, cart_pole_random
-from nopg.envs.collection import (
-    Transitions,
-    episodes,
-    first_transitions,
-    grid_transitions,
-)
 from nopg.envs.lqr import Lqr
 from nopg.envs.mountain_car import MountainCar
 from nopg.envs.pendulum import Pendulum, pendulum_grid, pendulum_random
 from nopg.envs.registration import register, task
-from nopg.envs.rollouts import Rollout, rollout
+from nopg.envs.rollouts import (
+    Rollout,
+    Transitions,
+    episodes,
+    first_transitions,
+    grid_transitions,
+    rollout,
+)
 from nopg.envs.scenes import draw
-from nopg.envs.scripted_operator import mountain_car_demonstrations
 
 __all__ = [
     "CartPole",
@@ -29,7 +29,6 @@ __all__ = [
     "episodes",
     "first_transitions",
     "grid_transitions",
-    "mountain_car_demonstrations",
     "pendulum_grid",
     "pendulum_random",
     "register",

@@ -65,20 +65,16 @@ class Env(ABC):
         """The states after one step, (m, d_state)."""
 
     @abstractmethod
-    def reward(
-        self, states: FloatArray, actions: FloatArray, next_states: FloatArray
-    ) -> FloatArray:
-        """The reward of each transition, (m,)."""
+    def reward(self, states: FloatArray, actions: FloatArray) -> FloatArray:
+        """The reward of taking each action in its state, (m,)."""
 
-    @abstractmethod
-    def is_terminal(
-        self, states: FloatArray, actions: FloatArray, next_states: FloatArray
-    ) -> BoolArray:
-        """Whether each transition ends the task for good, (m,)."""
+    def is_terminal(self, next_states: FloatArray) -> BoolArray:
+        """Whether each state reached ends the task for good, (m,); none by default."""
+        return np.zeros(len(next_states), dtype=bool)
 
-    @abstractmethod
     def observe(self, states: FloatArray) -> FloatArray:
-        """What a policy sees of each state, (m, d_s)."""
+        """What a policy sees of each state, (m, d_s); all of it by default."""
+        return states.copy()
 
     @property
     @abstractmethod
@@ -89,16 +85,6 @@ class Env(ABC):
     @abstractmethod
     def observation_bounds(self) -> tuple[FloatArray, FloatArray]:
         """Lowest and highest observation, each (d_s,)."""
-
-    @property
-    def action_low(self) -> FloatArray:
-        """Lowest action, (d_a,)."""
-        return self.action_bounds[0]
-
-    @property
-    def action_high(self) -> FloatArray:
-        """Highest action, (d_a,)."""
-        return self.action_bounds[1]
 
     @property
     def action_space(self) -> Box:
@@ -115,8 +101,8 @@ class Env(ABC):
         next_states = self.transition(states, actions)
         return Step(
             next_states,
-            self.reward(states, actions, next_states),
-            self.is_terminal(states, actions, next_states),
+            self.reward(states, actions),
+            self.is_terminal(next_states),
         )
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from nopg.envs.base import UNBOUNDED, BoolArray, Env, FloatArray
-from nopg.envs.collection import Transitions, first_transitions
+from nopg.envs.rollouts import Transitions, first_transitions
 from nopg.errors import ConfigError
 
 
@@ -67,7 +67,7 @@ class CartPole(Env):
 
     horizon: int = 10_000
     dt: float = 0.02
-    """Seconds a step."""
+    """Seconds per step."""
     max_angle: float = 0.25
     """Angle from upright beyond which the pole counts as fallen, rad."""
     rail: float = math.inf
@@ -107,21 +107,17 @@ class CartPole(Env):
         """One symplectic Euler step: velocities first, then positions."""
         x, phi, x_dot, theta_dot = states.T
         voltage = np.clip(actions[:, 0], -self.max_voltage, self.max_voltage)
-        x_ddot, theta_ddot = self._accelerations(phi, x_dot, theta_dot, voltage)
+        x_ddot, theta_ddot = self._accelerations(states, voltage)
         x_dot = x_dot + self.dt * x_ddot
         theta_dot = theta_dot + self.dt * theta_ddot
         phi = (phi - self.dt * theta_dot + math.pi) % (2.0 * math.pi) - math.pi
         return np.stack([x + self.dt * x_dot, phi, x_dot, theta_dot], axis=1)
 
-    def reward(
-        self, states: FloatArray, actions: FloatArray, next_states: FloatArray
-    ) -> FloatArray:
+    def reward(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """How upright the pole was before the step."""
         return np.asarray(np.cos(states[:, 1]), dtype=np.float64)
 
-    def is_terminal(
-        self, states: FloatArray, actions: FloatArray, next_states: FloatArray
-    ) -> BoolArray:
+    def is_terminal(self, next_states: FloatArray) -> BoolArray:
         """Whether the step ended with a fallen pole or a cart off its rail."""
         x, phi = next_states[:, 0], next_states[:, 1]
         is_over = (np.abs(phi) > self.max_angle) | (np.abs(x) > self.rail)
@@ -143,14 +139,11 @@ class CartPole(Env):
         return -high, high
 
     def _accelerations(
-        self,
-        phi: FloatArray,
-        x_dot: FloatArray,
-        theta_dot: FloatArray,
-        voltage: FloatArray,
+        self, states: FloatArray, voltage: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Solve the two equations of motion for x_ddot and theta_ddot."""
-        per_metre = self.gear_ratio / self.pinion_radius  # motor turns a metre of rail
+        _, phi, x_dot, theta_dot = states.T
+        per_metre = self.gear_ratio / self.pinion_radius  # motor turns
         back_emf = self.motor_constant * per_metre * x_dot
         force = per_metre * self.motor_constant / self.resistance * (voltage - back_emf)
         moment = self.pole_mass * self.half_length  # m_p l
@@ -169,12 +162,10 @@ class CartPole(Env):
         return x_ddot, theta_ddot
 
 
-def uniform_voltage(
-    observations: FloatArray, generator: np.random.Generator
-) -> FloatArray:
+def uniform_voltage(seen: FloatArray, generator: np.random.Generator) -> FloatArray:
     """The random agent: any voltage, whatever the state."""
     limit = CartPole.max_voltage
-    return generator.uniform(-limit, limit, (len(observations), 1))
+    return generator.uniform(-limit, limit, (len(seen), 1))
 
 
 def cart_pole_random(n: int, generator: np.random.Generator) -> Transitions:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 
-from nopg.envs.base import UNBOUNDED, BoolArray, Env, FloatArray
+from nopg.envs.base import UNBOUNDED, Env, FloatArray
 from nopg.errors import ConfigError
 
 _SHAPES = (("A", (2, 2)), ("B", (2, 2)), ("Q", (2, 2)), ("R", (2, 2)), ("start", (2,)))
-
-
-def _diagonal(first: float, second: float) -> FloatArray:
-    return np.diag([first, second])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -53,10 +48,10 @@ class Lqr(Env):
     horizon: int = 30
     gamma: float = 0.9
     """Discount, which decides what stability means here."""
-    A: FloatArray = field(default_factory=lambda: _diagonal(1.2, 1.1))
-    B: FloatArray = field(default_factory=lambda: _diagonal(0.1, 0.2))
-    Q: FloatArray = field(default_factory=lambda: _diagonal(-0.5, -0.25))
-    R: FloatArray = field(default_factory=lambda: _diagonal(-0.01, -0.01))
+    A: FloatArray = field(default_factory=lambda: np.diag([1.2, 1.1]))
+    B: FloatArray = field(default_factory=lambda: np.diag([0.1, 0.2]))
+    Q: FloatArray = field(default_factory=lambda: np.diag([-0.5, -0.25]))
+    R: FloatArray = field(default_factory=lambda: np.diag([-0.01, -0.01]))
     start: FloatArray = field(default_factory=lambda: np.ones(2))
 
     max_action: ClassVar[float] = 10.0
@@ -85,23 +80,11 @@ class Lqr(Env):
         """The linear map."""
         return states @ self.A.T + actions @ self.B.T
 
-    def reward(
-        self, states: FloatArray, actions: FloatArray, next_states: FloatArray
-    ) -> FloatArray:
+    def reward(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """Half the two quadratic forms."""
         of_state = np.einsum("mi,ij,mj->m", states, self.Q, states)
         of_action = np.einsum("mi,ij,mj->m", actions, self.R, actions)
         return np.asarray(0.5 * (of_state + of_action), dtype=np.float64)
-
-    def is_terminal(
-        self, states: FloatArray, actions: FloatArray, next_states: FloatArray
-    ) -> BoolArray:
-        """Nothing ends this task."""
-        return np.zeros(len(states), dtype=bool)
-
-    def observe(self, states: FloatArray) -> FloatArray:
-        """The whole state."""
-        return states.copy()
 
     @property
     def action_bounds(self) -> tuple[FloatArray, FloatArray]:
@@ -114,38 +97,3 @@ class Lqr(Env):
         """None: an unstable loop goes anywhere."""
         high = np.full(2, UNBOUNDED)
         return -high, high
-
-
-def linear_policies(
-    gain: FloatArray, n_episodes: int, generator: np.random.Generator
-) -> Callable[[FloatArray], FloatArray]:
-    """One deterministic policy an episode: u = (K + e 1 1') x with e ~ N(0, 1).
-
-    The behaviour of the paper's deterministic experiment: one number e an episode,
-    added to every entry of K.
-
-    Args:
-        gain: The matrix K, (2, 2).
-        n_episodes: Rows of the batch the policy will be called with.
-        generator: Source of the numbers e.
-    """
-    gains = gain + generator.standard_normal((n_episodes, 1, 1))  # (B, 2, 2)
-
-    def behaviour(observations: FloatArray) -> FloatArray:
-        return np.asarray(np.einsum("bij,bj->bi", gains, observations))
-
-    return behaviour
-
-
-def linear_gaussian(
-    gain: FloatArray, std: float
-) -> Callable[[FloatArray, np.random.Generator], FloatArray]:
-    """The stochastic behaviour u ~ N(K x, std^2 I)."""
-
-    def behaviour(
-        observations: FloatArray, generator: np.random.Generator
-    ) -> FloatArray:
-        mean = observations @ np.asarray(gain, dtype=np.float64).T
-        return mean + std * generator.standard_normal(mean.shape)
-
-    return behaviour

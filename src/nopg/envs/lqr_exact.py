@@ -11,7 +11,7 @@ The discounted second moment of the visited states is S = sum_t gamma^t E[x_t x_
     S = x_0 x_0' + gamma M S M' + gamma / (1 - gamma) B C B'
 
 and the gradient of J = V(x_0) is dJ/dK = (R K + gamma B' P M) S. Both are discrete
-Lyapunov equations. For a finite horizon they are recursions instead of fixed points.
+Lyapunov equations.
 """
 
 from __future__ import annotations
@@ -25,17 +25,13 @@ from nopg.errors import ConfigError
 
 
 def spectral_radius(env: Lqr, gain: FloatArray) -> float:
-    """Discounted growth a step, sqrt(gamma) rho(A + B K); J is finite below one."""
+    """Discounted growth per step, sqrt(gamma) rho(A + B K); J is finite below one."""
     loop = env.A + env.B @ gain
     return float(np.sqrt(env.gamma) * np.abs(np.linalg.eigvals(loop)).max())
 
 
 def exact_objective(
-    env: Lqr,
-    gain: FloatArray,
-    *,
-    noise_cov: FloatArray | None = None,
-    horizon: int | None = None,
+    env: Lqr, gain: FloatArray, *, noise_cov: FloatArray | None = None
 ) -> float:
     """The expected discounted return J of the policy u = K x + e.
 
@@ -43,14 +39,11 @@ def exact_objective(
         env: The task.
         gain: The matrix K, (2, 2).
         noise_cov: Covariance C of the Gaussian noise, (2, 2); none is deterministic.
-        horizon: Number of steps summed; None is the infinite sum.
 
     Raises:
-        ConfigError: If the infinite sum diverges.
+        ConfigError: If the sum diverges.
     """
     covariance = np.zeros((2, 2)) if noise_cov is None else noise_cov
-    if horizon is not None:
-        return _finite(env, gain, covariance, horizon)[0]
     P = _value_matrix(env, gain)
     drift = env.R + env.gamma * env.B.T @ P @ env.B
     c = np.trace(drift @ covariance) / (1.0 - env.gamma)
@@ -58,19 +51,13 @@ def exact_objective(
 
 
 def exact_gradient(
-    env: Lqr,
-    gain: FloatArray,
-    *,
-    noise_cov: FloatArray | None = None,
-    horizon: int | None = None,
+    env: Lqr, gain: FloatArray, *, noise_cov: FloatArray | None = None
 ) -> FloatArray:
     """The gradient dJ/dK, (2, 2); the paper's (k1, k2) are its diagonal.
 
     Args and errors are those of `exact_objective`.
     """
     covariance = np.zeros((2, 2)) if noise_cov is None else noise_cov
-    if horizon is not None:
-        return _finite(env, gain, covariance, horizon)[1]
     gamma, M = env.gamma, env.A + env.B @ gain
     P = _value_matrix(env, gain)
     moment = np.outer(env.start, env.start)
@@ -103,30 +90,8 @@ def _value_matrix(env: Lqr, gain: FloatArray) -> FloatArray:
     if growth >= 1.0:
         raise ConfigError(
             "The infinite sum J is finite only if sqrt(gamma) rho(A + B K) < 1, got "
-            f"{growth:.3f}; choose a stabilising gain, or pass `horizon`."
+            f"{growth:.3f}; choose a stabilising gain."
         )
     M = np.sqrt(env.gamma) * (env.A + env.B @ gain)
     stage = env.Q + gain.T @ env.R @ gain
     return np.asarray(scipy.linalg.solve_discrete_lyapunov(M.T, stage))
-
-
-def _finite(
-    env: Lqr, gain: FloatArray, covariance: FloatArray, horizon: int
-) -> tuple[float, FloatArray]:
-    """J and dJ/dK of the first `horizon` steps, backward then forward."""
-    gamma, M = env.gamma, env.A + env.B @ gain
-    stage = env.Q + gain.T @ env.R @ gain
-    P, c = np.zeros((2, 2)), 0.0
-    to_go = []  # P with 0, 1, 2, ... steps to go
-    for _ in range(horizon):
-        to_go.append(P)
-        c = np.trace((env.R + gamma * env.B.T @ P @ env.B) @ covariance) + gamma * c
-        P = stage + gamma * M.T @ P @ M
-    objective = float(0.5 * (env.start @ P @ env.start + c))
-    gradient, discount = np.zeros((2, 2)), 1.0
-    moment = np.outer(env.start, env.start)  # E[x_t x_t']
-    for P_next in reversed(to_go):
-        gradient += discount * (env.R @ gain + gamma * env.B.T @ P_next @ M) @ moment
-        moment = M @ moment @ M.T + env.B @ covariance @ env.B.T
-        discount *= gamma
-    return objective, gradient

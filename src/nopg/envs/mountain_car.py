@@ -18,7 +18,7 @@ class MountainCar(Env):
     | column | meaning | range |
     |---|---|---|
     | position | along the valley | -1.2 to 0.6 |
-    | velocity | a step | -0.07 to 0.07 |
+    | velocity | per step | -0.07 to 0.07 |
 
     ## Action
     | column | meaning | range |
@@ -32,7 +32,7 @@ class MountainCar(Env):
     float32 after each step, this task keeps float64.
 
     ## Reward
-    -1 a step: the return is minus the number of steps. (Gymnasium's own task pays
+    -1 per step: the return is minus the number of steps. (Gymnasium's own task pays
     100 at the goal and charges the throttle; the paper replaces that.) The best
     possible is 65 to 67 steps, pushing along with the velocity takes 105 to 111.
 
@@ -70,22 +70,14 @@ class MountainCar(Env):
         is_at_wall = (position == self.min_position) & (velocity < 0.0)
         return np.stack([position, np.where(is_at_wall, 0.0, velocity)], axis=1)
 
-    def reward(
-        self, states: FloatArray, actions: FloatArray, next_states: FloatArray
-    ) -> FloatArray:
+    def reward(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """Minus one, always."""
         return np.full(len(states), -1.0)
 
-    def is_terminal(
-        self, states: FloatArray, actions: FloatArray, next_states: FloatArray
-    ) -> BoolArray:
+    def is_terminal(self, next_states: FloatArray) -> BoolArray:
         """Whether the step reached the flag without rolling back."""
         position, velocity = next_states.T
         return np.asarray((position >= self.goal) & (velocity >= 0.0), dtype=bool)
-
-    def observe(self, states: FloatArray) -> FloatArray:
-        """The whole state."""
-        return states.copy()
 
     @property
     def action_bounds(self) -> tuple[FloatArray, FloatArray]:
@@ -102,8 +94,3 @@ class MountainCar(Env):
 def height(positions: FloatArray) -> FloatArray:
     """The shape of the valley, for drawing."""
     return np.asarray(np.sin(3.0 * positions) * 0.45 + 0.55, dtype=np.float64)
-
-
-def run_up(observations: FloatArray) -> FloatArray:
-    """Push along with the velocity, to the right at rest: 105 to 111 steps."""
-    return np.where(observations[:, 1:] >= 0.0, 1.0, -1.0)

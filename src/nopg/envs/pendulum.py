@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from nopg.envs.base import BoolArray, Env, FloatArray
-from nopg.envs.collection import Transitions, first_transitions, grid_transitions
+from nopg.envs.base import Env, FloatArray
+from nopg.envs.rollouts import Transitions, first_transitions, grid_transitions
 from nopg.errors import ConfigError
 
 
@@ -81,20 +80,12 @@ class Pendulum(Env):
         moving = clipped if self.clips_before_moving else unclipped
         return np.stack([theta + moving * self.dt, clipped], axis=1)
 
-    def reward(
-        self, states: FloatArray, actions: FloatArray, next_states: FloatArray
-    ) -> FloatArray:
+    def reward(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """Minus the squared distance from upright at rest, and of the effort."""
         theta, speed = states.T
         wrapped = (theta + math.pi) % (2.0 * math.pi) - math.pi
         cost = wrapped**2 + 0.1 * speed**2 + 0.001 * self._torque(actions) ** 2
         return -np.asarray(cost, dtype=np.float64)
-
-    def is_terminal(
-        self, states: FloatArray, actions: FloatArray, next_states: FloatArray
-    ) -> BoolArray:
-        """Nothing ends this task."""
-        return np.zeros(len(states), dtype=bool)
 
     def observe(self, states: FloatArray) -> FloatArray:
         """The angle as a point of the circle, and the velocity."""
@@ -128,7 +119,7 @@ def pendulum_grid(
     if min(n_angles, n_velocities, n_torques) < 2:
         raise ConfigError(
             "Each axis of the grid must have at least its two ends, got "
-            f"{n_angles} x {n_velocities} x {n_torques}; pass 2 or more points an axis."
+            f"{n_angles} x {n_velocities} x {n_torques}; pass 2 or more for each."
         )
     task = env or Pendulum()
     angles = np.linspace(-math.pi, math.pi, n_angles)
@@ -137,31 +128,25 @@ def pendulum_grid(
     return grid_transitions(task, [angles, velocities], [torques])
 
 
-def gaussian_mixture(
-    clip: bool = True,
-) -> Callable[[FloatArray, np.random.Generator], FloatArray]:
-    """The random agent's torque: half N(-2, 1), half N(2, 1), whatever the state.
-
-    Args:
-        clip: Store torques clipped to +-2, as the authors' later data do; their
-            first release stored them unclipped and let the simulator clip.
-    """
-
-    def behaviour(
-        observations: FloatArray, generator: np.random.Generator
-    ) -> FloatArray:
-        shape = (len(observations), 1)
-        centres = generator.choice([-Pendulum.max_torque, Pendulum.max_torque], shape)
-        torques = centres + generator.standard_normal(shape)
-        limit = Pendulum.max_torque if clip else np.inf
-        return np.clip(torques, -limit, limit)
-
-    return behaviour
-
-
 def pendulum_random(
     n: int, generator: np.random.Generator, *, clip: bool = True
 ) -> Transitions:
-    """The paper's random-agent data: n rows of 500-step episodes from upright."""
-    upright = Pendulum(start_angle=0.0)
-    return first_transitions(upright, gaussian_mixture(clip), n, generator)
+    """The paper's random-agent data: n rows of 500-step episodes from upright.
+
+    Torques are half N(-2, 1), half N(2, 1), whatever the state.
+
+    Args:
+        n: Number of rows.
+        generator: Source of the torques.
+        clip: Store torques clipped to +-2, as the authors' later data do; their
+            first release stored them unclipped and let the simulator clip.
+    """
+    limit = Pendulum.max_torque
+
+    def mixture(seen: FloatArray, generator: np.random.Generator) -> FloatArray:
+        shape = (len(seen), 1)
+        centres = generator.choice([-limit, limit], shape)
+        torques = centres + generator.standard_normal(shape)
+        return np.clip(torques, -limit, limit) if clip else torques
+
+    return first_transitions(Pendulum(start_angle=0.0), mixture, n, generator)

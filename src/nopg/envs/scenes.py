@@ -1,4 +1,8 @@
-"""How each task looks: one picture of one state."""
+"""How each task looks: one picture of one state, drawn in plain numpy.
+
+Every shape is a signed distance in pixels; the last half pixel on either side of its
+edge is blended. Nothing beyond numpy is needed.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,104 @@ import math
 from functools import singledispatch
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nopg.envs.base import Env, FloatArray
-from nopg.envs.canvas import BLUE, GREEN, GREY, INK, ORANGE, Canvas, Frame
 from nopg.envs.cart_pole import CartPole
 from nopg.envs.lqr import Lqr
 from nopg.envs.mountain_car import MountainCar, height
 from nopg.envs.pendulum import Pendulum
 from nopg.errors import ConfigError
 
+Point = tuple[float, float]
+Frame = NDArray[np.uint8]
+Action = FloatArray | None
+Window = tuple[slice, slice]
+Colour = tuple[int, int, int]
+"""Red, green and blue, 0 to 255."""
+
+PAPER = (250, 249, 246)
+INK, GREY = (45, 52, 64), (196, 200, 206)
+BLUE, ORANGE, GREEN = (46, 110, 180), (222, 120, 40), (70, 145, 90)
+
+
+class Canvas:
+    """A picture one draws on in the task's own units, y upwards.
+
+    Args:
+        centre: Point of the task shown in the middle.
+        width: Width of the view in the task's units.
+        pixels: Width and height of the picture in pixels.
+    """
+
+    def __init__(self, centre: Point, width: float, pixels: tuple[int, int]) -> None:
+        columns, rows = pixels
+        self._scale = columns / width  # pixels per unit
+        across = (np.arange(columns) + 0.5 - columns / 2.0) / self._scale + centre[0]
+        up = (rows / 2.0 - np.arange(rows) - 0.5) / self._scale + centre[1]
+        self._x, self._y = np.meshgrid(across, up)  # (rows, columns)
+        self._image = np.tile(np.array(PAPER, dtype=np.float64), (rows, columns, 1))
+
+    @property
+    def frame(self) -> Frame:
+        """The picture as bytes, (rows, columns, 3)."""
+        return np.asarray(np.rint(self._image), dtype=np.uint8)
+
+    @property
+    def columns(self) -> FloatArray:
+        """Horizontal position of each pixel column, in the task's units."""
+        column: FloatArray = self._x[0]
+        return column
+
+    def line(self, start: Point, end: Point, thickness: float, colour: Colour) -> None:
+        """A straight stroke with round ends; `thickness` in the task's units."""
+        corners = np.array([start, end])
+        window = self._window(corners.min(0), corners.max(0), thickness / 2.0)
+        x, y = self._x[window] - start[0], self._y[window] - start[1]
+        dx, dy = end[0] - start[0], end[1] - start[1]
+        along = np.clip((x * dx + y * dy) / max(dx * dx + dy * dy, 1e-18), 0.0, 1.0)
+        gap = np.hypot(x - along * dx, y - along * dy)
+        self._blend(window, gap - thickness / 2.0, colour)
+
+    def disc(self, centre: Point, radius: float, colour: Colour) -> None:
+        """A filled circle."""
+        self.line(centre, centre, 2.0 * radius, colour)
+
+    def box(
+        self, centre: Point, size: Point, colour: Colour, tilt: float = 0.0
+    ) -> None:
+        """A filled rectangle of width and height `size`, turned by `tilt` radians."""
+        middle = np.array(centre)
+        window = self._window(middle, middle, float(np.hypot(*size)) / 2.0)
+        x, y = self._x[window] - centre[0], self._y[window] - centre[1]
+        across = np.abs(np.cos(tilt) * x + np.sin(tilt) * y) - size[0] / 2.0
+        up = np.abs(np.cos(tilt) * y - np.sin(tilt) * x) - size[1] / 2.0
+        self._blend(window, np.maximum(across, up), colour)
+
+    def ground(self, heights: FloatArray, colour: Colour) -> None:
+        """Everything below a curve; `heights` has one value per pixel column."""
+        # Divided by the slope the vertical gap becomes the distance to the curve.
+        slope = np.gradient(heights, self.columns)
+        whole = (slice(None), slice(None))
+        self._blend(whole, (self._y - heights) / np.hypot(1.0, slope), colour)
+
+    def _window(self, low: FloatArray, high: FloatArray, margin: float) -> Window:
+        """The part of the picture a shape can touch: the rest need not be looked at."""
+        reach = margin + 1.0 / self._scale
+        left, right = np.searchsorted(self._x[0], (low[0] - reach, high[0] + reach))
+        bottom, top = np.searchsorted(
+            -self._y[:, 0], (-high[1] - reach, reach - low[1])
+        )
+        return slice(bottom, top), slice(left, right)
+
+    def _blend(self, window: Window, distance: FloatArray, colour: Colour) -> None:
+        cover = np.clip(0.5 - distance * self._scale, 0.0, 1.0)[..., None]
+        part = self._image[window]  # a view: the picture itself changes
+        part += cover * (np.array(colour, dtype=np.float64) - part)
+
 
 @singledispatch
-def draw(env: Env, state: FloatArray, action: FloatArray | None = None) -> Frame:
+def draw(env: Env, state: FloatArray, action: Action = None) -> Frame:
     """Draw one state, and the action taken from it if given.
 
     Args:
@@ -35,9 +125,7 @@ def draw(env: Env, state: FloatArray, action: FloatArray | None = None) -> Frame
 
 
 @draw.register
-def _pendulum(
-    env: Pendulum, state: FloatArray, action: FloatArray | None = None
-) -> Frame:
+def _pendulum(env: Pendulum, state: FloatArray, action: Action = None) -> Frame:
     canvas = Canvas((0.0, 0.0), 2.8, (400, 400))
     # theta is counted from upright and grows counter-clockwise.
     tip = (-math.sin(state[0]), math.cos(state[0]))
@@ -50,9 +138,7 @@ def _pendulum(
 
 
 @draw.register
-def _cart_pole(
-    env: CartPole, state: FloatArray, action: FloatArray | None = None
-) -> Frame:
+def _cart_pole(env: CartPole, state: FloatArray, action: Action = None) -> Frame:
     x, phi = float(state[0]), float(state[1])
     canvas = Canvas((x, 0.15), 0.9, (600, 400))  # the camera follows the cart
     rail = min(env.rail, 1e3)
@@ -72,9 +158,7 @@ def _cart_pole(
 
 
 @draw.register
-def _mountain_car(
-    env: MountainCar, state: FloatArray, action: FloatArray | None = None
-) -> Frame:
+def _mountain_car(env: MountainCar, state: FloatArray, action: Action = None) -> Frame:
     canvas = Canvas((-0.3, 0.57), 1.8, (600, 400))
     canvas.ground(height(canvas.columns), GREY)
     flag = (env.goal, float(height(np.array(env.goal))))
@@ -96,7 +180,7 @@ def _mountain_car(
 
 
 @draw.register
-def _lqr(env: Lqr, state: FloatArray, action: FloatArray | None = None) -> Frame:
+def _lqr(env: Lqr, state: FloatArray, action: Action = None) -> Frame:
     # The view doubles until the state fits: an unstable loop stays in sight.
     reach = float(np.abs(state).max())
     half = 1.5 * 2.0 ** max(0, math.ceil(math.log2(max(reach, 1e-9) / 1.3)))
@@ -112,9 +196,7 @@ def _lqr(env: Lqr, state: FloatArray, action: FloatArray | None = None) -> Frame
     return canvas.frame
 
 
-def _gauge(
-    canvas: Canvas, centre: tuple[float, float], width: float, level: float
-) -> None:
+def _gauge(canvas: Canvas, centre: Point, width: float, level: float) -> None:
     """A bar from the middle to the side the action pushes to."""
     level = max(-1.0, min(1.0, level))
     half, thickness = width / 2.0, 0.04 * width

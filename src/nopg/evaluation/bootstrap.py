@@ -57,7 +57,7 @@ def replica_weights(
 def weighted_product(
     rows: LinearOperator, weights: Tensor | None
 ) -> Callable[[Tensor], Tensor]:
-    """X -> P_w X with one column a replica, (n, b) to (m, b); P x if unweighted."""
+    """X -> P_w X with one column per replica, (n, b) to (m, b); P x if unweighted."""
     if weights is None:
         return rows.matvec
     total = rows.matvec(weights).clamp(min=torch.finfo(weights.dtype).tiny)

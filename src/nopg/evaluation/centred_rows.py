@@ -1,4 +1,4 @@
-"""Rows without displacement: a second opinion on what Nadaraya-Watson smooths away.
+"""Rows without displacement: what Nadaraya-Watson smooths away, made visible.
 
 A row of Definition 2 averages over samples around the query x = (s, a). Where they
 lie to one side, at an edge of the data or on a slope of their density, their mean

@@ -76,7 +76,7 @@ class Chain:
         return _rows(self.problem, self.policy, self.model, parts)[0][0]
 
     def averaged(self, values: Tensor) -> Tensor:
-        """One number a row made one a sample: the mean of its N_phi rows, (n, ...)."""
+        """The mean of the N_phi rows of each sample, (n, ...)."""
         group = self.problem.config.next_state_samples
         if group == 1:
             return values

@@ -15,12 +15,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nopg.bellman.certificate import Objective
-from nopg.bellman.config import EstimatorConfig
 from nopg.bellman.equation import evaluate_at
-from nopg.bellman.problem import Problem
+from nopg.bellman.problem import EstimatorConfig, Problem
 from nopg.bellman.samples import Samples, initial_state_tensor
-from nopg.bellman.solution import BellmanSolution, Estimator
+from nopg.bellman.solution import BellmanSolution, Estimator, Objective
 from nopg.data.dataset import Dataset
 from nopg.evaluation.bootstrap import replica_weights
 from nopg.evaluation.chains import plain_chain
@@ -29,7 +27,7 @@ from nopg.evaluation.kernel_ensemble import EnsembleBasis, KernelEnsemble
 from nopg.evaluation.rollouts import Rollouts, kernel_rollouts
 from nopg.evaluation.safety import visit_probability
 from nopg.evaluation.support import Support, support_at, usual_distance
-from nopg.kernels.selection import Transitions, select_bandwidths
+from nopg.kernels.selection import TransitionArrays, select_bandwidths
 from nopg.linalg.solve import SolverConfig
 from nopg.policies.base import Policy
 from nopg.randomness import Seed
@@ -87,7 +85,7 @@ class KernelEvaluator:
         like = next(policy.parameters(), torch.empty(0, dtype=torch.float64))
         samples = Samples.of(data, like.dtype, like.device)
         initial = initial_state_tensor(initial_states, samples.states)
-        arrays = Transitions(
+        arrays = TransitionArrays(
             data.observations, data.actions, data.rewards, data.next_observations
         )
         chosen = select_bandwidths(bandwidths, arrays, seed.numpy("bandwidths"))

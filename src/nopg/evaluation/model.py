@@ -20,7 +20,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -71,36 +70,28 @@ class ModelEvaluator:
 
     def values(self, policy: Policy, states: Array) -> Array:
         """Return from each state, what is not known counted halfway, (m,)."""
-        low, high = self._limits(policy, states)
-        return np.asarray((low + high).mean(axis=0) / 2.0)
+        return _halfway(*self._return_limits(policy, states))
 
     def expected_return(
         self, policy: Policy, starts: Array, kernel: Estimate
     ) -> Estimate:
         """Mean return from `starts`, (B, d_s), with its interval, (1,) each.
 
-        Args:
-            policy: Who acts.
-            starts: Where the task starts.
-            kernel: The kernel estimate of the same, with its interval.
+        `kernel` is the kernel estimate of the same, with its interval.
         """
-        low, high = (ends.mean(axis=1) for ends in self._limits(policy, starts))
+        low, high = (ends.mean(axis=1) for ends in self._return_limits(policy, starts))
         value = np.array([np.mean([low, high])])
-        return self._padded(value, low[:, None], high[:, None], kernel)
+        return _padded(value, low[:, None], high[:, None], kernel, self._possible)
 
     def value_intervals(
         self, policy: Policy, states: Array, kernel: Estimate
     ) -> Estimate:
         """Return from each of the states, (m, d_s), with its interval, (m,) each.
 
-        Args:
-            policy: Who acts.
-            states: Where from.
-            kernel: The kernel estimates of the same, with their intervals.
+        `kernel` holds the kernel estimates of the same, with their intervals.
         """
-        low, high = self._limits(policy, states)
-        value = np.asarray((low + high).mean(axis=0) / 2.0)
-        return self._padded(value, low, high, kernel)
+        low, high = self._return_limits(policy, states)
+        return _padded(_halfway(low, high), low, high, kernel, self._possible)
 
     def visit_probability(
         self,
@@ -128,10 +119,9 @@ class ModelEvaluator:
         value = np.array([expected.mean()])
         # Over many steps the kernel chain enters for certain, with no width at all:
         # then it is their contradiction that tells how coarse the data are.
-        coarse = np.maximum(_half_width(kernel), abs(kernel.value - value))
-        return _padded(
-            value, certain[:, None], possible[:, None], coarse, (0.0, 1.0), kernel.level
-        )
+        gap = abs(kernel.value - value)
+        ends = certain[:, None], possible[:, None]
+        return _padded(value, *ends, kernel, (0.0, 1.0), gap)
 
     def rollouts(
         self, policy: Policy, starts: Array, n_steps: int
@@ -150,7 +140,7 @@ class ModelEvaluator:
         running = np.concatenate(weights, axis=1)
         return np.concatenate(states, axis=1), running / running.shape[1]
 
-    def _limits(self, policy: Policy, states: Array) -> tuple[Array, Array]:
+    def _return_limits(self, policy: Policy, states: Array) -> tuple[Array, Array]:
         """Least and most each model allows from each state, (2, m) both."""
         actor, (lowest, highest) = actor_of(policy), self._rewards
         found = [
@@ -160,15 +150,6 @@ class ModelEvaluator:
         earned, unknown = (np.stack(part) for part in zip(*found, strict=True))
         return earned + unknown * lowest, earned + unknown * highest
 
-    def _padded(
-        self, value: Array, low: Array, high: Array, kernel: Estimate
-    ) -> Estimate:
-        """Returns between the ends of two models, (2, m) both, padded."""
-        horizon = 1.0 / (1.0 - self.gamma)
-        worst, best = (reward * horizon for reward in self._rewards)
-        coarse = _half_width(kernel)
-        return _padded(value, low, high, coarse, (worst, best), kernel.level)
-
     @property
     def _rewards(self) -> tuple[float, float]:
         """Lowest and highest reward per step; nothing is earned after an end."""
@@ -177,26 +158,26 @@ class ModelEvaluator:
             return min(low, 0.0), max(high, 0.0)
         return low, high
 
+    @property
+    def _possible(self) -> tuple[float, float]:
+        """Lowest and highest return."""
+        horizon = 1.0 / (1.0 - self.gamma)
+        low, high = self._rewards
+        return low * horizon, high * horizon
+
     @cached_property
     def _array_models(self) -> tuple[ArrayTransitionModel, ...]:
         return tuple(ArrayTransitionModel(model) for model in self.models)
 
 
-class KnownReturn(NamedTuple):
-    """What is known of the returns of B rollouts."""
-
-    earned: Array  # (B,), discounted, while in support
-    unknown: Array  # (B,), discounted weight of all rewards that nobody knows
-
-
 def known_return(
     model: Steps, actor: Actor, starts: Array, gamma: float
-) -> KnownReturn:
-    """Roll out `actor` from `starts`, (B, d_s), until the discount leaves little.
+) -> tuple[Array, Array]:
+    """What rollouts from `starts` earn in support, and the weight of what is unknown.
 
     Out of support nobody knows what a rollout earns, and where it is cut off, nobody
-    looked. Both are kept as discounted weights beside what it is known to earn, so that
-    each may be filled in by the worst or the best the data allow.
+    looked. Both are a discounted weight beside what it is known to earn, discounted,
+    to be filled in by the worst or the best reward the data allow; (B,) each.
     """
     earned, left = np.zeros((2, len(starts)))
     horizon = discount_horizon(gamma, NEGLIGIBLE)
@@ -204,15 +185,7 @@ def known_return(
         earned += gamma**t * one.running * one.outcome.rewards
         left += gamma ** (t + 1) * (one.running * one.outcome.leaves)
     cut_off = gamma ** (t + 1) * one.survivors
-    return KnownReturn(earned, (left + cut_off) / (1.0 - gamma))
-
-
-class EntryProbability(NamedTuple):
-    """Probability of entering a region from each of B starts, between two ends."""
-
-    certain: Array  # (B,)
-    expected: Array  # (B,), what is out of support counted halfway
-    possible: Array  # (B,)
+    return earned, (left + cut_off) / (1.0 - gamma)
 
 
 def entry_probability(
@@ -222,12 +195,12 @@ def entry_probability(
     inside: Membership | None,
     horizon: int | None,
     gamma: float,
-) -> EntryProbability:
-    """Roll out `actor` from `starts`, (B, d_s), into a region.
+) -> tuple[Array, Array, Array]:
+    """Certain, expected and possible probability of entering a region, (B,) each.
 
-    Out of support a rollout may enter at any step after, or never. What must happen by
-    step T counts as certain if it happens a tenth of the time sooner, and as possible
-    if it happens a tenth later.
+    Out of support a rollout may enter at any step after, or never; halfway is expected.
+    What must happen by step T counts as certain if it happens a tenth of the time
+    sooner, and as possible if it happens a tenth later.
     """
     if horizon is None:
         last = discount_horizon(gamma, NEGLIGIBLE)
@@ -236,7 +209,7 @@ def entry_probability(
         certain = entered.T @ weights
         running = 1.0 - entered.sum(axis=0) - left.sum(axis=0)
         unknown = left.T @ weights + gamma**last * running
-        return EntryProbability(certain, certain + 0.5 * unknown, certain + unknown)
+        return certain, certain + 0.5 * unknown, certain + unknown
     last = math.ceil(horizon * (1.0 + SLACK))
     entered, left = _entries(model, actor, starts, inside, last)
     early = math.floor(horizon / (1.0 + SLACK))
@@ -244,7 +217,7 @@ def entry_probability(
     by_then = entered[: horizon + 1].sum(axis=0)
     unknown = left[: horizon + 1].sum(axis=0)
     possible = entered.sum(axis=0) + left.sum(axis=0)
-    return EntryProbability(certain, by_then + 0.5 * unknown, possible)
+    return certain, by_then + 0.5 * unknown, possible
 
 
 def _entries(
@@ -270,20 +243,21 @@ def _entries(
     return entered, left
 
 
-def _half_width(kernel: Estimate) -> Array:
-    return np.asarray(0.5 * (kernel.high - kernel.low))
+def _halfway(low: Array, high: Array) -> Array:
+    """Mean of the ends of two models, (2, m) both."""
+    return np.asarray((low + high).mean(axis=0) / 2.0)
 
 
 def _padded(
     value: Array,
     low: Array,
     high: Array,
-    coarse: Array,
-    limits: tuple[float, float],
-    level: float | None,
+    kernel: Estimate,
+    possible: tuple[float, float],
+    gap: Array | float = 0.0,
 ) -> Estimate:
-    """From the lowest to the highest model and a share beyond, within limits."""
-    pad = SHARE * coarse
-    lowest = np.maximum(low.min(axis=0) - pad, np.minimum(limits[0], value))
-    highest = np.minimum(high.max(axis=0) + pad, np.maximum(limits[1], value))
-    return Estimate(value, lowest, highest, level, by="model")
+    """From the lowest to the highest model, (2, m) both, and a share beyond."""
+    pad = SHARE * np.maximum(0.5 * (kernel.high - kernel.low), gap)
+    lowest = np.maximum(low.min(axis=0) - pad, np.minimum(possible[0], value))
+    highest = np.minimum(high.max(axis=0) + pad, np.maximum(possible[1], value))
+    return Estimate(value, lowest, highest, kernel.level, by="model")

@@ -41,7 +41,7 @@ def membership(region: Any, d_s: int) -> Membership:
         ) from None
     if low.shape != (d_s,) or high.shape != (d_s,):
         raise ConfigError(
-            f"`region` must have {d_s} lower and {d_s} upper ends, one a state "
+            f"`region` must have {d_s} lower and {d_s} upper ends, one per state "
             f"dimension, got shapes {low.shape} and {high.shape}; use -inf and inf for "
             "dimensions that do not matter."
         )
@@ -66,7 +66,7 @@ def _predicate(region: Callable[..., Any]) -> Membership:
             ) from error
         if found.shape != (len(states),) or found.dtype.kind != "b":
             raise ConfigError(
-                f"`region` must return one True or False a state, ({len(states)},), it "
+                f"`region` must return one True or False per state, ({len(states)},), it "
                 f"returned shape {found.shape} of {found.dtype}; compare whole "
                 "columns, such as s[:, 0] > 1."
             )

@@ -19,7 +19,7 @@ from nopg.bellman.problem import Problem
 from nopg.bellman.rows import QueryRows
 from nopg.bellman.samples import initial_state_tensor
 from nopg.errors import DataError, SupportWarning
-from nopg.kernels.discrete import log_label_similarity
+from nopg.kernels.similarity import log_label_similarity
 
 FloatArray = NDArray[np.float64]
 
@@ -184,7 +184,7 @@ def _action_tensor(actions: Any, m: int, problem: Problem) -> Tensor:
     if data.n_actions:
         if array.shape != (m,) or array.dtype.kind not in "iu":
             raise DataError(
-                f"`actions` must be one whole number a state, ({m},), got shape "
+                f"`actions` must be one whole number per state, ({m},), got shape "
                 f"{array.shape} of {array.dtype}; pass labels."
             )
         if m and (array.min() < 0 or array.max() >= data.n_actions):
@@ -198,7 +198,7 @@ def _action_tensor(actions: Any, m: int, problem: Problem) -> Tensor:
         array = array[None]
     if array.shape != (m, d_a) or array.dtype.kind not in "fiu":
         raise DataError(
-            f"`actions` must have one row a state and {d_a} columns, ({m}, {d_a}), got "
-            f"shape {array.shape}; pass one action a state."
+            f"`actions` must have one row per state and {d_a} columns, ({m}, {d_a}), "
+            f"got shape {array.shape}; pass one action per state."
         )
     return torch.as_tensor(array.astype(np.float64)).to(data.states)

@@ -1,5 +1,5 @@
 """Policies for other programs: ONNX, torch.export and plain numpy."""
 
-from nopg.export.exporting import Exported, export
+from nopg.export.exporting import Exported, export_policy
 
-__all__ = ["Exported", "export"]
+__all__ = ["Exported", "export_policy"]

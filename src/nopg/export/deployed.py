@@ -14,14 +14,14 @@ from nopg.policies.categorical import CategoricalPolicy
 from nopg.policies.continuous import GaussianPolicy
 
 if TYPE_CHECKING:
-    from nopg.algorithms.nopg.nopg import NOPG
+    from nopg.fitted.policy import FittedPolicy
 
 
 class Deployed(nn.Module):
     """Everything between an observation and a motor in one graph.
 
     The policy standardises observations and scales actions itself; clipping to the
-    action space, which `NOPG.predict` does outside of it, is added here.
+    action space, which `predict` does outside of it, is added here.
 
     Args:
         policy: The policy.
@@ -74,23 +74,25 @@ class Deployed(nn.Module):
         return torch.minimum(torch.maximum(actions, self.low), self.high)
 
 
-def deployed(model: NOPG) -> Deployed:
-    """The policy of a fitted model, on the CPU, ready to be exported.
+def deployed(fitted: FittedPolicy) -> Deployed:
+    """The module of a fitted policy, on the CPU, ready to be exported.
 
     Raises:
         ConfigError: If the action space has no limits to put into the graph.
     """
-    parameter = next(model.policy.parameters())
+    parameter = next(fitted.policy.parameters())
     limits: list[Tensor | None] = []
     for side in ("low", "high"):
-        limit: Any = getattr(model.action_space, side, None)
+        limit: Any = getattr(fitted.action_space, side, None)
         limits.append(None if limit is None else torch.as_tensor(limit).to(parameter))
-    is_discrete = isinstance(model.policy, CategoricalPolicy)
+    is_discrete = isinstance(fitted.policy, CategoricalPolicy)
     if not is_discrete and None in limits:
         raise ConfigError(
-            f"The action space must have limits, got {model.action_space}; train with "
+            f"The action space must have limits, got {fitted.action_space}; fit with "
             "action_space=gymnasium.spaces.Box(low, high)."
         )
-    made = Deployed(copy.deepcopy(model.policy), *limits)  # the model stays where it is
+    made = Deployed(
+        copy.deepcopy(fitted.policy), *limits
+    )  # the policy stays where it is
     made.eval()
     return made.cpu()

@@ -1,4 +1,4 @@
-"""`export`: a fitted model becomes one file that runs without this library."""
+"""A fitted policy becomes one file that runs without this library."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from nopg.data.files import write_atomically
+from nopg.data.spaces import space_to_json
 from nopg.errors import ConfigError
 from nopg.export import numpy_reader
 from nopg.export.deployed import Deployed, deployed
@@ -17,14 +18,16 @@ from nopg.export.torch_formats import to_onnx, to_pt2
 from nopg.export.verify import (
     Check,
     Runner,
+    dtype_of,
     numpy_runner,
     onnx_runner,
     pt2_runner,
+    state_width,
     verify,
 )
 
 if TYPE_CHECKING:
-    from nopg.algorithms.nopg.nopg import NOPG
+    from nopg.fitted.policy import FittedPolicy
 
 SUFFIXES = {"onnx": ".onnx", "pt2": ".pt2", "numpy": ".npz"}
 READER = "read_policy.py"
@@ -46,14 +49,16 @@ class Exported:
     reader: Path | None = None
 
 
-def export(model: NOPG, path: str | Path, format: str | None = None) -> Exported:
-    """Write the policy of `model` for other programs, scaling and limits inside.
+def export_policy(
+    policy: FittedPolicy, path: str | Path, format: str | None = None
+) -> Exported:
+    """Write `policy` for other programs, scaling and limits inside.
 
-    The file is first compared with `model.predict` at 10,000 states; it is there,
+    The file is first compared with `policy.predict` at 10,000 states; it is there,
     whole, only if every action agrees.
 
     Args:
-        model: A fitted model.
+        policy: A fitted policy.
         path: Where to.
         format: "onnx", "pt2" or "numpy"; by default what the suffix says.
 
@@ -76,8 +81,8 @@ def export(model: NOPG, path: str | Path, format: str | None = None) -> Exported
     program = Path(numpy_reader.__file__).read_bytes()
     if reader is not None:
         _require_ours(reader, program)
-    content, run = _exported(kind, deployed(model), model)
-    check = verify(model, run)
+    content, run = _exported(kind, deployed(policy), policy)
+    check = verify(policy, run)
     write_atomically(path, lambda stream: stream.write(content))
     if reader is not None:
         write_atomically(reader, lambda stream: stream.write(program))
@@ -94,33 +99,31 @@ def _require_ours(reader: Path, program: bytes) -> None:
         )
 
 
-def _exported(kind: str, graph: Deployed, model: NOPG) -> tuple[bytes, Runner]:
+def _exported(kind: str, graph: Deployed, policy: FittedPolicy) -> tuple[bytes, Runner]:
     if kind == "numpy":
         content = to_numpy(graph)
         return content, numpy_runner(content)
-    d_s = len(model.bandwidths.state)
-    example = torch.zeros((2, d_s), dtype=model.config.torch_dtype)
+    example = torch.zeros((2, state_width(policy)), dtype=dtype_of(policy))
     if kind == "pt2":
         content = to_pt2(graph, example)
         return content, pt2_runner(content)
-    content = to_onnx(graph, example, _about(model, graph))
+    content = to_onnx(graph, example, _metadata(policy, graph))
     return content, onnx_runner(content)
 
 
-def _about(model: NOPG, graph: Deployed) -> dict[str, Any]:
+def _metadata(policy: FittedPolicy, graph: Deployed) -> dict[str, Any]:
     """What a person finds in the file: names, limits, versions."""
     from nopg import __version__
-    from nopg.data.spaces import space_to_json
 
-    data = model.setup.data
+    data = policy.data
     names = {} if data is None else {
         "observation_names": list(data.observation_names),
         "action_names": list(data.action_names),
     }  # fmt: skip
     return {
         "nopg": __version__,
-        "dtype": model.config.dtype,
+        "dtype": str(dtype_of(policy)).removeprefix("torch."),
         "outputs": graph.outputs,
-        "action_space": space_to_json(model.action_space),
+        "action_space": space_to_json(policy.action_space),
         **names,
     }

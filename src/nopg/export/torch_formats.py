@@ -18,13 +18,13 @@ from nopg.errors import ConfigError
 from nopg.export.deployed import Deployed
 
 
-def to_onnx(graph: Deployed, example: Tensor, about: Mapping[str, Any]) -> bytes:
+def to_onnx(graph: Deployed, example: Tensor, metadata: Mapping[str, Any]) -> bytes:
     """The bytes of an ONNX file with one input, `observation`, (batch, d_s).
 
     Args:
         graph: What to export.
         example: Two states, (2, d_s).
-        about: Kept in the file as JSON under the key "nopg".
+        metadata: Kept in the file as JSON under the key "nopg".
 
     Raises:
         ConfigError: If torch cannot turn the policy into a graph.
@@ -33,7 +33,7 @@ def to_onnx(graph: Deployed, example: Tensor, about: Mapping[str, Any]) -> bytes
         require_extra(module, "export")
     batch = torch.export.Dim("batch")
     try:
-        with _quiet():
+        with _silenced():
             program = torch.onnx.export(
                 graph,
                 (example,),
@@ -50,7 +50,7 @@ def to_onnx(graph: Deployed, example: Tensor, about: Mapping[str, Any]) -> bytes
     for node in proto.graph.node:
         del node.metadata_props[:]  # lines of source, with the paths of this machine
     proto.doc_string = "A policy learned by nopg; observation in, action out."
-    proto.metadata_props.add(key="nopg", value=json.dumps(dict(about)))
+    proto.metadata_props.add(key="nopg", value=json.dumps(dict(metadata)))
     content: bytes = proto.SerializeToString()
     return content
 
@@ -63,7 +63,7 @@ def to_pt2(graph: Deployed, example: Tensor) -> bytes:
     """
     stream = io.BytesIO()
     try:
-        with _quiet():
+        with _silenced():
             dynamic = ({0: torch.export.Dim("batch")},)
             program = torch.export.export(graph, (example,), dynamic_shapes=dynamic)
             for node in program.graph.nodes:
@@ -75,8 +75,8 @@ def to_pt2(graph: Deployed, example: Tensor) -> bytes:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Exporters warn of packages and of ways that are none of the user's business."""
+def _silenced() -> Iterator[None]:
+    """Exporters warn of packages and settings that the user has no part in."""
     logger = logging.getLogger("torch.onnx")
     before = logger.level
     logger.setLevel(logging.ERROR)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from nopg.data.extras import require_extra
@@ -19,13 +20,13 @@ from nopg.fitted.predict import predicted_actions
 from nopg.randomness import Seed
 
 if TYPE_CHECKING:
-    from nopg.algorithms.nopg.nopg import NOPG
+    from nopg.fitted.policy import FittedPolicy
 
 FloatArray = NDArray[np.float64]
 Runner = Callable[[NDArray[Any]], NDArray[Any]]
 
 N_STATES = 10_000
-TOLERANCE = {"float64": 1e-6, "float32": 1e-5}
+TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-5}
 """Largest difference of an action, relative to the largest action where that is above
 one; sums in single precision differ by their order alone."""
 SECONDS, CALLS = 0.5, 200
@@ -47,49 +48,61 @@ class Check:
     microseconds: float
 
 
-def verify(model: NOPG, run: Runner, n_states: int = N_STATES) -> Check:
-    """Compare `run` with the model's actions, then time single ones.
+def verify(policy: FittedPolicy, run: Runner, n_states: int = N_STATES) -> Check:
+    """Compare `run` with the policy's actions, then time single ones.
 
     Args:
-        model: The library's side.
+        policy: The library's side.
         run: The export: states (m, d_s) to actions.
         n_states: States to compare at.
 
     Raises:
         NopgError: If an action differs.
     """
-    states = trial_states(model, n_states)
-    expected = _library_actions(model, states)
-    found = np.asarray(run(states.astype(model.config.dtype)), dtype=np.float64)
+    dtype = dtype_of(policy)
+    states = trial_states(policy, n_states)
+    expected = _library_actions(policy, states)
+    inputs = torch.as_tensor(states).to(dtype).numpy()
+    found = np.asarray(run(inputs), dtype=np.float64)
     if found.shape != expected.shape:
         raise NopgError(
             f"An export must give actions of shape {expected.shape}, it gave "
             f"{found.shape}; please report this."
         )
     difference = float(np.abs(found - expected).max())
-    scale = max(1.0, float(np.abs(expected).max()))
-    allowed = TOLERANCE[model.config.dtype] * scale
+    allowed = TOLERANCE[dtype] * max(1.0, float(np.abs(expected).max()))
     if not difference <= allowed:
         raise NopgError(
             f"An export must act as the library does to {allowed:.0e}, it differs by "
             f"{difference:.1e}; nothing was written, please report this."
         )
-    return Check(len(states), difference, _microseconds(run, states, model))
+    return Check(len(states), difference, _microseconds(run, inputs[:1]))
 
 
-def trial_states(model: NOPG, n_states: int) -> FloatArray:
+def dtype_of(policy: FittedPolicy) -> torch.dtype:
+    """The precision the policy computes in."""
+    return next(policy.policy.parameters()).dtype
+
+
+def state_width(policy: FittedPolicy) -> int:
+    """How many numbers a state has."""
+    if policy.spec is not None:
+        return policy.spec.n_states
+    return len(policy.observation_names or policy.bandwidths.state)
+
+
+def trial_states(policy: FittedPolicy, n_states: int) -> FloatArray:
     """States of the data, states among them, and states far outside.
 
     A policy saved without its data is tried around what it standardises by.
     """
     rng = Seed(0).numpy("export")
-    data = model.setup.data
+    data = policy.data
     if data is not None:
         known = data.observations
     else:
-        standardise = getattr(model.policy, "standardise", None)
-        d_s = _state_width(model) if standardise is None else len(standardise.mean)
-        known = rng.normal(size=(256, d_s))
+        known = rng.normal(size=(256, state_width(policy)))
+        standardise = getattr(policy.policy, "standardise", None)
         if standardise is not None:
             known = known * standardise.std.numpy() + standardise.mean.numpy()
     low, high = known.min(axis=0), known.max(axis=0)
@@ -140,24 +153,17 @@ def numpy_runner(content: bytes) -> Runner:
     return runner
 
 
-def _library_actions(model: NOPG, states: FloatArray) -> FloatArray:
+def _library_actions(policy: FittedPolicy, states: FloatArray) -> FloatArray:
     """What `predict` says, before it is rounded to the dtype of the action space."""
-    from gymnasium.spaces import Box
-
-    space = model.action_space
+    space = policy.action_space
     if isinstance(space, Box):
         low, high = (np.asarray(b, np.float64) for b in (space.low, space.high))
         space = Box(low, high, dtype=np.float64)
-    found = predicted_actions(model.policy, space, states, None)
+    found = predicted_actions(policy.policy, space, states, None)
     return np.asarray(found, dtype=np.float64)
 
 
-def _state_width(model: NOPG) -> int:
-    return len(model.bandwidths.state)
-
-
-def _microseconds(run: Runner, states: FloatArray, model: NOPG) -> float:
-    single = states[:1].astype(model.config.dtype)
+def _microseconds(run: Runner, single: NDArray[Any]) -> float:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -1,4 +1,4 @@
-"""What happened during training, one record an update."""
+"""What happened during training, one record per update."""
 
 from __future__ import annotations
 

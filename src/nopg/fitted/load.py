@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nopg.bellman.config import EstimatorConfig
+from nopg.bellman.problem import EstimatorConfig
 from nopg.data.spaces import space_from_json
 from nopg.errors import PolicyFileError
 from nopg.fitted.policy import FittedPolicy

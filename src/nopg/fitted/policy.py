@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nopg.bellman.config import EstimatorConfig
+from nopg.bellman.problem import EstimatorConfig
 from nopg.data.dataset import Dataset
 from nopg.data.spaces import space_to_json
 from nopg.errors import ConfigError, NotFittedError

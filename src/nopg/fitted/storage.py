@@ -18,8 +18,8 @@ from torch import Tensor
 
 from nopg.data.dataset import Dataset
 from nopg.data.files import write_atomically
-from nopg.data.io.arrays import ARRAYS
 from nopg.data.spaces import space_from_json, space_to_json
+from nopg.data.transitions import ARRAYS
 from nopg.errors import PolicyFileError
 from nopg.kernels.bandwidths import Bandwidths
 

@@ -1,7 +1,7 @@
-"""Bandwidths: one a dimension, given or chosen.
+"""Bandwidths: one per dimension, given or chosen.
 
 `Bandwidths` holds numbers. `CrossValidated` and `LeaveOneOut` are rules that
-choose them from data; `resolve` applies whichever the user passed.
+choose them from data; `select_bandwidths` applies whichever the user passed.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ class Bandwidths:
     """Kernel widths in the user's units.
 
     Attributes:
-        state: One a state dimension (psi); infinity ignores a dimension.
-        action: One an action dimension (varphi); for discrete actions the smoothing
+        state: One per state dimension (psi); infinity ignores a dimension.
+        action: One per action dimension (varphi); for discrete actions the smoothing
             of the label kernel, one number in (0, 1 - 1 / n_actions].
-        next_state: One a state dimension (phi), used when next states are sampled;
+        next_state: One per state dimension (phi), used when next states are sampled;
             zero takes the mean. Defaults to `state`.
     """
 
@@ -61,7 +61,7 @@ class Bandwidths:
         )
 
     def require_widths(self, d_s: int, d_a: int) -> None:
-        """Check that there is one bandwidth a dimension.
+        """Check that there is one bandwidth per dimension.
 
         Raises:
             ConfigError: If not.
@@ -70,8 +70,8 @@ class Bandwidths:
         if found != (d_s, d_a, d_s):
             raise ConfigError(
                 f"There must be {d_s} state, {d_a} action and {d_s} next-state "
-                f"bandwidths, got {found[0]}, {found[1]} and {found[2]}; give one a "
-                "dimension."
+                f"bandwidths, got {found[0]}, {found[1]} and {found[2]}; give one "
+                "per dimension."
             )
 
 
@@ -81,5 +81,5 @@ def _numbers(name: str, values: Any) -> tuple[float, ...]:
     except (TypeError, ValueError):
         raise ConfigError(
             f"`{name}` bandwidths must be a list of numbers, got {values!r}; give "
-            "one a dimension."
+            "one per dimension."
         ) from None

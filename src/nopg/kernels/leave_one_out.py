@@ -43,7 +43,7 @@ def leave_one_out(
         largest: Upper bounds on h in standard deviations of the column, (d,).
 
     Returns:
-        One bandwidth a column of `inputs`, (d,), infinity where the column is
+        One bandwidth per column of `inputs`, (d,), infinity where the column is
         constant; and the relative error reached.
     """
     spread = inputs.std(dim=0, correction=0)
@@ -112,9 +112,9 @@ class _Regression:
         known = self.known[self.usable]
         predicted = torch.einsum("mc,mcp->mp", weights, known)
         residual = self.targets[self.usable] - predicted
-        pull = torch.einsum("mcp,mp->mc", known, residual)
-        pull = pull - (predicted * residual).sum(dim=1, keepdim=True)
-        weighted = weights * pull  # (m, c); sums to zero over c
+        towards = torch.einsum("mcp,mp->mc", known, residual)
+        towards = towards - (predicted * residual).sum(dim=1, keepdim=True)
+        weighted = weights * towards  # (m, c); sums to zero over c
         slope = (
             -2.0
             * precision

@@ -9,14 +9,14 @@ its median row, do not pay for the densest row everywhere.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from nopg.errors import ConfigError
-from nopg.kernels.gaussian import log_similarity
-from nopg.kernels.search import search_among
+from nopg.kernels.similarity import log_similarity
 
 BLOCK_LENGTHS = tuple(int(2 ** (e / 2)) for e in range(6, 60))  # 8, 11, 16, 22, 32, ...
 """Row lengths in use: a row takes the next one, at most 41% more than it needs."""
@@ -63,7 +63,7 @@ def nearest_blocks(
     most: int,
     least: int = 8,
 ) -> list[Block]:
-    """Keep as many nearest samples a row as its tail mass asks for.
+    """Keep as many nearest samples per row as its tail mass asks for.
 
     A row is long enough when everything it drops weighs at most exp(-log_margin)
     of what it keeps, in the state kernel: (n - k) psi_k <= exp(-log_margin)
@@ -84,7 +84,7 @@ def nearest_blocks(
     """
     n = len(samples)
     # An ignored dimension (h = inf) scales to zero and adds no distance.
-    search = search_among(samples / bandwidths, queries / bandwidths)
+    search = _search_among(samples / bandwidths, queries / bandwidths)
     waiting = torch.arange(len(queries), device=queries.device)
     blocks: list[Block] = []
     longest = min(most, n)
@@ -137,3 +137,33 @@ def _select(block: Block, which: Tensor) -> Block:
         block.log_psi[which],
         block.log_dropped[which],
     )
+
+
+def _search_among(
+    samples: Tensor, queries: Tensor
+) -> Callable[[Tensor, int], tuple[Tensor, Tensor]]:
+    """An exact search: a k-d tree on the CPU, tiles on a GPU.
+
+    Args:
+        samples: Points in units of bandwidths, (n, d).
+        queries: Points in the same units, (m, d).
+
+    Returns:
+        A function that lists, for the queries asked for, the k nearest samples,
+        nearest first, with their squared distances.
+    """
+    if samples.is_cuda:
+        from nopg.gpu.nearest import nearest
+
+        return lambda rows, k: nearest(queries[rows], samples, k)
+    from scipy.spatial import cKDTree
+
+    tree = cKDTree(samples.numpy())
+
+    def search(rows: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        distances, columns = tree.query(queries[rows].numpy(), k=k, workers=-1)
+        shape = (len(rows), k)
+        squares = torch.as_tensor(distances).reshape(shape).square().to(samples)
+        return squares, torch.as_tensor(columns).reshape(shape).to(torch.int32)
+
+    return search

@@ -30,7 +30,7 @@ apart, and every policy would be estimated alike."""
 
 
 @dataclass(frozen=True)
-class Transitions:
+class TransitionArrays:
     """The arrays bandwidths are chosen from.
 
     Attributes:
@@ -50,13 +50,15 @@ class Transitions:
 class BandwidthRule(Protocol):
     """Anything that chooses bandwidths from data; your own rule is as good as ours."""
 
-    def select(self, data: Transitions, generator: np.random.Generator) -> Bandwidths:
-        """One bandwidth a dimension; `generator` is the source of all randomness."""
+    def select(
+        self, data: TransitionArrays, generator: np.random.Generator
+    ) -> Bandwidths:
+        """One bandwidth per dimension; `generator` is the source of all randomness."""
 
 
 @dataclass(frozen=True)
 class CrossValidated:
-    """The paper's rule: density cross-validation a dimension, times a factor.
+    """The paper's rule: density cross-validation per dimension, times a factor.
 
     The factors were tuned by hand for each task (1 for states; 20, 25 or 50 for
     actions); a number applies to all dimensions.
@@ -73,7 +75,9 @@ class CrossValidated:
                     "the cross-validated bandwidth as it is."
                 )
 
-    def select(self, data: Transitions, generator: np.random.Generator) -> Bandwidths:
+    def select(
+        self, data: TransitionArrays, generator: np.random.Generator
+    ) -> Bandwidths:
         """Bandwidths of every column; remarks become one warning each."""
         if data.actions.ndim == 1:
             action = [LABEL_SMOOTHING]
@@ -83,7 +87,7 @@ class CrossValidated:
         return Bandwidths(
             _columns("state", data.states, self.state_factor),
             action,
-            _finite(_columns("next-state", data.next_states, 1.0, quiet=True)),
+            _finite(_columns("next-state", data.next_states, 1.0, is_silent=True)),
         )
 
 
@@ -107,7 +111,9 @@ class LeaveOneOut:
                     "default."
                 )
 
-    def select(self, data: Transitions, generator: np.random.Generator) -> Bandwidths:
+    def select(
+        self, data: TransitionArrays, generator: np.random.Generator
+    ) -> Bandwidths:
         """Bandwidths of all columns at once, no factor to tune."""
         d_s = data.states.shape[1]
         targets = np.column_stack([data.next_states, data.rewards])
@@ -127,7 +133,7 @@ class LeaveOneOut:
 
 
 def select_bandwidths(
-    rule: object, data: Transitions, generator: np.random.Generator
+    rule: object, data: TransitionArrays, generator: np.random.Generator
 ) -> Bandwidths:
     """Apply what the user passed as `bandwidths`.
 
@@ -161,19 +167,19 @@ def select_bandwidths(
 
 
 def _columns(
-    kind: str, values: FloatArray, factor: float, quiet: bool = False
+    kind: str, values: FloatArray, factor: float, is_silent: bool = False
 ) -> list[float]:
     chosen = []
     for d, column in enumerate(values.T):
         h, remark = cross_validated_bandwidth(np.ascontiguousarray(column))
-        if remark and not quiet:
+        if remark and not is_silent:
             warnings.warn(f"{kind} column {d} {remark}.", NopgWarning, stacklevel=2)
         chosen.append(h * factor)
     return chosen
 
 
 def _leave_one_out_by_label(
-    data: Transitions, targets: FloatArray, generator: np.random.Generator
+    data: TransitionArrays, targets: FloatArray, generator: np.random.Generator
 ) -> list[float]:
     """One state bandwidth for all labels: the mean, in logs, over their own fits."""
     labels, counts = np.unique(data.actions, return_counts=True)

@@ -1,4 +1,4 @@
-"""Adam (Kingma and Ba 2015, Algorithm 1), climbing.
+"""Adam (Kingma and Ba 2015, Algorithm 1), for ascent.
 
 The same numbers as `torch.optim.Adam(maximize=True)`, to the last bit on a CPU; but
 that one imports torch's compiler at its first step, which takes seconds, longer than
@@ -18,6 +18,11 @@ BETAS, EPS = (0.9, 0.999), 1e-8
 """Decay of the two moments and what keeps the division finite: the paper's."""
 
 
+def cosine_decay(step: float, n_steps: float) -> float:
+    """Factor of a step size that falls from 1 to 0 along half a cosine."""
+    return 0.5 * (1.0 + math.cos(math.pi * step / n_steps))
+
+
 class Adam:
     """Steps along running means of gradients, over the roots of those of squares.
 
@@ -33,9 +38,9 @@ class Adam:
 
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor], rate: float) -> None:
-        """Climb once: one gradient a parameter, with step size `rate`.
+        """Step upwards once: one gradient per parameter, with step size `rate`.
 
-        All parameters in one call a line: they are small, and calls cost.
+        All parameters in one call per line: they are small, and calls cost.
         """
         self._step += 1
         unbiased = rate / (1.0 - BETAS[0] ** self._step)

@@ -9,7 +9,7 @@ from nopg.policies.base import Policy, Squash, Standardise
 
 
 class DeterministicPolicy(Policy):
-    """One action a state: squash(network(standardise(s))).
+    """One action per state: squash(network(standardise(s))).
 
     Args:
         network: States (m, d_s) to raw actions (m, d_a).

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nopg.bellman.certificate import Objective
+from nopg.bellman.solution import Objective
 from nopg.data.dataset import Dataset
 from nopg.data.diagnostics.description import Description
 from nopg.data.validation import FloatArray

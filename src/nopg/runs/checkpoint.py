@@ -1,7 +1,7 @@
 """Checkpoints: all of a training's state in one file, whole or not there.
 
-A file holds tensors and JSON (safetensors, no pickle) and the SHA-256 of both, so
-that a damaged one is told from a good one and the one before it is taken instead.
+A file is the SHA-256 of what follows, then tensors and JSON (safetensors, no pickle):
+a damaged one is told from a good one, and the one before it is taken instead.
 """
 
 from __future__ import annotations
@@ -13,22 +13,24 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from nopg.algorithms.nopg.states import TrainingState
+from nopg.algorithms.nopg.ascent import TrainingState
 from nopg.data.files import write_atomically
 from nopg.errors import RunError
 from nopg.fitted.history import History
-from nopg.runs.nested import flatten, unflatten
 from nopg.runs.plain_files import read_plain
 
-FORMAT = 1
 KEPT = 2
 """Checkpoints kept: the newest, and one in case its disk block goes bad."""
 MAX_BYTES = 2**34
 """Most bytes a checkpoint may have: 16 GiB."""
 
-_NAME = re.compile(r"step-(\d{9})\.safetensors")
+_NAME = re.compile(r"step-(\d{9})\.checkpoint")
+_STRUCTURE = "structure"
+_DIGEST_BYTES = 32
+_DAMAGE = (ValueError, KeyError, TypeError, OverflowError, RuntimeError)
 
 
 def write_checkpoint(folder: Path, state: TrainingState) -> Path:
@@ -39,14 +41,13 @@ def write_checkpoint(folder: Path, state: TrainingState) -> Path:
     from safetensors.torch import save
 
     tensors: dict[str, Tensor] = {}
-    about = flatten(
-        {"policy": state.policy, "ascend": state.ascend, "draws": state.draws}, tensors
-    )
-    words = json.dumps({"format": FORMAT, "step": state.step, "state": about})
-    metadata = {"nopg": words, "sha256": _digest(words, tensors)}
-    content = save(tensors, metadata=metadata)
-    path = folder / f"step-{state.step:09d}.safetensors"
-    write_atomically(path, lambda stream: stream.write(content))
+    parts = {"policy": state.policy, "ascent": state.ascent, "draws": state.draws}
+    structure = json.dumps(flatten(parts, tensors)).encode()
+    tensors[_STRUCTURE] = torch.frombuffer(bytearray(structure), dtype=torch.uint8)
+    content = save(tensors)
+    digest = hashlib.sha256(content).digest()
+    path = folder / f"step-{state.step:09d}.checkpoint"
+    write_atomically(path, lambda stream: stream.writelines([digest, content]))
     for old in checkpoints(folder)[KEPT:]:
         with suppress(OSError):
             old.unlink()
@@ -64,9 +65,7 @@ def checkpoints(folder: Path) -> list[Path]:
 
 def step_of(path: Path) -> int:
     """The step in a checkpoint's name."""
-    matched = _NAME.fullmatch(path.name)
-    assert matched is not None
-    return int(matched[1])
+    return int(path.stem.removeprefix("step-"))
 
 
 def read_checkpoint(path: Path, history: History) -> TrainingState:
@@ -75,63 +74,57 @@ def read_checkpoint(path: Path, history: History) -> TrainingState:
     Raises:
         RunError: If the file is damaged, foreign, or the history is shorter.
     """
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    content = read_plain(path, MAX_BYTES)
+    digest, content = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
     try:
-        about, tensors = _read(path)
-        state = unflatten(about["state"], tensors)
-        step = int(state["ascend"]["step"])
+        if digest != hashlib.sha256(content).digest():
+            raise ValueError("its checksum is wrong")
+        tensors = load(content)
+        parts = unflatten(json.loads(tensors[_STRUCTURE].numpy().tobytes()), tensors)
+        step = int(parts["ascent"]["step"])
         if step != step_of(path):
             raise ValueError(f"it is of step {step}")
         if len(history) < step:
             raise ValueError(f"the history ends at step {len(history)}")
-        return TrainingState(
-            policy={str(k): _tensor(v) for k, v in state["policy"].items()},
-            ascend=state["ascend"],
-            draws=_tensor(state["draws"]),
-            history=History(history.updates[:step]),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        return TrainingState(**parts, history=History(history.updates[:step]))
+    except (*_DAMAGE, SafetensorError) as error:
         raise RunError(
             f"`{path}` must be a checkpoint of this run, reading it failed ({error}); "
             "it is damaged or of another program."
         ) from None
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load
+def flatten(value: Any, tensors: dict[str, Tensor], name: str = "") -> Any:
+    """`value` as JSON, its tensors put into `tensors` under their paths.
 
-    content = read_plain(path, MAX_BYTES)
-    try:
-        tensors = load(content)
-    except SafetensorError as error:
-        raise ValueError(str(error)) from None
-    metadata = _metadata(content)
-    words = metadata["nopg"]
-    if metadata["sha256"] != _digest(words, tensors):
-        raise ValueError("its checksum is wrong")
-    about = json.loads(words)
-    if about["format"] != FORMAT:
-        raise ValueError(f"it is of format {about['format']}, not {FORMAT}")
-    return about, tensors
-
-
-def _metadata(content: bytes) -> dict[str, str]:
-    """The words in a safetensors file: 8 bytes of length, then JSON."""
-    length = int.from_bytes(content[:8], "little")
-    found = json.loads(content[8 : 8 + length])["__metadata__"]
-    return {str(k): str(v) for k, v in found.items()}
-
-
-def _digest(words: str, tensors: dict[str, Tensor]) -> str:
-    total = hashlib.sha256(words.encode())
-    for name in sorted(tensors):
-        array = tensors[name].numpy()
-        total.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        total.update(array.tobytes())
-    return total.hexdigest()
-
-
-def _tensor(value: Any) -> Tensor:
-    if not isinstance(value, Tensor):
-        raise TypeError(f"a tensor is a {type(value).__name__}")
+    An optimiser's state is such a nest of dictionaries, lists, tensors and numbers;
+    this way no reader needs to know which optimiser it is.
+    """
+    if isinstance(value, Tensor):
+        # Files hold rows one after the other. How a matrix lay in memory decides in
+        # which order products add up, and so their last bits: it is kept as well.
+        strides = value.stride()
+        order = sorted(range(value.ndim), key=lambda axis: -strides[axis])
+        tensors[name] = value.detach().cpu().permute(order).clone().contiguous()
+        return {"tensor": name, "order": order}
+    if isinstance(value, dict):
+        return {k: flatten(v, tensors, f"{name}/{k}") for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [flatten(v, tensors, f"{name}/{i}") for i, v in enumerate(value)]
     return value
+
+
+def unflatten(value: Any, tensors: dict[str, Tensor]) -> Any:
+    """What `flatten` took apart; tuples come back as lists."""
+    if isinstance(value, list):
+        return [unflatten(v, tensors) for v in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {"tensor", "order"}:
+        order = value["order"]
+        back = sorted(range(len(order)), key=order.__getitem__)
+        return tensors[value["tensor"]].permute(back)
+    return {k: unflatten(v, tensors) for k, v in value.items()}

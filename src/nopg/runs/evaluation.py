@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from nopg.errors import ConfigError, MissingExtraError
 if TYPE_CHECKING:
     import gymnasium
 
-    from nopg.algorithms.nopg.nopg import NOPG
+    from nopg.fitted.policy import FittedPolicy
 
 CONFIDENCE = 0.95
 
@@ -82,7 +82,7 @@ class Evaluation:
 
 
 def evaluate(
-    model: NOPG,
+    policy: FittedPolicy,
     env_id: str,
     n_episodes: int = 10,
     *,
@@ -92,7 +92,7 @@ def evaluate(
     """Let a policy act in a Gymnasium environment.
 
     Args:
-        model: A fitted model; its most typical actions are taken.
+        policy: The policy; its most typical actions are taken.
         env_id: Any registered id, one of the project's own such as
             `nopg/PendulumSwingUp-v0`, or `module:Id`.
         n_episodes: Episodes to run.
@@ -107,58 +107,50 @@ def evaluate(
         raise ConfigError(
             f"`episodes` must be a number from 1, got {n_episodes}; 10 is usual."
         )
-    if videos is None:
-        env = _made(env_id, None)
-        try:
-            return Evaluation(env_id, _episodes(model, env, n_episodes, seed))
-        finally:
-            env.close()
     name = env_id.rpartition(":")[2].replace("/", "-")
-    updates = 0 if model.history is None else len(model.history)
-    names = [f"{name}-after-{updates}-seed-{seed + i}.mp4" for i in range(n_episodes)]
-    with _filmed(env_id, videos, names) as env:
-        episodes = _episodes(model, env, n_episodes, seed)
-    return Evaluation(env_id, episodes, tuple(names))
+    updates = 0 if policy.history is None else len(policy.history)
+    seeds = range(seed, seed + n_episodes)
+    films = [f"{name}-after-{updates}-seed-{seed}.mp4" for seed in seeds]
+    made: AbstractContextManager[gymnasium.Env[Any, Any]] = (
+        closing(_made(env_id)) if videos is None else _filmed(env_id, videos, films)
+    )
+    with made as env:
+        _require_fit(policy, env)
+        episodes = tuple(_episode(policy, env, seed) for seed in seeds)
+    return Evaluation(env_id, episodes, () if videos is None else tuple(films))
 
 
-def _episodes(
-    model: NOPG, env: gymnasium.Env[Any, Any], n_episodes: int, seed: int
-) -> tuple[Episode, ...]:
-    _require_fit(model, env)
-    return tuple(_episode(model, env, seed + i) for i in range(n_episodes))
-
-
-def _episode(model: NOPG, env: gymnasium.Env[Any, Any], seed: int) -> Episode:
+def _episode(policy: FittedPolicy, env: gymnasium.Env[Any, Any], seed: int) -> Episode:
     from gymnasium.spaces.utils import flatten
 
     observation, _ = env.reset(seed=seed)
     total, discounted, weight, steps = 0.0, 0.0, 1.0, 0
     while True:
         state = flatten(env.observation_space, observation)
-        action: Any = model.predict(np.asarray(state, dtype=np.float64))[0]
+        action: Any = policy.predict(np.asarray(state, dtype=np.float64))[0]
         space = env.action_space
         action = int(action) if hasattr(space, "n") else action.astype(space.dtype)
         observation, reward, terminated, truncated, _ = env.step(action)
         total += float(reward)
         discounted += weight * float(reward)
-        weight *= model.config.estimator.gamma
+        weight *= policy.gamma
         steps += 1
         if terminated or truncated:
             return Episode(seed, total, discounted, steps, bool(terminated))
 
 
-def _made(env_id: str, render_mode: str | None) -> gymnasium.Env[Any, Any]:
+def _made(env_id: str, **options: str) -> gymnasium.Env[Any, Any]:
     import gymnasium
 
     register()
     try:
-        env: gymnasium.Env[Any, Any] = gymnasium.make(env_id, render_mode=render_mode)
+        env: gymnasium.Env[Any, Any] = gymnasium.make(env_id, **options)  # type: ignore[arg-type]
     except gymnasium.error.DependencyNotInstalled as error:
         raise MissingExtraError(
             f"The environment {env_id!r} needs a package that is not installed "
             f"({error}); install it."
         ) from None
-    except (gymnasium.error.Error, ImportError) as error:
+    except (gymnasium.error.Error, ImportError, TypeError) as error:
         reason = str(error).splitlines()[0]
         own = ", ".join(name for name in gymnasium.registry if name.startswith("nopg/"))
         raise ConfigError(
@@ -170,25 +162,25 @@ def _made(env_id: str, render_mode: str | None) -> gymnasium.Env[Any, Any]:
     return env
 
 
-def _require_fit(model: NOPG, env: gymnasium.Env[Any, Any]) -> None:
+def _require_fit(policy: FittedPolicy, env: gymnasium.Env[Any, Any]) -> None:
     from gymnasium.spaces.utils import flatdim
 
-    d_s, wanted = len(model.bandwidths.state), env.action_space
+    names, wanted = policy.observation_names, env.action_space
     width = flatdim(env.observation_space)
-    if width != d_s:
+    if names is not None and width != len(names):
         raise ConfigError(
-            f"The environment must have the observations of the data ({d_s} numbers), "
-            f"it has {width}; choose another --env."
+            "The environment must have the observations of the data "
+            f"({', '.join(names)}), it has {width} numbers; choose another --env."
         )
-    is_discrete = hasattr(model.action_space, "n")
+    is_discrete = hasattr(policy.action_space, "n")
     fits = hasattr(wanted, "n") == is_discrete and (
-        int(wanted.n) >= int(model.action_space.n)  # type: ignore[attr-defined]
+        int(wanted.n) >= int(policy.action_space.n)  # type: ignore[attr-defined]
         if is_discrete
-        else wanted.shape == model.action_space.shape
+        else wanted.shape == policy.action_space.shape
     )
     if not fits:
         raise ConfigError(
-            f"The environment must take the policy's actions ({model.action_space}), "
+            f"The environment must take the policy's actions ({policy.action_space}), "
             f"it takes {wanted}; choose another --env."
         )
 
@@ -205,14 +197,12 @@ def _filmed(
     with tempfile.TemporaryDirectory(dir=folder, prefix=".filming-") as unfinished:
         films = Path(unfinished) / "films"
         env: gymnasium.Env[Any, Any] = RecordVideo(
-            _made(env_id, "rgb_array"),
+            _made(env_id, render_mode="rgb_array"),
             str(films),
             episode_trigger=lambda episode: True,
             name_prefix="film",
         )
-        try:
+        with closing(env):  # writes the last film
             yield env
-        finally:
-            env.close()  # writes the last film
         for i, name in enumerate(names):
             (films / f"film-episode-{i}.mp4").replace(folder / name)

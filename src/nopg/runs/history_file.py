@@ -1,21 +1,24 @@
-"""`history.jsonl`: one line an update, appended; a torn last line is dropped."""
+"""`history.jsonl`: one line per update, appended; a torn last line is dropped."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+from nopg.data.files import write_atomically
 from nopg.errors import RunError
 from nopg.fitted.history import History, Update
-from nopg.runs.plain_files import open_plain, read_plain
+from nopg.runs.plain_files import read_plain
 
 MAX_BYTES = 2**30
 """Most bytes a history may have: 1 GiB, some five million updates."""
 
-_TYPES: dict[str, type] = {"int": int, "float": float, "dict[str, float]": dict}
+_TYPES = {"int": (int,), "float": (int, float), "dict[str, float]": (dict,)}
 _FIELDS = {field.name: _TYPES[str(field.type)] for field in fields(Update)}
 
 
@@ -27,26 +30,16 @@ class HistoryFile:
 
     Args:
         path: The file; what it holds beyond `keep` is removed.
-        keep: The updates it must begin with.
+        keep: The updates it begins with.
 
     Raises:
-        RunError: If the file does not begin with them or cannot be written.
+        NopgError: If the file cannot be written.
     """
 
     def __init__(self, path: Path, keep: History) -> None:
-        self.path = path
-        kept = _lines_of(keep)
-        try:
-            if kept and read_plain(path, MAX_BYTES)[: len(kept)] != kept:
-                raise RunError(
-                    f"`{path}` must begin with the {len(keep)} updates of the "
-                    "checkpoint, it does not; put the file back as it was."
-                )
-            self._handle = open_plain(path, os.O_RDWR | os.O_CREAT)
-            os.ftruncate(self._handle, len(kept))
-            os.lseek(self._handle, 0, os.SEEK_END)
-        except OSError as error:
-            raise self._unwritable(error) from error
+        kept = b"".join(_line(update) for update in keep)
+        write_atomically(path, lambda stream: stream.write(kept))
+        self._path, self._stream = path, path.open("ab", buffering=0)
 
     def append(self, update: Update) -> None:
         """Add a line.
@@ -55,11 +48,9 @@ class HistoryFile:
             RunError: If the disk is full or gone; what stands in the file is kept.
         """
         line = memoryview(_line(update))
-        try:
+        with self._writing():
             while line:
-                line = line[os.write(self._handle, line) :]
-        except OSError as error:
-            raise self._unwritable(error) from error
+                line = line[self._stream.write(line) :]
 
     def sync(self) -> None:
         """Put all lines on the disk.
@@ -67,20 +58,22 @@ class HistoryFile:
         Raises:
             RunError: If that fails.
         """
-        try:
-            os.fsync(self._handle)
-        except OSError as error:
-            raise self._unwritable(error) from error
+        with self._writing():
+            os.fsync(self._stream.fileno())
 
     def close(self) -> None:
         """Close the file; every line is in it already."""
-        os.close(self._handle)
+        self._stream.close()
 
-    def _unwritable(self, error: OSError) -> RunError:
-        return RunError(
-            f"`{self.path}` must be writable, got {error.strerror or error}; free some "
-            "space and continue with nopg train --resume."
-        )
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise RunError(
+                f"`{self._path}` must be writable, got {error.strerror or error}; free "
+                "some space and continue with nopg fit --resume."
+            ) from error
 
 
 def read_history(path: Path) -> History:
@@ -89,22 +82,17 @@ def read_history(path: Path) -> History:
     Raises:
         RunError: If the file is missing, or a line in it is not an update.
     """
-    content = read_plain(path, MAX_BYTES)
-    lines = content.split(b"\n")[:-1]  # what follows the last line end was torn
+    lines = read_plain(path, MAX_BYTES).split(b"\n")[:-1]  # the rest was torn
     history = History()
     for number, line in enumerate(lines, start=1):
         try:
             history.updates.append(_update(json.loads(line), number))
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as e:
             raise RunError(
-                f"`{path}` must have one update a line, line {number} has none "
-                f"({error}); the file is damaged."
+                f"`{path}` must have one update per line, line {number} has none "
+                f"({e}); the file is damaged."
             ) from None
     return history
-
-
-def _lines_of(history: History) -> bytes:
-    return b"".join(_line(update) for update in history)
 
 
 def _line(update: Update) -> bytes:
@@ -113,12 +101,17 @@ def _line(update: Update) -> bytes:
 
 def _update(found: Any, number: int) -> Update:
     values = {name: found[name] for name in _FIELDS}
-    for name, kind in _FIELDS.items():
-        is_number = kind is float and type(values[name]) is int
-        if type(values[name]) is not kind and not is_number:
-            raise TypeError(f"{name} is {values[name]!r}")
+    for name, kinds in _FIELDS.items():
+        _require(name, values[name], kinds)
+    for name, value in values["evaluations"].items():
+        _require(name, value, (int, float))
     if values["step"] != number:
         raise ValueError(f"it is of step {values['step']}")
-    if not all(type(v) in (int, float) for v in values["evaluations"].values()):
-        raise TypeError("an evaluation is not a number")
     return Update(**values)
+
+
+def _require(name: str, value: Any, kinds: tuple[type, ...]) -> None:
+    if type(value) not in kinds:
+        raise TypeError(f"{name} is {value!r}")
+    if isinstance(value, int):
+        float(value)  # an integer that no float holds would fail later

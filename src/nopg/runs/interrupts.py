@@ -9,34 +9,28 @@ from contextlib import contextmanager
 from types import FrameType
 
 
-class Interruption:
-    """Whether somebody asked training to stop."""
-
-    def __init__(self) -> None:
-        self.is_requested = False
-
-    def request(self, signum: int, frame: FrameType | None) -> None:
-        """The first signal asks; the second is Python's own, and stops at once."""
-        if self.is_requested:
-            raise KeyboardInterrupt
-        self.is_requested = True
-
-
 @contextmanager
-def interruptible() -> Iterator[Interruption]:
-    """Collect SIGINT and SIGTERM while the block runs.
+def interruptible() -> Iterator[threading.Event]:
+    """Collect SIGINT and SIGTERM while the block runs; the event is set by the first.
 
     An update that is cut in the middle leaves a policy, moments and generators that
-    belong to different steps, from which nothing can go on to the same bits.
+    belong to different steps, from which nothing can go on to the same bits. A second
+    signal is Python's own, and stops at once.
     """
-    found = Interruption()
+    requested = threading.Event()
+
+    def request(signum: int, frame: FrameType | None) -> None:
+        if requested.is_set():
+            raise KeyboardInterrupt
+        requested.set()
+
     if threading.current_thread() is not threading.main_thread():
-        yield found  # signals are the main thread's
+        yield requested  # signals are the main thread's
         return
     signals = (signal.SIGINT, signal.SIGTERM)
-    before = {signum: signal.signal(signum, found.request) for signum in signals}
+    before = {signum: signal.signal(signum, request) for signum in signals}
     try:
-        yield found
+        yield requested
     finally:
         for signum, handler in before.items():
             signal.signal(signum, handler)

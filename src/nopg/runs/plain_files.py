@@ -15,21 +15,33 @@ MAX_JSON = 2**26
 """Most bytes a JSON file of a run may have: 64 MiB."""
 
 
-def open_plain(path: Path, flags: int) -> int:
+def _open_plain(path: Path) -> int:
     """A handle on an ordinary file; a link, folder or pipe is refused.
 
-    A run folder may come from somebody else: a link in it could make us read, or
-    write, any file of this user.
+    A run folder may come from somebody else: a link in it could make us read any
+    file of this user.
 
     Raises:
         OSError: If it cannot be opened, or is no ordinary file.
     """
     safe = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    handle = os.open(path, flags | safe | getattr(os, "O_BINARY", 0), 0o644)
+    handle = os.open(path, os.O_RDONLY | safe | getattr(os, "O_BINARY", 0))
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise OSError(f"{path.name} is no ordinary file")
     return handle
+
+
+def require_plain(path: Path) -> None:
+    """Check that another reader may open `path`: an ordinary file, and no link.
+
+    Raises:
+        RunError: If it is missing, or no ordinary file.
+    """
+    try:
+        os.close(_open_plain(path))
+    except OSError as error:
+        raise _unreadable(path, error) from None
 
 
 def read_plain(path: Path, max_bytes: int) -> bytes:
@@ -39,7 +51,7 @@ def read_plain(path: Path, max_bytes: int) -> bytes:
         RunError: If it is missing, larger than allowed, or no ordinary file.
     """
     try:
-        with os.fdopen(open_plain(path, os.O_RDONLY), "rb") as stream:
+        with os.fdopen(_open_plain(path), "rb") as stream:
             size = os.fstat(stream.fileno()).st_size
             if size > max_bytes:
                 raise RunError(
@@ -48,10 +60,14 @@ def read_plain(path: Path, max_bytes: int) -> bytes:
                 )
             return stream.read(max_bytes)
     except OSError as error:
-        raise RunError(
-            f"`{path}` must be a readable file, got {error.strerror or error}; is this "
-            "the folder of a run?"
-        ) from None
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: OSError) -> RunError:
+    return RunError(
+        f"`{path}` must be a readable file, got {error.strerror or error}; is this the "
+        "folder of a run?"
+    )
 
 
 def read_json(path: Path) -> dict[str, Any]:

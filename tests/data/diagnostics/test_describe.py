@@ -40,7 +40,6 @@ def warnings_of(data: Dataset, **options: Any) -> set[str]:
 
 def test_clean_data_give_no_warning() -> None:
     assert warnings_of(clean()) == set()
-    assert "continuous" in names(clean())
 
 
 def test_the_numbers_are_right() -> None:
@@ -133,7 +132,6 @@ def test_few_levels_and_constant_actions() -> None:
 def test_discrete_actions_never_tried() -> None:
     parts = rows_of(clean())
     parts["actions"] = np.arange(400) % 3
-    assert "action_counts" in names(Dataset(**parts))
     assert "untried_actions" in warnings_of(Dataset(**parts, action_space=Discrete(4)))
 
 

@@ -4,56 +4,74 @@ from __future__ import annotations
 
 import pytest
 
-from nopg.data.io.columns import Roles, settle_roles
-from nopg.data.io.reading import Reading
+from nopg.data.io.columns import settle_columns
+from nopg.data.io.options import ReadOptions
 from nopg.errors import ConfigError, DataError
 
 
-def guess(*names: str, **told: object) -> Roles:
-    return settle_roles(names, frozenset(names), Reading(**told))  # type: ignore[arg-type]
+def settle(*names: str, **options: object) -> tuple[ReadOptions, tuple[str, ...]]:
+    return settle_columns(names, frozenset(names), ReadOptions(**options))  # type: ignore[arg-type]
 
 
-def test_observations_with_numbers() -> None:
-    roles = guess(
-        "obs_0", "obs_1", "action_0", "reward", "terminated", "truncated", "temp"
-    )
-    assert roles.observations == ("obs_0", "obs_1")
-    assert roles.actions == ("action_0",)
-    assert (roles.termination, roles.truncation) == ("terminated", "truncated")
-    assert "'temp'" in roles.guesses[-1]
+def test_usual_names_and_numbered_actions() -> None:
+    names = ("obs_0", "obs_1", "action_0", "a1", "reward", "done", "truncated")
+    found, _ = settle(*names)
+    assert found.observations == ("obs_0", "obs_1")
+    assert found.actions == ("action_0", "a1")
+    assert (found.termination, found.truncation) == ("done", "truncated")
 
 
-def test_plain_names_leave_the_clock_out() -> None:
-    roles = guess("Time", "x", "velocity", "u", "r", "Episode")
-    assert roles.observations == ("x", "velocity")
-    assert roles.episode == "Episode"
+def test_the_rest_is_the_state_without_the_clock() -> None:
+    found, notes = settle("Time", "x", "velocity", "u", "r", "Episode")
+    assert found.observations == ("x", "velocity")
+    assert found.episode == "Episode"
+    assert notes[-1] == "Columns left out: 'Time'."
 
 
-@pytest.mark.parametrize("pattern", ["next_{}", "{}_next", "{}'"])
-def test_successor_columns_pair_up_and_the_rest_is_action(pattern: str) -> None:
-    names = ("x", "v", pattern.format("x"), pattern.format("v"), "force", "reward")
-    roles = guess(*names)
-    assert roles.observations == ("x", "v")
-    assert roles.next_observations == (pattern.format("x"), pattern.format("v"))
-    assert roles.actions == ("force",)
+def test_states_are_those_with_successors_where_there_are_some() -> None:
+    found, _ = settle("x", "v", "battery", "next_x", "next_v", "u", "reward")
+    assert found.observations == ("x", "v")
+    assert found.next_observations == ("next_x", "next_v")
+    assert found.actions == ("u",)
 
 
-def test_what_is_told_is_never_guessed_again() -> None:
-    roles = guess(
+def test_what_is_named_is_never_looked_for_again() -> None:
+    found, notes = settle(
         "a", "b", "u", "reward", observations=["a"], actions=["b"], reward="u"
     )
-    assert (roles.observations, roles.actions, roles.reward) == (("a",), ("b",), "u")
+    assert (found.observations, found.actions, found.reward) == (("a",), ("b",), "u")
+    assert notes == ("Columns left out: 'reward'.",)
+
+
+def test_a_reward_function_leaves_the_column_out() -> None:
+    found, _ = settle("x", "u", "reward", reward=lambda s, a, s_next: s[:, 0])
+    assert found.observations == ("x",)
+    assert callable(found.reward)
 
 
 def test_acceleration_is_no_action() -> None:
-    assert guess("acceleration", "u", "reward").observations == ("acceleration",)
+    assert settle("acceleration", "u", "reward")[0].observations == ("acceleration",)
+
+
+def test_what_is_not_found_is_asked_for() -> None:
+    with pytest.raises(DataError, match=r"'force', 'cost'; say .* `actions=\[...\]`"):
+        settle("x", "force", "cost")
+
+
+@pytest.mark.parametrize(("wrong", "right"), [("X_Pos", "x_pos"), ("speeed", "speed")])
+def test_a_misspelt_column_is_suggested(wrong: str, right: str) -> None:
+    with pytest.raises(DataError, match=f"did you mean '{right}'"):
+        settle("x_pos", "speed", "u", "r", observations=[wrong])
+    with pytest.raises(DataError, match=r"'r'\.$"):
+        settle("x_pos", "speed", "u", "r", observations=["zzz"])
 
 
 def test_unequal_successors_and_bad_options() -> None:
+    names = ("x", "v", "y", "u", "r")
     with pytest.raises(DataError, match="as many"):
-        guess("x", "v", "y", "u", "r", observations=["x", "v"], next_observations=["y"])
+        settle(*names, observations=["x", "v"], next_observations=["y"])
     with pytest.raises(ConfigError):
-        Reading(missing="guess")  # type: ignore[arg-type]
+        ReadOptions(missing="guess")  # type: ignore[arg-type]
     with pytest.raises(ConfigError):
-        Reading(time_limit=0)
-    assert Reading(observations="x").observations == ("x",)
+        ReadOptions(time_limit=0)
+    assert ReadOptions(observations="x").observations == ("x",)

@@ -64,7 +64,7 @@ def test_names_are_guessed_and_the_guess_is_stated(tmp_path: Path) -> None:
     assert data.observation_names == ("x", "v")
     assert data.action_names == ("u",)
     assert data.terminations.sum() == 1
-    assert "observations = x, v; actions = u" in data.notes[0]
+    assert "actions = u; episode = run; observations = x, v; " in data.notes[0]
     assert "'t'" in data.notes[1]
 
 
@@ -216,34 +216,6 @@ def test_a_foreign_description_beside_the_file_is_ignored(tmp_path: Path) -> Non
     data.save(tmp_path / "other.csv")
     (tmp_path / "other.csv").write_text(FLIGHT)
     assert len(Dataset.load(tmp_path / "other.csv")) == 4
-
-
-def test_progress_runs_to_the_end_of_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from nopg.data.io import csv_files
-
-    seen: list[int] = []
-
-    class Bar:
-        n = 0
-
-        def __enter__(self) -> Bar:
-            return self
-
-        def __exit__(self, *error: object) -> None: ...
-
-        def update(self, step: int) -> None:
-            self.n += step
-            seen.append(self.n)
-
-    monkeypatch.setattr(csv_files, "_ROWS_AT_ONCE", 500)
-    monkeypatch.setattr(csv_files, "bar", lambda path, wanted: Bar())
-    path = write(tmp_path, "x,u,r\n" + "1.25,0.5,2.5\n" * 5000)
-    assert len(Dataset.load(path)) == 4999
-    assert len(seen) == 10
-    assert seen == sorted(seen)
-    assert seen[-1] == path.stat().st_size
 
 
 def test_a_file_that_unpacks_to_too_much(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from nopg.errors import DataError
 from tests.data.strategies import assert_identical, datasets
 
 minari = pytest.importorskip("minari")
-pytest.importorskip("h5py")
+h5py = pytest.importorskip("h5py")
 from minari.data_collector.episode_buffer import EpisodeBuffer  # noqa: E402
 
 
@@ -177,3 +177,45 @@ def test_connected_episodes_come_back_whole_down_to_the_sign_of_zero() -> None:
     data.save("lab/walk-v0")
     assert_identical(Dataset.load("lab/walk-v0"), data)
     assert minari.load_dataset("lab/walk-v0").total_episodes == 4  # one was cut in two
+
+
+def stored_file(root: Path) -> Path:
+    make("lab/arm-v0", [3])
+    return root / "lab" / "arm-v0" / "data" / "main_data.hdf5"
+
+
+@pytest.mark.parametrize("kind", ["external link", "soft link", "raw", "virtual"])
+def test_a_folder_that_leads_to_other_files_is_refused(
+    own_root: Path, tmp_path: Path, kind: str
+) -> None:
+    path = stored_file(own_root)
+    secret = tmp_path / "secret.h5"
+    with h5py.File(secret, "w") as other:
+        other["private"] = np.full((4, 2), 42.0)
+    with h5py.File(path, "r+") as file:
+        episode = file["episode_0"]
+        del episode["observations"]
+        if kind == "external link":
+            episode["observations"] = h5py.ExternalLink(str(secret), "private")
+        elif kind == "soft link":
+            episode["observations"] = h5py.SoftLink("/episode_0/actions")
+        elif kind == "raw":
+            outside = [(str(secret), 0, 64)]
+            episode.create_dataset("observations", (4, 2), "f8", external=outside)
+        else:
+            layout = h5py.VirtualLayout((4, 2), "f8")
+            layout[:] = h5py.VirtualSource(str(secret), "private", (4, 2))
+            episode.create_virtual_dataset("observations", layout)
+    with pytest.raises(DataError, match="leads elsewhere"):
+        Dataset.load("lab/arm-v0")
+
+
+def test_what_the_file_unpacks_to_counts_whatever_the_metadata_say(
+    own_root: Path,
+) -> None:
+    path = stored_file(own_root)
+    with h5py.File(path, "r+") as file:
+        del file["episode_0"]["observations"]
+        file["episode_0"].create_dataset("observations", (2**30, 2), "f8", chunks=True)
+    with pytest.raises(DataError, match="must unpack to at most"):
+        Dataset.load("lab/arm-v0")

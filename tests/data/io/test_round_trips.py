@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
+import numpy as np
 import pytest
+from gymnasium.spaces import Box, Discrete
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -30,6 +32,32 @@ def test_a_file_gives_back_the_dataset(
     path = tmp_path / f"data{suffix}"
     data.save(path)
     assert_identical(Dataset.load(path), data)
+
+
+@pytest.mark.parametrize("name", [*(f"log{s}" for s in SUFFIXES), "lab/log-v0"])
+def test_a_label_never_seen_is_kept_with_spaces_and_notes(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    if "/" in name:
+        pytest.importorskip("minari")
+    rows = np.arange(8.0).reshape(4, 2)
+    data = Dataset(
+        rows,
+        [0, 1, 0, 1],
+        [0.0, 1.0, 2.0, 3.0],
+        rows + 2,
+        [0, 0, 0, 1],
+        episodes=[0, 0, 0, 0],
+        observation_space=Box(-10.0, 10.0, (2,), np.float32),
+        action_space=Discrete(3),
+        notes=("Measured on Monday.",),
+    )
+    target = name if "/" in name else str(tmp_path / name)
+    data.save(target)
+    again = Dataset.load(target)
+    assert again.n_actions == 3
+    assert_identical(again, data)
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

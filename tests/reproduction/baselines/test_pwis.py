@@ -11,14 +11,14 @@ from reproduction.baselines.behaviours import (
     uniform_density,
 )
 from reproduction.baselines.pwis import importance_weights
+from reproduction.trials.lqr_gradients import linear_gaussian
 from torch import Tensor, nn
 
 import nopg
 from nopg.envs import Lqr, cart_pole_random, episodes, pendulum_grid, pendulum_random
-from nopg.envs.lqr import linear_gaussian
-from nopg.envs.lqr_exact import exact_gradient, exact_objective
 from nopg.errors import ConfigError, DataError, SolverError
 from reproduction.baselines import Trajectories, pwis_objective, train_pwis
+from tests.envs.finite_lqr import finite_lqr
 
 STD = 0.3
 
@@ -89,9 +89,7 @@ def test_estimate_is_unbiased_for_another_policy() -> None:
     env, horizon = Lqr(), 6
     paths = lqr_trajectories(20_000, horizon)
     policy = LinearGaussian(TARGET)
-    exact = exact_objective(
-        env, TARGET.numpy(), noise_cov=STD**2 * np.eye(2), horizon=horizon
-    )
+    exact, gradient = finite_lqr(env, TARGET.numpy(), horizon, STD**2 * np.eye(2))
     terms = (
         0.9 ** torch.arange(horizon) * importance_weights(policy, paths) * paths.rewards
     )
@@ -100,11 +98,7 @@ def test_estimate_is_unbiased_for_another_policy() -> None:
     assert abs(float(draws.mean()) - exact) < 4 * error
     objective = pwis_objective(policy, paths, gamma=0.9)
     (found,) = torch.autograd.grad(objective, [policy.gain])
-    truth = torch.as_tensor(
-        exact_gradient(
-            env, TARGET.numpy(), noise_cov=STD**2 * np.eye(2), horizon=horizon
-        )
-    )
+    truth = torch.as_tensor(gradient)
     cosine = float((found * truth).sum() / found.norm() / truth.norm())
     assert cosine > 0.98
 
@@ -126,11 +120,11 @@ def test_own_policy_has_weight_one() -> None:
 def test_training_improves_the_true_objective() -> None:
     env, paths = Lqr(), lqr_trajectories(5000, 6)
     policy = LinearGaussian(BEHAVIOUR)
-    before = exact_objective(env, BEHAVIOUR.numpy(), horizon=6)
+    before, _ = finite_lqr(env, BEHAVIOUR.numpy(), 6)
     updates = list(
         train_pwis(policy, paths, gamma=0.9, learning_rate=0.01, n_updates=10)
     )
-    after = exact_objective(env, policy.gain.detach().numpy(), horizon=6)
+    after, _ = finite_lqr(env, policy.gain.detach().numpy(), 6)
     assert after > before
     assert [u.step for u in updates] == list(range(1, 11))
     assert updates[-1].objective > updates[0].objective

@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
-from nopg.bellman.config import EstimatorConfig
+from nopg.bellman.problem import EstimatorConfig
 from nopg.errors import ConfigError
+from nopg.policies.adam import cosine_decay
 from nopg.randomness import Seed
 
 _DTYPES = {"float64": torch.float64, "float32": torch.float32}
@@ -45,7 +46,7 @@ class TrainingConfig:
         """Step size of update `step`, counted from 0."""
         if self.schedule == "constant":
             return self.learning_rate
-        return 0.5 * self.learning_rate * (1.0 + math.cos(math.pi * step / n_updates))
+        return self.learning_rate * cosine_decay(step, n_updates)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +60,7 @@ class NOPGConfig:
     standardise: bool = True
     """Whether states are standardised inside the policy; False is the paper's way."""
     max_std: tuple[float, ...] | None = None
-    """Largest standard deviation of a stochastic policy, one an action dimension; by
+    """Largest standard deviation of a stochastic policy, one per action dimension; by
     default a quarter of the action range."""
     device: str = "cpu"
     """Where tensors live."""

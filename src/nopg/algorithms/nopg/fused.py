@@ -206,7 +206,9 @@ def _captured(
     graphs = []
     for step in steps:
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        # On the stream of the warm-up: gradients are tied to where leaves were used
+        # first, and torch warns of any other.
+        with torch.cuda.graph(graph, stream=stream):
             step()
         graphs.append(graph.replay)
     with torch.no_grad():

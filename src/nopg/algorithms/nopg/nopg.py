@@ -13,8 +13,7 @@ from nopg.algorithms.nopg.ascent import TrainingState
 from nopg.algorithms.nopg.budget import estimate_budget, out_of_memory
 from nopg.algorithms.nopg.config import NOPGConfig
 from nopg.algorithms.nopg.training import Training, announce
-from nopg.bellman.config import EstimatorConfig
-from nopg.bellman.problem import Problem
+from nopg.bellman.problem import EstimatorConfig, Problem
 from nopg.bellman.rows import Neighbours
 from nopg.bellman.samples import Samples, initial_state_tensor
 from nopg.data.dataset import Dataset
@@ -25,7 +24,7 @@ from nopg.fitted.build import action_space_of, build_policy
 from nopg.fitted.history import Update
 from nopg.fitted.policy import FittedPolicy
 from nopg.kernels.bandwidths import Bandwidths
-from nopg.kernels.selection import Transitions, select_bandwidths
+from nopg.kernels.selection import TransitionArrays, select_bandwidths
 from nopg.linalg.ranks import Ranks
 from nopg.randomness import Seed
 
@@ -156,7 +155,7 @@ class NOPG:
         initial = initial_state_tensor(starts, samples.states)
         space = action_space_of(data, self._space)
         policy, spec = build_policy(config, data, space, self._module)
-        arrays = Transitions(
+        arrays = TransitionArrays(
             data.observations, data.actions, data.rewards, data.next_observations
         )
         bandwidths = select_bandwidths(

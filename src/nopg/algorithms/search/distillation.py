@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
 from nopg.algorithms.search.planning import DistillationTargets
-from nopg.policies.adam import Adam
+from nopg.policies.adam import Adam, cosine_decay
 from nopg.policies.base import Policy
 from nopg.policies.categorical import CategoricalPolicy
 
@@ -42,7 +40,7 @@ def distil(policy: Policy, targets: DistillationTargets) -> float:
         return (weights * each).mean()
 
     for step in range(N_STEPS):
-        decay = 0.5 * (1.0 + math.cos(math.pi * step / N_STEPS))
+        decay = cosine_decay(step, N_STEPS)
         # Adam ascends: the error is to fall.
         gradient = torch.autograd.grad(-error(), parameters, materialize_grads=True)
         adam.step(gradient, LEARNING_RATE * decay)

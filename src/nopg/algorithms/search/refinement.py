@@ -25,9 +25,12 @@ from nopg.dynamics.rollouts import (
 )
 from nopg.dynamics.transition_model import TransitionModel
 from nopg.fitted.search_result import ModelEstimate
-from nopg.policies.adam import Adam
+from nopg.policies.adam import Adam, cosine_decay
 from nopg.policies.arrays import Array, ArrayPolicies
 from nopg.policies.base import Policy
+
+Models = Sequence[TransitionModel]
+Policies = Sequence[Policy]
 
 LEARNING_RATE = 5e-3
 """Adam's first step size; half of that of the search, which has farther to go."""
@@ -52,8 +55,8 @@ N_UNCERTAINTIES = 256
 
 
 def model_estimates(
-    models: Sequence[TransitionModel],
-    policies: Sequence[Policy],
+    models: Models,
+    policies: Policies,
     starts: Array,
     gamma: float,
     negligible: float = SEARCH_WEIGHT,
@@ -63,24 +66,20 @@ def model_estimates(
     Policies act as they will: for labels, the likeliest one. Rollouts end at a weight
     gamma^T of `negligible`, or at rest.
     """
-    by_model = [
-        _estimates(model, policies, starts, gamma, negligible) for model in models
-    ]
-    return [
-        min(each, key=lambda one: one.value) for each in zip(*by_model, strict=True)
-    ]
+    found = []
+    for model in models:
+        rollout, returns = _rollout(model, policies, starts, gamma, negligible)
+        uncertainties = _uncertainties(model, rollout, len(policies), gamma)
+        found.append(map(ModelEstimate, returns.tolist(), uncertainties.tolist()))
+    return [min(each, key=lambda one: one.value) for each in zip(*found, strict=True)]
 
 
 def model_returns(
-    models: Sequence[TransitionModel],
-    policies: Sequence[Policy],
-    starts: Array,
-    gamma: float,
+    models: Models, policies: Policies, starts: Array, gamma: float
 ) -> list[float]:
     """The values of `model_estimates` alone, which cost less."""
     found = [
-        _mean_returns(_rollout(model, policies, starts, gamma, SEARCH_WEIGHT), policies)
-        for model in models
+        _rollout(model, policies, starts, gamma, SEARCH_WEIGHT)[1] for model in models
     ]
     return [float(value) for value in np.min(found, axis=0)]
 
@@ -116,8 +115,8 @@ class _Ascent:
 
 
 def refine(
-    models: Sequence[TransitionModel],
-    policies: Sequence[Policy],
+    models: Models,
+    policies: Policies,
     starts: Array,
     gamma: float,
     n_updates: int,
@@ -189,7 +188,7 @@ def _update(
     gradients = rollout_gradients(
         model, policies, starts, gamma, discount_horizon(gamma)
     )
-    decay = 0.5 * (1.0 + math.cos(math.pi * progress))
+    decay = cosine_decay(progress, 1.0)
     for one, gradient in zip(ascents, gradients, strict=True):
         norm = math.sqrt(sum(float(g.square().sum()) for g in gradient))
         if math.isfinite(norm) and norm > 0.0:
@@ -200,45 +199,31 @@ def _update(
 
 def _rollout(
     model: TransitionModel,
-    policies: Sequence[Policy],
+    policies: Policies,
     starts: Array,
     gamma: float,
     negligible: float,
-) -> ModelRollout:
-    """Every policy from every start, policy by policy."""
+) -> tuple[ModelRollout, Array]:
+    """Every policy from every start, policy by policy, and their mean returns, (K,)."""
     actor = ArrayPolicies(policies, is_decided=True)
     every = np.tile(starts, (len(policies), 1))
     horizon = discount_horizon(gamma, negligible)
-    return model_rollout(model, actor, every, gamma, horizon, until_rest=True)
+    rollout = model_rollout(model, actor, every, gamma, horizon, until_rest=True)
+    return rollout, rollout.returns.reshape(len(policies), -1).mean(axis=1)
 
 
-def _mean_returns(rollout: ModelRollout, policies: Sequence[Policy]) -> Array:
-    """Of each policy, over its starts, (K,)."""
-    returns: Array = rollout.returns.reshape(len(policies), -1).mean(axis=1)
-    return returns
-
-
-def _estimates(
-    model: TransitionModel,
-    policies: Sequence[Policy],
-    starts: Array,
-    gamma: float,
-    negligible: float,
-) -> list[ModelEstimate]:
-    """Return and uncertainty of each policy in one model."""
-    rollout = _rollout(model, policies, starts, gamma, negligible)
+def _uncertainties(
+    model: TransitionModel, rollout: ModelRollout, n_policies: int, gamma: float
+) -> Array:
+    """Discounted mean uncertainty along the rollouts of each policy, (K,)."""
     n_steps = min(len(rollout.states), discount_horizon(gamma))
-    every = -(-n_steps * len(starts) // N_UNCERTAINTIES)  # rounded up
+    n_starts = rollout.states.shape[1] // n_policies
+    every = -(-n_steps * n_starts // N_UNCERTAINTIES)  # rounded up
     times = np.arange(n_steps)[::every]
     states, actions = (
         torch.from_numpy(x[times].reshape(-1, x.shape[2]))
         for x in (rollout.states, rollout.actions)
     )
     found = model.uncertainty(states, actions).numpy()
-    found = found.reshape(len(times), len(policies), -1).mean(axis=2)
-    uncertainties = np.average(found, axis=0, weights=gamma**times)
-    returns = _mean_returns(rollout, policies)
-    return [
-        ModelEstimate(float(value), float(uncertainty))
-        for value, uncertainty in zip(returns, uncertainties, strict=True)
-    ]
+    found = found.reshape(len(times), n_policies, n_starts).mean(axis=2)
+    return np.asarray(np.average(found, axis=0, weights=gamma**times))

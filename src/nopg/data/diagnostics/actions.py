@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nopg.data.dataset import Dataset
-from nopg.data.diagnostics.description import Finding
+from nopg.data.diagnostics.description import Diagnostic
+from nopg.data.transitions import TransitionTable
 from nopg.data.validation import FloatArray
 
 if TYPE_CHECKING:
@@ -17,106 +17,91 @@ if TYPE_CHECKING:
 _FEW_LEVELS = 5
 
 
-def action_findings(dataset: Dataset, space: Space[Any] | None) -> Iterator[Finding]:
-    """Findings on discrete labels, or on each continuous action."""
-    if dataset.is_discrete:
-        yield from _labels(dataset)
+def action_diagnostics(
+    table: TransitionTable, space: Space[Any] | None
+) -> Iterator[Diagnostic]:
+    """Diagnostics of discrete labels, or of each continuous action."""
+    if table.is_discrete:
+        yield from _labels(table)
         return
-    low = getattr(space, "low", None)
-    high = getattr(space, "high", None)
-    for i, name in enumerate(dataset.action_names):
-        values: FloatArray = dataset.actions[:, i].astype(np.float64)
-        bounds = (
-            None if low is None or high is None else (float(low[i]), float(high[i]))
-        )
-        yield from _continuous(name, values, bounds)
+    low, high = getattr(space, "low", None), getattr(space, "high", None)
+    for i, name in enumerate(table.action_names):
+        values: FloatArray = table.actions[:, i].astype(np.float64)
+        bounds = None
+        if low is not None and high is not None:
+            bounds = float(low[i]), float(high[i])
+            yield from _outside(name, values, *bounds)
+        yield from _levels(name, values, bounds)
 
 
-def _labels(dataset: Dataset) -> Iterator[Finding]:
-    counts = np.bincount(dataset.actions, minlength=dataset.n_actions)
+def _labels(table: TransitionTable) -> Iterator[Diagnostic]:
+    counts = np.bincount(table.actions, minlength=table.n_actions)
     untried = [str(label) for label in np.nonzero(counts == 0)[0]]
     if untried:
-        shown = ", ".join(untried[:10])
-        yield Finding(
-            name="untried_actions",
-            level="warning",
-            what=f"The actions {shown} occur in no row.",
-            meaning="Nothing is known about them; the learner can only avoid them. "
-            "Record some rows with each, or renumber the labels without them.",
-        )
-    else:
-        yield Finding(
-            name="action_counts",
-            level="note",
-            what=f"The rarest of {len(counts)} actions occurs {counts.min():,} times, "
-            f"the most frequent {counts.max():,} times.",
-            meaning="Each action is judged by its own rows only.",
+        yield Diagnostic(
+            "untried_actions",
+            "warning",
+            f"The actions {', '.join(untried[:10])} occur in no row.",
+            "Nothing is known about them; the learner can only avoid them. Record some "
+            "rows with each, or renumber the labels without them.",
         )
 
 
-def _continuous(
+def _outside(
+    name: str, values: FloatArray, low: float, high: float
+) -> Iterator[Diagnostic]:
+    outside = int(((values < low) | (values > high)).sum())
+    if outside:
+        yield Diagnostic(
+            "actions_out_of_bounds",
+            "warning",
+            f"{outside:,} rows have {name} outside [{low:g}, {high:g}]; the data span "
+            f"{values.min():g} to {values.max():g}.",
+            "If the system clipped them, the log holds what was asked for and not what "
+            "was done: clip the column so that both agree.",
+        )
+
+
+def _levels(
     name: str, values: FloatArray, bounds: tuple[float, float] | None
-) -> Iterator[Finding]:
-    if bounds is not None:
-        outside = int(((values < bounds[0]) | (values > bounds[1])).sum())
-        if outside:
-            yield Finding(
-                name="actions_out_of_bounds",
-                level="warning",
-                what=f"{outside:,} rows have {name} outside [{bounds[0]:g}, "
-                f"{bounds[1]:g}]; the data span {values.min():g} to {values.max():g}.",
-                meaning="If the system clipped them, the log holds what was asked for "
-                "and not what was done: clip the column so that both agree.",
-            )
-    distinct = np.unique(values)
+) -> Iterator[Diagnostic]:
+    distinct, counts = np.unique(values, return_counts=True)
     if len(distinct) == 1:
-        yield Finding(
-            name="constant_action",
-            level="warning",
-            what=f"The action {name} is {distinct[0]:g} in every row.",
-            meaning="The data never show what another action does, so no policy can be "
-            "told from another; record with varied actions.",
+        yield Diagnostic(
+            "constant_action",
+            "warning",
+            f"The action {name} is {distinct[0]:g} in every row.",
+            "The data never show what another action does, so no policy can be told "
+            "from another; record with varied actions.",
         )
         return
     if len(distinct) <= _FEW_LEVELS:
-        shown = ", ".join(f"{value:g}" for value in distinct)
-        yield Finding(
-            name="few_action_levels",
-            level="note",
-            what=f"The action {name} takes only the values {shown}.",
-            meaning="Actions between them are interpolated, not observed; make it a "
-            "discrete label if nothing lies between.",
+        yield Diagnostic(
+            "few_action_levels",
+            "note",
+            f"The action {name} takes only the values "
+            f"{', '.join(f'{value:g}' for value in distinct)}.",
+            "Actions between them are interpolated, not observed; make it a discrete "
+            "label if nothing lies between.",
         )
         return
-    yield from _saturation(name, values, bounds)
-    yield from _favourite(name, values)
-
-
-def _saturation(
-    name: str, values: FloatArray, bounds: tuple[float, float] | None
-) -> Iterator[Finding]:
     low, high = bounds if bounds is not None else (values.min(), values.max())
     share = float(((values <= low) | (values >= high)).mean())
     if share > max(0.05, 4.0 / len(values)):
-        yield Finding(
-            name="saturated_actions",
-            level="note",
-            what=f"{share:.0%} of the rows have {name} at {low:g} or {high:g}.",
-            meaning="The controller wanted more than it got there; the log must hold "
-            "the action as applied, and the policy the same limits.",
+        yield Diagnostic(
+            "saturated_actions",
+            "note",
+            f"{share:.0%} of the rows have {name} at {low:g} or {high:g}.",
+            "The controller wanted more than it got there; the log must hold the "
+            "action as applied, and the policy the same limits.",
         )
-
-
-def _favourite(name: str, values: FloatArray) -> Iterator[Finding]:
-    inner = values[(values > values.min()) & (values < values.max())]
-    distinct, counts = np.unique(inner, return_counts=True)
-    if len(counts) and counts.max() > 0.2 * len(values):
-        share = counts.max() / len(values)
-        yield Finding(
-            name="frequent_action",
-            level="note",
-            what=f"{share:.0%} of the rows have {name} at exactly "
-            f"{distinct[counts.argmax()]:g}.",
-            meaning="Equal values pull an automatic bandwidth towards zero, until each "
-            "action stands alone; widen its bandwidth if learning stalls.",
+    inner, often = distinct[1:-1], counts[1:-1]
+    if often.max() > 0.2 * len(values):
+        yield Diagnostic(
+            "frequent_action",
+            "note",
+            f"{often.max() / len(values):.0%} of the rows have {name} at exactly "
+            f"{inner[often.argmax()]:g}.",
+            "Equal values pull an automatic bandwidth towards zero, until each action "
+            "stands alone; widen its bandwidth if learning stalls.",
         )

@@ -1,4 +1,4 @@
-"""Puts a dataset into words: numbers first, then what they mean for learning."""
+"""Puts a data set into words: numbers first, then what they mean for learning."""
 
 from __future__ import annotations
 
@@ -7,101 +7,90 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from nopg.data.coverage import grid_coverage, neighbour_weights
-from nopg.data.dataset import Dataset
-from nopg.data.diagnostics.actions import action_findings
-from nopg.data.diagnostics.columns import column_findings
-from nopg.data.diagnostics.description import Column, Description, Finding
-from nopg.data.diagnostics.time import time_findings
+from nopg.data.diagnostics.actions import action_diagnostics
+from nopg.data.diagnostics.columns import column_diagnostics
+from nopg.data.diagnostics.description import Column, Description, Diagnostic
+from nopg.data.diagnostics.time import time_diagnostics
+from nopg.data.transitions import TransitionTable
 from nopg.data.validation import FloatArray
 
 if TYPE_CHECKING:
     from gymnasium.spaces import Space
 
 
-def describe(dataset: Dataset, action_space: Space[Any] | None = None) -> Description:
-    """Count, measure and judge a dataset.
+def describe(
+    table: TransitionTable, action_space: Space[Any] | None = None
+) -> Description:
+    """Count and measure a data set, and say what that means.
 
     Args:
-        dataset: The transitions.
+        table: The transitions.
         action_space: Bounds to hold the actions against, if the data know none.
     """
-    weights = neighbour_weights(dataset)
+    weights = neighbour_weights(table)
     findings = [
-        *time_findings(dataset),
-        *action_findings(dataset, action_space or dataset.action_space),
-        *column_findings(dataset),
-        _neighbour_finding(dataset, weights),
+        *time_diagnostics(table),
+        *action_diagnostics(table, action_space or table.action_space),
+        *column_diagnostics(table),
+        _neighbours(weights),
     ]
-    low, middle, high = np.quantile(weights, [0.1, 0.5, 0.9])
+    lengths = None
+    if table.episodes is not None:
+        counts = np.unique(table.episodes, return_counts=True)[1]
+        lengths = int(counts.min()), int(np.median(counts)), int(counts.max())
+    few, typical, many = np.quantile(weights, [0.1, 0.5, 0.9]).tolist()
     return Description(
-        n_transitions=len(dataset),
-        n_episodes=dataset.n_episodes,
-        episode_lengths=_lengths(dataset),
-        n_terminations=int(dataset.terminations.sum()),
-        n_truncations=int(dataset.truncations.sum()),
-        n_actions=dataset.n_actions if dataset.is_discrete else None,
-        columns=_columns(dataset),
-        coverage=grid_coverage(dataset.observations),
-        neighbours=(float(low), float(middle), float(high)),
+        n_transitions=len(table),
+        n_episodes=table.n_episodes,
+        episode_lengths=lengths,
+        n_terminations=int(table.terminations.sum()),
+        n_truncations=int(table.truncations.sum()),
+        n_actions=table.n_actions if table.is_discrete else None,
+        columns=(
+            *_columns("state", table.observation_names, table.observations),
+            *_columns("action", table.action_names, table.actions),
+            *_columns("reward", ("reward",), table.rewards),
+        ),
+        coverage=grid_coverage(table.observations),
+        neighbours=(few, typical, many),
         findings=tuple(sorted(findings, key=lambda finding: finding.level == "note")),
-        notes=dataset.notes,
+        notes=table.notes,
     )
 
 
-def _lengths(dataset: Dataset) -> tuple[int, int, int] | None:
-    if dataset.episodes is None:
-        return None
-    counts = np.unique(dataset.episodes, return_counts=True)[1]
-    return int(counts.min()), int(np.median(counts)), int(counts.max())
-
-
-def _columns(dataset: Dataset) -> tuple[Column, ...]:
-    actions = dataset.actions.reshape(len(dataset), -1).astype(np.float64)
-    return (
-        *(
-            _column(name, "state", values)
-            for name, values in zip(
-                dataset.observation_names, dataset.observations.T, strict=True
-            )
-        ),
-        *(
-            _column(name, "action", values)
-            for name, values in zip(dataset.action_names, actions.T, strict=True)
-        ),
-        _column("reward", "reward", dataset.rewards),
-    )
-
-
-def _column(
-    name: str, part: Literal["state", "action", "reward"], values: FloatArray
-) -> Column:
-    return Column(
-        name=name,
-        part=part,
-        low=float(values.min()),
-        median=float(np.median(values)),
-        high=float(values.max()),
-        std=float(values.std()),
-        n_distinct=len(np.unique(values)),
-    )
-
-
-def _neighbour_finding(dataset: Dataset, weights: FloatArray) -> Finding:
-    alone = float((weights < 1.0).mean())
-    typical = float(np.median(weights))
-    if alone > 0.5:
-        return Finding(
-            name="isolated_rows",
-            level="warning",
-            what=f"{alone:.0%} of the rows have less than one neighbour.",
-            meaning="Most values rest on single samples, so noise in them is learnt as "
-            "truth; record more data, drop irrelevant columns or widen the bandwidths.",
+def _columns(
+    part: Literal["state", "action", "reward"], names: tuple[str, ...], values: Any
+) -> list[Column]:
+    matrix: FloatArray = values.reshape(len(values), -1).astype(np.float64)
+    return [
+        Column(
+            name=name,
+            part=part,
+            low=float(column.min()),
+            median=float(np.median(column)),
+            high=float(column.max()),
+            std=float(column.std()),
+            n_distinct=len(np.unique(column)),
         )
-    return Finding(
-        name="neighbours",
-        level="note",
-        what=f"A typical row has {typical:.3g} neighbours; {alone:.0%} of the rows "
-        "have less than one.",
-        meaning="Values there average several samples; where rows are alone the policy "
-        "copies one sample, noise included.",
+        for name, column in zip(names, matrix.T, strict=True)
+    ]
+
+
+def _neighbours(weights: FloatArray) -> Diagnostic:
+    alone = float((weights < 1.0).mean())
+    if alone > 0.5:
+        return Diagnostic(
+            "isolated_rows",
+            "warning",
+            f"{alone:.0%} of the rows have less than one neighbour.",
+            "Most values rest on single samples, so noise in them is learnt as truth; "
+            "record more data, drop irrelevant columns or widen the bandwidths.",
+        )
+    return Diagnostic(
+        "neighbours",
+        "note",
+        f"A typical row has {float(np.median(weights)):.3g} neighbours; {alone:.0%} "
+        "of the rows have less than one.",
+        "Values there average several samples; where rows are alone the policy copies "
+        "one sample, noise included.",
     )

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 
-@dataclass(frozen=True, kw_only=True)
-class Finding:
+@dataclass(frozen=True)
+class Diagnostic:
     """One thing about the data that matters for learning."""
 
     name: str
@@ -44,7 +44,7 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """Counts, ranges and findings of a dataset; `print` it or take `to_json()`."""
+    """Counts, ranges and findings of a data set; `print` it or take `to_json()`."""
 
     n_transitions: int
     """Rows."""
@@ -65,10 +65,10 @@ class Description:
     of those the data could fill."""
     neighbours: tuple[float, float, float]
     """Kernel weight of the other rows around a row: 10 %, 50 % and 90 % quantile."""
-    findings: tuple[Finding, ...]
+    findings: tuple[Diagnostic, ...]
     """What stands out, warnings first."""
     notes: tuple[str, ...]
-    """How the rows came to be, as readers and transforms told it."""
+    """How the rows came to be, in the sentences of readers and transforms."""
 
     def to_dict(self) -> dict[str, Any]:
         """The whole record as plain dictionaries and lists."""
@@ -79,39 +79,34 @@ class Description:
         return json.dumps(self.to_dict(), indent=indent)
 
     def __str__(self) -> str:
-        blocks = ["\n".join(self._counts()), "\n".join(self._ranges())]
+        blocks = [self._counts(), self._ranges()]
         if self.notes:
-            told = [line for note in self.notes for line in _wrapped("- ", note)]
-            blocks.append("\n".join(["How the rows came to be", *told]))
+            lines = [line for note in self.notes for line in _wrapped("- ", note)]
+            blocks.append(["How the rows came to be", *lines])
         lines = ["What it means for learning"]
         for finding in self.findings:
             mark = "!" if finding.level == "warning" else "-"
             lines += _wrapped(f"{mark} ", finding.what)
             lines += _wrapped("    ", finding.meaning)
-        return "\n\n".join([*blocks, "\n".join(lines)])
+        return "\n\n".join("\n".join(block) for block in [*blocks, lines])
 
     def _counts(self) -> list[str]:
-        lines = [f"{self.n_transitions:,} transitions without episodes"]
+        rows = f"{self.n_transitions:,} transitions without episodes"
         if self.episode_lengths is not None:
             low, middle, high = self.episode_lengths
-            lines = [
+            rows = (
                 f"{self.n_transitions:,} transitions in {self.n_episodes:,} episodes "
                 f"of {low} to {high} steps (median {middle})"
-            ]
-        lines.append(
-            f"{self.n_terminations:,} terminated, {self.n_truncations:,} truncated; "
-            + (
-                "continuous action"
-                if self.n_actions is None
-                else f"{self.n_actions} discrete actions"
             )
-        )
-        low_mass, mass, high_mass = self.neighbours
-        lines.append(
-            f"Coverage {self.coverage:.0%}; a typical row has {mass:.3g} neighbours "
-            f"(10 % of rows fewer than {low_mass:.3g}, 10 % more than {high_mass:.3g})"
-        )
-        return lines
+        discrete = f"{self.n_actions} discrete actions"
+        few, typical, many = self.neighbours
+        return [
+            rows,
+            f"{self.n_terminations:,} terminated, {self.n_truncations:,} truncated; "
+            f"{'continuous action' if self.n_actions is None else discrete}",
+            f"Coverage {self.coverage:.0%}; a typical row has {typical:.3g} neighbours "
+            f"(10 % of rows fewer than {few:.3g}, 10 % more than {many:.3g})",
+        ]
 
     def _ranges(self) -> list[str]:
         width = max(6, *(len(column.name) for column in self.columns))

@@ -6,115 +6,88 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from nopg.data.dataset import Dataset
-from nopg.data.diagnostics.description import Finding
-from nopg.data.validation import FloatArray, IntArray
+from nopg.data.diagnostics.description import Diagnostic
+from nopg.data.transitions import TransitionTable
+from nopg.data.validation import IntArray
 
 
-def time_findings(dataset: Dataset) -> Iterator[Finding]:
-    """Findings on how rows follow each other and how episodes end."""
-    yield from _endings(dataset)
-    if dataset.episodes is None:
-        yield Finding(
-            name="no_episodes",
-            level="note",
-            what="The rows have no episode ids.",
-            meaning="Learning does not need them; pass `initial_states` yourself, "
-            "since the first state of an episode cannot be looked up.",
+def time_diagnostics(table: TransitionTable) -> Iterator[Diagnostic]:
+    """Diagnostics of how rows follow each other and how episodes end."""
+    if not table.terminations.any():
+        yield Diagnostic(
+            "no_terminations",
+            "note",
+            "No row is terminated.",
+            "The task is taken to go on for ever, discounted. If it can end in success "
+            "or failure, name the column that says so.",
         )
-    else:
-        yield from _still(dataset)
-        yield from _jumps(dataset, dataset.episodes)
-        yield from _time_limit(dataset, dataset.episodes)
-
-
-def _pairs(episodes: IntArray) -> tuple[IntArray, IntArray]:
-    """Rows t and t+1 of the same episode, two vectors of indices."""
-    order = np.argsort(episodes, kind="stable")
-    same = episodes[order[:-1]] == episodes[order[1:]]
-    return order[:-1][same], order[1:][same]
-
-
-def _distance(a: FloatArray, b: FloatArray, scale: FloatArray) -> FloatArray:
-    """Largest difference of any column, in standard deviations, (m,)."""
-    return np.asarray((np.abs(a - b) / scale).max(axis=1, initial=0.0))
-
-
-def _jumps(dataset: Dataset, episodes: IntArray) -> Iterator[Finding]:
-    now, then = _pairs(episodes)
-    # Where the task or the recording ended, the next row is a new start.
-    inside = ~(dataset.terminations | dataset.truncations)[now]
-    now, then = now[inside], then[inside]
-    if not len(now):
+    if table.episodes is None:
+        yield Diagnostic(
+            "no_episodes",
+            "note",
+            "The rows have no episode ids.",
+            "Learning does not need them; pass `initial_states` yourself, since the "
+            "first state of an episode cannot be looked up.",
+        )
         return
-    std = dataset.observations.std(axis=0)
+    if (table.next_observations == table.observations).all():
+        yield Diagnostic(
+            "no_motion",
+            "warning",
+            "s' equals s in every row.",
+            "Actions seem to have no effect; the successor column is probably a copy "
+            "of the state column.",
+        )
+    yield from _jumps(table, table.episodes)
+    yield from _time_limit(table, table.episodes)
+
+
+def _jumps(table: TransitionTable, episodes: IntArray) -> Iterator[Diagnostic]:
+    order = np.argsort(episodes, kind="stable")
+    # Where the task or the recording ended, the next row is a new start.
+    goes_on = ~(table.terminations | table.truncations)[order[:-1]]
+    goes_on &= episodes[order[:-1]] == episodes[order[1:]]
+    now, then = order[:-1][goes_on], order[1:][goes_on]
+    std = table.observations.std(axis=0)
     scale = np.where(std > 0, std, 1.0)
-    gap = _distance(dataset.next_observations[now], dataset.observations[then], scale)
+    reached = table.next_observations[now] / scale
+    gap = np.abs(reached - table.observations[then] / scale).max(axis=1, initial=0.0)
     n_jumps = int((gap > 1e-6).sum())
     if n_jumps == 0:
-        yield Finding(
-            name="continuous",
-            level="note",
-            what="Every s' is the state of the next row of its episode.",
-            meaning="Rows and successors are aligned.",
-        )
         return
-    yield Finding(
-        name="jumps",
-        level="warning",
-        what=f"In {n_jumps:,} of {len(gap):,} steps s' differs from the next row's "
-        f"state, by up to {gap.max():.3g} standard deviations.",
-        meaning="Rows were left out, the columns are shifted against each other, or "
-        "episodes were run together; single missing rows do no harm, a shift spoils "
-        "all that is learnt.",
+    yield Diagnostic(
+        "jumps",
+        "warning",
+        f"In {n_jumps:,} of {len(gap):,} steps s' differs from the next row's state, "
+        f"by up to {gap.max():.3g} standard deviations.",
+        "Rows were left out, the columns are shifted against each other, or episodes "
+        "were run together; single missing rows do no harm, a shift spoils all that "
+        "is learnt.",
     )
-    lagged = _distance(dataset.next_observations[now], dataset.observations[now], scale)
-    if n_jumps > 0.5 * len(gap) and (lagged < 1e-6).mean() > 0.9:
-        yield Finding(
-            name="shifted_rows",
-            level="warning",
-            what="In most rows s' equals the row's own s.",
-            meaning="s' was stored one row too late; take it from the following row by "
-            "loading without `next_observations`.",
+    moved = np.abs(reached - table.observations[now] / scale).max(axis=1, initial=0.0)
+    if n_jumps > 0.5 * len(gap) and (moved < 1e-6).mean() > 0.9:
+        yield Diagnostic(
+            "shifted_rows",
+            "warning",
+            "In most rows s' equals the row's own s.",
+            "s' was stored one row too late; take it from the following row by loading "
+            "without `next_observations`.",
         )
 
 
-def _still(dataset: Dataset) -> Iterator[Finding]:
-    if (dataset.next_observations == dataset.observations).all():
-        yield Finding(
-            name="no_motion",
-            level="warning",
-            what="s' equals s in every row.",
-            meaning="Actions seem to have no effect; the successor column is probably "
-            "a copy of the state column.",
-        )
-
-
-def _endings(dataset: Dataset) -> Iterator[Finding]:
-    if not dataset.terminations.any():
-        yield Finding(
-            name="no_terminations",
-            level="note",
-            what="No row is terminated.",
-            meaning="The task is taken to go on for ever, discounted. If it can end in "
-            "success or failure, name the column that says so.",
-        )
-
-
-def _time_limit(dataset: Dataset, episodes: IntArray) -> Iterator[Finding]:
+def _time_limit(table: TransitionTable, episodes: IntArray) -> Iterator[Diagnostic]:
     lengths = np.unique(episodes, return_counts=True)[1]
     longest = int(lengths.max())
-    order = np.argsort(episodes, kind="stable")
-    last = order[np.cumsum(lengths) - 1]
-    at_limit = (lengths == longest) & dataset.terminations[last]
-    count = int(at_limit.sum())
-    if count >= 2 and longest > 1 and count == int((lengths == longest).sum()):
-        yield Finding(
-            name="hidden_time_limit",
-            level="warning",
-            what=f"{count} episodes are terminated after exactly {longest} steps, and "
-            "none is longer.",
-            meaning="That looks like a time limit and not like the end of the task; a "
-            "false termination makes the value there zero. Load with "
-            f"time_limit={longest} if so.",
+    last = np.argsort(episodes, kind="stable")[np.cumsum(lengths) - 1]
+    is_longest = lengths == longest
+    count = int((is_longest & table.terminations[last]).sum())
+    if count >= 2 and longest > 1 and count == int(is_longest.sum()):
+        yield Diagnostic(
+            "hidden_time_limit",
+            "warning",
+            f"{count} episodes are terminated after exactly {longest} steps, and none "
+            "is longer.",
+            "That looks like a time limit and not like the end of the task; a false "
+            f"termination makes the value there zero. Load with time_limit={longest} "
+            "if so.",
         )

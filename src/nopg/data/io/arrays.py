@@ -1,106 +1,111 @@
-"""From named arrays, as npz and HDF5 files hold them, to transitions."""
+"""From named arrays, as every reader hands them over, to the arguments of `Dataset`.
+
+All that concerns transitions happens here once: what is s', which rows are dropped,
+whether the action is discrete, where the reward comes from.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nopg.data.alignment import align, apply_time_limit
-from nopg.data.dataset import Dataset
-from nopg.data.io.about import dataset_arguments
-from nopg.data.io.reading import Reading
-from nopg.data.rewards import rewards_from
+from nopg.data.io.options import ReadOptions
+from nopg.data.transitions import ARRAYS
 from nopg.data.validation import (
-    as_actions,
+    BoolArray,
+    IntArray,
     as_episodes,
     as_flags,
     as_matrix,
+    counted,
+    preview,
     require_same_length,
+    rewards_from,
 )
 from nopg.errors import DataError
 
-ARRAYS = (
-    *("observations", "actions", "rewards", "next_observations"),
-    *("terminations", "truncations", "episodes"),
-)
-"""The arrays of a dataset, in the order of its arguments."""
-
 ALIASES = {"terminals": "terminations", "timeouts": "truncations"}
-"""Other names for them, as D4RL writes them."""
+"""Other names for the arrays, as D4RL writes them."""
 
 
-def wanted(names: Mapping[str, Any] | list[str]) -> dict[str, str]:
+def wanted(names: Iterable[str]) -> dict[str, str]:
     """The entries of a file that are worth reading, and the array each one is."""
     found = {name: ALIASES.get(name, name) for name in names}
     return {name: array for name, array in found.items() if array in ARRAYS}
 
 
-def dataset_from_arrays(
-    arrays: Mapping[str, NDArray[Any]],
-    about: dict[str, Any] | None,
-    reading: Reading,
-    where: object,
-) -> Dataset:
-    """Check the arrays of a file and add the successors if it stores none.
-
-    Args:
-        arrays: By the names in `ARRAYS`.
-        about: What the file says of itself, if it was written by `Dataset.save`.
-        reading: What the caller asked for.
-        where: The file, for messages.
+def require_arrays(names: Iterable[str], options: ReadOptions, where: object) -> None:
+    """Refuse a file that lacks an array no data set can do without.
 
     Raises:
-        DataError: If an array is missing or they do not fit each other.
+        DataError: If it does.
     """
     needed = ["observations", "actions", "terminations"]
-    needed += [] if callable(reading.reward) else ["rewards"]
-    missing = [name for name in needed if name not in arrays]
+    needed += [] if callable(options.reward) else ["rewards"]
+    present = set(names)
+    missing = [name for name in needed if name not in present]
     if missing:
         raise DataError(
             f"`{where}` must hold the arrays {', '.join(needed)}; it lacks "
-            f"{', '.join(missing)} and has {', '.join(sorted(arrays)) or 'nothing'}."
+            f"{', '.join(missing)} and has {', '.join(sorted(present)) or 'nothing'}."
         )
+
+
+def dataset_arguments(
+    arrays: Mapping[str, NDArray[Any]],
+    options: ReadOptions,
+    metadata: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The arguments of `Dataset`: rows with their successors, names and notes.
+
+    Args:
+        arrays: By the names in `ARRAYS`; NaN is a missing value.
+        options: What the caller asked for.
+        metadata: Names, spaces and notes that the source states.
+
+    Raises:
+        DataError: If the arrays do not fit each other.
+    """
     parts: dict[str, Any] = {name: arrays.get(name) for name in ARRAYS}
-    notes = _add_successors(parts, reading)
-    if callable(reading.reward):
-        parts["rewards"] = rewards_from(
-            reading.reward,
-            as_matrix("observations", parts["observations"]),
-            as_actions(parts["actions"]),
-            as_matrix("next_observations", parts["next_observations"]),
-        )
-    if reading.is_discrete is not None:
-        kind = np.int64 if reading.is_discrete else np.float64
-        parts["actions"] = as_actions(np.asarray(parts["actions"]).astype(kind))
-    arguments = dataset_arguments(about)
-    arguments["notes"] = (*arguments.get("notes", ()), *notes)
+    require_same_length(parts)
+    states = as_matrix("observations", parts["observations"], is_finite=False)
+    parts["observations"] = states
+    parts["episodes"] = as_episodes(parts["episodes"])
+    for flags in ("terminations", "truncations"):
+        parts[flags] = as_flags(flags, parts[flags], len(states))
+    rows, notes = _add_successors(parts, options)
+    said = _drop_missing(parts, rows, options)
+    if options.is_discrete is not None:
+        parts["actions"] = _of_kind(parts["actions"], options.is_discrete)
+    if callable(options.reward):
+        said += ("The rewards are a function of (s, a, s').",)
+        s, a, s_next = (parts[name] for name in (*ARRAYS[:2], "next_observations"))
+        parts["rewards"] = rewards_from(options.reward, s, a, s_next)
+    stated = dict(metadata or {})
+    stated.pop("is_discrete", None)
     for space in ("observation_space", "action_space"):
-        if getattr(reading, space) is not None:
-            arguments[space] = getattr(reading, space)
-    return Dataset(**parts, **arguments)
+        if getattr(options, space) is not None:
+            stated[space] = getattr(options, space)
+    return parts | stated | {"notes": (*stated.get("notes", ()), *notes, *said)}
 
 
-def _add_successors(parts: dict[str, Any], reading: Reading) -> tuple[str, ...]:
-    """Fill in s' from the following rows where the file has none; apply the limit."""
-    if parts["next_observations"] is not None and reading.time_limit is None:
-        return ()
-    states = as_matrix("observations", parts["observations"])
-    terminated = as_flags("terminations", parts["terminations"], len(states))
-    truncated = as_flags("truncations", parts["truncations"], len(states))
-    episodes = as_episodes(parts["episodes"])
-    lengths = {name: len(array) for name, array in parts.items() if array is not None}
-    require_same_length(lengths)
+def _add_successors(
+    parts: dict[str, Any], options: ReadOptions
+) -> tuple[IntArray, tuple[str, ...]]:
+    """Fill in s' from the following rows where there is none; apply the time limit."""
+    states, episodes = parts["observations"], parts["episodes"]
+    flags = parts["terminations"], parts["truncations"]
     if parts["next_observations"] is not None:
         parts["terminations"], parts["truncations"], notes = apply_time_limit(
-            episodes, terminated, truncated, reading.time_limit
+            episodes, *flags, options.time_limit
         )
-        return notes
-    aligned = align(
-        states, episodes, terminated, truncated, time_limit=reading.time_limit
-    )
+        return np.arange(len(states)), notes
+    closing = _closing(parts["actions"], parts["rewards"], episodes)
+    aligned = align(states, episodes, *flags, closing, options.time_limit)
     for name in ("observations", "actions", "rewards"):
         if parts[name] is not None:
             parts[name] = np.asarray(parts[name])[aligned.rows]
@@ -108,4 +113,56 @@ def _add_successors(parts: dict[str, Any], reading: Reading) -> tuple[str, ...]:
     parts["terminations"] = aligned.terminations
     parts["truncations"] = aligned.truncations
     parts["episodes"] = aligned.episodes
-    return aligned.notes
+    return aligned.rows, aligned.notes
+
+
+def _closing(actions: Any, rewards: Any, episodes: IntArray | None) -> BoolArray:
+    """Rows without any action that are the last of their episode, (m,)."""
+    values = as_matrix("actions", actions, is_finite=False)
+    empty = np.isnan(values).all(axis=1)
+    if rewards is not None:
+        empty &= (np.nan_to_num(as_matrix("rewards", rewards, is_finite=False)) == 0)[
+            :, 0
+        ]
+    ids = np.zeros(len(values), dtype=np.int64) if episodes is None else episodes
+    last = np.zeros(len(values), dtype=bool)
+    reversed_first = np.unique(ids[::-1], return_index=True)[1]
+    last[len(values) - 1 - reversed_first] = True
+    return np.asarray(empty & last)
+
+
+def _drop_missing(
+    parts: dict[str, Any], rows: IntArray, options: ReadOptions
+) -> tuple[str, ...]:
+    """Refuse or drop transitions with NaN, as the caller asked."""
+    empty = np.zeros(len(rows), dtype=bool)
+    for name in ("observations", "actions", "rewards", "next_observations"):
+        if parts[name] is not None:
+            values = as_matrix(name, parts[name], is_finite=False)
+            empty |= np.isnan(values).any(axis=1)
+    if not empty.any():
+        return ()
+    found = counted(int(empty.sum()), "row")
+    if options.missing == "error":
+        raise DataError(
+            f"Every cell must hold a number, {found} had empty or NaN cells (counted "
+            f"from 1: {preview(rows[empty] + 1)}); repair them or leave them out with "
+            "`missing='drop'`."
+        )
+    for name, array in parts.items():
+        parts[name] = None if array is None else np.asarray(array)[~empty]
+    return (f"Dropped: {found} with empty cells.",)
+
+
+def _of_kind(actions: Any, is_discrete: bool) -> NDArray[Any]:
+    """Labels where the action is discrete, else numbers."""
+    values = as_matrix("actions", actions)
+    if not is_discrete:
+        return values
+    if values.shape[1] != 1 or not (values == np.round(values)).all():
+        raise DataError(
+            "A discrete action must be one column of labels 0, 1, 2, ..., got "
+            f"{counted(values.shape[1], 'column')} or fractions; pass "
+            "`is_discrete=False`."
+        )
+    return values[:, 0].astype(np.int64)

@@ -1,17 +1,23 @@
-"""Text cells become numbers, flags or labels; what is neither is named."""
+"""Cells of a table become numbers, flags or labels; what is neither is named."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nopg.data.io.tables import Kind
+from nopg.data.validation import IntArray
 from nopg.errors import DataError
 
+Kind = Literal["number", "flag", "label"]
+_WHAT = {
+    "number": "numbers",
+    "flag": "true or false (or 1 and 0)",
+    "label": "an episode in every row",
+}
 _EMPTY = frozenset({"", "na", "n/a", "nan", "null", "none"})
 _FLAGS = {
     **dict.fromkeys(("true", "t", "yes", "y", "1", "1.0"), True),
@@ -19,132 +25,140 @@ _FLAGS = {
 }
 
 
-class Cells(ABC):
-    """One column under construction, a chunk of text cells at a time."""
+@dataclass(frozen=True)
+class TableColumns:
+    """Columns as read: numbers with NaN for empty cells, flags, integer labels."""
 
-    is_whole = False
-    note = ""
+    arrays: dict[str, NDArray[Any]]
+    """Each column, (m,)."""
+    whole: frozenset[str]
+    """Columns written as whole numbers throughout."""
+    notes: tuple[str, ...]
+    """What was assumed."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+
+def read_columns(
+    kinds: Mapping[str, Kind], chunks: Iterable[Mapping[str, Sequence[Any]]]
+) -> TableColumns:
+    """Convert a table chunk by chunk.
+
+    Args:
+        kinds: The columns to read, and what each of them holds.
+        chunks: Cells of some rows by column: texts, or arrays of numbers.
+
+    Raises:
+        DataError: If a cell is not what its column holds.
+    """
+    columns = [_ColumnBuilder(name, kind) for name, kind in kinds.items()]
+    for chunk in chunks:
+        for column in columns:
+            column.add(chunk[column.name])
+    return TableColumns(
+        {column.name: column.array() for column in columns},
+        frozenset(column.name for column in columns if column.is_whole),
+        tuple(column.note for column in columns if column.note),
+    )
+
+
+class _ColumnBuilder:
+    """One column under construction."""
+
+    def __init__(self, name: str, kind: Kind) -> None:
+        self.name, self.note = name, ""
+        self.is_whole = kind == "number"
+        self._kind = kind
         self._chunks: list[NDArray[Any]] = []
+        self._n_rows = 0
 
-    @abstractmethod
-    def add(self, cells: Sequence[str], before: int) -> None:
-        """Convert one chunk; `before` rows came earlier."""
+    def add(self, cells: Sequence[Any]) -> None:
+        """Convert the cells of the next rows, quickly if they are numbers already."""
+        if isinstance(cells, np.ndarray) and cells.dtype.kind in "biuf":
+            converted = self._from_array(cells)
+        else:
+            texts = ["" if c is None else str(c).strip() for c in cells]
+            of = {"number": self._numbers, "flag": self._flags, "label": self._labels}
+            converted = of[self._kind](texts)
+        self._chunks.append(converted)
+        self._n_rows += len(cells)
 
     def array(self) -> NDArray[Any]:
         """The whole column, (m,)."""
-        chunks, self._chunks = self._chunks, []
-        return np.concatenate(chunks) if chunks else np.empty(0)
+        column: NDArray[Any] = np.concatenate(self._chunks or [np.empty(0)])
+        return self._numbered(column.tolist()) if column.dtype == object else column
 
-    def refuse(self, cell: str, row: int, what: str) -> DataError:
+    def _from_array(self, cells: NDArray[Any]) -> NDArray[Any]:
+        if self._kind == "number":
+            self.is_whole = self.is_whole and cells.dtype.kind in "iu"
+            return cells.astype(np.float64)
+        given: NDArray[Any] = np.nan_to_num(cells) if self._kind == "flag" else cells
+        with np.errstate(invalid="ignore"):
+            converted = given.astype(bool if self._kind == "flag" else np.int64)
+        if not (converted == given).all():
+            row = int(np.argmin(converted == given))
+            raise self._refusal(str(cells[row]), row)
+        return converted
+
+    def _numbers(self, texts: list[str]) -> NDArray[Any]:
+        try:
+            values = np.fromiter(map(float, texts), np.float64, len(texts))
+        except ValueError:
+            values = np.array([self._number(text, i) for i, text in enumerate(texts)])
+        # Python reads "1_000" as a number; nobody's logger writes that.
+        if "_" in "".join(texts):
+            row = next(i for i, text in enumerate(texts) if "_" in text)
+            raise self._refusal(texts[row], row)
+        self.is_whole = self.is_whole and all(
+            text.lstrip("+-").isdigit() or text.lower() in _EMPTY for text in texts
+        )
+        return values
+
+    def _number(self, text: str, row: int) -> float:
+        try:
+            return float("nan" if text.lower() in _EMPTY else text)
+        except ValueError:
+            raise self._refusal(text, row) from None
+
+    def _flags(self, texts: list[str]) -> NDArray[Any]:
+        meaning = {text: _FLAGS.get(text.lower()) for text in set(texts)}
+        if None in meaning.values():
+            row = next(i for i, text in enumerate(texts) if meaning[text] is None)
+            raise self._refusal(texts[row], row)
+        return np.array([meaning[text] for text in texts], dtype=bool)
+
+    def _labels(self, texts: list[str]) -> NDArray[Any]:
+        if "" in texts:
+            raise self._refusal("", texts.index(""))
+        return np.array(texts, dtype=object)
+
+    def _numbered(self, labels: list[str]) -> IntArray:
+        """Whole numbers stay, other texts are numbered as they appear."""
+        distinct = list(dict.fromkeys(labels))
+        try:
+            ids = np.array([_whole(text) for text in distinct], dtype=np.int64)
+        except (ValueError, OverflowError):
+            ids = np.arange(len(distinct))
+            self.note = (
+                f"The {len(ids)} different texts in column {self.name!r} were "
+                "numbered 0, 1, 2, ... in order of appearance."
+            )
+        number = dict(zip(distinct, ids.tolist(), strict=True))
+        return np.array([number[text] for text in labels], dtype=np.int64)
+
+    def _refusal(self, cell: str, row: int) -> DataError:
         """The error that names the cell, its row (from 1) and its column."""
         shown = cell if len(cell) <= 30 else cell[:27] + "..."
         return DataError(
-            f"Column {self._name!r} must hold {what}, row {row} has {shown!r}; correct "
-            "the cell or choose other columns."
+            f"Column {self.name!r} must hold {_WHAT[self._kind]}, row "
+            f"{self._n_rows + row + 1} has {shown!r}; correct the cell or choose other "
+            "columns."
         )
-
-
-class Numbers(Cells):
-    """Numbers; empty cells become NaN."""
-
-    is_whole = True
-
-    def add(self, cells: Sequence[str], before: int) -> None:
-        """Convert a chunk, quickly if it is clean."""
-        try:
-            values = np.fromiter(map(float, cells), np.float64, len(cells))
-        except ValueError:
-            values = np.array(
-                [self._number(c, before + i) for i, c in enumerate(cells)]
-            )
-        # Python reads "1_000" as a number; nobody's logger writes that.
-        if "_" in "".join(cells):
-            row = next(i for i, cell in enumerate(cells) if "_" in cell)
-            raise self.refuse(cells[row], before + row + 1, "numbers")
-        known = values[~np.isnan(values)]
-        if self.is_whole and (known == np.round(known)).all():
-            signs = str.maketrans("", "", "+-")
-            self.is_whole = all(
-                cell.strip().translate(signs).isdigit()
-                or cell.strip().lower() in _EMPTY
-                for cell in cells
-            )
-        else:
-            self.is_whole = False
-        self._chunks.append(values)
-
-    def _number(self, cell: str, row: int) -> float:
-        if cell.strip().lower() in _EMPTY:
-            return float("nan")
-        try:
-            return float(cell)
-        except ValueError:
-            raise self.refuse(cell, row + 1, "numbers") from None
-
-
-class Flags(Cells):
-    """True and false, in the spellings loggers use; empty cells are false."""
-
-    def add(self, cells: Sequence[str], before: int) -> None:
-        """Convert a chunk of spellings."""
-        meaning = {cell: _FLAGS.get(cell.strip().lower()) for cell in set(cells)}
-        for row, cell in enumerate(cells if None in meaning.values() else ()):
-            if meaning[cell] is None:
-                raise self.refuse(cell, before + row + 1, "true or false")
-        self._chunks.append(np.array([meaning[cell] for cell in cells], dtype=bool))
-
-
-class Labels(Cells):
-    """Names of episodes: whole numbers stay, other text is numbered as it appears."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self._numbers: dict[str, int] = {}
-
-    def add(self, cells: Sequence[str], before: int) -> None:
-        """Number each cell by the first appearance of its text."""
-        numbers = self._numbers
-        if any(not cell.strip() for cell in set(cells)):
-            row = [cell.strip() for cell in cells].index("")
-            raise self.refuse("", before + row + 1, "an episode in every row")
-        for cell in dict.fromkeys(cells):
-            numbers.setdefault(cell.strip(), len(numbers))
-        code = {cell: numbers[cell.strip()] for cell in set(cells)}
-        self._chunks.append(np.array([code[cell] for cell in cells], dtype=np.int64))
-
-    def array(self) -> NDArray[Any]:
-        """Integer ids, (m,)."""
-        codes = super().array().astype(np.int64)
-        try:
-            ids = np.array([_whole(text) for text in self._numbers], dtype=np.int64)
-        except ValueError:
-            self.note = (
-                f"The {len(self._numbers)} different texts in column {self._name!r} "
-                "were numbered 0, 1, 2, ... in order of appearance."
-            )
-            return codes
-        return ids[codes] if len(ids) else codes
 
 
 def _whole(text: str) -> int:
     """The integer that `text` writes, also as `3.0`; ValueError if it is none."""
-    try:
-        value = int(text)
-    except ValueError:
-        number = float(text)
-        if not abs(number) < 2**53 or number != round(number):
-            raise ValueError(text) from None
-        value = int(number)
-    if "_" in text or not -(2**63) <= value < 2**63:
+    if text.lstrip("+-").isdigit():
+        return int(text)
+    number = float(text)
+    if "_" in text or not number.is_integer() or abs(number) >= 2**53:
         raise ValueError(text)
-    return value
-
-
-def cells_for(kind: Kind, name: str) -> Cells:
-    """An empty column of the given kind."""
-    if kind == "number":
-        return Numbers(name)
-    return Flags(name) if kind == "flag" else Labels(name)
+    return int(number)

@@ -20,26 +20,21 @@ import itertools
 import json
 import math
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any
 
 from nopg.data.files import write_atomically
-from nopg.data.io.about import parse_about
-from nopg.data.io.cells import Cells, cells_for
-from nopg.data.io.flat import as_columns, table_about
-from nopg.data.io.progress import bar
-from nopg.data.io.reading import Reading
-from nopg.data.io.tables import Kind, Table
+from nopg.data.io.metadata import metadata_from_json, metadata_to_json
+from nopg.data.io.options import ReadOptions
+from nopg.data.io.tables import as_columns
+from nopg.data.transitions import TransitionTable
 from nopg.errors import DataError
-
-if TYPE_CHECKING:
-    from nopg.data.dataset import Dataset
 
 _ROWS_AT_ONCE = 20_000
 _LONGEST_LINE = 2**20
-_LARGEST_ABOUT = 2**20
+_LARGEST_METADATA = 2**20
 
 
 class CsvFile:
@@ -47,17 +42,16 @@ class CsvFile:
 
     Args:
         path: The file; `.gz` is unpacked on the way.
-        reading: Limits and whether to show progress.
+        options: The limit on its size.
 
     Raises:
         DataError: If there is no readable header.
     """
 
-    def __init__(self, path: Path, reading: Reading) -> None:
-        self._path, self._reading = path, reading
-        with self._rows() as (_, rows):
-            header = next(rows, None)
-            first = next(rows, [])
+    def __init__(self, path: Path, options: ReadOptions) -> None:
+        self._path, self._options = path, options
+        with self._rows() as rows:
+            header, first = next(rows, None), next(rows, [])
         if header is None:
             raise DataError(f"`{path}` must hold a table, it is empty; check the file.")
         self.names = tuple(name.strip() for name in header)
@@ -71,42 +65,32 @@ class CsvFile:
             for name, cell in itertools.zip_longest(self.names, first, fillvalue="")
             if _is_number(cell) or not cell.strip()
         )
-        self.about = _about_beside(path, self.names)
+        self.metadata: dict[str, Any] | None = None
+        if metadata_path(path).is_file():
+            with metadata_path(path).open("rb") as stream:
+                self.metadata = metadata_from_json(stream.read(_LARGEST_METADATA))
 
-    def read(self, kinds: Mapping[str, Kind]) -> Table:
-        """The columns named in `kinds`, a chunk of rows at a time."""
-        columns = {name: cells_for(kind, name) for name, kind in kinds.items()}
-        n_rows = 0
-        with self._rows() as (raw, rows):
+    def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        """The cells of the columns `names`, some rows at a time."""
+        n_rows, width = 0, len(self.names)
+        with self._rows() as rows:
             next(rows)
-            with bar(self._path, self._reading.progress) as progress:
-                while chunk := list(itertools.islice(rows, _ROWS_AT_ONCE)):
-                    self._add(chunk, columns, n_rows)
-                    n_rows += len(chunk)
-                    self._reading.require_size(8 * n_rows * len(kinds), self._path)
-                    progress.update(raw.tell() - progress.n)
-        arrays = {name: cells.array() for name, cells in columns.items()}
-        whole = frozenset(name for name, cells in columns.items() if cells.is_whole)
-        notes = tuple(cells.note for cells in columns.values() if cells.note)
-        return Table(arrays, whole, notes)
-
-    def _add(
-        self, chunk: list[list[str]], columns: dict[str, Cells], before: int
-    ) -> None:
-        width = len(self.names)
-        for row, found in enumerate(map(len, chunk)):
-            if found != width:
-                raise DataError(
-                    f"Every row of `{self._path}` must have {width} cells as its "
-                    f"header does, row {before + row + 1} has {found}; repair it."
-                )
-        by_column = dict(zip(self.names, zip(*chunk, strict=True), strict=True))
-        for name, cells in columns.items():
-            cells.add(by_column[name], before)
+            while chunk := list(itertools.islice(rows, _ROWS_AT_ONCE)):
+                for row, found in enumerate(map(len, chunk)):
+                    if found != width:
+                        raise DataError(
+                            f"Every row of `{self._path}` must have {width} cells as "
+                            f"its header does, row {n_rows + row + 1} has {found}; "
+                            "repair it."
+                        )
+                n_rows += len(chunk)
+                self._options.require_size(8 * n_rows * len(names), self._path)
+                by_name = dict(zip(self.names, zip(*chunk, strict=True), strict=True))
+                yield {name: by_name[name] for name in names}
 
     @contextmanager
-    def _rows(self) -> Iterator[tuple[BinaryIO, Iterator[list[str]]]]:
-        """The raw stream and its rows; damage becomes one sentence."""
+    def _rows(self) -> Iterator[Iterator[list[str]]]:
+        """The rows that are not blank; damage becomes one sentence."""
         try:
             with self._path.open("rb") as raw:
                 packed = self._path.suffix.lower() == ".gz"
@@ -114,14 +98,9 @@ class CsvFile:
                 text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
                 delimiter = _delimiter(self._path, text.readline(_LONGEST_LINE))
                 text.seek(0)
-                lines = _lines(text, self._path, 4 * self._reading.max_bytes)
-                # Blank lines are empty rows, and no rows at all.
-                yield raw, filter(None, csv.reader(lines, delimiter=delimiter))
+                lines = _lines(text, self._path, 4 * self._options.max_bytes)
+                yield filter(None, csv.reader(lines, delimiter=delimiter))
                 text.detach()
-        except FileNotFoundError:
-            raise DataError(
-                f"`{self._path}` must exist, found no such file; check the path."
-            ) from None
         except (OSError, EOFError, zlib.error, csv.Error, UnicodeError) as error:
             raise DataError(
                 f"`{self._path}` must be a CSV file in UTF-8, reading it failed "
@@ -160,36 +139,18 @@ def _is_number(cell: str) -> bool:
         return False
 
 
-def about_path(path: Path) -> Path:
+def metadata_path(path: Path) -> Path:
     """Where the names and spaces of a CSV file are kept."""
     return path.with_name(path.name + "-metadata.json")
 
 
-def _about_beside(path: Path, names: tuple[str, ...]) -> dict[str, Any] | None:
-    beside = about_path(path)
-    if not beside.is_file():
-        return None
-    with beside.open("rb") as stream:
-        text = stream.read(_LARGEST_ABOUT)
-    about = parse_about(text)
-    columns = (about or {}).get("columns")
-    known = columns.values() if isinstance(columns, dict) else ()
-    mentioned = {
-        name
-        for part in known
-        for name in ([part] if isinstance(part, str) else part or ())
-    }
-    # A description of other columns was left behind by another file of this name.
-    return about if mentioned and mentioned <= set(names) else None
-
-
-def write_csv(dataset: Dataset, path: Path) -> None:
+def write_csv(table: TransitionTable, path: Path) -> None:
     """Write every column under its name; floats in the digits that give them back.
 
     Raises:
         DataError: If a name would be a formula in a spreadsheet.
     """
-    columns = as_columns(dataset)
+    columns = as_columns(table)
     risky = [name for name in columns if name[:1] in ("=", "+", "-", "@", "\t", "\r")]
     if risky:
         raise DataError(
@@ -197,25 +158,15 @@ def write_csv(dataset: Dataset, path: Path) -> None:
             f"would execute, got {risky}; rename them."
         )
 
-    def write(stream: BinaryIO) -> None:
-        packed = path.suffix.lower() == ".gz"
-        target: Any = gzip.GzipFile("", "wb", 6, stream, mtime=0) if packed else stream
-        text = io.TextIOWrapper(target, encoding="utf-8", newline="")
-        delimiter = "\t" if ".tsv" in path.name.lower() else ","
-        writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-        writer.writerow(columns)
-        for start in range(0, len(dataset), _ROWS_AT_ONCE):
-            rows = slice(start, start + _ROWS_AT_ONCE)
-            cells = (column[rows].tolist() for column in columns.values())
-            writer.writerows(zip(*cells, strict=True))
-        text.detach()  # flushes, and leaves the file to write_atomically
-        if packed:
-            target.close()
-
-    write_atomically(path, write)
-    about = json.dumps({"url": path.name, **table_about(dataset)}, indent=1)
-    write_atomically(about_path(path), lambda stream: _write_text(stream, about))
-
-
-def _write_text(stream: BinaryIO, text: str) -> None:
-    stream.write(text.encode())
+    text = io.StringIO(newline="")
+    delimiter = "\t" if ".tsv" in path.name.lower() else ","
+    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+    writer.writerow(columns)
+    cells = (column.tolist() for column in columns.values())
+    writer.writerows(zip(*cells, strict=True))
+    content = text.getvalue().encode()
+    if path.suffix.lower() == ".gz":
+        content = gzip.compress(content, 6, mtime=0)
+    write_atomically(path, lambda stream: stream.write(content))
+    stored = json.dumps({"url": path.name, **metadata_to_json(table)}, indent=1)
+    write_atomically(metadata_path(path), lambda stream: stream.write(stored.encode()))

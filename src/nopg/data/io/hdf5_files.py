@@ -1,74 +1,62 @@
 """HDF5 files: our own layout and D4RL's, which differ only in what they leave out.
 
-Both keep one array a name at the root. D4RL calls the flags `terminals` and
+Both keep one array per name at the root. D4RL calls the flags `terminals` and
 `timeouts`, has no episode ids and often no `next_observations`; these
-are filled in. Only plain arrays inside the file are read: links to other files,
-external storage and Python objects are refused.
+are filled in. A file that leads out of itself is refused.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nopg.data.extras import require_extra
 from nopg.data.files import write_atomically
-from nopg.data.io.about import about_to_json, parse_about
-from nopg.data.io.arrays import ARRAYS, dataset_from_arrays, wanted
-from nopg.data.io.reading import Reading
+from nopg.data.io.arrays import dataset_arguments, require_arrays, wanted
+from nopg.data.io.metadata import metadata_from_json, metadata_to_json
+from nopg.data.io.options import ReadOptions
+from nopg.data.transitions import ARRAYS, TransitionTable
 from nopg.errors import DataError
-
-if TYPE_CHECKING:
-    from nopg.data.dataset import Dataset
 
 _KEY = "nopg"
 
 
-def write_hdf5(dataset: Dataset, path: Path) -> None:
-    """Write every array at the root, and names, spaces and notes as an attribute."""
+def write_hdf5(table: TransitionTable, path: Path) -> None:
+    """Write every array at the root, and names, spaces and notes as one more."""
     h5py = require_extra("h5py", "data")
-    about = json.dumps(about_to_json(dataset))
+    stored = json.dumps(metadata_to_json(table)).encode()
 
     def write(stream: BinaryIO) -> None:
         with h5py.File(stream, "w") as file:
             for name in ARRAYS:
-                array = getattr(dataset, name)
+                array = getattr(table, name)
                 if array is not None:
                     file.create_dataset(name, data=array, compression="gzip")
             # An attribute may hold 64 KiB at most; notes can be longer.
-            file.create_dataset(_KEY, data=np.frombuffer(about.encode(), np.uint8))
+            file.create_dataset(_KEY, data=np.frombuffer(stored, np.uint8))
 
     write_atomically(path, write)
 
 
-def read_hdf5(path: Path, reading: Reading) -> Dataset:
-    """Read arrays named like the `Dataset` arguments or as D4RL names them.
+def read_hdf5(path: Path, options: ReadOptions) -> dict[str, Any]:
+    """The arguments of `Dataset` from arrays named like them or as D4RL does.
 
     Raises:
-        DataError: If the file is missing, damaged, too large or lacks an array.
+        DataError: If the file is damaged, too large or lacks an array.
     """
     h5py = require_extra("h5py", "data")
-    if not path.is_file():
-        raise DataError(f"`{path}` must exist, found no such file; check the path.")
     try:
         with h5py.File(path, "r") as file:
-            found = {name: _plain(h5py, file, name) for name in file}
-            named = {
-                name: array
-                for name, array in wanted(list(found)).items()
-                if found[name] is not None
-            }
-            about = found.get(_KEY)
-            nodes = [found[name] for name in named] + ([] if about is None else [about])
-            reading.require_size(sum(map(_declared_bytes, nodes)), path)
-            arrays: dict[str, NDArray[Any]] = {
-                array: found[name][()] for name, array in named.items()
-            }
-            text = None if about is None else about[()].tobytes()
+            nodes = arrays_inside(file, path)
+            nodes = {name: n for name, n in nodes.items() if n.dtype.kind in "biuf"}
+            named = wanted(nodes) | ({_KEY: _KEY} if _KEY in nodes else {})
+            sizes = [unpacked_bytes(nodes[name]) for name in named]
+            options.require_size(sum(sizes), path)
+            arrays = {array: nodes[name][()] for name, array in named.items()}
     except DataError:
         raise
     except Exception as error:  # h5py reports damage by almost every built-in error
@@ -76,18 +64,41 @@ def read_hdf5(path: Path, reading: Reading) -> Dataset:
             f"`{path}` must be an HDF5 file of plain arrays, reading it failed "
             f"({str(error)[:200]}); write it again."
         ) from None
-    return dataset_from_arrays(arrays, parse_about(text), reading, path)
+    stored = arrays.pop(_KEY, None)
+    metadata = None if stored is None else metadata_from_json(stored.tobytes())
+    require_arrays(arrays, options, path)
+    return dataset_arguments(arrays, options, metadata)
 
 
-def _plain(h5py: Any, file: Any, name: str) -> Any:
-    """The array called `name`, or None if it is a group, a link or made of objects."""
-    if not isinstance(file.get(name, getlink=True), h5py.HardLink):
+def arrays_inside(file: Any, where: object) -> dict[str, Any]:
+    """Every array of an open HDF5 file by its path.
+
+    Raises:
+        DataError: If a link, external storage or a virtual array leads elsewhere: it
+            could name any file of the reader.
+    """
+    h5py = require_extra("h5py", "data")
+    found: dict[str, Any] = {}
+
+    def leads_out(name: str, link: Any) -> str | None:
+        if not isinstance(link, h5py.HardLink):
+            return name
+        node = file[name]
+        if isinstance(node, h5py.Dataset):
+            found[name] = node
+            return name if node.external or node.is_virtual else None
         return None
-    node = file[name]
-    is_array = isinstance(node, h5py.Dataset) and node.dtype.kind in "biuf"
-    is_inside = is_array and not node.external and not node.is_virtual
-    return node if is_inside else None
+
+    culprit = file.visititems_links(leads_out)
+    if culprit is not None:
+        raise DataError(
+            f"`{where}` must hold all its arrays itself, {culprit!r} leads elsewhere; "
+            "copy the data into one file."
+        )
+    return found
 
 
-def _declared_bytes(node: Any) -> int:
-    return int(np.prod(node.shape, dtype=object)) * int(node.dtype.itemsize)
+def unpacked_bytes(node: Any) -> int:
+    """Bytes that reading an HDF5 array takes: all of it, and one chunk at least."""
+    largest = max(math.prod(node.shape), math.prod(node.chunks or ()))
+    return int(largest * node.dtype.itemsize)

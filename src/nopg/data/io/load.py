@@ -3,65 +3,50 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from nopg.data.io.reading import Reading
+from nopg.data.io.csv_files import CsvFile, write_csv
+from nopg.data.io.hdf5_files import read_hdf5, write_hdf5
+from nopg.data.io.minari_files import is_minari_id, read_minari, write_minari
+from nopg.data.io.npz import read_npz, write_npz
+from nopg.data.io.options import ReadOptions
+from nopg.data.io.parquet_files import ParquetFile, write_parquet
+from nopg.data.io.tables import TableSource, table_arguments
+from nopg.data.transitions import TransitionTable
 from nopg.errors import DataError
 
-if TYPE_CHECKING:
-    from nopg.data.dataset import Dataset
-
-SUFFIXES = (".npz", ".csv", ".csv.gz", ".tsv", ".parquet", ".h5", ".hdf5", ".npy")
+TEXT = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+HDF5 = (".h5", ".hdf5")
+SUFFIXES = (".npz", *TEXT, ".parquet", *HDF5)
 """The file names that `load` understands."""
 
 
-def load(source: str | Path, reading: Reading) -> Dataset:
-    """Read a file, a Minari folder or a local Minari dataset by its id.
+def load(source: str | Path, options: ReadOptions) -> dict[str, Any]:
+    """The arguments of `Dataset` from a file, a Minari folder or a Minari id.
 
     Raises:
         DataError: If the source is missing, damaged or of an unknown kind.
     """
     path = Path(source)
     name = path.name.lower()
-    if path.is_dir() or (not path.exists() and not _has_known_suffix(name)):
-        from nopg.data.io.minari_files import is_minari_id, read_minari
-
-        if path.is_dir() or is_minari_id(str(source)):
-            return read_minari(source, reading)
-    if name.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")):
-        return _load_table(path, name, reading)
+    if path.is_dir() or (is_minari_id(str(source)) and not path.exists()):
+        return read_minari(source, options)
+    if not name.endswith(SUFFIXES):
+        raise _unknown(source)
+    if not path.is_file():
+        found = "something else" if path.exists() else "no such file"
+        raise DataError(f"`{path}` must be a file, found {found}; check the path.")
     if name.endswith(".npz"):
-        from nopg.data.io.npz import read_npz
-
-        return read_npz(path, reading)
-    if name.endswith((".h5", ".hdf5")):
-        from nopg.data.io.hdf5_files import read_hdf5
-
-        return read_hdf5(path, reading)
-    if name.endswith(".npy"):
-        from nopg.data.io.object_npy import read_object_npy
-
-        return read_object_npy(path, reading)
-    raise _unknown(source)
+        return read_npz(path, options)
+    if name.endswith(HDF5):
+        return read_hdf5(path, options)
+    is_text = name.endswith(TEXT)
+    table: TableSource = (CsvFile if is_text else ParquetFile)(path, options)
+    return table_arguments(table, options)
 
 
-def _load_table(path: Path, name: str, reading: Reading) -> Dataset:
-    from nopg.data.io.tables import TableSource, dataset_from
-
-    source: TableSource
-    if name.endswith(".parquet"):
-        from nopg.data.io.parquet_files import ParquetTable
-
-        source = ParquetTable(path, reading)
-    else:
-        from nopg.data.io.csv_files import CsvFile
-
-        source = CsvFile(path, reading)
-    return dataset_from(source, reading)
-
-
-def save(dataset: Dataset, path: str | Path) -> None:
-    """Write `dataset` in the format that the name of `path` asks for.
+def save(table: TransitionTable, path: str | Path) -> None:
+    """Write `table` in the format that the name of `path` asks for.
 
     Raises:
         DataError: If the name asks for no known format.
@@ -69,36 +54,24 @@ def save(dataset: Dataset, path: str | Path) -> None:
     target = Path(path)
     name = target.name.lower()
     if name.endswith(".npz"):
-        from nopg.data.io.npz import write_npz
-
-        write_npz(dataset, target)
-    elif name.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz")):
-        from nopg.data.io.csv_files import write_csv
-
-        write_csv(dataset, target)
+        write_npz(table, target)
+    elif name.endswith(TEXT):
+        write_csv(table, target)
     elif name.endswith(".parquet"):
-        from nopg.data.io.parquet_files import write_parquet
-
-        write_parquet(dataset, target)
-    elif name.endswith((".h5", ".hdf5")):
-        from nopg.data.io.hdf5_files import write_hdf5
-
-        write_hdf5(dataset, target)
+        write_parquet(table, target)
+    elif name.endswith(HDF5):
+        write_hdf5(table, target)
+    elif is_minari_id(str(path)):
+        write_minari(table, str(path))
     else:
-        from nopg.data.io.minari_files import is_minari_id
-        from nopg.data.io.minari_writer import write_minari
-
-        if not is_minari_id(str(path)):
-            raise _unknown(path)
-        write_minari(dataset, str(path))
-
-
-def _has_known_suffix(name: str) -> bool:
-    return name.endswith((*SUFFIXES, ".tsv.gz"))
+        raise _unknown(path)
 
 
 def _unknown(source: str | Path) -> DataError:
+    advice = "it is none of these"
+    if Path(source).suffix.lower() == ".npy":
+        advice = "save the arrays by name with numpy.savez instead of numpy.save"
     return DataError(
         f"`{source}` must be a file ending in {', '.join(SUFFIXES)}, or a Minari "
-        "dataset by folder or by an id such as lab/arm-v0; it is none of these."
+        f"dataset by folder or by an id such as lab/arm-v0; {advice}."
     )

@@ -1,4 +1,4 @@
-"""Minari datasets, by our own reader.
+"""Minari datasets: read by our own reader, written without jax or an environment.
 
 An episode of T steps stores T+1 observations beside T actions, so s' of step t is
 observation t+1 of the same episode. Each episode is cut on its own before anything
@@ -12,28 +12,29 @@ such a folder is refused instead.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nopg.data.dataset import Dataset
+from nopg.data.alignment import unbroken_pieces
 from nopg.data.extras import require_extra
-from nopg.data.io.arrays import ARRAYS, dataset_from_arrays
-from nopg.data.io.progress import steps_bar
-from nopg.data.io.reading import Reading
-from nopg.data.validation import as_matrix
+from nopg.data.io.arrays import dataset_arguments
+from nopg.data.io.hdf5_files import arrays_inside, unpacked_bytes
+from nopg.data.io.metadata import metadata_from_json, metadata_to_json
+from nopg.data.io.options import ReadOptions
+from nopg.data.transitions import ARRAYS, TransitionTable
+from nopg.data.validation import FloatArray, IntArray, as_matrix
 from nopg.errors import DataError
 
 if TYPE_CHECKING:
     from gymnasium.spaces import Space
 
 _ID = re.compile(r"(?:[\w-]+/)*[\w-]+-v\d+")
-KEY = "nopg"
-"""Where a dataset that we wrote keeps its names, notes and episode ids."""
+_KEY = "nopg"  # where a dataset that we wrote keeps its names, notes and ids
 
 
 def is_minari_id(text: str) -> bool:
@@ -41,14 +42,15 @@ def is_minari_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-def read_minari(source: str | Path, reading: Reading) -> Dataset:
-    """Read a local dataset by folder or id; nothing is downloaded or executed.
+def read_minari(source: str | Path, options: ReadOptions) -> dict[str, Any]:
+    """The arguments of `Dataset` from a local dataset, by folder or id.
+
+    Nothing is downloaded or executed.
 
     Raises:
         DataError: If there is no such dataset or it is damaged.
     """
-    require_extra("minari", "minari")
-    require_extra("PIL", "minari")  # its HDF5 storage imports it undeclared
+    _require_minari()
     from minari.dataset.minari_storage import MinariStorage
 
     folder = _folder(source)
@@ -56,7 +58,9 @@ def read_minari(source: str | Path, reading: Reading) -> Dataset:
         metadata = MinariStorage.read_raw_metadata(folder)
         if not {"observation_space", "action_space"} <= set(metadata):
             raise ValueError("its spaces are not stored, only an environment to run")
-        return from_minari(MinariStorage.read(folder), reading)
+        for file in folder.glob("*.hdf5"):
+            _require_plain(file, options)
+        return minari_arguments(MinariStorage.read(folder), options)
     except DataError:
         raise
     except Exception as error:  # each storage backend has errors of its own
@@ -64,6 +68,12 @@ def read_minari(source: str | Path, reading: Reading) -> Dataset:
             f"`{source}` must be a Minari dataset on this machine, reading it failed "
             f"({str(error)[:200]}); create it again, or check MINARI_DATASETS_PATH."
         ) from None
+
+
+def _require_minari() -> Any:
+    for module in ("h5py", "PIL"):  # its HDF5 storage imports them undeclared
+        require_extra(module, "minari")
+    return require_extra("minari", "minari")
 
 
 def _folder(source: str | Path) -> Path:
@@ -80,59 +90,65 @@ def _folder(source: str | Path) -> Path:
     return folder if (folder / "metadata.json").exists() else folder / "data"
 
 
-def from_minari(dataset: Any, reading: Reading | None = None) -> Dataset:
-    """Transitions of an open `minari.MinariDataset` or of its storage.
+def _require_plain(path: Path, options: ReadOptions) -> None:
+    """Refuse an HDF5 file that leads out of itself or unpacks to too much."""
+    with require_extra("h5py", "minari").File(path, "r") as file:
+        nodes = arrays_inside(file, path).values()
+        options.require_size(sum(map(unpacked_bytes, nodes)), path)
+
+
+def minari_arguments(dataset: Any, options: ReadOptions) -> dict[str, Any]:
+    """The arguments of `Dataset` from an open Minari dataset or its storage.
 
     Raises:
         DataError: If an episode's arrays do not fit each other.
     """
-    reading = reading or Reading()
     storage = getattr(dataset, "storage", dataset)
     kept = getattr(dataset, "episode_indices", range(storage.total_episodes))
-    about = storage.metadata.get(KEY)
     space = storage.action_space
-    d_s = _width(storage.observation_space)
-    reading.require_size(16 * int(storage.total_steps) * d_s, "the Minari dataset")
-    bar = steps_bar(len(kept), "Reading episodes", reading.progress)
-    with bar:
-        episodes = list(_episodes(storage.get_episodes(kept), space, bar))
+    width = _width(storage.observation_space)
+    options.require_size(16 * int(storage.total_steps) * width, "the Minari dataset")
+    episodes = list(_episodes(storage.get_episodes(kept), space))
     if not episodes:
         raise DataError("A Minari dataset must have at least one step, this has none.")
     arrays = {
         name: np.concatenate([episode[name] for episode in episodes]) for name in ARRAYS
     }
-    notes = (
-        f"Read {len(episodes)} Minari episodes; s' is the next observation of the same "
-        "episode, the last one included.",
-    )
-    if about is not None:
-        ids = np.asarray(about["episode_ids"], dtype=np.int64)
+    own = storage.metadata.get(_KEY)
+    if own is None:
+        return dataset_arguments(arrays, options, _foreign(storage, len(episodes)))
+    if own["episode_ids"] is None:
+        del arrays["episodes"]
+    else:
+        ids = np.asarray(own["episode_ids"], dtype=np.int64)
         arrays["episodes"] = ids[arrays["episodes"]]
-        if not about["has_episodes"]:
-            del arrays["episodes"]
-        return dataset_from_arrays(arrays, about, reading, "the Minari dataset")
-    about = {
+    return dataset_arguments(arrays, options, metadata_from_json(own))
+
+
+def _foreign(storage: Any, n_episodes: int) -> dict[str, Any]:
+    """Names, spaces and notes of a dataset that others wrote."""
+    return {
         "observation_names": list(_names("s", storage.observation_space)),
-        "action_names": list(_names("a", space)),
-        "notes": notes,
+        "action_names": list(_names("a", storage.action_space)),
+        "observation_space": _vector_space(storage.observation_space),
+        "action_space": _vector_space(storage.action_space),
+        "notes": (
+            f"Read {n_episodes} Minari episodes; s' is the next observation of the "
+            "same episode, the last one included.",
+        ),
     }
-    data = dataset_from_arrays(arrays, about, reading, "the Minari dataset")
-    return _with_spaces(data, storage, reading)
 
 
 def _episodes(
-    stored: Iterable[dict[str, Any]], action_space: Space[Any], bar: Any
+    stored: Iterable[dict[str, Any]], action_space: Space[Any]
 ) -> Iterator[dict[str, NDArray[Any]]]:
     """Each episode cut into transitions, empty ones left out."""
-    from gymnasium.spaces import Discrete
-
-    start = int(getattr(action_space, "start", 0))
+    start = getattr(action_space, "start", None)
     for episode in stored:
-        bar.update(1)
         states = _flat(episode["observations"])
         actions: NDArray[Any] = _flat(episode["actions"])
-        if isinstance(action_space, Discrete):
-            actions = actions[:, 0].astype(np.int64) - start
+        if start is not None:
+            actions = actions[:, 0].astype(np.int64) - int(start)
         length = len(episode["rewards"])
         if len(states) != length + 1 or len(actions) != length:
             raise DataError(
@@ -152,29 +168,27 @@ def _episodes(
             }
 
 
-def _flat(values: Any) -> NDArray[np.float64]:
+def _flat(values: Any) -> FloatArray:
     """Arrays, or dictionaries and tuples of them, side by side, (T, d)."""
     if isinstance(values, dict):
         return np.hstack([_flat(values[key]) for key in sorted(values)])
     if isinstance(values, tuple):
         return np.hstack([_flat(value) for value in values])
     array = np.asarray(values)
-    return as_matrix("observations", array.reshape(len(array), -1))
+    return as_matrix("observations", array.reshape(len(array), -1), is_finite=False)
 
 
 def _names(prefix: str, space: Any) -> Iterator[str]:
-    """A name a flat column, in the order of `_flat`."""
-    from gymnasium.spaces import Dict, Tuple
-
-    if isinstance(space, Dict):
-        for key in sorted(space.spaces):
-            yield from _names(str(key) + "_", space.spaces[key])
-    elif isinstance(space, Tuple):
-        for i, part in enumerate(space.spaces):
+    """One name per flat column, in the order of `_flat`."""
+    parts = getattr(space, "spaces", None)
+    if isinstance(parts, dict):
+        for key in sorted(parts):
+            yield from _names(f"{key}_", parts[key])
+    elif parts is not None:
+        for i, part in enumerate(parts):
             yield from _names(f"{prefix}{i}_", part)
     else:
-        for i in range(_width(space)):
-            yield f"{prefix}{i}"
+        yield from (f"{prefix}{i}" for i in range(_width(space)))
 
 
 def _width(space: Any) -> int:
@@ -184,18 +198,74 @@ def _width(space: Any) -> int:
     return sum(map(_width, parts.values() if isinstance(parts, dict) else parts))
 
 
-def _with_spaces(data: Dataset, storage: Any, reading: Reading) -> Dataset:
-    """Add the stored spaces where they are plain vectors and the caller gave none."""
+def _vector_space(space: Any) -> Any:
+    """The space of flat columns, with labels counted from zero; None if unknown."""
     from gymnasium.spaces import Box, Discrete
 
-    spaces = {}
-    for name in ("observation_space", "action_space"):
-        space = getattr(storage, name)
-        if isinstance(space, Discrete) and name == "action_space":
-            space = Discrete(int(space.n))
-        is_plain = isinstance(space, Discrete) or (
-            isinstance(space, Box) and len(space.shape) == 1
-        )
-        if getattr(reading, name) is None and is_plain:
-            spaces[name] = space
-    return replace(data, **spaces)
+    if isinstance(space, Discrete):
+        return Discrete(int(space.n))
+    return space if isinstance(space, Box) and len(space.shape) == 1 else None
+
+
+def write_minari(table: TransitionTable, dataset_id: str) -> None:
+    """Make a local Minari dataset called `dataset_id`.
+
+    Minari knows episodes only. Rows whose s' is not the next row's state start a new
+    one; rows without episodes become one-step episodes. Rows come back ordered by
+    episode, with the ids they had.
+
+    Raises:
+        DataError: If a dataset of this id exists already.
+    """
+    minari = _require_minari()
+    pieces = list(unbroken_pieces(table))
+    try:
+        with warnings.catch_warnings():
+            # Minari warns of an unknown author and permalink; logs have neither.
+            warnings.simplefilter("ignore", UserWarning)
+            made = minari.create_dataset_from_buffers(
+                dataset_id,
+                [_buffer(table, rows) for rows in pieces],
+                **_spaces(table),
+                data_format="hdf5",
+            )
+    except ValueError as error:
+        raise DataError(
+            f"`{dataset_id}` must be a new Minari dataset, creating it failed "
+            f"({error}); choose another version."
+        ) from None
+    episodes = table.episodes
+    ids = None if episodes is None else [int(episodes[rows[0]]) for rows in pieces]
+    stored = {**metadata_to_json(table), "episode_ids": ids}
+    made.storage.update_metadata({_KEY: stored})
+
+
+def _buffer(table: TransitionTable, rows: IntArray) -> Any:
+    """One stretch of rows as Minari takes it: T+1 observations beside T of the rest."""
+    from minari.data_collector.episode_buffer import EpisodeBuffer
+
+    last = table.next_observations[rows[-1:]]
+    return EpisodeBuffer(
+        observations=np.vstack([table.observations[rows], last]),
+        actions=table.actions[rows],
+        rewards=table.rewards[rows],
+        terminations=table.terminations[rows],
+        truncations=table.truncations[rows],
+        infos={},  # with None the episodes that Minari reads back cannot be printed
+    )
+
+
+def _spaces(table: TransitionTable) -> dict[str, Any]:
+    """Both spaces, unbounded where the data know none."""
+    from gymnasium.spaces import Box, Discrete
+
+    def unbounded(array: NDArray[Any]) -> Any:
+        return Box(-np.inf, np.inf, array.shape[1:], np.float64)
+
+    actions = (
+        Discrete(table.n_actions) if table.is_discrete else unbounded(table.actions)
+    )
+    return {
+        "observation_space": table.observation_space or unbounded(table.observations),
+        "action_space": table.action_space or actions,
+    }

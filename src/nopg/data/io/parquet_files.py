@@ -9,45 +9,37 @@ Names, spaces and notes live in the file's own metadata.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, BinaryIO
 
 from nopg.data.extras import require_extra
 from nopg.data.files import write_atomically
-from nopg.data.io.about import parse_about
-from nopg.data.io.cells import cells_for
-from nopg.data.io.flat import as_columns, table_about
-from nopg.data.io.progress import bar
-from nopg.data.io.reading import Reading
-from nopg.data.io.tables import Kind, Table
+from nopg.data.io.metadata import metadata_from_json, metadata_to_json
+from nopg.data.io.options import ReadOptions
+from nopg.data.io.tables import as_columns
+from nopg.data.transitions import TransitionTable
 from nopg.errors import DataError
-
-if TYPE_CHECKING:
-    from nopg.data.dataset import Dataset
 
 _ROWS_AT_ONCE = 65_536
 _KEY = b"nopg"
 
 
-class ParquetTable:
+class ParquetFile:
     """A Parquet file with flat columns.
 
     Args:
         path: The file.
-        reading: Limits and whether to show progress.
+        options: The limit on its size.
 
     Raises:
         DataError: If it cannot be opened as Parquet.
     """
 
-    def __init__(self, path: Path, reading: Reading) -> None:
+    def __init__(self, path: Path, options: ReadOptions) -> None:
         types = require_extra("pyarrow.types", "data")
-        self._path, self._reading = path, reading
+        self._path, self._options = path, options
         with self._open() as file:
             schema = file.schema_arrow
             self._n_rows = int(file.metadata.num_rows)
@@ -57,24 +49,15 @@ class ParquetTable:
             for field in schema
             if types.is_integer(field.type) or types.is_floating(field.type)
         )
-        self.about = parse_about((schema.metadata or {}).get(_KEY))
+        stored = (schema.metadata or {}).get(_KEY)
+        self.metadata = None if stored is None else metadata_from_json(stored)
 
-    def read(self, kinds: Mapping[str, Kind]) -> Table:
-        """The columns named in `kinds`, a batch of rows at a time."""
-        self._reading.require_size(8 * self._n_rows * len(kinds), self._path)
-        chunks: dict[str, list[Any]] = {name: [] for name in kinds}
-        with self._open() as file, bar(self._path, self._reading.progress) as progress:
-            for batch in file.iter_batches(_ROWS_AT_ONCE, columns=list(kinds)):
-                for name in kinds:
-                    chunks[name].append(batch.column(name))
-                progress.update(progress.total * batch.num_rows // max(self._n_rows, 1))
-            progress.update(progress.total - progress.n)
-            whole = {field.name for field in file.schema_arrow if _is_whole(field.type)}
-            columns, notes = {}, []
-            for name, kind in kinds.items():
-                columns[name], note = _convert(name, kind, chunks.pop(name))
-                notes += [note] if note else []
-        return Table(columns, frozenset(whole & set(kinds)), tuple(notes))
+    def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        """The cells of the columns `names`, a batch of rows at a time."""
+        self._options.require_size(8 * self._n_rows * len(names), self._path)
+        with self._open() as file:
+            for batch in file.iter_batches(_ROWS_AT_ONCE, columns=list(names)):
+                yield {name: _cells(batch.column(name)) for name in names}
 
     @contextmanager
     def _open(self) -> Iterator[Any]:
@@ -84,86 +67,31 @@ class ParquetTable:
         try:
             with parquet.ParquetFile(self._path) as file:
                 yield file
-        except FileNotFoundError:
-            raise DataError(
-                f"`{self._path}` must exist, found no such file; check the path."
-            ) from None
+        except DataError:
+            raise
         except (arrow.ArrowException, OSError, ValueError, MemoryError) as error:
-            if isinstance(error, DataError):
-                raise
+            found = (str(error).splitlines() or [type(error).__name__])[0][:200]
             raise DataError(
                 f"`{self._path}` must be a Parquet file with flat columns of numbers, "
-                f"reading it failed ({_first_line(error)}); write it again."
+                f"reading it failed ({found}); write it again."
             ) from None
 
 
-def _is_whole(kind: Any) -> bool:
-    return bool(require_extra("pyarrow.types", "data").is_integer(kind))
+def _cells(column: Any) -> Any:
+    """An array of numbers where arrow has one, else Python objects."""
+    if hasattr(column, "dictionary_decode"):
+        column = column.dictionary_decode()
+    return column.to_numpy(zero_copy_only=False)
 
 
-def _convert(name: str, kind: Kind, chunks: list[Any]) -> tuple[NDArray[Any], str]:
-    """One column as numbers, flags or labels, and a sentence if it was renumbered."""
-    types = require_extra("pyarrow.types", "data")
-    if chunks and types.is_dictionary(chunks[0].type):
-        chunks = [chunk.dictionary_decode() for chunk in chunks]
-    if kind == "label" and any(chunk.null_count for chunk in chunks):
-        raise DataError(
-            f"Column {name!r} must hold an episode in every row, some are empty; fill "
-            "them or choose another column."
-        )
-    arrow_type = chunks[0].type if chunks else None
-    is_number = arrow_type is None or (
-        types.is_integer(arrow_type) or types.is_floating(arrow_type)
-    )
-    if arrow_type is not None and (
-        types.is_string(arrow_type) or (types.is_large_string(arrow_type))
-    ):
-        cells, before = cells_for(kind, name), 0
-        for chunk in chunks:
-            cells.add([text or "" for text in chunk.to_pylist()], before)
-            before += len(chunk)
-        return cells.array(), cells.note
-    if not (is_number or types.is_boolean(arrow_type)):
-        raise DataError(
-            f"Column {name!r} must hold numbers, it holds {arrow_type}; choose other "
-            "columns."
-        )
-    wanted = "int64" if kind == "label" else "float64"
-    parts = [
-        np.asarray(
-            chunk.cast("int64" if types.is_boolean(arrow_type) else arrow_type)
-            .cast(wanted)
-            .to_numpy(zero_copy_only=False)
-        )
-        for chunk in chunks
-    ]
-    values = np.concatenate(parts) if parts else np.empty(0)
-    return (_as_flags(name, values), "") if kind == "flag" else (values, "")
-
-
-def _as_flags(name: str, values: NDArray[Any]) -> NDArray[Any]:
-    known = np.nan_to_num(values)
-    if not np.isin(known, (0.0, 1.0)).all():
-        raise DataError(
-            f"Column {name!r} must hold true or false (or 1 and 0), it holds other "
-            "numbers; choose another column."
-        )
-    return np.asarray(known, dtype=bool)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]
-
-
-def write_parquet(dataset: Dataset, path: Path) -> None:
+def write_parquet(table: TransitionTable, path: Path) -> None:
     """Write every column under its name, and the rest into the file's metadata."""
     arrow = require_extra("pyarrow", "data")
     parquet = require_extra("pyarrow.parquet", "data")
-    table = arrow.table(as_columns(dataset))
-    about = json.dumps(table_about(dataset)).encode()
-    table = table.replace_schema_metadata({_KEY: about})
+    stored = json.dumps(metadata_to_json(table)).encode()
+    columns = arrow.table(as_columns(table)).replace_schema_metadata({_KEY: stored})
 
     def write(stream: BinaryIO) -> None:
-        parquet.write_table(table, stream)
+        parquet.write_table(columns, stream)
 
     write_atomically(path, write)

@@ -1,223 +1,131 @@
 """From a table with named columns to transitions, whatever the table is kept in.
 
 A reader (CSV, Parquet, memory) only has to be a `TableSource`: tell its column
-names, then hand over the columns asked for. All that concerns transitions, what
-is s', which rows are dropped, which action is discrete, happens here once.
+names, then hand over the cells of the columns asked for, some rows at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nopg.data.alignment import align, apply_time_limit
-from nopg.data.dataset import Dataset
-from nopg.data.io.about import dataset_arguments
-from nopg.data.io.columns import Roles, settle_roles
-from nopg.data.io.reading import Reading
-from nopg.data.rewards import rewards_from
-from nopg.data.validation import BoolArray, FloatArray, IntArray, counted, preview
+from nopg.data.io.arrays import dataset_arguments
+from nopg.data.io.cells import Kind, read_columns
+from nopg.data.io.columns import settle_columns
+from nopg.data.io.options import ReadOptions
+from nopg.data.transitions import TransitionTable
 from nopg.errors import DataError
 
-Kind = Literal["number", "flag", "label"]
-
-
-@dataclass(frozen=True)
-class Table:
-    """Columns as read: numbers with NaN for empty cells, flags, integer labels."""
-
-    columns: dict[str, NDArray[Any]]
-    """Each column, (m,)."""
-    whole: frozenset[str]
-    """Columns written as whole numbers throughout."""
-    notes: tuple[str, ...] = ()
-    """What the reader had to assume."""
+_KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("observations", "actions", "next_observations"), "number"),
+    **{"reward": "number", "termination": "flag", "truncation": "flag"},
+    "episode": "label",
+}
 
 
 class TableSource(Protocol):
     """Anything with named columns."""
 
     names: tuple[str, ...]
+    """All columns, in order."""
     numeric: frozenset[str]
-    about: dict[str, Any] | None
+    """Those that hold numbers."""
+    metadata: dict[str, Any] | None
+    """Names, spaces and notes, if `Dataset.save` wrote the table."""
 
-    def read(self, kinds: Mapping[str, Kind]) -> Table:
-        """The columns named in `kinds`, each converted to its kind."""
+    def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        """The cells of these columns, some rows at a time."""
 
 
-def dataset_from(source: TableSource, reading: Reading) -> Dataset:
-    """Read the columns that play a part and turn them into transitions.
+def table_arguments(source: TableSource, options: ReadOptions) -> dict[str, Any]:
+    """Read the columns that play a part; the arguments of `Dataset`.
 
     Raises:
         DataError: If columns are missing or do not hold what their part needs.
     """
-    told = _told_by_file(source, reading)
-    roles = settle_roles(source.names, source.numeric, told)
-    kinds: dict[str, Kind] = dict.fromkeys(roles.numbers, "number")
-    for name in (roles.termination, roles.truncation):
-        kinds |= {} if name is None else {name: "flag"}
-    kinds |= {} if roles.episode is None else {roles.episode: "label"}
-    table = source.read(kinds)
-    arrays, notes = _transitions(table, roles, reading)
-    arrays["actions"], said = _actions(arrays["actions"], table, roles, told)
-    if roles.reward is None:
-        notes = (*notes, "The rewards are a function of (s, a, s').")
-        arrays["rewards"] = rewards_from(
-            reading.reward,
-            *(
-                arrays[part]
-                for part in ("observations", "actions", "next_observations")
-            ),
-        )
-    arguments: dict[str, Any] = {
-        "observation_names": roles.observations,
-        "action_names": roles.actions,
-        "notes": (*roles.guesses, *table.notes, *notes, *said),
-    }
-    if told is not reading:  # our own file: it says all this itself
-        arguments = dataset_arguments(source.about)
-        arguments["notes"] = (*arguments["notes"], *notes)
-    for space in ("observation_space", "action_space"):
-        if getattr(reading, space) is not None:
-            arguments[space] = getattr(reading, space)
-    return Dataset(**arrays, **arguments)
-
-
-def _told_by_file(source: TableSource, reading: Reading) -> Reading:
-    """Take the columns from the file's own description when the caller names none."""
-    columns = (source.about or {}).get("columns")
-    if columns is None or reading.observations or reading.actions:
-        return reading
-    try:
-        named = {part: columns[part] for part in COLUMN_PARTS}
-        named["is_discrete"] = (source.about or {})["is_discrete"]
-        unsaid = {k: v for k, v in named.items() if getattr(reading, k) is None}
-        return replace(reading, **unsaid)
-    except (KeyError, TypeError) as error:
-        raise DataError(
-            "The file's own description must name its columns, reading it failed "
-            f"({error!r}); name the columns yourself or write the file again."
-        ) from None
-
-
-COLUMN_PARTS = (
-    *("observations", "actions", "reward", "next_observations"),
-    *("episode", "termination", "truncation"),
-)
-"""The parts a table written by `Dataset.save` names, as `Reading` calls them."""
-
-
-def _stack(table: Table, names: tuple[str, ...]) -> FloatArray:
-    return np.column_stack([table.columns[name] for name in names])
-
-
-def _transitions(
-    table: Table, roles: Roles, reading: Reading
-) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The arrays of a `Dataset` and the sentences on how they were made."""
-    states, actions = _stack(table, roles.observations), _stack(table, roles.actions)
-    m = len(states)
-    terminated, truncated = (
-        np.zeros(m, dtype=bool) if name is None else table.columns[name]
-        for name in (roles.termination, roles.truncation)
+    own = _own_columns(source, options)
+    settled, notes = settle_columns(
+        source.names, source.numeric, replace(options, **own)
     )
-    episodes = None if roles.episode is None else table.columns[roles.episode]
-    given = None if roles.reward is None else table.columns[roles.reward]
-    rows: IntArray = np.arange(m)
-    if roles.next_observations is None:
-        aligned = align(
-            states,
-            episodes,
-            terminated,
-            truncated,
-            is_closing=_closing(actions, given, episodes),
-            time_limit=reading.time_limit,
-        )
-        rows, following = aligned.rows, aligned.next_observations
-        terminated, truncated = aligned.terminations, aligned.truncations
-        episodes, notes = aligned.episodes, aligned.notes
-    else:
-        following = _stack(table, roles.next_observations)
-        terminated, truncated, notes = apply_time_limit(
-            episodes, terminated, truncated, reading.time_limit
-        )
-    arrays: dict[str, Any] = {
-        "observations": states[rows],
-        "actions": actions[rows],
-        "next_observations": following,
-        "terminations": terminated,
-        "truncations": truncated,
-        "episodes": episodes,
+    parts = {part: getattr(settled, part) for part in _KINDS}
+    columns_of = {
+        part: [columns] if isinstance(columns, str) else columns
+        for part, columns in parts.items()
+        if columns is not None and not callable(columns)
     }
-    arrays |= {} if given is None else {"rewards": given[rows]}
-    kept, said = _without_missing(arrays, rows, reading)
-    return kept, (*notes, *said)
-
-
-def _closing(
-    actions: FloatArray, rewards: FloatArray | None, episodes: IntArray | None
-) -> BoolArray:
-    """Rows without any action that are the last of their episode, (m,)."""
-    empty = np.isnan(actions).all(axis=1)
-    if rewards is not None:
-        empty &= np.isnan(rewards) | (rewards == 0.0)
-    ids = np.zeros(len(actions), dtype=np.int64) if episodes is None else episodes
-    last = np.zeros(len(actions), dtype=bool)
-    reversed_first = np.unique(ids[::-1], return_index=True)[1]
-    last[len(actions) - 1 - reversed_first] = True
-    return np.asarray(empty & last)
-
-
-def _without_missing(
-    arrays: dict[str, Any], rows: IntArray, reading: Reading
-) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Refuse or drop transitions with empty cells, as the caller asked."""
-    empty = np.zeros(len(rows), dtype=bool)
-    for part in ("observations", "actions", "rewards", "next_observations"):
-        if part in arrays:
-            column = np.isnan(arrays[part])
-            empty |= column if column.ndim == 1 else column.any(axis=1)
-    if not empty.any():
-        return arrays, ()
-    if reading.missing == "error":
-        raise DataError(
-            f"Every cell must hold a number, {counted(int(empty.sum()), 'row')} had "
-            f"empty or NaN cells (counted from 1: {preview(rows[empty] + 1)}); repair "
-            "them or pass missing='drop'."
-        )
-    kept = {
-        name: None if array is None else array[~empty] for name, array in arrays.items()
+    kinds = {name: _KINDS[part] for part, names in columns_of.items() for name in names}
+    table = read_columns(kinds, source.chunks(list(kinds)))
+    arrays: dict[str, NDArray[Any]] = {}
+    for part, names in columns_of.items():
+        values = [table.arrays[name] for name in names]
+        if part.endswith("s"):
+            arrays[part] = np.column_stack(values)
+        else:
+            arrays[f"{part}s"] = values[0]
+    metadata: dict[str, Any] = {
+        "observation_names": settled.observations,
+        "action_names": settled.actions,
+        "notes": (*notes, *table.notes),
     }
-    return kept, (f"Dropped: {counted(int(empty.sum()), 'row')} with empty cells.",)
+    if own and source.metadata is not None:  # our own file: it says all this itself
+        metadata = source.metadata
+    if settled.is_discrete is None:
+        action, *others = columns_of["actions"]
+        is_label = not others and action in table.whole
+        is_label = is_label and not (arrays["actions"] < 0).any()
+        settled = replace(settled, is_discrete=is_label)
+        if is_label:
+            metadata["notes"] += (
+                f"The action {action} is written in whole numbers without a sign and "
+                "was taken as a discrete label; pass is_discrete=False if it is not.",
+            )
+    return dataset_arguments(arrays, settled, metadata)
 
 
-def _actions(
-    actions: FloatArray, table: Table, roles: Roles, reading: Reading
-) -> tuple[FloatArray | IntArray, tuple[str, ...]]:
-    """Labels where the action is discrete, else the numbers as they are."""
-    is_label = (
-        len(roles.actions) == 1
-        and roles.actions[0] in table.whole
-        and bool((actions >= 0).all())
-    )
-    wanted = is_label if reading.is_discrete is None else reading.is_discrete
-    if not wanted:
-        return actions, ()
-    whole = np.isfinite(actions).all() and bool((actions == np.round(actions)).all())
-    if not whole or len(roles.actions) != 1:
+def _own_columns(source: TableSource, options: ReadOptions) -> dict[str, Any]:
+    """Options that a table of ours states itself, where the caller says nothing."""
+    stored = source.metadata
+    if stored is None or options.observations or options.actions:
+        return {}
+    own: dict[str, Any] = {
+        "observations": stored["observation_names"],
+        "actions": stored["action_names"],
+        "next_observations": [f"next_{name}" for name in stored["observation_names"]],
+        **{name: name for name in ("reward", "termination", "truncation")},
+    }
+    if not set(ReadOptions(**own).columns()) <= set(source.names):
+        return {}  # it was left behind by another file of this name
+    own |= {"is_discrete": stored["is_discrete"]}
+    own |= {"episode": "episode"} if "episode" in source.names else {}
+    return {part: said for part, said in own.items() if getattr(options, part) is None}
+
+
+def as_columns(table: TransitionTable) -> dict[str, NDArray[Any]]:
+    """Every column in the order s, a, r, s', flags, episode, as `_own_columns` reads.
+
+    Raises:
+        DataError: If two columns would have the same name.
+    """
+    actions = table.actions.reshape(len(table), -1)
+    following = [f"next_{name}" for name in table.observation_names]
+    columns: list[tuple[str, Any]] = [
+        *zip(table.observation_names, table.observations.T, strict=True),
+        *zip(table.action_names, actions.T, strict=True),
+        ("reward", table.rewards),
+        *zip(following, table.next_observations.T, strict=True),
+        ("termination", table.terminations),
+        ("truncation", table.truncations),
+    ]
+    columns += [] if table.episodes is None else [("episode", table.episodes)]
+    names = [name for name, _ in columns]
+    bad = sorted({n for n in names if names.count(n) > 1 or n.strip() != n})
+    if bad:
         raise DataError(
-            "A discrete action must be one column of labels 0, 1, 2, ..., got "
-            f"{len(roles.actions)} columns with fractions or gaps; pass "
-            "is_discrete=False."
+            f"Columns of a table must have distinct names without spaces at their "
+            f"ends, {bad} do not; rename them or save as .npz."
         )
-    said: tuple[str, ...] = ()
-    if reading.is_discrete is None:
-        said = (
-            f"The action {roles.actions[0]} is written in whole numbers without a sign "
-            "and was taken as a discrete label; pass is_discrete=False if it is not.",
-        )
-    return actions[:, 0].astype(np.int64), said
+    return dict(columns)

@@ -1,0 +1,1 @@
+"""The experiments: the paper's figures and table, and comparisons beside them."""

@@ -1,0 +1,36 @@
+"""What learning needs of a task, whatever kind of simulator stands behind it."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from nopg.data.dataset import Dataset
+from nopg.envs.base import FloatArray
+from reproduction.baselines.progress import Act
+from reproduction.tasks.continuous import task_of
+from reproduction.tasks.discrete import DISCRETE_TASKS
+from reproduction.trial import Trial
+
+
+class Learnable(Protocol):
+    """Data by size and seed, where the task starts, and how a policy is evaluated."""
+
+    @property
+    def action_space(self) -> Any:
+        """The range or the labels of the actions."""
+
+    def dataset(self, size: int, seed: int) -> Dataset:
+        """The data of a trial."""
+
+    def initial_observations(self, seed: int) -> FloatArray:
+        """Where the task starts, for the estimated return, (B, d_s)."""
+
+    def returns(self, act: Act, seed: int) -> FloatArray:
+        """Undiscounted return of each evaluation episode."""
+
+
+def learnable_of(trial: Trial) -> Learnable:
+    """The task a trial names, of this package or of Gymnasium."""
+    if trial.task in DISCRETE_TASKS:
+        return DISCRETE_TASKS[trial.task]()
+    return task_of(trial)

@@ -1,0 +1,1 @@
+"""What runs a trial of each method, a file for each kind."""

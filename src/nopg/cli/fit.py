@@ -1,0 +1,127 @@
+"""`nopg fit`: the paper's algorithm in a run folder that can be resumed."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from nopg.cli.columns import SOURCE, Columns, with_columns
+
+if TYPE_CHECKING:
+    from nopg.fitted.policy import FittedPolicy
+    from nopg.runs.progress import Monitoring
+
+
+@with_columns
+def fit(
+    context: typer.Context,
+    columns: Columns,
+    source: Annotated[str | None, typer.Argument(help=SOURCE)] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="TOML with the tables model, bandwidths and fit."),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder for the run; must not hold one yet.")
+    ] = Path("runs/latest"),
+    resume: Annotated[
+        Path | None,
+        typer.Option(help="Folder of a run to continue; takes no data, no settings."),
+    ] = None,
+    updates: Annotated[int | None, typer.Option(help="Policy updates.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of every draw.")] = None,
+    checkpoint_every: Annotated[
+        int, typer.Option(help="Updates between checkpoints; one per minute at least.")
+    ] = 100,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write curves for TensorBoard.")
+    ] = False,
+) -> None:
+    """Fit a policy with the paper's algorithm, NOPG: gradient ascent on J.
+
+    J is the return that kernels estimate from the data; no model of the system is
+    learned. Stopped, or killed? `nopg fit --resume OUT` goes on to the same bits.
+    """
+    from nopg.errors import ConfigError
+    from nopg.runs.fit import resume as go_on
+    from nopg.runs.progress import Monitoring
+
+    monitoring = Monitoring(checkpoint_every=checkpoint_every, tensorboard=tensorboard)
+    if resume is not None:
+        _require_alone(context)
+        _conclude(go_on(resume, monitoring=monitoring, tell=print), resume)
+        return
+    if source is None:
+        raise ConfigError(
+            "There must be data to learn from, or a run to continue, got neither; "
+            "type nopg fit DATA, or nopg fit --resume FOLDER."
+        )
+    typed = {"n_updates": updates, "seed": seed}
+    given = {name: value for name, value in typed.items() if value is not None}
+    _conclude(_begin(source, columns, config, out, given, monitoring), out)
+
+
+def _begin(
+    source: str,
+    columns: Columns,
+    config: Path | None,
+    out: Path,
+    given: dict[str, Any],
+    monitoring: Monitoring,
+) -> FittedPolicy:
+    from nopg.algorithms.nopg.nopg import NOPG
+    from nopg.cli.settings import data_and_settings
+    from nopg.runs.fit import start
+
+    dataset, settings = data_and_settings(source, columns, config, out)
+    n_updates = {"n_updates": given.pop("n_updates")} if "n_updates" in given else {}
+    model = NOPG(bandwidths=settings.bandwidths, **(settings.model | given))
+    print(dataset)
+    return start(
+        out,
+        model,
+        dataset,
+        settings.initial_states,
+        **(settings.fit | n_updates),
+        source=source,
+        command=shlex.join(["nopg", *sys.argv[1:]]),
+        monitoring=monitoring,
+    )
+
+
+def _require_alone(context: typer.Context) -> None:
+    """Refuse settings beside --resume: the run has its own, and keeps them."""
+    from nopg.errors import ConfigError
+
+    allowed = {"resume", "checkpoint_every", "tensorboard"}
+    typed = [
+        name
+        for name in set(context.params) - allowed
+        if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
+    ]
+    if typed:
+        raise ConfigError(
+            "--resume goes on with the run's own data and settings, got "
+            f"{', '.join(sorted(typed))} as well; leave them out, or begin a new run "
+            "with --out."
+        )
+
+
+def _conclude(policy: FittedPolicy, out: Path) -> None:
+    from nopg.cli.report import conclude
+    from nopg.errors import MissingExtraError
+    from nopg.plots.curves import learning_curve
+
+    assert policy.history is not None
+    if policy.history.stopped == "interrupted":
+        print(f"\nInterrupted after {len(policy.history)} updates.")
+        print(f"Go on with: nopg fit --resume {out}")
+    try:
+        learning_curve(policy.history, out / "learning_curve.png")
+    except MissingExtraError as error:
+        print(error)
+    conclude(policy, out)

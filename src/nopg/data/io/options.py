@@ -1,0 +1,70 @@
+"""What a person says of a file before it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from nopg.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from gymnasium.spaces import Space
+
+MAX_BYTES = 2**31
+"""Most bytes a file may unpack to unless the caller allows more: 2 GiB."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions:
+    """How to read a source; `Dataset.load` describes each of its arguments."""
+
+    observations: Sequence[str] | None = None
+    actions: Sequence[str] | None = None
+    reward: str | Callable[..., Any] | None = None
+    next_observations: Sequence[str] | None = None
+    episode: str | None = None
+    termination: str | None = None
+    truncation: str | None = None
+    is_discrete: bool | None = None
+    missing: Literal["error", "drop"] = "error"
+    time_limit: int | None = None
+    observation_space: Space[Any] | None = None
+    action_space: Space[Any] | None = None
+    max_bytes: int = MAX_BYTES
+
+    def __post_init__(self) -> None:
+        if self.missing not in ("error", "drop"):
+            raise ConfigError(
+                f"`missing` must be 'error' or 'drop', got {self.missing!r}; pick one."
+            )
+        if self.time_limit is not None and self.time_limit < 1:
+            raise ConfigError(
+                f"`time_limit` must be a positive number of steps, got "
+                f"{self.time_limit}; leave it out if there was none."
+            )
+        for part in ("observations", "actions", "next_observations"):
+            names = getattr(self, part)
+            if names is not None:
+                names = (names,) if isinstance(names, str) else tuple(names)
+                object.__setattr__(self, part, names)
+
+    def columns(self) -> Iterator[str]:
+        """Every column name the caller gave."""
+        for part in ("observations", "actions", "next_observations"):
+            yield from getattr(self, part) or ()
+        for part in ("reward", "episode", "termination", "truncation"):
+            if isinstance(getattr(self, part), str):
+                yield getattr(self, part)
+
+    def require_size(self, n_bytes: int, where: object) -> None:
+        """Refuse `where` before it is unpacked if it declares more than `max_bytes`.
+
+        Raises:
+            DataError: If it does.
+        """
+        if n_bytes > self.max_bytes:
+            raise DataError(
+                f"`{where}` must unpack to at most {self.max_bytes:,} bytes, it "
+                f"declares {n_bytes:,}; raise `max_bytes` if you trust the file."
+            )

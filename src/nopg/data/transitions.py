@@ -1,0 +1,161 @@
+"""The one shape all data take: transitions (s, a, r, s') and how they ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from nopg.data.consistency import (
+    column_names,
+    require_inside,
+    require_transitions,
+)
+from nopg.data.validation import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    as_actions,
+    as_episodes,
+    as_flags,
+    as_matrix,
+    as_vector,
+    require_same_length,
+)
+from nopg.errors import DataError
+
+if TYPE_CHECKING:
+    from gymnasium.spaces import Space
+
+ARRAYS = (
+    *("observations", "actions", "rewards", "next_observations"),
+    *("terminations", "truncations", "episodes"),
+)
+"""The arrays of a data set, in the order of its arguments."""
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class TransitionTable:
+    """The rows of a data set, validated once and never changed.
+
+    `nopg.Dataset` is this table and the ways in and out of it; each argument is
+    described there. Readers, writers and diagnostics know the table only.
+
+    Raises:
+        DataError: If the arrays cannot be transitions; the sentence says why.
+    """
+
+    observations: FloatArray
+    actions: FloatArray | IntArray
+    rewards: FloatArray
+    next_observations: FloatArray
+    terminations: BoolArray
+    truncations: BoolArray
+    episodes: IntArray | None
+    observation_names: tuple[str, ...]
+    action_names: tuple[str, ...]
+    observation_space: Space[Any] | None
+    action_space: Space[Any] | None
+    notes: tuple[str, ...]
+
+    def __init__(
+        self,
+        observations: Any,
+        actions: Any,
+        rewards: Any,
+        next_observations: Any,
+        terminations: Any,
+        truncations: Any = None,
+        episodes: Any = None,
+        *,
+        observation_names: Sequence[str] | None = None,
+        action_names: Sequence[str] | None = None,
+        observation_space: Space[Any] | None = None,
+        action_space: Space[Any] | None = None,
+        notes: Sequence[str] = (),
+    ) -> None:
+        states = as_matrix("observations", observations)
+        n = len(states)
+        arrays: dict[str, Any] = {
+            "observations": states,
+            "actions": as_actions(actions),
+            "rewards": as_vector("rewards", rewards),
+            "next_observations": as_matrix("next_observations", next_observations),
+            "terminations": as_flags("terminations", terminations, n),
+            "truncations": as_flags("truncations", truncations, n),
+            "episodes": as_episodes(episodes),
+        }
+        require_same_length(arrays)
+        require_transitions(arrays)
+        require_inside(arrays["actions"], action_space)
+        for array in arrays.values():
+            if array is not None:
+                array.setflags(write=False)
+        d_a = 1 if arrays["actions"].ndim == 1 else arrays["actions"].shape[1]
+        metadata = {
+            "observation_names": column_names("s", observation_names, states.shape[1]),
+            "action_names": column_names("a", action_names, d_a),
+            "observation_space": observation_space,
+            "action_space": action_space,
+            "notes": tuple(str(note) for note in notes),
+        }
+        for name, value in (arrays | metadata).items():
+            object.__setattr__(self, name, value)
+
+    def __len__(self) -> int:
+        return len(self.observations)
+
+    def __repr__(self) -> str:
+        kind = "discrete" if self.is_discrete else f"{self.actions.shape[1]}-d"
+        return (
+            f"Dataset({len(self)} transitions, {self.observations.shape[1]}-d states, "
+            f"{kind} actions, {int(self.terminations.sum())} terminations, "
+            f"{'no' if self.episodes is None else self.n_episodes} episodes)"
+        )
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether actions are integer labels."""
+        return self.actions.ndim == 1
+
+    @property
+    def n_actions(self) -> int:
+        """Number of discrete actions: from the space, else as seen in the data."""
+        if not self.is_discrete:
+            raise DataError(
+                "`n_actions` exists for discrete actions only, these are continuous; "
+                "use actions.shape[1] for their dimension."
+            )
+        stated = getattr(self.action_space, "n", None)
+        return int(stated) if stated is not None else int(self.actions.max()) + 1
+
+    @property
+    def n_episodes(self) -> int:
+        """Number of distinct episode ids, 0 when rows have none."""
+        return 0 if self.episodes is None else len(np.unique(self.episodes))
+
+    def first_states(self) -> FloatArray:
+        """The first observation of each episode, (n_episodes, d_s).
+
+        Raises:
+            DataError: If the data have no episode ids.
+        """
+        if self.episodes is None:
+            raise DataError(
+                "Initial states come from the first row of each episode, but these "
+                "data have no `episodes`; pass `initial_states` yourself."
+            )
+        _, first_rows = np.unique(self.episodes, return_index=True)
+        return self.observations[np.sort(first_rows)]
+
+    def subset(self, rows: Any) -> Self:
+        """The transitions at `rows` (indices or a mask), all else unchanged."""
+        arrays: dict[str, Any] = {name: getattr(self, name) for name in ARRAYS}
+        present = {name: a[rows] for name, a in arrays.items() if a is not None}
+        return replace(self, **present)
+
+    def with_note(self, note: str, **changes: Any) -> Self:
+        """The same with `changes` and a sentence that says so added to the notes."""
+        return replace(self, **changes, notes=(*self.notes, note))

@@ -1,0 +1,161 @@
+"""NOPG in a run folder: begin, or go on where a killed process stood."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from nopg.algorithms.nopg.ascent import TrainingState
+from nopg.algorithms.nopg.nopg import NOPG
+from nopg.algorithms.nopg.training import announce
+from nopg.data.dataset import Dataset
+from nopg.errors import RunError
+from nopg.fitted.policy import FittedPolicy
+from nopg.runs.folder import RunFolder
+from nopg.runs.interrupts import interruptible
+from nopg.runs.ownership import locked, require_vacant
+from nopg.runs.progress import Monitoring, ProgressWriter
+from nopg.runs.run_config import RunConfig, versions
+
+
+def start(
+    path: str | Path,
+    model: NOPG,
+    data: Dataset,
+    initial_states: Any = None,
+    *,
+    n_updates: int = 1500,
+    patience: int | None = None,
+    evaluate_every: int = 100,
+    source: str = "",
+    command: str = "",
+    monitoring: Monitoring | None = None,
+) -> FittedPolicy:
+    """Fit a policy in a new run folder.
+
+    Args:
+        path: The folder; must not hold a run yet.
+        model: NOPG with its settings, which are kept in the folder.
+        data: Logged transitions; copied into the folder.
+        initial_states: Where the task starts, as in `NOPG.fit`.
+        n_updates: Policy updates.
+        patience: As in `NOPG.fit`.
+        evaluate_every: As in `NOPG.fit`.
+        source: Where the data come from, for people.
+        command: What was typed, for people.
+        monitoring: Checkpoints, TensorBoard, callback, evaluators, progress.
+
+    Returns:
+        The policy. Ctrl-C ends training after the present update; the policy is kept
+        and `resume` goes on from it.
+
+    Raises:
+        RunError: If the folder holds a run.
+        NopgError: If another process writes in it, or it cannot be written.
+    """
+    path, monitoring = Path(path), monitoring or Monitoring()
+    require_vacant(path)
+    with locked(path):
+        fitted = model.prepare(
+            data, initial_states, announce=announce if monitoring.progress else None
+        )
+        config = RunConfig.of(
+            fitted,
+            n_updates=n_updates,
+            patience=patience,
+            evaluate_every=evaluate_every,
+            source=source,
+            command=command,
+        )
+        run = RunFolder.create(path, config, data)
+        _train(run, model, monitoring, None)
+    return fitted
+
+
+def resume(
+    path: str | Path,
+    *,
+    policy: nn.Module | None = None,
+    monitoring: Monitoring | None = None,
+    tell: Callable[[str], object] = lambda text: None,
+) -> FittedPolicy:
+    """Go on with the run in a folder, to the same bits as if it had never stopped.
+
+    Args:
+        path: The folder.
+        policy: For runs with a module of your own: one of the same architecture.
+        monitoring: As in `start`; it may differ.
+        tell: Called with one sentence on where training goes on.
+
+    Raises:
+        RunError: If there is no run, it is done, or it is damaged.
+        NopgError: If another process writes in it, or it cannot be written.
+    """
+    run = RunFolder.open(path)
+    with locked(run.path):
+        if run.is_done:
+            raise RunError(
+                f"`{run.path}` must have updates left, all {run.status()['updates']} "
+                f"are done ({run.status()['stopped']}); use it, or begin a new run."
+            )
+        # Sums over other numbers of threads round differently.
+        torch.set_num_threads(run.config.threads)
+        state = run.state()
+        model = run.prepared(policy)
+        step = 0 if state is None else state.step
+        n_updates = run.config.n_updates
+        tell(
+            f"{run.path} goes on after update {step} of {n_updates}."
+            f"{_changed(run.config)}"
+        )
+        _train(run, model, monitoring or Monitoring(), state)
+    return model.fitted
+
+
+def keep(
+    path: Path, policy: FittedPolicy, *, source: str = "", command: str = ""
+) -> RunFolder:
+    """Write a policy that `nopg.learn` found, and how, as a new run folder.
+
+    The caller holds the folder's lock.
+    """
+    assert policy.data is not None
+    config = RunConfig.of(policy, source=source, command=command)
+    run = RunFolder.create(path, config, policy.data)
+    run.finish(policy)
+    return run
+
+
+def _train(
+    run: RunFolder, model: NOPG, monitoring: Monitoring, state: TrainingState | None
+) -> None:
+    training = model.training(run.config.n_updates, state)
+    with (
+        interruptible() as interrupted,
+        closing(ProgressWriter(run, training, monitoring, interrupted)) as writer,
+    ):
+        training.run(
+            evaluators=monitoring.evaluators,
+            evaluate_every=run.config.evaluate_every,
+            callback=writer,
+            patience=run.config.patience,
+            progress=monitoring.progress,
+        )
+        if training.history.stopped == "interrupted":
+            # Stopped within an update: only the last checkpoint is whole.
+            raise KeyboardInterrupt
+        writer.finish(model.fitted)
+
+
+def _changed(config: RunConfig) -> str:
+    """A sentence if the packages are other ones: the last bits may then differ."""
+    now = versions()
+    changed = [f"{k} {v}" for k, v in config.versions.items() if now.get(k) != v]
+    if not changed:
+        return ""
+    return f" It began with {', '.join(changed)}: the last bits may differ."

@@ -1,0 +1,60 @@
+"""Curves of a run in TensorBoard."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nopg.data.extras import require_extra
+from nopg.fitted.history import Update
+
+
+class TensorBoard:
+    """Event files in the run folder, for `tensorboard --logdir runs`.
+
+    Args:
+        folder: The run folder.
+        settings: Shown beside the curves.
+        first_step: The first update that will be logged; what an interrupted run
+            logged beyond its checkpoint is not shown twice.
+
+    Raises:
+        MissingExtraError: If TensorBoard is not installed.
+    """
+
+    def __init__(
+        self, folder: Path, settings: Mapping[str, Any], first_step: int
+    ) -> None:
+        require_extra("tensorboard", "tensorboard")
+        writing = require_extra("torch.utils.tensorboard.writer", "tensorboard")
+        self._writer = writing.SummaryWriter(
+            str(folder / "tensorboard"), purge_step=first_step
+        )
+        rows = "".join(f"| {name} | {value} |\n" for name, value in settings.items())
+        table = f"| setting | value |\n|---|---|\n{rows}"
+        self._writer.add_text("settings", table, first_step)
+
+    def log(self, update: Update) -> None:
+        """Add a point to each curve."""
+        for name, value in scalars(update).items():
+            self._writer.add_scalar(name, value, update.step)
+
+    def close(self) -> None:
+        """Flush and close the event file."""
+        self._writer.close()
+
+
+def scalars(update: Update) -> dict[str, float]:
+    """What is logged of an update: its finite numbers, under one name each."""
+    values = {
+        "train/objective": update.objective,
+        "train/certificate": update.certificate,
+        "train/gradient_norm": update.gradient_norm,
+        "train/learning_rate": update.learning_rate,
+        "train/matvecs": float(update.matvecs),
+        "train/seconds": update.seconds,
+        **{f"evaluation/{name}": v for name, v in update.evaluations.items()},
+    }
+    return {name: value for name, value in values.items() if math.isfinite(value)}

@@ -1,0 +1,73 @@
+"""Nests of tensors and numbers come back as they were, down to their layout."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save
+
+from nopg.errors import RunError
+from nopg.fitted.history import History
+from nopg.runs.checkpoint import flatten, read_checkpoint, unflatten
+
+
+def test_what_goes_in_comes_out() -> None:
+    nest: dict[str, Any] = {
+        "step": 3,
+        "inner": {"mean": torch.arange(3.0), "rate": float("inf"), "flag": True},
+        "list": [None, "word", torch.zeros(2, 0), torch.tensor(1.5)],
+        "transposed": torch.arange(6.0).reshape(2, 3).T,
+        "turned": torch.arange(24.0).reshape(2, 3, 4).permute(2, 0, 1),
+    }
+    tensors: dict[str, torch.Tensor] = {}
+    structure = json.loads(json.dumps(flatten(nest, tensors)))
+    assert all(tensor.is_contiguous() for tensor in tensors.values())
+    found = unflatten(structure, tensors)
+    assert list(found) == list(nest)
+    assert torch.equal(found["inner"].pop("mean"), torch.arange(3.0))
+    assert found["inner"] == {"rate": float("inf"), "flag": True}
+    assert found["list"][:2] == [None, "word"]
+    for name in ("transposed", "turned"):
+        assert torch.equal(found[name], nest[name])
+        assert found[name].stride() == nest[name].stride()
+
+
+@pytest.mark.parametrize(
+    "structure",
+    [
+        {"tensor": "gone", "order": []},
+        {"tensor": "t", "order": [0]},
+        {"tensor": "t", "order": [0, 7, 3]},
+        {"tensor": "t", "order": 5},
+        {"policy": {}, "ascent": {"step": 1e400}, "draws": 0},
+        {"policy": {}, "ascent": {"step": 4}, "draws": 0},
+        {"policy": {}, "ascent": [], "draws": 0},
+        {"ascent": {"step": 0}},
+        [1],
+        5,
+    ],
+)
+def test_a_foreign_structure_under_a_good_checksum_is_refused(
+    structure: object, tmp_path: Path
+) -> None:
+    text = bytearray(json.dumps(structure).encode())
+    words = torch.frombuffer(text, dtype=torch.uint8)
+    content = save({"t": torch.zeros(2, 3), "structure": words})
+    path = tmp_path / "step-000000000.checkpoint"
+    path.write_bytes(hashlib.sha256(content).digest() + content)
+    with pytest.raises(RunError, match="must be a checkpoint of this run"):
+        read_checkpoint(path, History())
+
+
+def test_a_structure_nested_without_end_is_refused(tmp_path: Path) -> None:
+    text = bytearray(b"[" * 100_000)
+    content = save({"structure": torch.frombuffer(text, dtype=torch.uint8)})
+    path = tmp_path / "step-000000000.checkpoint"
+    path.write_bytes(hashlib.sha256(content).digest() + content)
+    with pytest.raises(RunError, match="must be a checkpoint of this run"):
+        read_checkpoint(path, History())

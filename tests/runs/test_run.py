@@ -1,0 +1,97 @@
+"""`read_run`: the one reader of runs, for reports, exports and people."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+
+from nopg.data.fingerprint import fingerprint
+from nopg.errors import NopgError, PolicyFileError, RunError
+from nopg.runs import Run, RunFolder, read_run
+from tests.runs.tiny import SMALL, PowerCut, begin, small_policy
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("runs") / "whole"
+    begin(path)
+    return path
+
+
+def test_a_folder_and_its_policy_file_are_the_same_run(whole: Path) -> None:
+    RunFolder.open(whole).keep_evaluation({"env": "x", "mean": 3.5})
+    for path in (whole, whole / "policy.nopg"):
+        run = read_run(path)
+        assert run.name == "whole"
+        assert run.history.stopped == "finished"
+        assert len(run.history) == 12
+        assert run.config is not None
+        assert run.config.data["sha256"] == fingerprint(SMALL)
+        assert run.status["updates"] == 12
+        assert [e["mean"] for e in run.evaluations] == [3.5]
+        steps, values = run.evaluators()["noisy"]
+        assert steps == list(range(1, 13))
+        assert values == [update.evaluations["noisy"] for update in run.history]
+
+
+def test_a_policy_file_elsewhere_is_a_run_without_a_folder(
+    whole: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.nopg").write_bytes((whole / "policy.nopg").read_bytes())
+    (tmp_path / "history.jsonl").write_text("not of this policy\n")
+    run = read_run(tmp_path / "mine.nopg")
+    assert (run.name, run.config, run.evaluations) == ("mine", None, ())
+    with pytest.raises(PolicyFileError):
+        read_run(tmp_path / "none.nopg")
+    with pytest.raises(RunError, match=r"no run\.json"):
+        read_run(tmp_path)
+
+
+def test_a_run_that_was_cut_has_the_policy_of_its_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(PowerCut):
+        begin(tmp_path / "cut", cut=8)
+    run = read_run(tmp_path / "cut")
+    assert run.history.stopped == "interrupted"
+    assert run.status == {}
+
+
+def test_a_policy_in_memory_is_a_run_too() -> None:
+    policy = small_policy()
+    run = Run.of(policy, "mine")
+    assert run.history is policy.history
+    assert run.config is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["run.json", "status.json", "evaluation.json", "history.jsonl", "policy.nopg"],
+)
+@pytest.mark.parametrize("kind", ["link", "pipe", "device", "folder", "deep"])
+def test_what_is_no_ordinary_file_is_refused(
+    whole: Path, tmp_path: Path, name: str, kind: str
+) -> None:
+    """Somebody else's folder must not show, or hang on, any file of this user."""
+    folder = copytree(whole, tmp_path / "run")
+    path = folder / name
+    if path.exists():
+        path.unlink()
+    if kind == "link":
+        secret = tmp_path / "secret.json"
+        original = whole / name
+        secret.write_bytes(original.read_bytes() if original.exists() else b"{}")
+        path.symlink_to(secret)
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.write_text("[" * 100_000 + "\n")
+    with pytest.raises(NopgError) as caught:
+        read_run(folder)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
