@@ -147,7 +147,7 @@ def _drop_missing(
         raise DataError(
             f"Every cell must hold a number, {found} had empty or NaN cells (counted "
             f"from 1: {preview(rows[empty] + 1)}); repair them or leave them out with "
-            "`missing='drop'`."
+            "missing='drop'."
         )
     for name, array in parts.items():
         parts[name] = None if array is None else np.asarray(array)[~empty]
@@ -162,7 +162,6 @@ def _of_kind(actions: Any, is_discrete: bool) -> NDArray[Any]:
     if values.shape[1] != 1 or not (values == np.round(values)).all():
         raise DataError(
             "A discrete action must be one column of labels 0, 1, 2, ..., got "
-            f"{counted(values.shape[1], 'column')} or fractions; pass "
-            "`is_discrete=False`."
+            f"{counted(values.shape[1], 'column')} or fractions; pass is_discrete=False."
         )
     return values[:, 0].astype(np.int64)
