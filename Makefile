@@ -30,7 +30,6 @@ type: .venv/dev
 
 bench: .venv/dev
 	$(BIN)/python -m benchmarks.speed
-	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/load_tables.py
 
 # Strict: a broken link, an unknown name or a page nobody lists stops the build.

@@ -16,7 +16,7 @@ from benchmarks.tasks import Task
 from nopg.algorithms.nopg.ascent import REFRESH
 
 N_UPDATES = REFRESH
-"""Updates a repeat: the first ones, where solves are hardest; as many as share one
+"""Updates per repeat: the first ones, where solves are hardest; as many as share one
 coarse inverse, whose making is thereby counted."""
 N_LATER = 2 * REFRESH
 """Updates after them, of ours alone: policies change less, and solves are shorter."""
@@ -34,7 +34,7 @@ class Comparison:
         name: Row of the table.
         n: Samples.
         entries: Stored entries of our P.
-        dense_seconds: Mean over updates, one a repeat.
+        dense_seconds: Mean over updates, one per repeat.
         our_seconds: Likewise.
         our_later_seconds: Of the updates that follow.
         dense_parts: Median seconds by part, of all updates.

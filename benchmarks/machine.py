@@ -40,20 +40,8 @@ def describe_machine() -> dict[str, Any]:
     }
 
 
-def _processor() -> str:
-    """The processor's name where the system tells it, else its architecture."""
-    try:
-        told = subprocess.run(
-            ["lscpu", "--json"], capture_output=True, text=True, check=True
-        ).stdout
-    except (OSError, subprocess.CalledProcessError):
-        return platform.machine()
-    fields = {row["field"]: row.get("data") for row in json.loads(told)["lscpu"]}
-    return f"{fields.get('Model name:') or 'unnamed'} ({platform.machine()})"
-
-
 def memory_bandwidth(megabytes: int = 128) -> float:
-    """Bytes a second that y <- x + y moves, best of five: two reads, one write."""
+    """Bytes per second that y <- x + y moves, best of five: two reads, one write."""
     x = torch.ones(megabytes * 2**20 // 8, dtype=torch.float64)
     y = torch.zeros_like(x)
     best = float("inf")
@@ -67,7 +55,7 @@ def memory_bandwidth(megabytes: int = 128) -> float:
 def floor_bytes(entries: int, matvecs: int, dtype: torch.dtype) -> int:
     """Least memory traffic of an update with stored P and P'.
 
-    An entry costs an index (4 bytes) and a value (v bytes) a product. P and P' are
+    An entry costs an index (4 bytes) and a value (v bytes) per product. P and P' are
     built from index and log psi, and written: 4 + 2 v each. The gradient reads P
     once more. With float32 this is entries (32 + 8 matvecs).
     """

@@ -73,7 +73,7 @@ def show(found: list[Comparison], bandwidth: float) -> None:
         floor, ours = 1e3 * c.floor / bandwidth, 1e3 * median(c.our_seconds)
         print(
             f"{c.name:44}{c.floor / 1e6:8.1f} MB  floor {floor:7.2f} ms, "
-            f"{ours / floor:4.1f}x that  ({c.entries / c.n:.0f} entries a row, "
+            f"{ours / floor:4.1f}x that  ({c.entries / c.n:.0f} entries per row, "
             f"{c.matvecs} products)"
         )
 
@@ -102,7 +102,7 @@ def large(*, quick: bool) -> list[dict[str, Any]]:
         result = in_fresh_process("benchmarks.footprint", *fixed, "--dtype", dtype)
         floor = result["floor_bytes"] / result["bandwidth"]
         print(
-            f"  {dtype}: {1e3 * result['seconds']:.0f} ms an update (floor "
+            f"  {dtype}: {1e3 * result['seconds']:.0f} ms per update (floor "
             f"{1e3 * floor:.0f} ms, {result['matvecs']} products), lists in "
             f"{result['setup_seconds']:.1f} s, {result['peak_bytes'] / GIB:.2f} GiB"
         )

@@ -36,7 +36,7 @@ class Task:
         bandwidths: Kernel bandwidths.
         kind: "deterministic" or "stochastic".
         gamma: Discount factor.
-        policy_samples: Draws a state, for stochastic policies.
+        policy_samples: Draws per state, for stochastic policies.
         learning_rate: Adam's step size, the paper's.
         rtol: Relative residual of the solves.
     """

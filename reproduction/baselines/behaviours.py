@@ -12,7 +12,7 @@ from reproduction.baselines.trajectories import LogDensity
 
 
 def gaussian_log_density(actions: Tensor, mean: Tensor, std: Tensor) -> Tensor:
-    """Log N(a; mean, diag(std^2)) a row, (n,)."""
+    """Log N(a; mean, diag(std^2)) per row, (n,)."""
     z = (actions - mean) / std
     log_norm = torch.log(std) + 0.5 * math.log(2.0 * math.pi)
     return -(0.5 * z**2 + log_norm).sum(dim=-1)

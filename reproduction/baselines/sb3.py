@@ -40,7 +40,7 @@ class DdpgConfig:
     hidden: tuple[int, ...] = (50,)
     """Widths of the hidden layers of actor and critic."""
     batch_size: int = 64
-    """Transitions an update."""
+    """Transitions per update."""
 
 
 def ddpg_offline(

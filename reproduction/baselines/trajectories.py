@@ -106,7 +106,7 @@ def _pad(column: Tensor, rows: list[Tensor]) -> Tensor:
 def _require_density(density: Tensor, n: int) -> None:
     if density.shape != (n,):
         raise DataError(
-            f"`behaviour` must return one log-density a row, shape ({n},), got "
+            f"`behaviour` must return one log-density per row, shape ({n},), got "
             f"{tuple(density.shape)}; sum over action dimensions."
         )
     unusable = int((~torch.isfinite(density)).sum())

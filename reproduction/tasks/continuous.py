@@ -178,7 +178,7 @@ def mountain_car_task(data_file: str | None = None) -> Task:
 
 
 def mountain_car_rows(data_file: str | None) -> Transitions:
-    """All demonstrations, with -1 a step and the throttle as the engine took it."""
+    """All demonstrations, with -1 per step and the throttle as the engine took it."""
     if data_file is None:
         return mountain_car_demonstrations()
     data = Dataset.load(Path(data_file))

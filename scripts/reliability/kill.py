@@ -28,7 +28,7 @@ import nopg
 from nopg.cli.main import app
 from nopg.cli.swing_up import grid_dataset
 from nopg.export import export_policy
-from nopg.export.numpy_reader import Policy
+from nopg.export.numpy_reader import NumpyPolicy
 from nopg.export.verify import onnx_runner, pt2_runner
 from nopg.runs.checkpoint import checkpoints, read_checkpoint, step_of
 from nopg.runs.folder import RunFolder
@@ -230,7 +230,7 @@ def _require_whole_exports(trial: Trial, path: Path) -> None:
     states = run.data().observations
     expected = model.predict(states)[0]
     runners: dict[str, Any] = {
-        "policy.npz": lambda file: Policy(file),
+        "policy.npz": NumpyPolicy,
         "policy.onnx": lambda file: onnx_runner(file.read_bytes()),
         "policy.pt2": lambda file: pt2_runner(file.read_bytes()),
     }

@@ -59,10 +59,9 @@ def test_what_is_missing_is_said(a: Path) -> None:
     assert "from 1, got 0" in run("fit", "--resume", "a", "--checkpoint-every", 0)
 
 
-def test_export_says_how_well_and_how_fast(a: Path) -> None:
+def test_export_says_how_well(a: Path) -> None:
     told = run("export", "a", "--format", "numpy")
     assert "acts as the library does at 10,000 states" in told
-    assert "µs on one core" in told
     assert (a / "policy.npz").exists()
     assert (a / "read_policy.py").exists()
     assert "policy.pt2" in run("export", "a/policy.nopg", "--format", "pt2")

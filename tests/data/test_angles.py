@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from nopg.dynamics.angles import Angles
 
 from nopg.data.angles import angle_pairs
 
@@ -28,12 +27,6 @@ def circles() -> np.ndarray:
 def test_pairs_are_found_in_arrays_and_tensors() -> None:
     assert angle_pairs(circles()) == [(0, 3), (2, 4)]
     assert angle_pairs(torch.as_tensor(circles())) == [(0, 3), (2, 4)]
-
-
-def test_the_models_find_the_same_pairs() -> None:
-    states = torch.as_tensor(circles())
-    angles = Angles.of(states)
-    assert angle_pairs(states) == list(zip(angles.first, angles.second, strict=True))
 
 
 def test_off_the_circle_there_is_no_angle() -> None:

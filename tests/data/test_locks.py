@@ -28,6 +28,7 @@ def test_a_second_owner_is_refused_until_the_first_is_done(tmp_path: Path) -> No
         pass
     with exclusive(path, "demo", "recorder"):
         pass
+    assert list(tmp_path.iterdir()) == []  # no litter
 
 
 def test_a_killed_owner_does_not_keep_the_lock(tmp_path: Path) -> None:

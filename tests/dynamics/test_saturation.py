@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from nopg.dynamics.saturation import MAX_SHARE, Saturation
+from nopg.dynamics.bounds import MAX_SHARE, Saturation
 from nopg.dynamics.transition_model import TransitionModel
 
 Columns = tuple[torch.Tensor, torch.Tensor, torch.Tensor]

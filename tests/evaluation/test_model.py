@@ -1,5 +1,7 @@
 """Model-based evaluation: rollouts against a simulator and against closed forms."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -133,16 +135,14 @@ def test_what_is_known_is_the_return_of_a_rollout_in_support(
 
 
 def test_what_is_not_known_is_the_worst_or_the_best() -> None:
-    drift = drifting()
-    data = grid_dataset(4, 4)
-    evaluator = ModelEvaluator(data, GAMMA, Seed(0), (drift, drift))
+    drift = replace(drifting(), rewards=(-5.0, 2.0))
+    evaluator = ModelEvaluator(grid_dataset(4, 4), GAMMA, Seed(0), (drift, drift))
     policy, start = linear_policy([[9.0]]), np.array([[1.0]])  # away in one step
     found = evaluator.expected_return(policy, start, kernel(np.zeros(1), 0.0))
     beyond = GAMMA / (1.0 - GAMMA)
-    assert found.low[0] == pytest.approx(1.0 + beyond * data.rewards.min())
-    assert found.high[0] == pytest.approx(
-        min(1.0 + beyond * data.rewards.max(), data.rewards.max() / (1.0 - GAMMA))
-    )
+    ends = [1.0 - 5.0 * beyond, 1.0 + 2.0 * beyond]
+    assert [found.low[0], found.high[0]] == pytest.approx(ends)
+    assert found.value[0] == pytest.approx(np.mean(ends))
 
 
 def test_models_are_fitted_when_first_asked_for(evaluator: ModelEvaluator) -> None:

@@ -50,8 +50,7 @@ def test_ctrl_c_says_where_the_data_are(tmp_path: Path) -> None:
     assert f"Episode 1 saved: {status['step']} steps" in printed
     assert "demo.npz has episodes: 1 (1 new)" in printed
     assert "Traceback" not in printed
-    kept = [file.name for file in tmp_path.iterdir() if file.suffix != ".lock"]
-    assert kept == ["demo.npz"]
+    assert [file.name for file in tmp_path.iterdir()] == ["demo.npz"]
 
 
 def test_a_polite_kill_ends_like_ctrl_c(tmp_path: Path) -> None:

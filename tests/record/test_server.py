@@ -19,7 +19,7 @@ from nopg.errors import ConfigError, MissingExtraError
 from nopg.record import server
 from nopg.record.link import Link, Outbox
 from nopg.record.protocol import MAX_MESSAGE
-from nopg.record.server import Tickets
+from nopg.record.server import Ticket
 from nopg.record.session import Command
 from nopg.record.simulator import as_jpeg
 from tests.record.recorder_process import Page, page, socket_of
@@ -32,7 +32,7 @@ STATUS = json.dumps({"phase": "ready", "step": 0})
 class Running:
     port: int
     link: Link
-    tickets: Tickets
+    ticket: Ticket
 
     def get(
         self, path: str, method: str = "GET", **headers: str
@@ -48,7 +48,7 @@ class Running:
         return socket_of(self.port, **options)
 
     def page(self, ticket: str | None = None) -> Any:
-        return page(self.port, self.tickets.issue() if ticket is None else ticket)
+        return page(self.port, self.ticket.current if ticket is None else ticket)
 
     def is_free_again(self) -> bool:
         """Wait until the server has noticed that a page left."""
@@ -60,11 +60,11 @@ class Running:
 
 @contextmanager
 def server_running() -> Iterator[Running]:
-    link, tickets, listener = Link(), Tickets(), server.bind(0)
+    link, ticket, listener = Link(), Ticket(), server.bind(0)
     port = listener.getsockname()[1]
     link.publish(Outbox(STATUS, b"\xff\xd8picture"))
-    with server.serving(link, tickets, WELCOME, listener):
-        yield Running(port, link, tickets)
+    with server.serving(link, ticket, WELCOME, listener):
+        yield Running(port, link, ticket)
 
 
 @pytest.fixture(scope="module")
@@ -194,7 +194,7 @@ def test_visitors_who_ask_nothing_keep_nobody_out(running: Running) -> None:
 def test_a_foreign_origin_is_refused_in_the_handshake(
     running: Running, origin: str | None
 ) -> None:
-    ticket = running.tickets.issue()
+    ticket = running.ticket.current
     wrong = origin and origin.format(port=running.port)
     with pytest.raises(InvalidStatus) as refused, running.socket(origin=wrong):
         pass
@@ -204,7 +204,7 @@ def test_a_foreign_origin_is_refused_in_the_handshake(
 
 
 def test_a_ticket_opens_once_and_the_welcome_brings_the_next(running: Running) -> None:
-    ticket = running.tickets.issue()
+    ticket = running.ticket.current
     with running.page(ticket) as first:
         assert first.welcome["environment"] == "none"
         following = first.welcome["ticket"]
@@ -222,7 +222,7 @@ def test_a_ticket_opens_once_and_the_welcome_brings_the_next(running: Running) -
 def test_a_wrong_ticket_is_refused_and_does_no_harm(
     running: Running, ticket: str
 ) -> None:
-    good = running.tickets.issue()
+    good = running.ticket.current
     with running.socket() as websocket:
         websocket.send(json.dumps({"type": "hello", "ticket": ticket}))
         assert closing_code(websocket) == server.NO_TICKET
@@ -235,7 +235,7 @@ def test_a_wrong_ticket_is_refused_and_does_no_harm(
 
 def test_a_second_page_waits_and_keeps_its_ticket(running: Running) -> None:
     with running.page() as first:
-        ticket = running.tickets.issue()
+        ticket = running.ticket.current
         with running.socket() as second:
             second.send(json.dumps({"type": "hello", "ticket": ticket}))
             assert closing_code(second) == server.TAKEN
@@ -249,7 +249,7 @@ def test_a_second_page_waits_and_keeps_its_ticket(running: Running) -> None:
 
 def test_a_message_that_is_too_long_closes_the_connection(running: Running) -> None:
     with running.socket() as websocket:
-        Page(websocket, running.tickets.issue())
+        Page(websocket, running.ticket.current)
         websocket.send(" " * (MAX_MESSAGE + 1))
         assert closing_code(websocket) == 1009
     assert running.is_free_again()
@@ -263,7 +263,7 @@ def test_a_malformed_message_is_ignored_with_a_close(
     running: Running, message: str | bytes
 ) -> None:
     with running.socket() as websocket:
-        Page(websocket, running.tickets.issue())
+        Page(websocket, running.ticket.current)
         websocket.send(message)
         assert closing_code(websocket) == server.MALFORMED
     assert running.is_free_again()
@@ -295,7 +295,7 @@ def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
     with (
         server.bind(0) as listener,
         pytest.raises(MissingExtraError, match=r'pip install "nopg\[record\]"'),
-        server.serving(Link(), Tickets(), WELCOME, listener),
+        server.serving(Link(), Ticket(), WELCOME, listener),
     ):
         pass
 
@@ -310,7 +310,7 @@ def test_a_missing_picture_package_names_the_extra(
 
 def test_closing_sends_the_last_status_and_says_goodbye() -> None:
     with server_running() as running, running.socket() as websocket:
-        Page(websocket, running.tickets.issue())
+        Page(websocket, running.ticket.current)
         running.link.publish(Outbox('{"phase": "finished"}', b""))
         running.link.close()
         code, heard = goodbye(websocket)

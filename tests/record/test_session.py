@@ -63,7 +63,7 @@ class Desk:
         assert self.phase() is Phase.SAVED
 
     def start(self) -> float:
-        return float(self.session.progress.observation[0])
+        return float(self.session.observation[0])
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def desk(tmp_path: Path) -> Desk:
 def test_nothing_happens_before_the_start(desk: Desk) -> None:
     assert not desk.session.tick(NOTHING)
     assert desk.phase() is Phase.READY
-    assert desk.session.progress.steps == 0
+    assert len(desk.session.rows) == 0
 
 
 def test_a_driving_key_starts_but_one_still_held_does_not(desk: Desk) -> None:
@@ -122,12 +122,12 @@ def test_pause_holds_time_and_goes_on(desk: Desk) -> None:
     desk.session.handle(Command.TOGGLE)
     assert desk.phase() is Phase.PAUSED
     desk.drive(LEFT, 5)
-    assert desk.session.progress.steps == 2
+    assert len(desk.session.rows) == 2
     desk.session.handle(Command.HOLD)  # holding a held episode changes nothing
     assert desk.phase() is Phase.PAUSED
     desk.session.handle(Command.TOGGLE)
     desk.drive(LEFT, 1)
-    assert desk.session.progress.steps == 3
+    assert len(desk.session.rows) == 3
 
 
 def test_hold_pauses_only_a_running_episode(desk: Desk) -> None:
@@ -154,7 +154,7 @@ def test_retry_begins_at_the_same_start_and_discard_at_another(desk: Desk) -> No
         desk.drive(LEFT, 2)
         desk.session.handle(Command.RETRY)
         assert desk.phase() is Phase.READY
-        assert (desk.start(), desk.session.progress.steps) == (first, 0)
+        assert (desk.start(), len(desk.session.rows)) == (first, 0)
     desk.session.handle(Command.DISCARD)
     assert desk.start() != first
     assert not desk.path.exists()

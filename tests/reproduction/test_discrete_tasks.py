@@ -1,4 +1,4 @@
-"""Tasks with labelled actions: data that obey the simulator, judgement by hand."""
+"""Tasks with labelled actions: data that obey the simulator, evaluation by hand."""
 
 from collections.abc import Callable
 from typing import Any
@@ -83,7 +83,7 @@ def test_the_operator_reaches_the_flag_slowly_and_hesitates() -> None:
 @pytest.mark.parametrize(
     ("make", "act"), [(cart_pole_v1, lean), (mountain_car_v0, along)]
 )
-def test_judgement_is_that_of_stepping_by_hand(
+def test_returns_are_those_of_stepping_by_hand(
     make: Callable[[], DiscreteTask], act: Callable[[Any], Any]
 ) -> None:
     task = make()
@@ -108,11 +108,11 @@ def test_the_registered_time_limit_holds() -> None:
 
 
 @pytest.mark.parametrize("name", DISCRETE_TASKS)
-def test_starts_are_not_those_of_the_judgement(name: str) -> None:
+def test_starts_are_not_those_of_the_evaluation(name: str) -> None:
     task = DISCRETE_TASKS[name]()
     starts = task.initial_observations(0)
     assert starts.shape == (15, len(task.observation_names))
     assert len(np.unique(starts, axis=0)) == 15
-    judged = reset_seeds(0, "evaluation", 10)
-    assert not set(judged) & set(reset_seeds(0, "initial-states", 15))
+    evaluated = reset_seeds(0, "evaluation", 10)
+    assert not set(evaluated) & set(reset_seeds(0, "initial-states", 15))
     assert task.action_space.n == {"CartPole-v1": 2, "MountainCar-v0": 3}[name]

@@ -30,7 +30,7 @@ def test_bias_and_variance_are_relative_to_the_truth() -> None:
 
 
 @pytest.mark.parametrize("task", ["lqr-paper", "lqr-herl"])
-def test_true_path_climbs_to_the_optimum(task: str) -> None:
+def test_true_path_leads_to_the_optimum(task: str) -> None:
     where, path = system(task), true_path(task)
     distances = [float(np.linalg.norm(k - where.optimum)) for k in path]
     assert min(distances) < 0.3 * distances[0]

@@ -1,4 +1,4 @@
-"""Data, starts and judgement of the tasks."""
+"""Data, starts and evaluation of the tasks."""
 
 import math
 from pathlib import Path
@@ -47,7 +47,7 @@ def test_random_data_follow_from_the_seed_and_grow() -> None:
     assert np.abs(raw.actions).max() > 2.0
 
 
-def test_cart_pole_is_judged_on_other_starts_than_it_learns_from() -> None:
+def test_cart_pole_is_evaluated_on_other_starts_than_it_learns_from() -> None:
     task = cart_pole_task()
     assert task.initial_observations(0).shape == (15, 3)
     falls = task.returns(lambda s: np.full((len(s), 1), 5.0), 0)

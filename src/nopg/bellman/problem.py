@@ -180,7 +180,7 @@ class Problem:
         warnings.warn(
             f"Rows of P may drop {config.tolerance:.0e} of their mass (`tolerance`), "
             f"some that keep {config.max_neighbours} samples (`max_neighbours`) drop "
-            "more; raise either, or judge by the certificate of J whether it matters.",
+            "more; raise either, or see from the certificate of J whether it matters.",
             NopgWarning,
             stacklevel=3,
         )

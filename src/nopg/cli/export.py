@@ -25,9 +25,8 @@ def export(
     path = folder / f"policy{SUFFIXES.get(format, '')}" if out is None else out
     done = export_policy(read_run(run).policy, path, format)
     print(
-        f"{done.path}: acts as the library does at {done.check.n_states:,} states "
-        f"(largest difference {done.check.difference:.1e})."
+        f"{done.path}: acts as the library does at {done.n_states:,} states "
+        f"(largest difference {done.difference:.1e})."
     )
-    print(f"One action takes {done.check.microseconds:.0f} µs on one core (median).")
     if done.reader is not None:
         print(f"It runs with numpy alone: {done.reader}")

@@ -7,16 +7,13 @@ torque in {-2, 2}, gamma 0.97, 500 steps from the bottom at rest.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nopg.data.dataset import Dataset
 from nopg.envs.pendulum import Pendulum, pendulum_grid
-
-if TYPE_CHECKING:
-    from typing import Any
 
 FloatArray = NDArray[np.float64]
 
@@ -30,19 +27,6 @@ PAPER_450 = -594.0
 """Mean return of NOPG-D with 450 samples, Figure 2 of the paper."""
 OPTIMUM = -299.0
 """About the best return possible, by value iteration on a fine grid."""
-
-
-class Predictor(Protocol):
-    """Anything with stable-baselines3's `predict`."""
-
-    def predict(
-        self,
-        observation: Any,
-        state: Any = None,
-        episode_start: Any = None,
-        deterministic: bool = True,
-    ) -> Any:
-        """Action for an observation."""
 
 
 class SwingUp(NamedTuple):
@@ -80,8 +64,11 @@ def grid_dataset(n_angles: int = 15, n_velocities: int = 15) -> Dataset:
     )
 
 
-def swing_up(policy: Predictor, n_steps: int = N_STEPS) -> SwingUp:
-    """Let `policy` act on Gymnasium's own Pendulum-v1 from the bottom at rest."""
+def swing_up(policy: Any, n_steps: int = N_STEPS) -> SwingUp:
+    """Let `policy`, anything with `predict`, act on Gymnasium's own Pendulum-v1.
+
+    It starts at the bottom, at rest.
+    """
     import gymnasium
 
     env: Any = gymnasium.make("Pendulum-v1", max_episode_steps=n_steps)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -15,11 +15,11 @@ from nopg.errors import NopgError
 def exclusive(path: Path, what: str, owner: str) -> Iterator[None]:
     """Hold the only lock on the file `path` until the block ends.
 
-    The system forgets a lock when its process ends, however it ends: the empty file
-    that stays behind stops nobody.
+    The system forgets a lock when its process ends, however it ends: a file left
+    behind by a dead process stops nobody.
 
     Args:
-        path: The lock file; made if it is not there.
+        path: The lock file; made, and removed at the end.
         what: What the lock is for, as messages name it.
         owner: Who may hold it, as messages name them, such as "trainer".
 
@@ -43,4 +43,6 @@ def exclusive(path: Path, what: str, owner: str) -> Iterator[None]:
     try:
         yield
     finally:
+        with suppress(OSError):  # Windows keeps an open file, and removes it itself
+            path.unlink()
         lock.release()

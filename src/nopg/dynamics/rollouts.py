@@ -76,7 +76,7 @@ def discounted_return(
 def rollout_steps(
     model: Steps, actor: Actor, starts: Array, n_steps: int, least: float = 0.0
 ) -> Iterator[RolloutStep]:
-    """Act and step from `starts`, (B, d_s), along the most likely path.
+    """Act and step from `starts`, (B, d_s), along the mean predictions.
 
     Rollouts do not branch: a state goes on, and what terminates or is out of support
     is subtracted from the probability that its rollout is still running.

@@ -108,15 +108,21 @@ class TransitionModel:
         )
         return cls(process, bounds, seen, termination)
 
+    @property
+    def reward_limits(self) -> tuple[float, float]:
+        """Lowest and highest reward per step; nothing is earned after an end."""
+        low, high = self.rewards
+        if self.termination is None:
+            return low, high
+        return min(low, 0.0), max(high, 0.0)
+
     def worst_value(self, gamma: float) -> float:
         """The least a rollout can still earn: the lowest reward for ever, or an end."""
-        forever = self.rewards[0] / (1.0 - gamma)
-        return forever if self.termination is None else min(0.0, forever)
+        return self.reward_limits[0] / (1.0 - gamma)
 
     def best_value(self, gamma: float, horizon: int) -> float:
         """The most that so many steps can earn: the largest reward throughout."""
-        most = self.rewards[1] * (1.0 - gamma**horizon) / (1.0 - gamma)
-        return most if self.termination is None else max(0.0, most)
+        return self.reward_limits[1] * (1.0 - gamma**horizon) / (1.0 - gamma)
 
     def step(self, states: Tensor, actions: Tensor) -> PredictedStep[Tensor]:
         """What the model expects of one step."""

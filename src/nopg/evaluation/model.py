@@ -142,7 +142,7 @@ class ModelEvaluator:
 
     def _return_limits(self, policy: Policy, states: Array) -> tuple[Array, Array]:
         """Least and most each model allows from each state, (2, m) both."""
-        actor, (lowest, highest) = actor_of(policy), self._rewards
+        actor, (lowest, highest) = actor_of(policy), self.models[0].reward_limits
         found = [
             known_return(model, actor, states, self.gamma)
             for model in self._array_models
@@ -151,18 +151,10 @@ class ModelEvaluator:
         return earned + unknown * lowest, earned + unknown * highest
 
     @property
-    def _rewards(self) -> tuple[float, float]:
-        """Lowest and highest reward per step; nothing is earned after an end."""
-        low, high = float(self.data.rewards.min()), float(self.data.rewards.max())
-        if bool(self.data.terminations.any()):
-            return min(low, 0.0), max(high, 0.0)
-        return low, high
-
-    @property
     def _possible(self) -> tuple[float, float]:
         """Lowest and highest return."""
         horizon = 1.0 / (1.0 - self.gamma)
-        low, high = self._rewards
+        low, high = self.models[0].reward_limits
         return low * horizon, high * horizon
 
     @cached_property

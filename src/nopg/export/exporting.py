@@ -16,7 +16,7 @@ from nopg.export.deployed import Deployed, deployed
 from nopg.export.numpy_format import to_numpy
 from nopg.export.torch_formats import to_onnx, to_pt2
 from nopg.export.verify import (
-    Check,
+    N_STATES,
     Runner,
     dtype_of,
     numpy_runner,
@@ -40,12 +40,14 @@ class Exported:
 
     Attributes:
         path: The file.
-        check: How well and how fast it acts.
+        n_states: States at which it was compared with the library.
+        difference: Largest difference of an action there.
         reader: The program beside it, for the numpy format.
     """
 
     path: Path
-    check: Check
+    n_states: int
+    difference: float
     reader: Path | None = None
 
 
@@ -63,7 +65,7 @@ def export_policy(
         format: "onnx", "pt2" or "numpy"; by default what the suffix says.
 
     Returns:
-        The file, the largest difference found and the time of one action.
+        The file and the largest difference found.
 
     Raises:
         ConfigError: If the policy cannot be held by the format.
@@ -82,11 +84,11 @@ def export_policy(
     if reader is not None:
         _require_ours(reader, program)
     content, run = _exported(kind, deployed(policy), policy)
-    check = verify(policy, run)
+    difference = verify(policy, run)
     write_atomically(path, lambda stream: stream.write(content))
     if reader is not None:
         write_atomically(reader, lambda stream: stream.write(program))
-    return Exported(path, check, reader)
+    return Exported(path, N_STATES, difference, reader)
 
 
 def _require_ours(reader: Path, program: bytes) -> None:

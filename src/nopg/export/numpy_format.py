@@ -20,7 +20,7 @@ from nopg.policies.networks import Gain
 
 
 def to_numpy(graph: Deployed) -> bytes:
-    """The bytes of an npz file that `numpy_reader.Policy` runs.
+    """The bytes of an npz file that `numpy_reader.NumpyPolicy` runs.
 
     Raises:
         ConfigError: If the policy is not made of linear layers with ReLU between.

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 
-class Policy:
-    """policy = Policy("policy.npz"); action = policy(observation)."""
+class NumpyPolicy:
+    """policy = NumpyPolicy("policy.npz"); action = policy(observation)."""
 
     def __init__(self, path: Any) -> None:
         with np.load(path, allow_pickle=False) as file:

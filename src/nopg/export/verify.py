@@ -1,11 +1,9 @@
-"""An export against the library: the same actions at 10,000 states, and how fast."""
+"""An export against the library: the same actions at 10,000 states."""
 
 from __future__ import annotations
 
 import io
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +13,7 @@ from numpy.typing import NDArray
 
 from nopg.data.extras import require_extra
 from nopg.errors import NopgError
-from nopg.export.numpy_reader import Policy as NumpyPolicy
+from nopg.export.numpy_reader import NumpyPolicy
 from nopg.fitted.predict import predicted_actions
 from nopg.randomness import Seed
 
@@ -29,41 +27,26 @@ N_STATES = 10_000
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-5}
 """Largest difference of an action, relative to the largest action where that is above
 one; sums in single precision differ by their order alone."""
-SECONDS, CALLS = 0.5, 200
-"""Time spent on timing, and the fewest calls."""
 
 
-@dataclass(frozen=True)
-class Check:
-    """What was found.
-
-    Attributes:
-        n_states: States compared.
-        difference: Largest difference of an action from the library's.
-        microseconds: Median time of a single action on one core.
-    """
-
-    n_states: int
-    difference: float
-    microseconds: float
-
-
-def verify(policy: FittedPolicy, run: Runner, n_states: int = N_STATES) -> Check:
-    """Compare `run` with the policy's actions, then time single ones.
+def verify(policy: FittedPolicy, run: Runner, n_states: int = N_STATES) -> float:
+    """Compare `run` with the policy's actions.
 
     Args:
         policy: The library's side.
         run: The export: states (m, d_s) to actions.
         n_states: States to compare at.
 
+    Returns:
+        The largest difference of an action.
+
     Raises:
-        NopgError: If an action differs.
+        NopgError: If an action differs by more than rounding.
     """
     dtype = dtype_of(policy)
     states = trial_states(policy, n_states)
     expected = _library_actions(policy, states)
-    inputs = torch.as_tensor(states).to(dtype).numpy()
-    found = np.asarray(run(inputs), dtype=np.float64)
+    found = np.asarray(run(torch.as_tensor(states).to(dtype).numpy()), dtype=np.float64)
     if found.shape != expected.shape:
         raise NopgError(
             f"An export must give actions of shape {expected.shape}, it gave "
@@ -76,7 +59,7 @@ def verify(policy: FittedPolicy, run: Runner, n_states: int = N_STATES) -> Check
             f"An export must act as the library does to {allowed:.0e}, it differs by "
             f"{difference:.1e}; nothing was written, please report this."
         )
-    return Check(len(states), difference, _microseconds(run, inputs[:1]))
+    return difference
 
 
 def dtype_of(policy: FittedPolicy) -> torch.dtype:
@@ -161,18 +144,3 @@ def _library_actions(policy: FittedPolicy, states: FloatArray) -> FloatArray:
         space = Box(low, high, dtype=np.float64)
     found = predicted_actions(policy.policy, space, states, None)
     return np.asarray(found, dtype=np.float64)
-
-
-def _microseconds(run: Runner, single: NDArray[Any]) -> float:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        spent: list[int] = []
-        limit = time.perf_counter_ns() + SECONDS * 1e9
-        while len(spent) < CALLS or time.perf_counter_ns() < limit:
-            began = time.perf_counter_ns()
-            run(single)
-            spent.append(time.perf_counter_ns() - began)
-    finally:
-        torch.set_num_threads(threads)
-    return float(np.median(spent[CALLS // 10 :])) / 1e3  # the first ones warm up

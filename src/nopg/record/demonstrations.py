@@ -89,9 +89,11 @@ class Demonstrations:
         self._dataset(rows, ids).save(self.path)
 
     def _dataset(self, rows: Sequence[Transition], ids: list[int]) -> Dataset:
-        before = self._before
-        if before is not None and not rows:
-            return before
+        before, first_id = self._before, 0
+        if before is not None and before.episodes is not None:
+            if not rows:
+                return before
+            first_id = int(before.episodes.max()) + 1
         columns: dict[str, Any] = {
             "observations": [row.observation for row in rows],
             "actions": [row.action for row in rows],
@@ -99,7 +101,7 @@ class Demonstrations:
             "next_observations": [row.next_observation for row in rows],
             "terminations": [row.terminated for row in rows],
             "truncations": [row.truncated for row in rows],
-            "episodes": np.array(ids) + _next_id(before),
+            "episodes": np.array(ids) + first_id,
         }
         if before is not None:
             columns = {
@@ -146,9 +148,3 @@ def open_demonstrations(path: Path, layout: Layout, *, append: bool) -> Demonstr
             "record into another file."
         )
     return Demonstrations(path, layout, before)
-
-
-def _next_id(before: Dataset | None) -> int:
-    if before is None or before.episodes is None:
-        return 0
-    return int(before.episodes.max()) + 1

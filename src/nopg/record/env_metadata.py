@@ -21,8 +21,10 @@ class EnvMetadata:
     actions: tuple[str, ...] | None = None
     """Names of the continuous action's columns, or of the discrete labels."""
     keys: tuple[tuple[str, int], ...] = ()
-    """Arrow keys of labels; the number keys and W, A, S, D come by themselves."""
+    """Arrow keys of labels, where left and right are not the outer ones of two or
+    three; the number keys and W, A, S, D come by themselves."""
     idle: Idle | None = None
+    """What no key means, where it is not the middle of three labels or the last."""
 
     def observation_names(self, count: int) -> tuple[str, ...]:
         """Names of `count` columns: the known ones if they fit, else s0, s1, ..."""
@@ -34,29 +36,22 @@ class EnvMetadata:
         return self.actions if len(self.actions or ()) == count else None
 
 
-_LEFT_RIGHT = (("ArrowLeft", 0), ("ArrowRight", 1))
-_LEFT_NONE_RIGHT = (("ArrowLeft", 0), ("ArrowRight", 2))
 _CAR = ("position", "velocity")
 _LANDER = ("x", "y", "x velocity", "y velocity", "angle", "angular velocity")
 _LEGS = ("left leg", "right leg")
 
 _ENVIRONMENTS = {
     "MountainCarContinuous": EnvMetadata(_CAR, ("force",)),
-    "MountainCar": EnvMetadata(_CAR, ("left", "none", "right"), _LEFT_NONE_RIGHT, 1),
+    "MountainCar": EnvMetadata(_CAR, ("left", "none", "right")),
     "Pendulum": EnvMetadata(
         ("cos angle", "sin angle", "angular velocity"), ("torque",)
     ),
     "CartPole": EnvMetadata(
-        ("position", "velocity", "angle", "angular velocity"),
-        ("left", "right"),
-        _LEFT_RIGHT,
-        "repeat",
+        ("position", "velocity", "angle", "angular velocity"), ("left", "right")
     ),
     "Acrobot": EnvMetadata(
         ("cos first", "sin first", "cos second", "sin second", "speed 1", "speed 2"),
         ("negative", "none", "positive"),
-        _LEFT_NONE_RIGHT,
-        1,
     ),
     "LunarLander": EnvMetadata(
         (*_LANDER, *_LEGS),

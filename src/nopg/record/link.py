@@ -6,6 +6,7 @@ pictures, and never slows the environment down.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from dataclasses import dataclass, replace
@@ -47,7 +48,7 @@ class Link:
         self._commands: deque[Command] = deque(maxlen=_MAX_COMMANDS)
         self._outbox: Outbox | None = None
         self._is_news = self._is_closed = False
-        self._last_heard = 0.0
+        self._last_heard = -math.inf
 
     # The page's side.
 

@@ -15,7 +15,7 @@ _MAX_SILENCE = 1.5
 _HEARTBEAT = 0.5
 """Seconds after which an unchanged status is sent again, so that the page knows."""
 _RETURN_SECONDS = 3.0
-"""How long a page that went away has to come back before a new address is printed."""
+"""How long a page that went away has to come back before the address is shown."""
 
 
 class Loop:
@@ -23,6 +23,12 @@ class Loop:
 
     A late step is not made up for: after a pause of the machine the environment goes
     on, it does not race.
+
+    Args:
+        session: The recording.
+        link: Where the page is.
+        fps: Steps per second.
+        invite: Shows the page's address: at first, and when a page does not come back.
     """
 
     def __init__(
@@ -37,8 +43,7 @@ class Loop:
         self._fps, self._rate, self._invite = fps, fps, invite
         self._frame = as_jpeg(session.simulator.frame())
         self._published = 0.0
-        self._left_at: float | None = None
-        self._was_connected = False
+        self._is_invited = False
 
     def run(self) -> None:
         """Record until the session is finished."""
@@ -59,7 +64,11 @@ class Loop:
         self._handle(inbox.commands)
         if self._session.phase is Phase.RUNNING and inbox.silence > _MAX_SILENCE:
             self._session.handle(Command.HOLD)
-        self._watch_page(inbox.is_connected)
+        if inbox.is_connected:
+            self._is_invited = False
+        elif not self._is_invited and inbox.silence > _RETURN_SECONDS:
+            self._is_invited = True
+            self._invite()
         if self._session.tick(inbox.controls):
             self._redraw()
         elif time.monotonic() - self._published > _HEARTBEAT:
@@ -79,14 +88,3 @@ class Loop:
         text = status(self._session, fps=self._fps, rate=self._rate)
         self._link.publish(Outbox(text, self._frame))
         self._published = time.monotonic()
-
-    def _watch_page(self, is_connected: bool) -> None:
-        """Print a new address when the page has gone and does not come back."""
-        now = time.monotonic()
-        if is_connected:
-            self._was_connected, self._left_at = True, None
-        elif self._was_connected and self._left_at is None:
-            self._left_at = now
-        if self._left_at is not None and now - self._left_at > _RETURN_SECONDS:
-            self._was_connected, self._left_at = False, None
-            self._invite()

@@ -91,22 +91,22 @@ def welcome(session: Session, *, environment: str, fps: float) -> dict[str, Any]
 
 def status(session: Session, *, fps: float, rate: float) -> str:
     """What the page shows now, as JSON text."""
-    progress, demonstrations = session.progress, session.demonstrations
-    action = None if progress.action is None else np.atleast_1d(progress.action)
+    demonstrations, rows = session.demonstrations, session.rows
+    action = np.atleast_1d(rows[-1].action) if rows else None
     message = {
         "type": "status",
         "phase": session.phase,
         "notice": session.notice,
-        "ending": progress.ending,
+        "ending": session.ending,
         "saved": demonstrations.n_new,
         "stored": demonstrations.n_episodes,
         "transitions": demonstrations.n_transitions,
         "complete": session.is_complete,
-        "step": progress.steps,
-        "seconds": number(progress.steps / fps),
-        "return": number(progress.total),
+        "step": len(rows),
+        "seconds": number(len(rows) / fps),
+        "return": number(session.total),
         "action": None if action is None else [number(value) for value in action],
-        "observation": [number(x) for x in progress.observation[:_SHOWN_COLUMNS]],
+        "observation": [number(x) for x in session.observation[:_SHOWN_COLUMNS]],
         "rate": number(rate),
     }
     return json.dumps(message, allow_nan=False)

@@ -18,7 +18,7 @@ from nopg.record.env_metadata import EnvMetadata, env_metadata
 from nopg.record.link import Link
 from nopg.record.loop import Loop
 from nopg.record.protocol import welcome
-from nopg.record.server import LOOPBACK, Tickets, bind, serving
+from nopg.record.server import LOOPBACK, Ticket, bind, serving
 from nopg.record.session import Session
 from nopg.record.simulator import Simulator
 from nopg.record.teleop import ContinuousTeleop, DiscreteTeleop, Teleop
@@ -134,17 +134,16 @@ def record(
 
 
 def _serve(config: RecordConfig, session: Session, show: Callable[[str], None]) -> None:
-    link, tickets, listener = Link(), Tickets(), bind(config.port)
+    link, ticket, listener = Link(), Ticket(), bind(config.port)
     port, fps = listener.getsockname()[1], config.fps or session.simulator.fps
 
     def invite() -> None:
-        show(f"http://{LOOPBACK}:{port}/#ticket={tickets.issue()}")
+        show(f"http://{LOOPBACK}:{port}/#ticket={ticket.current}")
 
     greeting = welcome(session, environment=config.environment, fps=fps)
     loop = Loop(session, link, fps=fps, invite=invite)
     # Closed here too: where a package is missing nobody serves, and nobody else would.
-    with closing(listener), serving(link, tickets, greeting, listener):
-        invite()
+    with closing(listener), serving(link, ticket, greeting, listener):
         loop.run()
 
 

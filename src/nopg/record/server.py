@@ -4,8 +4,8 @@ A server on the loopback address is still in reach of every web page the person 
 open and of every account on the machine. Three things keep them out. The Host header
 must name the loopback address, which stops DNS rebinding. The Origin of a WebSocket
 must be this very server, which stops foreign pages. And the first message must carry
-a ticket that works once: the one in the printed address for the first page, a new one
-for each return of the same tab. Tickets live in the URL's fragment and in the tab's
+a ticket that works once: the one in the printed address for the first page, the next
+one for the return of the same tab. Tickets live in the URL's fragment and in the tab's
 session storage, so that they are in no request line and, unlike a cookie, are not
 sent to other ports of the same address.
 """
@@ -56,26 +56,21 @@ _HELLO_SECONDS = 5.0
 MALFORMED, NO_TICKET, TAKEN, ENDED = 4400, 4401, 4409, 4410
 
 
-class Tickets:
-    """Secrets that open the recorder once."""
+class Ticket:
+    """The secret that opens the recorder; whoever comes in gets the next one."""
 
     def __init__(self) -> None:
-        self._valid: list[str] = []
+        self.renew()
 
-    def issue(self) -> str:
-        """A new ticket; at most the two newest are valid."""
-        ticket = secrets.token_urlsafe(24)
-        self._valid = [*self._valid[-1:], ticket]
-        return ticket
+    def renew(self) -> str:
+        """Make the ticket worthless, and return the one that works from now on."""
+        self.current = secrets.token_urlsafe(24)
+        return self.current
 
-    def is_valid(self, ticket: str) -> bool:
-        """Whether `ticket` opens the recorder; it stays valid."""
-        offered = ticket.encode(errors="replace")
-        return any([hmac.compare_digest(one.encode(), offered) for one in self._valid])
-
-    def use_up(self) -> None:
-        """Make every ticket worthless: someone is in."""
-        self._valid = []
+    def is_valid(self, offered: str) -> bool:
+        """Whether `offered` opens the recorder; it stays valid."""
+        known = self.current.encode()
+        return hmac.compare_digest(known, offered.encode(errors="replace"))
 
 
 def _answers(port: int) -> Callable[[ServerConnection, Request], Response | None]:
@@ -127,23 +122,22 @@ def _answers(port: int) -> Callable[[ServerConnection, Request], Response | None
 
 
 def _talk(
-    websocket: ServerConnection, link: Link, tickets: Tickets, welcome: dict[str, Any]
+    websocket: ServerConnection, link: Link, ticket: Ticket, welcome: dict[str, Any]
 ) -> None:
     """One page, from its ticket to its end."""
     from websockets.exceptions import ConnectionClosed
 
     with suppress(ConnectionClosed):
         try:
-            ticket = read_ticket(websocket.recv(_HELLO_SECONDS))
+            offered = read_ticket(websocket.recv(_HELLO_SECONDS))
         except (MalformedMessage, TimeoutError):
             return websocket.close(MALFORMED)
-        if not tickets.is_valid(ticket):
+        if not ticket.is_valid(offered):
             return websocket.close(NO_TICKET)
         if not link.attach(websocket):  # the ticket stays good until the other has gone
             return websocket.close(TAKEN)
         try:
-            tickets.use_up()
-            greeting = {**welcome, "ticket": tickets.issue()}
+            greeting = {**welcome, "ticket": ticket.renew()}
             websocket.send(json.dumps(greeting, allow_nan=False))
             Thread(target=_show, args=(websocket, link), daemon=True).start()
             for message in websocket:
@@ -185,7 +179,7 @@ def bind(port: int) -> socket.socket:
 
 @contextmanager
 def serving(
-    link: Link, tickets: Tickets, welcome: dict[str, Any], listener: socket.socket
+    link: Link, ticket: Ticket, welcome: dict[str, Any], listener: socket.socket
 ) -> Iterator[None]:
     """Serve the page from threads of its own while the block runs.
 
@@ -197,7 +191,7 @@ def serving(
     except ImportError as error:
         raise missing_extra(error) from error
     server = serve(
-        lambda websocket: _talk(websocket, link, tickets, welcome),
+        lambda websocket: _talk(websocket, link, ticket, welcome),
         sock=listener,
         process_request=_answers(listener.getsockname()[1]),
         server_header=None,

@@ -13,7 +13,7 @@ itself can say terminated.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 
 import numpy as np
@@ -48,18 +48,6 @@ class Command(StrEnum):
     QUIT = "quit"
 
 
-@dataclass(frozen=True)
-class Progress:
-    """The episode so far, or the one that just ended."""
-
-    observation: NDArray[np.float64]  # (d_s,)
-    action: Action | None
-    steps: int
-    total: float
-    ending: str
-    """How the episode ended, empty while it goes on."""
-
-
 def start_seed(seed: int, start: int) -> int:
     """The seed of start number `start`: with it an episode can be replayed exactly."""
     sequence = np.random.SeedSequence(seed, spawn_key=(start,))
@@ -76,6 +64,14 @@ class Session:
         seed: Root of the seeds of the starts.
         wanted: Number of episodes to record, None for no end.
         announce: Called with one sentence on what happened to an episode.
+
+    Attributes:
+        phase: Where the recording stands.
+        rows: The episode so far, or the one that just ended.
+        observation: Where it is now, (d_s,).
+        total: Its rewards so far.
+        ending: How it ended, empty while it goes on.
+        notice: What went wrong last, for the page.
     """
 
     def __init__(
@@ -95,11 +91,11 @@ class Session:
         # Starts go on counting where an appended file stopped: with the same seed it
         # gets new starts, not the old ones again.
         self._start = demonstrations.n_episodes
-        self._rows: list[Transition] = []
-        self._is_armed = False
-        self.notice = ""
-        self.phase = Phase.READY
-        self.progress = self._begin()
+        self.phase, self.notice, self.ending = Phase.READY, "", ""
+        self.rows: list[Transition] = []
+        self.observation: NDArray[np.float64] = np.zeros(0)
+        self.total, self._is_armed = 0.0, False
+        self._begin()
 
     @property
     def is_complete(self) -> bool:
@@ -139,26 +135,20 @@ class Session:
 
     def _step(self, action: Action) -> None:
         row = self.simulator.step(action)
-        self._rows.append(row)
-        ending = "time limit (truncated)" if row.truncated else ""
+        self.rows.append(row)
+        self.observation, self.total = row.next_observation, self.total + row.reward
         if row.terminated:
-            ending = "the task ended (terminated)"
-        self.progress = Progress(
-            row.next_observation,
-            row.action,
-            len(self._rows),
-            self.progress.total + row.reward,
-            ending,
-        )
-        if ending:
-            self._save()
+            self._save("the task ended (terminated)")
+        elif row.truncated:
+            self._save("time limit (truncated)")
 
-    def _begin(self) -> Progress:
-        observation = self.simulator.reset(start_seed(self._seed, self._start))
+    def _begin(self) -> None:
+        seed = start_seed(self._seed, self._start)
+        self.observation = self.simulator.reset(seed)
         self.teleop.reset()
-        self._rows, self._is_armed = [], False
+        self.rows = []
+        self.total, self.ending, self._is_armed = 0.0, "", False
         self.phase = Phase.READY
-        return Progress(observation, None, 0, 0.0, "")
 
     def _toggle(self) -> None:
         if self.phase in (Phase.READY, Phase.PAUSED):
@@ -166,30 +156,30 @@ class Session:
         elif self.phase is Phase.RUNNING:
             self.phase = Phase.PAUSED
         elif self.phase is Phase.UNSAVED:
-            self._save()
+            self._save(self.ending)
         elif self.phase is Phase.SAVED and self.is_complete:
             self.phase = Phase.FINISHED
         elif self.phase is Phase.SAVED:
             self._start += 1
-            self.progress = self._begin()
+            self._begin()
 
     def _keep(self) -> None:
-        if self.phase in (Phase.RUNNING, Phase.PAUSED) and self._rows:
-            self._rows[-1] = replace(self._rows[-1], truncated=True)
-            self.progress = replace(self.progress, ending="stopped by you (truncated)")
-            self._save()
+        if self.phase in (Phase.RUNNING, Phase.PAUSED) and self.rows:
+            self.rows[-1] = replace(self.rows[-1], truncated=True)
+            self._save("stopped by you (truncated)")
 
-    def _save(self) -> None:
+    def _save(self, ending: str) -> None:
+        self.ending = ending
         try:
-            self.demonstrations.add(tuple(self._rows))
+            self.demonstrations.add(tuple(self.rows))
         except NopgError as error:
             self.phase, self.notice = Phase.UNSAVED, str(error)
             self._announce(f"An episode could not be saved: {error}")
             return
         self.phase = Phase.SAVED
         self._announce(
-            f"Episode {self.demonstrations.n_new} saved: {self.progress.steps} steps, "
-            f"return {self.progress.total:.4g}, {self.progress.ending}."
+            f"Episode {self.demonstrations.n_new} saved: {len(self.rows)} steps, "
+            f"return {self.total:.4g}, {ending}."
         )
 
     def _throw_away(self, *, is_same_start: bool) -> None:
@@ -204,4 +194,4 @@ class Session:
             self._announce("The last episode was taken back.")
         if not is_same_start:
             self._start += 1
-        self.progress = self._begin()
+        self._begin()

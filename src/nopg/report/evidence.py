@@ -66,12 +66,8 @@ class Evidence:
         return {name: self.history.evaluations(name) for name in names}
 
 
-def gather(policy: FittedPolicy, history: History | None = None) -> Evidence:
+def gather(policy: FittedPolicy) -> Evidence:
     """Ask a policy everything its page tells.
-
-    Args:
-        policy: The policy, with its data.
-        history: Its updates, where the policy itself does not know them.
 
     Raises:
         NotFittedError: If the policy was saved without its data.
@@ -82,12 +78,10 @@ def gather(policy: FittedPolicy, history: History | None = None) -> Evidence:
         estimate = policy.expected_return()
         rollouts = policy.rollouts(horizon(policy.gamma))
     assert policy.data is not None  # an estimate needs them
-    if history is None:
-        history = policy.history
     return Evidence(
         policy=policy,
         data=policy.data,
-        history=History() if history is None else history,
+        history=policy.history or History(),
         estimate=estimate,
         objective=policy.kernel.objective() if estimate.by == "kernel" else None,
         visited=visited_states(policy, rollouts),

@@ -16,7 +16,6 @@ from typing import Any
 
 from nopg.data.files import write_atomically
 from nopg.data.fingerprint import fingerprint
-from nopg.fitted.history import History
 from nopg.fitted.policy import FittedPolicy
 from nopg.report import fragments, text
 from nopg.report.checks import all_findings
@@ -43,7 +42,6 @@ def write_report(
     path: str | Path,
     *,
     title: str = "policy",
-    history: History | None = None,
     evaluations: Sequence[Mapping[str, Any]] = (),
     origin: Mapping[str, Any] | None = None,
 ) -> Path:
@@ -53,7 +51,6 @@ def write_report(
         policy: The policy, with its data.
         path: The file to write.
         title: What to call it.
-        history: Its updates; by default those the policy knows itself.
         evaluations: What was measured of it, as `nopg evaluate` writes it.
         origin: Further facts on how it came to be: host, command, times.
 
@@ -62,7 +59,7 @@ def write_report(
         NopgError: If the file cannot be written.
     """
     path = Path(path)
-    evidence = gather(policy, history)
+    evidence = gather(policy)
     page = report_page(evidence, title, evaluations, origin or {})
     # A name may hold half a character, which no file can: it becomes a question mark.
     content = page.encode(errors="replace")
@@ -163,9 +160,9 @@ def _settings(
     widths = [*zip(data.observation_names, h.state, strict=True)]
     widths += [*zip(data.action_names, h.action, strict=True)]
     rows = [[name, fragments.number(width)] for name, width in widths]
-    facts = {"data, SHA-256": fingerprint(data), **origin}
+    facts = {"data, SHA-256": fingerprint(data), "python": platform.python_version()}
     facts |= {name: _version(name) for name in ("nopg", "torch", "numpy", "scipy")}
-    facts["python"] = platform.python_version()
+    facts |= origin  # what it was made with, where that is another one
     parts = ["<h3>Settings</h3>", fragments.facts(policy.settings.items())]
     parts += ["<h3>Bandwidths</h3>", fragments.table(["column", "bandwidth"], rows)]
     for measured in evaluations:

@@ -11,8 +11,6 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -92,17 +90,15 @@ def attainable_return(
     return most - 1e-4 * abs(most)
 
 
-@dataclass
 class _Ascent:
     """A policy, and the best it has been."""
 
-    policy: Policy
-    adam: Adam
-    best: float
-    attainable: float
-    best_parameters: dict[str, Any]
-    last_gain: int = 0
-    is_done: bool = False
+    def __init__(self, policy: Policy, value: float, attainable: float) -> None:
+        self.policy, self.best, self.attainable = policy, value, attainable
+        self.adam = Adam([p for p in policy.parameters() if p.requires_grad])
+        self.best_parameters = copy.deepcopy(policy.state_dict())
+        self.last_gain = 0
+        self.is_done = value >= attainable
 
     def record(self, value: float, step: int) -> None:
         """Note the lowest return in the models after so many updates."""
@@ -141,20 +137,9 @@ def refine(
         none.
     """
     starts = starts[:N_STARTS]
-    ascents = [
-        _Ascent(
-            policy,
-            Adam([p for p in policy.parameters() if p.requires_grad]),
-            value,
-            attainable_return(models[0], gamma),
-            copy.deepcopy(policy.state_dict()),
-        )
-        for policy, value in zip(
-            policies, model_returns(models, policies, starts, gamma), strict=True
-        )
-    ]
-    for one in ascents:
-        one.record(one.best, 0)
+    first = model_returns(models, policies, starts, gamma)
+    most = attainable_return(models[0], gamma)
+    ascents = [_Ascent(*one, most) for one in zip(policies, first, strict=True)]
     try:
         for step in range(1, n_updates + 1):
             active = [one for one in ascents if not one.is_done]
