@@ -79,14 +79,14 @@ def main() -> None:
 def _one(path: Path, count: int) -> None:
     """One life of a run: trained, cut, resumed, exported, removed."""
     kind = ("deterministic", "stochastic")[count % 2]
-    model = nopg.NOPG(kind, policy_samples=3, hidden=(16,), seed=count)
+    algorithm = nopg.NOPG(kind, policy_samples=3, hidden=(16,), seed=count)
     side = (8, 12)[count // 2 % 2]  # factorised and iterated
     quiet = Monitoring(checkpoint_every=5, progress=False)
     cut = Monitoring(checkpoint_every=5, progress=False, evaluators={"cut": _cut})
     try:
         start(
             path,
-            model,
+            algorithm,
             grid_dataset(side, side),
             [BOTTOM],
             n_updates=20,
@@ -95,15 +95,16 @@ def _one(path: Path, count: int) -> None:
         )
     except Stop:
         resume(path, monitoring=quiet)
-    model = RunFolder.open(path).policy()
-    assert np.isfinite(model.value(model.setup.data.observations)).all()  # type: ignore[union-attr]
-    export_policy(model, path / "policy.npz")
+    run = RunFolder.open(path)
+    policy = run.policy()
+    assert np.isfinite(policy.value(run.data().observations)).all()
+    export_policy(policy, path / "policy.npz")
     for file in sorted(path.rglob("*"), reverse=True):
         file.rmdir() if file.is_dir() else file.unlink()
     path.rmdir()
 
 
-def _cut(model: nopg.NOPG) -> float:
+def _cut(policy: nopg.FittedPolicy) -> float:
     raise Stop
 
 
@@ -114,7 +115,7 @@ def _resident() -> float:
 
 
 def _slope(sizes: list[float]) -> float:
-    """Megabytes a fit, by least squares, after the first quarter."""
+    """Megabytes per fit, by least squares, after the first quarter."""
     kept = np.array(sizes[len(sizes) // 4 :])
     return float(np.polyfit(np.arange(len(kept)), kept, 1)[0]) if len(kept) > 2 else 0.0
 
