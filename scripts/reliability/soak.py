@@ -81,7 +81,7 @@ def _one(path: Path, count: int) -> None:
     kind = ("deterministic", "stochastic")[count % 2]
     model = nopg.NOPG(kind, policy_samples=3, hidden=(16,), seed=count)
     side = (8, 12)[count // 2 % 2]  # factorised and iterated
-    quiet = Monitoring(checkpoint_every=5, progress=False)
+    silent = Monitoring(checkpoint_every=5, progress=False)
     cut = Monitoring(checkpoint_every=5, progress=False, evaluators={"cut": _cut})
     try:
         start(
@@ -94,16 +94,17 @@ def _one(path: Path, count: int) -> None:
             monitoring=cut,
         )
     except Stop:
-        resume(path, monitoring=quiet)
-    model = RunFolder.open(path).policy()
-    assert np.isfinite(model.value(model.setup.data.observations)).all()  # type: ignore[union-attr]
-    export_policy(model, path / "policy.npz")
+        resume(path, monitoring=silent)
+    policy = RunFolder.open(path).policy()
+    assert policy.data is not None
+    assert np.isfinite(policy.value(policy.data.observations)).all()
+    export_policy(policy, path / "policy.npz")
     for file in sorted(path.rglob("*"), reverse=True):
         file.rmdir() if file.is_dir() else file.unlink()
     path.rmdir()
 
 
-def _cut(model: nopg.NOPG) -> float:
+def _cut(policy: nopg.FittedPolicy) -> float:
     raise Stop
 
 
