@@ -69,16 +69,9 @@ class Evaluation:
     def to_json(self) -> dict[str, Any]:
         """All numbers as JSON."""
         half = self.half_width
-        return {
-            "env": self.env,
-            "mean": self.mean,
-            "interval": None
-            if math.isnan(half)
-            else [self.mean - half, self.mean + half],
-            "confidence": CONFIDENCE,
-            "episodes": [asdict(episode) for episode in self.episodes],
-            "videos": list(self.videos),
-        }
+        ends = None if math.isnan(half) else [self.mean - half, self.mean + half]
+        found = {"mean": self.mean, "interval": ends, "confidence": CONFIDENCE}
+        return asdict(self) | found
 
 
 def evaluate(
