@@ -6,6 +6,7 @@ stops being true. Where no other test did, there is one below.
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Iterator
@@ -219,3 +220,29 @@ def test_any_module_is_learned(tmp_path: Path) -> None:
     policy.save(tmp_path / "push.nopg")
     again = nopg.load(tmp_path / "push.nopg", policy=Push())
     assert again.predict([0.5])[0] == policy.predict([0.5])[0]
+
+
+CELLS = (
+    ("pendulum-grid", 200),
+    ("pendulum-random", 2000),
+    ("cart-pole", 500),
+    ("mountain-car", 2),
+    ("mountain-car-recorded", 10),
+)
+"""Tasks and sizes of the front page's table, from top to bottom."""
+
+
+def test_the_table_of_returns_is_that_of_the_results() -> None:
+    path = ROOT / "results" / "robustness" / "standard-recorded.summary.json"
+    means = {
+        (row["task"], row["size"], row["label"]): row["last"][0]
+        for row in json.loads(path.read_text(encoding="utf-8"))["rows"]
+    }
+    table = README.split("## Does it work?")[1].split("## What is in it")[0]
+    head, _, *lines = [line for line in table.splitlines() if line.startswith("|")]
+    arms = [name.strip(" `") for name in head.split("|")[3:-1]]
+    assert arms == ["learn", "IQL", "NOPG", "paper"]
+    for (task, size), line in zip(CELLS, lines, strict=True):
+        shown = [cell.split(", ")[0] for cell in line.split("|")[3:-1]]
+        expected = [f"{means[task, size, arm]:,.0f}" for arm in arms]
+        assert [cell.strip(" *") for cell in shown] == expected

@@ -16,7 +16,7 @@ Theorem 3 makes of it a bound on the value function:
 
 The paper prints both with c = 1. Both integrals run over the whole line and were
 taken over half of it: E|l| of l ~ N(0, h^2) is 2 h / sqrt(2 pi), so c = 2. With c = 1
-the bounds do not hold (see tests/trust/test_bounds.py): f(x) = |x| breaks the first.
+the bounds do not hold: f(x) = |x| breaks the first (tests/evaluation has both).
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _positive(name: str, values: Sequence[float]) -> NDArray[np.float64]:
     h = h[~np.isinf(h)]
     if h.ndim != 1 or not (h > 0.0).all():
         raise ConfigError(
-            f"`{name}` must be positive numbers, one a dimension, got {values}; pass "
+            f"`{name}` must be positive numbers, one per dimension, got {values}; pass "
             "those of model.bandwidths."
         )
     return h

@@ -64,9 +64,8 @@ class ModelEvaluator:
     @cached_property
     def models(self) -> tuple[TransitionModel, ...]:
         """The learned models."""
-        if self.given is not None:
-            return self.given
-        return fit_ensemble(self.data, self.seed.numpy("transition-model"))
+        seed = self.seed.numpy("transition-model")
+        return self.given or fit_ensemble(self.data, seed)
 
     def values(self, policy: Policy, states: Array) -> Array:
         """Return from each state, what is not known counted halfway, (m,)."""
@@ -81,7 +80,7 @@ class ModelEvaluator:
         """
         low, high = (ends.mean(axis=1) for ends in self._return_limits(policy, starts))
         value = np.array([np.mean([low, high])])
-        return _padded(value, low[:, None], high[:, None], kernel, self._possible)
+        return _padded(value, low[:, None], high[:, None], kernel, self._limits)
 
     def value_intervals(
         self, policy: Policy, states: Array, kernel: Estimate
@@ -91,7 +90,7 @@ class ModelEvaluator:
         `kernel` holds the kernel estimates of the same, with their intervals.
         """
         low, high = self._return_limits(policy, states)
-        return _padded(_halfway(low, high), low, high, kernel, self._possible)
+        return _padded(_halfway(low, high), low, high, kernel, self._limits)
 
     def visit_probability(
         self,
@@ -113,15 +112,14 @@ class ModelEvaluator:
         actor = actor_of(policy)
         found = [
             entry_probability(model, actor, starts, inside, horizon, self.gamma)
-            for model in self._array_models
+            for model in self._arrays
         ]
-        certain, expected, possible = np.mean(found, axis=2).T  # (2,) each
-        value = np.array([expected.mean()])
+        certain, expected, possible = np.mean(found, axis=2).T[..., None]  # (2, 1) each
+        value = expected.mean(axis=0)
         # Over many steps the kernel chain enters for certain, with no width at all:
         # then it is their contradiction that tells how coarse the data are.
         gap = abs(kernel.value - value)
-        ends = certain[:, None], possible[:, None]
-        return _padded(value, *ends, kernel, (0.0, 1.0), gap)
+        return _padded(value, certain, possible, kernel, (0.0, 1.0), gap)
 
     def rollouts(
         self, policy: Policy, starts: Array, n_steps: int
@@ -133,7 +131,7 @@ class ModelEvaluator:
         """
         actor = actor_of(policy)
         states, weights = [], []
-        for model in self._array_models:
+        for model in self._arrays:
             steps = list(rollout_steps(model, actor, starts, n_steps))
             states.append([one.outcome.next_states for one in steps])
             weights.append([one.survivors for one in steps])
@@ -143,22 +141,19 @@ class ModelEvaluator:
     def _return_limits(self, policy: Policy, states: Array) -> tuple[Array, Array]:
         """Least and most each model allows from each state, (2, m) both."""
         actor, (lowest, highest) = actor_of(policy), self.models[0].reward_limits
-        found = [
-            known_return(model, actor, states, self.gamma)
-            for model in self._array_models
-        ]
+        found = [known_return(one, actor, states, self.gamma) for one in self._arrays]
         earned, unknown = (np.stack(part) for part in zip(*found, strict=True))
         return earned + unknown * lowest, earned + unknown * highest
 
     @property
-    def _possible(self) -> tuple[float, float]:
-        """Lowest and highest return."""
-        horizon = 1.0 / (1.0 - self.gamma)
+    def _limits(self) -> tuple[float, float]:
+        """Lowest and highest return there can be."""
         low, high = self.models[0].reward_limits
+        horizon = 1.0 / (1.0 - self.gamma)
         return low * horizon, high * horizon
 
     @cached_property
-    def _array_models(self) -> tuple[ArrayTransitionModel, ...]:
+    def _arrays(self) -> tuple[ArrayTransitionModel, ...]:
         return tuple(ArrayTransitionModel(model) for model in self.models)
 
 
@@ -168,8 +163,8 @@ def known_return(
     """What rollouts from `starts` earn in support, and the weight of what is unknown.
 
     Out of support nobody knows what a rollout earns, and where it is cut off, nobody
-    looked. Both are a discounted weight beside what it is known to earn, discounted,
-    to be filled in by the worst or the best reward the data allow; (B,) each.
+    looked. Both make a discounted weight beside the discounted return that is known,
+    to be multiplied by the worst or the best reward the data allow; (B,) each.
     """
     earned, left = np.zeros((2, len(starts)))
     horizon = discount_horizon(gamma, NEGLIGIBLE)

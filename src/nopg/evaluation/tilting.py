@@ -108,7 +108,7 @@ class _Search:
         return _Search(*(getattr(self, one.name)[which] for one in fields(self)))
 
     def advance(self, xp: Any) -> Array:
-        """Judge the trials and propose others; which rows are not centred yet, (m,).
+        """Rate the trials and propose others; which rows are not centred yet, (m,).
 
         A trial that does not lower the dual is drawn back towards the best.
         """

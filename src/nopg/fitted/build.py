@@ -52,6 +52,20 @@ class PolicySettings(Protocol):
         """Its precision."""
 
 
+def require_dataset(data: object) -> None:
+    """Refuse what is no `Dataset`.
+
+    Raises:
+        ConfigError: With the way to make one.
+    """
+    if not isinstance(data, Dataset):
+        raise ConfigError(
+            f"`data` must be a nopg.Dataset, got {type(data).__name__}; make one with "
+            "nopg.Dataset(observations, actions, rewards, next_observations, "
+            "terminations)."
+        )
+
+
 def action_space_of(data: Dataset, given: Space[Any] | None) -> Space[Any]:
     """The user's space, else the data's, else the range the data cover.
 

@@ -17,10 +17,10 @@ from nopg.bellman.problem import EstimatorConfig, Problem
 from nopg.bellman.rows import Neighbours
 from nopg.bellman.samples import Samples, initial_state_tensor
 from nopg.data.dataset import Dataset
-from nopg.errors import ConfigError, NotFittedError
+from nopg.errors import NotFittedError
 from nopg.evaluation.kernel import KernelEvaluator
 from nopg.evaluation.support import warn_of_thin_starts
-from nopg.fitted.build import action_space_of, build_policy
+from nopg.fitted.build import action_space_of, build_policy, require_dataset
 from nopg.fitted.history import Update
 from nopg.fitted.policy import FittedPolicy
 from nopg.kernels.bandwidths import Bandwidths
@@ -148,7 +148,7 @@ class NOPG:
         What a large job will take is told to `announce` first; one that does not fit
         into memory is refused.
         """
-        _require_dataset(data)
+        require_dataset(data)
         config, seeds = self.config, Seed(self.config.seed)
         samples = Samples.of(data, config.torch_dtype, config.device)
         starts = data.first_states() if initial_states is None else initial_states
@@ -254,12 +254,3 @@ class NOPG:
     def visitation(self, states: Any) -> NDArray[np.float64]:
         """The paper's discounted visitation mu(s) = eps(s)' mu, (m,)."""
         return self.fitted.kernel.visitation(states)
-
-
-def _require_dataset(data: object) -> None:
-    if not isinstance(data, Dataset):
-        raise ConfigError(
-            f"`data` must be a nopg.Dataset, got {type(data).__name__}; make one with "
-            "nopg.Dataset(observations, actions, rewards, next_observations, "
-            "terminations)."
-        )

@@ -46,7 +46,7 @@ from nopg.bellman.samples import initial_state_tensor
 from nopg.data.dataset import Dataset
 from nopg.dynamics.transition_model import TransitionModel, fit_ensemble
 from nopg.errors import ConfigError, DataError, NopgWarning, SupportWarning
-from nopg.fitted.build import action_space_of, build_policy
+from nopg.fitted.build import action_space_of, build_policy, require_dataset
 from nopg.fitted.policy import LEARN, FittedPolicy
 from nopg.fitted.search_result import Candidate, SearchResult
 from nopg.policies.arrays import Array
@@ -98,6 +98,7 @@ def learn(
     common = {"policy": policy, "gamma": gamma, "action_space": action_space}
     common |= settings
     _require_known(common, n_updates, n_refining)
+    require_dataset(data)
     _require_choice(data)
     config = NOPG(seed=seed, **common).config
     space = action_space_of(data, action_space)
@@ -299,14 +300,8 @@ def _require_known(common: dict[str, Any], n_updates: int, n_refining: int) -> N
             )
 
 
-def _require_choice(data: object) -> None:
-    """Refuse data that are none, or in which nobody ever did anything else."""
-    if not isinstance(data, Dataset):
-        raise ConfigError(
-            f"`data` must be a nopg.Dataset, got {type(data).__name__}; make one with "
-            "nopg.Dataset(observations, actions, rewards, next_observations, "
-            "terminations)."
-        )
+def _require_choice(data: Dataset) -> None:
+    """Refuse data in which nobody ever did anything else."""
     if bool((data.actions == data.actions[0]).all()):
         raise DataError(
             f"Actions must differ between transitions, all {len(data)} are "
