@@ -111,8 +111,7 @@ def test_files_that_one_call_passes_through(algorithm: str, most: int) -> None:
     def call() -> object:
         if algorithm == "fit":
             return nopg.NOPG().fit(data, starts, 5, progress=False)
-        budget = {"n_updates": 5, "n_refining": 5}
-        return nopg.learn(data, starts, progress=False, **budget)
+        return nopg.learn(data, starts, n_updates=5, n_refining=5, progress=False)
 
     with warnings.catch_warnings(action="ignore", category=nopg.NopgWarning):
         files = passed_through(call)

@@ -17,6 +17,7 @@ import numpy as np
 
 from nopg.errors import NopgWarning
 from nopg.evaluation.intervals import Estimate
+from reproduction.arms import Arm, trials_of
 from reproduction.baselines.fqe import fqe_value
 from reproduction.experiment import Experiment, Plan
 from reproduction.figures.coverage_tables import coverage_tables
@@ -87,24 +88,19 @@ PRESETS["standard"] = PRESETS["paper"] | {"seeds": 5}
 def trials(plan: Plan) -> list[Trial]:
     """Every data set for `NOPG`, the first for FQE, some for `learn`."""
     preset = PRESETS[plan.preset]
+    seeds = plan.seeds_or(preset["seeds"])
     found = []
     for task, sizes in preset["sizes"].items():
         settings = {"gamma": GAMMAS[task], "updates": preset["updates"]}
-        for size in sizes:
-            for seed in plan.seeds_or(preset["seeds"]):
-                where: dict[str, Any] = {"experiment": NAME, "task": task}
-                where |= {"size": size, "seed": seed}
-                ours = {**where, "method": "NOPG-D", "setting": DEFAULTS}
-                found.append(Trial(settings=settings, **ours))
-                if seed < preset["fqe_seeds"]:
-                    more = settings | {"n_updates": preset["fqe_updates"]}
-                    found.append(Trial(method="FQE", settings=more, **where))
+        of_fqe = settings | {"n_updates": preset["fqe_updates"]}
+        arms = [
+            Arm("NOPG-D", DEFAULTS, settings, sizes, seeds),
+            Arm("FQE", "", of_fqe, sizes, seeds[: preset["fqe_seeds"]]),
+        ]
+        found += trials_of(NAME, task, arms)
+    settings = {"gamma": LEARN_GAMMA, "n_refining": preset["n_refining"]}
     for task, sizes in preset["learned"].items():
-        settings = {"gamma": LEARN_GAMMA, "n_refining": preset["n_refining"]}
-        for size in sizes:
-            for seed in plan.seeds_or(preset["seeds"]):
-                where = {"experiment": NAME, "task": task, "size": size, "seed": seed}
-                found.append(Trial(method="learn", settings=settings, **where))
+        found += trials_of(NAME, task, [Arm("learn", "", settings, sizes, seeds)])
     return found
 
 

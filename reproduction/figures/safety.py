@@ -17,6 +17,7 @@ from nopg.envs.rollouts import Rollout
 from nopg.errors import NopgWarning
 from nopg.evaluation.intervals import Estimate
 from nopg.evaluation.regions import TERMINATED
+from reproduction.arms import Arm, trials_of
 from reproduction.experiment import Experiment, Plan
 from reproduction.figures.safety_tables import safety_table
 from reproduction.results import Record
@@ -99,25 +100,14 @@ def trials(plan: Plan) -> list[Trial]:
     preset = PRESETS[plan.preset]
     fitted = {"gamma": GAMMA, "updates": list(preset["updates"])}
     learned = {"gamma": GAMMA, "n_refining": [100]}
-    kinds = (
-        ("NOPG-D", DEFAULTS, fitted, preset["sizes"], preset["seeds"]),
-        (LEARN, "", learned, preset["learned"], preset["learn_seeds"]),
-    )
-    return [
-        Trial(
-            experiment=NAME,
-            task=task,
-            method=method,
-            setting=setting,
-            size=size,
-            seed=seed,
-            settings=settings,
-        )
-        for method, setting, settings, sizes_of, n_seeds in kinds
-        for task, sizes in sizes_of.items()
-        for size in sizes
-        for seed in plan.seeds_or(n_seeds)
-    ]
+    found = []
+    for task, sizes in preset["sizes"].items():
+        seeds = plan.seeds_or(preset["seeds"])
+        found += trials_of(NAME, task, [Arm("NOPG-D", DEFAULTS, fitted, sizes, seeds)])
+    for task, sizes in preset["learned"].items():
+        seeds = plan.seeds_or(preset["learn_seeds"])
+        found += trials_of(NAME, task, [Arm(LEARN, "", learned, sizes, seeds)])
+    return found
 
 
 def run(trial: Trial) -> Result:

@@ -79,14 +79,14 @@ def main() -> None:
 def _one(path: Path, count: int) -> None:
     """One life of a run: trained, cut, resumed, exported, removed."""
     kind = ("deterministic", "stochastic")[count % 2]
-    algorithm = nopg.NOPG(kind, policy_samples=3, hidden=(16,), seed=count)
+    model = nopg.NOPG(kind, policy_samples=3, hidden=(16,), seed=count)
     side = (8, 12)[count // 2 % 2]  # factorised and iterated
-    quiet = Monitoring(checkpoint_every=5, progress=False)
+    silent = Monitoring(checkpoint_every=5, progress=False)
     cut = Monitoring(checkpoint_every=5, progress=False, evaluators={"cut": _cut})
     try:
         start(
             path,
-            algorithm,
+            model,
             grid_dataset(side, side),
             [BOTTOM],
             n_updates=20,
@@ -94,10 +94,10 @@ def _one(path: Path, count: int) -> None:
             monitoring=cut,
         )
     except Stop:
-        resume(path, monitoring=quiet)
-    run = RunFolder.open(path)
-    policy = run.policy()
-    assert np.isfinite(policy.value(run.data().observations)).all()
+        resume(path, monitoring=silent)
+    policy = RunFolder.open(path).policy()
+    assert policy.data is not None
+    assert np.isfinite(policy.value(policy.data.observations)).all()
     export_policy(policy, path / "policy.npz")
     for file in sorted(path.rglob("*"), reverse=True):
         file.rmdir() if file.is_dir() else file.unlink()
@@ -115,7 +115,7 @@ def _resident() -> float:
 
 
 def _slope(sizes: list[float]) -> float:
-    """Megabytes per fit, by least squares, after the first quarter."""
+    """Megabytes a fit, by least squares, after the first quarter."""
     kept = np.array(sizes[len(sizes) // 4 :])
     return float(np.polyfit(np.arange(len(kept)), kept, 1)[0]) if len(kept) > 2 else 0.0
 

@@ -8,14 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from nopg.linalg import operators
-from nopg.linalg.operators import (
-    AveragedRows,
-    DenseRows,
-    LinearOperator,
-    Pattern,
-    SparseRows,
-)
+from nopg.linalg import sparse as module
+from nopg.linalg.operators import AveragedRows, DenseRows, LinearOperator
+from nopg.linalg.sparse import Pattern, SparseRows
 
 Make = Callable[[torch.Generator], tuple[LinearOperator, Tensor]]
 
@@ -118,8 +113,8 @@ def test_block_sums_match_the_dense_twin(
     rows = torch.randint(3, (twin.shape[0],), generator=generator)
     columns = torch.randint(3, (twin.shape[1],), generator=generator)
     Z, W = (torch.nn.functional.one_hot(c, 3).to(twin) for c in (rows, columns))
-    for together in (operators.TOGETHER, 4):  # at once, and in parts
-        monkeypatch.setattr(operators, "TOGETHER", together)
+    for together in (module.TOGETHER, 4):  # at once, and in parts
+        monkeypatch.setattr(module, "TOGETHER", together)
         sums = operator.block_sums(rows, columns, 3)
         assert sums is not None
         torch.testing.assert_close(sums, Z.T @ twin @ W)

@@ -10,7 +10,13 @@ from nopg.errors import ConfigError, SolverError
 from nopg.linalg import solve as solve_module
 from nopg.linalg.krylov import Attempt, bicgstab, gmres
 from nopg.linalg.operators import DenseRows
-from nopg.linalg.solve import DiscountedSystem, SolverConfig, fixed_point, solve_pair
+from nopg.linalg.solve import (
+    DiscountedSystem,
+    SolverConfig,
+    fixed_point,
+    solve_columns,
+    solve_pair,
+)
 
 
 def stochastic(n: int, generator: torch.Generator, sharpness: float = 3.0) -> Tensor:
@@ -105,3 +111,28 @@ def test_non_finite_rewards_are_refused_not_solved(generator: torch.Generator) -
 def test_tolerance_must_make_sense(rtol: float) -> None:
     with pytest.raises(ConfigError, match="rtol"):
         SolverConfig(rtol=rtol)
+
+
+def test_columns_with_matrices_of_their_own(generator: torch.Generator) -> None:
+    """Of right-hand sides that differ by many orders, each is solved to `rtol`."""
+    P = torch.stack([stochastic(60, generator, s) for s in (0.3, 1.0, 3.0, 9.0)])
+    A = torch.eye(60, dtype=torch.float64) - 0.97 * P  # (b, n, n)
+    rhs = torch.randn((60, 4), dtype=torch.float64, generator=generator)
+    rhs *= torch.tensor([1e-8, 1.0, 0.0, 1e5], dtype=torch.float64)
+
+    def product(x: Tensor) -> Tensor:
+        return torch.einsum("bij,jb->ib", A, x)
+
+    start = torch.ones_like(rhs)
+    found = solve_columns(product, rhs, start, rtol=1e-6)
+    left = (rhs - product(found)).norm(dim=0)
+    assert bool((left <= 1e-6 * rhs.norm(dim=0)).all())
+    assert not bool(found[:, 2].any())
+    assert bool((start == 1.0).all())
+
+
+def test_columns_that_cannot_be_solved_are_an_error() -> None:
+    rhs = torch.ones((5, 2), dtype=torch.float64)
+    rhs[0, 1] = torch.nan
+    with pytest.raises(SolverError, match="all columns"):
+        solve_columns(lambda x: x, rhs, torch.zeros_like(rhs), rtol=1e-3)

@@ -17,10 +17,7 @@ from typing import Any
 
 from websockets.sync.client import ClientConnection, connect
 
-APP = (
-    "import typer; from nopg.cli.record import record; "
-    "app = typer.Typer(); app.command()(record); app()"
-)
+APP = "from nopg.cli.main import run; run()"
 PATIENCE = 20.0
 
 
@@ -50,7 +47,7 @@ def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
     path = [str(Path(__file__).parents[2]), *filter(None, [os.getenv("PYTHONPATH")])]
     # Shells start background jobs with Ctrl-C ignored; a terminal does not.
     return subprocess.Popen(
-        [sys.executable, "-c", APP, *arguments],
+        [sys.executable, "-c", APP, "record", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -88,7 +88,7 @@ class Plain(gymnasium.Env[Any, Any]):
 def test_an_environment_without_a_render_mode_is_evaluated_and_not_filmed(
     policy: nopg.FittedPolicy, tmp_path: Path
 ) -> None:
-    gymnasium.register(id="tests/Plain-v0", entry_point=Plain)
+    gymnasium.register(id="tests/Plain-v0", entry_point=f"{__name__}:Plain")
     found = evaluate(policy, "tests/Plain-v0", 2)
     assert [episode.total for episode in found.episodes] == [3.0, 3.0]
     assert all(episode.terminated for episode in found.episodes)

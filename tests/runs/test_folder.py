@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -49,7 +50,7 @@ def test_it_says_what_was_learned_and_how(whole: Path) -> None:
         "step-000000012.checkpoint", "step-000000009.checkpoint"
     ]  # fmt: skip
     assert run.config.settings["hidden"] == [6]
-    assert run.config.versions["nopg"] == nopg.__version__
+    assert run.config.versions["nopg"] == version("nopg")
     assert np.array_equal(run.data().observations, SMALL.observations)
     status = run.status()
     assert status["stopped"] == "finished"

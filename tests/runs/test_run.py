@@ -10,8 +10,8 @@ import pytest
 
 from nopg.data.fingerprint import fingerprint
 from nopg.errors import NopgError, PolicyFileError, RunError
-from nopg.runs import Run, RunFolder, read_run
-from tests.runs.tiny import SMALL, PowerCut, begin, small_policy
+from nopg.runs import RunFolder, read_run
+from tests.runs.tiny import SMALL, PowerCut, begin
 
 
 @pytest.fixture(scope="module")
@@ -26,15 +26,15 @@ def test_a_folder_and_its_policy_file_are_the_same_run(whole: Path) -> None:
     for path in (whole, whole / "policy.nopg"):
         run = read_run(path)
         assert run.name == "whole"
-        assert run.history.stopped == "finished"
-        assert len(run.history) == 12
+        assert run.policy.history is not None
+        assert run.policy.history.stopped == "finished"
+        assert len(run.policy.history) == 12
         assert run.config is not None
         assert run.config.data["sha256"] == fingerprint(SMALL)
         assert run.status["updates"] == 12
         assert [e["mean"] for e in run.evaluations] == [3.5]
-        steps, values = run.evaluators()["noisy"]
-        assert steps == list(range(1, 13))
-        assert values == [update.evaluations["noisy"] for update in run.history]
+        assert run.origin["command"] == ""
+        assert run.origin["stopped"] == "finished"
 
 
 def test_a_policy_file_elsewhere_is_a_run_without_a_folder(
@@ -44,6 +44,7 @@ def test_a_policy_file_elsewhere_is_a_run_without_a_folder(
     (tmp_path / "history.jsonl").write_text("not of this policy\n")
     run = read_run(tmp_path / "mine.nopg")
     assert (run.name, run.config, run.evaluations) == ("mine", None, ())
+    assert run.origin == {}
     with pytest.raises(PolicyFileError):
         read_run(tmp_path / "none.nopg")
     with pytest.raises(RunError, match=r"no run\.json"):
@@ -54,15 +55,9 @@ def test_a_run_that_was_cut_has_the_policy_of_its_checkpoint(tmp_path: Path) -> 
     with pytest.raises(PowerCut):
         begin(tmp_path / "cut", cut=8)
     run = read_run(tmp_path / "cut")
-    assert run.history.stopped == "interrupted"
+    assert run.policy.history is not None
+    assert run.policy.history.stopped == "interrupted"
     assert run.status == {}
-
-
-def test_a_policy_in_memory_is_a_run_too() -> None:
-    policy = small_policy()
-    run = Run.of(policy, "mine")
-    assert run.history is policy.history
-    assert run.config is None
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,8 @@ from nopg.bellman.responsibilities import (
 )
 from nopg.bellman.rows import QueryRows, joined_rows
 from nopg.bellman.sharded import ReplicatedResponsibilities, ShardedResponsibilities
-from nopg.linalg.operators import DenseRows, LinearOperator, SparseRows
+from nopg.linalg.operators import DenseRows, LinearOperator
+from nopg.linalg.sparse import SparseRows
 from nopg.policies.base import Policy
 
 JOINED_ENTRIES = 300_000

@@ -14,7 +14,7 @@ def describe(
     source: Annotated[str, typer.Argument(help=SOURCE)],
     columns: Columns,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of words.")
+        bool, typer.Option("--json", help="Print one JSON object instead of text.")
     ] = False,
 ) -> None:
     """Print counts, ranges and what they mean for learning."""

@@ -29,8 +29,15 @@ def report(
     from nopg.report import write_report
     from nopg.runs.run import read_run
 
+    found = read_run(run)
     beside = run if run.is_dir() else run.parent
-    path = write_report(read_run(run), beside / "report.html" if out is None else out)
+    path = write_report(
+        found.policy,
+        beside / "report.html" if out is None else out,
+        title=found.name,
+        evaluations=found.evaluations,
+        origin=found.origin,
+    )
     print(f"The report is in {path}")
     if show:
         webbrowser.open(path.resolve().as_uri())
@@ -59,10 +66,9 @@ def end_with_report(policy: FittedPolicy, name: str, out: Path) -> None:
     """Write `report.html` into `out` and say where; a failure costs only the page."""
     from nopg.errors import NopgError
     from nopg.report import write_report
-    from nopg.runs.run import Run
 
     try:
-        path = write_report(Run.of(policy, name), out / "report.html")
+        path = write_report(policy, out / "report.html", title=name)
     except (NopgError, MemoryError) as error:
         print(f"There is no report ({error}); nopg report {out} makes it later.")
     else:

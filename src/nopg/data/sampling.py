@@ -113,24 +113,24 @@ def merge(*sources: Dataset | str | Path) -> Dataset:
     first = parts[0]
     for i, part in enumerate(parts[1:], start=2):
         _require_alike(first, part, i)
-    has_ids = all(part.episodes is not None for part in parts)
     arrays: dict[str, Any] = {
         name: np.concatenate([getattr(part, name) for part in parts])
         for name in ARRAYS[:-1]
     }
-    arrays["episodes"] = _renumbered(parts) if has_ids else None
+    arrays["episodes"] = _renumbered(parts)
     counts = ", ".join(str(len(part)) for part in parts)
     note = f"Merged {len(parts)} data sets of {counts} rows."
     notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
     return replace(first, **arrays, notes=(*notes, note))
 
 
-def _renumbered(parts: Sequence[Dataset]) -> IntArray:
-    numbers, used = [], 0
+def _renumbered(parts: Sequence[Dataset]) -> IntArray | None:
+    numbers: list[IntArray] = []
     for part in parts:
-        codes = np.unique(np.asarray(part.episodes), return_inverse=True)[1]
-        numbers.append(codes.astype(np.int64) + used)
-        used += part.n_episodes
+        if part.episodes is None:
+            return None
+        codes = np.unique(part.episodes, return_inverse=True)[1].astype(np.int64)
+        numbers.append(codes + (numbers[-1].max() + 1 if numbers else 0))
     return np.concatenate(numbers)
 
 

@@ -107,12 +107,11 @@ def angle_to_sine_cosine(
     """
     at = _positions(dataset.observation_names, [name])[0]
     factor = 1.0 if unit == "radians" else np.pi / 180.0
-    wide = dataset
-    for prefix, function in (("cos", np.cos), ("sin", np.sin)):
-        values = _of_angle(function, name, factor)
-        wide = with_column(wide, f"{prefix}_{name}", values, (-1.0, 1.0))
+    cosine, sine, bounds = f"cos_{name}", f"sin_{name}", (-1.0, 1.0)
+    wide = with_column(dataset, cosine, lambda s: np.cos(s[name] * factor), bounds)
+    wide = with_column(wide, sine, lambda s: np.sin(s[name] * factor), bounds)
     names = list(dataset.observation_names)
-    names[at : at + 1] = [f"cos_{name}", f"sin_{name}"]
+    names[at : at + 1] = [cosine, sine]
     note = f"Replaced the angle {name} by its cosine and sine."
     return replace(select(wide, names), notes=(*dataset.notes, note))
 
@@ -133,12 +132,6 @@ def with_rewards(dataset: Dataset, reward: RewardFunction) -> Dataset:
     )
     note = "The rewards are a function of (s, a, s')."
     return dataset.with_note(note, rewards=rewards)
-
-
-def _of_angle(
-    function: Callable[[FloatArray], Any], name: str, factor: float
-) -> Callable[[dict[str, FloatArray]], Any]:
-    return lambda states: function(states[name] * factor)
 
 
 def _positions(names: tuple[str, ...], wanted: Sequence[str]) -> list[int]:

@@ -24,7 +24,8 @@ from torch import Tensor
 from nopg.bellman.rows import QueryRows
 from nopg.errors import ConfigError
 from nopg.evaluation.tilting import tilted
-from nopg.linalg.operators import DenseRows, LinearOperator, Pattern, SparseRows
+from nopg.linalg.operators import DenseRows, LinearOperator
+from nopg.linalg.sparse import Pattern, SparseRows
 
 MOST = 48
 """Samples a centred row keeps, the heaviest of the plain row."""

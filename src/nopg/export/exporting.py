@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -115,15 +116,13 @@ def _exported(kind: str, graph: Deployed, policy: FittedPolicy) -> tuple[bytes, 
 
 def _metadata(policy: FittedPolicy, graph: Deployed) -> dict[str, Any]:
     """What a person finds in the file: names, limits, versions."""
-    from nopg import __version__
-
     data = policy.data
     names = {} if data is None else {
         "observation_names": list(data.observation_names),
         "action_names": list(data.action_names),
     }  # fmt: skip
     return {
-        "nopg": __version__,
+        "nopg": version("nopg"),
         "dtype": str(dtype_of(policy)).removeprefix("torch."),
         "outputs": graph.outputs,
         "action_space": space_to_json(policy.action_space),

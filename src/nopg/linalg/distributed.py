@@ -14,14 +14,9 @@ import torch
 from torch import Tensor
 
 from nopg.errors import ConfigError
-from nopg.linalg.operators import (
-    DenseRows,
-    LinearOperator,
-    Pattern,
-    SparseRows,
-    csr,
-)
+from nopg.linalg.operators import DenseRows, LinearOperator
 from nopg.linalg.ranks import Ranks
+from nopg.linalg.sparse import Pattern, SparseRows, csr
 
 
 @dataclass(frozen=True)

@@ -27,14 +27,6 @@ class Layout:
     observation_names: tuple[str, ...]
     action_names: tuple[str, ...]
 
-    def difference(self, dataset: Dataset) -> str | None:
-        """The first thing in which `dataset` differs, in words."""
-        for name, mine in vars(self).items():
-            theirs = getattr(dataset, name)
-            if mine != theirs:
-                return f"{name.replace('_', ' ')} {theirs} in place of {mine}"
-        return None
-
 
 class Demonstrations:
     """Episodes of one recording and those the file already held.
@@ -115,7 +107,7 @@ def open_demonstrations(path: Path, layout: Layout, *, append: bool) -> Demonstr
     """The file to record into: a new one, or an old one that fits and may grow.
 
     Args:
-        path: Where the episodes go, an `.npz` file.
+        path: Where the episodes go.
         layout: Spaces and names of the environment.
         append: Whether an existing file may be added to.
 
@@ -123,11 +115,6 @@ def open_demonstrations(path: Path, layout: Layout, *, append: bool) -> Demonstr
         ConfigError: If the file exists and `append` is False, or it does not fit.
         DataError: If the existing file is damaged.
     """
-    if path.suffix != ".npz":
-        raise ConfigError(
-            f"`out` must be a file ending in .npz, got {path.name}; name it for "
-            f"example {path.stem or 'demonstrations'}.npz."
-        )
     if not path.exists():
         return Demonstrations(path, layout, before=None)
     if not append:
@@ -141,10 +128,11 @@ def open_demonstrations(path: Path, layout: Layout, *, append: bool) -> Demonstr
             f"`{path}` must have episode ids to be added to, it has none; record into "
             "another file."
         )
-    difference = layout.difference(before)
-    if difference is not None:
-        raise DataError(
-            f"`{path}` must come from the same environment, it has {difference}; "
-            "record into another file."
-        )
+    for name, mine in vars(layout).items():
+        if (theirs := getattr(before, name)) != mine:
+            raise DataError(
+                f"`{path}` must come from the same environment, it has "
+                f"{name.replace('_', ' ')} {theirs} in place of {mine}; record into "
+                "another file."
+            )
     return Demonstrations(path, layout, before)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from nopg.errors import ConfigError
 
@@ -62,33 +62,14 @@ def discrete_keys(
     return keys | {f"Digit{label}": label for label in range(min(n_labels, 10))}
 
 
-def parse_keys(text: str) -> dict[str, str]:
-    """Split `"KeyQ=-2,KeyE=+2"` into keys and what each is to do.
+def own_pushes(text: str, n_axes: int) -> dict[str, Push]:
+    """Read bindings such as `"KeyQ=-2,KeyE=+2"`: keys that push a signed axis.
 
     Raises:
-        ConfigError: If a part is no `key=action` pair or the key is not free.
-    """
-    pairs: dict[str, str] = {}
-    for part in filter(None, re.split(r"[,\s]+", text.strip())):
-        key, _, action = part.partition("=")
-        if not _KEY.fullmatch(key) or key in RESERVED or not action:
-            raise ConfigError(
-                "`keys` must be pairs such as ArrowLeft=0 or KeyQ=-2, of the arrows, "
-                f"KeyA to KeyZ (not {', '.join(RESERVED)}) or Digit0 to Digit9, got "
-                f"{part!r}; correct that pair."
-            )
-        pairs[key] = action
-    return pairs
-
-
-def pushes(pairs: Mapping[str, str], n_axes: int) -> dict[str, Push]:
-    """Read `pairs` as signed axes: `+0`, `-0`, `+1`, ...
-
-    Raises:
-        ConfigError: If an action is no sign with an axis that exists.
+        ConfigError: If a part is no binding, or its axis does not exist.
     """
     keys: dict[str, Push] = {}
-    for key, action in pairs.items():
+    for key, action in _bindings(text):
         found = re.fullmatch(r"([+-])(\d{1,3})", action)
         if found is None or int(found[2]) >= n_axes:
             raise ConfigError(
@@ -99,16 +80,30 @@ def pushes(pairs: Mapping[str, str], n_axes: int) -> dict[str, Push]:
     return keys
 
 
-def labels(pairs: Mapping[str, str], n_labels: int) -> dict[str, int]:
-    """Read `pairs` as labels of a discrete action.
+def own_labels(text: str, n_labels: int) -> dict[str, int]:
+    """Read bindings such as `"ArrowUp=3"`: keys that choose a label.
 
     Raises:
-        ConfigError: If an action is no label that exists.
+        ConfigError: If a part is no binding, or its label does not exist.
     """
-    for key, action in pairs.items():
+    keys: dict[str, int] = {}
+    for key, action in _bindings(text):
         if not re.fullmatch(r"\d{1,6}", action) or int(action) >= n_labels:
             raise ConfigError(
                 f"A key of a discrete action must choose a label from 0 to "
                 f"{n_labels - 1}, got {key}={action}; write for example {key}=0."
             )
-    return {key: int(action) for key, action in pairs.items()}
+        keys[key] = int(action)
+    return keys
+
+
+def _bindings(text: str) -> Iterator[tuple[str, str]]:
+    for part in filter(None, re.split(r"[,\s]+", text.strip())):
+        key, _, action = part.partition("=")
+        if not _KEY.fullmatch(key) or key in RESERVED or not action:
+            raise ConfigError(
+                "`keys` must be pairs such as ArrowLeft=0 or KeyQ=-2, of the arrows, "
+                f"KeyA to KeyZ (not {', '.join(RESERVED)}) or Digit0 to Digit9, got "
+                f"{part!r}; correct that pair."
+            )
+        yield key, action

@@ -23,6 +23,14 @@ from nopg.record.session import Session
 from nopg.record.simulator import Simulator
 from nopg.record.teleop import ContinuousTeleop, DiscreteTeleop, Teleop
 
+_RANGES = {
+    "episodes": (1, math.inf),
+    "max_steps": (1, math.inf),
+    "seed": (0, math.inf),
+    "fps": (0.1, 240),
+    "port": (0, 65535),
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class RecordConfig:
@@ -54,25 +62,18 @@ class RecordConfig:
     """What no key means for discrete actions: a label, `repeat` or `wait`."""
 
     def __post_init__(self) -> None:
-        for name, least in (("episodes", 1), ("max_steps", 1), ("seed", 0)):
+        if self.out.suffix != ".npz":
+            raise ConfigError(
+                f"`out` must be a file ending in .npz, got {self.out.name}; name it "
+                f"for example {self.out.stem or 'demonstrations'}.npz."
+            )
+        for name, (low, high) in _RANGES.items():
             value = getattr(self, name)
-            if value is not None and value < least:
+            if value is not None and not low <= value <= high:
                 raise ConfigError(
-                    f"`{name}` must be a whole number of at least {least}, got "
-                    f"{value}; pass {least} or more."
+                    f"`{name}` must lie between {low:g} and {high:g}, got {value}; "
+                    "pass a number of that range."
                 )
-        if self.fps is not None and not (
-            math.isfinite(self.fps) and 0 < self.fps <= 240
-        ):
-            raise ConfigError(
-                f"`fps` must lie between 0 and 240 steps per second, got {self.fps}; "
-                "pass for example 30."
-            )
-        if not 0 <= self.port <= 65535:
-            raise ConfigError(
-                f"`port` must lie between 0 and 65535, got {self.port}; 0 takes any "
-                "free one."
-            )
 
 
 @dataclass(frozen=True)

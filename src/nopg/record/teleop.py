@@ -15,9 +15,8 @@ from nopg.record.env_metadata import EnvMetadata, Idle
 from nopg.record.keymap import (
     continuous_keys,
     discrete_keys,
-    labels,
-    parse_keys,
-    pushes,
+    own_labels,
+    own_pushes,
 )
 
 Action = NDArray[np.float64] | int
@@ -72,7 +71,7 @@ class ContinuousTeleop:
         unlimited = ~np.isfinite(bounds) | (np.abs(bounds) > _UNBOUNDED)
         self._low, self._high = np.where(unlimited, [[-1.0], [1.0]], bounds)
         self._rest = np.clip(0.0, self._low, self._high)  # (d_a,)
-        self._keys = continuous_keys(n_axes) | pushes(parse_keys(keys), n_axes)
+        self._keys = continuous_keys(n_axes) | own_pushes(keys, n_axes)
         self._ramp, self._seconds = ramp, seconds
         self._names = metadata.action_names(n_axes) or tuple(
             f"a{axis}" for axis in range(n_axes)
@@ -158,7 +157,7 @@ class DiscreteTeleop:
             metadata = EnvMetadata()
         self._names = names or tuple(str(label) for label in range(n_labels))
         usual = discrete_keys(n_labels, metadata.keys)
-        self._keys = usual | labels(parse_keys(keys), n_labels)
+        self._keys = usual | own_labels(keys, n_labels)
         self._idle = _idle(idle, n_labels, metadata.idle)
         self._last: int | None = None
 

@@ -1,7 +1,7 @@
 """Checkpoints: all of a training's state in one file, whole or not there.
 
 A file is the SHA-256 of what follows, then tensors and JSON (safetensors, no pickle):
-a damaged one is told from a good one, and the one before it is taken instead.
+a damaged one is recognised, and the one before it is taken instead.
 """
 
 from __future__ import annotations

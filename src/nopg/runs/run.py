@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nopg.fitted.history import History
 from nopg.fitted.load import load
 from nopg.fitted.policy import FittedPolicy
 from nopg.runs.folder import RunFolder
@@ -19,9 +18,8 @@ class Run:
     """A fitted policy and what is known of how it came to be.
 
     Attributes:
-        policy: The policy, with its data.
+        policy: The policy, with its data and, after `fit`, its history.
         name: What to call the run.
-        history: Updates of NOPG, and why they ended; none after `learn`.
         config: What `run.json` says; None for a policy outside a run folder.
         status: What `status.json` says of how training ended.
         evaluations: What `nopg evaluate` measured, in the order it was run.
@@ -29,20 +27,18 @@ class Run:
 
     policy: FittedPolicy
     name: str
-    history: History = field(default_factory=History)
     config: RunConfig | None = None
     status: Mapping[str, Any] = field(default_factory=dict)
     evaluations: tuple[Mapping[str, Any], ...] = ()
 
-    @classmethod
-    def of(cls, policy: FittedPolicy, name: str) -> Run:
-        """The run of a policy that was just fitted, or read from a file of its own."""
-        return cls(policy, name, policy.history or History())
-
-    def evaluators(self) -> dict[str, tuple[list[int], list[float]]]:
-        """Steps and results of every evaluator that ran during training."""
-        names = {name: None for update in self.history for name in update.evaluations}
-        return {name: self.history.evaluations(name) for name in names}
+    @property
+    def origin(self) -> dict[str, Any]:
+        """When and from what the policy was made, for people."""
+        if self.config is None:
+            return {}
+        facts = {"data": self.config.data.get("source"), **self.config.versions}
+        facts |= {"command": self.config.command, "created": self.config.created}
+        return facts | dict(self.status)
 
 
 def read_run(path: str | Path) -> Run:
@@ -60,12 +56,11 @@ def read_run(path: str | Path) -> Run:
         path = path.parent  # the policy of a run brings its history along
     name = path.resolve().name.removesuffix(".nopg") or "run"
     if not path.is_dir():
-        return Run.of(load(path), name)
+        return Run(load(path), name)
     folder = RunFolder.open(path)
     return Run(
         policy=folder.policy(),
         name=name,
-        history=folder.history(),
         config=folder.config,
         status=folder.status(),
         evaluations=tuple(folder.evaluations()),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nopg.fitted.policy import FittedPolicy
 
 FORMAT = 2
-PACKAGES = ("torch", "numpy", "scipy", "gymnasium", "safetensors")
+PACKAGES = ("nopg", "torch", "numpy", "scipy", "gymnasium", "safetensors")
 MAX_THREADS = 1024
 
 # What wrong JSON makes constructors raise.
@@ -158,10 +158,7 @@ class RunConfig:
 
 def versions() -> dict[str, str]:
     """Versions of everything that decides the numbers."""
-    from nopg import __version__
-
     return {
-        "nopg": __version__,
         "python": platform.python_version(),
         **{name: metadata.version(name) for name in PACKAGES},
     }

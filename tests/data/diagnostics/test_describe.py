@@ -98,7 +98,7 @@ def test_jumps_and_a_shift_by_one_row() -> None:
     assert found["jumps"].startswith("In 1 of 396 steps")
     parts = rows_of(clean())
     parts["next_observations"] = parts["observations"].copy()
-    assert {"jumps", "shifted_rows", "no_motion"} <= warnings_of(Dataset(**parts))
+    assert {"jumps", "shifted_rows"} <= warnings_of(Dataset(**parts))
 
 
 def test_a_wrapped_angle() -> None:

@@ -73,7 +73,7 @@ def test_missing_values_in_arrays_are_refused_or_dropped(tmp_path: Path) -> None
         next_observations=rows + 2,
         terminations=np.zeros(4, bool),
     )
-    with pytest.raises(DataError, match="`missing='drop'`"):
+    with pytest.raises(DataError, match="missing='drop'"):
         Dataset.load(tmp_path / "log.npz")
     kept = Dataset.load(tmp_path / "log.npz", missing="drop")
     assert kept.rewards.tolist() == [1.0, 3.0, 4.0]

@@ -54,7 +54,7 @@ def test_acceleration_is_no_action() -> None:
 
 
 def test_what_is_not_found_is_asked_for() -> None:
-    with pytest.raises(DataError, match=r"'force', 'cost'; say .* `actions=\[...\]`"):
+    with pytest.raises(DataError, match=r"'cost'; say .* `actions` and `reward`"):
         settle("x", "force", "cost")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
 import numpy as np
@@ -165,8 +166,8 @@ BAD = {
     "nothing": ("", "it is empty"),
     "only a header": ("x,u,r\n", "at least two"),
     "no header": ("1,2,3\n4,5,6\n", "must name the columns"),
-    "no action": ("x,v,r\n1,2,3\n", "actions="),
-    "no reward": ("x,u\n1,2\n", "reward="),
+    "no action": ("x,v,r\n1,2,3\n", "`actions`"),
+    "no reward": ("x,u\n1,2\n", "`reward`"),
     "names twice": ("x,x,u,r\n1,2,3,4\n", "its own name"),
     "infinity": ("x,u,r\ninf,0.5,0\n1,0.5,0\n2,0.5,0\n", "must be finite"),
     "underscores": ("x,u,r\n1_0,0.5,0\n1,0.5,0\n", "'1_0'"),
@@ -216,6 +217,39 @@ def test_a_foreign_description_beside_the_file_is_ignored(tmp_path: Path) -> Non
     data.save(tmp_path / "other.csv")
     (tmp_path / "other.csv").write_text(FLIGHT)
     assert len(Dataset.load(tmp_path / "other.csv")) == 4
+
+
+def test_metadata_of_another_program_are_ignored(tmp_path: Path) -> None:
+    path = write(tmp_path, FLIGHT)
+    beside = tmp_path / "log.csv-metadata.json"
+    beside.write_text('{"@context": "http://www.w3.org/ns/csvw", "url": "log.csv"}')
+    assert len(Dataset.load(path)) == 4
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"observation_names": 3},
+        {"action_names": [1]},
+        {"notes": "text"},
+        {"action_space": []},
+        {"action_space": {"kind": "discrete", "n": {}, "start": 0}},
+        {"observation_space": {"kind": "box", "dtype": "O"}},
+        {"is_discrete": None, "notes": None},
+    ],
+)
+def test_damaged_metadata_are_refused_in_one_sentence(
+    tmp_path: Path, change: dict[str, object]
+) -> None:
+    data = Dataset.load(write(tmp_path, FLIGHT))
+    data.save(tmp_path / "own.csv")
+    beside = tmp_path / "own.csv-metadata.json"
+    beside.write_text(json.dumps(json.loads(beside.read_text()) | change))
+    with pytest.raises(DataError, match="write the file again"):
+        Dataset.load(tmp_path / "own.csv")
+    beside.write_text('{"observation_names": ' + "[" * 100_000)
+    with pytest.raises(DataError, match="write the file again"):
+        Dataset.load(tmp_path / "own.csv")
 
 
 def test_a_file_that_unpacks_to_too_much(tmp_path: Path) -> None:

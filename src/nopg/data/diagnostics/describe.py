@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from nopg.data.coverage import grid_coverage, neighbour_weights
-from nopg.data.diagnostics.actions import action_diagnostics
-from nopg.data.diagnostics.columns import column_diagnostics
+from nopg.data.diagnostics.columns import action_diagnostics, column_diagnostics
 from nopg.data.diagnostics.description import Column, Description, Diagnostic
 from nopg.data.diagnostics.time import time_diagnostics
 from nopg.data.transitions import TransitionTable

@@ -30,14 +30,6 @@ def time_diagnostics(table: TransitionTable) -> Iterator[Diagnostic]:
             "first state of an episode cannot be looked up.",
         )
         return
-    if (table.next_observations == table.observations).all():
-        yield Diagnostic(
-            "no_motion",
-            "warning",
-            "s' equals s in every row.",
-            "Actions seem to have no effect; the successor column is probably a copy "
-            "of the state column.",
-        )
     yield from _jumps(table, table.episodes)
     yield from _time_limit(table, table.episodes)
 

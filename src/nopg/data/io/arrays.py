@@ -119,16 +119,13 @@ def _add_successors(
 def _closing(actions: Any, rewards: Any, episodes: IntArray | None) -> BoolArray:
     """Rows without any action that are the last of their episode, (m,)."""
     values = as_matrix("actions", actions, is_finite=False)
-    empty = np.isnan(values).all(axis=1)
-    if rewards is not None:
-        empty &= (np.nan_to_num(as_matrix("rewards", rewards, is_finite=False)) == 0)[
-            :, 0
-        ]
     ids = np.zeros(len(values), dtype=np.int64) if episodes is None else episodes
     last = np.zeros(len(values), dtype=bool)
-    reversed_first = np.unique(ids[::-1], return_index=True)[1]
-    last[len(values) - 1 - reversed_first] = True
-    return np.asarray(empty & last)
+    last[len(values) - 1 - np.unique(ids[::-1], return_index=True)[1]] = True
+    if rewards is not None:
+        earned = np.nan_to_num(as_matrix("rewards", rewards, is_finite=False))
+        last &= (earned == 0.0).all(axis=1)
+    return np.asarray(np.isnan(values).all(axis=1) & last)
 
 
 def _drop_missing(
@@ -147,7 +144,7 @@ def _drop_missing(
         raise DataError(
             f"Every cell must hold a number, {found} had empty or NaN cells (counted "
             f"from 1: {preview(rows[empty] + 1)}); repair them or leave them out with "
-            "`missing='drop'`."
+            "missing='drop'."
         )
     for name, array in parts.items():
         parts[name] = None if array is None else np.asarray(array)[~empty]
@@ -163,6 +160,6 @@ def _of_kind(actions: Any, is_discrete: bool) -> NDArray[Any]:
         raise DataError(
             "A discrete action must be one column of labels 0, 1, 2, ..., got "
             f"{counted(values.shape[1], 'column')} or fractions; pass "
-            "`is_discrete=False`."
+            "is_discrete=False."
         )
     return values[:, 0].astype(np.int64)

@@ -95,9 +95,8 @@ def _require_present(names: Sequence[str], options: ReadOptions) -> None:
 
 
 def _require_settled(names: Sequence[str], settled: ReadOptions) -> None:
-    asked = [] if settled.observations else ["`observations=[...]`"]
-    asked += [] if settled.actions else ["`actions=[...]`"]
-    asked += [] if settled.reward else ["`reward=...`"]
+    needed = ("observations", "actions", "reward")
+    asked = [f"`{part}`" for part in needed if not getattr(settled, part)]
     if asked:
         raise DataError(
             f"The table must have states, actions and rewards, its columns are "

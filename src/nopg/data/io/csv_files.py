@@ -68,7 +68,9 @@ class CsvFile:
         self.metadata: dict[str, Any] | None = None
         if metadata_path(path).is_file():
             with metadata_path(path).open("rb") as stream:
-                self.metadata = metadata_from_json(stream.read(_LARGEST_METADATA))
+                stored = stream.read(_LARGEST_METADATA)
+            if b'"observation_names"' in stored:  # else another program's
+                self.metadata = metadata_from_json(stored)
 
     def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """The cells of the columns `names`, some rows at a time."""

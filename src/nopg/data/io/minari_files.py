@@ -117,7 +117,7 @@ def minari_arguments(dataset: Any, options: ReadOptions) -> dict[str, Any]:
     own = storage.metadata.get(_KEY)
     if own is None:
         return dataset_arguments(arrays, options, _foreign(storage, len(episodes)))
-    if own["episode_ids"] is None:
+    if own.get("episode_ids") is None:
         del arrays["episodes"]
     else:
         ids = np.asarray(own["episode_ids"], dtype=np.int64)

@@ -1,0 +1,192 @@
+"""Sparse rows: a pattern that is settled once, and values that come and go."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import torch
+from torch import Tensor
+
+from nopg.linalg.operators import LinearOperator
+
+TOGETHER = 4_000_000
+"""Entries summed over cells in one go."""
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Where the entries of sparse rows are.
+
+    Values arrive as they were listed ("stacked"): block after block of equally long
+    rows, which need not be the original order of the rows. They are brought into it
+    once, since a solve makes a hundred products with the same values. The transpose
+    is stored as rows too, since a scattering product is many times slower than a
+    gathering one, and it is reached by one more permutation.
+    """
+
+    shape: tuple[int, int]
+    position: Tensor  # (m,) stacked place of each row
+    is_in_order: bool  # whether they are listed row after row
+    source: Tensor | None  # (nnz,) int32, which stacked value each one is
+    row_starts: Tensor  # (m + 1,) int32
+    columns: Tensor  # (nnz,) int32
+    transpose_starts: Tensor  # (n + 1,) int32
+    transpose_columns: Tensor  # (nnz,) int32, row numbers
+    transpose_source: Tensor  # (nnz,) int32, which value each one is
+
+    @classmethod
+    def stack(
+        cls, rows: list[Tensor], columns: list[Tensor], n_columns: int
+    ) -> Pattern:
+        """A pattern from blocks of equally long rows.
+
+        Args:
+            rows: Row numbers of each block, (m_b,) each.
+            columns: Entries of each block, (m_b, k_b) each.
+            n_columns: Width of the matrix.
+        """
+        order = torch.cat(rows)
+        lengths = torch.cat([c.new_full((len(c),), c.shape[1]) for c in columns]).long()
+        flat = torch.cat([c.reshape(-1) for c in columns])
+        is_in_order = bool((order[1:] > order[:-1]).all())
+        position, source = torch.argsort(order), None
+        if not is_in_order:
+            row_of_entry = torch.repeat_interleave(order, lengths)
+            by_row = torch.argsort(row_of_entry, stable=True)
+            lengths, flat = lengths[position], flat[by_row]
+            source = by_row.to(torch.int32)
+        zero = lengths.new_zeros(1)
+        numbers = torch.arange(len(order), device=order.device)
+        row_of_entry = torch.repeat_interleave(numbers, lengths)
+        # Stable: entries of one transposed row stay in stored order, so memory is
+        # read forwards, and results do not depend on the sorting algorithm.
+        across = torch.argsort(flat.long(), stable=True)
+        counts = torch.bincount(flat.long(), minlength=n_columns)
+        return cls(
+            shape=(len(order), n_columns),
+            position=position,
+            is_in_order=is_in_order,
+            source=source,
+            row_starts=torch.cat([zero, lengths.cumsum(0)]).to(torch.int32),
+            columns=flat.to(torch.int32),
+            transpose_starts=torch.cat([zero, counts.cumsum(0)]).to(torch.int32),
+            transpose_columns=row_of_entry[across].to(torch.int32),
+            transpose_source=across.to(torch.int32),
+        )
+
+
+def csr(
+    starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]
+) -> Tensor:
+    """A torch matrix of sparse rows, nothing checked."""
+    _silence_warnings()
+    return torch.sparse_csr_tensor(
+        starts, columns, values, shape, check_invariants=False
+    )
+
+
+@cache
+def _silence_warnings() -> None:
+    """Let torch warn once, unheard, of its "beta" CSR layout and of unchecked indices.
+
+    Products with vectors are what we use of it, and the operator contract tests
+    cover them. torch 2.11 and 2.12 warn of indices that are not checked even where
+    the argument says so. Filtering each construction would cost more than a product.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse (CSR tensor|invariant)")
+        one = torch.ones(1)
+        index = torch.tensor([0, 1], dtype=torch.int32)
+        torch.sparse_csr_tensor(index, index[:1], one, (1, 1), check_invariants=False)
+
+
+class SparseRows(LinearOperator):
+    """A pattern with values: P as it is kept during training.
+
+    Index arrays are int32: half the bytes, and the fast path of the sparse
+    kernels torch calls.
+
+    Args:
+        pattern: Where entries are.
+        stacked: Their values in the order they were listed, (nnz,).
+        is_in_order: Whether they are listed row after row, whatever the pattern says.
+    """
+
+    def __init__(
+        self, pattern: Pattern, stacked: Tensor, *, is_in_order: bool = False
+    ) -> None:
+        self.pattern = pattern
+        self.values = stacked  # row after row
+        if pattern.source is not None and not is_in_order:
+            self.values = stacked.index_select(0, pattern.source)
+
+    def matvec(self, x: Tensor) -> Tensor:
+        """A x, (n,) -> (m,)."""
+        return self._rows @ x
+
+    def rmatvec(self, y: Tensor) -> Tensor:
+        """A' y, (m,) -> (n,)."""
+        return self._transposed @ y
+
+    def row_mean(self) -> Tensor:
+        """Mean of the rows, (n,), without the transpose: once, it does not pay."""
+        m, n = self.pattern.shape
+        if self.values.is_cuda:  # where sums in no fixed order would not repeat
+            return self.rmatvec(self.values.new_full((m,), 1.0 / m))
+        zeros = self.values.new_zeros(n)
+        return zeros.index_add_(0, self.pattern.columns, self.values, alpha=1.0 / m)
+
+    def matmat(self, columns: Tensor) -> Tensor:
+        """A X in the precision of A, (n, c) -> (m, c)."""
+        return self._rows @ columns.to(self.values)
+
+    def rmatmat(self, columns: Tensor) -> Tensor:
+        """A' Y in the precision of A, (m, c) -> (n, c)."""
+        return self._transposed @ columns.to(self.values)
+
+    def single(self) -> LinearOperator:
+        """A in single precision."""
+        if self.values.dtype == torch.float32:
+            return self
+        return SparseRows(self.pattern, self.values.float(), is_in_order=True)
+
+    def discounted(self, x: Tensor, gamma: float) -> Tensor:
+        """x - gamma A x in one pass."""
+        return torch.addmv(x, self._rows, x, alpha=-gamma)
+
+    def discounted_transpose(self, y: Tensor, gamma: float) -> Tensor:
+        """y - gamma A' y in one pass."""
+        return torch.addmv(y, self._transposed, y, alpha=-gamma)
+
+    @cached_property
+    def _rows(self) -> Tensor:
+        p = self.pattern
+        return csr(p.row_starts, p.columns, self.values, p.shape)
+
+    @cached_property
+    def _transposed(self) -> Tensor:
+        p = self.pattern
+        values = self.values.index_select(0, p.transpose_source)
+        return csr(p.transpose_starts, p.transpose_columns, values, p.shape[::-1])
+
+    def dense(self) -> Tensor:
+        """The matrix itself, (m, n)."""
+        return self._rows.to_dense()
+
+    def block_sums(
+        self, row_cells: Tensor, column_cells: Tensor, count: int
+    ) -> Tensor | None:
+        """Entries summed over cells of rows and of columns, (count, count)."""
+        p, sums = self.pattern, self.values.new_zeros(count * count)
+        lengths = p.row_starts.diff()
+        rows = max(1, TOGETHER * len(row_cells) // max(len(self.values), 1))
+        for first in range(0, len(row_cells), rows):  # in parts: keys are large
+            some = slice(first, first + rows)
+            keys = row_cells[some].mul(count).repeat_interleave(lengths[some])
+            start = int(p.row_starts[first])
+            stored = slice(start, start + len(keys))
+            keys += column_cells.index_select(0, p.columns[stored])
+            sums.index_add_(0, keys, self.values[stored])
+        return sums.view(count, count)
