@@ -18,7 +18,7 @@ from torch import Tensor
 from nopg.dynamics.arrays import ArrayTransitionModel
 from nopg.dynamics.transition_model import PredictedStep, TransitionModel
 from nopg.policies.arrays import Actor, Array, ArrayPolicies
-from nopg.policies.base import Policy
+from nopg.policies.families import Policy
 
 NEGLIGIBLE = 0.03
 """Weight gamma^T at which a rollout ends, where nothing else is said."""

@@ -27,9 +27,9 @@ from nopg.evaluation.kernel_ensemble import EnsembleBasis, KernelEnsemble
 from nopg.evaluation.rollouts import Rollouts, kernel_rollouts
 from nopg.evaluation.safety import visit_probability
 from nopg.evaluation.support import Support, support_at, usual_distance
-from nopg.kernels.selection import TransitionArrays, select_bandwidths
+from nopg.kernels.bandwidths import TransitionArrays, select_bandwidths
 from nopg.linalg.solve import SolverConfig
-from nopg.policies.base import Policy
+from nopg.policies.families import Policy
 from nopg.randomness import Seed
 
 FINAL_RTOL = 1e-6

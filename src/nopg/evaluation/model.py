@@ -30,7 +30,7 @@ from nopg.dynamics.transition_model import TransitionModel, fit_ensemble
 from nopg.evaluation.intervals import Estimate
 from nopg.evaluation.regions import Membership
 from nopg.policies.arrays import Actor, Array, actor_of
-from nopg.policies.base import Policy
+from nopg.policies.families import Policy
 from nopg.randomness import Seed
 
 SHARE = 0.2

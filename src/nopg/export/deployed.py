@@ -9,9 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nopg.errors import ConfigError
-from nopg.policies.base import Policy
-from nopg.policies.categorical import CategoricalPolicy
-from nopg.policies.continuous import GaussianPolicy
+from nopg.policies.families import CategoricalPolicy, GaussianPolicy, Policy
 
 if TYPE_CHECKING:
     from nopg.fitted.policy import FittedPolicy

@@ -31,8 +31,8 @@ from nopg.fitted.predict import predicted_actions
 from nopg.fitted.search_result import SearchResult
 from nopg.fitted.storage import bandwidths_to_json, write_policy_file
 from nopg.kernels.bandwidths import Bandwidths
-from nopg.policies.base import Policy
 from nopg.policies.build import PolicySpec
+from nopg.policies.families import Policy
 from nopg.randomness import Seed
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from nopg.errors import DataError
-from nopg.policies.base import Policy
+from nopg.policies.families import Policy
 
 if TYPE_CHECKING:
     from gymnasium.spaces import Space

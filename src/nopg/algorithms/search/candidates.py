@@ -19,9 +19,9 @@ from nopg.errors import SupportWarning
 from nopg.fitted.history import Update
 from nopg.fitted.policy import FittedPolicy
 from nopg.fitted.search_result import ASCENT, PLANNING, CandidateMethod
-from nopg.kernels.selection import LeaveOneOut
+from nopg.kernels.bandwidths import LeaveOneOut
 from nopg.policies.arrays import Array
-from nopg.policies.base import Policy
+from nopg.policies.families import Policy
 from nopg.randomness import Seed
 
 PLANS = (
