@@ -68,12 +68,7 @@ class CrossValidated:
     action_factor: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("state_factor", "action_factor"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(
-                    f"`{name}` must be positive, got {getattr(self, name)}; 1 leaves "
-                    "the cross-validated bandwidth as it is."
-                )
+        _require_positive(self, "state_factor", "action_factor")
 
     def select(
         self, data: TransitionArrays, generator: np.random.Generator
@@ -104,12 +99,7 @@ class LeaveOneOut:
     """Largest action bandwidth allowed, in standard deviations."""
 
     def __post_init__(self) -> None:
-        for name in ("state_factor", "widest_action"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(
-                    f"`{name}` must be positive, got {getattr(self, name)}; 1 is the "
-                    "default."
-                )
+        _require_positive(self, "state_factor", "widest_action")
 
     def select(
         self, data: TransitionArrays, generator: np.random.Generator
@@ -164,6 +154,15 @@ def select_bandwidths(
         )
     chosen.require_widths(data.states.shape[1], actions.shape[1])
     return chosen
+
+
+def _require_positive(rule: object, *names: str) -> None:
+    for name in names:
+        if not getattr(rule, name) > 0:
+            raise ConfigError(
+                f"`{name}` must be positive, got {getattr(rule, name)}; 1 is the "
+                "default."
+            )
 
 
 def _columns(
