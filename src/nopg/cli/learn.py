@@ -37,7 +37,7 @@ def learn(
     from nopg.cli.report import conclude
     from nopg.cli.settings import data_and_settings, require_searchable
     from nopg.runs.fit import keep
-    from nopg.runs.ownership import locked
+    from nopg.runs.folder import locked
 
     dataset, settings = data_and_settings(
         source, columns, config, out, require_searchable

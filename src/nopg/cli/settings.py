@@ -84,7 +84,7 @@ def data_and_settings(
     """
     from nopg.data.files import require_writable
     from nopg.errors import ConfigError
-    from nopg.runs.ownership import require_vacant
+    from nopg.runs.folder import require_vacant
 
     settings = read_settings(config)
     check(settings)
