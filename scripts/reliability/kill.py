@@ -189,7 +189,8 @@ def _require_whole_files(trial: Trial, path: Path) -> None:
         history = run.history()
         for file in checkpoints(run.checkpoints):
             read_checkpoint(file, history)
-        nopg.load(path / "policy.nopg")
+        for file in path.glob("*.nopg"):
+            nopg.load(file)
         run.status()
         newest = checkpoints(run.checkpoints)
         lost = len(history) - (step_of(newest[0]) if newest else 0)

@@ -44,7 +44,7 @@ def test_resume_takes_no_settings_and_says_where_it_goes_on(a: Path) -> None:
     whole = (a / "policy.nopg").read_bytes()
     assert "all 4 are done" in run("fit", "--resume", "a")
     # As if it had been killed after its third update.
-    for name in ("status.json", "checkpoints/step-000000004.checkpoint"):
+    for name in ("status.json", "policy.nopg", "checkpoints/step-000000004.checkpoint"):
         (a / name).unlink()
     refused = run("fit", "data.npz", "--resume", "a", "--seed", 1)
     assert "got --seed, DATA as well" in refused

@@ -43,7 +43,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_says_what_was_learned_and_how(whole: Path) -> None:
     run = RunFolder.open(whole)
     assert {file.name for file in whole.iterdir()} == {
-        "run.json", "history.jsonl", "checkpoints", "status.json",
+        "run.json", "initial.nopg", "history.jsonl", "checkpoints", "status.json",
         "policy.nopg",
     }  # fmt: skip
     assert [file.name for file in checkpoints(run.checkpoints)] == [
@@ -143,7 +143,7 @@ def test_a_run_without_a_good_checkpoint_is_refused(cut: Path, tmp_path: Path) -
 def test_changed_data_and_history_are_refused(cut: Path, tmp_path: Path) -> None:
     path = copytree(cut, tmp_path / "a")
     replace(RunFolder.open(cut).policy(), data=SMALL.subset(slice(0, 71))).save(
-        path / "policy.nopg"
+        path / "initial.nopg"
     )
     with pytest.raises(RunError, match="SHA-256"):
         carry_on(path)
@@ -155,7 +155,7 @@ def test_changed_data_and_history_are_refused(cut: Path, tmp_path: Path) -> None
 
 def test_links_are_not_followed(cut: Path, tmp_path: Path) -> None:
     precious = tmp_path / "precious"
-    for name in ("history.jsonl", "policy.nopg", "run.json", "checkpoints"):
+    for name in ("history.jsonl", "initial.nopg", "run.json", "checkpoints"):
         path = copytree(cut, tmp_path / f"with-{name}")
         precious.write_text("words\n")
         if name == "checkpoints":

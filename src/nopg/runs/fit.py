@@ -33,7 +33,6 @@ def start(
     n_updates: int = 1500,
     patience: int | None = None,
     evaluate_every: int = 100,
-    command: str = "",
     monitoring: Monitoring | None = None,
 ) -> FittedPolicy:
     """Fit a policy in a new run folder.
@@ -46,7 +45,6 @@ def start(
         n_updates: Policy updates.
         patience: As in `NOPG.fit`.
         evaluate_every: As in `NOPG.fit`.
-        command: What was typed, for people.
         monitoring: Checkpoints, TensorBoard, callback, evaluators, progress.
 
     Returns:
@@ -68,9 +66,9 @@ def start(
             n_updates=n_updates,
             patience=patience,
             evaluate_every=evaluate_every,
-            command=command,
         )
-        run = RunFolder.create(path, config, fitted)
+        fitted.save(path / "initial.nopg")
+        run = RunFolder.create(path, config)
         _train(run, model, monitoring, None)
     return fitted
 
@@ -115,13 +113,12 @@ def resume(
     return model.fitted
 
 
-def keep(path: Path, policy: FittedPolicy, command: str) -> None:
+def keep(path: Path, policy: FittedPolicy) -> None:
     """Write a policy that `nopg.learn` found, and how, as a new run folder.
 
     The caller holds the folder's lock.
     """
-    config = RunConfig.of(policy, command=command)
-    RunFolder.create(path, config, policy).finish(policy)
+    RunFolder.create(path, RunConfig.of(policy)).finish(policy)
 
 
 def _train(

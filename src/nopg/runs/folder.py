@@ -1,14 +1,15 @@
 """A run folder: what it holds, and how each thing is read.
 
     run.json        settings, versions, command; written once
-    policy.nopg     the policy with its data: untrained first, then as training ended
+    initial.nopg    the untrained policy and the transitions it is to learn from
     history.jsonl   one line per update
     checkpoints/    the newest two states of training
     status.json     how training ended, once it has
+    policy.nopg     the policy, once training has ended
     evaluation.json what `nopg evaluate` measured
     .lock           held by the process that writes
 
-`nopg learn` makes no updates: its runs have neither history nor checkpoints.
+`nopg learn` makes no updates: its runs have only a policy.
 Everything but the history is written whole or not at all. A folder may
 come from somebody else: no link in it is followed, and nothing in it is believed.
 """
@@ -38,7 +39,7 @@ from nopg.runs.run_config import RunConfig, now
 DONE = ("finished", "converged")
 """How a training ends that has nothing left to do."""
 LITTER = (
-    *(".run.json.*.tmp", ".policy.nopg.*.tmp", ".history.jsonl.*.tmp"),
+    *(".run.json.*.tmp", ".*.nopg.*.tmp", ".history.jsonl.*.tmp"),
     *(".status.json.*.tmp", "checkpoints/.*.tmp"),
 )
 """What a killed training leaves; other commands may be writing beside it."""
@@ -72,10 +73,9 @@ class RunFolder:
         return cls(path, RunConfig.read(path / "run.json"))
 
     @classmethod
-    def create(cls, path: Path, config: RunConfig, policy: FittedPolicy) -> RunFolder:
-        """A new run; its `run.json` comes last, so that a folder with one is whole."""
+    def create(cls, path: Path, config: RunConfig) -> RunFolder:
+        """A new run; what it begins with must be there, so that it is whole."""
         require_vacant(path)
-        policy.save(path / "policy.nopg")
         write_json(path / "run.json", asdict(config))
         return cls(path, config)
 
@@ -138,21 +138,20 @@ class RunFolder:
         Raises:
             RunError: If there has been no checkpoint yet.
         """
-        fitted = self._stored(policy)
-        if self.config.algorithm != "NOPG":
+        newest = checkpoints(self.checkpoints)
+        is_newer = newest and step_of(newest[0]) > self.status().get("updates", -1)
+        if (self.path / "policy.nopg").exists() and not is_newer:
+            fitted = self._stored("policy.nopg", policy)
+            if self.config.algorithm == "NOPG":
+                fitted.history = self.history()
             return fitted
-        updates, newest = self.status().get("updates"), checkpoints(self.checkpoints)
-        if updates is None and not newest:
+        state = self.state()
+        if state is None:
             raise RunError(
                 f"`{self.path}` must have a policy, it has none yet: training stopped "
                 f"before its first checkpoint; run nopg fit --resume {self.path}."
             )
-        state = None
-        if newest and (updates is None or step_of(newest[0]) > updates):
-            state = self.state()
-        if state is None:
-            fitted.history = self.history()
-            return fitted
+        fitted = self._stored("initial.nopg", policy)
         with reading(self.checkpoints, "of the run's policy"):
             fitted.policy.load_state_dict(state.policy)
         fitted.history = state.history
@@ -164,10 +163,10 @@ class RunFolder:
         Raises:
             NopgError: If the data are others, or a setting is wrong.
         """
-        base = self._stored(policy)
+        base = self._stored("initial.nopg", policy)
         if base.data is None or fingerprint(base.data) != self.config.data_sha256:
             raise RunError(
-                f"`{self.path / 'policy.nopg'}` must hold the transitions this run "
+                f"`{self.path / 'initial.nopg'}` must hold the transitions this run "
                 "began with, their SHA-256 is another one; put the file back."
             )
         settings = dict(self.config.settings)
@@ -182,9 +181,9 @@ class RunFolder:
         model.prepare(base.data, base.initial_states)
         return model
 
-    def _stored(self, policy: nn.Module | None) -> FittedPolicy:
-        require_plain(self.path / "policy.nopg")
-        return load(self.path / "policy.nopg", policy)
+    def _stored(self, name: str, policy: nn.Module | None) -> FittedPolicy:
+        require_plain(self.path / name)
+        return load(self.path / name, policy)
 
     def evaluations(self) -> list[dict[str, Any]]:
         """What `nopg evaluate` measured, in the order it was run; see `Evaluation`.

@@ -7,6 +7,8 @@ what resuming needs to go on to the same bits.
 from __future__ import annotations
 
 import platform
+import shlex
+import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
@@ -62,7 +64,6 @@ class RunConfig:
         n_updates: int = 0,
         patience: int | None = None,
         evaluate_every: int = 100,
-        command: str = "",
     ) -> RunConfig:
         """The config of a policy that is about to be trained, or that `learn` found."""
         assert policy.data is not None
@@ -75,7 +76,7 @@ class RunConfig:
             data_sha256=fingerprint(policy.data),
             threads=torch.get_num_threads(),
             versions=versions(),
-            command=command,
+            command=shlex.join(sys.orig_argv),
             created=now(),
         )
 
