@@ -171,7 +171,9 @@ def _life_of_a_run(trial: Trial, kind: str, whole: Path) -> None:
                 break  # killed while it drew its picture: nothing is left to do
             continue
         said = victim.words()
-        trial.require("J = " in said, f"a run ended with {said[-300:]!r}")
+        trial.require(
+            "Expected discounted return" in said, f"a run ended with {said[-300:]!r}"
+        )
         break
     trial.most_kills_of_one_run = max(trial.most_kills_of_one_run, kills)
     is_same = _bits(path) == _bits(whole)

@@ -170,10 +170,8 @@ def _require_fit(policy: FittedPolicy, env: gymnasium.Env[Any, Any]) -> None:
             f"({', '.join(names)}), it has {width} numbers; choose another `env_id`."
         )
     own, wanted = policy.action_space, env.action_space
-    n_labels = getattr(own, "n", None)
-    fits = (
-        getattr(wanted, "n", 0) >= n_labels if n_labels else wanted.shape == own.shape
-    )
+    n = getattr(own, "n", None)
+    fits = wanted.shape == own.shape if n is None else getattr(wanted, "n", 0) >= n
     if not fits:
         raise ConfigError(
             f"The environment must take the policy's actions ({own}), it takes "

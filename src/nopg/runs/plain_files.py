@@ -19,7 +19,10 @@ MAX_JSON = 2**26
 """Most bytes a JSON file of a run may have: 64 MiB."""
 
 # What wrong contents make readers and constructors raise.
-_DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
+_DAMAGE = (
+    *(KeyError, TypeError, ValueError, AttributeError, OverflowError),
+    *(OSError, RuntimeError, SafetensorError),
+)
 _KINDS = {kind.__name__: kind for kind in (int, float, str, dict, list)}
 
 T = TypeVar("T")
@@ -65,7 +68,7 @@ def reading(path: Path, what: str) -> Iterator[None]:
         yield
     except NopgError:
         raise
-    except (*_DAMAGE, OSError, RuntimeError, SafetensorError) as error:
+    except _DAMAGE as error:
         reason = " ".join(str(error).split())
         raise RunError(
             f"`{path}` must be {what}, reading it failed ({type(error).__name__}: "
