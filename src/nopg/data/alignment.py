@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nopg.data.transitions import TransitionTable
 from nopg.data.validation import BoolArray, FloatArray, IntArray, counted
 
 
@@ -161,23 +160,3 @@ def step_numbers(episodes: IntArray | None, ended: BoolArray) -> IntArray:
     steps = np.empty(len(ended), dtype=np.int64)
     steps[order] = np.arange(len(ended)) - np.repeat(starts, counts) + 1
     return steps
-
-
-def unbroken_pieces(table: TransitionTable) -> Iterator[IntArray]:
-    """Row indices of every stretch that formats made of episodes can hold.
-
-    A stretch stays within one episode, ends where the task or the recording ended,
-    and breaks where s' is not exactly the following state. Rows without episode ids
-    are a stretch each, since their order means nothing.
-    """
-    if table.episodes is None:
-        yield from np.arange(len(table))[:, None]
-        return
-    order = np.argsort(table.episodes, kind="stable")
-    ids, ended = table.episodes[order], (table.terminations | table.truncations)
-    goes_on = (ids[:-1] == ids[1:]) & ~ended[order][:-1]
-    # Compared as bits: 0.0 and -0.0 are equal, but only one of them was logged.
-    following = table.observations[order][1:].view(np.int64)
-    reached = table.next_observations[order][:-1].view(np.int64)
-    goes_on &= (reached == following).all(axis=1)
-    yield from np.split(order, np.nonzero(~goes_on)[0] + 1)

@@ -115,8 +115,7 @@ class Dataset(TransitionTable):
         """Write the data set whole or not at all, in the format its suffix names.
 
         Args:
-            path: Ends in `.npz`, `.csv`, `.csv.gz`, `.parquet` or `.h5`; a name such
-                as `"lab/arm-v0"` without a suffix makes a local Minari dataset.
+            path: Ends in `.npz`, `.csv`, `.csv.gz`, `.parquet` or `.h5`.
         """
         save(self, path)
 
