@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from nopg.data.diagnostics.describe import describe
-from nopg.data.diagnostics.description import Description
+from nopg.data.diagnostics.description import Description, describe
 from nopg.data.io.load import load, save
 from nopg.data.io.options import MAX_BYTES, ReadOptions
 from nopg.data.transitions import TransitionTable
