@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nopg.data.io.columns import settle_columns
 from nopg.data.io.options import ReadOptions
+from nopg.data.io.tables import settle_columns
 from nopg.errors import ConfigError, DataError
 
 

@@ -152,7 +152,7 @@ def _states(table: TransitionTable) -> Iterator[Diagnostic]:
         yield Diagnostic(
             "outliers",
             "warning",
-            f"Values over {_FAR:g} robust deviations from the median: {', '.join(far)}.",
+            f"Over {_FAR:g} robust deviations from the median: {', '.join(far)}.",
             "Such rows stretch the bandwidth of their column and stand alone; check "
             "whether the sensor failed there, and drop those rows if it did.",
         )

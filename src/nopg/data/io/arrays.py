@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nopg.data.alignment import align, apply_time_limit
+from nopg.data.io.metadata import metadata_from_json
 from nopg.data.io.options import ReadOptions
 from nopg.data.transitions import ARRAYS
 from nopg.data.validation import (
@@ -38,21 +39,27 @@ def wanted(names: Iterable[str]) -> dict[str, str]:
     return {name: array for name, array in found.items() if array in ARRAYS}
 
 
-def require_arrays(names: Iterable[str], options: ReadOptions, where: object) -> None:
-    """Refuse a file that lacks an array no data set can do without.
+def file_arguments(
+    arrays: Mapping[str, NDArray[Any]],
+    metadata: str | bytes | None,
+    options: ReadOptions,
+    where: object,
+) -> dict[str, Any]:
+    """The arguments of `Dataset` from a file of arrays, and of its JSON if it is ours.
 
     Raises:
-        DataError: If it does.
+        DataError: If it lacks an array no data set can do without.
     """
     needed = ["observations", "actions", "terminations"]
     needed += [] if callable(options.reward) else ["rewards"]
-    present = set(names)
-    missing = [name for name in needed if name not in present]
+    missing = [name for name in needed if name not in arrays]
     if missing:
         raise DataError(
             f"`{where}` must hold the arrays {', '.join(needed)}; it lacks "
-            f"{', '.join(missing)} and has {', '.join(sorted(present)) or 'nothing'}."
+            f"{', '.join(missing)} and has {', '.join(sorted(arrays)) or 'nothing'}."
         )
+    stated = None if metadata is None else metadata_from_json(metadata)
+    return dataset_arguments(arrays, options, stated)
 
 
 def dataset_arguments(

@@ -7,7 +7,6 @@ are filled in. A file that leads out of itself is refused.
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,8 +15,8 @@ import numpy as np
 
 from nopg.data.extras import require_extra
 from nopg.data.files import write_atomically
-from nopg.data.io.arrays import dataset_arguments, require_arrays, wanted
-from nopg.data.io.metadata import metadata_from_json, metadata_to_json
+from nopg.data.io.arrays import file_arguments, wanted
+from nopg.data.io.metadata import metadata_to_json
 from nopg.data.io.options import ReadOptions
 from nopg.data.transitions import ARRAYS, TransitionTable
 from nopg.errors import DataError
@@ -28,7 +27,7 @@ _KEY = "nopg"
 def write_hdf5(table: TransitionTable, path: Path) -> None:
     """Write every array at the root, and names, spaces and notes as one more."""
     h5py = require_extra("h5py", "data")
-    stored = json.dumps(metadata_to_json(table)).encode()
+    stored = metadata_to_json(table).encode()
 
     def write(stream: BinaryIO) -> None:
         with h5py.File(stream, "w") as file:
@@ -65,9 +64,8 @@ def read_hdf5(path: Path, options: ReadOptions) -> dict[str, Any]:
             f"({str(error)[:200]}); write it again."
         ) from None
     stored = arrays.pop(_KEY, None)
-    metadata = None if stored is None else metadata_from_json(stored.tobytes())
-    require_arrays(arrays, options, path)
-    return dataset_arguments(arrays, options, metadata)
+    text = None if stored is None else stored.tobytes()
+    return file_arguments(arrays, text, options, path)
 
 
 def arrays_inside(file: Any, where: object) -> dict[str, Any]:

@@ -7,7 +7,6 @@ the limit and against each other first, so that no file can fill the memory.
 
 from __future__ import annotations
 
-import json
 import math
 import tokenize
 import warnings
@@ -21,8 +20,8 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from nopg.data.files import write_atomically
-from nopg.data.io.arrays import dataset_arguments, require_arrays, wanted
-from nopg.data.io.metadata import metadata_from_json, metadata_to_json
+from nopg.data.io.arrays import file_arguments, wanted
+from nopg.data.io.metadata import metadata_to_json
 from nopg.data.io.options import ReadOptions
 from nopg.data.transitions import ARRAYS, TransitionTable
 from nopg.errors import DataError
@@ -41,7 +40,7 @@ def write_npz(table: TransitionTable, path: Path) -> None:
     """Write every array, the names, the spaces and the notes."""
     arrays = {name: getattr(table, name) for name in ARRAYS}
     present = {name: array for name, array in arrays.items() if array is not None}
-    present[_KEY] = np.array(json.dumps(metadata_to_json(table)))
+    present[_KEY] = np.array(metadata_to_json(table))
 
     def write(stream: BinaryIO) -> None:
         np.savez_compressed(stream, allow_pickle=False, **present)
@@ -74,9 +73,8 @@ def read_npz(path: Path, options: ReadOptions) -> dict[str, Any]:
             f"({str(error)[:200]}); write it with numpy.savez or Dataset.save."
         ) from None
     stored = arrays.pop(_KEY, None)
-    metadata = None if stored is None else metadata_from_json(str(stored))
-    require_arrays(arrays, options, path)
-    return dataset_arguments(arrays, options, metadata)
+    text = None if stored is None else str(stored)
+    return file_arguments(arrays, text, options, path)
 
 
 def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
