@@ -14,29 +14,11 @@ The rules, each of which leaves a sentence when it acts:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from nopg.data.validation import BoolArray, FloatArray, IntArray, counted
-
-
-@dataclass(frozen=True)
-class Aligned:
-    """Which rows are transitions, and their successors and endings."""
-
-    rows: IntArray
-    """Indices of the rows that are transitions, (n,)."""
-    next_observations: FloatArray
-    """Successor of each of them, (n, d_s)."""
-    terminations: BoolArray
-    """Whether each ended the task, (n,)."""
-    truncations: BoolArray
-    """Whether each ended only the recording, (n,)."""
-    episodes: IntArray
-    """Episode of each: as given, else numbered by the cuts, (n,)."""
-    notes: tuple[str, ...]
-    """What was assumed and what was dropped."""
 
 
 def align(
@@ -46,7 +28,7 @@ def align(
     truncations: BoolArray,
     is_closing: BoolArray | None = None,
     time_limit: int | None = None,
-) -> Aligned:
+) -> tuple[IntArray, dict[str, Any], tuple[str, ...]]:
     """Pair every row with its successor by the four rules of this module.
 
     Args:
@@ -56,6 +38,10 @@ def align(
         truncations: True where the recording stopped, (m,).
         is_closing: True for rows without an action, (m,).
         time_limit: Steps at which a termination is only the end of the recording.
+
+    Returns:
+        The rows that are transitions, (n,); their successors, flags and episodes by
+        the names of `Dataset`; and what was assumed and dropped, in sentences.
     """
     m = len(observations)
     closing = np.zeros(m, dtype=bool) if is_closing is None else is_closing
@@ -83,14 +69,13 @@ def align(
     rows = np.nonzero(is_kept)[0]
     successor = np.where(has_next, follower, np.arange(m))[rows]
     counts = (int(which.sum()) for which in (closing, is_kept & ~has_next, is_dropped))
-    return Aligned(
-        rows=rows,
-        next_observations=observations[successor],
-        terminations=terminated[rows],
-        truncations=truncated[rows],
-        episodes=ids[rows],
-        notes=(*_notes(episodes is None, *counts), *limited),
-    )
+    arrays = {
+        "next_observations": observations[successor],
+        "terminations": terminated[rows],
+        "truncations": truncated[rows],
+        "episodes": ids[rows],
+    }
+    return rows, arrays, (*_notes(episodes is None, *counts), *limited)
 
 
 def _followers(ids: IntArray) -> IntArray:

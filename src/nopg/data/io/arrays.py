@@ -112,15 +112,12 @@ def _add_successors(
         )
         return np.arange(len(states)), notes
     closing = _closing(parts["actions"], parts["rewards"], episodes)
-    aligned = align(states, episodes, *flags, closing, options.time_limit)
+    rows, aligned, notes = align(states, episodes, *flags, closing, options.time_limit)
     for name in ("observations", "actions", "rewards"):
         if parts[name] is not None:
-            parts[name] = np.asarray(parts[name])[aligned.rows]
-    parts["next_observations"] = aligned.next_observations
-    parts["terminations"] = aligned.terminations
-    parts["truncations"] = aligned.truncations
-    parts["episodes"] = aligned.episodes
-    return aligned.rows, aligned.notes
+            parts[name] = np.asarray(parts[name])[rows]
+    parts.update(aligned)
+    return rows, notes
 
 
 def _closing(actions: Any, rewards: Any, episodes: IntArray | None) -> BoolArray:

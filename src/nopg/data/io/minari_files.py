@@ -11,6 +11,7 @@ such a folder is refused instead.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -97,8 +98,9 @@ def minari_arguments(dataset: Any, options: ReadOptions) -> dict[str, Any]:
     storage = getattr(dataset, "storage", dataset)
     kept = getattr(dataset, "episode_indices", range(storage.total_episodes))
     space = storage.action_space
-    width = _width(storage.observation_space)
-    options.require_size(16 * int(storage.total_steps) * width, "the Minari dataset")
+    names = list(_names("s", storage.observation_space))
+    n_bytes = 16 * int(storage.total_steps) * len(names)
+    options.require_size(n_bytes, "the Minari dataset")
     episodes = list(_episodes(storage.get_episodes(kept), space))
     if not episodes:
         raise DataError("A Minari dataset must have at least one step, this has none.")
@@ -106,7 +108,7 @@ def minari_arguments(dataset: Any, options: ReadOptions) -> dict[str, Any]:
         name: np.concatenate([episode[name] for episode in episodes]) for name in ARRAYS
     }
     metadata = {
-        "observation_names": list(_names("s", storage.observation_space)),
+        "observation_names": names,
         "action_names": list(_names("a", space)),
         "observation_space": _vector_space(storage.observation_space),
         "action_space": _vector_space(space),
@@ -167,14 +169,7 @@ def _names(prefix: str, space: Any) -> Iterator[str]:
         for i, part in enumerate(parts):
             yield from _names(f"{prefix}{i}_", part)
     else:
-        yield from (f"{prefix}{i}" for i in range(_width(space)))
-
-
-def _width(space: Any) -> int:
-    parts = getattr(space, "spaces", None)
-    if parts is None:
-        return int(np.prod(space.shape or (1,)))
-    return sum(map(_width, parts.values() if isinstance(parts, dict) else parts))
+        yield from (f"{prefix}{i}" for i in range(math.prod(space.shape)))
 
 
 def _vector_space(space: Any) -> Any:

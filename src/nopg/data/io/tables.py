@@ -62,21 +62,13 @@ def table_arguments(source: TableSource, options: ReadOptions) -> dict[str, Any]
     settled, notes = settle_columns(
         source.names, source.numeric, replace(options, **own)
     )
-    parts = {part: getattr(settled, part) for part in _KINDS}
-    columns_of = {
-        part: [columns] if isinstance(columns, str) else columns
-        for part, columns in parts.items()
-        if columns is not None and not callable(columns)
-    }
+    columns_of = settled.parts()
     kinds = {name: _KINDS[part] for part, names in columns_of.items() for name in names}
     table = read_columns(kinds, source.chunks(list(kinds)))
     arrays: dict[str, NDArray[Any]] = {}
     for part, names in columns_of.items():
         values, said = zip(*(table[name].array() for name in names), strict=True)
-        is_matrix = part.endswith("s")
-        arrays[part if is_matrix else f"{part}s"] = (
-            np.column_stack(values) if is_matrix else values[0]
-        )
+        arrays[f"{part.removesuffix('s')}s"] = np.column_stack(values)
         notes += sum(said, ())
     metadata: dict[str, Any] = {
         "observation_names": settled.observations,
