@@ -45,7 +45,7 @@ def test_rows_successors_and_flags(data: st.DataObject, n: int) -> None:
     terminated = data.draw(hnp.arrays(np.bool_, n))
     truncated = data.draw(hnp.arrays(np.bool_, n))
     states = np.arange(n, dtype=float)[:, None]
-    rows, aligned, _ = align(states, ids, terminated, truncated)
+    rows, aligned, _ = align(states, ids, terminated, truncated, np.zeros(n, bool))
     expected = by_loop(ids, terminated, truncated)
     assert rows.tolist() == sorted(expected)
     for i, row in enumerate(rows.tolist()):

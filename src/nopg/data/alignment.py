@@ -26,7 +26,7 @@ def align(
     episodes: IntArray | None,
     terminations: BoolArray,
     truncations: BoolArray,
-    is_closing: BoolArray | None = None,
+    is_empty: BoolArray,
     time_limit: int | None = None,
 ) -> tuple[IntArray, dict[str, Any], tuple[str, ...]]:
     """Pair every row with its successor by the four rules of this module.
@@ -36,7 +36,7 @@ def align(
         episodes: Episode id of each row, (m,); None is one recording cut by flags.
         terminations: True where the task ended, (m,).
         truncations: True where the recording stopped, (m,).
-        is_closing: True for rows without an action, (m,).
+        is_empty: True for rows without an action, (m,); a last one closes its episode.
         time_limit: Steps at which a termination is only the end of the recording.
 
     Returns:
@@ -44,8 +44,8 @@ def align(
         the names of `Dataset`; and what was assumed and dropped, in sentences.
     """
     m = len(observations)
-    closing = np.zeros(m, dtype=bool) if is_closing is None else is_closing
     follower = _followers(np.zeros(m, dtype=int) if episodes is None else episodes)
+    closing = is_empty & (follower < 0)
     terminated, truncated = terminations.copy(), truncations.copy()
     # Flags on a closing row belong to the step that led there.
     before = np.nonzero((follower >= 0) & closing[follower])[0]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nopg.data.validation import (
     BoolArray,
@@ -132,6 +133,11 @@ class TransitionTable:
         """Number of distinct episode ids, 0 when rows have none."""
         return 0 if self.episodes is None else len(np.unique(self.episodes))
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Every array there is, by its name."""
+        found = {name: getattr(self, name) for name in ARRAYS}
+        return {name: array for name, array in found.items() if array is not None}
+
     def first_states(self) -> FloatArray:
         """The first observation of each episode, (n_episodes, d_s).
 
@@ -148,9 +154,8 @@ class TransitionTable:
 
     def subset(self, rows: Any) -> Self:
         """The transitions at `rows` (indices or a mask), all else unchanged."""
-        arrays: dict[str, Any] = {name: getattr(self, name) for name in ARRAYS}
-        present = {name: a[rows] for name, a in arrays.items() if a is not None}
-        return replace(self, **present)
+        changed: dict[str, Any] = {name: a[rows] for name, a in self.arrays().items()}
+        return replace(self, **changed)
 
     def with_note(self, note: str, **changes: Any) -> Self:
         """The same with `changes` and a sentence that says so added to the notes."""

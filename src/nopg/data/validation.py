@@ -123,8 +123,8 @@ def one_per_row(what: str, values: Any, n: int) -> FloatArray:
     if array.shape != (n,) or array.dtype.kind not in "biuf":
         raise DataError(
             f"{what} must give one number per row, shape ({n},), got {array.dtype} of "
-            f"shape {array.shape}; it is called once with all rows, so write s[:, 0] "
-            "rather than s[0]."
+            f"shape {array.shape}; it is called once with all rows, so take whole "
+            "columns, s[:, 0] or s['x'], and not s[0]."
         )
     return array.astype(np.float64)
 

@@ -43,7 +43,7 @@ def all_diagnostics(
         space: Bounds to hold continuous actions against.
         weights: Kernel weight of the other rows around some rows, (m,).
     """
-    found = [*_endings(table), *_duplicates(table), *_states(table), *_rewards(table)]
+    found = [*_duplicates(table), *_states(table), *_rewards(table)]
     if table.episodes is not None:
         found += [*_jumps(table, table.episodes), *_time_limit(table, table.episodes)]
     if table.is_discrete:
@@ -57,17 +57,6 @@ def all_diagnostics(
             found += _action(name, table.actions[:, i].astype(np.float64), bounds)
     found += _isolated(weights)
     return sorted(found, key=lambda diagnostic: diagnostic.level == "note")
-
-
-def _endings(table: TransitionTable) -> Iterator[Diagnostic]:
-    if not table.terminations.any():
-        yield Diagnostic(
-            "no_terminations",
-            "note",
-            "No row is terminated.",
-            "The task is taken to go on for ever, discounted. If it can end in success "
-            "or failure, name the column that says so.",
-        )
 
 
 def _jumps(table: TransitionTable, episodes: IntArray) -> Iterator[Diagnostic]:

@@ -33,10 +33,10 @@ ALIASES = {"terminals": "terminations", "timeouts": "truncations"}
 """Other names for the arrays, as D4RL writes them."""
 
 
-def wanted(names: Iterable[str]) -> dict[str, str]:
-    """The entries of a file that are worth reading, and the array each one is."""
+def wanted(names: Iterable[str], key: str) -> dict[str, str]:
+    """The entries of a file worth reading, `key` too, and the array each one is."""
     found = {name: ALIASES.get(name, name) for name in names}
-    return {name: array for name, array in found.items() if array in ARRAYS}
+    return {name: array for name, array in found.items() if array in (*ARRAYS, key)}
 
 
 def file_arguments(
@@ -111,8 +111,8 @@ def _add_successors(
             episodes, *flags, options.time_limit
         )
         return np.arange(len(states)), notes
-    closing = _closing(parts["actions"], parts["rewards"], episodes)
-    rows, aligned, notes = align(states, episodes, *flags, closing, options.time_limit)
+    empty = _is_empty(parts["actions"], parts["rewards"])
+    rows, aligned, notes = align(states, episodes, *flags, empty, options.time_limit)
     for name in ("observations", "actions", "rewards"):
         if parts[name] is not None:
             parts[name] = np.asarray(parts[name])[rows]
@@ -120,16 +120,14 @@ def _add_successors(
     return rows, notes
 
 
-def _closing(actions: Any, rewards: Any, episodes: IntArray | None) -> BoolArray:
-    """Rows without any action that are the last of their episode, (m,)."""
+def _is_empty(actions: Any, rewards: Any) -> BoolArray:
+    """Rows without any action in which nothing was earned, (m,)."""
     values = as_matrix("actions", actions, is_finite=False)
-    ids = np.zeros(len(values), dtype=np.int64) if episodes is None else episodes
-    last = np.zeros(len(values), dtype=bool)
-    last[len(values) - 1 - np.unique(ids[::-1], return_index=True)[1]] = True
+    is_empty = np.asarray(np.isnan(values).all(axis=1))
     if rewards is not None:
         earned = np.nan_to_num(as_matrix("rewards", rewards, is_finite=False))
-        last &= (earned == 0.0).all(axis=1)
-    return np.asarray(np.isnan(values).all(axis=1) & last)
+        is_empty &= (earned == 0.0).all(axis=1)
+    return is_empty
 
 
 def _drop_missing(

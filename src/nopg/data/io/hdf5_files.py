@@ -18,7 +18,7 @@ from nopg.data.files import write_atomically
 from nopg.data.io.arrays import file_arguments, wanted
 from nopg.data.io.metadata import metadata_to_json
 from nopg.data.io.options import ReadOptions
-from nopg.data.transitions import ARRAYS, TransitionTable
+from nopg.data.transitions import TransitionTable
 from nopg.errors import DataError
 
 _KEY = "nopg"
@@ -31,10 +31,8 @@ def write_hdf5(table: TransitionTable, path: Path) -> None:
 
     def write(stream: BinaryIO) -> None:
         with h5py.File(stream, "w") as file:
-            for name in ARRAYS:
-                array = getattr(table, name)
-                if array is not None:
-                    file.create_dataset(name, data=array, compression="gzip")
+            for name, array in table.arrays().items():
+                file.create_dataset(name, data=array, compression="gzip")
             # An attribute may hold 64 KiB at most; notes can be longer.
             file.create_dataset(_KEY, data=np.frombuffer(stored, np.uint8))
 
@@ -52,7 +50,7 @@ def read_hdf5(path: Path, options: ReadOptions) -> dict[str, Any]:
         with h5py.File(path, "r") as file:
             nodes = arrays_inside(file, path)
             nodes = {name: n for name, n in nodes.items() if n.dtype.kind in "biuf"}
-            named = wanted(nodes) | ({_KEY: _KEY} if _KEY in nodes else {})
+            named = wanted(nodes, _KEY)
             sizes = [unpacked_bytes(nodes[name]) for name in named]
             options.require_size(sum(sizes), path)
             arrays = {array: nodes[name][()] for name, array in named.items()}

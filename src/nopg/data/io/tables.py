@@ -187,12 +187,6 @@ def _require_settled(names: Sequence[str], settled: ReadOptions) -> None:
             f"The table must have states, actions and rewards, its columns are "
             f"{_shown(names)}; say which are which with {' and '.join(asked)}."
         )
-    n_states, following = len(settled.observations or ()), settled.next_observations
-    if following is not None and len(following) != n_states:
-        raise DataError(
-            "There must be as many `next_observations` as `observations`, got "
-            f"{len(following)} and {n_states}; keep their order."
-        )
 
 
 def _shown(names: Sequence[str], limit: int = 12) -> str:
