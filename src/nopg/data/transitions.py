@@ -170,9 +170,7 @@ def _require_transitions(arrays: dict[str, Any]) -> None:
             f"A dataset needs at least two transitions, got {n}; kernel regression "
             "has nothing to interpolate between."
         )
-    d_s, d_next = (
-        arrays[key].shape[1] for key in ("observations", "next_observations")
-    )
+    d_s, d_next = arrays["observations"].shape[1], arrays["next_observations"].shape[1]
     if d_s != d_next:
         raise DataError(
             "`observations` and `next_observations` must have the same columns, got "

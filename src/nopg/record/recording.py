@@ -10,12 +10,12 @@ from pathlib import Path
 
 from gymnasium.spaces import Box, Discrete
 
-from nopg.data.locks import exclusive
 from nopg.errors import ConfigError, NopgError
 from nopg.record.controls import Ramp
 from nopg.record.demonstrations import Layout, open_demonstrations
 from nopg.record.env_metadata import EnvMetadata, env_metadata
 from nopg.record.link import Link
+from nopg.record.locks import exclusive
 from nopg.record.loop import Loop
 from nopg.record.protocol import welcome
 from nopg.record.server import LOOPBACK, Ticket, bind, serving
@@ -114,7 +114,7 @@ def record(
         layout = _layout(simulator, metadata, teleop)
         # Beside the file, because the file itself is replaced at every save.
         beside = path.with_name(f".{path.name}.lock")
-        with exclusive(beside, str(path), "recorder"):
+        with exclusive(beside, str(path)):
             file = open_demonstrations(path, layout, append=config.append)
             session = Session(
                 simulator,

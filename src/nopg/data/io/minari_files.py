@@ -47,7 +47,8 @@ def read_minari(source: str | Path, options: ReadOptions) -> dict[str, Any]:
     Raises:
         DataError: If there is no such dataset or it is damaged.
     """
-    for module in ("minari", "h5py", "PIL"):  # its storage imports two undeclared
+    h5py = require_extra("h5py", "minari")
+    for module in ("PIL", "minari"):  # Minari imports PIL and does not declare it
         require_extra(module, "minari")
     from minari.dataset.minari_storage import MinariStorage
 
@@ -56,8 +57,10 @@ def read_minari(source: str | Path, options: ReadOptions) -> dict[str, Any]:
         metadata = MinariStorage.read_raw_metadata(folder)
         if not {"observation_space", "action_space"} <= set(metadata):
             raise ValueError("its spaces are not stored, only an environment to run")
-        for file in folder.glob("*.hdf5"):
-            _require_plain(file, options)
+        for path in folder.glob("*.hdf5"):
+            with h5py.File(path, "r") as file:
+                nodes = arrays_inside(file, path).values()
+                options.require_size(sum(map(unpacked_bytes, nodes)), path)
         return minari_arguments(MinariStorage.read(folder), options)
     except DataError:
         raise
@@ -80,13 +83,6 @@ def _folder(source: str | Path) -> Path:
             f"{folder}; fetch it with: minari download {source}"
         )
     return folder if (folder / "metadata.json").exists() else folder / "data"
-
-
-def _require_plain(path: Path, options: ReadOptions) -> None:
-    """Refuse an HDF5 file that leads out of itself or unpacks to too much."""
-    with require_extra("h5py", "minari").File(path, "r") as file:
-        nodes = arrays_inside(file, path).values()
-        options.require_size(sum(map(unpacked_bytes, nodes)), path)
 
 
 def minari_arguments(dataset: Any, options: ReadOptions) -> dict[str, Any]:
@@ -169,7 +165,7 @@ def _names(prefix: str, space: Any) -> Iterator[str]:
         for i, part in enumerate(parts):
             yield from _names(f"{prefix}{i}_", part)
     else:
-        yield from (f"{prefix}{i}" for i in range(math.prod(space.shape)))
+        yield from (f"{prefix}{i}" for i in range(math.prod(space.shape or ())))
 
 
 def _vector_space(space: Any) -> Any:
