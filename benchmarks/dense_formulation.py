@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.distributions import MultivariateNormal
 from torch.nn.functional import normalize
 
-from nopg.policies.base import Policy
+from nopg.policies.families import Policy
 from nopg.randomness import Seed
 
 

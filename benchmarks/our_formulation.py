@@ -12,7 +12,7 @@ from nopg.bellman.problem import EstimatorConfig, Problem
 from nopg.bellman.rows import Neighbours
 from nopg.bellman.solution import Estimator
 from nopg.linalg.solve import SolverConfig
-from nopg.policies.base import Policy
+from nopg.policies.families import Policy
 from nopg.randomness import Seed
 
 TOLERANCE = 1e-3

@@ -13,8 +13,8 @@ from nopg.cli.swing_up import BOTTOM, GAMMA, grid_dataset
 from nopg.data.dataset import Dataset
 from nopg.envs.pendulum import Pendulum
 from nopg.kernels.bandwidths import Bandwidths
-from nopg.policies.base import Policy
 from nopg.policies.build import PolicySpec
+from nopg.policies.families import Policy
 from nopg.randomness import Seed
 
 GRID_BANDWIDTHS = {

@@ -26,8 +26,7 @@ from reproduction.tasks.continuous import Task, pendulum_random_task
 
 import nopg
 from nopg.errors import NopgWarning
-from nopg.kernels.bandwidths import Bandwidths
-from nopg.kernels.selection import CrossValidated, TransitionArrays
+from nopg.kernels.bandwidths import Bandwidths, CrossValidated, TransitionArrays
 from nopg.policies.build import PolicySpec
 from nopg.randomness import Seed
 

@@ -10,8 +10,8 @@ import torch
 
 import nopg
 from nopg.bellman.equation import BellmanEquation
-from nopg.policies.base import Policy
 from nopg.policies.build import PolicySpec
+from nopg.policies.families import Policy
 
 KINDS = ("deterministic", "paper", "kernel-average", "analytic", "discrete")
 

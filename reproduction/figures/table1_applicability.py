@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from nopg.algorithms.nopg.nopg import NOPG
 from nopg.errors import NopgError
-from nopg.policies.base import Policy
 from nopg.policies.build import PolicySpec
+from nopg.policies.families import Policy
 from nopg.randomness import Seed
 from reproduction.arms import Arm, trials_of
 from reproduction.baselines.behaviours import uniform_density

@@ -12,8 +12,7 @@ from nopg.envs.base import FloatArray
 from nopg.envs.lqr import Lqr
 from nopg.envs.lqr_exact import optimal_gain
 from nopg.errors import NopgError
-from nopg.kernels.bandwidths import Bandwidths
-from nopg.kernels.selection import TransitionArrays, select_bandwidths
+from nopg.kernels.bandwidths import Bandwidths, TransitionArrays, select_bandwidths
 from nopg.randomness import Seed
 from reproduction.figures.gradient_quality import mean_angle
 from reproduction.trial import Result, Trial, rounded

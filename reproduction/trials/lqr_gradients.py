@@ -20,10 +20,8 @@ from nopg.envs.rollouts import flatten, rollout
 from nopg.errors import ConfigError
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.linalg.solve import SolverConfig
-from nopg.policies.base import Policy
-from nopg.policies.build import linear_policy
-from nopg.policies.continuous import GaussianPolicy
-from nopg.policies.networks import Gain
+from nopg.policies.build import Gain, linear_policy
+from nopg.policies.families import GaussianPolicy, Policy
 from nopg.randomness import Seed
 from reproduction.baselines.behaviours import linear_gaussian_density
 from reproduction.baselines.dpg import DpgConfig, QuadraticCritic, train_dpg

@@ -12,7 +12,7 @@ from typing import Any
 
 from nopg.algorithms.nopg.nopg import NOPG
 from nopg.fitted.policy import FittedPolicy
-from nopg.kernels.selection import CrossValidated
+from nopg.kernels.bandwidths import CrossValidated
 from reproduction.baselines.progress import acting
 from reproduction.tasks.learnable import Learnable, learnable_of
 from reproduction.trial import Result, Trial, rounded

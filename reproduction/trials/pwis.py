@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import torch
 
-from nopg.policies.base import Policy
 from nopg.policies.build import PolicySpec
+from nopg.policies.families import Policy
 from nopg.randomness import Seed
 from reproduction.baselines.progress import Progress, acting
 from reproduction.baselines.pwis import train_pwis

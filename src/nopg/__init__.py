@@ -41,8 +41,7 @@ if _IS_CHECKED:
     from nopg.fitted.load import load
     from nopg.fitted.policy import FittedPolicy
     from nopg.fitted.safe_policy import SafePolicy
-    from nopg.kernels.bandwidths import Bandwidths
-    from nopg.kernels.selection import CrossValidated, LeaveOneOut
+    from nopg.kernels.bandwidths import Bandwidths, CrossValidated, LeaveOneOut
     from nopg.policies.build import linear_policy
     from nopg.report import write_report
 
@@ -81,12 +80,12 @@ _LAZY = {
     "NOPG": "nopg.algorithms.nopg.nopg",
     "Bandwidths": "nopg.kernels.bandwidths",
     "BellmanEquation": "nopg.bellman.equation",
-    "CrossValidated": "nopg.kernels.selection",
+    "CrossValidated": "nopg.kernels.bandwidths",
     "Dataset": "nopg.data.dataset",
     "Estimate": "nopg.evaluation.intervals",
     "FittedPolicy": "nopg.fitted.policy",
     "History": "nopg.fitted.history",
-    "LeaveOneOut": "nopg.kernels.selection",
+    "LeaveOneOut": "nopg.kernels.bandwidths",
     "Objective": "nopg.bellman.solution",
     "Rollouts": "nopg.evaluation.rollouts",
     "SafePolicy": "nopg.fitted.safe_policy",

@@ -20,7 +20,7 @@ from benchmarks.stopwatch import PARTS
 from benchmarks.tasks import GRID_BANDWIDTHS, grid_task
 
 from nopg.cli.swing_up import grid_dataset
-from nopg.kernels.selection import CrossValidated, TransitionArrays
+from nopg.kernels.bandwidths import CrossValidated, TransitionArrays
 
 ROOT = Path(__file__).parents[2]
 

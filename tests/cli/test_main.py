@@ -53,6 +53,7 @@ def test_help_says_which_command_is_the_paper_and_which_learns_models() -> None:
         ("fit", 'use dtype="float32"', 'use dtype="float32"'),
         ("export", "`format` must be onnx", "--format must be onnx"),
         ("evaluate", "`format` must be onnx", "`format` must be onnx"),
+        ("evaluate", "choose another `env_id`.", "choose another --env."),
         ("nothing", "`format` must be onnx", "`format` must be onnx"),
     ],
 )

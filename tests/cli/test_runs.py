@@ -47,7 +47,7 @@ def test_resume_takes_no_settings_and_says_where_it_goes_on(a: Path) -> None:
     for name in ("status.json", "policy.nopg", "checkpoints/step-000000004.checkpoint"):
         (a / name).unlink()
     refused = run("fit", "data.npz", "--resume", "a", "--seed", 1)
-    assert "got seed, source as well" in refused
+    assert "got --seed, DATA as well" in refused
     assert "a goes on after update 3 of 4." in run("fit", "--resume", "a")
     assert (a / "policy.nopg").read_bytes() == whole
     assert json.loads((a / "status.json").read_text())["stopped"] == "finished"

@@ -20,8 +20,8 @@ from nopg.envs.mountain_car import MountainCar
 from nopg.envs.pendulum import Pendulum, pendulum_grid
 from nopg.envs.rollouts import rollout
 from nopg.policies.arrays import ArrayPolicies
-from nopg.policies.base import Policy
 from nopg.policies.build import PolicySpec
+from nopg.policies.families import Policy
 
 
 def learned(rows: Sequence[Any]) -> TransitionModel:

@@ -19,7 +19,7 @@ from nopg.cli.swing_up import BOTTOM
 from nopg.errors import ConfigError, NopgError
 from nopg.export import export_policy, numpy_reader
 from nopg.export.verify import pt2_runner, trial_states, verify
-from nopg.policies.continuous import DeterministicPolicy
+from nopg.policies.families import DeterministicPolicy
 from tests.runs.tiny import GIVEN, SMALL, discrete_data
 
 FORMATS = ("onnx", "pt2", "numpy")

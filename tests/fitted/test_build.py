@@ -12,7 +12,7 @@ from gymnasium.spaces import Box, Discrete
 import nopg
 from nopg.algorithms.nopg.config import NOPGConfig
 from nopg.fitted.build import action_space_of, build_policy
-from nopg.policies.base import Policy
+from nopg.policies.families import Policy
 
 
 def logged(actions: Any = None, **extra: Any) -> nopg.Dataset:

@@ -10,9 +10,8 @@ import torch
 
 from nopg.errors import ConfigError
 from nopg.policies.arrays import ArrayPolicies, actor_of
-from nopg.policies.base import Policy
 from nopg.policies.build import PolicySpec, linear_policy
-from nopg.policies.checked import as_policy
+from nopg.policies.families import Policy, as_policy
 
 LOW, HIGH = torch.tensor([-2.0, 1.0]), torch.tensor([2.0, 5.0])
 

@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from nopg.errors import ConfigError
-from nopg.policies.base import Policy
 from nopg.policies.build import PolicySpec, linear_policy
-from nopg.policies.checked import as_policy, checked_outputs
+from nopg.policies.families import Policy, as_policy, checked_outputs
 
 LOW, HIGH = torch.tensor([-2.0, 1.0]), torch.tensor([2.0, 5.0])
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nopg import Objective
+from nopg import Dataset, Objective
 from nopg.evaluation.intervals import Estimate
 from nopg.fitted.history import History, Update
 from nopg.report.checks import all_findings
@@ -185,15 +185,51 @@ def test_paths_that_outlast_every_episode(ending: Evidence) -> None:
     assert "outlives_the_data" not in levels(replace(ending, paths=short))
 
 
-def test_the_best_episode_is_discounted_alike(ending: Evidence) -> None:
-    best = sum(0.9**t for t in range(8))  # every row earns one
-    logged = ending.logged_returns()
+@pytest.fixture(scope="module")
+def to_the_end(ending: Evidence) -> Evidence:
+    """The same episodes, each of which ends the task."""
+    data, is_last = ending.data, np.arange(160) % 8 == 7
+    ended = Dataset(
+        data.observations,
+        data.actions,
+        data.rewards,
+        data.next_observations,
+        is_last,
+        episodes=data.episodes,
+    )
+    return replace(ending, data=ended)
+
+
+BEST = sum(0.9**t for t in range(8))  # every row of an episode earns one
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "found"),
+    [
+        (0.02, 0.01, {"better_than_any_episode": "note"}),
+        (-0.01, -0.02, {"worse_than_the_data": "warning"}),
+        (0.0, -0.01, {"worse_than_the_data": "note"}),
+        (0.0, 0.0, {}),
+    ],
+)
+def test_returns_are_compared_with_episodes_discounted_alike(
+    to_the_end: Evidence, value: float, low: float, found: dict[str, str]
+) -> None:
+    logged = to_the_end.logged_returns()
     assert logged is not None
-    np.testing.assert_allclose(logged, best)
-    for value, is_said in ((best + 0.01, True), (best - 0.01, False)):
-        estimate = replace(ending.estimate, value=value)
-        found = levels(replace(ending, estimate=estimate))
-        assert ("better_than_any_episode" in found) == is_said
+    np.testing.assert_allclose(logged, BEST)
+    ends = {"value": logged[0] + value, "low": logged[0] + low}
+    estimate = replace(to_the_end.estimate, **ends)
+    said = levels(replace(to_the_end, estimate=estimate))
+    names = ("better_than_any_episode", "worse_than_the_data")
+    assert {name: said[name] for name in names if name in said} == found
+
+
+def test_episodes_that_were_cut_are_not_compared(ending: Evidence) -> None:
+    assert not ending.is_logged_to_the_end  # 0.9^8 is 0.43: the rest counts
+    above = replace(ending.estimate, value=BEST + 5.0, low=BEST - 5.0)
+    found = levels(replace(ending, estimate=above))
+    assert not {"better_than_any_episode", "worse_than_the_data"} & set(found)
 
 
 def test_actions_that_were_never_tried(ending: Evidence) -> None:

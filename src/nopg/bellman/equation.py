@@ -22,7 +22,7 @@ from nopg.kernels.bandwidths import Bandwidths
 from nopg.linalg.operators import LinearOperator
 from nopg.linalg.ranks import Ranks
 from nopg.linalg.solve import SolverConfig
-from nopg.policies.checked import as_policy, checked_outputs
+from nopg.policies.families import as_policy, checked_outputs
 from nopg.randomness import Seed
 
 

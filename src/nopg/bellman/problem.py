@@ -29,9 +29,7 @@ from nopg.kernels.similarity import log_label_similarity
 from nopg.linalg.coarse import CoarseCells, CoarseSpace, Modes
 from nopg.linalg.operators import AveragedRows
 from nopg.linalg.ranks import Ranks
-from nopg.policies.base import Policy
-from nopg.policies.categorical import CategoricalPolicy
-from nopg.policies.continuous import GaussianPolicy
+from nopg.policies.families import CategoricalPolicy, GaussianPolicy, Policy
 
 WORTHWHILE, MANY = 257, 1200
 """Samples from which solves get a coarse inverse: below, calling it costs more than it

@@ -24,7 +24,7 @@ from nopg.bellman.rows import QueryRows, joined_rows
 from nopg.bellman.sharded import ReplicatedResponsibilities, ShardedResponsibilities
 from nopg.linalg.operators import DenseRows, LinearOperator
 from nopg.linalg.sparse import SparseRows
-from nopg.policies.base import Policy
+from nopg.policies.families import Policy
 
 JOINED_ENTRIES = 300_000
 """Entries up to which rows are joined: beyond, a call more or less does not matter."""

@@ -37,8 +37,7 @@ from nopg.linalg.solve import (
     solve_pair,
     workspace_for,
 )
-from nopg.policies.base import Policy
-from nopg.policies.checked import checked_outputs
+from nopg.policies.families import Policy, checked_outputs
 
 
 class Objective(float):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,7 +13,6 @@ from nopg.cli.columns import SOURCE, Columns, with_columns
 
 if TYPE_CHECKING:
     from nopg.fitted.policy import FittedPolicy
-    from nopg.runs.progress import Monitoring
 
 
 @with_columns
@@ -46,8 +45,11 @@ def fit(
     J is the return that kernels estimate from the data; no model of the system is
     learned. Stopped, or killed? `nopg fit --resume OUT` goes on to the same bits.
     """
+    from nopg.algorithms.nopg.nopg import NOPG
+    from nopg.cli.settings import data_and_settings
     from nopg.errors import ConfigError
     from nopg.runs.fit import resume as go_on
+    from nopg.runs.fit import start
     from nopg.runs.progress import Monitoring
 
     monitoring = Monitoring(checkpoint_every=checkpoint_every, tensorboard=tensorboard)
@@ -60,37 +62,24 @@ def fit(
             "There must be data to learn from, or a run to continue, got neither; "
             "type nopg fit DATA, or nopg fit --resume FOLDER."
         )
-    typed = {"n_updates": updates, "seed": seed}
-    given = {name: value for name, value in typed.items() if value is not None}
-    _conclude(_begin(source, columns, config, out, given, monitoring), out)
-
-
-def _begin(
-    source: str,
-    columns: Columns,
-    config: Path | None,
-    out: Path,
-    given: dict[str, Any],
-    monitoring: Monitoring,
-) -> FittedPolicy:
-    from nopg.algorithms.nopg.nopg import NOPG
-    from nopg.cli.settings import data_and_settings
-    from nopg.runs.fit import start
-
     dataset, settings = data_and_settings(source, columns, config, out)
-    n_updates = {"n_updates": given.pop("n_updates")} if "n_updates" in given else {}
-    model = NOPG(bandwidths=settings.bandwidths, **(settings.model | given))
+    if seed is not None:
+        settings.model["seed"] = seed
+    if updates is not None:
+        settings.fit["n_updates"] = updates
+    model = NOPG(bandwidths=settings.bandwidths, **settings.model)
     print(dataset)
-    return start(
+    policy = start(
         out,
         model,
         dataset,
         settings.initial_states,
-        **(settings.fit | n_updates),
+        **settings.fit,
         source=source,
         command=shlex.join(["nopg", *sys.argv[1:]]),
         monitoring=monitoring,
     )
+    _conclude(policy, out)
 
 
 def _require_alone(context: typer.Context) -> None:
@@ -99,7 +88,7 @@ def _require_alone(context: typer.Context) -> None:
 
     allowed = {"resume", "checkpoint_every", "tensorboard"}
     typed = [
-        name
+        "DATA" if name == "source" else f"--{name.replace('_', '-')}"
         for name in set(context.params) - allowed
         if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
     ]

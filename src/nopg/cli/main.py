@@ -19,6 +19,8 @@ from nopg.cli.report import report
 
 IN_THE_SHELL = {
     "n_updates": "--updates",
+    "n_episodes": "--episodes",
+    "env_id": "--env",
     "missing": "--drop-missing",
     "initial_states": "initial_states under [fit] of --config",
 }

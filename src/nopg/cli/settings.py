@@ -119,8 +119,7 @@ def require_searchable(settings: Settings) -> None:
 def _bandwidths(table: dict[str, Any]) -> Any:
     """`rule = "auto"`, `rule = "cross-validated"` with factors, or numbers."""
     from nopg.errors import ConfigError
-    from nopg.kernels.bandwidths import Bandwidths
-    from nopg.kernels.selection import CrossValidated
+    from nopg.kernels.bandwidths import Bandwidths, CrossValidated
 
     rule = table.pop("rule", None if table else "auto")
     try:

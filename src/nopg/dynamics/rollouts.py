@@ -15,10 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nopg.dynamics.arrays import ArrayTransitionModel
-from nopg.dynamics.transition_model import PredictedStep, TransitionModel
+from nopg.dynamics.transition_model import (
+    ArrayTransitionModel,
+    PredictedStep,
+    TransitionModel,
+)
 from nopg.policies.arrays import Actor, Array, ArrayPolicies
-from nopg.policies.base import Policy
+from nopg.policies.families import Policy
 
 NEGLIGIBLE = 0.03
 """Weight gamma^T at which a rollout ends, where nothing else is said."""

@@ -21,8 +21,7 @@ from nopg.bellman.samples import initial_state_tensor
 from nopg.bellman.solution import BellmanSolution
 from nopg.evaluation.centred_rows import centred_rows
 from nopg.linalg.operators import LinearOperator
-from nopg.policies.base import Policy
-from nopg.policies.checked import checked_outputs
+from nopg.policies.families import Policy, checked_outputs
 from nopg.randomness import Seed
 
 

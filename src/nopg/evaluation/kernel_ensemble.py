@@ -22,7 +22,7 @@ from nopg.evaluation.chains import ALTERNATIVES, Chain, alternative_chain, plain
 from nopg.evaluation.intervals import Answers, Estimate
 from nopg.evaluation.solving import model_values, replica_values
 from nopg.evaluation.support import distance_of_rows, usual_distance
-from nopg.policies.base import Policy
+from nopg.policies.families import Policy
 
 Question = Callable[[Chain, Tensor | None], Tensor]
 """A chain, and replica weights (n, b) or None, to answers (m,) or (m, b)."""

@@ -66,9 +66,9 @@ def _predicate(region: Callable[..., Any]) -> Membership:
             ) from error
         if found.shape != (len(states),) or found.dtype.kind != "b":
             raise ConfigError(
-                f"`region` must return one True or False per state, ({len(states)},), it "
-                f"returned shape {found.shape} of {found.dtype}; compare whole "
-                "columns, such as s[:, 0] > 1."
+                "`region` must return one True or False per state, "
+                f"({len(states)},), it returned shape {found.shape} of {found.dtype}; "
+                "compare whole columns, such as s[:, 0] > 1."
             )
         return found
 

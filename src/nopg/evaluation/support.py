@@ -6,7 +6,6 @@ say whether any sample stood near. These three numbers do.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,16 +17,13 @@ from torch import Tensor
 from nopg.bellman.problem import Problem
 from nopg.bellman.rows import QueryRows
 from nopg.bellman.samples import initial_state_tensor
-from nopg.errors import DataError, SupportWarning
+from nopg.errors import DataError
 from nopg.kernels.similarity import log_label_similarity
 
 FloatArray = NDArray[np.float64]
 
 USUAL_SHARE = 0.99
 """Share of the data's own transitions that count as near the data."""
-FAR = 5.0
-"""Bandwidths from which a sample says nothing about a state: its kernel is 4e-6."""
-
 FEW = 256
 """Samples among which a table of all distances is made sooner than a tree."""
 
@@ -144,24 +140,6 @@ def usual_distance(problem: Problem) -> float:
     At least 1: within a bandwidth a sample speaks for a place, by its very choice.
     """
     return max(1.0, float(np.quantile(typical_distances(problem), USUAL_SHARE)))
-
-
-def warn_of_thin_starts(problem: Problem) -> None:
-    """Say so if an initial state lies far from every sample, whatever the action."""
-    rows = problem.initial_rows
-    nearest = rows.gather([block.log_psi.amax(dim=1) for block in rows.blocks])
-    distance = (-2.0 * nearest).sqrt()
-    worst = float(distance.max())
-    if worst > FAR:
-        n_far, n = int((distance > FAR).sum()), len(distance)
-        warnings.warn(
-            f"Initial states should lie near the data, {n_far} of {n} are more than "
-            f"{FAR:g} bandwidths from every sample (the farthest {worst:.1f}): what is "
-            "learned there rests on the nearest sample alone; record data around the "
-            "start, or pass wider `bandwidths`.",
-            SupportWarning,
-            stacklevel=4,
-        )
 
 
 def _log_kernel(rows: QueryRows, b: int, taken: Tensor, problem: Problem) -> Tensor:

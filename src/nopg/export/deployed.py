@@ -9,9 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nopg.errors import ConfigError
-from nopg.policies.base import Policy
-from nopg.policies.categorical import CategoricalPolicy
-from nopg.policies.continuous import GaussianPolicy
+from nopg.policies.families import CategoricalPolicy, GaussianPolicy, Policy
 
 if TYPE_CHECKING:
     from nopg.fitted.policy import FittedPolicy
@@ -43,11 +41,8 @@ class Deployed(nn.Module):
         """Names of what `forward` returns."""
         if isinstance(self.policy, CategoricalPolicy):
             return ("action", "probabilities")
-        return ("action", "std") if self._has_std else ("action",)
-
-    @property
-    def _has_std(self) -> bool:
-        return isinstance(self.policy, GaussianPolicy)
+        has_std = isinstance(self.policy, GaussianPolicy)
+        return ("action", "std") if has_std else ("action",)
 
     def forward(self, observation: Tensor) -> tuple[Tensor, ...]:
         """The most typical action at each state, and what else the policy knows.
@@ -62,7 +57,7 @@ class Deployed(nn.Module):
         if isinstance(self.policy, CategoricalPolicy):
             (probabilities,) = self.policy.outputs(observation)
             return probabilities.argmax(dim=1), probabilities
-        if self._has_std:
+        if isinstance(self.policy, GaussianPolicy):
             mean, std = self.policy.outputs(observation)
             # A constant spread is a view of one row; a graph wants real rows.
             return self._clipped(mean), std + torch.zeros_like(mean)

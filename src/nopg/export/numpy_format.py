@@ -13,10 +13,14 @@ from torch import Tensor, nn
 
 from nopg.errors import ConfigError
 from nopg.export.deployed import Deployed
-from nopg.policies.base import Squash, Standardise
-from nopg.policies.categorical import CategoricalPolicy
-from nopg.policies.continuous import DeterministicPolicy, GaussianPolicy
-from nopg.policies.networks import Gain
+from nopg.policies.build import Gain
+from nopg.policies.families import (
+    CategoricalPolicy,
+    DeterministicPolicy,
+    GaussianPolicy,
+    Squash,
+    Standardise,
+)
 
 
 def to_numpy(graph: Deployed) -> bytes:

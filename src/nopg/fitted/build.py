@@ -11,9 +11,8 @@ from torch import nn
 from nopg.data.dataset import Dataset
 from nopg.data.transitions import require_inside
 from nopg.errors import ConfigError
-from nopg.policies.base import Policy
 from nopg.policies.build import PolicySpec
-from nopg.policies.checked import as_policy
+from nopg.policies.families import Policy, as_policy
 from nopg.randomness import Seed
 
 if TYPE_CHECKING:

@@ -17,9 +17,8 @@ from nopg.errors import PolicyFileError
 from nopg.fitted.policy import FittedPolicy
 from nopg.fitted.search_result import SearchResult
 from nopg.fitted.storage import bandwidths_from_json, read_policy_file, stored_data
-from nopg.policies.base import Policy
 from nopg.policies.build import PolicySpec
-from nopg.policies.checked import as_policy
+from nopg.policies.families import Policy, as_policy
 from nopg.randomness import Seed
 
 

@@ -1,17 +1,36 @@
-"""Bandwidths: one per dimension, given or chosen.
+"""Bandwidths: one per dimension, given, or chosen from data by a rule.
 
 `Bandwidths` holds numbers. `CrossValidated` and `LeaveOneOut` are rules that
-choose them from data; `select_bandwidths` applies whichever the user passed.
+choose them; `select_bandwidths` applies whichever the user passed.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
-from nopg.errors import ConfigError
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from nopg.errors import ConfigError, DataError, NopgWarning
+from nopg.kernels.cross_validation import cross_validated_bandwidth
+from nopg.kernels.leave_one_out import leave_one_out
+
+FloatArray = NDArray[np.float64]
+
+LABEL_SMOOTHING = 1e-3
+"""Smoothing of the label kernel: a sample of the same action outweighs one of
+another action up to sqrt(2 log 1000) = 3.7 bandwidths farther away."""
+
+WIDEST_STATE = 20.0
+"""Largest state bandwidth, in standard deviations: the column then says nothing."""
+WIDEST_ACTION = 1.0
+"""Largest action bandwidth, likewise: with a wider one the data cannot tell actions
+apart, and every policy would be estimated alike."""
 
 
 @dataclass(frozen=True)
@@ -83,3 +102,187 @@ def _numbers(name: str, values: Any) -> tuple[float, ...]:
             f"`{name}` bandwidths must be a list of numbers, got {values!r}; give "
             "one per dimension."
         ) from None
+
+
+@dataclass(frozen=True)
+class TransitionArrays:
+    """The arrays bandwidths are chosen from.
+
+    Attributes:
+        states: s, (n, d_s).
+        actions: a, (n, d_a), or labels (n,).
+        rewards: r, (n,).
+        next_states: s', (n, d_s).
+    """
+
+    states: FloatArray
+    actions: NDArray[np.float64] | NDArray[np.int64]
+    rewards: FloatArray
+    next_states: FloatArray
+
+
+@runtime_checkable
+class BandwidthRule(Protocol):
+    """Anything that chooses bandwidths from data; your own rule is as good as ours."""
+
+    def select(
+        self, data: TransitionArrays, generator: np.random.Generator
+    ) -> Bandwidths:
+        """One bandwidth per dimension; `generator` is the source of all randomness."""
+
+
+@dataclass(frozen=True)
+class CrossValidated:
+    """The paper's rule: density cross-validation per dimension, times a factor.
+
+    The factors were tuned by hand for each task (1 for states; 20, 25 or 50 for
+    actions); a number applies to all dimensions.
+    """
+
+    state_factor: float = 1.0
+    action_factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        _require_positive(self, "state_factor", "action_factor")
+
+    def select(
+        self, data: TransitionArrays, generator: np.random.Generator
+    ) -> Bandwidths:
+        """Bandwidths of every column; remarks become one warning each."""
+        if data.actions.ndim == 1:
+            action = [LABEL_SMOOTHING]
+        else:
+            columns = np.asarray(data.actions, dtype=np.float64)
+            action = _columns("action", columns, self.action_factor)
+        return Bandwidths(
+            _columns("state", data.states, self.state_factor),
+            action,
+            _finite(_columns("next-state", data.next_states, 1.0, is_silent=True)),
+        )
+
+
+@dataclass(frozen=True)
+class LeaveOneOut:
+    """Bandwidths that predict (s', r) of a left-out transition best: "auto".
+
+    The two numbers are for searches that try several kernels, such as `nopg.learn`.
+    """
+
+    state_factor: float = 1.0
+    """What the state bandwidths found are multiplied by."""
+    widest_action: float = WIDEST_ACTION
+    """Largest action bandwidth allowed, in standard deviations."""
+
+    def __post_init__(self) -> None:
+        _require_positive(self, "state_factor", "widest_action")
+
+    def select(
+        self, data: TransitionArrays, generator: np.random.Generator
+    ) -> Bandwidths:
+        """Bandwidths of all columns at once, no factor to tune."""
+        d_s = data.states.shape[1]
+        targets = np.column_stack([data.next_states, data.rewards])
+        if data.actions.ndim == 1:
+            h = _leave_one_out_by_label(data, targets, generator)
+            h = [self.state_factor * width for width in h]
+            return Bandwidths(h, [LABEL_SMOOTHING], _finite(h))
+        inputs = torch.as_tensor(np.column_stack([data.states, data.actions]))
+        d_a = data.actions.shape[1]
+        largest = torch.tensor([WIDEST_STATE] * d_s + [self.widest_action] * d_a)
+        found, _ = leave_one_out(inputs, torch.tensor(targets), generator, largest)
+        found[:d_s] *= self.state_factor
+        h = found.tolist()
+        _report_constant("state", data.states)
+        _report_constant("action", np.asarray(data.actions, dtype=np.float64))
+        return Bandwidths(h[:d_s], h[d_s:], _finite(h[:d_s]))
+
+
+def select_bandwidths(
+    rule: object, data: TransitionArrays, generator: np.random.Generator
+) -> Bandwidths:
+    """Apply what the user passed as `bandwidths`.
+
+    Args:
+        rule: `Bandwidths`, "auto", or a rule: `CrossValidated`, `LeaveOneOut`, or any
+            object with their `select`.
+        data: The transitions.
+        generator: Randomness of subsampling rules.
+
+    Raises:
+        ConfigError: If `rule` is none of these, or has the wrong widths.
+        DataError: If every action is the same.
+    """
+    actions = data.actions if data.actions.ndim == 2 else data.actions[:, None]
+    if bool((actions == actions[0]).all()):
+        raise DataError(
+            f"Actions must differ between transitions, all {len(actions)} are "
+            f"{actions[0].tolist()}; without other actions there is nothing to choose."
+        )
+    if rule == "auto":
+        rule = LeaveOneOut()
+    chosen = rule.select(data, generator) if isinstance(rule, BandwidthRule) else rule
+    if not isinstance(chosen, Bandwidths):
+        raise ConfigError(
+            '`bandwidths` must be "auto", nopg.Bandwidths(...), a rule such as '
+            "nopg.CrossValidated(...), or an object whose `select` returns "
+            f'nopg.Bandwidths, got {chosen!r}; "auto" needs no numbers.'
+        )
+    chosen.require_widths(data.states.shape[1], actions.shape[1])
+    return chosen
+
+
+def _require_positive(rule: object, *names: str) -> None:
+    for name in names:
+        if not getattr(rule, name) > 0:
+            raise ConfigError(
+                f"`{name}` must be positive, got {getattr(rule, name)}; 1 is the "
+                "default."
+            )
+
+
+def _columns(
+    kind: str, values: FloatArray, factor: float, is_silent: bool = False
+) -> list[float]:
+    chosen = []
+    for d, column in enumerate(values.T):
+        h, remark = cross_validated_bandwidth(np.ascontiguousarray(column))
+        if remark and not is_silent:
+            warnings.warn(f"{kind} column {d} {remark}.", NopgWarning, stacklevel=2)
+        chosen.append(h * factor)
+    return chosen
+
+
+def _leave_one_out_by_label(
+    data: TransitionArrays, targets: FloatArray, generator: np.random.Generator
+) -> list[float]:
+    """One state bandwidth for all labels: the mean, in logs, over their own fits."""
+    labels, counts = np.unique(data.actions, return_counts=True)
+    logs = []
+    for label in labels[counts >= 2]:
+        rows = data.actions == label
+        largest = torch.full((data.states.shape[1],), WIDEST_STATE)
+        states = torch.tensor(data.states[rows])
+        h, _ = leave_one_out(states, torch.tensor(targets[rows]), generator, largest)
+        logs.append(h.log() * int(rows.sum()))
+    if not logs:
+        raise DataError(
+            "Some action must occur twice or more, every one occurs once; record more "
+            "transitions."
+        )
+    _report_constant("state", data.states)
+    weights = int(counts[counts >= 2].sum())
+    return list((torch.stack(logs).sum(dim=0) / weights).exp().tolist())
+
+
+def _report_constant(kind: str, values: FloatArray) -> None:
+    for d in np.nonzero((values == values[0]).all(axis=0))[0]:
+        warnings.warn(
+            f"{kind} column {d} is constant: it tells no samples apart and is ignored.",
+            NopgWarning,
+            stacklevel=2,
+        )
+
+
+def _finite(bandwidths: list[float]) -> list[float]:
+    """Next-state draws do not spread along an ignored dimension."""
+    return [0.0 if math.isinf(h) else h for h in bandwidths]

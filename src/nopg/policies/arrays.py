@@ -15,10 +15,13 @@ from numpy.typing import NDArray
 from torch import nn
 
 from nopg.errors import ConfigError
-from nopg.policies.base import Policy
-from nopg.policies.categorical import CategoricalPolicy
-from nopg.policies.continuous import DeterministicPolicy, GaussianPolicy
-from nopg.policies.networks import Gain
+from nopg.policies.build import Gain
+from nopg.policies.families import (
+    CategoricalPolicy,
+    DeterministicPolicy,
+    GaussianPolicy,
+    Policy,
+)
 
 Array = NDArray[np.float64]
 

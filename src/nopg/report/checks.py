@@ -127,8 +127,11 @@ def logged_findings(evidence: Evidence) -> Iterator[Finding]:
                 "invisible, so measure the policy before relying on it.",
                 f"paths are predicted to outlast every episode ({longest} steps)",
             )
-    logged, value = evidence.logged_returns(), float(evidence.estimate.value)
-    if logged is not None and value > logged.max():
+    logged, estimate = evidence.logged_returns(), evidence.estimate
+    if logged is None or not evidence.is_logged_to_the_end:
+        return
+    value, low, mean = float(estimate.value), float(estimate.low), float(logged.mean())
+    if value > logged.max():
         yield Finding(
             "better_than_any_episode",
             "note",
@@ -136,6 +139,18 @@ def logged_findings(evidence: Evidence) -> Iterator[Finding]:
             f"({logged.max():.4g} at best, discounted alike).",
             "That is what learning is for, and also what an error of the estimate "
             "would look like; only a trial tells the two apart.",
+        )
+    if low < mean:
+        yield Finding(
+            "worse_than_the_data",
+            "warning" if value < mean else "note",
+            f"The return may be as low as {low:.4g}; the logged episodes earned "
+            f"{mean:.4g} on average, discounted alike.",
+            "The data do not show that the policy is better than what recorded them. "
+            "Compare the two in a trial, or record more near the predicted paths.",
+            "it is expected to earn less than the logged episodes"
+            if value < mean
+            else "",
         )
 
 

@@ -50,15 +50,24 @@ class Evidence:
 
     def logged_returns(self) -> FloatArray | None:
         """Discounted return of every logged episode; None if rows have no episode."""
-        if self.data.episodes is None:
+        data, gamma = self.data, self.policy.gamma
+        if data.episodes is None:
             return None
-        order = np.argsort(self.data.episodes, kind="stable")
+        order = np.argsort(data.episodes, kind="stable")
         _, first, counts = np.unique(
-            self.data.episodes[order], return_index=True, return_counts=True
+            data.episodes[order], return_index=True, return_counts=True
         )
         age = np.arange(len(order)) - np.repeat(first, counts)
-        earned = self.data.rewards[order] * self.policy.gamma**age
-        return np.asarray(np.add.reduceat(earned, first))
+        return np.asarray(np.add.reduceat(data.rewards[order] * gamma**age, first))
+
+    @property
+    def is_logged_to_the_end(self) -> bool:
+        """Whether rewards after the logged episodes hardly count: only then compare."""
+        lengths = self.description.episode_lengths
+        if lengths is None:
+            return False
+        all_end = int(self.data.terminations.sum()) == self.data.n_episodes
+        return all_end or self.policy.gamma ** lengths[0] < 0.1
 
     def evaluators(self) -> dict[str, tuple[list[int], list[float]]]:
         """Steps and results of every evaluator that ran during training."""

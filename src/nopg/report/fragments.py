@@ -93,14 +93,17 @@ def worst_table(visited: VisitedStates, data: Dataset, count: int = 8) -> str:
     # What is wrong comes first: on a phone the rest is a swipe away.
     heads = ["distance", "rows", "visits"]
     heads += [*data.observation_names, *data.action_names]
-    rows = []
-    for i in visited.worst(count):
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for i in visited.worst(8 * count):
+        place = tuple(number(value, 2) for value in visited.states[i])
+        if place in rows or len(rows) == count:  # paths of two models are often alike
+            continue
         cells = [number(float(visited.distance[i]), 3)]
         cells += [number(float(visited.effective[i]), 3)]
         cells += [_percent(float(visited.visits[i]))]
         actions = np.atleast_1d(visited.actions[i])
-        rows.append(cells + [number(v, 3) for v in (*visited.states[i], *actions)])
-    return table(heads, rows)
+        rows[place] = cells + [number(v, 3) for v in (*visited.states[i], *actions)]
+    return table(heads, rows.values())
 
 
 def search_table(search: SearchResult | None) -> str:

@@ -39,7 +39,9 @@ def tiles(evidence: Evidence) -> list[tuple[str, str, str]]:
     entries = [("Expected return", value, f"95 times of 100 between {low} and {high}")]
     logged = evidence.logged_returns()
     if logged is not None:
-        best = f"per episode, {number(float(logged.max()))} at best; discounted alike"
+        lengths = evidence.description.episode_lengths
+        steps = "" if lengths is None else f" of {lengths[1]} steps"
+        best = f"per logged episode{steps}, {number(float(logged.max()))} at best"
         entries.append(("Earned in the data", number(float(logged.mean())), best))
     near = 1.0 - evidence.visited.beyond
     similar = "of the predicted steps: something similar was tried there"
@@ -111,10 +113,9 @@ def of_data(evidence: Evidence) -> str:
     lengths = described.episode_lengths
     rows = counted(described.n_transitions, "transition")
     if lengths is not None:
-        rows += (
-            f" in {counted(described.n_episodes, 'episode')} of {lengths[0]} to "
-            f"{lengths[2]} steps (median {lengths[1]})"
-        )
+        spread = f"{lengths[0]} to {lengths[2]} steps (median {lengths[1]})"
+        steps = f"{lengths[0]} steps" if lengths[0] == lengths[2] else spread
+        rows += f" in {counted(described.n_episodes, 'episode')} of {steps}"
     return (
         f"{rows}. {described.n_terminations:,} of them ended the task, after "
         f"{described.n_truncations:,} only the recording stopped."

@@ -69,16 +69,9 @@ class Evaluation:
     def to_json(self) -> dict[str, Any]:
         """All numbers as JSON."""
         half = self.half_width
-        return {
-            "env": self.env,
-            "mean": self.mean,
-            "interval": None
-            if math.isnan(half)
-            else [self.mean - half, self.mean + half],
-            "confidence": CONFIDENCE,
-            "episodes": [asdict(episode) for episode in self.episodes],
-            "videos": list(self.videos),
-        }
+        ends = None if math.isnan(half) else [self.mean - half, self.mean + half]
+        found = {"mean": self.mean, "interval": ends, "confidence": CONFIDENCE}
+        return asdict(self) | found
 
 
 def evaluate(
@@ -105,7 +98,7 @@ def evaluate(
     """
     if n_episodes < 1:
         raise ConfigError(
-            f"`episodes` must be a number from 1, got {n_episodes}; 10 is usual."
+            f"`n_episodes` must be from 1, got {n_episodes}; 10 is usual."
         )
     name = env_id.rpartition(":")[2].replace("/", "-")
     updates = 0 if policy.history is None else len(policy.history)
@@ -154,8 +147,8 @@ def _made(env_id: str, **options: str) -> gymnasium.Env[Any, Any]:
         reason = str(error).splitlines()[0]
         own = ", ".join(name for name in gymnasium.registry if name.startswith("nopg/"))
         raise ConfigError(
-            f"`--env` must be a Gymnasium id, making {env_id!r} failed ({reason}); the "
-            f"project's own are {own}."
+            f"`env_id` must be a Gymnasium id, making {env_id!r} failed ({reason}); "
+            f"the project's own are {own}."
         ) from None
     if env.spec is not None and env.spec.max_episode_steps is None:
         env = gymnasium.wrappers.TimeLimit(env, 10_000)  # an end there must be
@@ -170,7 +163,7 @@ def _require_fit(policy: FittedPolicy, env: gymnasium.Env[Any, Any]) -> None:
     if names is not None and width != len(names):
         raise ConfigError(
             "The environment must have the observations of the data "
-            f"({', '.join(names)}), it has {width} numbers; choose another --env."
+            f"({', '.join(names)}), it has {width} numbers; choose another `env_id`."
         )
     is_discrete = hasattr(policy.action_space, "n")
     fits = hasattr(wanted, "n") == is_discrete and (
@@ -181,7 +174,7 @@ def _require_fit(policy: FittedPolicy, env: gymnasium.Env[Any, Any]) -> None:
     if not fits:
         raise ConfigError(
             f"The environment must take the policy's actions ({policy.action_space}), "
-            f"it takes {wanted}; choose another --env."
+            f"it takes {wanted}; choose another `env_id`."
         )
 
 

@@ -27,10 +27,12 @@ from nopg.algorithms.nopg.ascent import TrainingState
 from nopg.algorithms.nopg.nopg import NOPG
 from nopg.data.dataset import Dataset
 from nopg.data.fingerprint import fingerprint
+from nopg.data.spaces import space_from_json
 from nopg.errors import DataError, RunError
 from nopg.fitted.history import History
 from nopg.fitted.load import load
 from nopg.fitted.policy import FittedPolicy
+from nopg.fitted.storage import bandwidths_from_json
 from nopg.runs.checkpoint import checkpoints, read_checkpoint, step_of
 from nopg.runs.history_file import read_history
 from nopg.runs.ownership import require_vacant
@@ -215,8 +217,8 @@ class RunFolder:
             )
         model = NOPG(
             kind if policy is None else policy,
-            bandwidths=self.config.numbers(),
-            action_space=self.config.space(),
+            bandwidths=bandwidths_from_json(self.config.bandwidths),
+            action_space=space_from_json(self.config.action_space),
             **settings,
         )
         model.prepare(self.data(), self.config.initial_states)

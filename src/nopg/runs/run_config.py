@@ -7,6 +7,7 @@ what resuming needs to go on to the same bits.
 from __future__ import annotations
 
 import platform
+import sys
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from importlib import metadata
@@ -22,13 +23,11 @@ from nopg.fitted.storage import bandwidths_from_json, bandwidths_to_json
 from nopg.kernels.bandwidths import Bandwidths
 
 if TYPE_CHECKING:
-    from gymnasium.spaces import Space
-
     from nopg.fitted.policy import FittedPolicy
 
 FORMAT = 2
-PACKAGES = ("nopg", "torch", "numpy", "scipy", "gymnasium", "safetensors")
 MAX_THREADS = 1024
+PACKAGES = ("nopg", "torch", "numpy", "scipy", "gymnasium", "safetensors")
 
 # What wrong JSON makes constructors raise.
 _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
@@ -55,7 +54,7 @@ class RunConfig:
     initial_states: list[list[float]]
     """Where the task starts."""
     data: dict[str, Any]
-    """Source, SHA-256, transitions and names of the data."""
+    """Source, SHA-256 and number of the transitions."""
     threads: int
     """Threads of torch; sums depend on them in the last bits."""
     versions: dict[str, str]
@@ -98,8 +97,6 @@ class RunConfig:
                 "source": source,
                 "sha256": fingerprint(data),
                 "transitions": len(data),
-                "observation_names": list(data.observation_names),
-                "action_names": list(data.action_names),
             },
             threads=torch.get_num_threads(),
             versions=versions(),
@@ -133,27 +130,19 @@ class RunConfig:
         is_nopg = self.algorithm == "NOPG"
         if is_nopg:
             NOPGConfig.of(**(self.settings | {"device": "cpu"}))
-        if is_nopg and self.numbers() is None:
-            raise ValueError("there are no bandwidths")
-        self.space(), str(self.data["sha256"])
+            if bandwidths_from_json(self.bandwidths) is None:
+                raise ValueError("there are no bandwidths")
+        space_from_json(self.action_space), str(self.data["sha256"])
         for name, low, high in (
-            ("n_updates", int(is_nopg), None),
-            ("evaluate_every", 1, None),
+            ("n_updates", int(is_nopg), sys.maxsize),
+            ("evaluate_every", 1, sys.maxsize),
             ("threads", 1, MAX_THREADS),
         ):
             count = getattr(self, name)
-            if type(count) is not int or count < low or (high and count > high):
+            if type(count) is not int or not low <= count <= high:
                 raise ValueError(f"{name} is {count!r}")
         if not (self.patience is None or type(self.patience) is int):
             raise ValueError(f"patience is {self.patience!r}")
-
-    def numbers(self) -> Bandwidths | None:
-        """The bandwidths."""
-        return bandwidths_from_json(self.bandwidths)
-
-    def space(self) -> Space[Any] | None:
-        """The action space."""
-        return space_from_json(self.action_space)
 
 
 def versions() -> dict[str, str]:

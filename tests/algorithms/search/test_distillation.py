@@ -8,8 +8,8 @@ import torch
 
 from nopg.algorithms.search.distillation import distil
 from nopg.algorithms.search.planning import DistillationTargets
-from nopg.policies.base import Policy
 from nopg.policies.build import PolicySpec
+from nopg.policies.families import Policy
 
 
 def build(kind: str, n_outputs: int) -> Policy:

@@ -19,8 +19,8 @@ from nopg.algorithms.search.refinement import (
 )
 from nopg.dynamics.rollouts import rollout_gradients
 from nopg.dynamics.transition_model import TransitionModel
-from nopg.policies.base import Policy
 from nopg.policies.build import PolicySpec
+from nopg.policies.families import Policy
 
 GAMMA = 0.9
 STARTS = np.array([[0.8], [-0.6]])

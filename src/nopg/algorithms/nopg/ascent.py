@@ -23,7 +23,7 @@ from nopg.errors import ConfigError
 from nopg.fitted.history import History, Update
 from nopg.linalg.solve import SolverConfig
 from nopg.policies.adam import Adam
-from nopg.policies.base import Policy
+from nopg.policies.families import Policy
 
 REFRESH = 8
 """Updates one coarse inverse serves at most: by then it costs as much as it saves."""

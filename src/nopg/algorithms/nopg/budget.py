@@ -23,8 +23,7 @@ from nopg.bellman.problem import Problem, list_rows
 from nopg.bellman.samples import Samples
 from nopg.errors import ConfigError, NopgError
 from nopg.kernels.bandwidths import Bandwidths
-from nopg.policies.base import Policy
-from nopg.policies.continuous import GaussianPolicy
+from nopg.policies.families import GaussianPolicy, Policy
 from nopg.randomness import Seed
 
 LARGE = 5_000_000

@@ -22,8 +22,7 @@ from nopg.bellman.problem import Problem
 from nopg.bellman.solution import Estimator
 from nopg.errors import SolverError
 from nopg.fitted.history import Update
-from nopg.policies.base import Policy
-from nopg.policies.continuous import DeterministicPolicy
+from nopg.policies.families import DeterministicPolicy, Policy
 
 MAX_GROUPS = 500
 """Groups of sweeps before an update is given up."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,19 +18,19 @@ from nopg.bellman.problem import EstimatorConfig, Problem
 from nopg.bellman.rows import Neighbours
 from nopg.bellman.samples import Samples, initial_state_tensor
 from nopg.data.dataset import Dataset
-from nopg.errors import NotFittedError
-from nopg.evaluation.kernel import KernelEvaluator
-from nopg.evaluation.support import warn_of_thin_starts
+from nopg.errors import NotFittedError, SupportWarning
 from nopg.fitted.build import action_space_of, build_policy, require_dataset
 from nopg.fitted.history import Update
 from nopg.fitted.policy import FittedPolicy
-from nopg.kernels.bandwidths import Bandwidths
-from nopg.kernels.selection import TransitionArrays, select_bandwidths
+from nopg.kernels.bandwidths import Bandwidths, TransitionArrays, select_bandwidths
 from nopg.linalg.ranks import Ranks
 from nopg.randomness import Seed
 
 if TYPE_CHECKING:
     from gymnasium.spaces import Space
+
+FAR = 5.0
+"""Bandwidths from which a sample says nothing about a state: its kernel is 4e-6."""
 
 
 class NOPG:
@@ -174,7 +175,7 @@ class NOPG:
             problem = Problem.build(
                 samples, initial, bandwidths, config.estimator, draws, ranks
             )
-        warn_of_thin_starts(problem)
+        _warn_of_far_starts(problem)
         fitted = FittedPolicy(
             policy=policy,
             action_space=space,
@@ -187,9 +188,8 @@ class NOPG:
             initial_states=initial.double().cpu().numpy(),
             observation_names=tuple(data.observation_names),
             observation_space=data.observation_space,
+            problem=problem,
         )
-        rtol = config.training.final_rtol
-        fitted.kernel = KernelEvaluator(problem, policy, data, seeds, rtol)
         self._fitted, self._budget = fitted, budget
         return fitted
 
@@ -210,10 +210,7 @@ class NOPG:
             initial_states=base.initial_states,
             observation_names=base.observation_names,
             observation_space=base.observation_space,
-        )
-        rtol, problem = config.training.final_rtol, base.kernel.problem
-        fitted.kernel = KernelEvaluator(
-            problem, policy, base.data, Seed(config.seed), rtol
+            problem=base.problem,
         )
         self._fitted, self._budget = fitted, other._budget
         return fitted
@@ -254,3 +251,21 @@ class NOPG:
     def visitation(self, states: Any) -> NDArray[np.float64]:
         """The paper's discounted visitation mu(s) = eps(s)' mu, (m,)."""
         return self.fitted.kernel.visitation(states)
+
+
+def _warn_of_far_starts(problem: Problem) -> None:
+    """Say so if an initial state lies far from every sample, whatever the action."""
+    rows = problem.initial_rows
+    nearest = rows.gather([block.log_psi.amax(dim=1) for block in rows.blocks])
+    distance = (-2.0 * nearest).sqrt()
+    worst = float(distance.max())
+    if worst > FAR:
+        n_far, n = int((distance > FAR).sum()), len(distance)
+        warnings.warn(
+            f"Initial states should lie near the data, {n_far} of {n} are more than "
+            f"{FAR:g} bandwidths from every sample (the farthest {worst:.1f}): what is "
+            "learned there rests on the nearest sample alone; record data around the "
+            "start, or pass wider `bandwidths`.",
+            SupportWarning,
+            stacklevel=4,
+        )

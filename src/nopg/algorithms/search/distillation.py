@@ -7,8 +7,7 @@ from torch import Tensor
 
 from nopg.algorithms.search.planning import DistillationTargets
 from nopg.policies.adam import Adam, cosine_decay
-from nopg.policies.base import Policy
-from nopg.policies.categorical import CategoricalPolicy
+from nopg.policies.families import CategoricalPolicy, Policy
 
 N_STEPS = 300
 """Steps of Adam; the error is level by then."""

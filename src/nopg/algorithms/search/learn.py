@@ -50,7 +50,7 @@ from nopg.fitted.build import action_space_of, build_policy, require_dataset
 from nopg.fitted.policy import LEARN, FittedPolicy
 from nopg.fitted.search_result import Candidate, SearchResult
 from nopg.policies.arrays import Array
-from nopg.policies.base import Policy
+from nopg.policies.families import Policy
 from nopg.randomness import Seed
 
 logger = logging.getLogger(__name__)

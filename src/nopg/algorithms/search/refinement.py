@@ -25,7 +25,7 @@ from nopg.dynamics.transition_model import TransitionModel
 from nopg.fitted.search_result import ModelEstimate
 from nopg.policies.adam import Adam, cosine_decay
 from nopg.policies.arrays import Array, ArrayPolicies
-from nopg.policies.base import Policy
+from nopg.policies.families import Policy
 
 Models = Sequence[TransitionModel]
 Policies = Sequence[Policy]

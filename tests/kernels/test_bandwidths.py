@@ -11,9 +11,9 @@ from scipy.optimize import approx_fprime
 
 import nopg
 from nopg.cli.swing_up import grid_dataset
+from nopg.kernels.bandwidths import TransitionArrays, select_bandwidths
 from nopg.kernels.cross_validation import cross_validated_bandwidth
 from nopg.kernels.leave_one_out import _Regression, leave_one_out
-from nopg.kernels.selection import TransitionArrays, select_bandwidths
 
 
 def transitions(data: nopg.Dataset) -> TransitionArrays:

@@ -1,0 +1,232 @@
+"""What a policy is: states in, the parameters of an action distribution out.
+
+Three families, distinguished by what `outputs` returns:
+
+    DeterministicPolicy   (actions,)          (m, d_a)
+    GaussianPolicy        (mean, std)         (m, d_a) each
+    CategoricalPolicy     (probabilities,)    (m, n_actions)
+
+Actions are in the user's units; squashing and scaling happen inside.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from nopg.errors import ConfigError
+
+
+class Policy(nn.Module, ABC):
+    """A differentiable map from states to action distributions."""
+
+    @abstractmethod
+    def outputs(self, states: Tensor) -> tuple[Tensor, ...]:
+        """Parameters of the action distribution at each state, (m, d_s) in."""
+
+    @abstractmethod
+    def act(self, states: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Actions at each state: the most typical one, or a draw if `generator`."""
+
+    def forward(self, states: Tensor) -> Tensor:
+        """The most typical action at each state."""
+        return self.act(states)
+
+
+class Standardise(nn.Module):
+    """(x - mean) / std a column; the identity until `fit_to` is called."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(width, dtype=torch.float64))
+        self.register_buffer("std", torch.ones(width, dtype=torch.float64))
+
+    def fit_to(self, samples: Tensor) -> None:
+        """Take mean and spread from data, (n, width); constant columns keep std 1."""
+        std = samples.std(dim=0, correction=0)
+        self.mean.copy_(samples.mean(dim=0))
+        self.std.copy_(torch.where(std > 0, std, torch.ones_like(std)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Standardised columns, (m, width)."""
+        return (x - self.mean) / self.std
+
+
+class Squash(nn.Module):
+    """Maps any number into the action box: centre + half width * tanh(x)."""
+
+    low: Tensor
+    high: Tensor
+
+    def __init__(self, low: Tensor, high: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("low", low.to(torch.float64))
+        self.register_buffer("high", high.to(torch.float64))
+
+    @property
+    def half_width(self) -> Tensor:
+        """Half the length of each side of the box, (d_a,)."""
+        return 0.5 * (self.high - self.low)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Actions strictly inside the box, (m, d_a)."""
+        centre = 0.5 * (self.high + self.low)
+        return torch.addcmul(centre, self.half_width, torch.tanh(x))
+
+
+class DeterministicPolicy(Policy):
+    """One action per state: squash(network(standardise(s))).
+
+    Args:
+        network: States (m, d_s) to raw actions (m, d_a).
+        standardise: Applied to the states first; None leaves them as they are.
+        squash: Applied to the raw actions last; None leaves them unbounded.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        standardise: Standardise | None = None,
+        squash: Squash | None = None,
+    ) -> None:
+        super().__init__()
+        self.standardise = standardise
+        self.network = network
+        self.squash = squash
+
+    def outputs(self, states: Tensor) -> tuple[Tensor, ...]:
+        """The action at each state, ((m, d_a),)."""
+        raw = self.network(
+            states if self.standardise is None else self.standardise(states)
+        )
+        return (raw if self.squash is None else self.squash(raw),)
+
+    def act(self, states: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """The action at each state; a deterministic policy draws nothing."""
+        return self.outputs(states)[0]
+
+
+class GaussianPolicy(Policy):
+    """Independent Gaussian actions: mean as above, std = max_std * sigmoid(head).
+
+    Args:
+        network: States to raw outputs, (m, 2 d_a): means first, then std heads; or
+            (m, d_a) when the spread does not depend on the state.
+        max_std: Largest standard deviation, (d_a,); with a network of width d_a this
+            is the standard deviation itself.
+        standardise: Applied to the states first; None leaves them as they are.
+        squash: Applied to the raw means; None leaves them unbounded.
+    """
+
+    max_std: Tensor
+
+    def __init__(
+        self,
+        network: nn.Module,
+        max_std: Tensor,
+        standardise: Standardise | None = None,
+        squash: Squash | None = None,
+    ) -> None:
+        super().__init__()
+        self.standardise = standardise
+        self.network = network
+        self.squash = squash
+        self.register_buffer("max_std", max_std.to(torch.float64))
+
+    def outputs(self, states: Tensor) -> tuple[Tensor, ...]:
+        """Mean and standard deviation at each state, ((m, d_a), (m, d_a))."""
+        raw = self.network(
+            states if self.standardise is None else self.standardise(states)
+        )
+        d_a = len(self.max_std)
+        mean, std = raw, self.max_std.expand(raw.shape[0], d_a)
+        if raw.shape[1] > d_a:
+            # One call to split: the way back is one call then, too.
+            mean, heads = raw.split([d_a, raw.shape[1] - d_a], dim=1)
+            std = self.max_std * torch.sigmoid(heads)
+        return (mean if self.squash is None else self.squash(mean)), std
+
+    def act(self, states: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """The mean action, or a draw; draws may leave the action box."""
+        mean, std = self.outputs(states)
+        if generator is None:
+            return mean
+        noise = torch.randn(
+            mean.shape, dtype=mean.dtype, device=mean.device, generator=generator
+        )
+        return mean + std * noise
+
+
+class CategoricalPolicy(Policy):
+    """Probabilities softmax(network(standardise(s))) over n_actions labels.
+
+    Args:
+        network: States (m, d_s) to logits (m, n_actions).
+        standardise: Applied to the states first; None leaves them as they are.
+    """
+
+    def __init__(
+        self, network: nn.Module, standardise: Standardise | None = None
+    ) -> None:
+        super().__init__()
+        self.standardise = standardise
+        self.network = network
+
+    def outputs(self, states: Tensor) -> tuple[Tensor, ...]:
+        """The probability of each action at each state, ((m, n_actions),)."""
+        raw = self.network(
+            states if self.standardise is None else self.standardise(states)
+        )
+        return (torch.softmax(raw, dim=1),)
+
+    def act(self, states: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """The likeliest label at each state, or a draw, (m,) int64."""
+        (probabilities,) = self.outputs(states)
+        if generator is None:
+            return probabilities.argmax(dim=1)
+        return torch.multinomial(probabilities, 1, generator=generator)[:, 0]
+
+
+def as_policy(module: nn.Module) -> Policy:
+    """A policy as it is; any other module becomes a deterministic one."""
+    return module if isinstance(module, Policy) else DeterministicPolicy(module)
+
+
+def checked_outputs(policy: Policy, states: Tensor, width: int) -> tuple[Tensor, ...]:
+    """What the policy says at `states`, after a look at shape and finiteness.
+
+    Args:
+        policy: The policy.
+        states: Query states, (m, d_s).
+        width: Columns every output must have: d_a, or the number of actions.
+
+    Raises:
+        ConfigError: If an output has another shape, or is not finite.
+    """
+    outputs = policy.outputs(states)
+    expected = (len(states), width)
+    what = "probabilities" if isinstance(policy, CategoricalPolicy) else "actions"
+    for output in outputs:
+        if not isinstance(output, Tensor) or tuple(output.shape) != expected:
+            found = tuple(output.shape) if isinstance(output, Tensor) else type(output)
+            raise ConfigError(
+                f"The policy must return {what} of shape {expected} for "
+                f"{len(states)} states, it returned {found}; correct its last layer."
+            )
+        # One bad number spoils the sum; so does overflow, hence the second look.
+        if math.isfinite(output.sum().item()):
+            continue
+        if not bool(torch.isfinite(output).all()):
+            bad = int((~torch.isfinite(output)).any(dim=1).nonzero()[0])
+            raise ConfigError(
+                f"The policy must return finite {what}, it returned "
+                f"{output[bad].tolist()} at state {states[bad].tolist()}; lower the "
+                "learning rate or check its parameters."
+            )
+    return outputs
