@@ -129,10 +129,8 @@ def _is_key(value: Any) -> bool:
 
 
 def _is_position(value: Any) -> bool:
-    is_real = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_real and -1.0 <= value <= 1.0
+    return type(value) in (int, float) and -1.0 <= value <= 1.0
 
 
 def _is_button(value: Any) -> bool:
-    is_integer = isinstance(value, int) and not isinstance(value, bool)
-    return is_integer and 0 <= value < _MAX_BUTTONS
+    return type(value) is int and 0 <= value < _MAX_BUTTONS  # a bool is none

@@ -104,12 +104,11 @@ def _answers(port: int) -> Callable[[ServerConnection, Request], Response | None
             is_allowed &= origin in ([f"http://{one}"] for one in hosts)
             if is_allowed:
                 return None
+        method = getattr(request, "method", "GET")  # older ones refuse by themselves
         status, text, kind = 404, "Nothing is here.\n", "text/plain; charset=utf-8"
         if not is_allowed:
             status, text = 403, "This recorder answers only at its own address.\n"
-        elif (
-            getattr(request, "method", "GET") != "GET"
-        ):  # older ones refuse by themselves
+        elif method != "GET":
             status, text = 405, "This recorder can only be looked at.\n"
         elif request.path in texts:
             status, (text, kind) = 200, texts[request.path]
@@ -155,10 +154,11 @@ def _show(websocket: ServerConnection, link: Link) -> None:
     shown = b""
     with suppress(ConnectionClosed):
         while (outbox := link.news(websocket)) is not None:
-            websocket.send(outbox.status)
-            if outbox.frame is not shown:
-                websocket.send(outbox.frame)
-                shown = outbox.frame
+            status, frame = outbox
+            websocket.send(status)
+            if frame is not shown:
+                websocket.send(frame)
+                shown = frame
         websocket.close(ENDED)
 
 

@@ -13,7 +13,6 @@ itself can say terminated.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from enum import StrEnum
 
 import numpy as np
@@ -46,12 +45,6 @@ class Command(StrEnum):
     RETRY = "retry"
     DISCARD = "discard"
     QUIT = "quit"
-
-
-def start_seed(seed: int, start: int) -> int:
-    """The seed of start number `start`: with it an episode can be replayed exactly."""
-    sequence = np.random.SeedSequence(seed, spawn_key=(start,))
-    return int(sequence.generate_state(1)[0])
 
 
 class Session:
@@ -143,8 +136,9 @@ class Session:
             self._save("time limit (truncated)")
 
     def _begin(self) -> None:
-        seed = start_seed(self._seed, self._start)
-        self.observation = self.simulator.reset(seed)
+        # A seed for each start: with it an episode can be replayed exactly.
+        sequence = np.random.SeedSequence(self._seed, spawn_key=(self._start,))
+        self.observation = self.simulator.reset(int(sequence.generate_state(1)[0]))
         self.teleop.reset()
         self.rows = []
         self.total, self.ending, self._is_armed = 0.0, "", False
@@ -165,7 +159,7 @@ class Session:
 
     def _keep(self) -> None:
         if self.phase in (Phase.RUNNING, Phase.PAUSED) and self.rows:
-            self.rows[-1] = replace(self.rows[-1], truncated=True)
+            self.rows[-1] = self.rows[-1]._replace(truncated=True)
             self._save("stopped by you (truncated)")
 
     def _save(self, ending: str) -> None:
