@@ -48,9 +48,8 @@ _ASSETS = {
     "/style.css": ("style.css", "text/css; charset=utf-8"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
-_OPEN_SECONDS = 5.0
-"""How long a visitor may take to ask, so that silent ones do not pile up."""
 _HELLO_SECONDS = 5.0
+"""How long a visitor may take to ask, so that silent ones do not pile up."""
 
 # Close codes the page knows the words for.
 MALFORMED, NO_TICKET, TAKEN, ENDED = 4400, 4401, 4409, 4410
@@ -197,7 +196,7 @@ def serving(
         server_header=None,
         compression=None,  # pictures do not shrink, bombs do not grow
         max_size=MAX_MESSAGE,
-        open_timeout=_OPEN_SECONDS,
+        open_timeout=_HELLO_SECONDS,
         close_timeout=2.0,
         logger=logging.Logger("silent", logging.CRITICAL + 1),
     )
