@@ -63,24 +63,21 @@ def share_bar(visited: VisitedStates) -> str:
     """How the visits divide into near, stretched and out of reach."""
     half = REACH / 2.0
     near = float(visited.visits[visited.distance <= half].sum())
-    shares = [("near", near), ("stretched", 1.0 - near - visited.beyond)]
-    shares.append(("beyond", visited.beyond))
-    meanings = {
-        "near": f"within {half:g} bandwidth",
-        "stretched": f"from {half:g} to {REACH:g} bandwidths",
-        "beyond": f"beyond {REACH:g}: out of reach",
+    shares = {
+        "near": (near, f"within {half:g} bandwidth"),
+        "stretched": (
+            max(0.0, 1.0 - near - visited.beyond),
+            f"from {half:g} to {REACH:g} bandwidths",
+        ),
+        "beyond": (visited.beyond, f"beyond {REACH:g}: out of reach"),
     }
-    rects, left = "", 0.0
-    for name, share in shares:
-        width = 100.0 * max(share, 0.0)
-        rects += (
-            f'<rect class="{name}" x="{left:.3f}" width="{width:.3f}" height="10"/>'
-        )
-        left += width
-    items = "".join(
-        f'<li class="{name}">{max(share, 0.0):.0%} {escape(meanings[name])}</li>'
-        for name, share in shares
-    )
+    rects = items = ""
+    left = 0.0
+    for name, (share, meaning) in shares.items():
+        place = f'x="{left:.3f}" width="{100.0 * share:.3f}"'
+        rects += f'<rect class="{name}" {place} height="10"/>'
+        items += f'<li class="{name}">{share:.0%} {escape(meaning)}</li>'
+        left += 100.0 * share
     return (
         '<svg class="shares" viewBox="0 0 100 10" preserveAspectRatio="none" '
         f'role="img" aria-label="Shares of the visits">{rects}</svg>'
@@ -106,12 +103,12 @@ def worst_table(visited: VisitedStates, data: Dataset, count: int = 8) -> str:
     return table(heads, rows.values())
 
 
-def search_table(search: SearchResult | None) -> str:
+def search_table(search: SearchResult) -> str:
     """Every policy that was tried, and what the learned models expect of it."""
     rows = []
-    for i, one in enumerate(search.candidates if search is not None else []):
+    for i, one in enumerate(search.candidates):
         refined = DASH if one.refined is None else number(one.refined.value)
-        kept = "kept" if search is not None and i == search.chosen else ""
+        kept = "kept" if i == search.chosen else ""
         cells = [number(one.first.value), refined, f"{one.final.uncertainty:.2f}", kept]
         rows.append([str(one.method), *cells])
     return table(
@@ -153,7 +150,7 @@ def facts(entries: Iterable[tuple[str, Any]]) -> str:
     """Names and values side by side; long values take a line of their own."""
     cells = ""
     for name, value in entries:
-        text = value if isinstance(value, str) else str(value)
+        text = str(value)
         kind = ' class="long"' if len(text) > 36 else ""
         cells += (
             f"<div{kind}><dt>{escape(name)}</dt>"
@@ -169,11 +166,6 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         for row in rows
     )
     return _framed(heads, body)
-
-
-def chooser(name: str, label: str) -> str:
-    """A menu the script fills."""
-    return f'<label id="{name}">{escape(label)} <select></select></label>'
 
 
 def _framed(heads: Sequence[str], body: str) -> str:

@@ -21,6 +21,7 @@ from nopg.report import fragments, text
 from nopg.report.checks import all_findings
 from nopg.report.evidence import Evidence, gather
 from nopg.report.payload import json_in_html, payload
+from nopg.report.support_map import REACH
 from nopg.report.verdict import verdict
 
 SCRIPTS = (
@@ -60,7 +61,7 @@ def write_report(
     """
     path = Path(path)
     evidence = gather(policy)
-    page = report_page(evidence, title, evaluations, origin or {})
+    page = report_page(evidence, title, evaluations, origin)
     # A name may hold half a character, which no file can: it becomes a question mark.
     content = page.encode(errors="replace")
     write_atomically(path, lambda stream: stream.write(content))
@@ -75,10 +76,11 @@ def report_page(
 ) -> str:
     """The whole page as text."""
     numbers = payload(evidence)
-    script = _inline("\n".join(_asset(name) for name in SCRIPTS))
+    scripts = "\n".join(_asset(name) for name in SCRIPTS)
+    script = f'(() => {{\n"use strict";\n{scripts}\n}})();'  # a scope of its own
     style = _asset("style.css")
     found = all_findings(evidence)
-    search, data, visited = evidence.policy.search, evidence.data, evidence.visited
+    policy, data, visited = evidence.policy, evidence.data, evidence.visited
     fields = {
         "policy": _security(script, style),
         "version": escape(_version("nopg")),
@@ -88,23 +90,24 @@ def report_page(
         "lede": escape(text.lede(evidence)),
         "verdict": fragments.verdict_card(verdict(found)),
         "tiles": fragments.tiles(text.tiles(evidence)),
-        "return": escape(text.of_return(evidence)),
+        "gamma": fragments.number(policy.gamma),
+        "horizon": f"{1.0 / (1.0 - policy.gamma):.0f}",
         "findings": fragments.finding_list(found),
         "hide_learning": " hidden" if numbers["curve"] is None else "",
         "learning": escape(text.of_training(evidence)),
-        "hide_search": " hidden" if search is None else "",
-        "search": fragments.search_table(search),
+        "hide_search": " hidden" if policy.search is None else "",
+        "search": fragments.search_table(policy.search) if policy.search else "",
         "maps": escape(text.of_maps(len(numbers["axes"]))),
         "choosers": _choosers(evidence, len(numbers["axes"])),
         "paths": escape(text.of_paths(evidence)),
-        "support": escape(text.of_support()),
+        "reach": f"{REACH:g}",
         "shares": fragments.share_bar(visited),
         "worst": fragments.worst_table(visited, data),
         "data": escape(text.of_data(evidence)),
         "columns": fragments.column_table(evidence.description, data),
         "notes": fragments.notes(evidence.description),
         "settings": _settings(evidence, evaluations, origin or {}),
-        "footer": escape(_footer()),
+        "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "numbers": json_in_html(numbers),
     }
     # One pass over the template: what a field holds is never looked into again.
@@ -121,11 +124,6 @@ def _security(script: str, style: str) -> str:
         f"default-src 'none'; script-src 'sha256-{digest(script)}'; "
         f"style-src 'sha256-{digest(style)}'; base-uri 'none'; form-action 'none'"
     )
-
-
-def _inline(script: str) -> str:
-    """The script in a scope of its own."""
-    return f'(() => {{\n"use strict";\n{script}\n}})();'
 
 
 def _asset(name: str) -> str:
@@ -147,7 +145,9 @@ def _choosers(evidence: Evidence, n_axes: int) -> str:
     if not data.is_discrete and data.actions.shape[1] > 1:
         menus.append(("choose-action", "action"))
     menus.append(("choose-colour", "data coloured by"))
-    return "".join(fragments.chooser(name, label) for name, label in menus)
+    return "".join(
+        f'<label id="{name}">{label} <select></select></label>' for name, label in menus
+    )
 
 
 def _settings(
@@ -169,11 +169,3 @@ def _settings(
         parts += ["<h3>Measured</h3>", fragments.facts(measured.items())]
     parts += ["<h3>Origin</h3>", fragments.facts(facts.items())]
     return "".join(parts)
-
-
-def _footer() -> str:
-    made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return (
-        f"Made by nopg {_version('nopg')} on {made}. This page holds everything it "
-        "shows; it loads nothing."
-    )

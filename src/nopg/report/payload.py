@@ -113,8 +113,8 @@ def _plane(plane: Plane) -> dict[str, Any]:
     return {
         "x": plane.x,
         "y": plane.y,
-        "nx": len(plane.xs),
-        "ny": len(plane.ys),
+        "nx": plane.value.shape[1],
+        "ny": plane.value.shape[0],
         "value": packed(plane.value),
         "visits": packed(plane.visits),
         "distance": packed(np.minimum(plane.distance, 1e6)),

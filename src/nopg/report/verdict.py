@@ -69,13 +69,12 @@ _SENTENCES: dict[Level, tuple[str, str]] = {
 
 
 def verdict(findings: Sequence[Finding]) -> Verdict:
-    """The sentence that the gravest findings allow."""
+    """The sentence that the gravest findings allow; they come the gravest first."""
     graves: tuple[Level, ...] = ("serious", "warning")
     levels = {finding.level for finding in findings}
     level: Level = next((grave for grave in graves if grave in levels), "good")
     sentence, advice = _SENTENCES[level]
-    ordered = sorted(findings, key=lambda finding: LEVELS.index(finding.level))
-    named = [finding for finding in ordered if finding.brief]
+    named = [finding for finding in findings if finding.brief]
     against = tuple(finding.brief for finding in named if finding.level in graves)
     in_favour = tuple(finding.brief for finding in named if finding.level == "good")
     return Verdict(level, sentence, advice, against, in_favour)
