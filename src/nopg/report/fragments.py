@@ -14,7 +14,7 @@ from nopg.data.diagnostics.description import Description
 from nopg.data.validation import FloatArray
 from nopg.fitted.search_result import SearchResult
 from nopg.report.support_map import REACH, VisitedStates
-from nopg.report.verdict import Finding, Verdict
+from nopg.report.verdict import GRAVE, SENTENCES, Finding, verdict
 
 MINUS, DASH = "\N{MINUS SIGN}", "\N{EN DASH}"
 
@@ -26,18 +26,19 @@ def number(value: float, digits: int = 4) -> str:
     return f"{value:.{digits}g}".replace("-", MINUS)
 
 
-def verdict_card(verdict: Verdict) -> str:
-    """The verdict with its reasons, those against it first."""
-    sides = {"against": verdict.against, "for": verdict.in_favour}
+def verdict_card(findings: Sequence[Finding]) -> str:
+    """The verdict with its reasons; findings come the gravest first."""
+    level = verdict(findings)
+    sentence, advice = SENTENCES[level]
     reasons = "".join(
-        f'<li class="{side}">{escape(_sentence(reason))}</li>'
-        for side, reasons in sides.items()
-        for reason in reasons
+        f'<li class="{"against" if finding.level in GRAVE else "for"}">'
+        f"{escape(finding.brief[0].upper() + finding.brief[1:])}.</li>"
+        for finding in findings
+        if finding.brief and finding.level != "note"
     )
     return (
-        f'<div class="verdict {verdict.level}" id="verdict">'
-        f"<strong>{escape(verdict.sentence)}</strong><p>{escape(verdict.advice)}</p>"
-        f"<ul>{reasons}</ul></div>"
+        f'<div class="verdict {level}" id="verdict"><strong>{sentence}</strong>'
+        f"<p>{advice}</p><ul>{reasons}</ul></div>"
     )
 
 
@@ -97,7 +98,8 @@ def worst_table(visited: VisitedStates, data: Dataset, count: int = 8) -> str:
             continue
         cells = [number(float(visited.distance[i]), 3)]
         cells += [number(float(visited.effective[i]), 3)]
-        cells += [_percent(float(visited.visits[i]))]
+        share = float(visited.visits[i])
+        cells += ["< 0.1%" if share < 0.0005 else f"{share:.1%}"]
         actions = np.atleast_1d(visited.actions[i])
         rows[place] = cells + [number(v, 3) for v in (*visited.states[i], *actions)]
     return table(heads, rows.values())
@@ -202,11 +204,3 @@ def _sparkline(values: FloatArray, bins: int = 21) -> str:
         if h > 0
     )
     return f'<svg class="spark" viewBox="0 0 84 22" aria-hidden="true">{bars}</svg>'
-
-
-def _percent(share: float) -> str:
-    return "< 0.1%" if share < 0.0005 else f"{share:.1%}"
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")

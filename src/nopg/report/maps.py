@@ -152,10 +152,10 @@ def _visits(
 
 
 def _policy_layers(policy: FittedPolicy, states: FloatArray) -> FloatArray:
+    actions = np.asarray(policy.predict(states)[0], dtype=np.float64)
+    if actions.ndim == 2:
+        return actions.T
     like = next(policy.policy.parameters())
     with torch.no_grad():
-        first = policy.policy.outputs(torch.tensor(states).to(like))[0]
-    outputs = first.double().cpu().numpy()
-    if policy.data is None or not policy.data.is_discrete:
-        return np.asarray(outputs.T)
-    return np.stack([outputs.argmax(axis=1).astype(np.float64), outputs.max(axis=1)])
+        probabilities = policy.policy.outputs(torch.tensor(states).to(like))[0]
+    return np.stack([actions, probabilities.double().cpu().numpy().max(axis=1)])

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from nopg.report.checks import all_findings
 from nopg.report.evidence import Evidence, gather
 from nopg.report.payload import json_in_html, payload
 from nopg.report.support_map import REACH
-from nopg.report.verdict import verdict
 
 SCRIPTS = (
     "base.js",
@@ -83,12 +82,12 @@ def report_page(
     policy, data, visited = evidence.policy, evidence.data, evidence.visited
     fields = {
         "policy": _security(script, style),
-        "version": escape(_version("nopg")),
+        "version": escape(version("nopg")),
         "title": escape(title),
         "style": style,
         "script": script,
         "lede": escape(text.lede(evidence)),
-        "verdict": fragments.verdict_card(verdict(found)),
+        "verdict": fragments.verdict_card(found),
         "tiles": fragments.tiles(text.tiles(evidence)),
         "gamma": fragments.number(policy.gamma),
         "horizon": f"{1.0 / (1.0 - policy.gamma):.0f}",
@@ -130,13 +129,6 @@ def _asset(name: str) -> str:
     return files("nopg.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "unknown"
-
-
 def _choosers(evidence: Evidence, n_axes: int) -> str:
     menus = []
     if n_axes > 2:
@@ -161,7 +153,7 @@ def _settings(
     widths += [*zip(data.action_names, h.action, strict=True)]
     rows = [[name, fragments.number(width)] for name, width in widths]
     facts = {"data, SHA-256": fingerprint(data), "python": platform.python_version()}
-    facts |= {name: _version(name) for name in ("nopg", "torch", "numpy", "scipy")}
+    facts |= {name: version(name) for name in ("nopg", "torch", "numpy", "scipy")}
     facts |= origin  # what it was made with, where that is another one
     parts = ["<h3>Settings</h3>", fragments.facts(policy.settings.items())]
     parts += ["<h3>Bandwidths</h3>", fragments.table(["column", "bandwidth"], rows)]
