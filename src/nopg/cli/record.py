@@ -54,10 +54,6 @@ def record(
     fall: Annotated[
         float, typer.Option(help="Seconds back to rest when it is let go; 0 jumps.")
     ] = 0.12,
-    keys: Annotated[
-        str,
-        typer.Option(help="More keys: KeyQ=-2,KeyE=+2 (axes) or ArrowUp=3 (labels)."),
-    ] = "",
     idle: Annotated[
         str | None, typer.Option(help="No key, discrete: a label, repeat or wait.")
     ] = None,
@@ -81,7 +77,6 @@ def record(
         port=port,
         rise=rise,
         fall=fall,
-        keys=keys,
         idle=idle,
     )
     _run(config, opens_browser=browser)

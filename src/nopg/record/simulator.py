@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -22,9 +21,8 @@ DEFAULT_FPS = 30.0
 _JPEG_QUALITY = 88
 
 
-@dataclass(frozen=True)
-class Transition:
-    """One step as it will be stored."""
+class Transition(NamedTuple):
+    """One step as it will be stored, in the order of a dataset's columns."""
 
     observation: NDArray[np.float64]  # (d_s,)
     action: Action
@@ -101,7 +99,7 @@ class Simulator:
         try:
             picture: Any = self._env.render()
         except gymnasium.error.DependencyNotInstalled as error:
-            raise _missing(error) from error
+            raise missing_extra(error) from error
         if not isinstance(picture, np.ndarray) or picture.shape[2:] != (3,):
             raise ConfigError(
                 "The environment must render pictures of shape (height, width, 3), got "
@@ -135,11 +133,12 @@ def as_jpeg(picture: NDArray[np.uint8]) -> bytes:
     return stream.getvalue()
 
 
-def missing_extra(error: ImportError) -> MissingExtraError:
+def missing_extra(error: Exception) -> MissingExtraError:
     """The error that names the extra of the recorder."""
+    name = getattr(error, "name", None) or "a package"
     return MissingExtraError(
-        f"Recording needs the package {error.name}, which is not installed; run "
-        'pip install "nopg[record]".'
+        f"Recording needs {name}, which is not installed ({error}); for the recorder "
+        'and the classic-control environments run pip install "nopg[record]".'
     )
 
 
@@ -154,7 +153,7 @@ def _make(env_id: str, max_steps: int | None) -> gymnasium.Env[Any, Any]:
             disable_env_checker=True,  # what the recorder needs is checked here
         )
     except gymnasium.error.DependencyNotInstalled as error:
-        raise _missing(error) from error
+        raise missing_extra(error) from error
     except (gymnasium.error.Error, ImportError, TypeError, ValueError) as error:
         raise ConfigError(
             f"`{env_id}` must be a Gymnasium environment that can draw itself, making "
@@ -171,10 +170,3 @@ def _vector_space(env_id: str, space: Space[Any]) -> Box:
             f"numbers, got {space}; wrap the environment so that it shows its state."
         )
     return flat
-
-
-def _missing(error: gymnasium.error.DependencyNotInstalled) -> MissingExtraError:
-    return MissingExtraError(
-        f"Drawing this environment needs a package that is missing ({error}); for the "
-        'classic-control ones: pip install "nopg[record]".'
-    )
