@@ -10,11 +10,11 @@ from pathlib import Path
 
 from gymnasium.spaces import Box, Discrete
 
+from nopg.data.locks import exclusive
 from nopg.errors import ConfigError, NopgError
 from nopg.record.demonstrations import Demonstrations, Layout
 from nopg.record.keymap import Names, fitting, known_names
 from nopg.record.link import Link
-from nopg.record.locks import exclusive
 from nopg.record.loop import Loop
 from nopg.record.protocol import welcome
 from nopg.record.server import LOOPBACK, Ticket, bind, serving
@@ -110,7 +110,7 @@ def record(
         )
         # Beside the file, because the file itself is replaced at every save.
         beside = path.with_name(f".{path.name}.lock")
-        with exclusive(beside, str(path)):
+        with exclusive(beside, str(path), "recorder"):
             file = Demonstrations(path, layout, append=config.append)
             session = Session(
                 simulator,

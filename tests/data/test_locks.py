@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from nopg.data.locks import exclusive
 from nopg.errors import NopgError
-from nopg.record.locks import exclusive
 
 HOLD = """
 import sys, pathlib
-from nopg.record.locks import exclusive
-with exclusive(pathlib.Path(sys.argv[1]), "run"):
+from nopg.data.locks import exclusive
+with exclusive(pathlib.Path(sys.argv[1]), "run", "recorder"):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -21,12 +21,12 @@ with exclusive(pathlib.Path(sys.argv[1]), "run"):
 def test_a_second_owner_is_refused_until_the_first_is_done(tmp_path: Path) -> None:
     path = tmp_path / ".lock"
     with (
-        exclusive(path, "demo"),
+        exclusive(path, "demo", "recorder"),
         pytest.raises(NopgError, match="one recorder at a time"),
-        exclusive(path, "demo"),
+        exclusive(path, "demo", "recorder"),
     ):
         pass
-    with exclusive(path, "demo"):
+    with exclusive(path, "demo", "recorder"):
         pass
     assert list(tmp_path.iterdir()) == []  # no litter
 
@@ -43,19 +43,19 @@ def test_a_killed_owner_does_not_keep_the_lock(tmp_path: Path) -> None:
         assert owner.stdout.readline() == "held\n"
         with (
             pytest.raises(NopgError, match="one recorder at a time"),
-            exclusive(path, "demo"),
+            exclusive(path, "demo", "recorder"),
         ):
             pass
         owner.kill()
         owner.wait()
-    with exclusive(path, "demo"):
+    with exclusive(path, "demo", "recorder"):
         pass
 
 
 def test_a_folder_that_is_a_file_is_refused_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(NopgError, match="must be writable"):  # noqa: SIM117
-        with exclusive(tmp_path / "file" / "lock", "demo"):
+        with exclusive(tmp_path / "file" / "lock", "demo", "recorder"):
             pass
 
 

@@ -12,7 +12,7 @@ from nopg.errors import NopgError
 
 
 @contextmanager
-def exclusive(path: Path, what: str) -> Iterator[None]:
+def exclusive(path: Path, what: str, owner: str) -> Iterator[None]:
     """Hold the only lock on the file `path` until the block ends.
 
     The system forgets a lock when its process ends, however it ends: a file left
@@ -21,6 +21,7 @@ def exclusive(path: Path, what: str) -> Iterator[None]:
     Args:
         path: The lock file; made, and removed at the end.
         what: What the lock is for, as messages name it.
+        owner: Who may hold it, as messages name them, such as "trainer".
 
     Raises:
         NopgError: If another process holds it, or the folder cannot be written.
@@ -31,7 +32,7 @@ def exclusive(path: Path, what: str) -> Iterator[None]:
         lock.acquire()
     except Timeout:
         raise NopgError(
-            f"`{what}` must have one recorder at a time, another one has it open; wait "
+            f"`{what}` must have one {owner} at a time, another one has it open; wait "
             "for it, stop it, or choose another name."
         ) from None
     except OSError as error:
