@@ -65,7 +65,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / ".lock").symlink_to(mine)
     with (
         pytest.raises(NopgError, match="must be writable"),
-        exclusive(tmp_path / ".lock", "demo"),
+        exclusive(tmp_path / ".lock", "demo", "recorder"),
     ):
         pass
     assert mine.read_text() == "words"
