@@ -12,7 +12,6 @@ import math
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Box
 
 from nopg.data.validation import FloatArray, IntArray
 from nopg.randomness import Seed
@@ -95,9 +94,11 @@ def _finite(value: Any) -> Any:
 def _action(evidence: Evidence) -> dict[str, Any]:
     data, space = evidence.data, evidence.policy.action_space
     shared = {"discrete": data.is_discrete, "names": list(data.action_names)}
-    if isinstance(space, Box):
-        return {**shared, "low": space.low.tolist(), "high": space.high.tolist()}
-    return {**shared, "n": data.n_actions}
+    if data.is_discrete:
+        return {**shared, "n": data.n_actions}
+    # Anything with a box's bounds will do: simulations need no Gymnasium.
+    low, high = (np.asarray(getattr(space, side)).tolist() for side in ("low", "high"))
+    return {**shared, "low": low, "high": high}
 
 
 def _plane(plane: Plane) -> dict[str, Any]:
