@@ -10,9 +10,8 @@ import nopg
 from nopg.cli.settings import read_settings
 from nopg.cli.swing_up import BOTTOM, grid_dataset
 from nopg.runs import Monitoring, start
-from nopg.runs.checkpoint import checkpoints, read_checkpoint
+from nopg.runs.checkpoint import checkpoints, read_checkpoint, read_history
 from nopg.runs.folder import RunFolder
-from nopg.runs.history_file import read_history
 
 TOML = b"""
 [model]

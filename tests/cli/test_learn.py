@@ -36,7 +36,8 @@ def test_a_file_becomes_a_policy_and_every_command_takes_it(folder: Path) -> Non
     run_folder = RunFolder.open(folder / "a")
     assert run_folder.config.algorithm == "learn"
     assert run_folder.is_done
-    assert len(run_folder.data()) == 72
+    assert policy.data is not None
+    assert len(policy.data) == 72
     assert "<html" in (folder / "a" / "report.html").read_text()
     # The same search in Python keeps the same policy.
     same = nopg.learn(grid_dataset(6, 6), BOTTOM, gamma=0.8, seed=3, progress=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from shutil import copytree
@@ -18,9 +19,8 @@ from hypothesis import strategies as st
 import nopg
 from nopg.data.fingerprint import fingerprint
 from nopg.errors import NopgError, RunError
-from nopg.runs.checkpoint import checkpoints
+from nopg.runs.checkpoint import checkpoints, read_history
 from nopg.runs.folder import RunFolder
-from nopg.runs.history_file import read_history
 from tests.runs.tiny import SMALL, PowerCut, begin, bits, carry_on
 
 
@@ -43,7 +43,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_says_what_was_learned_and_how(whole: Path) -> None:
     run = RunFolder.open(whole)
     assert {file.name for file in whole.iterdir()} == {
-        "run.json", "data.npz", "history.jsonl", "checkpoints", "status.json",
+        "run.json", "initial.nopg", "history.jsonl", "checkpoints", "status.json",
         "policy.nopg",
     }  # fmt: skip
     assert [file.name for file in checkpoints(run.checkpoints)] == [
@@ -51,7 +51,9 @@ def test_it_says_what_was_learned_and_how(whole: Path) -> None:
     ]  # fmt: skip
     assert run.config.settings["hidden"] == [6]
     assert run.config.versions["nopg"] == version("nopg")
-    assert np.array_equal(run.data().observations, SMALL.observations)
+    data = run.policy().data
+    assert data is not None
+    assert np.array_equal(data.observations, SMALL.observations)
     assert run.status()["stopped"] == "finished"
     assert [u.step for u in run.history()] == list(range(1, 13))
 
@@ -140,7 +142,9 @@ def test_a_run_without_a_good_checkpoint_is_refused(cut: Path, tmp_path: Path) -
 
 def test_changed_data_and_history_are_refused(cut: Path, tmp_path: Path) -> None:
     path = copytree(cut, tmp_path / "a")
-    SMALL.subset(slice(0, 71)).save(path / "data.npz")
+    replace(RunFolder.open(cut).policy(), data=SMALL.subset(slice(0, 71))).save(
+        path / "initial.nopg"
+    )
     with pytest.raises(RunError, match="SHA-256"):
         carry_on(path)
     path = copytree(cut, tmp_path / "b")
@@ -151,7 +155,7 @@ def test_changed_data_and_history_are_refused(cut: Path, tmp_path: Path) -> None
 
 def test_links_are_not_followed(cut: Path, tmp_path: Path) -> None:
     precious = tmp_path / "precious"
-    for name in ("history.jsonl", "data.npz", "run.json", "checkpoints"):
+    for name in ("history.jsonl", "initial.nopg", "run.json", "checkpoints"):
         path = copytree(cut, tmp_path / f"with-{name}")
         precious.write_text("words\n")
         if name == "checkpoints":

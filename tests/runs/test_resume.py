@@ -16,7 +16,8 @@ import pytest
 import torch
 
 import nopg
-from nopg.errors import RunError
+from nopg.cli.swing_up import BOTTOM
+from nopg.errors import PolicyFileError, RunError
 from nopg.runs import Monitoring, resume, start
 from nopg.runs.folder import RunFolder
 from tests.runs.tiny import (
@@ -134,7 +135,7 @@ def test_ones_own_module_goes_on(tmp_path: Path) -> None:
         try:
             begin(tmp_path / name, cut=cut, policy=module())
         except PowerCut:
-            with pytest.raises(RunError, match="policy=YourModule"):
+            with pytest.raises(PolicyFileError, match="policy=YourModule"):
                 carry_on(tmp_path / name)
             carry_on(tmp_path / name, policy=module())
         models.append(RunFolder.open(tmp_path / name).policy(policy=module()))
@@ -195,7 +196,7 @@ start(sys.argv[1], nopg.NOPG(bandwidths=GIVEN), SMALL, [BOTTOM], n_updates=100_0
     model = nopg.NOPG(bandwidths=GIVEN)
     model.fit(
         SMALL,
-        run.config.initial_states,
+        [BOTTOM],
         n_updates=100_000,
         callback=lambda m, update: update.step < state.step,
         progress=False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -46,18 +46,12 @@ class Columns:
         """The data set in `source`; lists of columns are separated by commas."""
         from nopg.data.dataset import Dataset
 
-        return Dataset.load(
-            source,
-            observations=_listed(self.observations),
-            actions=_listed(self.actions),
-            reward=self.reward,
-            next_observations=_listed(self.next_observations),
-            episode=self.episode,
-            termination=self.termination,
-            truncation=self.truncation,
-            time_limit=self.time_limit,
-            missing="drop" if self.drop_missing else "error",
-        )
+        given: dict[str, Any] = asdict(self)
+        given["missing"] = "drop" if given.pop("drop_missing") else "error"
+        for name in ("observations", "actions", "next_observations"):
+            if given[name] is not None:
+                given[name] = [column.strip() for column in given[name].split(",")]
+        return Dataset.load(source, **given)
 
 
 def with_columns(command: Callable[..., None]) -> Callable[..., None]:
@@ -75,7 +69,3 @@ def with_columns(command: Callable[..., None]) -> Callable[..., None]:
     parsed.__signature__ = signature.replace(parameters=together)  # type: ignore[attr-defined]
     parsed.__annotations__ = {p.name: p.annotation for p in together}
     return parsed
-
-
-def _listed(names: str | None) -> list[str] | None:
-    return None if names is None else [name.strip() for name in names.split(",")]

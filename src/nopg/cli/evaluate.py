@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-from nopg.cli.silence_imports import silence_pygame
-
-if TYPE_CHECKING:
-    from nopg.runs.evaluation import Evaluation
 
 
 def evaluate(
@@ -24,7 +19,6 @@ def evaluate(
     ] = False,
 ) -> None:
     """Let the policy act in an environment; the results are kept in the run."""
-    silence_pygame()
     from nopg.runs.evaluation import evaluate as measure
     from nopg.runs.folder import RunFolder, read_run
 
@@ -32,22 +26,18 @@ def evaluate(
     folder = run if run.is_dir() else run.parent
     videos = folder / "videos" if video else None
     measured = measure(found.policy, env, episodes, seed=seed, videos=videos)
-    _show(measured)
-    if found.config is not None:
-        path = RunFolder(folder, found.config).keep_evaluation(measured.to_json())
-        print(f"Kept in {path}")
-    for film in measured.videos:
-        print(f"Film: {folder / 'videos' / film}")
-
-
-def _show(found: Evaluation) -> None:
     print("episode   seed      return   discounted   steps")
-    for i, episode in enumerate(found.episodes):
+    for i, episode in enumerate(measured.episodes):
         end = " terminated" if episode.terminated else ""
         print(
             f"{i:>7}{episode.seed:>7}{episode.total:>12.2f}{episode.discounted:>13.2f}"
             f"{episode.steps:>8}{end}"
         )
-    half = found.half_width
+    half = measured.half_width
     interval = "" if math.isnan(half) else f" ± {half:.2f} (95 % interval of the mean)"
-    print(f"\nMean return {found.mean:.2f}{interval}, {found.env}")
+    print(f"\nMean return {measured.mean:.2f}{interval}, {env}")
+    if found.config is not None:
+        path = RunFolder(folder, found.config).keep_evaluation(measured.to_json())
+        print(f"Kept in {path}")
+    for film in measured.videos:
+        print(f"Film: {folder / 'videos' / film}")

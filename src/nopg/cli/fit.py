@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from nopg.cli.columns import SOURCE, Columns, with_columns
-
-if TYPE_CHECKING:
-    from nopg.fitted.policy import FittedPolicy
 
 
 @with_columns
@@ -46,7 +41,8 @@ def fit(
     learned. Stopped, or killed? `nopg fit --resume OUT` goes on to the same bits.
     """
     from nopg.algorithms.nopg.nopg import NOPG
-    from nopg.cli.settings import data_and_settings
+    from nopg.cli.report import conclude
+    from nopg.cli.settings import read_data, read_settings
     from nopg.errors import ConfigError
     from nopg.runs.fit import resume as go_on
     from nopg.runs.fit import start
@@ -55,30 +51,30 @@ def fit(
     monitoring = Monitoring(checkpoint_every=checkpoint_every, tensorboard=tensorboard)
     if resume is not None:
         _require_alone(context)
-        _conclude(go_on(resume, monitoring=monitoring), resume)
-        return
-    if source is None:
+        out, policy = resume, go_on(resume, monitoring=monitoring)
+    elif source is None:
         raise ConfigError(
             "There must be data to learn from, or a run to continue, got neither; "
             "type nopg fit DATA, or nopg fit --resume FOLDER."
         )
-    dataset, settings = data_and_settings(source, columns, config, out)
-    if seed is not None:
-        settings.model["seed"] = seed
-    if updates is not None:
-        settings.fit["n_updates"] = updates
-    model = NOPG(bandwidths=settings.bandwidths, **settings.model)
-    print(dataset)
-    policy = start(
-        out,
-        model,
-        dataset,
-        settings.initial_states,
-        **settings.fit,
-        command=shlex.join(["nopg", *sys.argv[1:]]),
-        monitoring=monitoring,
-    )
-    _conclude(policy, out)
+    else:
+        settings = read_settings(config)
+        dataset = read_data(source, columns, settings, out)
+        if seed is not None:
+            settings.model["seed"] = seed
+        if updates is not None:
+            settings.fit["n_updates"] = updates
+        model = NOPG(bandwidths=settings.bandwidths, **settings.model)
+        print(dataset)
+        starts = settings.initial_states
+        policy = start(
+            out, model, dataset, starts, **settings.fit, monitoring=monitoring
+        )
+    assert policy.history is not None
+    if policy.history.stopped == "interrupted":
+        print(f"\nInterrupted after {len(policy.history)} updates.")
+        print(f"Go on with: nopg fit --resume {out}")
+    conclude(policy, out)
 
 
 def _require_alone(context: typer.Context) -> None:
@@ -97,19 +93,3 @@ def _require_alone(context: typer.Context) -> None:
             f"{', '.join(sorted(typed))} as well; leave them out, or begin a new run "
             "with --out."
         )
-
-
-def _conclude(policy: FittedPolicy, out: Path) -> None:
-    from nopg.cli.report import conclude
-    from nopg.errors import MissingExtraError
-    from nopg.plots.curves import learning_curve
-
-    assert policy.history is not None
-    if policy.history.stopped == "interrupted":
-        print(f"\nInterrupted after {len(policy.history)} updates.")
-        print(f"Go on with: nopg fit --resume {out}")
-    try:
-        learning_curve(policy.history, out / "learning_curve.png")
-    except MissingExtraError as error:
-        print(error)
-    conclude(policy, out)

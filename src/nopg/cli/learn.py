@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -35,18 +33,18 @@ def learn(
     """
     from nopg.algorithms.search.learn import learn as search
     from nopg.cli.report import conclude
-    from nopg.cli.settings import data_and_settings, require_searchable
+    from nopg.cli.settings import read_data, read_settings, require_searchable
     from nopg.runs.fit import keep
-    from nopg.runs.ownership import locked
+    from nopg.runs.folder import locked
 
-    dataset, settings = data_and_settings(
-        source, columns, config, out, require_searchable
-    )
+    settings = read_settings(config)
+    require_searchable(settings)
+    dataset = read_data(source, columns, settings, out)
     typed = {"gamma": gamma, "seed": seed}
     chosen = {name: value for name, value in typed.items() if value is not None}
     print(dataset)
     with locked(out):
         policy = search(dataset, settings.initial_states, **(settings.model | chosen))
-        keep(out, policy, shlex.join(["nopg", *sys.argv[1:]]))
+        keep(out, policy)
     print(f"\n{policy.search}")
     conclude(policy, out)

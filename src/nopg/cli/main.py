@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
@@ -54,7 +55,13 @@ def main(
         ),
     ] = False,
 ) -> None:
-    """Hold the options that stand before a command."""
+    """Hold the options that stand before a command, and keep pygame quiet.
+
+    It is imported later, if at all, and needs no window, no sound and no greeting.
+    """
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+    os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 
 
 def run() -> None:
@@ -63,13 +70,13 @@ def run() -> None:
 
     try:
         app()
+        return
     except NopgError as error:
-        _refuse(in_shell_words(str(error), "".join(sys.argv[1:2])))
+        sentence = in_shell_words(str(error), "".join(sys.argv[1:2]))
     except MemoryError:
-        _refuse(
-            "The job must fit into memory, it ran out; use fewer rows, or give it more "
-            "memory."
-        )
+        sentence = "The job must fit into memory, it ran out; use fewer rows."
+    print(f"nopg: {sentence}", file=sys.stderr)
+    raise SystemExit(1)
 
 
 def in_shell_words(sentence: str, command: str) -> str:
@@ -93,8 +100,3 @@ def in_shell_words(sentence: str, command: str) -> str:
 
     sentence = re.sub(r"`(\w+)`", named, sentence)
     return re.sub(r"\b(\w+)=(['\"]?)([\w.]+)\2", given, sentence)
-
-
-def _refuse(sentence: str) -> NoReturn:
-    print(f"nopg: {sentence}", file=sys.stderr)
-    raise SystemExit(1) from None

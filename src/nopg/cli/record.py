@@ -9,14 +9,9 @@ import sys
 import time
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-from nopg.cli.silence_imports import silence_pygame
-
-if TYPE_CHECKING:
-    from nopg.record import RecordConfig
 
 
 def record(
@@ -63,12 +58,13 @@ def record(
     Every finished episode is saved at once; the file loads with Dataset.load. An
     episode that meets its time limit is stored as truncated, not as terminated.
     """
-    silence_pygame()
     from nopg.record import RecordConfig
+    from nopg.record import record as run
 
+    name = environment.rpartition(":")[2].replace("/", "-")
     config = RecordConfig(
         environment=environment,
-        out=Path(_default_name(environment)) if out is None else out,
+        out=out or Path(f"{name}_{time.strftime('%Y%m%d-%H%M%S')}.npz"),
         append=append,
         episodes=episodes,
         fps=fps,
@@ -79,13 +75,7 @@ def record(
         fall=fall,
         idle=idle,
     )
-    _run(config, opens_browser=browser)
-
-
-def _run(config: RecordConfig, *, opens_browser: bool) -> None:
-    from nopg.record import record as run
-
-    is_to_open = opens_browser and _has_display()
+    is_to_open = browser and _has_display()
 
     def show(address: str) -> None:
         nonlocal is_to_open
@@ -109,11 +99,6 @@ def _run(config: RecordConfig, *, opens_browser: bool) -> None:
         f"transitions: {summary.n_transitions}."
     )
     typer.echo(f"Next: nopg learn {config.out}")
-
-
-def _default_name(environment: str) -> str:
-    name = environment.rpartition(":")[2].replace("/", "-")
-    return f"{name}_{time.strftime('%Y%m%d-%H%M%S')}.npz"
 
 
 def _has_display() -> bool:

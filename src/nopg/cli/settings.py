@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,31 +62,22 @@ def read_settings(path: Path | None) -> Settings:
     return Settings(dict(table.get("model", {})), bandwidths, initial_states, fit)
 
 
-def data_and_settings(
-    source: str,
-    columns: Columns,
-    config: Path | None,
-    out: Path,
-    check: Callable[[Settings], object] = lambda settings: None,
-) -> tuple[Dataset, Settings]:
-    """What a command learns from and how; all that can be refused is refused here.
+def read_data(source: str, columns: Columns, settings: Settings, out: Path) -> Dataset:
+    """What a command learns from; all that can be refused is refused here.
 
     Args:
         source: The data.
         columns: Which column is what.
-        config: The TOML file; None for the defaults.
+        settings: The settings; the family of the policy is added where data decide.
         out: The folder of the run, which must be new and writable.
-        check: What else must hold of the settings.
 
     Raises:
         NopgError: If something is missing or wrong.
     """
     from nopg.data.files import require_writable
     from nopg.errors import ConfigError
-    from nopg.runs.ownership import require_vacant
+    from nopg.runs.folder import require_vacant
 
-    settings = read_settings(config)
-    check(settings)
     require_vacant(out)
     require_writable(out)
     dataset = columns.read(source)
@@ -98,7 +88,7 @@ def data_and_settings(
         )
     if dataset.is_discrete:
         settings.model.setdefault("policy", "discrete")
-    return dataset, settings
+    return dataset
 
 
 def require_searchable(settings: Settings) -> None:

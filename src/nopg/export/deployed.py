@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from nopg.errors import ConfigError
 from nopg.policies.families import CategoricalPolicy, GaussianPolicy, Policy
 
 if TYPE_CHECKING:
@@ -70,24 +69,13 @@ class Deployed(nn.Module):
 
 
 def deployed(fitted: FittedPolicy) -> Deployed:
-    """The module of a fitted policy, on the CPU, ready to be exported.
-
-    Raises:
-        ConfigError: If the action space has no limits to put into the graph.
-    """
-    parameter = next(fitted.policy.parameters())
-    limits: list[Tensor | None] = []
-    for side in ("low", "high"):
-        limit: Any = getattr(fitted.action_space, side, None)
-        limits.append(None if limit is None else torch.as_tensor(limit).to(parameter))
-    is_discrete = isinstance(fitted.policy, CategoricalPolicy)
-    if not is_discrete and None in limits:
-        raise ConfigError(
-            f"The action space must have limits, got {fitted.action_space}; fit with "
-            "action_space=gymnasium.spaces.Box(low, high)."
-        )
-    made = Deployed(
-        copy.deepcopy(fitted.policy), *limits
-    )  # the policy stays where it is
+    """The module of a fitted policy, on the CPU, ready to be exported."""
+    policy = copy.deepcopy(fitted.policy)  # the original stays where it is
+    limits: list[Tensor | None] = [None, None]
+    if not isinstance(policy, CategoricalPolicy):
+        space: Any = fitted.action_space
+        like = next(policy.parameters())
+        limits = [torch.as_tensor(limit).to(like) for limit in (space.low, space.high)]
+    made = Deployed(policy, *limits)
     made.eval()
     return made.cpu()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -16,16 +18,7 @@ from nopg.export import numpy_reader
 from nopg.export.deployed import Deployed, deployed
 from nopg.export.numpy_format import to_numpy
 from nopg.export.torch_formats import to_onnx, to_pt2
-from nopg.export.verify import (
-    N_STATES,
-    Runner,
-    dtype_of,
-    numpy_runner,
-    onnx_runner,
-    pt2_runner,
-    state_width,
-    verify,
-)
+from nopg.export.verify import dtype_of, onnx_runner, pt2_runner, trial_states, verify
 
 if TYPE_CHECKING:
     from nopg.fitted.policy import FittedPolicy
@@ -82,49 +75,38 @@ def export_policy(
         )
     reader = path.with_name(READER) if kind == "numpy" else None
     program = Path(numpy_reader.__file__).read_bytes()
-    if reader is not None:
-        _require_ours(reader, program)
-    content, run = _exported(kind, deployed(policy), policy)
-    difference = verify(policy, run)
-    write_atomically(path, lambda stream: stream.write(content))
-    if reader is not None:
-        write_atomically(reader, lambda stream: stream.write(program))
-    return Exported(path, N_STATES, difference, reader)
-
-
-def _require_ours(reader: Path, program: bytes) -> None:
-    """Check that no program of somebody else would be replaced."""
     first, _, _ = program.partition(b"\n")
-    if reader.exists() and not reader.read_bytes().startswith(first):
+    if reader and reader.exists() and not reader.read_bytes().startswith(first):
         raise ConfigError(
             f"`{reader}` must be free for the reader of the export, there is another "
             "file of this name; choose another folder."
         )
-
-
-def _exported(kind: str, graph: Deployed, policy: FittedPolicy) -> tuple[bytes, Runner]:
+    graph, states = deployed(policy), trial_states(policy)
+    example = torch.as_tensor(states[:2]).to(dtype_of(policy))
+    run: Callable[[Any], Any]
     if kind == "numpy":
         content = to_numpy(graph)
-        return content, numpy_runner(content)
-    example = torch.zeros((2, state_width(policy)), dtype=dtype_of(policy))
-    if kind == "pt2":
+        run = numpy_reader.NumpyPolicy(io.BytesIO(content))
+    elif kind == "pt2":
         content = to_pt2(graph, example)
-        return content, pt2_runner(content)
-    content = to_onnx(graph, example, _metadata(policy, graph))
-    return content, onnx_runner(content)
+        run = pt2_runner(content)
+    else:
+        content = to_onnx(graph, example, _metadata(policy, graph))
+        run = onnx_runner(content)
+    difference = verify(policy, run, states)
+    write_atomically(path, lambda stream: stream.write(content))
+    if reader is not None:
+        write_atomically(reader, lambda stream: stream.write(program))
+    return Exported(path, len(states), difference, reader)
 
 
 def _metadata(policy: FittedPolicy, graph: Deployed) -> dict[str, Any]:
     """What a person finds in the file: names, limits, versions."""
-    data = policy.data
-    names = {} if data is None else {
-        "observation_names": list(data.observation_names),
-        "action_names": list(data.action_names),
-    }  # fmt: skip
     return {
         "nopg": version("nopg"),
         "dtype": str(dtype_of(policy)).removeprefix("torch."),
         "outputs": graph.outputs,
         "action_space": space_to_json(policy.action_space),
-        **names,
+        "observation_names": policy.observation_names,
+        "action_names": None if policy.data is None else policy.data.action_names,
     }

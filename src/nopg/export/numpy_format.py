@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nopg.errors import ConfigError
@@ -34,14 +33,13 @@ def to_numpy(graph: Deployed) -> bytes:
     if not isinstance(policy, families):
         raise _refusal(policy)
     layers = list(_layers(policy.network))
-    width = layers[0][0].shape[1]
-    like = layers[0][0]
+    zeros = layers[0][0].new_zeros(layers[0][0].shape[1])
     standardise: Standardise | None = policy.standardise
     arrays: dict[str, Any] = {
         "kind": "discrete" if graph.low is None else "continuous",
         "n_layers": len(layers),
-        "mean": like.new_zeros(width) if standardise is None else standardise.mean,
-        "std": like.new_ones(width) if standardise is None else standardise.std,
+        "mean": zeros if standardise is None else standardise.mean,
+        "std": zeros + 1.0 if standardise is None else standardise.std,
     }
     for i, (weight, bias) in enumerate(layers):
         arrays |= {f"weight_{i}": weight, f"bias_{i}": bias}
@@ -52,9 +50,10 @@ def to_numpy(graph: Deployed) -> bytes:
         if squash is not None:
             arrays["centre"] = 0.5 * (squash.high + squash.low)
             arrays["half_width"] = squash.half_width
+    for name, value in arrays.items():
+        arrays[name] = value.detach().numpy() if isinstance(value, Tensor) else value
     stream = io.BytesIO()
-    plain = {name: _array(value) for name, value in arrays.items()}
-    np.savez(stream, **plain)  # type: ignore[arg-type]
+    np.savez(stream, **arrays)
     return stream.getvalue()
 
 
@@ -70,18 +69,10 @@ def _layers(network: nn.Module) -> Iterator[tuple[Tensor, Tensor]]:
         if type(step) is not (nn.ReLU if i % 2 else nn.Linear):
             raise _refusal(step)
         if isinstance(step, nn.Linear):
-            bias = step.bias
-            yield (
-                step.weight,
-                step.weight.new_zeros(len(step.weight))
-                + (0.0 if bias is None else bias),
-            )
+            zeros = step.weight.new_zeros(len(step.weight))
+            yield step.weight, zeros if step.bias is None else step.bias
     if len(steps) % 2 == 0:
         raise _refusal(steps[-1] if steps else network)
-
-
-def _array(value: Any) -> NDArray[Any]:
-    return value.detach().numpy() if isinstance(value, Tensor) else np.asarray(value)
 
 
 def _refusal(found: nn.Module) -> ConfigError:

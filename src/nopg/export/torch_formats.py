@@ -31,20 +31,16 @@ def to_onnx(graph: Deployed, example: Tensor, metadata: Mapping[str, Any]) -> by
     """
     for module in ("onnx", "onnxscript", "onnxruntime"):
         require_extra(module, "export")
-    batch = torch.export.Dim("batch")
-    try:
-        with _silenced():
-            program = torch.onnx.export(
-                graph,
-                (example,),
-                input_names=["observation"],
-                output_names=list(graph.outputs),
-                dynamic_shapes=({0: batch},),
-                dynamo=True,
-                verbose=False,
-            )
-    except Exception as error:  # whatever a module of the user's own makes it raise
-        raise _no_graph("ONNX", error) from None
+    with _tracing("ONNX"):
+        program = torch.onnx.export(
+            graph,
+            (example,),
+            input_names=["observation"],
+            output_names=list(graph.outputs),
+            dynamic_shapes=({0: torch.export.Dim("batch")},),
+            dynamo=True,
+            verbose=False,
+        )
     assert program is not None
     proto = program.model_proto
     for node in proto.graph.node:
@@ -62,21 +58,22 @@ def to_pt2(graph: Deployed, example: Tensor) -> bytes:
         ConfigError: If torch cannot turn the policy into a graph.
     """
     stream = io.BytesIO()
-    try:
-        with _silenced():
-            dynamic = ({0: torch.export.Dim("batch")},)
-            program = torch.export.export(graph, (example,), dynamic_shapes=dynamic)
-            for node in program.graph.nodes:
-                node.meta.pop("stack_trace", None)  # paths of this machine
-            torch.export.save(program, stream)
-    except Exception as error:  # whatever a module of the user's own makes it raise
-        raise _no_graph("PT2", error) from None
+    with _tracing("PT2"):
+        dynamic = ({0: torch.export.Dim("batch")},)
+        program = torch.export.export(graph, (example,), dynamic_shapes=dynamic)
+        for node in program.graph.nodes:
+            node.meta.pop("stack_trace", None)  # paths of this machine
+        torch.export.save(program, stream)
     return stream.getvalue()
 
 
 @contextlib.contextmanager
-def _silenced() -> Iterator[None]:
-    """Exporters warn of packages and settings that the user has no part in."""
+def _tracing(name: str) -> Iterator[None]:
+    """Silence what exporters warn of, and say in one sentence why they fail.
+
+    Raises:
+        ConfigError: If torch cannot turn the policy into a graph.
+    """
     logger = logging.getLogger("torch.onnx")
     before = logger.level
     logger.setLevel(logging.ERROR)
@@ -84,14 +81,12 @@ def _silenced() -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
+    except Exception as error:  # whatever a module of the user's own makes it raise
+        reason = str(error).strip().splitlines()[:1]
+        raise ConfigError(
+            f"The policy must be a graph of torch operations to become {name}, tracing "
+            f"it failed ({type(error).__name__}: {''.join(reason)}); write its forward "
+            "without branches on values."
+        ) from None
     finally:
         logger.setLevel(before)
-
-
-def _no_graph(name: str, error: Exception) -> ConfigError:
-    reason = str(error).strip().splitlines()[:1]
-    return ConfigError(
-        f"The policy must be a graph of torch operations to become {name}, tracing it "
-        f"failed ({type(error).__name__}: {''.join(reason)}); write its forward "
-        "without branches on values."
-    )

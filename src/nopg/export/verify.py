@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from nopg.data.extras import require_extra
 from nopg.errors import NopgError
-from nopg.export.numpy_reader import NumpyPolicy
 from nopg.fitted.predict import predicted_actions
 from nopg.randomness import Seed
 
@@ -29,13 +28,13 @@ TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-5}
 one; sums in single precision differ by their order alone."""
 
 
-def verify(policy: FittedPolicy, run: Runner, n_states: int = N_STATES) -> float:
+def verify(policy: FittedPolicy, run: Runner, states: FloatArray) -> float:
     """Compare `run` with the policy's actions.
 
     Args:
         policy: The library's side.
         run: The export: states (m, d_s) to actions.
-        n_states: States to compare at.
+        states: States to compare at, (m, d_s).
 
     Returns:
         The largest difference of an action.
@@ -44,7 +43,6 @@ def verify(policy: FittedPolicy, run: Runner, n_states: int = N_STATES) -> float
         NopgError: If an action differs by more than rounding.
     """
     dtype = dtype_of(policy)
-    states = trial_states(policy, n_states)
     expected = _library_actions(policy, states)
     found = np.asarray(run(torch.as_tensor(states).to(dtype).numpy()), dtype=np.float64)
     if found.shape != expected.shape:
@@ -67,14 +65,7 @@ def dtype_of(policy: FittedPolicy) -> torch.dtype:
     return next(policy.policy.parameters()).dtype
 
 
-def state_width(policy: FittedPolicy) -> int:
-    """How many numbers a state has."""
-    if policy.spec is not None:
-        return policy.spec.n_states
-    return len(policy.observation_names or policy.bandwidths.state)
-
-
-def trial_states(policy: FittedPolicy, n_states: int) -> FloatArray:
+def trial_states(policy: FittedPolicy, n_states: int = N_STATES) -> FloatArray:
     """States of the data, states among them, and states far outside.
 
     A policy saved without its data is tried around what it standardises by.
@@ -84,7 +75,8 @@ def trial_states(policy: FittedPolicy, n_states: int) -> FloatArray:
     if data is not None:
         known = data.observations
     else:
-        known = rng.normal(size=(256, state_width(policy)))
+        names = policy.observation_names or policy.bandwidths.state
+        known = rng.normal(size=(256, len(names)))
         standardise = getattr(policy.policy, "standardise", None)
         if standardise is not None:
             known = known * standardise.std.numpy() + standardise.mean.numpy()
@@ -128,12 +120,6 @@ def pt2_runner(content: bytes) -> Runner:
             return found
 
     return run
-
-
-def numpy_runner(content: bytes) -> Runner:
-    """Actions of a numpy file, by the reader that is shipped with it."""
-    runner: Runner = NumpyPolicy(io.BytesIO(content))
-    return runner
 
 
 def _library_actions(policy: FittedPolicy, states: FloatArray) -> FloatArray:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -104,13 +103,19 @@ def evaluate(
     updates = 0 if policy.history is None else len(policy.history)
     seeds = range(seed, seed + n_episodes)
     films = [f"{name}-after-{updates}-seed-{seed}.mp4" for seed in seeds]
-    made: AbstractContextManager[gymnasium.Env[Any, Any]] = (
-        closing(_made(env_id)) if videos is None else _filmed(env_id, videos, films)
-    )
-    with made as env:
-        _require_fit(policy, env)
-        episodes = tuple(_episode(policy, env, seed) for seed in seeds)
-    return Evaluation(env_id, episodes, () if videos is None else tuple(films))
+    if videos is not None:
+        require_extra("moviepy", "video")
+        videos.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=videos, prefix=".filming-") as unfinished:
+        camera = None if videos is None else Path(unfinished) / "films"
+        with closing(_made(env_id, camera)) as env:  # writes the last film
+            _require_fit(policy, env)
+            episodes = tuple(_episode(policy, env, seed) for seed in seeds)
+        if videos is None or camera is None:
+            return Evaluation(env_id, episodes)
+        for i, film in enumerate(films):  # they get their names when they are whole
+            (camera / f"film-episode-{i}.mp4").replace(videos / film)
+    return Evaluation(env_id, episodes, tuple(films))
 
 
 def _episode(policy: FittedPolicy, env: gymnasium.Env[Any, Any], seed: int) -> Episode:
@@ -132,12 +137,15 @@ def _episode(policy: FittedPolicy, env: gymnasium.Env[Any, Any], seed: int) -> E
             return Episode(seed, total, discounted, steps, bool(terminated))
 
 
-def _made(env_id: str, **options: str) -> gymnasium.Env[Any, Any]:
+def _made(env_id: str, camera: Path | None) -> gymnasium.Env[Any, Any]:
+    """The environment, with an end, and filmed into the folder `camera` if given."""
     import gymnasium
+    from gymnasium.wrappers import RecordVideo, TimeLimit
 
     register()
+    mode = {} if camera is None else {"render_mode": "rgb_array"}
     try:
-        env: gymnasium.Env[Any, Any] = gymnasium.make(env_id, **options)  # type: ignore[arg-type]
+        env: gymnasium.Env[Any, Any] = gymnasium.make(env_id, **mode)  # type: ignore[arg-type]
     except (gymnasium.error.Error, ImportError, TypeError) as error:
         reason = str(error).splitlines()[0]
         own = ", ".join(name for name in gymnasium.registry if name.startswith("nopg/"))
@@ -146,8 +154,10 @@ def _made(env_id: str, **options: str) -> gymnasium.Env[Any, Any]:
             f"the project's own are {own}."
         ) from None
     if env.spec is not None and env.spec.max_episode_steps is None:
-        env = gymnasium.wrappers.TimeLimit(env, 10_000)  # an end there must be
-    return env
+        env = TimeLimit(env, 10_000)
+    if camera is None:
+        return env
+    return RecordVideo(env, str(camera), lambda episode: True, name_prefix="film")
 
 
 def _require_fit(policy: FittedPolicy, env: gymnasium.Env[Any, Any]) -> None:
@@ -169,26 +179,3 @@ def _require_fit(policy: FittedPolicy, env: gymnasium.Env[Any, Any]) -> None:
             f"The environment must take the policy's actions ({own}), it takes "
             f"{wanted}; choose another `env_id`."
         )
-
-
-@contextmanager
-def _filmed(
-    env_id: str, folder: Path, names: list[str]
-) -> Iterator[gymnasium.Env[Any, Any]]:
-    """The environment with a camera; films get their names when they are whole."""
-    from gymnasium.wrappers import RecordVideo
-
-    require_extra("moviepy", "video")
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".filming-") as unfinished:
-        films = Path(unfinished) / "films"
-        env: gymnasium.Env[Any, Any] = RecordVideo(
-            _made(env_id, render_mode="rgb_array"),
-            str(films),
-            episode_trigger=lambda episode: True,
-            name_prefix="film",
-        )
-        with closing(env):  # writes the last film
-            yield env
-        for i, name in enumerate(names):
-            (films / f"film-episode-{i}.mp4").replace(folder / name)

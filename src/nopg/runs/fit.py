@@ -19,8 +19,7 @@ from nopg.algorithms.nopg.training import announce
 from nopg.data.dataset import Dataset
 from nopg.errors import RunError
 from nopg.fitted.policy import FittedPolicy
-from nopg.runs.folder import RunFolder
-from nopg.runs.ownership import locked, require_vacant
+from nopg.runs.folder import RunFolder, locked, require_vacant
 from nopg.runs.progress import Monitoring, ProgressWriter
 from nopg.runs.run_config import RunConfig, versions
 
@@ -34,7 +33,6 @@ def start(
     n_updates: int = 1500,
     patience: int | None = None,
     evaluate_every: int = 100,
-    command: str = "",
     monitoring: Monitoring | None = None,
 ) -> FittedPolicy:
     """Fit a policy in a new run folder.
@@ -47,7 +45,6 @@ def start(
         n_updates: Policy updates.
         patience: As in `NOPG.fit`.
         evaluate_every: As in `NOPG.fit`.
-        command: What was typed, for people.
         monitoring: Checkpoints, TensorBoard, callback, evaluators, progress.
 
     Returns:
@@ -69,9 +66,9 @@ def start(
             n_updates=n_updates,
             patience=patience,
             evaluate_every=evaluate_every,
-            command=command,
         )
-        run = RunFolder.create(path, config, data)
+        fitted.save(path / "initial.nopg")
+        run = RunFolder.create(path, config)
         _train(run, model, monitoring, None)
     return fitted
 
@@ -94,6 +91,7 @@ def resume(
         NopgError: If another process writes in it, or it cannot be written.
     """
     run, monitoring = RunFolder.open(path), monitoring or Monitoring()
+    config = run.config
     with locked(run.path):
         if run.is_done:
             raise RunError(
@@ -101,25 +99,26 @@ def resume(
                 f"are done ({run.status()['stopped']}); use it, or begin a new run."
             )
         # Sums over other numbers of threads round differently.
-        torch.set_num_threads(run.config.threads)
+        torch.set_num_threads(config.threads)
         state = run.state()
         model = run.prepared(policy)
         if monitoring.progress:
             step = 0 if state is None else state.step
-            where = f"{run.path} goes on after update {step} of {run.config.n_updates}."
-            announce(f"{where}{_changed(run.config)}")
+            announce(f"{run.path} goes on after update {step} of {config.n_updates}.")
+            now, before = versions(), config.versions
+            changed = [f"{k} {v}" for k, v in before.items() if now.get(k) != v]
+            if changed:
+                announce(f"It began with {', '.join(changed)}: last bits may differ.")
         _train(run, model, monitoring, state)
     return model.fitted
 
 
-def keep(path: Path, policy: FittedPolicy, command: str) -> None:
+def keep(path: Path, policy: FittedPolicy) -> None:
     """Write a policy that `nopg.learn` found, and how, as a new run folder.
 
     The caller holds the folder's lock.
     """
-    assert policy.data is not None
-    config = RunConfig.of(policy, command=command)
-    RunFolder.create(path, config, policy.data).finish(policy)
+    RunFolder.create(path, RunConfig.of(policy)).finish(policy)
 
 
 def _train(
@@ -143,15 +142,6 @@ def _train(
         writer.finish(model.fitted)
 
 
-def _changed(config: RunConfig) -> str:
-    """A sentence if the packages are other ones: the last bits may then differ."""
-    now = versions()
-    changed = [f"{k} {v}" for k, v in config.versions.items() if now.get(k) != v]
-    if not changed:
-        return ""
-    return f" It began with {', '.join(changed)}: the last bits may differ."
-
-
 @contextmanager
 def _interruptible() -> Iterator[threading.Event]:
     """Collect SIGINT and SIGTERM while the block runs; the event is set by the first.
@@ -167,10 +157,8 @@ def _interruptible() -> Iterator[threading.Event]:
             raise KeyboardInterrupt
         requested.set()
 
-    if threading.current_thread() is not threading.main_thread():
-        yield requested  # signals are the main thread's
-        return
-    signals = (signal.SIGINT, signal.SIGTERM)
+    is_main = threading.current_thread() is threading.main_thread()
+    signals = (signal.SIGINT, signal.SIGTERM) if is_main else ()  # its own alone
     before = {signum: signal.signal(signum, request) for signum in signals}
     try:
         yield requested

@@ -1,7 +1,7 @@
 """A run folder: what it holds, and how each thing is read.
 
-    run.json        settings, bandwidths, versions, command; written once
-    data.npz        the transitions that are learned from
+    run.json        settings, versions, command; written once
+    initial.nopg    the untrained policy and the transitions it is to learn from
     history.jsonl   one line per update
     checkpoints/    the newest two states of training
     status.json     how training ended, once it has
@@ -9,14 +9,15 @@
     evaluation.json what `nopg evaluate` measured
     .lock           held by the process that writes
 
-`nopg learn` makes no updates: its runs have neither history nor checkpoints.
+`nopg learn` makes no updates: its runs have only a policy.
 Everything but the history is written whole or not at all. A folder may
 come from somebody else: no link in it is followed, and nothing in it is believed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,22 +26,23 @@ from torch import nn
 
 from nopg.algorithms.nopg.ascent import TrainingState
 from nopg.algorithms.nopg.nopg import NOPG
-from nopg.data.dataset import Dataset
 from nopg.data.fingerprint import fingerprint
-from nopg.data.spaces import space_from_json
+from nopg.data.locks import exclusive
 from nopg.errors import RunError
 from nopg.fitted.history import History
 from nopg.fitted.load import load
 from nopg.fitted.policy import FittedPolicy
-from nopg.fitted.storage import bandwidths_from_json
-from nopg.runs.checkpoint import checkpoints, read_checkpoint, step_of
-from nopg.runs.history_file import read_history
-from nopg.runs.ownership import require_vacant
+from nopg.runs.checkpoint import checkpoints, read_checkpoint, read_history, step_of
 from nopg.runs.plain_files import read_json, reading, require_plain, write_json
 from nopg.runs.run_config import RunConfig, now
 
 DONE = ("finished", "converged")
 """How a training ends that has nothing left to do."""
+LITTER = (
+    *(".run.json.*.tmp", ".*.nopg.*.tmp", ".history.jsonl.*.tmp"),
+    *(".status.json.*.tmp", "checkpoints/.*.tmp"),
+)
+"""What a killed training leaves; other commands may be writing beside it."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +73,9 @@ class RunFolder:
         return cls(path, RunConfig.read(path / "run.json"))
 
     @classmethod
-    def create(cls, path: Path, config: RunConfig, data: Dataset) -> RunFolder:
-        """A new run; its `run.json` comes last, so that a folder with one is whole."""
+    def create(cls, path: Path, config: RunConfig) -> RunFolder:
+        """A new run; what it begins with must be there, so that it is whole."""
         require_vacant(path)
-        data.save(path / "data.npz")
         write_json(path / "run.json", asdict(config))
         return cls(path, config)
 
@@ -84,22 +85,6 @@ class RunFolder:
         history = policy.history or History()
         status = {"stopped": history.stopped, "updates": len(history), "ended": now()}
         write_json(self.path / "status.json", status)
-
-    def data(self) -> Dataset:
-        """The transitions, checked against their fingerprint.
-
-        Raises:
-            NopgError: If they are missing, damaged or others.
-        """
-        path = self.path / "data.npz"
-        require_plain(path)
-        data = Dataset.load(path)
-        if fingerprint(data) != self.config.data_sha256:
-            raise RunError(
-                f"`{path}` must hold the transitions this run began with, its SHA-256 "
-                "is another one; put the file back."
-            )
-        return data
 
     def history(self) -> History:
         """The updates so far, and why training ended if it has."""
@@ -153,12 +138,10 @@ class RunFolder:
         Raises:
             RunError: If there has been no checkpoint yet.
         """
-        path = self.path / "policy.nopg"
-        updates = self.status().get("updates", -1)
         newest = checkpoints(self.checkpoints)
-        if path.exists() and (not newest or step_of(newest[0]) <= updates):
-            require_plain(path)
-            fitted = load(path, policy)
+        is_newer = newest and step_of(newest[0]) > self.status().get("updates", -1)
+        if (self.path / "policy.nopg").exists() and not is_newer:
+            fitted = self._stored("policy.nopg", policy)
             if self.config.algorithm == "NOPG":
                 fitted.history = self.history()
             return fitted
@@ -168,32 +151,39 @@ class RunFolder:
                 f"`{self.path}` must have a policy, it has none yet: training stopped "
                 f"before its first checkpoint; run nopg fit --resume {self.path}."
             )
-        fitted = self.prepared(policy, device="cpu").fitted
+        fitted = self._stored("initial.nopg", policy)
         with reading(self.checkpoints, "of the run's policy"):
             fitted.policy.load_state_dict(state.policy)
         fitted.history = state.history
         return fitted
 
-    def prepared(
-        self, policy: nn.Module | None = None, device: str | None = None
-    ) -> NOPG:
-        """NOPG with the run's settings, data and bandwidths, and a fresh policy."""
-        config = self.config
-        if config.settings.get("policy") == "custom" and policy is None:
+    def prepared(self, policy: nn.Module | None = None) -> NOPG:
+        """NOPG with the run's settings, data and bandwidths, and a fresh policy.
+
+        Raises:
+            NopgError: If the data are others, or a setting is wrong.
+        """
+        base = self._stored("initial.nopg", policy)
+        if base.data is None or fingerprint(base.data) != self.config.data_sha256:
             raise RunError(
-                f"`{self.path}` trains a module of your own, whose code no file holds; "
-                "pass it: policy=YourModule()."
+                f"`{self.path / 'initial.nopg'}` must hold the transitions this run "
+                "began with, their SHA-256 is another one; put the file back."
             )
-        given = {"policy": policy, "device": device}
-        given = {name: value for name, value in given.items() if value is not None}
+        settings = dict(self.config.settings)
         with reading(self.path / "run.json", "a record of how the run is trained"):
+            kind = settings.pop("policy")
             model = NOPG(
-                bandwidths=bandwidths_from_json(config.bandwidths),
-                action_space=space_from_json(config.action_space),
-                **(config.settings | given),
+                kind if policy is None else policy,
+                bandwidths=base.bandwidths,
+                action_space=base.action_space,
+                **settings,
             )
-        model.prepare(self.data(), self.config.initial_states)
+        model.prepare(base.data, base.initial_states)
         return model
+
+    def _stored(self, name: str, policy: nn.Module | None) -> FittedPolicy:
+        require_plain(self.path / name)
+        return load(self.path / name, policy)
 
     def evaluations(self) -> list[dict[str, Any]]:
         """What `nopg evaluate` measured, in the order it was run; see `Evaluation`.
@@ -266,3 +256,35 @@ def read_run(path: str | Path) -> Run:
     run = RunFolder.open(path)
     evaluations = tuple(run.evaluations())
     return Run(run.policy(), name, run.config, run.status(), evaluations)
+
+
+def require_vacant(path: Path) -> None:
+    """Check that nothing would be lost by beginning a run in `path`.
+
+    Raises:
+        RunError: If there is a run or a policy already.
+    """
+    if (path / "run.json").exists() or (path / "policy.nopg").exists():
+        raise RunError(
+            f"`{path}` must be a new folder, it already holds a run; choose another "
+            f"name, or continue that one with nopg fit --resume {path}."
+        )
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the run folder `path` for writing; litter of killed processes is removed.
+
+    Raises:
+        NopgError: If another process holds it, or it cannot be written.
+    """
+    with exclusive(path / ".lock", str(path), "writer"):
+        if (path / "checkpoints").is_symlink():
+            raise RunError(
+                f"`{path / 'checkpoints'}` must be a folder, it is a link; a run keeps "
+                "everything in its own folder."
+            )
+        for file in (file for pattern in LITTER for file in path.glob(pattern)):
+            with suppress(OSError):
+                file.unlink()
+        yield

@@ -12,9 +12,8 @@ from nopg.algorithms.nopg.training import Training
 from nopg.errors import ConfigError
 from nopg.fitted.history import Update
 from nopg.fitted.policy import FittedPolicy
-from nopg.runs.checkpoint import write_checkpoint
+from nopg.runs.checkpoint import HistoryFile, write_checkpoint
 from nopg.runs.folder import RunFolder
-from nopg.runs.history_file import HistoryFile
 from nopg.runs.tensorboard import scalars, summary_writer
 
 MAX_SECONDS = 60.0

@@ -7,6 +7,8 @@ what resuming needs to go on to the same bits.
 from __future__ import annotations
 
 import platform
+import shlex
+import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
@@ -16,10 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from nopg.data.fingerprint import fingerprint
-from nopg.data.spaces import space_to_json
 from nopg.errors import RunError
-from nopg.fitted.storage import bandwidths_to_json
-from nopg.kernels.bandwidths import Bandwidths
 from nopg.runs.plain_files import checked, read_json, reading
 
 if TYPE_CHECKING:
@@ -38,18 +37,12 @@ class RunConfig:
     """"NOPG" or "learn"."""
     settings: dict[str, Any]
     """All settings of the algorithm, flat."""
-    bandwidths: dict[str, list[str]] | None
-    """Those of NOPG, exact, as text (JSON has no infinity)."""
-    action_space: dict[str, Any] | None
-    """Where the policy's actions lie."""
     n_updates: int
     """Updates in all; 0 for `learn`, which is not resumed."""
     patience: int | None
     """Updates without a rise of J after which training stops."""
     evaluate_every: int
     """Updates between evaluations, where there are evaluators."""
-    initial_states: list[list[float]]
-    """Where the task starts."""
     data_sha256: str
     """Fingerprint of the transitions."""
     threads: int
@@ -71,27 +64,19 @@ class RunConfig:
         n_updates: int = 0,
         patience: int | None = None,
         evaluate_every: int = 100,
-        command: str = "",
     ) -> RunConfig:
         """The config of a policy that is about to be trained, or that `learn` found."""
-        data, initial_states = policy.data, policy.initial_states
-        assert data is not None
-        assert initial_states is not None
-        rule = policy.bandwidth_rule
-        known = rule if isinstance(rule, Bandwidths) else None
+        assert policy.data is not None
         return cls(
             algorithm=policy.algorithm,
             settings=dict(policy.settings),
-            bandwidths=bandwidths_to_json(known),
-            action_space=space_to_json(policy.action_space),
             n_updates=n_updates,
             patience=patience,
             evaluate_every=evaluate_every,
-            initial_states=initial_states.tolist(),
-            data_sha256=fingerprint(data),
+            data_sha256=fingerprint(policy.data),
             threads=torch.get_num_threads(),
             versions=versions(),
-            command=command,
+            command=shlex.join(sys.orig_argv),
             created=now(),
         )
 
