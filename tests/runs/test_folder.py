@@ -44,7 +44,7 @@ def test_it_says_what_was_learned_and_how(whole: Path) -> None:
     run = RunFolder.open(whole)
     assert {file.name for file in whole.iterdir()} == {
         "run.json", "data.npz", "history.jsonl", "checkpoints", "status.json",
-        "policy.nopg", ".lock",
+        "policy.nopg",
     }  # fmt: skip
     assert [file.name for file in checkpoints(run.checkpoints)] == [
         "step-000000012.checkpoint", "step-000000009.checkpoint"
@@ -52,9 +52,7 @@ def test_it_says_what_was_learned_and_how(whole: Path) -> None:
     assert run.config.settings["hidden"] == [6]
     assert run.config.versions["nopg"] == version("nopg")
     assert np.array_equal(run.data().observations, SMALL.observations)
-    status = run.status()
-    assert status["stopped"] == "finished"
-    assert status["objective"] == float(run.policy().kernel.objective())
+    assert run.status()["stopped"] == "finished"
     assert [u.step for u in run.history()] == list(range(1, 13))
 
 

@@ -182,7 +182,7 @@ start(sys.argv[1], nopg.NOPG(bandwidths=GIVEN), SMALL, [BOTTOM], n_updates=100_0
             if history.exists() and history.read_bytes().count(b"\n") > 50:
                 break
             time.sleep(0.05)
-        with pytest.raises(nopg.NopgError, match="another process"):
+        with pytest.raises(nopg.NopgError, match="one writer at a time"):
             resume(tmp_path / "a")
         process.send_signal(signal.SIGKILL)
     run = RunFolder.open(tmp_path / "a")

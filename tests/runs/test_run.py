@@ -30,7 +30,7 @@ def test_a_folder_and_its_policy_file_are_the_same_run(whole: Path) -> None:
         assert run.policy.history.stopped == "finished"
         assert len(run.policy.history) == 12
         assert run.config is not None
-        assert run.config.data["sha256"] == fingerprint(SMALL)
+        assert run.config.data_sha256 == fingerprint(SMALL)
         assert run.status["updates"] == 12
         assert [e["mean"] for e in run.evaluations] == [3.5]
         assert run.origin["command"] == ""

@@ -26,8 +26,7 @@ def evaluate(
     """Let the policy act in an environment; the results are kept in the run."""
     silence_pygame()
     from nopg.runs.evaluation import evaluate as measure
-    from nopg.runs.folder import RunFolder
-    from nopg.runs.run import read_run
+    from nopg.runs.folder import RunFolder, read_run
 
     found = read_run(run)
     folder = run if run.is_dir() else run.parent

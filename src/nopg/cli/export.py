@@ -19,7 +19,7 @@ def export(
 ) -> None:
     """Write the policy as one file, checked at 10,000 states before it is there."""
     from nopg.export.exporting import SUFFIXES, export_policy
-    from nopg.runs.run import read_run
+    from nopg.runs.folder import read_run
 
     folder = run if run.is_dir() else run.parent
     path = folder / f"policy{SUFFIXES.get(format, '')}" if out is None else out

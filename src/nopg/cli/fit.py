@@ -55,7 +55,7 @@ def fit(
     monitoring = Monitoring(checkpoint_every=checkpoint_every, tensorboard=tensorboard)
     if resume is not None:
         _require_alone(context)
-        _conclude(go_on(resume, monitoring=monitoring, tell=print), resume)
+        _conclude(go_on(resume, monitoring=monitoring), resume)
         return
     if source is None:
         raise ConfigError(
@@ -75,7 +75,6 @@ def fit(
         dataset,
         settings.initial_states,
         **settings.fit,
-        source=source,
         command=shlex.join(["nopg", *sys.argv[1:]]),
         monitoring=monitoring,
     )

@@ -47,7 +47,6 @@ def learn(
     print(dataset)
     with locked(out):
         policy = search(dataset, settings.initial_states, **(settings.model | chosen))
-        command = shlex.join(["nopg", *sys.argv[1:]])
-        keep(out, policy, source=source, command=command)
+        keep(out, policy, shlex.join(["nopg", *sys.argv[1:]]))
     print(f"\n{policy.search}")
     conclude(policy, out)

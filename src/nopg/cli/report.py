@@ -27,7 +27,7 @@ def report(
 ) -> None:
     """Write what was learned, from what and how far to trust it as one HTML page."""
     from nopg.report import write_report
-    from nopg.runs.run import read_run
+    from nopg.runs.folder import read_run
 
     found = read_run(run)
     beside = run if run.is_dir() else run.parent

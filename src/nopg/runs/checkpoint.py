@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,19 +17,17 @@ from torch import Tensor
 
 from nopg.algorithms.nopg.ascent import TrainingState
 from nopg.data.files import write_atomically
-from nopg.errors import RunError
 from nopg.fitted.history import History
-from nopg.runs.plain_files import read_plain
+from nopg.runs.plain_files import read_plain, reading
 
 KEPT = 2
 """Checkpoints kept: the newest, and one in case its disk block goes bad."""
 MAX_BYTES = 2**34
 """Most bytes a checkpoint may have: 16 GiB."""
 
-_NAME = re.compile(r"step-(\d{9})\.checkpoint")
+_NAMES = f"step-{'[0-9]' * 9}.checkpoint"
 _STRUCTURE = "structure"
 _DIGEST_BYTES = 32
-_DAMAGE = (ValueError, KeyError, TypeError, OverflowError, RuntimeError)
 
 
 def write_checkpoint(folder: Path, state: TrainingState) -> Path:
@@ -56,11 +53,7 @@ def write_checkpoint(folder: Path, state: TrainingState) -> Path:
 
 def checkpoints(folder: Path) -> list[Path]:
     """Files of complete checkpoints, newest first; by step, clocks may lie."""
-    try:
-        found = [file for file in folder.iterdir() if _NAME.fullmatch(file.name)]
-    except OSError:
-        return []
-    return sorted(found, key=lambda file: file.name, reverse=True)
+    return sorted(folder.glob(_NAMES), reverse=True)
 
 
 def step_of(path: Path) -> int:
@@ -74,12 +67,11 @@ def read_checkpoint(path: Path, history: History) -> TrainingState:
     Raises:
         RunError: If the file is damaged, foreign, or the history is shorter.
     """
-    from safetensors import SafetensorError
     from safetensors.torch import load
 
     content = read_plain(path, MAX_BYTES)
     digest, content = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
-    try:
+    with reading(path, "a checkpoint of this run"):
         if digest != hashlib.sha256(content).digest():
             raise ValueError("its checksum is wrong")
         tensors = load(content)
@@ -89,12 +81,8 @@ def read_checkpoint(path: Path, history: History) -> TrainingState:
             raise ValueError(f"it is of step {step}")
         if len(history) < step:
             raise ValueError(f"the history ends at step {len(history)}")
-        return TrainingState(**parts, history=History(history.updates[:step]))
-    except (*_DAMAGE, SafetensorError) as error:
-        raise RunError(
-            f"`{path}` must be a checkpoint of this run, reading it failed ({error}); "
-            "it is damaged or of another program."
-        ) from None
+        so_far = History(history.updates[:step], "interrupted")
+        return TrainingState(**parts, history=so_far)
 
 
 def flatten(value: Any, tensors: dict[str, Tensor], name: str = "") -> Any:

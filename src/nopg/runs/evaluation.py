@@ -15,7 +15,7 @@ from scipy.special import stdtrit
 
 from nopg.data.extras import require_extra
 from nopg.envs.registration import register
-from nopg.errors import ConfigError, MissingExtraError
+from nopg.errors import ConfigError
 
 if TYPE_CHECKING:
     import gymnasium
@@ -138,11 +138,6 @@ def _made(env_id: str, **options: str) -> gymnasium.Env[Any, Any]:
     register()
     try:
         env: gymnasium.Env[Any, Any] = gymnasium.make(env_id, **options)  # type: ignore[arg-type]
-    except gymnasium.error.DependencyNotInstalled as error:
-        raise MissingExtraError(
-            f"The environment {env_id!r} needs a package that is not installed "
-            f"({error}); install it."
-        ) from None
     except (gymnasium.error.Error, ImportError, TypeError) as error:
         reason = str(error).splitlines()[0]
         own = ", ".join(name for name in gymnasium.registry if name.startswith("nopg/"))
@@ -158,23 +153,21 @@ def _made(env_id: str, **options: str) -> gymnasium.Env[Any, Any]:
 def _require_fit(policy: FittedPolicy, env: gymnasium.Env[Any, Any]) -> None:
     from gymnasium.spaces.utils import flatdim
 
-    names, wanted = policy.observation_names, env.action_space
-    width = flatdim(env.observation_space)
+    names, width = policy.observation_names, flatdim(env.observation_space)
     if names is not None and width != len(names):
         raise ConfigError(
             "The environment must have the observations of the data "
             f"({', '.join(names)}), it has {width} numbers; choose another `env_id`."
         )
-    is_discrete = hasattr(policy.action_space, "n")
-    fits = hasattr(wanted, "n") == is_discrete and (
-        int(wanted.n) >= int(policy.action_space.n)  # type: ignore[attr-defined]
-        if is_discrete
-        else wanted.shape == policy.action_space.shape
+    own, wanted = policy.action_space, env.action_space
+    n_labels = getattr(own, "n", None)
+    fits = (
+        getattr(wanted, "n", 0) >= n_labels if n_labels else wanted.shape == own.shape
     )
     if not fits:
         raise ConfigError(
-            f"The environment must take the policy's actions ({policy.action_space}), "
-            f"it takes {wanted}; choose another `env_id`."
+            f"The environment must take the policy's actions ({own}), it takes "
+            f"{wanted}; choose another `env_id`."
         )
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import closing
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import torch
@@ -17,7 +20,6 @@ from nopg.data.dataset import Dataset
 from nopg.errors import RunError
 from nopg.fitted.policy import FittedPolicy
 from nopg.runs.folder import RunFolder
-from nopg.runs.interrupts import interruptible
 from nopg.runs.ownership import locked, require_vacant
 from nopg.runs.progress import Monitoring, ProgressWriter
 from nopg.runs.run_config import RunConfig, versions
@@ -32,7 +34,6 @@ def start(
     n_updates: int = 1500,
     patience: int | None = None,
     evaluate_every: int = 100,
-    source: str = "",
     command: str = "",
     monitoring: Monitoring | None = None,
 ) -> FittedPolicy:
@@ -46,7 +47,6 @@ def start(
         n_updates: Policy updates.
         patience: As in `NOPG.fit`.
         evaluate_every: As in `NOPG.fit`.
-        source: Where the data come from, for people.
         command: What was typed, for people.
         monitoring: Checkpoints, TensorBoard, callback, evaluators, progress.
 
@@ -69,7 +69,6 @@ def start(
             n_updates=n_updates,
             patience=patience,
             evaluate_every=evaluate_every,
-            source=source,
             command=command,
         )
         run = RunFolder.create(path, config, data)
@@ -82,7 +81,6 @@ def resume(
     *,
     policy: nn.Module | None = None,
     monitoring: Monitoring | None = None,
-    tell: Callable[[str], object] = lambda text: None,
 ) -> FittedPolicy:
     """Go on with the run in a folder, to the same bits as if it had never stopped.
 
@@ -90,13 +88,12 @@ def resume(
         path: The folder.
         policy: For runs with a module of your own: one of the same architecture.
         monitoring: As in `start`; it may differ.
-        tell: Called with one sentence on where training goes on.
 
     Raises:
         RunError: If there is no run, it is done, or it is damaged.
         NopgError: If another process writes in it, or it cannot be written.
     """
-    run = RunFolder.open(path)
+    run, monitoring = RunFolder.open(path), monitoring or Monitoring()
     with locked(run.path):
         if run.is_done:
             raise RunError(
@@ -107,28 +104,22 @@ def resume(
         torch.set_num_threads(run.config.threads)
         state = run.state()
         model = run.prepared(policy)
-        step = 0 if state is None else state.step
-        n_updates = run.config.n_updates
-        tell(
-            f"{run.path} goes on after update {step} of {n_updates}."
-            f"{_changed(run.config)}"
-        )
-        _train(run, model, monitoring or Monitoring(), state)
+        if monitoring.progress:
+            step = 0 if state is None else state.step
+            where = f"{run.path} goes on after update {step} of {run.config.n_updates}."
+            announce(f"{where}{_changed(run.config)}")
+        _train(run, model, monitoring, state)
     return model.fitted
 
 
-def keep(
-    path: Path, policy: FittedPolicy, *, source: str = "", command: str = ""
-) -> RunFolder:
+def keep(path: Path, policy: FittedPolicy, command: str) -> None:
     """Write a policy that `nopg.learn` found, and how, as a new run folder.
 
     The caller holds the folder's lock.
     """
     assert policy.data is not None
-    config = RunConfig.of(policy, source=source, command=command)
-    run = RunFolder.create(path, config, policy.data)
-    run.finish(policy)
-    return run
+    config = RunConfig.of(policy, command=command)
+    RunFolder.create(path, config, policy.data).finish(policy)
 
 
 def _train(
@@ -136,7 +127,7 @@ def _train(
 ) -> None:
     training = model.training(run.config.n_updates, state)
     with (
-        interruptible() as interrupted,
+        _interruptible() as interrupted,
         closing(ProgressWriter(run, training, monitoring, interrupted)) as writer,
     ):
         training.run(
@@ -159,3 +150,30 @@ def _changed(config: RunConfig) -> str:
     if not changed:
         return ""
     return f" It began with {', '.join(changed)}: the last bits may differ."
+
+
+@contextmanager
+def _interruptible() -> Iterator[threading.Event]:
+    """Collect SIGINT and SIGTERM while the block runs; the event is set by the first.
+
+    An update that is cut in the middle leaves a policy, moments and generators that
+    belong to different steps, from which nothing can go on to the same bits. A second
+    signal is Python's own, and stops at once.
+    """
+    requested = threading.Event()
+
+    def request(signum: int, frame: FrameType | None) -> None:
+        if requested.is_set():
+            raise KeyboardInterrupt
+        requested.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield requested  # signals are the main thread's
+        return
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = {signum: signal.signal(signum, request) for signum in signals}
+    try:
+        yield requested
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)

@@ -16,8 +16,8 @@ come from somebody else: no link in it is followed, and nothing in it is believe
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from nopg.algorithms.nopg.nopg import NOPG
 from nopg.data.dataset import Dataset
 from nopg.data.fingerprint import fingerprint
 from nopg.data.spaces import space_from_json
-from nopg.errors import DataError, RunError
+from nopg.errors import RunError
 from nopg.fitted.history import History
 from nopg.fitted.load import load
 from nopg.fitted.policy import FittedPolicy
@@ -36,24 +36,24 @@ from nopg.fitted.storage import bandwidths_from_json
 from nopg.runs.checkpoint import checkpoints, read_checkpoint, step_of
 from nopg.runs.history_file import read_history
 from nopg.runs.ownership import require_vacant
-from nopg.runs.plain_files import read_json, require_plain, write_json
-from nopg.runs.run_config import RunConfig
+from nopg.runs.plain_files import read_json, reading, require_plain, write_json
+from nopg.runs.run_config import RunConfig, now
 
 DONE = ("finished", "converged")
 """How a training ends that has nothing left to do."""
 
 
+@dataclass(frozen=True)
 class RunFolder:
-    """One run on the disk.
+    """One run on the disk; see `RunFolder.open`.
 
-    Args:
-        path: The folder; see `RunFolder.open` and `RunFolder.create`.
+    Attributes:
+        path: The folder.
         config: What its `run.json` says.
     """
 
-    def __init__(self, path: Path, config: RunConfig) -> None:
-        self.path = path
-        self.config = config
+    path: Path
+    config: RunConfig
 
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:
@@ -68,8 +68,7 @@ class RunFolder:
                 f"`{path}` must be the folder of a run, it has no run.json; make one "
                 "with nopg fit DATA --out FOLDER, or name a .nopg file."
             )
-        found = read_json(path / "run.json")
-        return cls(path, RunConfig.from_json(found, path / "run.json"))
+        return cls(path, RunConfig.read(path / "run.json"))
 
     @classmethod
     def create(cls, path: Path, config: RunConfig, data: Dataset) -> RunFolder:
@@ -83,33 +82,19 @@ class RunFolder:
         """Write the policy, and then how it was learned."""
         policy.save(self.path / "policy.nopg")
         history = policy.history or History()
-        status = {
-            "stopped": history.stopped,
-            "updates": len(history),
-            "seconds": history.updates[-1].seconds if len(history) else 0.0,
-            "ended": _now(),
-        }
-        if policy.history is not None:
-            objective = policy.kernel.objective()
-            status |= {
-                "objective": float(objective),
-                "certificate": objective.certificate,
-            }
+        status = {"stopped": history.stopped, "updates": len(history), "ended": now()}
         write_json(self.path / "status.json", status)
 
     def data(self) -> Dataset:
         """The transitions, checked against their fingerprint.
 
         Raises:
-            RunError: If they are missing, damaged or others.
+            NopgError: If they are missing, damaged or others.
         """
         path = self.path / "data.npz"
         require_plain(path)
-        try:
-            data = Dataset.load(path)
-        except DataError as error:
-            raise RunError(str(error)) from None
-        if fingerprint(data) != self.config.data["sha256"]:
+        data = Dataset.load(path)
+        if fingerprint(data) != self.config.data_sha256:
             raise RunError(
                 f"`{path}` must hold the transitions this run began with, its SHA-256 "
                 "is another one; put the file back."
@@ -124,7 +109,7 @@ class RunFolder:
         return history
 
     def status(self) -> dict[str, Any]:
-        """How training last ended: `stopped`, `updates`, `objective`; or nothing.
+        """How training last ended: `stopped`, `updates`, `ended`; or nothing.
 
         Raises:
             RunError: If the file is damaged.
@@ -133,11 +118,9 @@ class RunFolder:
         if not path.exists():
             return {}
         found = read_json(path)
-        if (type(found.get("stopped")), type(found.get("updates"))) != (str, int):
-            raise RunError(
-                f"`{path}` must say how training ended, it does not; it is damaged, "
-                "and may be removed."
-            )
+        with reading(path, "a note of how training ended"):
+            if (type(found["stopped"]), type(found["updates"])) != (str, int):
+                raise TypeError("it is no note of ours")
         return found
 
     @property
@@ -151,26 +134,21 @@ class RunFolder:
         Raises:
             RunError: If there are checkpoints and all are damaged.
         """
-        problems = []
         found = checkpoints(self.checkpoints)
         history = self.history() if found else History()
         for path in found:
             try:
                 return read_checkpoint(path, history)
-            except RunError as error:
-                problems.append(error)
-        if problems:
-            raise problems[0]
+            except RunError:
+                if path == found[-1]:
+                    raise
         return None
 
-    def policy(
-        self, policy: nn.Module | None = None, device: str = "cpu"
-    ) -> FittedPolicy:
+    def policy(self, policy: nn.Module | None = None) -> FittedPolicy:
         """The policy as trained so far: from its file, or a newer checkpoint.
 
         Args:
             policy: For runs with a module of your own: one of the same architecture.
-            device: Where the policy shall live.
 
         Raises:
             RunError: If there has been no checkpoint yet.
@@ -180,7 +158,7 @@ class RunFolder:
         newest = checkpoints(self.checkpoints)
         if path.exists() and (not newest or step_of(newest[0]) <= updates):
             require_plain(path)
-            fitted = load(path, policy, device)
+            fitted = load(path, policy)
             if self.config.algorithm == "NOPG":
                 fitted.history = self.history()
             return fitted
@@ -190,37 +168,30 @@ class RunFolder:
                 f"`{self.path}` must have a policy, it has none yet: training stopped "
                 f"before its first checkpoint; run nopg fit --resume {self.path}."
             )
-        fitted = self.prepared(policy, device).fitted
-        try:
+        fitted = self.prepared(policy, device="cpu").fitted
+        with reading(self.checkpoints, "of the run's policy"):
             fitted.policy.load_state_dict(state.policy)
-        except (RuntimeError, TypeError, AttributeError) as error:
-            raise RunError(
-                f"`{self.checkpoints}` must fit the run's policy, it does not "
-                f"({str(error).splitlines()[0]}); is `policy` another one?"
-            ) from None
         fitted.history = state.history
-        fitted.history.stopped = "interrupted"
         return fitted
 
     def prepared(
         self, policy: nn.Module | None = None, device: str | None = None
     ) -> NOPG:
         """NOPG with the run's settings, data and bandwidths, and a fresh policy."""
-        settings = dict(self.config.settings)
-        if device is not None:
-            settings["device"] = device
-        kind = settings.pop("policy")
-        if kind == "custom" and policy is None:
+        config = self.config
+        if config.settings.get("policy") == "custom" and policy is None:
             raise RunError(
                 f"`{self.path}` trains a module of your own, whose code no file holds; "
                 "pass it: policy=YourModule()."
             )
-        model = NOPG(
-            kind if policy is None else policy,
-            bandwidths=bandwidths_from_json(self.config.bandwidths),
-            action_space=space_from_json(self.config.action_space),
-            **settings,
-        )
+        given = {"policy": policy, "device": device}
+        given = {name: value for name, value in given.items() if value is not None}
+        with reading(self.path / "run.json", "a record of how the run is trained"):
+            model = NOPG(
+                bandwidths=bandwidths_from_json(config.bandwidths),
+                action_space=space_from_json(config.action_space),
+                **(config.settings | given),
+            )
         model.prepare(self.data(), self.config.initial_states)
         return model
 
@@ -231,18 +202,15 @@ class RunFolder:
             RunError: If the file is damaged.
         """
         path = self.path / "evaluation.json"
-        found = read_json(path).get("evaluations") if path.exists() else []
-        if not isinstance(found, list) or not all(isinstance(e, dict) for e in found):
-            raise RunError(
-                f"`{path}` must list evaluations, it does not; it is damaged, and may "
-                "be removed."
-            )
-        return found
+        if not path.exists():
+            return []
+        with reading(path, "a list of evaluations"):
+            return [dict(each) for each in read_json(path)["evaluations"]]
 
     def keep_evaluation(self, evaluation: dict[str, Any]) -> Path:
         """Add an evaluation of the present policy."""
         path = self.path / "evaluation.json"
-        made = {"updates": len(self.history()), "created": _now(), **evaluation}
+        made = {"updates": len(self.history()), "created": now(), **evaluation}
         write_json(path, {"evaluations": [*self.evaluations(), made]})
         return path
 
@@ -252,5 +220,49 @@ class RunFolder:
         return self.path / "checkpoints"
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+@dataclass(frozen=True)
+class Run:
+    """A fitted policy and what is known of how it came to be.
+
+    Attributes:
+        policy: The policy, with its data and, after `fit`, its history.
+        name: What to call the run.
+        config: What `run.json` says; None for a policy outside a run folder.
+        status: What `status.json` says of how training ended.
+        evaluations: What `nopg evaluate` measured, in the order it was run.
+    """
+
+    policy: FittedPolicy
+    name: str
+    config: RunConfig | None = None
+    status: Mapping[str, Any] = field(default_factory=dict)
+    evaluations: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """When and how the policy was made, for people."""
+        if self.config is None:
+            return {}
+        facts = {"command": self.config.command, "created": self.config.created}
+        return {**self.config.versions, **facts, **self.status}
+
+
+def read_run(path: str | Path) -> Run:
+    """Read a run folder, or a policy file.
+
+    Args:
+        path: A folder that `nopg learn` or `nopg fit` wrote, or a `.nopg` file.
+
+    Raises:
+        RunError: If a file of the folder is damaged, a link, or too large.
+        PolicyFileError: If the policy's file is damaged.
+    """
+    path = Path(path)
+    if path.name == "policy.nopg" and (path.parent / "run.json").exists():
+        path = path.parent  # the policy of a run brings its history along
+    name = path.resolve().name.removesuffix(".nopg") or "run"
+    if not path.is_dir():
+        return Run(load(path), name)
+    run = RunFolder.open(path)
+    evaluations = tuple(run.evaluations())
+    return Run(run.policy(), name, run.config, run.status(), evaluations)

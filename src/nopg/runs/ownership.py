@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from itertools import chain
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from nopg.data.locks import exclusive
+from nopg.errors import RunError
 
-from nopg.errors import NopgError, RunError
-
-WRITTEN_BY_FITS = ("data.npz", "run.json", "status.json", "policy.nopg")
+LITTER = (
+    *(f".{name}.*.tmp" for name in ("data.npz", "run.json", "history.jsonl")),
+    *(f".{name}.*.tmp" for name in ("status.json", "policy.nopg")),
+    "checkpoints/.*.tmp",
+)
+"""What a killed training leaves; other commands may be writing beside it."""
 
 
 def require_vacant(path: Path) -> None:
@@ -31,39 +34,16 @@ def require_vacant(path: Path) -> None:
 def locked(path: Path) -> Iterator[None]:
     """Hold the run folder `path` for writing; litter of killed processes is removed.
 
-    The system forgets the lock when its process ends, however it ends.
-
     Raises:
         NopgError: If another process holds it, or it cannot be written.
     """
-    lock = FileLock(path / ".lock", timeout=0)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
-    except Timeout:
-        raise NopgError(
-            f"`{path}` must have one writer at a time, another process has it open; "
-            "wait for it, stop it, or choose another name."
-        ) from None
-    except OSError as error:
-        raise NopgError(
-            f"`{path}` must be writable, got {error.strerror or error}; choose another "
-            "folder."
-        ) from error
-    try:
-        _remove_litter(path)
+    with exclusive(path / ".lock", str(path), "writer"):
+        if (path / "checkpoints").is_symlink():
+            raise RunError(
+                f"`{path / 'checkpoints'}` must be a folder, it is a link; a run keeps "
+                "everything in its own folder."
+            )
+        for file in (file for pattern in LITTER for file in path.glob(pattern)):
+            with suppress(OSError):
+                file.unlink()
         yield
-    finally:
-        lock.release()
-
-
-def _remove_litter(path: Path) -> None:
-    if (path / "checkpoints").is_symlink():
-        raise RunError(
-            f"`{path / 'checkpoints'}` must be a folder, it is a link; a run keeps "
-            "everything in its own folder."
-        )
-    litter = [path.glob(f".{name}.*.tmp") for name in WRITTEN_BY_FITS]
-    for file in (*chain(*litter), *(path / "checkpoints").glob(".*.tmp")):
-        with suppress(OSError):
-            file.unlink()

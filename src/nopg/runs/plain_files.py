@@ -3,45 +3,74 @@
 from __future__ import annotations
 
 import json
-import os
 import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from safetensors import SafetensorError
 
 from nopg.data.files import write_atomically
-from nopg.errors import RunError
+from nopg.errors import NopgError, RunError
 
 MAX_JSON = 2**26
 """Most bytes a JSON file of a run may have: 64 MiB."""
 
+# What wrong contents make readers and constructors raise.
+_DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
+_KINDS = {kind.__name__: kind for kind in (int, float, str, dict, list)}
 
-def _open_plain(path: Path) -> int:
-    """A handle on an ordinary file; a link, folder or pipe is refused.
+T = TypeVar("T")
+
+
+def require_plain(path: Path, max_bytes: int | None = None) -> None:
+    """Check that `path` is an ordinary file: no link, folder, pipe or device.
 
     A run folder may come from somebody else: a link in it could make us read any
     file of this user.
 
     Raises:
-        OSError: If it cannot be opened, or is no ordinary file.
-    """
-    safe = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    handle = os.open(path, os.O_RDONLY | safe | getattr(os, "O_BINARY", 0))
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise OSError(f"{path.name} is no ordinary file")
-    return handle
-
-
-def require_plain(path: Path) -> None:
-    """Check that another reader may open `path`: an ordinary file, and no link.
-
-    Raises:
-        RunError: If it is missing, or no ordinary file.
+        RunError: If it is missing, no ordinary file, or larger than allowed.
     """
     try:
-        os.close(_open_plain(path))
+        found = path.lstat()
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError("a link, or no ordinary file")
     except OSError as error:
-        raise _unreadable(path, error) from None
+        raise RunError(
+            f"`{path}` must be a readable file, got {error.strerror or error}; is this "
+            "the folder of a run?"
+        ) from None
+    if max_bytes is not None and found.st_size > max_bytes:
+        raise RunError(
+            f"`{path}` must have at most {max_bytes:,} bytes, it has "
+            f"{found.st_size:,}; no run writes so much: it is not ours, or damaged."
+        )
+
+
+@contextmanager
+def reading(path: Path, what: str) -> Iterator[None]:
+    """Turn whatever damaged contents make the block raise into one sentence.
+
+    Args:
+        path: The file that is read.
+        what: What it must be.
+
+    Raises:
+        RunError: If the block raises what wrong values lead to.
+    """
+    try:
+        yield
+    except NopgError:
+        raise
+    except (*_DAMAGE, OSError, RuntimeError, SafetensorError) as error:
+        reason = " ".join(str(error).split())
+        raise RunError(
+            f"`{path}` must be {what}, reading it failed ({type(error).__name__}: "
+            f"{reason}); it is damaged, or of another program or version."
+        ) from None
 
 
 def read_plain(path: Path, max_bytes: int) -> bytes:
@@ -50,24 +79,9 @@ def read_plain(path: Path, max_bytes: int) -> bytes:
     Raises:
         RunError: If it is missing, larger than allowed, or no ordinary file.
     """
-    try:
-        with os.fdopen(_open_plain(path), "rb") as stream:
-            size = os.fstat(stream.fileno()).st_size
-            if size > max_bytes:
-                raise RunError(
-                    f"`{path}` must have at most {max_bytes:,} bytes, it has {size:,}; "
-                    "no run writes so much: it is not ours, or damaged."
-                )
-            return stream.read(max_bytes)
-    except OSError as error:
-        raise _unreadable(path, error) from None
-
-
-def _unreadable(path: Path, error: OSError) -> RunError:
-    return RunError(
-        f"`{path}` must be a readable file, got {error.strerror or error}; is this the "
-        "folder of a run?"
-    )
+    require_plain(path, max_bytes)
+    with reading(path, "readable"):
+        return path.read_bytes()
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -77,18 +91,35 @@ def read_json(path: Path) -> dict[str, Any]:
         RunError: If there is none.
     """
     content = read_plain(path, MAX_JSON)
-    try:
+    with reading(path, "a JSON object"):
         found = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise RunError(
-            f"`{path}` must be JSON, reading it failed ({error}); it is damaged."
-        ) from None
-    if not isinstance(found, dict):
-        raise RunError(f"`{path}` must be a JSON object, it is not; it is damaged.")
+        if not isinstance(found, dict):
+            raise TypeError(f"it is a {type(found).__name__}")
     return found
 
 
-def write_json(path: Path, value: dict[str, Any]) -> None:
+def checked(kind: type[T], found: Mapping[str, Any]) -> T:
+    """A dataclass from JSON, if every field is there and of the type it says.
+
+    Raises:
+        KeyError: If a field is missing.
+        TypeError: If one is of another type.
+    """
+    values = {}
+    for field in fields(kind):  # type: ignore[arg-type]
+        value = values[field.name] = found[field.name]
+        kinds = {_KINDS.get(t.split("[")[0]) for t in str(field.type).split(" | ")}
+        if type(value) is int:
+            float(value)  # an integer that no float holds would fail later
+            is_right = bool(kinds & {int, float})
+        else:
+            is_right = (None if value is None else type(value)) in kinds
+        if not is_right:
+            raise TypeError(f"{field.name} is {value!r}")
+    return kind(**values)
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Write a JSON object whole or not at all, for people to read too."""
     text = json.dumps(value, indent=2) + "\n"
     write_atomically(path, lambda stream: stream.write(text.encode()))

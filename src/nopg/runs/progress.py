@@ -15,7 +15,7 @@ from nopg.fitted.policy import FittedPolicy
 from nopg.runs.checkpoint import write_checkpoint
 from nopg.runs.folder import RunFolder
 from nopg.runs.history_file import HistoryFile
-from nopg.runs.tensorboard import TensorBoard
+from nopg.runs.tensorboard import scalars, summary_writer
 
 MAX_SECONDS = 60.0
 """A checkpoint is due after so long, however many updates that were."""
@@ -72,15 +72,16 @@ class ProgressWriter:
         self._tensorboard = None
         if monitoring.tensorboard:
             settings = run.config.settings | {"n_updates": run.config.n_updates}
-            self._tensorboard = TensorBoard(run.path, settings, len(begun) + 1)
+            self._tensorboard = summary_writer(run.path, settings, len(begun) + 1)
         self._history = HistoryFile(run.path / "history.jsonl", begun)
         self._last_step, self._last_time = len(begun), time.monotonic()
 
     def __call__(self, policy: FittedPolicy, update: Update) -> bool:
         """Note one update; False asks training to stop here."""
-        self._history.append(update)
+        self._history.write(update)
         if self._tensorboard is not None:
-            self._tensorboard.log(update)
+            for name, value in scalars(update).items():
+                self._tensorboard.add_scalar(name, value, update.step)
         elapsed = time.monotonic() - self._last_time
         if update.step % self._monitoring.checkpoint_every == 0 or (
             elapsed >= MAX_SECONDS
@@ -95,7 +96,8 @@ class ProgressWriter:
         step = len(self._training.history)
         if step == self._last_step or not self._training.can_resume:
             return
-        self._history.sync()  # a checkpoint without its history is worth nothing
+        # A checkpoint without its history is worth nothing.
+        self._history.write(sync=True)
         write_checkpoint(self._run.checkpoints, self._training.state())
         self._last_step, self._last_time = step, time.monotonic()
 
@@ -105,7 +107,7 @@ class ProgressWriter:
         if history.stopped == "callback" and self._interrupted.is_set():
             history.stopped = "interrupted"
         self.checkpoint()
-        self._history.sync()
+        self._history.write(sync=True)
         self._run.finish(policy)
 
     def close(self) -> None:

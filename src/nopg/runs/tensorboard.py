@@ -11,8 +11,8 @@ from nopg.data.extras import require_extra
 from nopg.fitted.history import Update
 
 
-class TensorBoard:
-    """Event files in the run folder, for `tensorboard --logdir runs`.
+def summary_writer(folder: Path, settings: Mapping[str, Any], first_step: int) -> Any:
+    """Torch's writer of event files in a run folder, for `tensorboard --logdir runs`.
 
     Args:
         folder: The run folder.
@@ -23,27 +23,14 @@ class TensorBoard:
     Raises:
         MissingExtraError: If TensorBoard is not installed.
     """
-
-    def __init__(
-        self, folder: Path, settings: Mapping[str, Any], first_step: int
-    ) -> None:
-        require_extra("tensorboard", "tensorboard")
-        writing = require_extra("torch.utils.tensorboard.writer", "tensorboard")
-        self._writer = writing.SummaryWriter(
-            str(folder / "tensorboard"), purge_step=first_step
-        )
-        rows = "".join(f"| {name} | {value} |\n" for name, value in settings.items())
-        table = f"| setting | value |\n|---|---|\n{rows}"
-        self._writer.add_text("settings", table, first_step)
-
-    def log(self, update: Update) -> None:
-        """Add a point to each curve."""
-        for name, value in scalars(update).items():
-            self._writer.add_scalar(name, value, update.step)
-
-    def close(self) -> None:
-        """Flush and close the event file."""
-        self._writer.close()
+    require_extra("tensorboard", "tensorboard")
+    writing = require_extra("torch.utils.tensorboard.writer", "tensorboard")
+    place = str(folder / "tensorboard")
+    writer = writing.SummaryWriter(place, purge_step=first_step)
+    rows = "".join(f"| {name} | {value} |\n" for name, value in settings.items())
+    table = f"| setting | value |\n|---|---|\n{rows}"
+    writer.add_text("settings", table, first_step)
+    return writer
 
 
 def scalars(update: Update) -> dict[str, float]:
