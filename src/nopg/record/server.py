@@ -23,6 +23,7 @@ from importlib.resources import files
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
+from nopg.data.extras import require_extra
 from nopg.errors import ConfigError
 from nopg.record.link import Link
 from nopg.record.protocol import (
@@ -31,7 +32,6 @@ from nopg.record.protocol import (
     read_message,
     read_ticket,
 )
-from nopg.record.simulator import missing_extra
 
 if TYPE_CHECKING:
     from websockets.http11 import Request, Response
@@ -185,11 +185,7 @@ def serving(
     Raises:
         MissingExtraError: If websockets is not installed.
     """
-    try:
-        from websockets.sync.server import serve
-    except ImportError as error:
-        raise missing_extra(error) from error
-    server = serve(
+    server = require_extra("websockets.sync.server", "record").serve(
         lambda websocket: _talk(websocket, link, ticket, welcome),
         sock=listener,
         process_request=_answers(listener.getsockname()[1]),

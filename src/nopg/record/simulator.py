@@ -11,6 +11,7 @@ from gymnasium.spaces import Box, Space
 from gymnasium.spaces.utils import flatten, flatten_space
 from numpy.typing import NDArray
 
+from nopg.data.extras import require_extra
 from nopg.envs.registration import register
 from nopg.errors import ConfigError, MissingExtraError, NopgError
 from nopg.record.teleop import Action
@@ -99,7 +100,7 @@ class Simulator:
         try:
             picture: Any = self._env.render()
         except gymnasium.error.DependencyNotInstalled as error:
-            raise missing_extra(error) from error
+            raise _missing(error) from error
         if not isinstance(picture, np.ndarray) or picture.shape[2:] != (3,):
             raise ConfigError(
                 "The environment must render pictures of shape (height, width, 3), got "
@@ -123,22 +124,16 @@ def as_jpeg(picture: NDArray[np.uint8]) -> bytes:
     Raises:
         MissingExtraError: If Pillow is not installed.
     """
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise missing_extra(error) from error
     stream = io.BytesIO()
-    image = Image.fromarray(picture)
+    image = require_extra("PIL.Image", "record").fromarray(picture)
     image.save(stream, "JPEG", quality=_JPEG_QUALITY, subsampling=0)
     return stream.getvalue()
 
 
-def missing_extra(error: Exception) -> MissingExtraError:
-    """The error that names the extra of the recorder."""
-    name = getattr(error, "name", None) or "a package"
+def _missing(error: gymnasium.error.DependencyNotInstalled) -> MissingExtraError:
     return MissingExtraError(
-        f"Recording needs {name}, which is not installed ({error}); for the recorder "
-        'and the classic-control environments run pip install "nopg[record]".'
+        f"Drawing this environment needs a package that is missing ({error}); for the "
+        'classic-control ones run pip install "nopg[record]".'
     )
 
 
@@ -153,7 +148,7 @@ def _make(env_id: str, max_steps: int | None) -> gymnasium.Env[Any, Any]:
             disable_env_checker=True,  # what the recorder needs is checked here
         )
     except gymnasium.error.DependencyNotInstalled as error:
-        raise missing_extra(error) from error
+        raise _missing(error) from error
     except (gymnasium.error.Error, ImportError, TypeError, ValueError) as error:
         raise ConfigError(
             f"`{env_id}` must be a Gymnasium environment that can draw itself, making "
