@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from nopg.envs.base import FloatArray
-from nopg.envs.lqr import Lqr
-from nopg.envs.lqr_exact import optimal_gain
+from nopg.envs.lqr import Lqr, optimal_gain
 from nopg.errors import NopgError
 from nopg.kernels.bandwidths import Bandwidths, TransitionArrays, select_bandwidths
 from nopg.randomness import Seed

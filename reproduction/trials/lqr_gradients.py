@@ -14,8 +14,7 @@ from nopg.bellman.equation import BellmanEquation
 from nopg.bellman.solution import Estimator
 from nopg.data.dataset import Dataset
 from nopg.envs.base import FloatArray
-from nopg.envs.lqr import Lqr
-from nopg.envs.lqr_exact import exact_gradient, optimal_gain, spectral_radius
+from nopg.envs.lqr import Lqr, exact_gradient, optimal_gain, spectral_radius
 from nopg.envs.rollouts import flatten, rollout
 from nopg.errors import ConfigError
 from nopg.kernels.bandwidths import Bandwidths

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 import typer
+from gymnasium.spaces import Box
 from typer.testing import CliRunner
 
 import nopg.record
 from nopg.cli.record import record
 from nopg.errors import NopgError
-from nopg.record import RecordConfig, Summary
+from nopg.record import RecordConfig
+from nopg.record.demonstrations import Demonstrations, Layout
 
 app = typer.Typer()
 app.command()(record)
@@ -21,9 +23,16 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[RecordConfig]
     """The settings the command asked for, without a server."""
     configs: list[RecordConfig] = []
 
-    def stand_in(config: RecordConfig, **_: object) -> Summary:
+    def stand_in(config: RecordConfig, **_: object) -> Demonstrations:
         configs.append(config)
-        return Summary(config.out, 0, 0, 0)
+        space = Box(-1.0, 1.0, (1,))
+        layout = Layout(
+            observation_space=space,
+            action_space=space,
+            observation_names=("x",),
+            action_names=("u",),
+        )
+        return Demonstrations(config.out, layout, append=False)
 
     monkeypatch.setattr(nopg.record, "record", stand_in)
     monkeypatch.chdir(tmp_path)
@@ -41,7 +50,7 @@ def test_the_file_is_named_after_environment_and_time(
 def test_every_option_arrives(asked: list[RecordConfig]) -> None:
     text = (
         "Pendulum-v1 --out a.npz --append --episodes 3 --fps 20 --seed 4 "
-        "--max-steps 50 --port 8123 --rise 0.5 --fall 0.2 --keys KeyQ=+0"
+        "--max-steps 50 --port 8123 --rise 0.5 --fall 0.2"
     )
     CliRunner().invoke(app, text.split(), catch_exceptions=False)
     assert asked == [
@@ -56,7 +65,6 @@ def test_every_option_arrives(asked: list[RecordConfig]) -> None:
             port=8123,
             rise=0.5,
             fall=0.2,
-            keys="KeyQ=+0",
         )
     ]
 
@@ -71,9 +79,8 @@ def test_a_seed_that_was_drawn_is_shown(asked: list[RecordConfig]) -> None:
     [
         (["Nothing-v0"], "must be a Gymnasium environment"),
         (["Pendulum-v1", "--out", "a.csv"], "must be a file ending in .npz"),
-        (["Pendulum-v1", "--rise", "-1"], "`rise` must be a time"),
+        (["Pendulum-v1", "--rise", "-1"], "`rise` must lie"),
         (["Pendulum-v1", "--idle", "0"], "leave it out"),
-        (["Pendulum-v1", "--keys", "Space=+0"], "`keys` must be pairs"),
         (["Pendulum-v1", "--fps", "0"], "`fps` must lie"),
         (["CartPole-v1", "--idle", "9"], "`idle` must be repeat, wait or a label"),
     ],

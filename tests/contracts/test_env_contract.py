@@ -6,14 +6,8 @@ import pytest
 from nopg.envs import CartPole, Env, Lqr, MountainCar, Pendulum, draw, rollout
 from nopg.envs.base import FloatArray
 
-ENVS = [
-    Pendulum(),
-    Pendulum(clips_before_moving=False),
-    CartPole(),
-    MountainCar(),
-    Lqr(),
-]
-IDS = ["pendulum", "pendulum-v0", "cart-pole", "mountain-car", "lqr"]
+ENVS = [Pendulum(), CartPole(), MountainCar(), Lqr()]
+IDS = ["pendulum", "cart-pole", "mountain-car", "lqr"]
 pytestmark = pytest.mark.parametrize("env", ENVS, ids=IDS)
 
 

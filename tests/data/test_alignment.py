@@ -45,15 +45,15 @@ def test_rows_successors_and_flags(data: st.DataObject, n: int) -> None:
     terminated = data.draw(hnp.arrays(np.bool_, n))
     truncated = data.draw(hnp.arrays(np.bool_, n))
     states = np.arange(n, dtype=float)[:, None]
-    aligned = align(states, ids, terminated, truncated)
+    rows, aligned, _ = align(states, ids, terminated, truncated, np.zeros(n, bool))
     expected = by_loop(ids, terminated, truncated)
-    assert aligned.rows.tolist() == sorted(expected)
-    for i, row in enumerate(aligned.rows.tolist()):
+    assert rows.tolist() == sorted(expected)
+    for i, row in enumerate(rows.tolist()):
         successor, is_terminated, is_truncated = expected[row]
-        assert aligned.next_observations[i, 0] == successor
-        assert aligned.terminations[i] == is_terminated
-        assert aligned.truncations[i] == is_truncated
-        assert aligned.episodes[i] == ids[row]
+        assert aligned["next_observations"][i, 0] == successor
+        assert aligned["terminations"][i] == is_terminated
+        assert aligned["truncations"][i] == is_truncated
+        assert aligned["episodes"][i] == ids[row]
 
 
 def test_steps_count_from_one_in_every_episode() -> None:

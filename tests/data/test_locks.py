@@ -12,7 +12,7 @@ from nopg.errors import NopgError
 HOLD = """
 import sys, pathlib
 from nopg.data.locks import exclusive
-with exclusive(pathlib.Path(sys.argv[1]), "run", "owner"):
+with exclusive(pathlib.Path(sys.argv[1]), "run", "recorder"):
     print("held", flush=True)
     sys.stdin.read()
 """

@@ -80,7 +80,7 @@ def test_rail_ends_the_task_only_if_given() -> None:
 
 
 def test_bad_settings_are_refused() -> None:
-    with pytest.raises(ConfigError, match="`dt` must be positive"):
-        CartPole(dt=0.0)
+    with pytest.raises(ConfigError, match="`rail` must be a length"):
+        CartPole(rail=-1.0)
     with pytest.raises(ConfigError, match="at least one step"):
         CartPole(horizon=0)

@@ -5,7 +5,7 @@ import pytest
 
 from nopg.envs import Lqr, rollout
 from nopg.envs.base import FloatArray
-from nopg.envs.lqr_exact import (
+from nopg.envs.lqr import (
     exact_gradient,
     exact_objective,
     optimal_gain,

@@ -66,10 +66,6 @@ def test_start_can_be_chosen() -> None:
     env = gymnasium.make("nopg/PendulumSwingUp-v0", start_angle=0.0)
     seen, _ = env.reset(seed=0)
     np.testing.assert_array_equal(seen, np.array([1.0, 0.0, 0.0], dtype=np.float32))
-    seen, _ = env.reset(options={"state": [np.pi / 2, 1.0]})
-    np.testing.assert_allclose(seen, [0.0, 1.0, 1.0], atol=1e-6)
-    with pytest.raises(ConfigError, match="2 finite numbers"):
-        env.reset(options={"state": [1.0]})
 
 
 def test_unknown_names_list_the_known_ones() -> None:

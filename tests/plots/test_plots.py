@@ -141,7 +141,7 @@ def test_a_missing_matplotlib_names_the_extra(
 def test_a_missing_pillow_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "PIL", None)
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
     path, states, actions = tmp_path / "a.gif", np.zeros((2, 2)), np.zeros((1, 1))
     with pytest.raises(MissingExtraError, match=r"nopg\[plots\]"):
         animation(Pendulum(), states, actions, path, step_seconds=0.05)

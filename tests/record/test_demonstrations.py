@@ -10,7 +10,7 @@ from gymnasium.spaces import Box
 from nopg import Dataset
 from nopg.errors import ConfigError, DataError
 from nopg.record import RecordConfig
-from nopg.record.demonstrations import Episode, Layout, open_demonstrations
+from nopg.record.demonstrations import Demonstrations, Episode, Layout
 from nopg.record.simulator import Transition
 
 LAYOUT = Layout(
@@ -32,9 +32,9 @@ def test_it_never_overwrites(tmp_path: Path) -> None:
     path = tmp_path / "demo.npz"
     path.write_bytes(b"precious")
     with pytest.raises(ConfigError, match="a recording never overwrites"):
-        open_demonstrations(path, LAYOUT, append=False)
+        Demonstrations(path, LAYOUT, append=False)
     with pytest.raises(DataError, match="must be an npz archive"):
-        open_demonstrations(path, LAYOUT, append=True)
+        Demonstrations(path, LAYOUT, append=True)
     assert path.read_bytes() == b"precious"
 
 
@@ -46,13 +46,13 @@ def test_the_file_is_an_npz(name: str) -> None:
 
 def test_other_spaces_and_names_are_not_mixed_in(tmp_path: Path) -> None:
     path = tmp_path / "demo.npz"
-    open_demonstrations(path, LAYOUT, append=False).add(episode(3))
+    Demonstrations(path, LAYOUT, append=False).add(episode(3))
     wider = replace(LAYOUT, action_space=Box(-2.0, 2.0, (1,)))
     with pytest.raises(DataError, match="it has action space Box"):
-        open_demonstrations(path, wider, append=True)
+        Demonstrations(path, wider, append=True)
     renamed = replace(LAYOUT, observation_names=("y",))
     with pytest.raises(DataError, match="it has observation names"):
-        open_demonstrations(path, renamed, append=True)
+        Demonstrations(path, renamed, append=True)
 
 
 def test_rows_without_episodes_are_not_added_to(tmp_path: Path) -> None:
@@ -60,12 +60,12 @@ def test_rows_without_episodes_are_not_added_to(tmp_path: Path) -> None:
     rows = np.zeros((4, 1))
     Dataset(rows, rows, rows, rows, np.zeros(4, bool), **vars(LAYOUT)).save(path)
     with pytest.raises(DataError, match="must have episode ids"):
-        open_demonstrations(path, LAYOUT, append=True)
+        Demonstrations(path, LAYOUT, append=True)
 
 
 def test_an_episode_of_one_step_waits_for_a_second_row(tmp_path: Path) -> None:
     path = tmp_path / "demo.npz"
-    demonstrations = open_demonstrations(path, LAYOUT, append=False)
+    demonstrations = Demonstrations(path, LAYOUT, append=False)
     demonstrations.add(episode(1))
     assert not path.exists()
     demonstrations.add(episode(1))
@@ -77,7 +77,7 @@ def test_an_episode_of_one_step_waits_for_a_second_row(tmp_path: Path) -> None:
 
 def test_rows_that_are_no_transitions_change_nothing(tmp_path: Path) -> None:
     path = tmp_path / "demo.npz"
-    demonstrations = open_demonstrations(path, LAYOUT, append=False)
+    demonstrations = Demonstrations(path, LAYOUT, append=False)
     demonstrations.add(episode(2))
     with pytest.raises(DataError, match="must be finite"):
         demonstrations.add(episode(2, float("nan")))

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from nopg.record.controls import Controls
-from nopg.record.link import Link, Outbox
+from nopg.record.link import Link
 from nopg.record.session import Command
 
 
@@ -43,17 +43,17 @@ def test_only_the_newest_picture_is_sent() -> None:
     link, page = Link(), object()
     assert link.attach(page)
     for k in range(5):
-        link.publish(Outbox(str(k), b""))
-    assert link.news(page) == Outbox("4", b"")
+        link.publish((str(k), b""))
+    assert link.news(page) == ("4", b"")
 
 
 def test_a_new_page_gets_the_present_picture() -> None:
     link, page = Link(), object()
-    link.publish(Outbox("now", b""))
+    link.publish(("now", b""))
     assert link.attach(object())
     link.detach()
     assert link.attach(page)
-    assert link.news(page) == Outbox("now", b"")
+    assert link.news(page) == ("now", b"")
 
 
 def test_one_page_at_a_time_and_leaving_lets_go_and_holds() -> None:
@@ -73,9 +73,9 @@ def test_one_page_at_a_time_and_leaving_lets_go_and_holds() -> None:
 def test_closing_ends_the_news_after_the_last_one() -> None:
     link, page = Link(), object()
     assert link.attach(page)
-    link.publish(Outbox("last", b""))
+    link.publish(("last", b""))
     assert link.close(patience=0.0) is page
-    assert link.news(page) == Outbox("last", b"")
+    assert link.news(page) == ("last", b"")
     assert link.news(page) is None
     link.detach()
     assert link.close() is None

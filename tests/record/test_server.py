@@ -17,7 +17,7 @@ from websockets.sync.client import ClientConnection
 
 from nopg.errors import ConfigError, MissingExtraError
 from nopg.record import server
-from nopg.record.link import Link, Outbox
+from nopg.record.link import Link
 from nopg.record.protocol import MAX_MESSAGE
 from nopg.record.server import Ticket
 from nopg.record.session import Command
@@ -62,7 +62,7 @@ class Running:
 def server_running() -> Iterator[Running]:
     link, ticket, listener = Link(), Ticket(), server.bind(0)
     port = listener.getsockname()[1]
-    link.publish(Outbox(STATUS, b"\xff\xd8picture"))
+    link.publish((STATUS, b"\xff\xd8picture"))
     with server.serving(link, ticket, WELCOME, listener):
         yield Running(port, link, ticket)
 
@@ -303,15 +303,15 @@ def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_missing_picture_package_names_the_extra(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(MissingExtraError, match="PIL, which is not installed"):
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    with pytest.raises(MissingExtraError, match="`PIL`, which is not installed"):
         as_jpeg(np.zeros((2, 2, 3), np.uint8))
 
 
 def test_closing_sends_the_last_status_and_says_goodbye() -> None:
     with server_running() as running, running.socket() as websocket:
         Page(websocket, running.ticket.current)
-        running.link.publish(Outbox('{"phase": "finished"}', b""))
+        running.link.publish(('{"phase": "finished"}', b""))
         running.link.close()
         code, heard = goodbye(websocket)
         assert '{"phase": "finished"}' in heard

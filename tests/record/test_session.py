@@ -7,9 +7,8 @@ import pytest
 
 from nopg import Dataset
 from nopg.errors import NopgError
-from nopg.record.controls import Controls, Ramp
-from nopg.record.demonstrations import Demonstrations, Layout, open_demonstrations
-from nopg.record.env_metadata import EnvMetadata
+from nopg.record.controls import Controls
+from nopg.record.demonstrations import Demonstrations, Layout
 from nopg.record.session import Command, Phase, Session
 from nopg.record.simulator import Simulator
 from nopg.record.teleop import ContinuousTeleop
@@ -27,8 +26,8 @@ class Desk:
         space = self.simulator.action_space
         teleop = ContinuousTeleop(
             space,  # type: ignore[arg-type]
-            EnvMetadata(),
-            ramp=Ramp(rise=0.0, fall=0.0),
+            rise=0.0,
+            fall=0.0,
             seconds=0.1,
         )
         layout = Layout(
@@ -37,9 +36,7 @@ class Desk:
             observation_names=("x", "start"),
             action_names=("push",),
         )
-        self.demonstrations: Demonstrations = open_demonstrations(
-            path, layout, append=append
-        )
+        self.demonstrations = Demonstrations(path, layout, append=append)
         self.said: list[str] = []
         self.session = Session(
             self.simulator,

@@ -5,22 +5,25 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from nopg.errors import ConfigError
-from nopg.record.controls import Controls, Ramp
-from nopg.record.env_metadata import EnvMetadata, env_metadata
+from nopg.record.controls import Controls
+from nopg.record.keymap import known_names
 from nopg.record.teleop import ContinuousTeleop, DiscreteTeleop
-
-JUMP = Ramp(rise=0.0, fall=0.0)
 
 
 def teleop_of(
-    low: list[float], high: list[float], ramp: Ramp = JUMP, seconds: float = 0.1
+    low: list[float],
+    high: list[float],
+    *,
+    rise: float = 0.0,
+    fall: float = 0.0,
+    names: tuple[str, ...] = (),
 ) -> ContinuousTeleop:
     space = Box(np.array(low, np.float32), np.array(high, np.float32))
-    return ContinuousTeleop(space, EnvMetadata(), ramp=ramp, seconds=seconds)
+    return ContinuousTeleop(space, names, rise=rise, fall=fall, seconds=0.1)
 
 
 def discrete(env_id: str, n: int, **options: str) -> DiscreteTeleop:
-    return DiscreteTeleop(Discrete(n), env_metadata(env_id), **options)
+    return DiscreteTeleop(Discrete(n), known_names(env_id)[1], **options)
 
 
 def test_keys_drive_each_axis_to_its_own_bound() -> None:
@@ -51,7 +54,7 @@ def test_an_axis_without_bounds_is_driven_between_minus_one_and_one() -> None:
 
 
 def test_the_ramp_works_in_environment_time_and_reset_lets_go() -> None:
-    teleop = teleop_of([-2.0], [2.0], Ramp(rise=0.4, fall=0.2))
+    teleop = teleop_of([-2.0], [2.0], rise=0.4, fall=0.2)
     held = [float(np.ravel(teleop.decide(Controls(("KeyD",))))[0]) for _ in range(5)]
     assert held == pytest.approx([0.5, 1.0, 1.5, 2.0, 2.0])
     teleop.reset()
@@ -83,6 +86,7 @@ def test_the_newest_key_chooses_the_label() -> None:
 
 def test_no_key_means_what_idle_says() -> None:
     assert discrete("MountainCar-v0", 3).decide(Controls()) == 1
+    assert discrete("LunarLander-v3", 4).decide(Controls()) == 0
     assert discrete("FrozenLake-v1", 4).decide(Controls()) is None
     assert discrete("Unknown-v0", 5).decide(Controls()) is None
     assert discrete("Unknown-v0", 5, idle="4").decide(Controls()) == 4
@@ -96,9 +100,8 @@ def test_names_are_used_only_where_they_fit() -> None:
     names = [lever.name for lever in discrete("LunarLander-v3", 4).levers]
     assert names[2] == "main engine"
     assert [lever.name for lever in discrete("LunarLander-v3", 2).levers] == ["0", "1"]
-    lander = ContinuousTeleop(
-        Box(-1.0, 1.0, (2,)), env_metadata("LunarLander-v3"), ramp=JUMP, seconds=0.1
-    )
+    names_of_labels = known_names("LunarLander-v3")[1]
+    lander = teleop_of([-1.0, -1.0], [1.0, 1.0], names=names_of_labels)
     assert [lever.name for lever in lander.levers] == ["a0", "a1"]
 
 
@@ -106,13 +109,6 @@ def test_levers_say_their_keys_and_bounds() -> None:
     (lever,) = teleop_of([-2.0], [2.0]).levers
     assert lever.minus == ("ArrowLeft", "ArrowDown", "KeyA", "KeyS")
     assert (lever.low, lever.high) == (-2.0, 2.0)
-
-
-def test_own_keys_are_added() -> None:
-    teleop = ContinuousTeleop(
-        Box(-1.0, 1.0, (1,)), EnvMetadata(), ramp=JUMP, seconds=0.1, keys="KeyZ=-0"
-    )
-    assert teleop.decide(Controls(("KeyZ",))) == [-1.0]
 
 
 @pytest.mark.parametrize("idle", ["3", "-1", "stop", ""])
@@ -123,6 +119,6 @@ def test_an_idle_that_is_no_label_is_refused(idle: str) -> None:
 
 def test_spaces_that_cannot_be_stored_are_refused() -> None:
     with pytest.raises(ConfigError, match="labels 0, 1, 2"):
-        DiscreteTeleop(Discrete(3, start=1), EnvMetadata())
+        DiscreteTeleop(Discrete(3, start=1))
     with pytest.raises(ConfigError, match="must be a vector"):
-        ContinuousTeleop(Box(-1, 1, (2, 2)), EnvMetadata(), ramp=JUMP, seconds=0.1)
+        ContinuousTeleop(Box(-1, 1, (2, 2)), rise=0.0, fall=0.0, seconds=0.1)

@@ -13,6 +13,7 @@ from nopg.evaluation.intervals import Estimate
 from nopg.fitted.history import History, Update
 from nopg.report.checks import all_findings
 from nopg.report.evidence import Evidence
+from nopg.report.fragments import verdict_card
 from nopg.report.verdict import Finding, verdict
 from tests.report.policies import evidence_of
 
@@ -262,9 +263,10 @@ def test_the_verdict_follows_the_gravest(level: Any) -> None:
         Finding("b", "note", "x.", "y.", "a note"),
         Finding("c", level, "x.", "y.", "the reason"),
     ]
-    said = verdict(found)
-    assert said.level == level
-    against = ("the reason",) if level != "good" else ()
-    assert said.against == against
-    assert "for it" in said.in_favour
-    assert "a note" not in (*said.against, *said.in_favour)
+    assert verdict(found) == level
+    card = verdict_card(found)
+    assert f'class="verdict {level}"' in card
+    side = "for" if level == "good" else "against"
+    assert f'<li class="{side}">The reason.</li>' in card
+    assert '<li class="for">For it.</li>' in card
+    assert "note" not in card

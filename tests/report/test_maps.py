@@ -18,12 +18,17 @@ def axes_and_held(evidence: Evidence) -> tuple[tuple[Coordinate, ...], np.ndarra
     return axes, held_state(axes, evidence.visited.states, evidence.visited.visits)
 
 
+def points_of(axis: Coordinate, count: int) -> np.ndarray:
+    return np.linspace(axis.low, axis.high, count)
+
+
 def states_of(plane: maps.Plane, axes: tuple[Coordinate, ...], held: np.ndarray):  # type: ignore[no-untyped-def]
-    across, up = (grid.reshape(-1) for grid in np.meshgrid(plane.xs, plane.ys))
-    states = np.tile(held, (len(across), 1))
-    axes[plane.x].place(states, across)
-    if plane.y is not None:
-        axes[plane.y].place(states, up)
+    assert plane.y is not None
+    xs = points_of(axes[plane.x], plane.value.shape[1])
+    ys = points_of(axes[plane.y], plane.value.shape[0])
+    states = np.tile(held, (plane.value.size, 1))
+    axes[plane.x].place(states, np.tile(xs, len(ys)))
+    axes[plane.y].place(states, np.repeat(ys, len(xs)))
     return states
 
 
@@ -51,7 +56,7 @@ def test_visits_are_shares_and_lie_where_the_policy_goes() -> None:
     share = evidence.visited.visits[inside].sum()
     assert 0.9 * share < plane.visits.sum() <= share + 1e-9
     # It hangs down at the start: half a turn away there is less.
-    hanging = np.cos(plane.xs) < 0.0
+    hanging = np.cos(points_of(axes[0], 72)) < 0.0
     down = evidence.visited.visits[np.cos(angle) < 0.0].sum()
     assert plane.visits[:, hanging].sum() == pytest.approx(down, abs=0.1)
 
@@ -76,7 +81,7 @@ def test_one_dimensional_states_have_a_line() -> None:
     (line,) = maps.planes(evidence, axes, held)
     assert line.y is None
     assert line.value.shape == line.visits.shape == (1, maps.LINE)
-    expected = evidence.policy.value(line.xs[:, None])
+    expected = evidence.policy.value(points_of(axes[0], maps.LINE)[:, None])
     np.testing.assert_allclose(line.value[0], expected, rtol=1e-6)
     assert line.actions.shape == (2, 1, maps.LINE)
 

@@ -12,8 +12,8 @@ from nopg.fitted.search_result import (
     SearchResult,
 )
 from nopg.report.fragments import MINUS, search_table
+from nopg.report.learning_checks import search_findings
 from nopg.report.page import report_page
-from nopg.report.search_checks import search_findings
 from tests.report.policies import evidence_of
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from nopg import BellmanEquation, FittedPolicy
 from nopg.report import support_map
 from nopg.report.support_map import (
     VisitedStates,
     support_at,
-    typical_actions,
     visited_states,
 )
 from tests.report.policies import POLICIES, corridor, evidence_of, pendulum, slider
@@ -73,7 +73,7 @@ def test_distances_of_continuous_actions_by_brute_force() -> None:
     data = policy.data
     assert data is not None
     states = np.random.default_rng(0).normal(size=(20, 3))
-    actions = typical_actions(policy, states)
+    actions = policy.policy.act(torch.tensor(states)).detach().numpy()
     h, h_a = (np.array(getattr(policy.bandwidths, k)) for k in ("state", "action"))
     ds = ((states[:, None] - data.observations[None]) / h) ** 2
     da = ((actions[:, None] - data.actions[None]) / h_a) ** 2

@@ -142,7 +142,7 @@ def test_baselines_do_not_depend_on_the_engine(method: str) -> None:
         ("IQL", "", "reproduction/baselines/d3.py"),
         ("DDPG online", "", "nopg/envs/simulation.py"),
         ("DDPG offline", "", "reproduction/baselines/sb3.py"),
-        ("PWIS", "", "nopg/policies/networks.py"),
+        ("PWIS", "", "nopg/policies/build.py"),
         ("NOPG-D", "paper", "nopg/bellman/solution.py"),
         ("NOPG-S", "paper", "nopg/algorithms/nopg/training.py"),
         ("NOPG-D", "defaults", "nopg/kernels/leave_one_out.py"),

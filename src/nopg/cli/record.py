@@ -49,10 +49,6 @@ def record(
     fall: Annotated[
         float, typer.Option(help="Seconds back to rest when it is let go; 0 jumps.")
     ] = 0.12,
-    keys: Annotated[
-        str,
-        typer.Option(help="More keys: KeyQ=-2,KeyE=+2 (axes) or ArrowUp=3 (labels)."),
-    ] = "",
     idle: Annotated[
         str | None, typer.Option(help="No key, discrete: a label, repeat or wait.")
     ] = None,
@@ -77,7 +73,6 @@ def record(
         port=port,
         rise=rise,
         fall=fall,
-        keys=keys,
         idle=idle,
     )
     is_to_open = browser and _has_display()

@@ -1,10 +1,10 @@
 """Transitions: the dataset, its files, its description, and new ones from old."""
 
 from nopg.data.dataset import Dataset
-from nopg.data.io.d3rlpy import from_d3rlpy, to_d3rlpy
+from nopg.data.io.d3rlpy import from_d3rlpy
 from nopg.data.io.memory import from_minari, from_table
 from nopg.data.io.rollouts import from_env
-from nopg.data.io.sb3 import from_sb3, to_sb3
+from nopg.data.io.sb3 import from_sb3
 from nopg.data.sampling import merge, split_episodes, take_episodes, thin_by_coverage
 from nopg.data.transforms import (
     angle_to_sine_cosine,
@@ -26,8 +26,6 @@ __all__ = [
     "split_episodes",
     "take_episodes",
     "thin_by_coverage",
-    "to_d3rlpy",
-    "to_sb3",
     "with_column",
     "with_rewards",
 ]

@@ -14,30 +14,11 @@ The rules, each of which leaves a sentence when it acts:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from nopg.data.transitions import TransitionTable
 from nopg.data.validation import BoolArray, FloatArray, IntArray, counted
-
-
-@dataclass(frozen=True)
-class Aligned:
-    """Which rows are transitions, and their successors and endings."""
-
-    rows: IntArray
-    """Indices of the rows that are transitions, (n,)."""
-    next_observations: FloatArray
-    """Successor of each of them, (n, d_s)."""
-    terminations: BoolArray
-    """Whether each ended the task, (n,)."""
-    truncations: BoolArray
-    """Whether each ended only the recording, (n,)."""
-    episodes: IntArray
-    """Episode of each: as given, else numbered by the cuts, (n,)."""
-    notes: tuple[str, ...]
-    """What was assumed and what was dropped."""
 
 
 def align(
@@ -45,9 +26,9 @@ def align(
     episodes: IntArray | None,
     terminations: BoolArray,
     truncations: BoolArray,
-    is_closing: BoolArray | None = None,
+    is_empty: BoolArray,
     time_limit: int | None = None,
-) -> Aligned:
+) -> tuple[IntArray, dict[str, Any], tuple[str, ...]]:
     """Pair every row with its successor by the four rules of this module.
 
     Args:
@@ -55,12 +36,16 @@ def align(
         episodes: Episode id of each row, (m,); None is one recording cut by flags.
         terminations: True where the task ended, (m,).
         truncations: True where the recording stopped, (m,).
-        is_closing: True for rows without an action, (m,).
+        is_empty: True for rows without an action, (m,); a last one closes its episode.
         time_limit: Steps at which a termination is only the end of the recording.
+
+    Returns:
+        The rows that are transitions, (n,); their successors, flags and episodes by
+        the names of `Dataset`; and what was assumed and dropped, in sentences.
     """
     m = len(observations)
-    closing = np.zeros(m, dtype=bool) if is_closing is None else is_closing
     follower = _followers(np.zeros(m, dtype=int) if episodes is None else episodes)
+    closing = is_empty & (follower < 0)
     terminated, truncated = terminations.copy(), truncations.copy()
     # Flags on a closing row belong to the step that led there.
     before = np.nonzero((follower >= 0) & closing[follower])[0]
@@ -84,14 +69,13 @@ def align(
     rows = np.nonzero(is_kept)[0]
     successor = np.where(has_next, follower, np.arange(m))[rows]
     counts = (int(which.sum()) for which in (closing, is_kept & ~has_next, is_dropped))
-    return Aligned(
-        rows=rows,
-        next_observations=observations[successor],
-        terminations=terminated[rows],
-        truncations=truncated[rows],
-        episodes=ids[rows],
-        notes=(*_notes(episodes is None, *counts), *limited),
-    )
+    arrays = {
+        "next_observations": observations[successor],
+        "terminations": terminated[rows],
+        "truncations": truncated[rows],
+        "episodes": ids[rows],
+    }
+    return rows, arrays, (*_notes(episodes is None, *counts), *limited)
 
 
 def _followers(ids: IntArray) -> IntArray:
@@ -161,23 +145,3 @@ def step_numbers(episodes: IntArray | None, ended: BoolArray) -> IntArray:
     steps = np.empty(len(ended), dtype=np.int64)
     steps[order] = np.arange(len(ended)) - np.repeat(starts, counts) + 1
     return steps
-
-
-def unbroken_pieces(table: TransitionTable) -> Iterator[IntArray]:
-    """Row indices of every stretch that formats made of episodes can hold.
-
-    A stretch stays within one episode, ends where the task or the recording ended,
-    and breaks where s' is not exactly the following state. Rows without episode ids
-    are a stretch each, since their order means nothing.
-    """
-    if table.episodes is None:
-        yield from np.arange(len(table))[:, None]
-        return
-    order = np.argsort(table.episodes, kind="stable")
-    ids, ended = table.episodes[order], (table.terminations | table.truncations)
-    goes_on = (ids[:-1] == ids[1:]) & ~ended[order][:-1]
-    # Compared as bits: 0.0 and -0.0 are equal, but only one of them was logged.
-    following = table.observations[order][1:].view(np.int64)
-    reached = table.next_observations[order][:-1].view(np.int64)
-    goes_on &= (reached == following).all(axis=1)
-    yield from np.split(order, np.nonzero(~goes_on)[0] + 1)

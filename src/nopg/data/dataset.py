@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from nopg.data.diagnostics.describe import describe
-from nopg.data.diagnostics.description import Description
+from nopg.data.diagnostics.description import Description, describe
 from nopg.data.io.load import load, save
 from nopg.data.io.options import MAX_BYTES, ReadOptions
 from nopg.data.transitions import TransitionTable
@@ -115,8 +114,7 @@ class Dataset(TransitionTable):
         """Write the data set whole or not at all, in the format its suffix names.
 
         Args:
-            path: Ends in `.npz`, `.csv`, `.csv.gz`, `.parquet` or `.h5`; a name such
-                as `"lab/arm-v0"` without a suffix makes a local Minari dataset.
+            path: Ends in `.npz`, `.csv`, `.csv.gz`, `.parquet` or `.h5`.
         """
         save(self, path)
 

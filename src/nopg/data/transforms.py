@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from nopg.data.dataset import Dataset
-from nopg.data.validation import FloatArray, RewardFunction, rewards_from
+from nopg.data.validation import FloatArray, RewardFunction, one_per_row, rewards_from
 from nopg.errors import DataError
 
 
@@ -74,14 +74,9 @@ def with_column(
     for part in ("observations", "next_observations"):
         states = getattr(dataset, part)
         by_name = dict(zip(dataset.observation_names, states.T, strict=True))
-        values = np.asarray(function(by_name))
-        if values.shape != (len(dataset),) or values.dtype.kind not in "biuf":
-            raise DataError(
-                f"The function for {name!r} must give one number per row, shape "
-                f"({len(dataset)},), got {values.dtype} of shape {values.shape}; it "
-                "takes whole columns."
-            )
-        widened[part] = np.column_stack([states, values.astype(np.float64)])
+        what = f"The function for {name!r}"
+        values = one_per_row(what, function(by_name), len(dataset))
+        widened[part] = np.column_stack([states, values])
     return dataset.with_note(
         f"Added the column {name}.",
         **widened,

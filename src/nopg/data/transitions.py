@@ -7,12 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from nopg.data.consistency import (
-    column_names,
-    require_inside,
-    require_transitions,
-)
 from nopg.data.validation import (
     BoolArray,
     FloatArray,
@@ -22,6 +18,7 @@ from nopg.data.validation import (
     as_flags,
     as_matrix,
     as_vector,
+    preview,
     require_same_length,
 )
 from nopg.errors import DataError
@@ -88,15 +85,15 @@ class TransitionTable:
             "episodes": as_episodes(episodes),
         }
         require_same_length(arrays)
-        require_transitions(arrays)
+        _require_transitions(arrays)
         require_inside(arrays["actions"], action_space)
         for array in arrays.values():
             if array is not None:
                 array.setflags(write=False)
         d_a = 1 if arrays["actions"].ndim == 1 else arrays["actions"].shape[1]
         metadata = {
-            "observation_names": column_names("s", observation_names, states.shape[1]),
-            "action_names": column_names("a", action_names, d_a),
+            "observation_names": _column_names("s", observation_names, states.shape[1]),
+            "action_names": _column_names("a", action_names, d_a),
             "observation_space": observation_space,
             "action_space": action_space,
             "notes": tuple(str(note) for note in notes),
@@ -136,6 +133,11 @@ class TransitionTable:
         """Number of distinct episode ids, 0 when rows have none."""
         return 0 if self.episodes is None else len(np.unique(self.episodes))
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Every array there is, by its name."""
+        found = {name: getattr(self, name) for name in ARRAYS}
+        return {name: array for name, array in found.items() if array is not None}
+
     def first_states(self) -> FloatArray:
         """The first observation of each episode, (n_episodes, d_s).
 
@@ -152,10 +154,70 @@ class TransitionTable:
 
     def subset(self, rows: Any) -> Self:
         """The transitions at `rows` (indices or a mask), all else unchanged."""
-        arrays: dict[str, Any] = {name: getattr(self, name) for name in ARRAYS}
-        present = {name: a[rows] for name, a in arrays.items() if a is not None}
-        return replace(self, **present)
+        changed: dict[str, Any] = {name: a[rows] for name, a in self.arrays().items()}
+        return replace(self, **changed)
 
     def with_note(self, note: str, **changes: Any) -> Self:
         """The same with `changes` and a sentence that says so added to the notes."""
         return replace(self, **changes, notes=(*self.notes, note))
+
+
+def _require_transitions(arrays: dict[str, Any]) -> None:
+    """At least two rows, and states and successors of one width."""
+    n = len(arrays["observations"])
+    if n < 2:
+        raise DataError(
+            f"A dataset needs at least two transitions, got {n}; kernel regression "
+            "has nothing to interpolate between."
+        )
+    d_s, d_next = arrays["observations"].shape[1], arrays["next_observations"].shape[1]
+    if d_s != d_next:
+        raise DataError(
+            "`observations` and `next_observations` must have the same columns, got "
+            f"{d_s} and {d_next}; select the same ones for both."
+        )
+
+
+def require_inside(actions: Any, space: Space[Any] | None) -> None:
+    """Actions of the kind, the width and the range that `space` allows."""
+    if space is None:
+        return
+    low, high = getattr(space, "low", None), getattr(space, "high", None)
+    if actions.ndim == 1:
+        count = getattr(space, "n", None)
+        if count is None or int(getattr(space, "start", 0)) != 0:
+            raise DataError(
+                f"Integer `actions` need a Discrete action space starting at 0, got "
+                f"{space}; pass actions.astype(float) if they are continuous."
+            )
+        outside = actions >= count
+    elif low is None or high is None or np.shape(low) != actions.shape[1:]:
+        raise DataError(
+            f"Continuous `actions` of width {actions.shape[1]} need a Box action space "
+            f"of the same shape, got {space}; correct the space or the actions."
+        )
+    else:
+        # A float32 space rounds its bounds: allow what that rounding moves.
+        slack = 1e-6 * (1.0 + np.maximum(np.abs(low), np.abs(high)))
+        outside = ((actions < low - slack) | (actions > high + slack)).any(axis=1)
+    if outside.any():
+        rows = np.nonzero(outside)[0]
+        raise DataError(
+            f"`actions` must lie in the action space {space}, {len(rows)} rows do not "
+            f"({preview(rows)}); clip them if the system did, or pass a wider space."
+        )
+
+
+def _column_names(
+    prefix: str, given: Sequence[str] | None, count: int
+) -> tuple[str, ...]:
+    """One distinct name per column: those given, else the prefix and a number."""
+    if given is None:
+        return tuple(f"{prefix}{i}" for i in range(count))
+    names = tuple(str(name) for name in given)
+    if len(names) != count or len(set(names)) != count:
+        raise DataError(
+            f"There must be {count} distinct column names, got {list(names)}; name "
+            "each column once."
+        )
+    return names

@@ -38,12 +38,7 @@ def as_matrix(name: str, values: Any, *, is_finite: bool = True) -> FloatArray:
 
 def as_vector(name: str, values: Any) -> FloatArray:
     """A finite float64 vector (n,); one column (n, 1) is flattened."""
-    array = _flattened(_numeric(name, values))
-    if array.ndim != 1:
-        raise DataError(
-            f"`{name}` must be a vector with one number per transition, got shape "
-            f"{array.shape}; pass shape (n,)."
-        )
+    array = _vector(name, _numeric(name, values), "number")
     _require_finite(name, array)
     return np.ascontiguousarray(array)
 
@@ -76,12 +71,7 @@ def as_flags(name: str, values: Any, length: int) -> BoolArray:
     """A boolean vector (n,) from booleans or zeros and ones; None is all False."""
     if values is None:
         return np.zeros(length, dtype=bool)
-    array = _flattened(_rectangular(values))
-    if array.ndim != 1:
-        raise DataError(
-            f"`{name}` must have one flag per transition, got shape {array.shape}; "
-            "pass shape (n,)."
-        )
+    array = _vector(name, _rectangular(values), "flag")
     if array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all():
         raise DataError(
             f"`{name}` must hold only true and false (or 1 and 0), got values of type "
@@ -94,16 +84,16 @@ def as_episodes(values: Any) -> IntArray | None:
     """Integer episode ids (n,), or None when the order of rows means nothing."""
     if values is None:
         return None
-    array = _flattened(_rectangular(values))
+    array = _vector("episodes", _rectangular(values), "integer id")
     is_whole = array.dtype.kind in "iub" or (
         array.dtype.kind == "f"
         # Beyond 2^53 a float no longer counts; infinity and NaN fail this too.
         and bool(np.all((array == np.round(array)) & (np.abs(array) < 2**53)))
     )
-    if array.ndim != 1 or not is_whole:
+    if not is_whole:
         raise DataError(
-            "`episodes` must hold one integer id per transition, got "
-            f"{array.dtype} of shape {array.shape}; number the episodes 0, 1, 2, ..."
+            "`episodes` must hold one integer id per transition, got values of type "
+            f"{array.dtype}; number the episodes 0, 1, 2, ..."
         )
     return array.astype(np.int64)
 
@@ -119,14 +109,24 @@ def rewards_from(
     Raises:
         DataError: If it does not give one number per row.
     """
-    values = _flattened(np.asarray(reward(observations, actions, next_observations)))
-    if values.shape != (len(observations),) or values.dtype.kind not in "biuf":
+    values = reward(observations, actions, next_observations)
+    return one_per_row("A reward function", values, len(observations))
+
+
+def one_per_row(what: str, values: Any, n: int) -> FloatArray:
+    """What a function of the caller gave for `n` rows, (n,).
+
+    Raises:
+        DataError: If it is not one number per row.
+    """
+    array = _flattened(np.asarray(values))
+    if array.shape != (n,) or array.dtype.kind not in "biuf":
         raise DataError(
-            f"A reward function must give one number per row, shape "
-            f"({len(observations)},), got {values.dtype} of shape {values.shape}; it "
-            "is called once with all rows, so write s[:, 0] rather than s[0]."
+            f"{what} must give one number per row, shape ({n},), got {array.dtype} of "
+            f"shape {array.shape}; it is called once with all rows, so take whole "
+            "columns, s[:, 0] or s['x'], and not s[0]."
         )
-    return values.astype(np.float64)
+    return array.astype(np.float64)
 
 
 def require_same_length(arrays: dict[str, Any]) -> None:
@@ -151,6 +151,17 @@ def _rectangular(values: Any) -> NDArray[Any]:
 def _flattened(array: NDArray[Any]) -> NDArray[Any]:
     """One column (n, 1) as a vector (n,); anything else as it is."""
     return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+
+
+def _vector(name: str, array: NDArray[Any], what: str) -> NDArray[Any]:
+    """One value per transition (n,); one column (n, 1) is flattened."""
+    array = _flattened(array)
+    if array.ndim != 1:
+        raise DataError(
+            f"`{name}` must be a vector with one {what} per transition, got shape "
+            f"{array.shape}; pass shape (n,)."
+        )
+    return array
 
 
 def _numeric(name: str, values: Any) -> FloatArray:

@@ -15,8 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nopg.dynamics.arrays import ArrayTransitionModel
-from nopg.dynamics.transition_model import PredictedStep, TransitionModel
+from nopg.dynamics.transition_model import (
+    ArrayTransitionModel,
+    PredictedStep,
+    TransitionModel,
+)
 from nopg.policies.arrays import Actor, Array, ArrayPolicies
 from nopg.policies.families import Policy
 

@@ -23,8 +23,10 @@ FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
 
-UNBOUNDED = float(np.finfo(np.float32).max)
-"""A bound for what has none: Gymnasium warns of infinite boxes."""
+Ranges = tuple[tuple[float, float], ...]
+"""Lowest and highest value of each column."""
+ANY = (-float(np.finfo(np.float32).max), float(np.finfo(np.float32).max))
+"""The range of what has no bounds: Gymnasium warns of infinite boxes."""
 
 
 class Step(NamedTuple):
@@ -44,7 +46,9 @@ class Env(ABC):
     """
 
     observation_names: ClassVar[tuple[str, ...]]
+    observation_ranges: ClassVar[Ranges]
     action_names: ClassVar[tuple[str, ...]]
+    action_ranges: ClassVar[Ranges]
 
     horizon: int
     """Steps after which an episode is cut; a cut is a truncation, not an end."""
@@ -77,37 +81,31 @@ class Env(ABC):
         return states.copy()
 
     @property
-    @abstractmethod
     def action_bounds(self) -> tuple[FloatArray, FloatArray]:
         """Lowest and highest action, each (d_a,)."""
-
-    @property
-    @abstractmethod
-    def observation_bounds(self) -> tuple[FloatArray, FloatArray]:
-        """Lowest and highest observation, each (d_s,)."""
+        low, high = np.array(self.action_ranges).T
+        return low, high
 
     @property
     def action_space(self) -> Box:
         """The actions as a Gymnasium space, float32 as Gymnasium has it."""
-        return _box(*self.action_bounds)
+        return _box(self.action_ranges)
 
     @property
     def observation_space(self) -> Box:
         """The observations as a Gymnasium space, float32 as Gymnasium has it."""
-        return _box(*self.observation_bounds)
+        return _box(self.observation_ranges)
 
     def step(self, states: FloatArray, actions: FloatArray) -> Step:
         """Transition, reward and end of one step, each a batch."""
         next_states = self.transition(states, actions)
-        return Step(
-            next_states,
-            self.reward(states, actions),
-            self.is_terminal(next_states),
-        )
+        rewards = self.reward(states, actions)
+        return Step(next_states, rewards, self.is_terminal(next_states))
 
 
-def _box(low: FloatArray, high: FloatArray) -> Box:
+def _box(ranges: Ranges) -> Box:
     from gymnasium.spaces import Box
 
     # Gymnasium rounds to float32: the cast is ours, so that it does not warn.
-    return Box(low.astype(np.float32), high.astype(np.float32), dtype=np.float32)
+    low, high = np.array(ranges, dtype=np.float32).T
+    return Box(low, high, dtype=np.float32)

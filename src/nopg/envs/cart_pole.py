@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from nopg.envs.base import UNBOUNDED, BoolArray, Env, FloatArray
+from nopg.envs.base import ANY, BoolArray, Env, FloatArray, Ranges
 from nopg.envs.rollouts import Transitions, first_transitions
 from nopg.errors import ConfigError
 
@@ -51,7 +51,7 @@ class CartPole(Env):
     cos(phi) of the state before the step, at most 1: 10,000 steps earn at most 10^4.
 
     ## Start
-    phi uniform within `start_spread` of upright, all else zero, then one step
+    phi uniform within `start_spread` (0.1 rad) of upright, all else zero, then one step
     without voltage.
 
     ## End
@@ -66,16 +66,15 @@ class CartPole(Env):
     action_names: ClassVar[tuple[str, ...]] = ("voltage",)
 
     horizon: int = 10_000
-    dt: float = 0.02
-    """Seconds per step."""
-    max_angle: float = 0.25
-    """Angle from upright beyond which the pole counts as fallen, rad."""
     rail: float = math.inf
     """Distance from the middle beyond which the cart has left its rail, m."""
-    start_spread: float = 0.1
-    """Largest angle of an initial state, rad."""
 
+    dt: ClassVar[float] = 0.02
+    max_angle: ClassVar[float] = 0.25
+    start_spread: ClassVar[float] = 0.1
     max_voltage: ClassVar[float] = 5.0
+    observation_ranges: ClassVar[Ranges] = ((-math.pi, math.pi), ANY, ANY)
+    action_ranges: ClassVar[Ranges] = ((-max_voltage, max_voltage),)
     gravity: ClassVar[float] = 9.81
     pole_mass: ClassVar[float] = 0.127
     half_length: ClassVar[float] = 0.3365 / 2.0
@@ -90,11 +89,10 @@ class CartPole(Env):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        lengths = (self.dt, self.max_angle, self.rail, self.start_spread)
-        if not all(value >= 0.0 for value in lengths) or self.dt == 0.0:
+        if not self.rail >= 0.0:
             raise ConfigError(
-                "`dt` must be positive and `max_angle`, `rail` and `start_spread` must "
-                f"not be negative, got {lengths}; correct the one that is."
+                f"`rail` must be a length in metres, got {self.rail}; pass for example "
+                "0.307, or leave it out."
             )
 
     def reset_states(self, n: int, generator: np.random.Generator) -> FloatArray:
@@ -126,17 +124,6 @@ class CartPole(Env):
     def observe(self, states: FloatArray) -> FloatArray:
         """All but the position of the cart."""
         return states[:, 1:].copy()
-
-    @property
-    def action_bounds(self) -> tuple[FloatArray, FloatArray]:
-        """Voltage either way."""
-        return np.array([-self.max_voltage]), np.array([self.max_voltage])
-
-    @property
-    def observation_bounds(self) -> tuple[FloatArray, FloatArray]:
-        """Angles of the circle; velocities have no bound."""
-        high = np.array([math.pi, UNBOUNDED, UNBOUNDED])
-        return -high, high
 
     def _accelerations(
         self, states: FloatArray, voltage: FloatArray

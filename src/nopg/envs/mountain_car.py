@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from nopg.envs.base import BoolArray, Env, FloatArray
+from nopg.envs.base import BoolArray, Env, FloatArray, Ranges
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +51,11 @@ class MountainCar(Env):
     min_position: ClassVar[float] = -1.2
     max_position: ClassVar[float] = 0.6
     max_speed: ClassVar[float] = 0.07
+    observation_ranges: ClassVar[Ranges] = (
+        (min_position, max_position),
+        (-max_speed, max_speed),
+    )
+    action_ranges: ClassVar[Ranges] = ((-1.0, 1.0),)
     goal: ClassVar[float] = 0.45
     power: ClassVar[float] = 0.0015
     gravity: ClassVar[float] = 0.0025
@@ -78,17 +83,6 @@ class MountainCar(Env):
         """Whether the step reached the flag without rolling back."""
         position, velocity = next_states.T
         return np.asarray((position >= self.goal) & (velocity >= 0.0), dtype=bool)
-
-    @property
-    def action_bounds(self) -> tuple[FloatArray, FloatArray]:
-        """Full throttle either way."""
-        return np.array([-1.0]), np.array([1.0])
-
-    @property
-    def observation_bounds(self) -> tuple[FloatArray, FloatArray]:
-        """The valley and the speed limit."""
-        low = np.array([self.min_position, -self.max_speed])
-        return low, np.array([self.max_position, self.max_speed])
 
 
 def height(positions: FloatArray) -> FloatArray:

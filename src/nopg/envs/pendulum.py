@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from nopg.envs.base import Env, FloatArray
+from nopg.envs.base import Env, FloatArray, Ranges
 from nopg.envs.rollouts import Transitions, first_transitions, grid_transitions
 from nopg.errors import ConfigError
 
@@ -39,7 +39,7 @@ class Pendulum(Env):
     Gymnasium's Pendulum-v1: theta_dot' = theta_dot + (15 sin theta + 3 torque) dt,
     clipped to +-8, then theta' = theta + theta_dot' dt, with dt = 0.05 s (g = 10,
     m = l = 1). Gym's older Pendulum-v0 moved the angle before it clipped the
-    velocity; `clips_before_moving=False` gives that order.
+    velocity, which differs at the speed limit only.
 
     ## Reward
     -(theta^2 + 0.1 theta_dot^2 + 0.001 torque^2) of the state before the step, theta
@@ -59,12 +59,16 @@ class Pendulum(Env):
     horizon: int = 500
     start_angle: float = math.pi
     """Angle of the initial state, rad."""
-    clips_before_moving: bool = True
-    """Whether the velocity is clipped before it moves the angle (Pendulum-v1)."""
 
     max_speed: ClassVar[float] = 8.0
     max_torque: ClassVar[float] = 2.0
     dt: ClassVar[float] = 0.05
+    observation_ranges: ClassVar[Ranges] = (
+        (-1.0, 1.0),
+        (-1.0, 1.0),
+        (-max_speed, max_speed),
+    )
+    action_ranges: ClassVar[Ranges] = ((-max_torque, max_torque),)
 
     def reset_states(self, n: int, generator: np.random.Generator) -> FloatArray:
         """The one start state, n times; nothing is drawn."""
@@ -73,12 +77,9 @@ class Pendulum(Env):
     def transition(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """One Euler step of the swing."""
         theta, speed = states.T
-        unclipped = (
-            speed + (15.0 * np.sin(theta) + 3.0 * self._torque(actions)) * self.dt
-        )
-        clipped = np.clip(unclipped, -self.max_speed, self.max_speed)
-        moving = clipped if self.clips_before_moving else unclipped
-        return np.stack([theta + moving * self.dt, clipped], axis=1)
+        speed = speed + (15.0 * np.sin(theta) + 3.0 * self._torque(actions)) * self.dt
+        speed = np.clip(speed, -self.max_speed, self.max_speed)
+        return np.stack([theta + speed * self.dt, speed], axis=1)
 
     def reward(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """Minus the squared distance from upright at rest, and of the effort."""
@@ -92,24 +93,11 @@ class Pendulum(Env):
         theta, speed = states.T
         return np.stack([np.cos(theta), np.sin(theta), speed], axis=1)
 
-    @property
-    def action_bounds(self) -> tuple[FloatArray, FloatArray]:
-        """Torque either way."""
-        return np.array([-self.max_torque]), np.array([self.max_torque])
-
-    @property
-    def observation_bounds(self) -> tuple[FloatArray, FloatArray]:
-        """The circle, and the speed limit."""
-        high = np.array([1.0, 1.0, self.max_speed])
-        return -high, high
-
     def _torque(self, actions: FloatArray) -> FloatArray:
         return np.clip(actions[:, 0], -self.max_torque, self.max_torque)
 
 
-def pendulum_grid(
-    n_angles: int, n_velocities: int, n_torques: int = 2, *, env: Pendulum | None = None
-) -> Transitions:
+def pendulum_grid(n_angles: int, n_velocities: int, n_torques: int = 2) -> Transitions:
     """The paper's uniform data set: a grid of angle x velocity x torque.
 
     Each axis is evenly spaced with both ends, so the angles -pi and pi give the
@@ -121,7 +109,7 @@ def pendulum_grid(
             "Each axis of the grid must have at least its two ends, got "
             f"{n_angles} x {n_velocities} x {n_torques}; pass 2 or more for each."
         )
-    task = env or Pendulum()
+    task = Pendulum()
     angles = np.linspace(-math.pi, math.pi, n_angles)
     velocities = np.linspace(-task.max_speed, task.max_speed, n_velocities)
     torques = np.linspace(-task.max_torque, task.max_torque, n_torques)

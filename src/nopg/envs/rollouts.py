@@ -31,8 +31,7 @@ class Rollout(NamedTuple):
     @property
     def returns(self) -> FloatArray:
         """Undiscounted return of each episode, (B,)."""
-        total: FloatArray = self.rewards.sum(axis=1)
-        return total
+        return np.asarray(self.rewards.sum(axis=1))
 
     @property
     def lengths(self) -> IntArray:
@@ -89,7 +88,7 @@ def rollout(
 
 def _checked(env: Env, actions: FloatArray, n_episodes: int) -> FloatArray:
     array = np.asarray(actions, dtype=np.float64)
-    wanted = (n_episodes, len(env.action_bounds[0]))
+    wanted = (n_episodes, len(env.action_ranges))
     if array.shape != wanted:
         raise ConfigError(
             f"A policy must return one action per row, shape {wanted}, got "

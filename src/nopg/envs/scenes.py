@@ -56,8 +56,7 @@ class Canvas:
     @property
     def columns(self) -> FloatArray:
         """Horizontal position of each pixel column, in the task's units."""
-        column: FloatArray = self._x[0]
-        return column
+        return np.asarray(self._x[0])
 
     def line(self, start: Point, end: Point, thickness: float, colour: Colour) -> None:
         """A straight stroke with round ends; `thickness` in the task's units."""

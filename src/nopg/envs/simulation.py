@@ -45,7 +45,8 @@ class Simulation(gymnasium.Env[Any, Any]):
             )
         self.task = task(name, **settings)
         self.action_space = self.task.action_space
-        self.observation_space = self.task.observation_space
+        self.observation_space = seen = self.task.observation_space
+        self._bounds = seen.low, seen.high
         self.render_mode = render_mode
         self._state: FloatArray | None = None  # (1, d_state) once reset
         self._action: FloatArray | None = None
@@ -53,14 +54,11 @@ class Simulation(gymnasium.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Start an episode; `options={"state": ...}` chooses where."""
+        """Start an episode; there are no `options`."""
         super().reset(seed=seed)
-        drawn = self.task.reset_states(1, self.np_random)
-        chosen = (options or {}).get("state")
-        if chosen is not None:
-            drawn = _as_state(chosen, drawn.shape[1])
-        self._state, self._action = drawn, None
-        return self._observation(), {"state": drawn[0].copy()}
+        self._state = self.task.reset_states(1, self.np_random)
+        self._action = None
+        return self._observation(), {"state": self._state[0].copy()}
 
     def step(
         self, action: NDArray[Any]
@@ -81,9 +79,8 @@ class Simulation(gymnasium.Env[Any, Any]):
 
     def _observation(self) -> Observation:
         # Rounding to float32 may step over a bound by one unit in the last place.
-        low, high = (bound.astype(np.float32) for bound in self.task.observation_bounds)
         seen = self.task.observe(self._current())[0].astype(np.float32)
-        return np.asarray(np.clip(seen, low, high))
+        return np.asarray(np.clip(seen, *self._bounds))
 
     def _current(self) -> FloatArray:
         if self._state is None:
@@ -92,13 +89,3 @@ class Simulation(gymnasium.Env[Any, Any]):
                 "`render`."
             )
         return self._state
-
-
-def _as_state(chosen: Any, width: int) -> FloatArray:
-    state = np.asarray(chosen, dtype=np.float64)
-    if state.shape != (width,) or not np.isfinite(state).all():
-        raise ConfigError(
-            f"The option `state` must be {width} finite numbers, got {chosen!r}; see "
-            "the state table of the task."
-        )
-    return state[None].copy()

@@ -62,37 +62,6 @@ class KernelEvaluator:
         self._ensemble: KernelEnsemble | None = None
         self._basis: EnsembleBasis | None = None
 
-    @classmethod
-    def build(
-        cls,
-        policy: Policy,
-        data: Dataset,
-        initial_states: Any,
-        bandwidths: object,
-        config: EstimatorConfig,
-        seed: Seed,
-    ) -> KernelEvaluator:
-        """Choose bandwidths by a rule, or take them, and lay out the rows.
-
-        Args:
-            policy: Whose return is estimated; its parameters set dtype and device.
-            data: Logged transitions.
-            initial_states: Where the task starts, (B, d_s).
-            bandwidths: `Bandwidths`, or a rule that chooses them.
-            config: How integrals are taken and rows are shortened.
-            seed: Source of every draw.
-        """
-        like = next(policy.parameters(), torch.empty(0, dtype=torch.float64))
-        samples = Samples.of(data, like.dtype, like.device)
-        initial = initial_state_tensor(initial_states, samples.states)
-        arrays = TransitionArrays(
-            data.observations, data.actions, data.rewards, data.next_observations
-        )
-        chosen = select_bandwidths(bandwidths, arrays, seed.numpy("bandwidths"))
-        draws = seed.torch("next-states", str(like.device))
-        problem = Problem.build(samples, initial, chosen, config, draws)
-        return cls(problem, policy, data, seed)
-
     def policy_changed(self) -> None:
         """Forget what was solved for earlier parameters of the policy."""
         self._solution = None
@@ -192,3 +161,32 @@ class KernelEvaluator:
     def _at(self, states: Any, values: Tensor) -> NDArray[np.float64]:
         rows = evaluate_at(self.problem, self.policy, states, self._seed)
         return np.asarray(rows.matvec(values).double().cpu().numpy())
+
+
+def build_problem(
+    policy: Policy,
+    data: Dataset,
+    initial_states: Any,
+    bandwidths: object,
+    config: EstimatorConfig,
+    seed: Seed,
+) -> Problem:
+    """Choose bandwidths by a rule, or take them, and lay out the kernel rows.
+
+    Args:
+        policy: Whose return is to be estimated; its parameters set dtype and device.
+        data: Logged transitions.
+        initial_states: Where the task starts, (B, d_s).
+        bandwidths: `Bandwidths`, or a rule that chooses them.
+        config: How integrals are taken and rows are shortened.
+        seed: Source of every draw.
+    """
+    like = next(policy.parameters(), torch.empty(0, dtype=torch.float64))
+    samples = Samples.of(data, like.dtype, like.device)
+    initial = initial_state_tensor(initial_states, samples.states)
+    arrays = TransitionArrays(
+        data.observations, data.actions, data.rewards, data.next_observations
+    )
+    chosen = select_bandwidths(bandwidths, arrays, seed.numpy("bandwidths"))
+    draws = seed.torch("next-states", like.device)
+    return Problem.build(samples, initial, chosen, config, draws)

@@ -24,9 +24,12 @@ from functools import cached_property
 import numpy as np
 
 from nopg.data.dataset import Dataset
-from nopg.dynamics.arrays import ArrayTransitionModel
 from nopg.dynamics.rollouts import Steps, discount_horizon, rollout_steps
-from nopg.dynamics.transition_model import TransitionModel, fit_ensemble
+from nopg.dynamics.transition_model import (
+    ArrayTransitionModel,
+    TransitionModel,
+    fit_ensemble,
+)
 from nopg.evaluation.intervals import Estimate
 from nopg.evaluation.regions import Membership
 from nopg.policies.arrays import Actor, Array, actor_of

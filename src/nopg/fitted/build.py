@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from nopg.data.consistency import require_inside
 from nopg.data.dataset import Dataset
+from nopg.data.transitions import require_inside
 from nopg.errors import ConfigError
 from nopg.policies.build import PolicySpec
 from nopg.policies.families import Policy, as_policy

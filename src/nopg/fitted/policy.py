@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nopg.bellman.problem import EstimatorConfig
+from nopg.bellman.problem import EstimatorConfig, Problem
 from nopg.data.dataset import Dataset
 from nopg.data.spaces import space_to_json
 from nopg.errors import ConfigError, NotFittedError
 from nopg.evaluation.intervals import Estimate, require_level
-from nopg.evaluation.kernel import KernelEvaluator
+from nopg.evaluation.kernel import FINAL_RTOL, KernelEvaluator, build_problem
 from nopg.evaluation.rollouts import Rollouts, require_steps
 from nopg.evaluation.safety import asked_region
 from nopg.evaluation.support import Support
@@ -69,6 +69,8 @@ class FittedPolicy:
         observation_space: Gymnasium space of the states, where it is known.
         history: Updates of the paper's algorithm; None after a search.
         search: What `nopg.learn` tried; None otherwise.
+        problem: Kernel rows of the data, where they are laid out already.
+        models: Learned models of the system, where they are fitted already.
     """
 
     policy: Policy
@@ -85,7 +87,8 @@ class FittedPolicy:
     observation_space: Space[Any] | None = None
     history: History | None = None
     search: SearchResult | None = None
-    models: tuple[TransitionModel, ...] | None = None
+    problem: Problem | None = field(default=None, repr=False)
+    models: tuple[TransitionModel, ...] | None = field(default=None, repr=False)
 
     def predict(
         self,
@@ -275,14 +278,13 @@ class FittedPolicy:
     @cached_property
     def kernel(self) -> KernelEvaluator:
         """Evaluation by kernel regression; its rows are laid out when first asked."""
-        return KernelEvaluator.build(
-            self.policy,
-            self._data(),
-            self._starts(),
-            self.bandwidth_rule,
-            self.estimator,
-            Seed(self.seed),
-        )
+        data, seed = self._data(), Seed(self.seed)
+        if self.problem is None:
+            rule, config = self.bandwidth_rule, self.estimator
+            starts = self._starts()
+            self.problem = build_problem(self.policy, data, starts, rule, config, seed)
+        rtol = float(self.settings.get("final_rtol", FINAL_RTOL))
+        return KernelEvaluator(self.problem, self.policy, data, seed, rtol)
 
     @cached_property
     def model(self) -> ModelEvaluator:

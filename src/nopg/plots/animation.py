@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
+from nopg.data.extras import require_extra
 from nopg.data.files import write_atomically
-from nopg.envs.base import Env
+from nopg.envs.base import Env, FloatArray
 from nopg.envs.scenes import draw
-from nopg.errors import ConfigError, MissingExtraError
-
-FloatArray = NDArray[np.float64]
+from nopg.errors import ConfigError
 
 
 def animation(
@@ -41,25 +36,20 @@ def animation(
         MissingExtraError: If Pillow is not installed.
         ConfigError: If there is no step to draw.
     """
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise MissingExtraError(
-            "Animations need Pillow, which is not installed; run pip install "
-            '"nopg[plots]".'
-        ) from error
+    image = require_extra("PIL.Image", "plots")
     steps = range(0, len(actions), every)[:most_frames]
     if len(steps) == 0:
         raise ConfigError("A rollout must have at least one step to be drawn.")
-    frames = [Image.fromarray(draw(env, states[t], actions[t])) for t in steps]
-    buffer = io.BytesIO()
-    frames[0].save(
-        buffer,
-        format="GIF",
-        save_all=True,
-        append_images=frames[1:],
-        duration=round(1000 * step_seconds * every),
-        loop=0,
+    frames = [image.fromarray(draw(env, states[t], actions[t])) for t in steps]
+    write_atomically(
+        path,
+        lambda stream: frames[0].save(
+            stream,
+            format="GIF",
+            save_all=True,
+            append_images=frames[1:],
+            duration=round(1000 * step_seconds * every),
+            loop=0,
+        ),
     )
-    write_atomically(path, lambda stream: stream.write(buffer.getvalue()))
     return path

@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nopg.data.validation import FloatArray
 from nopg.plots.theme import figure, save
-
-FloatArray = NDArray[np.float64]
 
 
 class Portrait(NamedTuple):
@@ -41,10 +39,8 @@ def portrait(
     velocities = np.linspace(-8.0, 8.0, size)
     theta, omega = (grid.ravel() for grid in np.meshgrid(angles, velocities))
     states = np.column_stack([np.cos(theta), np.sin(theta), omega])
-    shape = (size, size)
-    return Portrait(
-        name, value(states).reshape(shape), visitation(states).reshape(shape)
-    )
+    found = (function(states).reshape(size, size) for function in (value, visitation))
+    return Portrait(name, *found)
 
 
 def phase_portraits(
@@ -67,8 +63,11 @@ def phase_portraits(
         for (left, right), p in zip(axes, portraits, strict=True):
             # The square root keeps rarely visited states visible beside the start.
             root = np.sqrt(np.maximum(p.visitation, 0.0))
-            _panel(drawn, left, root, f"Visitation (square root), {p.name}", "magma")
-            _panel(drawn, right, p.value, f"Value, {p.name}", "viridis", low, high)
+            _panel(
+                drawn, left, root, f"Visitation (square root), {p.name}", cmap="magma"
+            )
+            colours = {"cmap": "viridis", "vmin": low, "vmax": high}
+            _panel(drawn, right, p.value, f"Value, {p.name}", **colours)
         if trajectory is not None:
             for axis in axes[-1]:
                 _draw_path(axis, *trajectory)
@@ -76,23 +75,10 @@ def phase_portraits(
 
 
 def _panel(
-    drawn: Any,
-    axis: Any,
-    values: FloatArray,
-    title: str,
-    colours: str,
-    low: float | None = None,
-    high: float | None = None,
+    drawn: Any, axis: Any, values: FloatArray, title: str, **options: Any
 ) -> None:
-    image = axis.imshow(
-        values,
-        origin="lower",
-        extent=(-math.pi, math.pi, -8.0, 8.0),
-        aspect="auto",
-        cmap=colours,
-        vmin=low,
-        vmax=high,
-    )
+    extent = (-math.pi, math.pi, -8.0, 8.0)
+    image = axis.imshow(values, origin="lower", extent=extent, aspect="auto", **options)
     drawn.colorbar(image, ax=axis, shrink=0.9)
     axis.set_title(title)
     axis.set_xticks([-math.pi, 0.0, math.pi], ["down", "upright", "down"])

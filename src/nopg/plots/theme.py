@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from nopg.data.extras import require_extra
 from nopg.data.files import write_atomically
-from nopg.errors import MissingExtraError
 
 INK, MUTED, ACCENT, WARM = "#1b2733", "#7a8794", "#1f6feb", "#d9480f"
 _STYLE: dict[Any, Any] = {
@@ -41,15 +40,10 @@ def figure(
     Raises:
         MissingExtraError: If matplotlib is not installed.
     """
-    try:
-        import matplotlib
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError(
-            "Pictures need matplotlib, which is not installed; run pip install "
-            '"nopg[plots]".'
-        ) from error
+    matplotlib = require_extra("matplotlib", "plots")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     with matplotlib.rc_context(_STYLE):
         drawn = Figure(layout="constrained", **options)
         FigureCanvasAgg(drawn)
@@ -62,7 +56,6 @@ def save(drawn: Any, path: Path) -> Path:
     Raises:
         NopgError: If the file cannot be written.
     """
-    buffer = io.BytesIO()
-    drawn.savefig(buffer, format=path.suffix.removeprefix(".") or "png")
-    write_atomically(path, lambda stream: stream.write(buffer.getvalue()))
+    form = path.suffix.removeprefix(".") or "png"
+    write_atomically(path, lambda stream: drawn.savefig(stream, format=form))
     return path

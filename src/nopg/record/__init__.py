@@ -1,5 +1,5 @@
 """Demonstrations in the browser: drive an environment, keep the transitions."""
 
-from nopg.record.recording import RecordConfig, Summary, record
+from nopg.record.recording import RecordConfig, record
 
-__all__ = ["RecordConfig", "Summary", "record"]
+__all__ = ["RecordConfig", "record"]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from nopg.errors import ConfigError
-
 DEAD_ZONE = 0.12
 """Stick positions nearer to the centre than this are noise."""
 STICK_AS_KEY = 0.5
@@ -14,8 +12,8 @@ STICK_AS_KEY = 0.5
 
 # Buttons of the W3C "standard" gamepad. Start (9) and back (8) pause and retry; the
 # page sends those as commands.
-_DPAD = {12: "ArrowUp", 13: "ArrowDown", 14: "ArrowLeft", 15: "ArrowRight"}
 _FACE = {0: "Digit0", 1: "Digit1", 2: "Digit2", 3: "Digit3"}
+_PAD = _FACE | {12: "ArrowUp", 13: "ArrowDown", 14: "ArrowLeft", 15: "ArrowRight"}
 
 
 @dataclass(frozen=True)
@@ -32,19 +30,13 @@ class Controls:
     def digital_keys(self) -> tuple[str, ...]:
         """The keys, with number pad, direction pad and face buttons as keys too."""
         keys = tuple(key.replace("Numpad", "Digit") for key in self.keys)
-        pad = {**_DPAD, **_FACE}
-        return keys + tuple(pad[button] for button in self.buttons if button in pad)
+        return keys + tuple(_PAD[button] for button in self.buttons if button in _PAD)
 
     def stick_keys(self) -> tuple[str, ...]:
         """The left stick read as arrow keys."""
         x, y = (*self.axes[:2], 0.0, 0.0)[:2]
-        pressed = {
-            "ArrowLeft": -x,
-            "ArrowRight": x,
-            "ArrowUp": -y,
-            "ArrowDown": y,
-        }
-        return tuple(key for key, push in pressed.items() if push > STICK_AS_KEY)
+        pushes = {"ArrowLeft": -x, "ArrowRight": x, "ArrowUp": -y, "ArrowDown": y}
+        return tuple(key for key, push in pushes.items() if push > STICK_AS_KEY)
 
     def stick(self, axis: int) -> float:
         """Deflection for action axis `axis`: right and *up* are positive.
@@ -69,46 +61,29 @@ class Controls:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ramp:
-    """A limit on the speed of a continuous action.
+def ramped(
+    level: float, target: float, seconds: float, *, rise: float, fall: float
+) -> float:
+    """Where `level` is after `seconds` of moving towards `target`.
 
-    A key is either up or down, a hand on a stick is not: without a ramp every
-    demonstration would be bang-bang. Levels are in units of the reachable range: 0
-    is rest, 1 and -1 are the ends.
+    A key is either up or down, a hand on a stick is not: without a limit on its speed
+    every action would be bang-bang. A change of direction first falls to rest and
+    then rises with the time that is left, so that reversing is never quicker than
+    letting go and pressing.
+
+    Args:
+        level: The present level in units of the reachable range, in [-1, 1].
+        target: What the keys ask for, in [-1, 1].
+        seconds: Environment time that passes, zero or more.
+        rise: Seconds from rest to an end; 0 jumps.
+        fall: Seconds from an end back to rest; 0 jumps.
     """
-
-    rise: float
-    """Seconds from rest to an end; 0 jumps."""
-    fall: float
-    """Seconds from an end back to rest; 0 jumps."""
-
-    def __post_init__(self) -> None:
-        for name, seconds in (("rise", self.rise), ("fall", self.fall)):
-            if not (math.isfinite(seconds) and seconds >= 0):
-                raise ConfigError(
-                    f"`{name}` must be a time in seconds, zero or more, got {seconds}; "
-                    "pass for example 0.2."
-                )
-
-    def advance(self, level: float, target: float, seconds: float) -> float:
-        """Where `level` is after `seconds` of moving towards `target`.
-
-        A change of direction first falls to rest and then rises with the time that
-        is left, so that reversing is never quicker than letting go and pressing.
-
-        Args:
-            level: The present level in [-1, 1].
-            target: What the keys ask for, in [-1, 1].
-            seconds: Environment time that passes, zero or more.
-        """
-        is_same_side = level * target > 0
-        stop = target if is_same_side else 0.0
-        if abs(level) > abs(stop):
-            fall_time = (abs(level) - abs(stop)) * self.fall
-            if fall_time > seconds:
-                return level - math.copysign(seconds / self.fall, level)
-            level, seconds = stop, seconds - fall_time
-        if abs(target - level) * self.rise <= seconds:
-            return target
-        return level + math.copysign(seconds / self.rise, target - level)
+    stop = target if level * target > 0 else 0.0
+    if abs(level) > abs(stop):
+        fall_time = (abs(level) - abs(stop)) * fall
+        if fall_time > seconds:
+            return level - math.copysign(seconds / fall, level)
+        level, seconds = stop, seconds - fall_time
+    if abs(target - level) * rise <= seconds:
+        return target
+    return level + math.copysign(seconds / rise, target - level)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from gymnasium.spaces import Space
 
 from nopg.data import Dataset
@@ -15,6 +13,8 @@ from nopg.errors import ConfigError, DataError
 from nopg.record.simulator import Transition
 
 Episode = tuple[Transition, ...]
+Row = tuple[Any, ...]
+"""The numbers of a transition and, last, the id of its episode."""
 _MIN_TRANSITIONS = 2  # what a Dataset needs
 
 
@@ -33,12 +33,21 @@ class Demonstrations:
 
     Every change writes the whole file through a temporary one, so what lies on the
     disk is always a complete dataset.
+
+    Args:
+        path: Where the episodes go.
+        layout: Spaces and names of the environment.
+        append: Whether an existing file may be added to.
+
+    Raises:
+        ConfigError: If the file exists and `append` is False.
+        DataError: If the existing file is damaged or does not fit.
     """
 
-    def __init__(self, path: Path, layout: Layout, before: Dataset | None) -> None:
-        self.path = path
-        self.layout = layout
-        self._before = before
+    def __init__(self, path: Path, layout: Layout, *, append: bool = False) -> None:
+        self.path, self.layout = path, layout
+        self._before = _rows(path, layout, append=append) if path.exists() else []
+        self._ids_before = {int(row[-1]) for row in self._before}
         self._episodes: list[Episode] = []
 
     @property
@@ -49,13 +58,12 @@ class Demonstrations:
     @property
     def n_episodes(self) -> int:
         """Episodes in the file."""
-        return self.n_new + (self._before.n_episodes if self._before else 0)
+        return self.n_new + len(self._ids_before)
 
     @property
     def n_transitions(self) -> int:
         """Transitions in the file."""
-        before = len(self._before) if self._before else 0
-        return before + sum(map(len, self._episodes))
+        return len(self._before) + sum(map(len, self._episodes))
 
     def add(self, episode: Episode) -> None:
         """Append `episode` and save; on an error the file and this object stay.
@@ -72,51 +80,18 @@ class Demonstrations:
         del self._episodes[-1:]
 
     def _save(self, episodes: list[Episode]) -> None:
-        rows = [row for episode in episodes for row in episode]
-        if self._before is None and len(rows) < _MIN_TRANSITIONS:
+        rows, first_id = list(self._before), 1 + max(self._ids_before, default=-1)
+        for episode_id, episode in enumerate(episodes, first_id):
+            rows += [(*row, episode_id) for row in episode]
+        if len(rows) < _MIN_TRANSITIONS:
             # One row is no dataset yet: it is written together with the next episode.
             self.path.unlink(missing_ok=True)
             return
-        ids = [k for k, episode in enumerate(episodes) for _ in episode]
-        self._dataset(rows, ids).save(self.path)
-
-    def _dataset(self, rows: Sequence[Transition], ids: list[int]) -> Dataset:
-        before, first_id = self._before, 0
-        if before is not None and before.episodes is not None:
-            if not rows:
-                return before
-            first_id = int(before.episodes.max()) + 1
-        columns: dict[str, Any] = {
-            "observations": [row.observation for row in rows],
-            "actions": [row.action for row in rows],
-            "rewards": [row.reward for row in rows],
-            "next_observations": [row.next_observation for row in rows],
-            "terminations": [row.terminated for row in rows],
-            "truncations": [row.truncated for row in rows],
-            "episodes": np.array(ids) + first_id,
-        }
-        if before is not None:
-            columns = {
-                name: np.concatenate([getattr(before, name), column])
-                for name, column in columns.items()
-            }
-        return Dataset(**columns, **vars(self.layout))
+        Dataset(*zip(*rows, strict=True), **vars(self.layout)).save(self.path)
 
 
-def open_demonstrations(path: Path, layout: Layout, *, append: bool) -> Demonstrations:
-    """The file to record into: a new one, or an old one that fits and may grow.
-
-    Args:
-        path: Where the episodes go.
-        layout: Spaces and names of the environment.
-        append: Whether an existing file may be added to.
-
-    Raises:
-        ConfigError: If the file exists and `append` is False, or it does not fit.
-        DataError: If the existing file is damaged.
-    """
-    if not path.exists():
-        return Demonstrations(path, layout, before=None)
+def _rows(path: Path, layout: Layout, *, append: bool) -> list[Row]:
+    """Rows of an existing file, if it fits and may grow."""
     if not append:
         raise ConfigError(
             f"`{path}` must not exist, a recording never overwrites; choose another "
@@ -135,4 +110,6 @@ def open_demonstrations(path: Path, layout: Layout, *, append: bool) -> Demonstr
                 f"{name.replace('_', ' ')} {theirs} in place of {mine}; record into "
                 "another file."
             )
-    return Demonstrations(path, layout, before)
+    states, following = before.observations, before.next_observations
+    ends = (before.terminations, before.truncations, before.episodes)
+    return [*zip(states, before.actions, before.rewards, following, *ends, strict=True)]

@@ -1,17 +1,16 @@
-"""Which key does what, for continuous and for discrete actions."""
+"""Names and keys: what columns and labels are called, and which key does what.
+
+An environment that is not known here works just as well, with its columns called
+s0, s1, ... and its discrete actions on the number keys.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+Names = tuple[str, ...]
+Push = tuple[int, float]
+"""Action axis and direction of a key: (axis, -1 or 1)."""
 
-from nopg.errors import ConfigError
-
-_KEY = re.compile(r"Arrow(Left|Right|Up|Down)|Key[A-Z]|Digit[0-9]")
-RESERVED = ("KeyR",)
-"""Keys of the page itself, besides Space, Enter, Backspace and Escape."""
-
-# Four crosses of keys, each with a horizontal pair and a vertical pair (minus, plus).
+# Four crosses of keys, each with a horizontal and a vertical (minus, plus).
 _CROSSES = (
     (("ArrowLeft", "ArrowRight"), ("ArrowDown", "ArrowUp")),
     (("KeyA", "KeyD"), ("KeyS", "KeyW")),
@@ -19,9 +18,50 @@ _CROSSES = (
     (("KeyF", "KeyH"), ("KeyG", "KeyT")),
 )
 _SYNONYMS = dict(zip(sum(_CROSSES[0], ()), sum(_CROSSES[1], ()), strict=True))
+_ARROWS = {
+    "left": "ArrowLeft",
+    "right": "ArrowRight",
+    "down": "ArrowDown",
+    "up": "ArrowUp",
+    "main": "ArrowUp",
+}
+"""The arrow of a label, by the first word of its name."""
 
-Push = tuple[int, float]
-"""Action axis and direction of a key: (axis, -1 or 1)."""
+_CAR = ("position", "velocity")
+_LANDER = ("x", "y", "x velocity", "y velocity", "angle", "angular velocity")
+# Observation columns, then columns of a continuous action or labels of a discrete one.
+_KNOWN: dict[str, tuple[Names, Names]] = {
+    "MountainCarContinuous": (_CAR, ("force",)),
+    "MountainCar": (_CAR, ("left", "none", "right")),
+    "Pendulum": (("cos angle", "sin angle", "angular velocity"), ("torque",)),
+    "CartPole": (
+        ("position", "velocity", "angle", "angular velocity"),
+        ("left", "right"),
+    ),
+    "Acrobot": (
+        ("cos first", "sin first", "cos second", "sin second", "speed 1", "speed 2"),
+        ("negative", "none", "positive"),
+    ),
+    "LunarLander": (
+        (*_LANDER, "left leg", "right leg"),
+        ("none", "left engine", "main engine", "right engine"),
+    ),
+    "FrozenLake": ((), ("left", "down", "right", "up")),
+    "CliffWalking": ((), ("up", "right", "down", "left")),
+}
+
+
+def known_names(env_id: str) -> tuple[Names, Names]:
+    """Names of observations and actions, whatever module, namespace or version."""
+    name = env_id.rpartition(":")[2].rpartition("/")[2]
+    return _KNOWN.get(name.rpartition("-v")[0] or name, ((), ()))
+
+
+def fitting(names: Names, count: int, prefix: str) -> Names:
+    """The known names if there are `count` of them, else numbers after `prefix`."""
+    if len(names) == count:
+        return names
+    return tuple(f"{prefix}{i}" for i in range(count))
 
 
 def continuous_keys(n_axes: int) -> dict[str, Push]:
@@ -45,65 +85,15 @@ def continuous_keys(n_axes: int) -> dict[str, Push]:
     }
 
 
-def discrete_keys(
-    n_labels: int, arrows: Sequence[tuple[str, int]] = ()
-) -> dict[str, int]:
-    """Keys of `n_labels` discrete actions: numbers, arrows where they make sense.
+def discrete_keys(names: Names) -> dict[str, int]:
+    """Keys of discrete actions: numbers for the first ten, arrows where they fit.
 
-    Args:
-        n_labels: Number of labels; only the first ten have a number key.
-        arrows: Arrow keys that are known to fit; by default left and right are the
-            outer labels of two or three. W, A, S, D follow the arrows.
+    A label called left, right, up or down is on that arrow; without such names the
+    outer ones of two or three are left and right. W, A, S, D follow the arrows.
     """
-    if not arrows and n_labels in (2, 3):
-        arrows = (("ArrowLeft", 0), ("ArrowRight", n_labels - 1))
-    keys = {key: label for key, label in arrows if label < n_labels}
-    keys |= {_SYNONYMS[key]: label for key, label in keys.items() if key in _SYNONYMS}
-    return keys | {f"Digit{label}": label for label in range(min(n_labels, 10))}
-
-
-def own_pushes(text: str, n_axes: int) -> dict[str, Push]:
-    """Read bindings such as `"KeyQ=-2,KeyE=+2"`: keys that push a signed axis.
-
-    Raises:
-        ConfigError: If a part is no binding, or its axis does not exist.
-    """
-    keys: dict[str, Push] = {}
-    for key, action in _bindings(text):
-        found = re.fullmatch(r"([+-])(\d{1,3})", action)
-        if found is None or int(found[2]) >= n_axes:
-            raise ConfigError(
-                f"A key of a continuous action must push a signed axis from 0 to "
-                f"{n_axes - 1}, got {key}={action}; write for example {key}=+0."
-            )
-        keys[key] = (int(found[2]), 1.0 if found[1] == "+" else -1.0)
-    return keys
-
-
-def own_labels(text: str, n_labels: int) -> dict[str, int]:
-    """Read bindings such as `"ArrowUp=3"`: keys that choose a label.
-
-    Raises:
-        ConfigError: If a part is no binding, or its label does not exist.
-    """
-    keys: dict[str, int] = {}
-    for key, action in _bindings(text):
-        if not re.fullmatch(r"\d{1,6}", action) or int(action) >= n_labels:
-            raise ConfigError(
-                f"A key of a discrete action must choose a label from 0 to "
-                f"{n_labels - 1}, got {key}={action}; write for example {key}=0."
-            )
-        keys[key] = int(action)
-    return keys
-
-
-def _bindings(text: str) -> Iterator[tuple[str, str]]:
-    for part in filter(None, re.split(r"[,\s]+", text.strip())):
-        key, _, action = part.partition("=")
-        if not _KEY.fullmatch(key) or key in RESERVED or not action:
-            raise ConfigError(
-                "`keys` must be pairs such as ArrowLeft=0 or KeyQ=-2, of the arrows, "
-                f"KeyA to KeyZ (not {', '.join(RESERVED)}) or Digit0 to Digit9, got "
-                f"{part!r}; correct that pair."
-            )
-        yield key, action
+    words = {label: name.split()[0] for label, name in enumerate(names)}
+    keys = {_ARROWS[word]: k for k, word in words.items() if word in _ARROWS}
+    if not keys and len(names) in (2, 3):
+        keys = {"ArrowLeft": 0, "ArrowRight": len(names) - 1}
+    keys |= {_SYNONYMS[key]: label for key, label in keys.items()}
+    return keys | {f"Digit{label}": label for label in range(min(len(names), 10))}

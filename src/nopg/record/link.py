@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from threading import Condition
 from typing import Any
 
@@ -17,6 +17,8 @@ from nopg.record.controls import Controls
 from nopg.record.session import Command
 
 _MAX_COMMANDS = 32
+Outbox = tuple[str, bytes]
+"""What the page is to show: the status as JSON, the picture as JPEG."""
 
 
 @dataclass(frozen=True)
@@ -28,14 +30,6 @@ class Inbox:
     is_connected: bool
     silence: float
     """Seconds since the page last said anything."""
-
-
-@dataclass(frozen=True)
-class Outbox:
-    """What the page is to show: the status as JSON, the picture as JPEG."""
-
-    status: str
-    frame: bytes
 
 
 class Link:
@@ -131,8 +125,4 @@ def _merged(earlier: Controls, latest: Controls) -> Controls:
     """The latest controls, with keys and buttons that were down in between first."""
     keys = [key for key in earlier.keys if key not in latest.keys]
     buttons = [one for one in earlier.buttons if one not in latest.buttons]
-    return replace(
-        latest,
-        keys=(*keys, *latest.keys),
-        buttons=(*buttons, *latest.buttons),
-    )
+    return Controls((*keys, *latest.keys), latest.axes, (*buttons, *latest.buttons))

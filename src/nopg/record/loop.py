@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from nopg.record.link import Link, Outbox
+from nopg.record.link import Link
 from nopg.record.protocol import status
 from nopg.record.session import Command, Phase, Session
 from nopg.record.simulator import as_jpeg
@@ -86,5 +86,5 @@ class Loop:
 
     def _publish(self) -> None:
         text = status(self._session, fps=self._fps, rate=self._rate)
-        self._link.publish(Outbox(text, self._frame))
+        self._link.publish((text, self._frame))
         self._published = time.monotonic()

@@ -73,9 +73,6 @@ def read_message(text: str | bytes) -> Controls | Command:
 def welcome(session: Session, *, environment: str, fps: float) -> dict[str, Any]:
     """What the page needs once: names, keys and limits."""
     demonstrations = session.demonstrations
-    levers = [asdict(lever) for lever in session.teleop.levers]
-    for lever in levers:
-        lever |= {"low": number(lever["low"]), "high": number(lever["high"])}
     return {
         "type": "welcome",
         "environment": environment,
@@ -84,7 +81,7 @@ def welcome(session: Session, *, environment: str, fps: float) -> dict[str, Any]
         "limit": session.simulator.limit,
         "wanted": session.wanted,
         "kind": session.teleop.kind,
-        "levers": levers,
+        "levers": [asdict(lever) for lever in session.teleop.levers],
         "columns": demonstrations.layout.observation_names[:_SHOWN_COLUMNS],
     }
 
@@ -129,10 +126,8 @@ def _is_key(value: Any) -> bool:
 
 
 def _is_position(value: Any) -> bool:
-    is_real = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_real and -1.0 <= value <= 1.0
+    return type(value) in (int, float) and -1.0 <= value <= 1.0
 
 
 def _is_button(value: Any) -> bool:
-    is_integer = isinstance(value, int) and not isinstance(value, bool)
-    return is_integer and 0 <= value < _MAX_BUTTONS
+    return type(value) is int and 0 <= value < _MAX_BUTTONS  # a bool is none

@@ -12,9 +12,8 @@ from gymnasium.spaces import Box, Discrete
 
 from nopg.data.locks import exclusive
 from nopg.errors import ConfigError, NopgError
-from nopg.record.controls import Ramp
-from nopg.record.demonstrations import Layout, open_demonstrations
-from nopg.record.env_metadata import EnvMetadata, env_metadata
+from nopg.record.demonstrations import Demonstrations, Layout
+from nopg.record.keymap import Names, fitting, known_names
 from nopg.record.link import Link
 from nopg.record.loop import Loop
 from nopg.record.protocol import welcome
@@ -29,6 +28,8 @@ _RANGES = {
     "seed": (0, math.inf),
     "fps": (0.1, 240),
     "port": (0, 65535),
+    "rise": (0, 60),
+    "fall": (0, 60),
 }
 
 
@@ -56,8 +57,6 @@ class RecordConfig:
     """Seconds in which a held key moves a continuous action from rest to its end."""
     fall: float = 0.12
     """Seconds in which it comes back when the key is let go."""
-    keys: str = ""
-    """Bindings on top of the usual ones: `"KeyQ=-2,KeyE=+2"` or `"ArrowUp=3"`."""
     idle: str | None = None
     """What no key means for discrete actions: a label, `repeat` or `wait`."""
 
@@ -76,25 +75,12 @@ class RecordConfig:
                 )
 
 
-@dataclass(frozen=True)
-class Summary:
-    """What a recording left behind."""
-
-    path: Path
-    n_new: int
-    """Episodes recorded this time."""
-    n_episodes: int
-    """Episodes in the file."""
-    n_transitions: int
-    """Transitions in the file."""
-
-
 def record(
     config: RecordConfig,
     *,
     announce: Callable[[str], None] = lambda sentence: None,
     show: Callable[[str], None] = lambda address: None,
-) -> Summary:
+) -> Demonstrations:
     """Serve the page and record until it is done or Ctrl-C is pressed.
 
     Args:
@@ -103,19 +89,29 @@ def record(
         show: Called with the page's address, which works once, and with a new one
             whenever the page was closed.
 
+    Returns:
+        The file, which knows how many episodes and transitions are in it.
+
     Raises:
         ConfigError: If the environment or the file does not fit.
         NopgError: If another recorder has the file open.
     """
     path = config.out.expanduser().resolve()
     with closing(Simulator(config.environment, config.max_steps)) as simulator:
-        metadata = env_metadata(config.environment)
-        teleop = _teleop(simulator, metadata, config)
-        layout = _layout(simulator, metadata, teleop)
+        observations, actions = known_names(config.environment)
+        teleop = _teleop(simulator, actions, config)
+        (n_columns,) = simulator.observation_space.shape
+        is_continuous = isinstance(teleop, ContinuousTeleop)
+        layout = Layout(
+            observation_space=simulator.observation_space,
+            action_space=simulator.action_space,
+            observation_names=fitting(observations, n_columns, "s"),
+            action_names=teleop.names if is_continuous else ("action",),
+        )
         # Beside the file, because the file itself is replaced at every save.
         beside = path.with_name(f".{path.name}.lock")
         with exclusive(beside, str(path), "recorder"):
-            file = open_demonstrations(path, layout, append=config.append)
+            file = Demonstrations(path, layout, append=config.append)
             session = Session(
                 simulator,
                 teleop,
@@ -131,7 +127,7 @@ def record(
             except NopgError:
                 announce(f"{file.n_new} finished episodes are in {path}.")
                 raise
-    return Summary(path, file.n_new, file.n_episodes, file.n_transitions)
+    return file
 
 
 def _serve(config: RecordConfig, session: Session, show: Callable[[str], None]) -> None:
@@ -148,12 +144,10 @@ def _serve(config: RecordConfig, session: Session, show: Callable[[str], None]) 
         loop.run()
 
 
-def _teleop(
-    simulator: Simulator, metadata: EnvMetadata, config: RecordConfig
-) -> Teleop:
+def _teleop(simulator: Simulator, names: Names, config: RecordConfig) -> Teleop:
     space = simulator.action_space
     if isinstance(space, Discrete):
-        return DiscreteTeleop(space, metadata, keys=config.keys, idle=config.idle)
+        return DiscreteTeleop(space, names, idle=config.idle)
     if not isinstance(space, Box):
         raise ConfigError(
             f"The action space must be a Box vector or Discrete, got {space}; wrap the "
@@ -164,21 +158,7 @@ def _teleop(
             f"`idle` chooses a label of a discrete action, but {space} is continuous "
             "and rests at 0; leave it out."
         )
+    seconds = 1.0 / (config.fps or simulator.fps)
     return ContinuousTeleop(
-        space,
-        metadata,
-        ramp=Ramp(rise=config.rise, fall=config.fall),
-        seconds=1.0 / (config.fps or simulator.fps),
-        keys=config.keys,
-    )
-
-
-def _layout(simulator: Simulator, metadata: EnvMetadata, teleop: Teleop) -> Layout:
-    names = tuple(lever.name for lever in teleop.levers)
-    (n_columns,) = simulator.observation_space.shape
-    return Layout(
-        observation_space=simulator.observation_space,
-        action_space=simulator.action_space,
-        observation_names=metadata.observation_names(n_columns),
-        action_names=names if teleop.kind == "continuous" else ("action",),
+        space, names, rise=config.rise, fall=config.fall, seconds=seconds
     )

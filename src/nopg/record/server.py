@@ -23,6 +23,7 @@ from importlib.resources import files
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
+from nopg.data.extras import require_extra
 from nopg.errors import ConfigError
 from nopg.record.link import Link
 from nopg.record.protocol import (
@@ -31,7 +32,6 @@ from nopg.record.protocol import (
     read_message,
     read_ticket,
 )
-from nopg.record.simulator import missing_extra
 
 if TYPE_CHECKING:
     from websockets.http11 import Request, Response
@@ -48,9 +48,8 @@ _ASSETS = {
     "/style.css": ("style.css", "text/css; charset=utf-8"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
-_OPEN_SECONDS = 5.0
-"""How long a visitor may take to ask, so that silent ones do not pile up."""
 _HELLO_SECONDS = 5.0
+"""How long a visitor may take to ask, so that silent ones do not pile up."""
 
 # Close codes the page knows the words for.
 MALFORMED, NO_TICKET, TAKEN, ENDED = 4400, 4401, 4409, 4410
@@ -104,12 +103,11 @@ def _answers(port: int) -> Callable[[ServerConnection, Request], Response | None
             is_allowed &= origin in ([f"http://{one}"] for one in hosts)
             if is_allowed:
                 return None
+        method = getattr(request, "method", "GET")  # older ones refuse by themselves
         status, text, kind = 404, "Nothing is here.\n", "text/plain; charset=utf-8"
         if not is_allowed:
             status, text = 403, "This recorder answers only at its own address.\n"
-        elif (
-            getattr(request, "method", "GET") != "GET"
-        ):  # older ones refuse by themselves
+        elif method != "GET":
             status, text = 405, "This recorder can only be looked at.\n"
         elif request.path in texts:
             status, (text, kind) = 200, texts[request.path]
@@ -155,10 +153,11 @@ def _show(websocket: ServerConnection, link: Link) -> None:
     shown = b""
     with suppress(ConnectionClosed):
         while (outbox := link.news(websocket)) is not None:
-            websocket.send(outbox.status)
-            if outbox.frame is not shown:
-                websocket.send(outbox.frame)
-                shown = outbox.frame
+            status, frame = outbox
+            websocket.send(status)
+            if frame is not shown:
+                websocket.send(frame)
+                shown = frame
         websocket.close(ENDED)
 
 
@@ -186,18 +185,14 @@ def serving(
     Raises:
         MissingExtraError: If websockets is not installed.
     """
-    try:
-        from websockets.sync.server import serve
-    except ImportError as error:
-        raise missing_extra(error) from error
-    server = serve(
+    server = require_extra("websockets.sync.server", "record").serve(
         lambda websocket: _talk(websocket, link, ticket, welcome),
         sock=listener,
         process_request=_answers(listener.getsockname()[1]),
         server_header=None,
         compression=None,  # pictures do not shrink, bombs do not grow
         max_size=MAX_MESSAGE,
-        open_timeout=_OPEN_SECONDS,
+        open_timeout=_HELLO_SECONDS,
         close_timeout=2.0,
         logger=logging.Logger("silent", logging.CRITICAL + 1),
     )

@@ -13,7 +13,6 @@ itself can say terminated.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from enum import StrEnum
 
 import numpy as np
@@ -105,14 +104,16 @@ class Session:
     def handle(self, command: Command) -> None:
         """Do what `command` means in the present phase, or nothing."""
         self.notice = ""
+        is_under_way = self.phase in (Phase.RUNNING, Phase.PAUSED)
         match command:
             case Command.TOGGLE:
                 self._toggle()
             case Command.HOLD if self.phase is Phase.RUNNING:
                 self.phase = Phase.PAUSED
-            case Command.KEEP:
-                self._keep()
-            case Command.RETRY | Command.DISCARD:
+            case Command.KEEP if self.rows and is_under_way:
+                self.rows[-1] = self.rows[-1]._replace(truncated=True)
+                self._save("stopped by you (truncated)")
+            case Command.RETRY | Command.DISCARD if self.phase is not Phase.FINISHED:
                 self._throw_away(is_same_start=command is Command.RETRY)
             # Not in the middle of an attempt: keep it or discard it first.
             case Command.QUIT if self.phase in (Phase.READY, Phase.SAVED):
@@ -143,8 +144,7 @@ class Session:
             self._save("time limit (truncated)")
 
     def _begin(self) -> None:
-        seed = start_seed(self._seed, self._start)
-        self.observation = self.simulator.reset(seed)
+        self.observation = self.simulator.reset(start_seed(self._seed, self._start))
         self.teleop.reset()
         self.rows = []
         self.total, self.ending, self._is_armed = 0.0, "", False
@@ -163,11 +163,6 @@ class Session:
             self._start += 1
             self._begin()
 
-    def _keep(self) -> None:
-        if self.phase in (Phase.RUNNING, Phase.PAUSED) and self.rows:
-            self.rows[-1] = replace(self.rows[-1], truncated=True)
-            self._save("stopped by you (truncated)")
-
     def _save(self, ending: str) -> None:
         self.ending = ending
         try:
@@ -183,8 +178,6 @@ class Session:
         )
 
     def _throw_away(self, *, is_same_start: bool) -> None:
-        if self.phase is Phase.FINISHED:
-            return
         if self.phase is Phase.SAVED:
             try:
                 self.demonstrations.drop_last()

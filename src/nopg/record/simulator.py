@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -12,6 +11,7 @@ from gymnasium.spaces import Box, Space
 from gymnasium.spaces.utils import flatten, flatten_space
 from numpy.typing import NDArray
 
+from nopg.data.extras import require_extra
 from nopg.envs.registration import register
 from nopg.errors import ConfigError, MissingExtraError, NopgError
 from nopg.record.teleop import Action
@@ -22,9 +22,8 @@ DEFAULT_FPS = 30.0
 _JPEG_QUALITY = 88
 
 
-@dataclass(frozen=True)
-class Transition:
-    """One step as it will be stored."""
+class Transition(NamedTuple):
+    """One step as it will be stored, in the order of a dataset's columns."""
 
     observation: NDArray[np.float64]  # (d_s,)
     action: Action
@@ -125,21 +124,16 @@ def as_jpeg(picture: NDArray[np.uint8]) -> bytes:
     Raises:
         MissingExtraError: If Pillow is not installed.
     """
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise missing_extra(error) from error
     stream = io.BytesIO()
-    image = Image.fromarray(picture)
+    image = require_extra("PIL.Image", "record").fromarray(picture)
     image.save(stream, "JPEG", quality=_JPEG_QUALITY, subsampling=0)
     return stream.getvalue()
 
 
-def missing_extra(error: ImportError) -> MissingExtraError:
-    """The error that names the extra of the recorder."""
+def _missing(error: gymnasium.error.DependencyNotInstalled) -> MissingExtraError:
     return MissingExtraError(
-        f"Recording needs the package {error.name}, which is not installed; run "
-        'pip install "nopg[record]".'
+        f"Drawing this environment needs a package that is missing ({error}); for the "
+        'classic-control ones run pip install "nopg[record]".'
     )
 
 
@@ -171,10 +165,3 @@ def _vector_space(env_id: str, space: Space[Any]) -> Box:
             f"numbers, got {space}; wrap the environment so that it shows its state."
         )
     return flat
-
-
-def _missing(error: gymnasium.error.DependencyNotInstalled) -> MissingExtraError:
-    return MissingExtraError(
-        f"Drawing this environment needs a package that is missing ({error}); for the "
-        'classic-control ones: pip install "nopg[record]".'
-    )

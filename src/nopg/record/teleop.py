@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 from numpy.typing import NDArray
 
 from nopg.errors import ConfigError
-from nopg.record.controls import Controls, Ramp
-from nopg.record.env_metadata import EnvMetadata, Idle
-from nopg.record.keymap import (
-    continuous_keys,
-    discrete_keys,
-    own_labels,
-    own_pushes,
-)
+from nopg.record.controls import Controls, ramped
+from nopg.record.keymap import Names, continuous_keys, discrete_keys, fitting
 
 Action = NDArray[np.float64] | int
-_IDLE_WORDS: tuple[Literal["repeat"], Literal["wait"]] = ("repeat", "wait")
 _UNBOUNDED = 1e6  # bounds beyond this are "no bound", float32's maximum included
 
 
@@ -41,13 +35,13 @@ class ContinuousTeleop:
 
     Args:
         space: The action space, a vector.
-        metadata: Names that are known of the environment.
-        ramp: Speed limit of every axis.
+        names: Names that are known of its columns.
+        rise: Seconds in which a held key moves an axis from rest to its end.
+        fall: Seconds in which it comes back.
         seconds: Environment time of one step.
-        keys: Bindings on top of the usual ones, `"KeyQ=-2,KeyE=+2"`.
 
     Raises:
-        ConfigError: If a binding does not fit the space, or the space is no vector.
+        ConfigError: If the space is no vector.
     """
 
     kind = "continuous"
@@ -55,11 +49,11 @@ class ContinuousTeleop:
     def __init__(
         self,
         space: Box,
-        metadata: EnvMetadata,
+        names: Names = (),
         *,
-        ramp: Ramp,
+        rise: float,
+        fall: float,
         seconds: float,
-        keys: str = "",
     ) -> None:
         if len(space.shape) != 1:
             raise ConfigError(
@@ -71,11 +65,9 @@ class ContinuousTeleop:
         unlimited = ~np.isfinite(bounds) | (np.abs(bounds) > _UNBOUNDED)
         self._low, self._high = np.where(unlimited, [[-1.0], [1.0]], bounds)
         self._rest = np.clip(0.0, self._low, self._high)  # (d_a,)
-        self._keys = continuous_keys(n_axes) | own_pushes(keys, n_axes)
-        self._ramp, self._seconds = ramp, seconds
-        self._names = metadata.action_names(n_axes) or tuple(
-            f"a{axis}" for axis in range(n_axes)
-        )
+        self._keys = continuous_keys(n_axes)
+        self._rise, self._fall, self._seconds = rise, fall, seconds
+        self.names = fitting(names, n_axes, "a")
         self._levels = np.zeros(n_axes)  # where the ramp stands, in [-1, 1]
 
     @property
@@ -84,14 +76,12 @@ class ContinuousTeleop:
         return tuple(
             Lever(
                 name,
-                plus=tuple(k for k, push in self._keys.items() if push == (axis, 1.0)),
-                minus=tuple(
-                    k for k, push in self._keys.items() if push == (axis, -1.0)
-                ),
+                plus=_keys_of(self._keys, (axis, 1.0)),
+                minus=_keys_of(self._keys, (axis, -1.0)),
                 low=float(self._low[axis]),
                 high=float(self._high[axis]),
             )
-            for axis, name in enumerate(self._names)
+            for axis, name in enumerate(self.names)
         )
 
     def reset(self) -> None:
@@ -105,8 +95,12 @@ class ContinuousTeleop:
     def decide(self, controls: Controls) -> Action:
         """The ramped action in the units of the environment, (d_a,)."""
         for axis, target in enumerate(self._targets(controls)):
-            self._levels[axis] = self._ramp.advance(
-                float(self._levels[axis]), float(target), self._seconds
+            self._levels[axis] = ramped(
+                float(self._levels[axis]),
+                float(target),
+                self._seconds,
+                rise=self._rise,
+                fall=self._fall,
             )
         reach = np.where(
             self._levels > 0, self._high - self._rest, self._rest - self._low
@@ -127,46 +121,35 @@ class DiscreteTeleop:
 
     Args:
         space: The action space; its labels start at 0.
-        metadata: Names and keys that are known of the environment.
-        keys: Bindings on top of the usual ones, `"ArrowUp=2,KeyQ=3"`.
-        idle: What no key means: a label, `"repeat"` or `"wait"`; by default what
-            suits the labels.
+        names: Names that are known of its labels; keys follow from them.
+        idle: What no key means: a label, `"repeat"` for the last one again, or
+            `"wait"`, which stops the time; by default what suits the labels.
 
     Raises:
-        ConfigError: If a binding or `idle` does not fit the space.
+        ConfigError: If `idle` does not fit the space.
     """
 
     kind = "discrete"
 
     def __init__(
-        self,
-        space: Discrete,
-        metadata: EnvMetadata,
-        *,
-        keys: str = "",
-        idle: str | None = None,
+        self, space: Discrete, names: Names = (), *, idle: str | None = None
     ) -> None:
         if int(space.start) != 0:
             raise ConfigError(
                 f"A discrete action must have labels 0, 1, 2, ..., got {space}; wrap "
                 "the environment with gymnasium.wrappers.TransformAction."
             )
-        n_labels = int(space.n)
-        names = metadata.action_names(n_labels)
-        if names is None:  # another variant of the environment: its keys do not fit
-            metadata = EnvMetadata()
-        self._names = names or tuple(str(label) for label in range(n_labels))
-        usual = discrete_keys(n_labels, metadata.keys)
-        self._keys = usual | own_labels(keys, n_labels)
-        self._idle = _idle(idle, n_labels, metadata.idle)
+        self.names = fitting(names, int(space.n), "")
+        self._keys = discrete_keys(self.names)
+        self._idle = _idle(idle, self.names)
         self._last: int | None = None
 
     @property
     def levers(self) -> tuple[Lever, ...]:
         """One lever per label."""
         return tuple(
-            Lever(name, tuple(k for k, bound in self._keys.items() if bound == label))
-            for label, name in enumerate(self._names)
+            Lever(name, _keys_of(self._keys, label))
+            for label, name in enumerate(self.names)
         )
 
     def reset(self) -> None:
@@ -184,7 +167,7 @@ class DiscreteTeleop:
             self._last = label
         elif self._idle == "repeat":
             label = self._last
-        elif self._idle != "wait":
+        elif isinstance(self._idle, int):
             label = self._idle
         return label
 
@@ -197,16 +180,20 @@ class DiscreteTeleop:
 Teleop = ContinuousTeleop | DiscreteTeleop
 
 
-def _idle(text: str | None, n_labels: int, suited: Idle | None) -> Idle:
+def _keys_of(keys: Mapping[str, Any], bound: Any) -> tuple[str, ...]:
+    return tuple(key for key, value in keys.items() if value == bound)
+
+
+def _idle(text: str | None, names: Names) -> int | str:
     if text is None:
-        usual: dict[int, Idle] = {2: "repeat", 3: 1}
-        return usual.get(n_labels, "wait") if suited is None else suited
-    for word in _IDLE_WORDS:
-        if text == word:
-            return word
-    if text.isdecimal() and int(text) < n_labels:
+        suited: dict[int, int | str] = {2: "repeat", 3: 1}
+        is_named = "none" in names
+        return names.index("none") if is_named else suited.get(len(names), "wait")
+    if text in ("repeat", "wait"):
+        return text
+    if text.isdecimal() and int(text) < len(names):
         return int(text)
     raise ConfigError(
-        f"`idle` must be repeat, wait or a label from 0 to {n_labels - 1}, got "
+        f"`idle` must be repeat, wait or a label from 0 to {len(names) - 1}, got "
         f"{text!r}; pass one of these."
     )

@@ -14,9 +14,8 @@ import numpy as np
 from nopg.data.diagnostics.description import Description
 from nopg.data.validation import counted
 from nopg.report.evidence import Evidence
-from nopg.report.search_checks import search_findings
+from nopg.report.learning_checks import search_findings, training_findings
 from nopg.report.support_map import FEW, REACH
-from nopg.report.training_checks import training_findings
 from nopg.report.verdict import LEVELS, Finding, Level
 
 INEXACT = 0.01

@@ -70,12 +70,11 @@ def coordinates(
         most: Coordinates to offer.
     """
     states = np.vstack([data.observations, data.next_observations, starts])
-    angles = _angles(data)
-    paired = {column for pair in angles for column in pair}
+    angles = {min(pair): pair for pair in _angles(data)}
+    paired = {column for pair in angles.values() for column in pair}
     found: list[tuple[float, Coordinate]] = []
     for column, name in enumerate(data.observation_names):
-        pair = next((p for p in angles if min(p) == column), None)
-        if pair is not None:
+        if (pair := angles.get(column)) is not None:
             named = _angle_name([data.observation_names[c] for c in pair])
             found.append((math.inf, Coordinate(named, pair, -math.pi, math.pi)))
         elif column not in paired:
@@ -84,9 +83,7 @@ def coordinates(
             found.append((spread, Coordinate(name, (column,), low, high)))
     varied = [pair for pair in found if pair[0] > 0.0] or found[:1]
     kept = sorted(varied, key=lambda pair: -pair[0])[:most]
-    return tuple(
-        coordinate for pair in varied if pair in kept for coordinate in [pair[1]]
-    )
+    return tuple(pair[1] for pair in varied if pair in kept)
 
 
 def held_state(

@@ -14,7 +14,7 @@ from nopg.data.diagnostics.description import Description
 from nopg.data.validation import FloatArray
 from nopg.fitted.search_result import SearchResult
 from nopg.report.support_map import REACH, VisitedStates
-from nopg.report.verdict import Finding, Verdict
+from nopg.report.verdict import GRAVE, SENTENCES, Finding, verdict
 
 MINUS, DASH = "\N{MINUS SIGN}", "\N{EN DASH}"
 
@@ -26,18 +26,19 @@ def number(value: float, digits: int = 4) -> str:
     return f"{value:.{digits}g}".replace("-", MINUS)
 
 
-def verdict_card(verdict: Verdict) -> str:
-    """The verdict with its reasons, those against it first."""
-    sides = {"against": verdict.against, "for": verdict.in_favour}
+def verdict_card(findings: Sequence[Finding]) -> str:
+    """The verdict with its reasons; findings come the gravest first."""
+    level = verdict(findings)
+    sentence, advice = SENTENCES[level]
     reasons = "".join(
-        f'<li class="{side}">{escape(_sentence(reason))}</li>'
-        for side, reasons in sides.items()
-        for reason in reasons
+        f'<li class="{"against" if finding.level in GRAVE else "for"}">'
+        f"{escape(finding.brief[0].upper() + finding.brief[1:])}.</li>"
+        for finding in findings
+        if finding.brief and finding.level != "note"
     )
     return (
-        f'<div class="verdict {verdict.level}" id="verdict">'
-        f"<strong>{escape(verdict.sentence)}</strong><p>{escape(verdict.advice)}</p>"
-        f"<ul>{reasons}</ul></div>"
+        f'<div class="verdict {level}" id="verdict"><strong>{sentence}</strong>'
+        f"<p>{advice}</p><ul>{reasons}</ul></div>"
     )
 
 
@@ -63,24 +64,21 @@ def share_bar(visited: VisitedStates) -> str:
     """How the visits divide into near, stretched and out of reach."""
     half = REACH / 2.0
     near = float(visited.visits[visited.distance <= half].sum())
-    shares = [("near", near), ("stretched", 1.0 - near - visited.beyond)]
-    shares.append(("beyond", visited.beyond))
-    meanings = {
-        "near": f"within {half:g} bandwidth",
-        "stretched": f"from {half:g} to {REACH:g} bandwidths",
-        "beyond": f"beyond {REACH:g}: out of reach",
+    shares = {
+        "near": (near, f"within {half:g} bandwidth"),
+        "stretched": (
+            max(0.0, 1.0 - near - visited.beyond),
+            f"from {half:g} to {REACH:g} bandwidths",
+        ),
+        "beyond": (visited.beyond, f"beyond {REACH:g}: out of reach"),
     }
-    rects, left = "", 0.0
-    for name, share in shares:
-        width = 100.0 * max(share, 0.0)
-        rects += (
-            f'<rect class="{name}" x="{left:.3f}" width="{width:.3f}" height="10"/>'
-        )
-        left += width
-    items = "".join(
-        f'<li class="{name}">{max(share, 0.0):.0%} {escape(meanings[name])}</li>'
-        for name, share in shares
-    )
+    rects = items = ""
+    left = 0.0
+    for name, (share, meaning) in shares.items():
+        place = f'x="{left:.3f}" width="{100.0 * share:.3f}"'
+        rects += f'<rect class="{name}" {place} height="10"/>'
+        items += f'<li class="{name}">{share:.0%} {escape(meaning)}</li>'
+        left += 100.0 * share
     return (
         '<svg class="shares" viewBox="0 0 100 10" preserveAspectRatio="none" '
         f'role="img" aria-label="Shares of the visits">{rects}</svg>'
@@ -100,18 +98,19 @@ def worst_table(visited: VisitedStates, data: Dataset, count: int = 8) -> str:
             continue
         cells = [number(float(visited.distance[i]), 3)]
         cells += [number(float(visited.effective[i]), 3)]
-        cells += [_percent(float(visited.visits[i]))]
+        share = float(visited.visits[i])
+        cells += ["< 0.1%" if share < 0.0005 else f"{share:.1%}"]
         actions = np.atleast_1d(visited.actions[i])
         rows[place] = cells + [number(v, 3) for v in (*visited.states[i], *actions)]
     return table(heads, rows.values())
 
 
-def search_table(search: SearchResult | None) -> str:
+def search_table(search: SearchResult) -> str:
     """Every policy that was tried, and what the learned models expect of it."""
     rows = []
-    for i, one in enumerate(search.candidates if search is not None else []):
+    for i, one in enumerate(search.candidates):
         refined = DASH if one.refined is None else number(one.refined.value)
-        kept = "kept" if search is not None and i == search.chosen else ""
+        kept = "kept" if i == search.chosen else ""
         cells = [number(one.first.value), refined, f"{one.final.uncertainty:.2f}", kept]
         rows.append([str(one.method), *cells])
     return table(
@@ -153,7 +152,7 @@ def facts(entries: Iterable[tuple[str, Any]]) -> str:
     """Names and values side by side; long values take a line of their own."""
     cells = ""
     for name, value in entries:
-        text = value if isinstance(value, str) else str(value)
+        text = str(value)
         kind = ' class="long"' if len(text) > 36 else ""
         cells += (
             f"<div{kind}><dt>{escape(name)}</dt>"
@@ -169,11 +168,6 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         for row in rows
     )
     return _framed(heads, body)
-
-
-def chooser(name: str, label: str) -> str:
-    """A menu the script fills."""
-    return f'<label id="{name}">{escape(label)} <select></select></label>'
 
 
 def _framed(heads: Sequence[str], body: str) -> str:
@@ -210,11 +204,3 @@ def _sparkline(values: FloatArray, bins: int = 21) -> str:
         if h > 0
     )
     return f'<svg class="spark" viewBox="0 0 84 22" aria-hidden="true">{bars}</svg>'
-
-
-def _percent(share: float) -> str:
-    return "< 0.1%" if share < 0.0005 else f"{share:.1%}"
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")

@@ -42,8 +42,6 @@ class Plane:
     Attributes:
         x: Number of the horizontal coordinate.
         y: Number of the vertical one; None for a line of one-dimensional states.
-        xs: Grid of the first, (c,).
-        ys: Grid of the second, (r,); one zero for a line.
         value: V(s) by the evaluator that fits the policy, (r, c).
         visits: Share of the predicted visits around each cell, wherever the other
             coordinates are, (r, c).
@@ -54,8 +52,6 @@ class Plane:
 
     x: int
     y: int | None
-    xs: FloatArray
-    ys: FloatArray
     value: FloatArray
     visits: FloatArray
     distance: FloatArray
@@ -72,107 +68,94 @@ def planes(
         axes: The coordinates.
         held: The state that gives the coordinates a plane does not move, (d_s,).
     """
-    if len(axes) == 1:
-        return [_plane(evidence, axes, held, 0, None, LINE)]
-    pairs = list(combinations(range(len(axes)), 2))
-    side = _side(evidence, len(pairs))
-    return [_plane(evidence, axes, held, x, y, side) for x, y in pairs]
+    pairs: list[tuple[int, int | None]] = [*combinations(range(len(axes)), 2)]
+    pairs = pairs or [(0, None)]
+    side, value_side = _sides(evidence, len(pairs), is_line=len(axes) == 1)
+    found = []
+    for x, y in pairs:
+        drawn = (axes[x],) if y is None else (axes[x], axes[y])
+        states = _grid(drawn, held, side)
+        shape = (1 if y is None else side, side)
+        layers = _policy_layers(evidence.policy, states)
+        plane = Plane(
+            x=x,
+            y=y,
+            value=_values(evidence, drawn, held, side, value_side).reshape(shape),
+            visits=_visits(evidence.visited, drawn, side),
+            distance=support_at(evidence.policy, states)[0].reshape(shape),
+            actions=layers.reshape(-1, *shape),
+        )
+        found.append(plane)
+    return found
 
 
-def _side(evidence: Evidence, n_pairs: int) -> int:
-    """Points per side, so that page and time stay small."""
-    data, config = evidence.data, evidence.policy.estimator
+def _sides(evidence: Evidence, n_planes: int, *, is_line: bool) -> tuple[int, int]:
+    """Points per side, and those with a value, so that page and time stay small."""
+    data, policy = evidence.data, evidence.policy
     layers = 3 + (2 if data.is_discrete else data.actions.shape[1])
-    states = min(CELLS / layers, WORK / (len(data) * config.policy_samples))
-    return int(np.clip(math.sqrt(states / n_pairs), COARSEST, FINEST))
+    states = min(CELLS / layers, WORK / (len(data) * policy.estimator.policy_samples))
+    side = int(np.clip(math.sqrt(states / n_planes), COARSEST, FINEST))
+    side = LINE if is_line else side
+    if not evidence.is_by_models:
+        return side, side
+    # Some 7 / (1 - gamma) steps in each of two models, n entries every time.
+    affordable = MODEL_WORK * (1.0 - policy.gamma) / (14.0 * len(data))
+    per_side = affordable if is_line else math.sqrt(affordable / n_planes)
+    return side, int(np.clip(per_side, COARSEST_VALUE, min(side, FINEST_VALUE)))
 
 
-def _plane(
-    evidence: Evidence,
-    axes: tuple[Coordinate, ...],
-    held: FloatArray,
-    x: int,
-    y: int | None,
-    side: int,
-) -> Plane:
-    policy = evidence.policy
-    xs, ys, states = _grid(axes, held, x, y, side)
-    shape = (len(ys), len(xs))
-    distance, _ = support_at(policy, states)
-    return Plane(
-        x=x,
-        y=y,
-        xs=xs,
-        ys=ys,
-        value=_values(evidence, axes, held, x, y, side).reshape(shape),
-        visits=_visits(evidence.visited, axes[x], None if y is None else axes[y], side),
-        distance=distance.reshape(shape),
-        actions=_policy_layers(policy, states).reshape(-1, *shape),
-    )
-
-
-def _grid(
-    axes: tuple[Coordinate, ...], held: FloatArray, x: int, y: int | None, side: int
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Both axes of a grid and its states, (c,), (r,) and (r c, d_s)."""
-    xs = np.linspace(axes[x].low, axes[x].high, side)
-    ys = np.zeros(1) if y is None else np.linspace(axes[y].low, axes[y].high, side)
-    states = np.tile(held, (len(ys) * len(xs), 1))
-    axes[x].place(states, np.tile(xs, len(ys)))
-    if y is not None:
-        axes[y].place(states, np.repeat(ys, len(xs)))
-    return xs, ys, states
+def _grid(drawn: tuple[Coordinate, ...], held: FloatArray, side: int) -> FloatArray:
+    """States of a grid, the first coordinate changing fastest, (r c, d_s)."""
+    lines = [np.linspace(axis.low, axis.high, side) for axis in drawn]
+    places = [grid.ravel() for grid in np.meshgrid(*lines)]
+    states = np.tile(held, (len(places[0]), 1))
+    for axis, place in zip(drawn, places, strict=True):
+        axis.place(states, place)
+    return states
 
 
 def _values(
     evidence: Evidence,
-    axes: tuple[Coordinate, ...],
+    drawn: tuple[Coordinate, ...],
     held: FloatArray,
-    x: int,
-    y: int | None,
     side: int,
+    value_side: int,
 ) -> FloatArray:
     """V(s) on the grid; by learned models on a coarser one, and interpolated."""
-    policy, n = evidence.policy, len(evidence.data)
+    policy = evidence.policy
+    states = _grid(drawn, held, value_side)
     if not evidence.is_by_models:
-        _, _, states = _grid(axes, held, x, y, side)
-        parts = in_parts(states, n * policy.estimator.policy_samples)
+        row_length = len(evidence.data) * policy.estimator.policy_samples
+        parts = in_parts(states, row_length)
         return np.concatenate([policy.value(part) for part in parts])
-    # Some 7 / (1 - gamma) steps in each of two models, n entries every time.
-    affordable = MODEL_WORK * (1.0 - policy.gamma) / (14.0 * n)
-    n_planes = max(1, math.comb(len(axes), 2))
-    per_side = affordable if y is None else math.sqrt(affordable / n_planes)
-    coarse = int(np.clip(per_side, COARSEST_VALUE, min(side, FINEST_VALUE)))
-    xs, ys, states = _grid(axes, held, x, y, coarse)
-    values = np.asarray(policy.value(states)).reshape(len(ys), len(xs))
-    steps = np.linspace(0.0, coarse - 1.0, side)
-    rows = np.zeros(1) if y is None else steps
+    values = np.asarray(policy.value(states)).reshape(-1, value_side)
+    steps = np.linspace(0.0, value_side - 1.0, side)
+    rows = steps if len(drawn) == 2 else np.zeros(1)
     return np.asarray(
         map_coordinates(values, np.meshgrid(rows, steps, indexing="ij"), order=1)
     )
 
 
 def _visits(
-    visited: VisitedStates, x: Coordinate, y: Coordinate | None, side: int
+    visited: VisitedStates, drawn: tuple[Coordinate, ...], side: int
 ) -> FloatArray:
     """Shares of the visits in cells around the grid points, a little blurred."""
-    drawn = [x] if y is None else [y, x]
-    edges, modes = [], []
-    for axis in drawn:
+    edges, modes, places = [], [], []
+    for axis in reversed(drawn):
         half = 0.5 * (axis.high - axis.low) / (side - 1)
         edges.append(np.linspace(axis.low - half, axis.high + half, side + 1))
         modes.append("wrap" if axis.is_angle else "constant")
-    places = np.column_stack([axis.of(visited.states) for axis in drawn])
+        places.append(axis.of(visited.states))
     counts, _ = np.histogramdd(places, bins=edges, weights=visited.visits)
     blurred = gaussian_filter(counts, max(0.7, BLUR * side), mode=modes)
     return np.atleast_2d(np.asarray(blurred, dtype=np.float64))
 
 
 def _policy_layers(policy: FittedPolicy, states: FloatArray) -> FloatArray:
+    actions = np.asarray(policy.predict(states)[0], dtype=np.float64)
+    if actions.ndim == 2:
+        return actions.T
     like = next(policy.policy.parameters())
     with torch.no_grad():
-        first = policy.policy.outputs(torch.tensor(states).to(like))[0]
-    outputs = first.double().cpu().numpy()
-    if policy.data is None or not policy.data.is_discrete:
-        return np.asarray(outputs.T)
-    return np.stack([outputs.argmax(axis=1).astype(np.float64), outputs.max(axis=1)])
+        probabilities = policy.policy.outputs(torch.tensor(states).to(like))[0]
+    return np.stack([actions, probabilities.double().cpu().numpy().max(axis=1)])

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from nopg.report import fragments, text
 from nopg.report.checks import all_findings
 from nopg.report.evidence import Evidence, gather
 from nopg.report.payload import json_in_html, payload
-from nopg.report.verdict import verdict
+from nopg.report.support_map import REACH
 
 SCRIPTS = (
     "base.js",
@@ -60,7 +60,7 @@ def write_report(
     """
     path = Path(path)
     evidence = gather(policy)
-    page = report_page(evidence, title, evaluations, origin or {})
+    page = report_page(evidence, title, evaluations, origin)
     # A name may hold half a character, which no file can: it becomes a question mark.
     content = page.encode(errors="replace")
     write_atomically(path, lambda stream: stream.write(content))
@@ -75,36 +75,38 @@ def report_page(
 ) -> str:
     """The whole page as text."""
     numbers = payload(evidence)
-    script = _inline("\n".join(_asset(name) for name in SCRIPTS))
+    scripts = "\n".join(_asset(name) for name in SCRIPTS)
+    script = f'(() => {{\n"use strict";\n{scripts}\n}})();'  # a scope of its own
     style = _asset("style.css")
     found = all_findings(evidence)
-    search, data, visited = evidence.policy.search, evidence.data, evidence.visited
+    policy, data, visited = evidence.policy, evidence.data, evidence.visited
     fields = {
         "policy": _security(script, style),
-        "version": escape(_version("nopg")),
+        "version": escape(version("nopg")),
         "title": escape(title),
         "style": style,
         "script": script,
         "lede": escape(text.lede(evidence)),
-        "verdict": fragments.verdict_card(verdict(found)),
+        "verdict": fragments.verdict_card(found),
         "tiles": fragments.tiles(text.tiles(evidence)),
-        "return": escape(text.of_return(evidence)),
+        "gamma": fragments.number(policy.gamma),
+        "horizon": f"{1.0 / (1.0 - policy.gamma):.0f}",
         "findings": fragments.finding_list(found),
         "hide_learning": " hidden" if numbers["curve"] is None else "",
         "learning": escape(text.of_training(evidence)),
-        "hide_search": " hidden" if search is None else "",
-        "search": fragments.search_table(search),
+        "hide_search": " hidden" if policy.search is None else "",
+        "search": fragments.search_table(policy.search) if policy.search else "",
         "maps": escape(text.of_maps(len(numbers["axes"]))),
         "choosers": _choosers(evidence, len(numbers["axes"])),
         "paths": escape(text.of_paths(evidence)),
-        "support": escape(text.of_support()),
+        "reach": f"{REACH:g}",
         "shares": fragments.share_bar(visited),
         "worst": fragments.worst_table(visited, data),
         "data": escape(text.of_data(evidence)),
         "columns": fragments.column_table(evidence.description, data),
         "notes": fragments.notes(evidence.description),
         "settings": _settings(evidence, evaluations, origin or {}),
-        "footer": escape(_footer()),
+        "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "numbers": json_in_html(numbers),
     }
     # One pass over the template: what a field holds is never looked into again.
@@ -123,20 +125,8 @@ def _security(script: str, style: str) -> str:
     )
 
 
-def _inline(script: str) -> str:
-    """The script in a scope of its own."""
-    return f'(() => {{\n"use strict";\n{script}\n}})();'
-
-
 def _asset(name: str) -> str:
     return files("nopg.report").joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def _choosers(evidence: Evidence, n_axes: int) -> str:
@@ -147,7 +137,9 @@ def _choosers(evidence: Evidence, n_axes: int) -> str:
     if not data.is_discrete and data.actions.shape[1] > 1:
         menus.append(("choose-action", "action"))
     menus.append(("choose-colour", "data coloured by"))
-    return "".join(fragments.chooser(name, label) for name, label in menus)
+    return "".join(
+        f'<label id="{name}">{label} <select></select></label>' for name, label in menus
+    )
 
 
 def _settings(
@@ -161,7 +153,7 @@ def _settings(
     widths += [*zip(data.action_names, h.action, strict=True)]
     rows = [[name, fragments.number(width)] for name, width in widths]
     facts = {"data, SHA-256": fingerprint(data), "python": platform.python_version()}
-    facts |= {name: _version(name) for name in ("nopg", "torch", "numpy", "scipy")}
+    facts |= {name: version(name) for name in ("nopg", "torch", "numpy", "scipy")}
     facts |= origin  # what it was made with, where that is another one
     parts = ["<h3>Settings</h3>", fragments.facts(policy.settings.items())]
     parts += ["<h3>Bandwidths</h3>", fragments.table(["column", "bandwidth"], rows)]
@@ -169,11 +161,3 @@ def _settings(
         parts += ["<h3>Measured</h3>", fragments.facts(measured.items())]
     parts += ["<h3>Origin</h3>", fragments.facts(facts.items())]
     return "".join(parts)
-
-
-def _footer() -> str:
-    made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return (
-        f"Made by nopg {_version('nopg')} on {made}. This page holds everything it "
-        "shows; it loads nothing."
-    )

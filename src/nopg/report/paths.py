@@ -43,9 +43,8 @@ class PredictedPaths:
 
 def horizon(gamma: float) -> int:
     """Steps until a reward counts a hundredth, at least 10 and at most `LONGEST`."""
-    if gamma <= 0.0:
-        return 10
-    return int(np.clip(math.ceil(math.log(0.01) / math.log(gamma)), 10, LONGEST))
+    steps = math.log(0.01) / math.log(max(gamma, 0.01))
+    return int(np.clip(math.ceil(steps), 10, LONGEST))
 
 
 def predicted_paths(rollouts: Rollouts, n_paths: int = N_PATHS) -> PredictedPaths:

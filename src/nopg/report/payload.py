@@ -24,13 +24,7 @@ from nopg.report.coordinates import (
 )
 from nopg.report.evidence import Evidence
 from nopg.report.maps import Plane, planes
-from nopg.report.support_map import (
-    FEW,
-    REACH,
-    VisitedStates,
-    support_at,
-    typical_actions,
-)
+from nopg.report.support_map import FEW, REACH, VisitedStates, support_at
 
 MOST_SAMPLES, MOST_UPDATES = 3000, 1200
 """Samples and updates drawn; of more, an even choice."""
@@ -99,22 +93,20 @@ def _finite(value: Any) -> Any:
 
 def _action(evidence: Evidence) -> dict[str, Any]:
     data, space = evidence.data, evidence.policy.action_space
-    names = list(data.action_names)
+    shared = {"discrete": data.is_discrete, "names": list(data.action_names)}
     if data.is_discrete:
-        return {"discrete": True, "names": names, "n": data.n_actions}
-    ends = {
-        end: np.asarray(getattr(space, end), dtype=float).tolist()
-        for end in ("low", "high")
-    }
-    return {"discrete": False, "names": names, **ends}
+        return {**shared, "n": data.n_actions}
+    # Anything with a box's bounds will do: simulations need no Gymnasium.
+    low, high = (np.asarray(getattr(space, side)).tolist() for side in ("low", "high"))
+    return {**shared, "low": low, "high": high}
 
 
 def _plane(plane: Plane) -> dict[str, Any]:
     return {
         "x": plane.x,
         "y": plane.y,
-        "nx": len(plane.xs),
-        "ny": len(plane.ys),
+        "nx": plane.value.shape[1],
+        "ny": plane.value.shape[0],
         "value": packed(plane.value),
         "visits": packed(plane.visits),
         "distance": packed(np.minimum(plane.distance, 1e6)),
@@ -152,7 +144,7 @@ def _paths(evidence: Evidence, axes: tuple[Coordinate, ...]) -> dict[str, Any]:
         filled[lasting] = values
         return packed(filled)
 
-    columns = typical_actions(policy, states).reshape(len(states), -1).T
+    columns = policy.predict(states)[0].reshape(len(states), -1).T
     return {
         "k": k,
         "steps": paths.horizon,

@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from scipy.spatial import cKDTree
 
 from nopg.data.validation import BoolArray, FloatArray, IntArray
@@ -87,14 +86,16 @@ def visited_states(policy: FittedPolicy, rollouts: Rollouts) -> VisitedStates:
         chosen, counts = np.unique(drawn, return_counts=True)
         states, visits = states[chosen], counts / MOST_PLACES
     distance, effective = support_at(policy, states)
+    h = np.array(policy.bandwidths.state)  # an infinite bandwidth adds nothing
+    tree = cKDTree(policy.data.observations / h)
     return VisitedStates(
         states=states,
-        actions=typical_actions(policy, states),
+        actions=policy.predict(states)[0],
         visits=visits,
         distance=distance,
         effective=effective,
         starts=support_at(policy, rollouts.initial)[0],
-        starts_alone=_to_nearest_state(policy, rollouts.initial),
+        starts_alone=tree.query(rollouts.initial / h)[0],
     )
 
 
@@ -112,15 +113,6 @@ def in_parts(states: FloatArray, row_length: int) -> list[FloatArray]:
     """States in parts whose rows fit into memory."""
     size = max(64, _ENTRIES // max(1, row_length))
     return [states[start : start + size] for start in range(0, len(states), size)]
-
-
-def typical_actions(policy: FittedPolicy, states: FloatArray) -> FloatArray | IntArray:
-    """What the policy does, unclipped: the mean action, or the likeliest label."""
-    like = next(policy.policy.parameters())
-    with torch.no_grad():
-        actions = policy.policy.act(torch.tensor(states).to(like)).cpu().numpy()
-    is_label = actions.ndim == 1
-    return np.asarray(actions if is_label else actions.astype(np.float64))
 
 
 def _places(
@@ -141,10 +133,3 @@ def _places(
     states = np.vstack([places, rollouts.initial])
     is_visited = visits > 0.0
     return states[is_visited], visits[is_visited] / visits.sum()
-
-
-def _to_nearest_state(policy: FittedPolicy, states: FloatArray) -> FloatArray:
-    """Distance to the nearest logged state in bandwidths, whatever the action, (m,)."""
-    assert policy.data is not None
-    h = np.array(policy.bandwidths.state)  # an infinite bandwidth adds nothing
-    return np.asarray(cKDTree(policy.data.observations / h).query(states / h)[0])

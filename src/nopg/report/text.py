@@ -7,7 +7,6 @@ import numpy as np
 from nopg.data.validation import counted
 from nopg.report.evidence import Evidence
 from nopg.report.fragments import number
-from nopg.report.support_map import REACH
 
 EVALUATORS = {
     "model": "learned models of the system",
@@ -55,18 +54,6 @@ def tiles(evidence: Evidence) -> list[tuple[str, str, str]]:
         ended = f"of the predicted paths within {paths.horizon} steps"
         entries.append(("Task over", f"{1.0 - paths.running[-1]:.0%}", ended))
     return entries
-
-
-def of_return(evidence: Evidence) -> str:
-    """What a return is, in the terms of this task."""
-    gamma = evidence.policy.gamma
-    horizon = 1.0 / (1.0 - gamma)
-    return (
-        "The return is the sum of all rewards from the start, a reward t steps ahead "
-        f"counting {number(gamma)} to the power t: about the next {horizon:.0f} steps "
-        "matter. The interval is predicted too: it holds if the data show all that "
-        "matters."
-    )
 
 
 def of_training(evidence: Evidence) -> str:
@@ -119,15 +106,4 @@ def of_data(evidence: Evidence) -> str:
     return (
         f"{rows}. {described.n_terminations:,} of them ended the task, after "
         f"{described.n_truncations:,} only the recording stopped."
-    )
-
-
-def of_support() -> str:
-    """What the shares and histograms of the support count."""
-    return (
-        "Was something similar tried? For every predicted step, how far the nearest "
-        "logged row is in state and action, and how many rows a prediction rests on. "
-        "One bandwidth is the distance within which two rows count as similar; beyond "
-        f"{REACH:g} they hardly do. Shares are of the predicted visits, sooner ones "
-        "counting more."
     )

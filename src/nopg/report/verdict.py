@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 Level = Literal["serious", "warning", "note", "good"]
-LEVELS: tuple[Level, ...] = ("serious", "warning", "note", "good")
+GRAVE: tuple[Level, ...] = ("serious", "warning")
+"""Levels that speak against a policy, the gravest first."""
+LEVELS: tuple[Level, ...] = (*GRAVE, "note", "good")
 
 
 @dataclass(frozen=True)
@@ -30,26 +32,7 @@ class Finding:
     brief: str = ""
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """Is it trustworthy: one sentence and its reasons.
-
-    Attributes:
-        level: The gravest level met.
-        sentence: The whole in one sentence.
-        advice: What to do now.
-        against: Half sentences that speak against the policy, the gravest first.
-        in_favour: Half sentences that speak for it.
-    """
-
-    level: Level
-    sentence: str
-    advice: str
-    against: tuple[str, ...]
-    in_favour: tuple[str, ...]
-
-
-_SENTENCES: dict[Level, tuple[str, str]] = {
+SENTENCES: dict[Level, tuple[str, str]] = {
     "serious": (
         "Not to be trusted yet.",
         "Do not run this policy on a real system. Mend what is listed first, then "
@@ -66,16 +49,10 @@ _SENTENCES: dict[Level, tuple[str, str]] = {
         "data: a first trial should be a careful one.",
     ),
 }
+"""The verdict and what to do now, by the gravest level met."""
 
 
-def verdict(findings: Sequence[Finding]) -> Verdict:
-    """The sentence that the gravest findings allow."""
-    graves: tuple[Level, ...] = ("serious", "warning")
+def verdict(findings: Sequence[Finding]) -> Level:
+    """The gravest level met, which decides the verdict; notes do not count."""
     levels = {finding.level for finding in findings}
-    level: Level = next((grave for grave in graves if grave in levels), "good")
-    sentence, advice = _SENTENCES[level]
-    ordered = sorted(findings, key=lambda finding: LEVELS.index(finding.level))
-    named = [finding for finding in ordered if finding.brief]
-    against = tuple(finding.brief for finding in named if finding.level in graves)
-    in_favour = tuple(finding.brief for finding in named if finding.level == "good")
-    return Verdict(level, sentence, advice, against, in_favour)
+    return next((grave for grave in GRAVE if grave in levels), "good")

@@ -102,6 +102,8 @@ def test_bad_observations_are_refused(observation: Any) -> None:
     model.fit(DATA, BOTTOM, n_updates=1, progress=False)
     with pytest.raises(nopg.DataError, match="observation"):
         model.predict(observation)
+    with pytest.raises(nopg.DataError, match="Actions must be finite"):
+        model.predict([1.7e308] * 3)
     for wrong in ([0.0, 0.0], [0.0], np.zeros((4, 1))):
         with pytest.raises(nopg.DataError, match="must have 3 numbers"):
             model.predict(wrong)

@@ -152,7 +152,6 @@ def test_rows_that_stand_alone() -> None:
         np.zeros(60, bool),
     )
     assert "isolated_rows" in warnings_of(wide)
-    assert "no_episodes" in names(wide)
 
 
 def test_neighbours_count_rows_at_the_same_place() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from nopg.data.io.columns import settle_columns
+from nopg.data import from_table
 from nopg.data.io.options import ReadOptions
+from nopg.data.io.tables import settle_columns
 from nopg.errors import ConfigError, DataError
 
 
@@ -67,9 +68,9 @@ def test_a_misspelt_column_is_suggested(wrong: str, right: str) -> None:
 
 
 def test_unequal_successors_and_bad_options() -> None:
-    names = ("x", "v", "y", "u", "r")
-    with pytest.raises(DataError, match="as many"):
-        settle(*names, observations=["x", "v"], next_observations=["y"])
+    table = {name: [0.5, 1.5] for name in ("x", "v", "y", "u", "r")}
+    with pytest.raises(DataError, match="must have the same columns, got 2 and 1"):
+        from_table(table, observations=["x", "v"], next_observations=["y"])
     with pytest.raises(ConfigError):
         ReadOptions(missing="guess")  # type: ignore[arg-type]
     with pytest.raises(ConfigError):

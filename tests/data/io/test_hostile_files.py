@@ -188,6 +188,8 @@ def test_an_unknown_suffix_lists_what_is_known(tmp_path: Path) -> None:
         Dataset.load(path)
     with pytest.raises(DataError, match=r"\.csv"):
         Dataset(**arrays()).save(path)
+    with pytest.raises(DataError, match="Minari datasets are read"):
+        Dataset(**arrays()).save("lab/arm-v0")
 
 
 def test_wrong_types_in_an_archive(tmp_path: Path) -> None:

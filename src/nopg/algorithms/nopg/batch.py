@@ -49,10 +49,11 @@ def fit_batch(
     first = models[0]
     policies = [first.prepare(data, initial_states)]
     policies += [model.prepare_like(first) for model in models[1:]]
+    assert policies[0].problem is not None
     histories = [History() for _ in models]
     bar = tqdm(total=n_updates, disable=not progress, unit="update", desc="NOPG")
     together = ascend_together(
-        policies[0].kernel.problem,
+        policies[0].problem,
         [policy.policy for policy in policies],
         first.config.training,
         n_updates,

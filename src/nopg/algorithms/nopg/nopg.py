@@ -19,7 +19,6 @@ from nopg.bellman.rows import Neighbours
 from nopg.bellman.samples import Samples, initial_state_tensor
 from nopg.data.dataset import Dataset
 from nopg.errors import NotFittedError, SupportWarning
-from nopg.evaluation.kernel import KernelEvaluator
 from nopg.fitted.build import action_space_of, build_policy, require_dataset
 from nopg.fitted.history import Update
 from nopg.fitted.policy import FittedPolicy
@@ -189,9 +188,8 @@ class NOPG:
             initial_states=initial.double().cpu().numpy(),
             observation_names=tuple(data.observation_names),
             observation_space=data.observation_space,
+            problem=problem,
         )
-        rtol = config.training.final_rtol
-        fitted.kernel = KernelEvaluator(problem, policy, data, seeds, rtol)
         self._fitted, self._budget = fitted, budget
         return fitted
 
@@ -212,10 +210,7 @@ class NOPG:
             initial_states=base.initial_states,
             observation_names=base.observation_names,
             observation_space=base.observation_space,
-        )
-        rtol, problem = config.training.final_rtol, base.kernel.problem
-        fitted.kernel = KernelEvaluator(
-            problem, policy, base.data, Seed(config.seed), rtol
+            problem=base.problem,
         )
         self._fitted, self._budget = fitted, other._budget
         return fitted

@@ -49,7 +49,8 @@ class Training:
         budget: Budget | None = None,
     ) -> None:
         self._fitted, self._config, self._n_updates = fitted, config, n_updates
-        self._problem, self._budget = fitted.kernel.problem, budget
+        assert fitted.problem is not None  # laid out by `NOPG.prepare`
+        self._problem, self._budget = fitted.problem, budget
         self._ascent = AscentState()
         self.history = fitted.history = History()
         if resume is not None:
@@ -90,7 +91,7 @@ class Training:
         history, fitted = self.history, self._fitted
         bar = tqdm(
             total=self._n_updates,
-            initial=len(history),
+            initial=len(history.updates),
             disable=not progress,
             unit="update",
             desc="NOPG",

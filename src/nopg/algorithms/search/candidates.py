@@ -15,7 +15,7 @@ from nopg.algorithms.search.distillation import distil
 from nopg.algorithms.search.planning import ActionOutcomes, actions_to_try
 from nopg.data.dataset import Dataset
 from nopg.dynamics.transition_model import TransitionModel, regression_actions
-from nopg.errors import SupportWarning
+from nopg.errors import NopgWarning, SupportWarning
 from nopg.fitted.history import Update
 from nopg.fitted.policy import FittedPolicy
 from nopg.fitted.search_result import ASCENT, PLANNING, CandidateMethod
@@ -102,15 +102,16 @@ def ascent_candidates(
     first: NOPG | None = None
     for i, method in enumerate(ASCENTS):
         one = NOPG(bandwidths=LeaveOneOut(), **{**settings, "seed": seed + i})
-        if first is None:
-            first = one
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", SupportWarning)  # `learn` warns itself
-                found = one.prepare(data, starts)
-        else:
-            found = one.prepare_like(first)
-        history = one.training(n_updates).run(callback=show, progress=False)
-        if len(history):
+        with warnings.catch_warnings():
+            # `learn` speaks of its starts itself, and lists are short on purpose.
+            warnings.simplefilter("ignore", SupportWarning)
+            warnings.filterwarnings("ignore", "Rows of P may drop", NopgWarning)
+            found = (
+                one.prepare(data, starts) if first is None else one.prepare_like(first)
+            )
+            first = first or one
+            history = one.training(n_updates).run(callback=show, progress=False)
+        if history.updates:
             yield FoundPolicy(method, found.policy)
         if history.stopped == "interrupted":
             raise KeyboardInterrupt

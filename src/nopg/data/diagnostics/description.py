@@ -1,25 +1,20 @@
-"""The record that `Dataset.describe` returns: numbers, findings, and their meaning."""
+"""Puts a data set into words: numbers first, then what they mean for learning."""
 
 from __future__ import annotations
 
 import json
 import textwrap
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 
-@dataclass(frozen=True)
-class Diagnostic:
-    """One thing about the data that matters for learning."""
+from nopg.data.coverage import grid_coverage, neighbour_weights
+from nopg.data.diagnostics.checks import Diagnostic, all_diagnostics
+from nopg.data.transitions import TransitionTable
 
-    name: str
-    """A short fixed name, for programs."""
-    level: Literal["note", "warning"]
-    """A warning asks for a decision; a note is only worth knowing."""
-    what: str
-    """What was found, with its numbers."""
-    meaning: str
-    """What it means for learning and what to do."""
+if TYPE_CHECKING:
+    from gymnasium.spaces import Space
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,13 +65,9 @@ class Description:
     notes: tuple[str, ...]
     """How the rows came to be, in the sentences of readers and transforms."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """The whole record as plain dictionaries and lists."""
-        return asdict(self)
-
-    def to_json(self, indent: int | None = 2) -> str:
+    def to_json(self) -> str:
         """The whole record as JSON text."""
-        return json.dumps(self.to_dict(), indent=indent)
+        return json.dumps(asdict(self), indent=2)
 
     def __str__(self) -> str:
         blocks = [self._counts(), self._ranges()]
@@ -84,6 +75,7 @@ class Description:
             lines = [line for note in self.notes for line in _wrapped("- ", note)]
             blocks.append(["How the rows came to be", *lines])
         lines = ["What it means for learning"]
+        lines += [] if self.findings else ["- Nothing stands out."]
         for finding in self.findings:
             mark = "!" if finding.level == "warning" else "-"
             lines += _wrapped(f"{mark} ", finding.what)
@@ -124,3 +116,56 @@ def _wrapped(lead: str, sentence: str) -> list[str]:
     """Lines of at most 88 characters, the later ones indented under the first."""
     indent = " " * len(lead)
     return textwrap.wrap(sentence, 88, initial_indent=lead, subsequent_indent=indent)
+
+
+def describe(
+    table: TransitionTable, action_space: Space[Any] | None = None
+) -> Description:
+    """Count and measure a data set, and say what that means.
+
+    Args:
+        table: The transitions.
+        action_space: Bounds to hold the actions against, if the data know none.
+    """
+    weights = neighbour_weights(table)
+    findings = all_diagnostics(table, action_space or table.action_space, weights)
+    lengths = None
+    if table.episodes is not None:
+        counts = np.unique(table.episodes, return_counts=True)[1]
+        lengths = int(counts.min()), int(np.median(counts)), int(counts.max())
+    few, typical, many = np.quantile(weights, [0.1, 0.5, 0.9]).tolist()
+    return Description(
+        n_transitions=len(table),
+        n_episodes=table.n_episodes,
+        episode_lengths=lengths,
+        n_terminations=int(table.terminations.sum()),
+        n_truncations=int(table.truncations.sum()),
+        n_actions=table.n_actions if table.is_discrete else None,
+        columns=(
+            *_columns("state", table.observation_names, table.observations),
+            *_columns("action", table.action_names, table.actions),
+            *_columns("reward", ("reward",), table.rewards),
+        ),
+        coverage=grid_coverage(table.observations),
+        neighbours=(few, typical, many),
+        findings=tuple(findings),
+        notes=table.notes,
+    )
+
+
+def _columns(
+    part: Literal["state", "action", "reward"], names: tuple[str, ...], values: Any
+) -> list[Column]:
+    matrix = values.reshape(len(values), -1).astype(np.float64)
+    return [
+        Column(
+            name=name,
+            part=part,
+            low=float(column.min()),
+            median=float(np.median(column)),
+            high=float(column.max()),
+            std=float(column.std()),
+            n_distinct=len(np.unique(column)),
+        )
+        for name, column in zip(names, matrix.T, strict=True)
+    ]

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nopg.data.alignment import align, apply_time_limit
+from nopg.data.io.metadata import metadata_from_json
 from nopg.data.io.options import ReadOptions
 from nopg.data.transitions import ARRAYS
 from nopg.data.validation import (
@@ -32,27 +33,33 @@ ALIASES = {"terminals": "terminations", "timeouts": "truncations"}
 """Other names for the arrays, as D4RL writes them."""
 
 
-def wanted(names: Iterable[str]) -> dict[str, str]:
-    """The entries of a file that are worth reading, and the array each one is."""
+def wanted(names: Iterable[str], key: str) -> dict[str, str]:
+    """The entries of a file worth reading, `key` too, and the array each one is."""
     found = {name: ALIASES.get(name, name) for name in names}
-    return {name: array for name, array in found.items() if array in ARRAYS}
+    return {name: array for name, array in found.items() if array in (*ARRAYS, key)}
 
 
-def require_arrays(names: Iterable[str], options: ReadOptions, where: object) -> None:
-    """Refuse a file that lacks an array no data set can do without.
+def file_arguments(
+    arrays: Mapping[str, NDArray[Any]],
+    metadata: str | bytes | None,
+    options: ReadOptions,
+    where: object,
+) -> dict[str, Any]:
+    """The arguments of `Dataset` from a file of arrays, and of its JSON if it is ours.
 
     Raises:
-        DataError: If it does.
+        DataError: If it lacks an array no data set can do without.
     """
     needed = ["observations", "actions", "terminations"]
     needed += [] if callable(options.reward) else ["rewards"]
-    present = set(names)
-    missing = [name for name in needed if name not in present]
+    missing = [name for name in needed if name not in arrays]
     if missing:
         raise DataError(
             f"`{where}` must hold the arrays {', '.join(needed)}; it lacks "
-            f"{', '.join(missing)} and has {', '.join(sorted(present)) or 'nothing'}."
+            f"{', '.join(missing)} and has {', '.join(sorted(arrays)) or 'nothing'}."
         )
+    stated = None if metadata is None else metadata_from_json(metadata)
+    return dataset_arguments(arrays, options, stated)
 
 
 def dataset_arguments(
@@ -104,28 +111,23 @@ def _add_successors(
             episodes, *flags, options.time_limit
         )
         return np.arange(len(states)), notes
-    closing = _closing(parts["actions"], parts["rewards"], episodes)
-    aligned = align(states, episodes, *flags, closing, options.time_limit)
+    empty = _is_empty(parts["actions"], parts["rewards"])
+    rows, aligned, notes = align(states, episodes, *flags, empty, options.time_limit)
     for name in ("observations", "actions", "rewards"):
         if parts[name] is not None:
-            parts[name] = np.asarray(parts[name])[aligned.rows]
-    parts["next_observations"] = aligned.next_observations
-    parts["terminations"] = aligned.terminations
-    parts["truncations"] = aligned.truncations
-    parts["episodes"] = aligned.episodes
-    return aligned.rows, aligned.notes
+            parts[name] = np.asarray(parts[name])[rows]
+    parts.update(aligned)
+    return rows, notes
 
 
-def _closing(actions: Any, rewards: Any, episodes: IntArray | None) -> BoolArray:
-    """Rows without any action that are the last of their episode, (m,)."""
+def _is_empty(actions: Any, rewards: Any) -> BoolArray:
+    """Rows without any action in which nothing was earned, (m,)."""
     values = as_matrix("actions", actions, is_finite=False)
-    ids = np.zeros(len(values), dtype=np.int64) if episodes is None else episodes
-    last = np.zeros(len(values), dtype=bool)
-    last[len(values) - 1 - np.unique(ids[::-1], return_index=True)[1]] = True
+    is_empty = np.asarray(np.isnan(values).all(axis=1))
     if rewards is not None:
         earned = np.nan_to_num(as_matrix("rewards", rewards, is_finite=False))
-        last &= (earned == 0.0).all(axis=1)
-    return np.asarray(np.isnan(values).all(axis=1) & last)
+        is_empty &= (earned == 0.0).all(axis=1)
+    return is_empty
 
 
 def _drop_missing(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -25,21 +24,9 @@ _FLAGS = {
 }
 
 
-@dataclass(frozen=True)
-class TableColumns:
-    """Columns as read: numbers with NaN for empty cells, flags, integer labels."""
-
-    arrays: dict[str, NDArray[Any]]
-    """Each column, (m,)."""
-    whole: frozenset[str]
-    """Columns written as whole numbers throughout."""
-    notes: tuple[str, ...]
-    """What was assumed."""
-
-
 def read_columns(
     kinds: Mapping[str, Kind], chunks: Iterable[Mapping[str, Sequence[Any]]]
-) -> TableColumns:
+) -> dict[str, TableColumn]:
     """Convert a table chunk by chunk.
 
     Args:
@@ -49,24 +36,20 @@ def read_columns(
     Raises:
         DataError: If a cell is not what its column holds.
     """
-    columns = [_ColumnBuilder(name, kind) for name, kind in kinds.items()]
+    columns = {name: TableColumn(name, kind) for name, kind in kinds.items()}
     for chunk in chunks:
-        for column in columns:
-            column.add(chunk[column.name])
-    return TableColumns(
-        {column.name: column.array() for column in columns},
-        frozenset(column.name for column in columns if column.is_whole),
-        tuple(column.note for column in columns if column.note),
-    )
+        for name, column in columns.items():
+            column.add(chunk[name])
+    return columns
 
 
-class _ColumnBuilder:
-    """One column under construction."""
+class TableColumn:
+    """A column as it is read: numbers with NaN for empty cells, flags or labels."""
 
     def __init__(self, name: str, kind: Kind) -> None:
-        self.name, self.note = name, ""
         self.is_whole = kind == "number"
-        self._kind = kind
+        """Whether every number so far was written as a whole one."""
+        self._name, self._kind = name, kind
         self._chunks: list[NDArray[Any]] = []
         self._n_rows = 0
 
@@ -81,10 +64,17 @@ class _ColumnBuilder:
         self._chunks.append(converted)
         self._n_rows += len(cells)
 
-    def array(self) -> NDArray[Any]:
-        """The whole column, (m,)."""
+    def array(self) -> tuple[NDArray[Any], tuple[str, ...]]:
+        """The whole column, (m,), and a sentence if texts were numbered."""
         column: NDArray[Any] = np.concatenate(self._chunks or [np.empty(0)])
-        return self._numbered(column.tolist()) if column.dtype == object else column
+        if column.dtype != object:
+            return column, ()
+        ids, are_numbers = _numbered(column.tolist())
+        note = (
+            f"The {len(np.unique(ids))} different texts in column {self._name!r} were "
+            "numbered 0, 1, 2, ... in order of appearance."
+        )
+        return ids, () if are_numbers else (note,)
 
     def _from_array(self, cells: NDArray[Any]) -> NDArray[Any]:
         if self._kind == "number":
@@ -130,35 +120,24 @@ class _ColumnBuilder:
             raise self._refusal("", texts.index(""))
         return np.array(texts, dtype=object)
 
-    def _numbered(self, labels: list[str]) -> IntArray:
-        """Whole numbers stay, other texts are numbered as they appear."""
-        distinct = list(dict.fromkeys(labels))
-        try:
-            ids = np.array([_whole(text) for text in distinct], dtype=np.int64)
-        except (ValueError, OverflowError):
-            ids = np.arange(len(distinct))
-            self.note = (
-                f"The {len(ids)} different texts in column {self.name!r} were "
-                "numbered 0, 1, 2, ... in order of appearance."
-            )
-        number = dict(zip(distinct, ids.tolist(), strict=True))
-        return np.array([number[text] for text in labels], dtype=np.int64)
-
     def _refusal(self, cell: str, row: int) -> DataError:
         """The error that names the cell, its row (from 1) and its column."""
         shown = cell if len(cell) <= 30 else cell[:27] + "..."
         return DataError(
-            f"Column {self.name!r} must hold {_WHAT[self._kind]}, row "
+            f"Column {self._name!r} must hold {_WHAT[self._kind]}, row "
             f"{self._n_rows + row + 1} has {shown!r}; correct the cell or choose other "
             "columns."
         )
 
 
-def _whole(text: str) -> int:
-    """The integer that `text` writes, also as `3.0`; ValueError if it is none."""
-    if text.lstrip("+-").isdigit():
-        return int(text)
-    number = float(text)
-    if "_" in text or not number.is_integer() or abs(number) >= 2**53:
-        raise ValueError(text)
-    return int(number)
+def _numbered(labels: list[str]) -> tuple[IntArray, bool]:
+    """An integer per label: its own if all are written so, else as they appear."""
+    distinct = list(dict.fromkeys(labels))
+    try:
+        ids = np.array([int(text) for text in distinct], dtype=np.int64)
+    except (ValueError, OverflowError):
+        ids = np.empty(0, dtype=np.int64)
+    are_numbers = len(np.unique(ids)) == len(distinct)  # "1" and "01" are two labels
+    numbers = ids.tolist() if are_numbers else range(len(distinct))
+    number = dict(zip(distinct, numbers, strict=True))
+    return np.array([number[text] for text in labels], dtype=np.int64), are_numbers

@@ -17,7 +17,6 @@ import csv
 import gzip
 import io
 import itertools
-import json
 import math
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -170,5 +169,5 @@ def write_csv(table: TransitionTable, path: Path) -> None:
     if path.suffix.lower() == ".gz":
         content = gzip.compress(content, 6, mtime=0)
     write_atomically(path, lambda stream: stream.write(content))
-    stored = json.dumps({"url": path.name, **metadata_to_json(table)}, indent=1)
-    write_atomically(metadata_path(path), lambda stream: stream.write(stored.encode()))
+    stored = metadata_to_json(table, url=path.name).encode()
+    write_atomically(metadata_path(path), lambda stream: stream.write(stored))

@@ -7,7 +7,6 @@ are filled in. A file that leads out of itself is refused.
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,10 +15,10 @@ import numpy as np
 
 from nopg.data.extras import require_extra
 from nopg.data.files import write_atomically
-from nopg.data.io.arrays import dataset_arguments, require_arrays, wanted
-from nopg.data.io.metadata import metadata_from_json, metadata_to_json
+from nopg.data.io.arrays import file_arguments, wanted
+from nopg.data.io.metadata import metadata_to_json
 from nopg.data.io.options import ReadOptions
-from nopg.data.transitions import ARRAYS, TransitionTable
+from nopg.data.transitions import TransitionTable
 from nopg.errors import DataError
 
 _KEY = "nopg"
@@ -28,14 +27,12 @@ _KEY = "nopg"
 def write_hdf5(table: TransitionTable, path: Path) -> None:
     """Write every array at the root, and names, spaces and notes as one more."""
     h5py = require_extra("h5py", "data")
-    stored = json.dumps(metadata_to_json(table)).encode()
+    stored = metadata_to_json(table).encode()
 
     def write(stream: BinaryIO) -> None:
         with h5py.File(stream, "w") as file:
-            for name in ARRAYS:
-                array = getattr(table, name)
-                if array is not None:
-                    file.create_dataset(name, data=array, compression="gzip")
+            for name, array in table.arrays().items():
+                file.create_dataset(name, data=array, compression="gzip")
             # An attribute may hold 64 KiB at most; notes can be longer.
             file.create_dataset(_KEY, data=np.frombuffer(stored, np.uint8))
 
@@ -53,7 +50,7 @@ def read_hdf5(path: Path, options: ReadOptions) -> dict[str, Any]:
         with h5py.File(path, "r") as file:
             nodes = arrays_inside(file, path)
             nodes = {name: n for name, n in nodes.items() if n.dtype.kind in "biuf"}
-            named = wanted(nodes) | ({_KEY: _KEY} if _KEY in nodes else {})
+            named = wanted(nodes, _KEY)
             sizes = [unpacked_bytes(nodes[name]) for name in named]
             options.require_size(sum(sizes), path)
             arrays = {array: nodes[name][()] for name, array in named.items()}
@@ -65,9 +62,8 @@ def read_hdf5(path: Path, options: ReadOptions) -> dict[str, Any]:
             f"({str(error)[:200]}); write it again."
         ) from None
     stored = arrays.pop(_KEY, None)
-    metadata = None if stored is None else metadata_from_json(stored.tobytes())
-    require_arrays(arrays, options, path)
-    return dataset_arguments(arrays, options, metadata)
+    text = None if stored is None else stored.tobytes()
+    return file_arguments(arrays, text, options, path)
 
 
 def arrays_inside(file: Any, where: object) -> dict[str, Any]:

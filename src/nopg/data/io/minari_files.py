@@ -1,4 +1,4 @@
-"""Minari datasets: read by our own reader, written without jax or an environment.
+"""Minari datasets, read without jax and without building their environment.
 
 An episode of T steps stores T+1 observations beside T actions, so s' of step t is
 observation t+1 of the same episode. Each episode is cut on its own before anything
@@ -11,8 +11,8 @@ such a folder is refused instead.
 
 from __future__ import annotations
 
+import math
 import re
-import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,21 +20,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nopg.data.alignment import unbroken_pieces
 from nopg.data.extras import require_extra
 from nopg.data.io.arrays import dataset_arguments
 from nopg.data.io.hdf5_files import arrays_inside, unpacked_bytes
-from nopg.data.io.metadata import metadata_from_json, metadata_to_json
 from nopg.data.io.options import ReadOptions
-from nopg.data.transitions import ARRAYS, TransitionTable
-from nopg.data.validation import FloatArray, IntArray, as_matrix
+from nopg.data.transitions import ARRAYS
+from nopg.data.validation import FloatArray, as_matrix
 from nopg.errors import DataError
 
 if TYPE_CHECKING:
     from gymnasium.spaces import Space
 
 _ID = re.compile(r"(?:[\w-]+/)*[\w-]+-v\d+")
-_KEY = "nopg"  # where a dataset that we wrote keeps its names, notes and ids
 
 
 def is_minari_id(text: str) -> bool:
@@ -50,7 +47,9 @@ def read_minari(source: str | Path, options: ReadOptions) -> dict[str, Any]:
     Raises:
         DataError: If there is no such dataset or it is damaged.
     """
-    _require_minari()
+    h5py = require_extra("h5py", "minari")
+    for module in ("PIL", "minari"):  # Minari imports PIL and does not declare it
+        require_extra(module, "minari")
     from minari.dataset.minari_storage import MinariStorage
 
     folder = _folder(source)
@@ -58,8 +57,10 @@ def read_minari(source: str | Path, options: ReadOptions) -> dict[str, Any]:
         metadata = MinariStorage.read_raw_metadata(folder)
         if not {"observation_space", "action_space"} <= set(metadata):
             raise ValueError("its spaces are not stored, only an environment to run")
-        for file in folder.glob("*.hdf5"):
-            _require_plain(file, options)
+        for path in folder.glob("*.hdf5"):
+            with h5py.File(path, "r") as file:
+                nodes = arrays_inside(file, path).values()
+                options.require_size(sum(map(unpacked_bytes, nodes)), path)
         return minari_arguments(MinariStorage.read(folder), options)
     except DataError:
         raise
@@ -68,12 +69,6 @@ def read_minari(source: str | Path, options: ReadOptions) -> dict[str, Any]:
             f"`{source}` must be a Minari dataset on this machine, reading it failed "
             f"({str(error)[:200]}); create it again, or check MINARI_DATASETS_PATH."
         ) from None
-
-
-def _require_minari() -> Any:
-    for module in ("h5py", "PIL"):  # its HDF5 storage imports them undeclared
-        require_extra(module, "minari")
-    return require_extra("minari", "minari")
 
 
 def _folder(source: str | Path) -> Path:
@@ -90,13 +85,6 @@ def _folder(source: str | Path) -> Path:
     return folder if (folder / "metadata.json").exists() else folder / "data"
 
 
-def _require_plain(path: Path, options: ReadOptions) -> None:
-    """Refuse an HDF5 file that leads out of itself or unpacks to too much."""
-    with require_extra("h5py", "minari").File(path, "r") as file:
-        nodes = arrays_inside(file, path).values()
-        options.require_size(sum(map(unpacked_bytes, nodes)), path)
-
-
 def minari_arguments(dataset: Any, options: ReadOptions) -> dict[str, Any]:
     """The arguments of `Dataset` from an open Minari dataset or its storage.
 
@@ -106,37 +94,26 @@ def minari_arguments(dataset: Any, options: ReadOptions) -> dict[str, Any]:
     storage = getattr(dataset, "storage", dataset)
     kept = getattr(dataset, "episode_indices", range(storage.total_episodes))
     space = storage.action_space
-    width = _width(storage.observation_space)
-    options.require_size(16 * int(storage.total_steps) * width, "the Minari dataset")
+    names = list(_names("s", storage.observation_space))
+    n_bytes = 16 * int(storage.total_steps) * len(names)
+    options.require_size(n_bytes, "the Minari dataset")
     episodes = list(_episodes(storage.get_episodes(kept), space))
     if not episodes:
         raise DataError("A Minari dataset must have at least one step, this has none.")
     arrays = {
         name: np.concatenate([episode[name] for episode in episodes]) for name in ARRAYS
     }
-    own = storage.metadata.get(_KEY)
-    if own is None:
-        return dataset_arguments(arrays, options, _foreign(storage, len(episodes)))
-    if own.get("episode_ids") is None:
-        del arrays["episodes"]
-    else:
-        ids = np.asarray(own["episode_ids"], dtype=np.int64)
-        arrays["episodes"] = ids[arrays["episodes"]]
-    return dataset_arguments(arrays, options, metadata_from_json(own))
-
-
-def _foreign(storage: Any, n_episodes: int) -> dict[str, Any]:
-    """Names, spaces and notes of a dataset that others wrote."""
-    return {
-        "observation_names": list(_names("s", storage.observation_space)),
-        "action_names": list(_names("a", storage.action_space)),
+    metadata = {
+        "observation_names": names,
+        "action_names": list(_names("a", space)),
         "observation_space": _vector_space(storage.observation_space),
-        "action_space": _vector_space(storage.action_space),
+        "action_space": _vector_space(space),
         "notes": (
-            f"Read {n_episodes} Minari episodes; s' is the next observation of the "
+            f"Read {len(episodes)} Minari episodes; s' is the next observation of the "
             "same episode, the last one included.",
         ),
     }
+    return dataset_arguments(arrays, options, metadata)
 
 
 def _episodes(
@@ -188,14 +165,7 @@ def _names(prefix: str, space: Any) -> Iterator[str]:
         for i, part in enumerate(parts):
             yield from _names(f"{prefix}{i}_", part)
     else:
-        yield from (f"{prefix}{i}" for i in range(_width(space)))
-
-
-def _width(space: Any) -> int:
-    parts = getattr(space, "spaces", None)
-    if parts is None:
-        return int(np.prod(space.shape or (1,)))
-    return sum(map(_width, parts.values() if isinstance(parts, dict) else parts))
+        yield from (f"{prefix}{i}" for i in range(math.prod(space.shape or ())))
 
 
 def _vector_space(space: Any) -> Any:
@@ -205,67 +175,3 @@ def _vector_space(space: Any) -> Any:
     if isinstance(space, Discrete):
         return Discrete(int(space.n))
     return space if isinstance(space, Box) and len(space.shape) == 1 else None
-
-
-def write_minari(table: TransitionTable, dataset_id: str) -> None:
-    """Make a local Minari dataset called `dataset_id`.
-
-    Minari knows episodes only. Rows whose s' is not the next row's state start a new
-    one; rows without episodes become one-step episodes. Rows come back ordered by
-    episode, with the ids they had.
-
-    Raises:
-        DataError: If a dataset of this id exists already.
-    """
-    minari = _require_minari()
-    pieces = list(unbroken_pieces(table))
-    try:
-        with warnings.catch_warnings():
-            # Minari warns of an unknown author and permalink; logs have neither.
-            warnings.simplefilter("ignore", UserWarning)
-            made = minari.create_dataset_from_buffers(
-                dataset_id,
-                [_buffer(table, rows) for rows in pieces],
-                **_spaces(table),
-                data_format="hdf5",
-            )
-    except ValueError as error:
-        raise DataError(
-            f"`{dataset_id}` must be a new Minari dataset, creating it failed "
-            f"({error}); choose another version."
-        ) from None
-    episodes = table.episodes
-    ids = None if episodes is None else [int(episodes[rows[0]]) for rows in pieces]
-    stored = {**metadata_to_json(table), "episode_ids": ids}
-    made.storage.update_metadata({_KEY: stored})
-
-
-def _buffer(table: TransitionTable, rows: IntArray) -> Any:
-    """One stretch of rows as Minari takes it: T+1 observations beside T of the rest."""
-    from minari.data_collector.episode_buffer import EpisodeBuffer
-
-    last = table.next_observations[rows[-1:]]
-    return EpisodeBuffer(
-        observations=np.vstack([table.observations[rows], last]),
-        actions=table.actions[rows],
-        rewards=table.rewards[rows],
-        terminations=table.terminations[rows],
-        truncations=table.truncations[rows],
-        infos={},  # with None the episodes that Minari reads back cannot be printed
-    )
-
-
-def _spaces(table: TransitionTable) -> dict[str, Any]:
-    """Both spaces, unbounded where the data know none."""
-    from gymnasium.spaces import Box, Discrete
-
-    def unbounded(array: NDArray[Any]) -> Any:
-        return Box(-np.inf, np.inf, array.shape[1:], np.float64)
-
-    actions = (
-        Discrete(table.n_actions) if table.is_discrete else unbounded(table.actions)
-    )
-    return {
-        "observation_space": table.observation_space or unbounded(table.observations),
-        "action_space": table.action_space or actions,
-    }

@@ -7,12 +7,9 @@ the limit and against each other first, so that no file can fill the memory.
 
 from __future__ import annotations
 
-import json
 import math
-import tokenize
 import warnings
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,30 +18,21 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from nopg.data.files import write_atomically
-from nopg.data.io.arrays import dataset_arguments, require_arrays, wanted
-from nopg.data.io.metadata import metadata_from_json, metadata_to_json
+from nopg.data.io.arrays import file_arguments, wanted
+from nopg.data.io.metadata import metadata_to_json
 from nopg.data.io.options import ReadOptions
-from nopg.data.transitions import ARRAYS, TransitionTable
+from nopg.data.transitions import TransitionTable
 from nopg.errors import DataError
 
 _KEY = "metadata"
 
-# What zipfile, zlib and numpy raise on archives that are cut, forged or encrypted.
-_DAMAGE = (
-    *(OSError, ValueError, EOFError, KeyError, TypeError, SyntaxError, AttributeError),
-    *(zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError),
-    *(MemoryError, OverflowError, RecursionError, tokenize.TokenError),
-)
-
 
 def write_npz(table: TransitionTable, path: Path) -> None:
     """Write every array, the names, the spaces and the notes."""
-    arrays = {name: getattr(table, name) for name in ARRAYS}
-    present = {name: array for name, array in arrays.items() if array is not None}
-    present[_KEY] = np.array(json.dumps(metadata_to_json(table)))
+    arrays = table.arrays() | {_KEY: np.array(metadata_to_json(table))}
 
     def write(stream: BinaryIO) -> None:
-        np.savez_compressed(stream, allow_pickle=False, **present)
+        np.savez_compressed(stream, allow_pickle=False, **arrays)
 
     write_atomically(path, write)
 
@@ -60,7 +48,7 @@ def read_npz(path: Path, options: ReadOptions) -> dict[str, Any]:
             members = {
                 info.filename.removesuffix(".npy"): info for info in archive.filelist
             }
-            named = wanted(members) | ({_KEY: _KEY} if _KEY in members else {})
+            named = wanted(members, _KEY)
             options.require_size(sum(members[name].file_size for name in named), path)
             arrays = {
                 array: _read_array(archive, members[name])
@@ -68,15 +56,14 @@ def read_npz(path: Path, options: ReadOptions) -> dict[str, Any]:
             }
     except DataError:
         raise
-    except _DAMAGE as error:
+    except Exception as error:  # zipfile and numpy report damage by many errors
         raise DataError(
             f"`{path}` must be an npz archive of plain arrays, reading it failed "
             f"({str(error)[:200]}); write it with numpy.savez or Dataset.save."
         ) from None
     stored = arrays.pop(_KEY, None)
-    metadata = None if stored is None else metadata_from_json(str(stored))
-    require_arrays(arrays, options, path)
-    return dataset_arguments(arrays, options, metadata)
+    text = None if stored is None else str(stored)
+    return file_arguments(arrays, text, options, path)
 
 
 def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:

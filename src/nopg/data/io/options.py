@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 2**31
 """Most bytes a file may unpack to unless the caller allows more: 2 GiB."""
+_MANY = ("observations", "actions", "next_observations")
+_ONE = ("reward", "episode", "termination", "truncation")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,19 +45,24 @@ class ReadOptions:
                 f"`time_limit` must be a positive number of steps, got "
                 f"{self.time_limit}; leave it out if there was none."
             )
-        for part in ("observations", "actions", "next_observations"):
+        for part in _MANY:
             names = getattr(self, part)
             if names is not None:
                 names = (names,) if isinstance(names, str) else tuple(names)
                 object.__setattr__(self, part, names)
 
-    def columns(self) -> Iterator[str]:
+    def parts(self) -> dict[str, tuple[str, ...]]:
+        """The columns that the caller named, by the part they play."""
+        given = {part: getattr(self, part) for part in (*_MANY, *_ONE)}
+        return {
+            part: (names,) if isinstance(names, str) else names
+            for part, names in given.items()
+            if names is not None and not callable(names)
+        }
+
+    def columns(self) -> list[str]:
         """Every column name the caller gave."""
-        for part in ("observations", "actions", "next_observations"):
-            yield from getattr(self, part) or ()
-        for part in ("reward", "episode", "termination", "truncation"):
-            if isinstance(getattr(self, part), str):
-                yield getattr(self, part)
+        return [name for names in self.parts().values() for name in names]
 
     def require_size(self, n_bytes: int, where: object) -> None:
         """Refuse `where` before it is unpacked if it declares more than `max_bytes`.

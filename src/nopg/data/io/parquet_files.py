@@ -8,7 +8,6 @@ Names, spaces and notes live in the file's own metadata.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -88,7 +87,7 @@ def write_parquet(table: TransitionTable, path: Path) -> None:
     """Write every column under its name, and the rest into the file's metadata."""
     arrow = require_extra("pyarrow", "data")
     parquet = require_extra("pyarrow.parquet", "data")
-    stored = json.dumps(metadata_to_json(table)).encode()
+    stored = metadata_to_json(table)
     columns = arrow.table(as_columns(table)).replace_schema_metadata({_KEY: stored})
 
     def write(stream: BinaryIO) -> None:

@@ -40,26 +40,29 @@ def from_env(
             "Exactly one of `n_steps` and `n_episodes` must be positive, got "
             f"{n_steps} and {n_episodes}; pass for example n_episodes=10."
         )
+    # Imported late: it brings torch, which reading data does not need.
+    from nopg.randomness import Seed
+
+    seeds = Seed(seed)
     is_ours = isinstance(env, str)
     if is_ours:
         import gymnasium
 
         env = gymnasium.make(env)
     try:
-        act = _actor(env, policy, seed, deterministic)
-        rows = _roll(env, act, n_steps, n_episodes, seed)
+        if policy is None:
+            env.action_space.seed(seeds.derive("random-actions") % 2**31)
+        act = _actor(env, policy, deterministic)
+        rows = _roll(env, act, n_steps, n_episodes, seeds.derive("env") % 2**31)
     finally:
         if is_ours:
             env.close()
     return _dataset(env, rows, seed)
 
 
-def _actor(
-    env: Any, policy: Any, seed: int, deterministic: bool
-) -> Callable[[Any], Any]:
+def _actor(env: Any, policy: Any, deterministic: bool) -> Callable[[Any], Any]:
     """The policy as a function of one observation."""
     if policy is None:
-        env.action_space.seed(_derived(seed, "random-actions"))
         return lambda observation: env.action_space.sample()
     if hasattr(policy, "predict"):
         return lambda observation: policy.predict(
@@ -70,7 +73,8 @@ def _actor(
             "`policy` must have a `predict` method or be a function of the "
             f"observation, got {type(policy).__name__}; pass None for random actions."
         )
-    return lambda observation: policy(observation)
+    actor: Callable[[Any], Any] = policy
+    return actor
 
 
 def _roll(
@@ -85,7 +89,7 @@ def _roll(
     episode = 0
     while len(rows) != n_steps and episode != n_episodes:
         # Only the first reset is seeded: the others follow from it, all different.
-        state, _ = env.reset(seed=_derived(seed, "env") if episode == 0 else None)
+        state, _ = env.reset(seed=seed if episode == 0 else None)
         ended = False
         while not ended:
             # Copied before the step: many environments reuse the array.
@@ -99,13 +103,6 @@ def _roll(
             ended = any(flags)
         episode += 1
     return rows
-
-
-def _derived(seed: int, purpose: str) -> int:
-    # Imported late: it brings torch, which recording data does not need.
-    from nopg.randomness import Seed
-
-    return Seed(seed).derive(purpose) % 2**31
 
 
 def _clean_action(env: Any, action: Any) -> Any:

@@ -1,4 +1,4 @@
-"""To and from the replay buffers of stable-baselines3.
+"""From the replay buffers of stable-baselines3.
 
 Two habits of that library matter. It stores continuous actions rescaled to
 [-1, 1], so they are scaled back unless `scaled_actions` is False; and it flags an
@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nopg.data.dataset import Dataset
-from nopg.data.extras import require_extra
 from nopg.errors import DataError
 
 
@@ -83,43 +82,3 @@ def _oldest_first(buffer: Any) -> NDArray[Any]:
 def _rows(array: NDArray[Any], order: NDArray[Any]) -> NDArray[Any]:
     """Time by environment as one long axis, environment by environment."""
     return np.asarray(np.swapaxes(array[order], 0, 1).reshape(-1, *array.shape[2:]))
-
-
-def to_sb3(
-    dataset: Dataset, *, scaled_actions: bool = True, device: str = "cpu"
-) -> Any:
-    """A `ReplayBuffer` filled with the transitions, in their order.
-
-    Args:
-        dataset: The transitions; both spaces must be known.
-        scaled_actions: Whether to store continuous actions in [-1, 1], which is what
-            the library's models expect to find.
-        device: Where its batches will go.
-
-    Raises:
-        DataError: If a space is unknown.
-    """
-    buffers = require_extra("stable_baselines3.common.buffers", "baselines")
-    states: Any = dataset.observation_space
-    space: Any = dataset.action_space
-    if states is None or space is None:
-        raise DataError(
-            f"A replay buffer needs both spaces, these data know {states} and {space}; "
-            "pass `observation_space` and `action_space` when you make the data set."
-        )
-    buffer = buffers.ReplayBuffer(
-        len(dataset), states, space, device=device, handle_timeout_termination=True
-    )
-    actions: Any = dataset.actions.reshape(len(dataset), -1)
-    if scaled_actions and not dataset.is_discrete:
-        actions = 2.0 * (actions - space.low) / (space.high - space.low) - 1.0
-    ended = dataset.terminations | dataset.truncations
-    # The buffer's own arrays, (n, 1, d): `add` would take them one row at a time.
-    buffer.observations[:, 0] = dataset.observations
-    buffer.next_observations[:, 0] = dataset.next_observations
-    buffer.actions[:, 0] = actions
-    buffer.rewards[:, 0] = dataset.rewards
-    buffer.dones[:, 0] = ended
-    buffer.timeouts[:, 0] = ended & ~dataset.terminations
-    buffer.pos, buffer.full = 0, True
-    return buffer

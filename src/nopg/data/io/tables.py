@@ -6,6 +6,8 @@ names, then hand over the cells of the columns asked for, some rows at a time.
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
@@ -15,7 +17,6 @@ from numpy.typing import NDArray
 
 from nopg.data.io.arrays import dataset_arguments
 from nopg.data.io.cells import Kind, read_columns
-from nopg.data.io.columns import settle_columns
 from nopg.data.io.options import ReadOptions
 from nopg.data.transitions import TransitionTable
 from nopg.errors import DataError
@@ -25,6 +26,16 @@ _KINDS: dict[str, Kind] = {
     **{"reward": "number", "termination": "flag", "truncation": "flag"},
     "episode": "label",
 }
+
+USUAL = {
+    "reward": ("reward", "rewards", "r"),
+    "episode": ("episode", "episode_id", "ep", "run", "trial"),
+    "termination": ("termination", "terminated", "terminal", "done"),
+    "truncation": ("truncation", "truncated", "timeout"),
+}
+"""Names by which a column is found when the caller names none, in any case."""
+_CLOCK = ("", "t", "time", "timestamp", "step", "index")
+_ACTION = re.compile(r"(action|a|u)(_?\d+)?")
 
 
 class TableSource(Protocol):
@@ -51,31 +62,24 @@ def table_arguments(source: TableSource, options: ReadOptions) -> dict[str, Any]
     settled, notes = settle_columns(
         source.names, source.numeric, replace(options, **own)
     )
-    parts = {part: getattr(settled, part) for part in _KINDS}
-    columns_of = {
-        part: [columns] if isinstance(columns, str) else columns
-        for part, columns in parts.items()
-        if columns is not None and not callable(columns)
-    }
+    columns_of = settled.parts()
     kinds = {name: _KINDS[part] for part, names in columns_of.items() for name in names}
     table = read_columns(kinds, source.chunks(list(kinds)))
     arrays: dict[str, NDArray[Any]] = {}
     for part, names in columns_of.items():
-        values = [table.arrays[name] for name in names]
-        if part.endswith("s"):
-            arrays[part] = np.column_stack(values)
-        else:
-            arrays[f"{part}s"] = values[0]
+        values, said = zip(*(table[name].array() for name in names), strict=True)
+        arrays[f"{part.removesuffix('s')}s"] = np.column_stack(values)
+        notes += sum(said, ())
     metadata: dict[str, Any] = {
         "observation_names": settled.observations,
         "action_names": settled.actions,
-        "notes": (*notes, *table.notes),
+        "notes": notes,
     }
     if own and source.metadata is not None:  # our own file: it says all this itself
         metadata = source.metadata
     if settled.is_discrete is None:
         action, *others = columns_of["actions"]
-        is_label = not others and action in table.whole
+        is_label = not others and table[action].is_whole
         is_label = is_label and not (arrays["actions"] < 0).any()
         settled = replace(settled, is_discrete=is_label)
         if is_label:
@@ -95,13 +99,99 @@ def _own_columns(source: TableSource, options: ReadOptions) -> dict[str, Any]:
         "observations": stored["observation_names"],
         "actions": stored["action_names"],
         "next_observations": [f"next_{name}" for name in stored["observation_names"]],
-        **{name: name for name in ("reward", "termination", "truncation")},
     }
     if not set(ReadOptions(**own).columns()) <= set(source.names):
         return {}  # it was left behind by another file of this name
     own |= {"is_discrete": stored["is_discrete"]}
-    own |= {"episode": "episode"} if "episode" in source.names else {}
     return {part: said for part, said in own.items() if getattr(options, part) is None}
+
+
+def settle_columns(
+    names: Sequence[str], numeric: frozenset[str], options: ReadOptions
+) -> tuple[ReadOptions, tuple[str, ...]]:
+    """Give every part its column: as `options` say, else by its usual name.
+
+    What else holds numbers and is no clock is the state; where some columns have a
+    successor `next_...`, those alone.
+
+    Args:
+        names: All columns of the table, in order.
+        numeric: Those that hold numbers.
+        options: What the caller named.
+
+    Returns:
+        The options with every column named, and sentences on what was found by name
+        and what is left out.
+
+    Raises:
+        DataError: If a named column is absent or a needed one is not found.
+    """
+    _require_present(names, options)
+    given = set(options.columns())
+    free = [name for name in names if name not in given]
+    found: dict[str, Sequence[str] | str] = {}
+    for part, usual in USUAL.items():
+        hits = [name for name in free if name.lower() in usual]
+        if hits and getattr(options, part) is None:
+            found[part] = hits[0]
+    taken = {*_CLOCK, *(name for usual in USUAL.values() for name in usual)}
+    free = [name for name in free if name in numeric and name.lower() not in taken]
+    if options.actions is None:
+        found["actions"] = [n for n in free if _ACTION.fullmatch(n.lower())]
+        free = [name for name in free if name not in found["actions"]]
+    if options.observations is None:
+        rest = [n for n in free if n.removeprefix("next_") not in {*names} - {n}]
+        found["observations"] = [n for n in rest if f"next_{n}" in free] or rest
+    following = [f"next_{n}" for n in options.observations or found["observations"]]
+    if options.next_observations is None and following and {*following} <= {*names}:
+        found["next_observations"] = following
+    settled = replace(options, **{part: c for part, c in found.items() if c})  # type: ignore[arg-type]
+    _require_settled(names, settled)
+    listed = [
+        f"{part} = {columns if isinstance(columns, str) else ', '.join(columns)}"
+        for part, columns in found.items()
+    ]
+    unused = [name for name in names if name not in set(settled.columns())]
+    notes = [f"Found by name: {'; '.join(sorted(listed))}."] if listed else []
+    notes += [f"Columns left out: {_shown(unused)}."] if unused else []
+    return settled, tuple(notes)
+
+
+def _require_present(names: Sequence[str], options: ReadOptions) -> None:
+    repeated = sorted({name for name in names if list(names).count(name) > 1})
+    if repeated:
+        raise DataError(
+            f"Every column must have its own name, {_shown(repeated)} occur more than "
+            "once; rename them in the file."
+        )
+    absent = [name for name in options.columns() if name not in names]
+    if absent:
+        lower = {name.lower(): name for name in names}
+        close = [
+            lower[match]
+            for name in absent
+            for match in difflib.get_close_matches(name.lower(), list(lower), n=1)
+        ]
+        hint = f"; did you mean {_shown(close)}?" if close else "."
+        raise DataError(
+            f"The columns you name must be in the table, {_shown(absent)} are not; it "
+            f"has {_shown(names)}{hint}"
+        )
+
+
+def _require_settled(names: Sequence[str], settled: ReadOptions) -> None:
+    needed = ("observations", "actions", "reward")
+    asked = [f"`{part}`" for part in needed if not getattr(settled, part)]
+    if asked:
+        raise DataError(
+            f"The table must have states, actions and rewards, its columns are "
+            f"{_shown(names)}; say which are which with {' and '.join(asked)}."
+        )
+
+
+def _shown(names: Sequence[str], limit: int = 12) -> str:
+    shown = ", ".join(repr(name)[:40] for name in names[:limit])
+    return f"{shown} and {len(names) - limit} more" if len(names) > limit else shown
 
 
 def as_columns(table: TransitionTable) -> dict[str, NDArray[Any]]:

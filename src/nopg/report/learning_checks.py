@@ -1,4 +1,4 @@
-"""What the history of NOPG tells: did training finish, and did it go the right way."""
+"""How it was learned: the history of NOPG, or the search of `nopg.learn`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from nopg.fitted.history import History
+from nopg.fitted.search_result import SearchResult
 from nopg.report.evidence import Evidence
 from nopg.report.verdict import Finding
 
 RISING = 0.02
 """J is still rising if its last tenth gained more than this share of the whole."""
+KNOWN, GUESSED = 0.25, 0.75
+"""Uncertainty up to which the models know the system, and from which they guess."""
 
 
 def training_findings(evidence: Evidence) -> Iterator[Finding]:
@@ -122,3 +125,30 @@ def _measured(
                 "What was estimated from the data held when it was measured.",
                 f"{name} was measured and rose with the estimate",
             )
+
+
+def search_findings(search: SearchResult) -> Iterator[Finding]:
+    """Whether the learned models know the system where the policy goes."""
+    uncertainty = search.candidates[search.chosen].final.uncertainty
+    what = (
+        f"Where the policy goes, the learned models are uncertain by {uncertainty:.2f} "
+        "on a scale from 0 (they know what happens next) to 1 (they guess)."
+    )
+    if uncertainty <= KNOWN:
+        yield Finding(
+            "models_know",
+            "good",
+            what,
+            "Two models, learned from different parts of the data, predict what the "
+            "system does along the policy's path.",
+            "the learned models know the system where the policy goes",
+        )
+    else:
+        yield Finding(
+            "models_guess",
+            "serious" if uncertainty > GUESSED else "warning",
+            what,
+            "Their predictions there are not to be relied on. Record transitions near "
+            "the states listed below, then learn again.",
+            "the learned models guess where the policy goes",
+        )

@@ -5,8 +5,7 @@ import pytest
 import torch
 from reproduction.tasks.scripted_operator import mountain_car_demonstrations
 
-from nopg.dynamics.arrays import ArrayTransitionModel
-from nopg.dynamics.transition_model import TransitionModel
+from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
 from nopg.envs.mountain_car import MountainCar
 from nopg.envs.pendulum import pendulum_random
 

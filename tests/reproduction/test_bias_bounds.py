@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 import torch
-
-import nopg
-from nopg.evaluation.bias_bounds import (
+from reproduction.bias_bounds import (
     estimated_lipschitz,
     regression_bias_bound,
     value_bias_bound,
 )
+
+import nopg
 from nopg.kernels.similarity import log_similarity
 from nopg.policies.build import linear_policy
 
