@@ -94,7 +94,7 @@ class Environment:
         with tempfile.TemporaryDirectory() as folder:
             program = Path(folder) / "first_use.py"
             program.write_text(use.program)
-            run(self.python, program.name, cwd=folder)
+            run(self.python, program.name, cwd=folder, env=_surroundings(use))
         return "works"
 
     def sentence(self, use: FirstUse) -> str:
@@ -105,6 +105,7 @@ class Environment:
             done = subprocess.run(
                 [self.python, program.name],
                 cwd=folder,
+                env=_surroundings(use),
                 capture_output=True,
                 text=True,
                 check=False,
@@ -115,11 +116,20 @@ class Environment:
         return last.split(": ", 1)[-1]
 
 
-def run(*words: object, cwd: Path | str | None = None) -> str:
+def _surroundings(use: FirstUse) -> dict[str, str]:
+    """Variables of a first use: the experiments are in the clone, not in the wheel."""
+    is_in_clone = "reproduction" in use.program
+    return dict(os.environ) | ({"PYTHONPATH": str(ROOT)} if is_in_clone else {})
+
+
+def run(
+    *words: object, cwd: Path | str | None = None, env: dict[str, str] | None = None
+) -> str:
     """A command's output; its error output is the message if it fails."""
     done = subprocess.run(
         [str(word) for word in words],
         cwd=cwd,
+        env=env,
         capture_output=True,
         text=True,
         check=False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -84,7 +85,11 @@ def read_plain(path: Path, max_bytes: int) -> bytes:
     """
     require_plain(path, max_bytes)
     with reading(path, "readable"):
-        return path.read_bytes()
+        # Once more while opening: what was a file a moment ago may be a link by now.
+        safe = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        handle = os.open(path, os.O_RDONLY | safe | getattr(os, "O_BINARY", 0))
+        with os.fdopen(handle, "rb") as stream:
+            return stream.read(max_bytes)
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -76,7 +76,7 @@ class RunConfig:
             data_sha256=fingerprint(policy.data),
             threads=torch.get_num_threads(),
             versions=versions(),
-            command=shlex.join(sys.orig_argv),
+            command=shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
             created=now(),
         )
 
