@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 KERNEL, MODEL = "kernel", "model"
 LEARN = "learn"
 """The algorithm whose policies are evaluated by learned models."""
-LONGEST = 1000
-"""Most steps of the rollouts whose support is taken."""
+LITTLE, LONGEST = 0.05, 1000
+"""Rollouts whose support is taken end at this discount, or after so many steps."""
 
 
 @dataclass(eq=False)
@@ -173,7 +173,10 @@ class FittedPolicy:
             return self.kernel.support(states, actions)
         if self._asked(None) == KERNEL:
             return self.kernel.visited_support()
-        found = self.rollouts(min(LONGEST, round(3.0 / (1.0 - self.gamma))))
+        from nopg.dynamics.rollouts import discount_horizon
+
+        horizon = min(LONGEST, discount_horizon(self.gamma, LITTLE))
+        found = self.rollouts(horizon)
         discounts = self.gamma ** np.arange(1.0, len(found.weights) + 1.0)
         weights = (found.weights * discounts[:, None]).ravel()
         starts = np.full(len(found.initial), 1.0 / len(found.initial))

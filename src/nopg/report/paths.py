@@ -7,12 +7,12 @@ no line leads from one step's to the next.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from nopg.data.validation import FloatArray
+from nopg.dynamics.rollouts import discount_horizon
 from nopg.evaluation.rollouts import Rollouts
 
 N_PATHS = 40
@@ -43,8 +43,7 @@ class PredictedPaths:
 
 def horizon(gamma: float) -> int:
     """Steps until a reward counts a hundredth, at least 10 and at most `LONGEST`."""
-    steps = math.log(0.01) / math.log(max(gamma, 0.01))
-    return int(np.clip(math.ceil(steps), 10, LONGEST))
+    return int(np.clip(discount_horizon(gamma, 0.01), 10, LONGEST))
 
 
 def predicted_paths(rollouts: Rollouts, n_paths: int = N_PATHS) -> PredictedPaths:

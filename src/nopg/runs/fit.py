@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from nopg.algorithms.nopg.ascent import TrainingState
+from nopg.algorithms.nopg.config import N_UPDATES
 from nopg.algorithms.nopg.nopg import NOPG
 from nopg.algorithms.nopg.training import announce
 from nopg.data.dataset import Dataset
@@ -30,7 +31,7 @@ def start(
     data: Dataset,
     initial_states: Any = None,
     *,
-    n_updates: int = 1500,
+    n_updates: int = N_UPDATES,
     patience: int | None = None,
     evaluate_every: int = 100,
     monitoring: Monitoring | None = None,

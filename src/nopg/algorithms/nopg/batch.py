@@ -8,6 +8,7 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
+from nopg.algorithms.nopg.config import N_UPDATES
 from nopg.algorithms.nopg.fused import ascend_together
 from nopg.algorithms.nopg.nopg import NOPG
 from nopg.data.dataset import Dataset
@@ -21,7 +22,7 @@ def fit_batch(
     models: Sequence[NOPG],
     data: Dataset,
     initial_states: Any = None,
-    n_updates: int = 1500,
+    n_updates: int = N_UPDATES,
     *,
     progress: bool = True,
 ) -> list[FittedPolicy]:

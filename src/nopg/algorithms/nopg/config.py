@@ -13,6 +13,8 @@ from nopg.errors import ConfigError
 from nopg.policies.adam import cosine_decay
 from nopg.randomness import Seed
 
+N_UPDATES = 1500
+"""Policy updates of a training where nothing else is said."""
 _DTYPES = {"float64": torch.float64, "float32": torch.float32}
 
 

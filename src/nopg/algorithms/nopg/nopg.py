@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from nopg.algorithms.nopg.ascent import TrainingState
 from nopg.algorithms.nopg.budget import estimate_budget, out_of_memory
-from nopg.algorithms.nopg.config import NOPGConfig
+from nopg.algorithms.nopg.config import N_UPDATES, NOPGConfig
 from nopg.algorithms.nopg.training import Training, announce
 from nopg.bellman.problem import EstimatorConfig, Problem
 from nopg.bellman.rows import Neighbours
@@ -93,7 +93,7 @@ class NOPG:
         self,
         data: Dataset,
         initial_states: Any = None,
-        n_updates: int = 1500,
+        n_updates: int = N_UPDATES,
         *,
         evaluators: Mapping[str, Callable[[FittedPolicy], float]] | None = None,
         evaluate_every: int = 100,
