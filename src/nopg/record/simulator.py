@@ -111,7 +111,8 @@ class Simulator:
 
     def close(self) -> None:
         """Release what the environment holds."""
-        self._env.close()  # type: ignore[no-untyped-call]
+        env: Any = self._env  # whether `close` has types depends on the version
+        env.close()
 
     def _vector(self, observation: Any) -> NDArray[np.float64]:
         # A copy: some environments hand out the array they go on writing to.
