@@ -18,6 +18,7 @@ from safetensors.torch import load_file, save_file
 
 import nopg
 from nopg.cli.swing_up import BOTTOM, grid_dataset
+from nopg.data.spaces import space_to_json
 from nopg.fitted.search_result import (
     ASCENT,
     PLANNING,
@@ -91,6 +92,22 @@ def rewritten(saved: Path, folder: Path, **fields: Any) -> Path:
     about["digest"] = policy_digest(about, tensors)
     save_file(tensors, folder / "b.nopg", {"nopg": json.dumps(about)})
     return folder / "b.nopg"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("bandwidths", {"state": ["0.5"], "action": ["2.0"], "next_state": ["0.5"]}),
+        ("action_space", space_to_json(Discrete(3))),
+        ("action_space", space_to_json(Box(-2.0, 2.0, (2,), dtype=np.float64))),
+        ("action_space", space_to_json(Box(-np.inf, np.inf, (1,), dtype=np.float64))),
+    ],
+)
+def test_parts_that_contradict_each_other_are_refused(
+    saved: Path, tmp_path: Path, field: str, value: Any
+) -> None:
+    with pytest.raises(nopg.PolicyFileError, match="must be a complete nopg policy"):
+        nopg.load(rewritten(saved, tmp_path, **{field: value}))
 
 
 def test_what_was_altered_does_not_load_as_something_else(

@@ -12,11 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from nopg.bellman.problem import EstimatorConfig
+from nopg.data.dataset import Dataset
 from nopg.data.spaces import space_from_json
 from nopg.errors import PolicyFileError
 from nopg.fitted.policy import FittedPolicy
 from nopg.fitted.search_result import SearchResult
 from nopg.fitted.storage import bandwidths_from_json, read_policy_file, stored_data
+from nopg.kernels.bandwidths import Bandwidths
 from nopg.policies.build import PolicySpec
 from nopg.policies.families import Policy, as_policy
 from nopg.randomness import Seed
@@ -74,6 +76,7 @@ def _fitted(
     data, search = stored_data(metadata, tensors), metadata["search"]
     starts, names = tensors.get("initial_states"), metadata["observation_names"]
     bandwidths = bandwidths_from_json(metadata["bandwidths"])
+    _require_consistent(spec, space, data, bandwidths)
     return FittedPolicy(
         policy=_policy(spec, module, tensors, device),
         action_space=space,
@@ -89,6 +92,32 @@ def _fitted(
         observation_space=space_from_json(metadata["observation_space"]),
         search=None if search is None else SearchResult.from_json(search),
     )
+
+
+def _require_consistent(
+    spec: PolicySpec | None,
+    space: Any,
+    data: Dataset | None,
+    bandwidths: Bandwidths | None,
+) -> None:
+    """Refuse parts that contradict each other: each alone would load."""
+    is_discrete = hasattr(space, "n")
+    if spec is not None:
+        n_outputs = space.n if is_discrete else len(space.low)
+        if (spec.kind == "discrete") != is_discrete or spec.n_outputs != n_outputs:
+            raise ValueError(f"a {spec.kind} policy of {spec.n_outputs} for {space}")
+    if not is_discrete and not np.isfinite([space.low, space.high]).all():
+        raise ValueError(f"the action space {space} is not bounded")
+    if data is None:
+        return
+    d_s, d_a = data.observations.shape[1], 1 if is_discrete else len(space.low)
+    n_actions = d_a if data.is_discrete else data.actions.shape[1]
+    if data.is_discrete != is_discrete or n_actions != d_a:
+        raise ValueError(f"actions of the data do not lie in {space}")
+    if spec is not None and spec.n_states != d_s:
+        raise ValueError(f"a policy of {spec.n_states} states for data of {d_s}")
+    if bandwidths is not None:
+        bandwidths.require_widths(d_s, d_a)
 
 
 def _complete(kind: type[Any], stored: Mapping[str, Any]) -> Mapping[str, Any]:
