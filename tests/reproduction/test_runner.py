@@ -1,6 +1,7 @@
 """Running, stopping, killing and going on."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -31,13 +32,14 @@ def numbers(path: Path) -> dict[str, Any]:
 @pytest.mark.slow
 def test_a_killed_run_goes_on_and_gives_the_same_numbers(tmp_path: Path) -> None:
     command = [sys.executable, str(SCRIPT)]
-    subprocess.run([*command, str(tmp_path / "unbroken")], check=True, timeout=120)
+    clone = dict(os.environ) | {"PYTHONPATH": str(SCRIPT.parents[2])}
+    subprocess.run([*command, str(tmp_path / "unbroken")], check=True, env=clone)
     unbroken = numbers(tmp_path / "unbroken" / "tiny" / "quick.jsonl")
     assert len(unbroken) == 8
 
     file = tmp_path / "killed" / "tiny" / "quick.jsonl"
-    process = subprocess.Popen([*command, str(tmp_path / "killed")])
-    deadline = time.monotonic() + 90
+    process = subprocess.Popen([*command, str(tmp_path / "killed")], env=clone)
+    deadline = time.monotonic() + 600
     while not (file.exists() and len(file.read_bytes().splitlines()) >= 3):
         assert time.monotonic() < deadline, "no trial was saved in time"
         time.sleep(0.02)
@@ -46,7 +48,7 @@ def test_a_killed_run_goes_on_and_gives_the_same_numbers(tmp_path: Path) -> None
     saved = numbers(file)
     assert 0 < len(saved) < 8
 
-    subprocess.run([*command, str(tmp_path / "killed")], check=True, timeout=120)
+    subprocess.run([*command, str(tmp_path / "killed")], check=True, env=clone)
     assert numbers(file) == unbroken
     # What was there was not run again: the second run only added the rest.
     lines = [json.loads(line) for line in file.read_text().splitlines()]

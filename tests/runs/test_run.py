@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from pathlib import Path
 from shutil import copytree
@@ -35,7 +34,7 @@ def test_a_folder_and_its_policy_file_are_the_same_run(whole: Path) -> None:
         assert run.config.data_sha256 == fingerprint(SMALL)
         assert run.status["updates"] == 12
         assert [e["mean"] for e in run.evaluations] == [3.5]
-        assert run.origin["command"] == shlex.join(sys.orig_argv)
+        assert run.origin["command"].startswith(Path(sys.argv[0]).name)
         assert run.origin["stopped"] == "finished"
 
 

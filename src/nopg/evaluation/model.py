@@ -70,6 +70,10 @@ class ModelEvaluator:
         seed = self.seed.numpy("transition-model")
         return self.given or fit_ensemble(self.data, seed)
 
+    def horizon(self, negligible: float) -> int:
+        """Steps until the discount leaves a negligible weight."""
+        return discount_horizon(self.gamma, negligible)
+
     def values(self, policy: Policy, states: Array) -> Array:
         """Return from each state, what is not known counted halfway, (m,)."""
         return _halfway(*self._return_limits(policy, states))

@@ -173,10 +173,7 @@ class FittedPolicy:
             return self.kernel.support(states, actions)
         if self._asked(None) == KERNEL:
             return self.kernel.visited_support()
-        from nopg.dynamics.rollouts import discount_horizon
-
-        horizon = min(LONGEST, discount_horizon(self.gamma, LITTLE))
-        found = self.rollouts(horizon)
+        found = self.rollouts(min(LONGEST, self.model.horizon(LITTLE)))
         discounts = self.gamma ** np.arange(1.0, len(found.weights) + 1.0)
         weights = (found.weights * discounts[:, None]).ravel()
         starts = np.full(len(found.initial), 1.0 / len(found.initial))
