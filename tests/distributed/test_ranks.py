@@ -46,7 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         cwd=out,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
@@ -122,7 +122,7 @@ def start_rank(rank: int, port: str, out: Path, timeout: int) -> subprocess.Pope
 
 
 def wait_for(files: list[Path], processes: list[subprocess.Popen[str]]) -> None:
-    deadline = time.monotonic() + 600
+    deadline = time.monotonic() + 6000
     while not all(file.exists() for file in files):
         assert time.monotonic() < deadline
         for process in processes:

@@ -95,5 +95,5 @@ def _read(page: Any, site: Path) -> None:
         page.click("label.md-header__button[for=__search]")
     page.click("input.md-search__input")
     page.keyboard.type("certificate", delay=20)
-    page.wait_for_selector(".md-search-result__item", timeout=20_000)
+    page.wait_for_selector(".md-search-result__item", timeout=180_000)
     assert problems == []

@@ -18,7 +18,7 @@ from typing import Any
 from websockets.sync.client import ClientConnection, connect
 
 APP = "from nopg.cli.main import run; run()"
-PATIENCE = 20.0
+PATIENCE = 180.0
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ class Running:
     def get(
         self, path: str, method: str = "GET", **headers: str
     ) -> tuple[int, Any, str]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         connection.request(method, path, headers=headers)
         answer = connection.getresponse()
         body = answer.read().decode()
@@ -52,7 +52,7 @@ class Running:
 
     def is_free_again(self) -> bool:
         """Wait until the server has noticed that a page left."""
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline and self.link.take().is_connected:
             time.sleep(0.01)
         return not self.link.take().is_connected

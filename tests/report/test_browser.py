@@ -80,7 +80,7 @@ def page(browser: Any) -> Iterator[Any]:
 
 def visit(page: Any, path: Path) -> None:
     page.goto(path.as_uri())
-    page.wait_for_selector('html[data-ready="yes"]', timeout=20_000)
+    page.wait_for_selector('html[data-ready="yes"]', timeout=180_000)
 
 
 @pytest.mark.parametrize("name", POLICIES)

@@ -74,13 +74,13 @@ def test_nopg_and_pwis_run_where_only_torch_and_scipy_are(tmp_path: Path) -> Non
         "--jobs", "1", "--methods", "NOPG-D,learn,PWIS", "--out", str(tmp_path),
     ]  # fmt: skip
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=200, env={**os.environ}
+        command, capture_output=True, text=True, timeout=600, env={**os.environ}
     )
     assert done.returncode == 0, done.stderr
     assert "3 trials in" in done.stdout
     late = subprocess.run(
         [*command, "--seeds", "2", "--time-limit", "0"], capture_output=True, text=True,
-        timeout=200,
+        timeout=600,
     )  # fmt: skip
     assert late.returncode == 3, late.stderr
     assert "3 trials are left" in late.stdout

@@ -177,7 +177,7 @@ start(sys.argv[1], nopg.NOPG(bandwidths=GIVEN), SMALL, [BOTTOM], n_updates=100_0
     root = str(Path(__file__).parents[2])
     words = [sys.executable, "-c", program, str(tmp_path / "a"), root]
     with subprocess.Popen(words, env=os.environ | {"OMP_NUM_THREADS": "1"}) as process:
-        limit = time.monotonic() + 90
+        limit = time.monotonic() + 600
         while time.monotonic() < limit:
             history = tmp_path / "a" / "history.jsonl"
             if history.exists() and history.read_bytes().count(b"\n") > 50:
