@@ -115,3 +115,24 @@ def test_solutions_of_earlier_parameters_are_forgotten() -> None:
     assert policy.expected_return(None).value == before
     policy.policy_changed()
     assert policy.expected_return(None).value != before
+
+
+@pytest.mark.parametrize("by", ["kernel", "model"])
+@pytest.mark.parametrize(
+    ("states", "sentence"),
+    [
+        ([[1.0]], "one row per state with"),
+        ("up", "must be numbers"),
+        (np.zeros((0, 3)), "one row per state with"),
+        ([[np.nan, 0.0, 0.0]], "must be finite"),
+        ([[1e300, 0.0, 0.0]], r"below 1e\+150"),
+    ],
+)
+def test_states_that_are_none_are_refused(
+    by_kernel: FittedPolicy, by: str, states: object, sentence: str
+) -> None:
+    with pytest.raises(nopg.DataError, match=sentence) as caught:
+        by_kernel.value(states, by=by)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(nopg.DataError, match=sentence):
+        by_kernel.support(states)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -239,6 +240,13 @@ def test_foreign_and_damaged_files_are_refused(saved: Path, tmp_path: Path) -> N
     assert not (tmp_path / "executed").exists()
     with pytest.raises(nopg.PolicyFileError, match="exist"):
         nopg.load(tmp_path / "missing.nopg")
+
+
+def test_folders_and_pipes_are_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(nopg.PolicyFileError, match="must be a file"):
+            nopg.load(path)
 
 
 def test_other_safetensors_and_formats_are_refused(saved: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from shutil import copytree
@@ -34,7 +35,9 @@ def test_a_folder_and_its_policy_file_are_the_same_run(whole: Path) -> None:
         assert run.config.data_sha256 == fingerprint(SMALL)
         assert run.status["updates"] == 12
         assert [e["mean"] for e in run.evaluations] == [3.5]
-        assert run.origin["command"].startswith(Path(sys.argv[0]).name)
+        assert run.origin["command"] == shlex.join(
+            [Path(sys.argv[0]).name, *sys.argv[1:]]
+        )
         assert run.origin["stopped"] == "finished"
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from nopg.bellman.problem import EstimatorConfig, Problem
 from nopg.data.dataset import Dataset
 from nopg.data.spaces import space_to_json
-from nopg.errors import ConfigError, NotFittedError
+from nopg.errors import ConfigError, DataError, NotFittedError
 from nopg.evaluation.intervals import Estimate, require_level
 from nopg.evaluation.kernel import FINAL_RTOL, KernelEvaluator, build_problem
 from nopg.evaluation.rollouts import Rollouts, require_steps
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 KERNEL, MODEL = "kernel", "model"
 LEARN = "learn"
 """The algorithm whose policies are evaluated by learned models."""
+HUGE = 1e150
+"""Squares of larger numbers are infinite."""
 LITTLE, LONGEST = 0.05, 1000
 """Rollouts whose support is taken end at this discount, or after so many steps."""
 
@@ -152,13 +154,13 @@ class FittedPolicy:
             by: "kernel" or "model"; by default the evaluator that fits this policy.
         """
         level = None if interval is None else require_level(interval)
-        by = self._asked(by)
+        by, states = self._asked(by), self._states(states)
         if by == MODEL and level is None:
-            return self.model.values(self.policy, _rows(states))
+            return self.model.values(self.policy, states)
         kernel = self.kernel.values(states, level)
         if by == KERNEL:
             return kernel.value if level is None else kernel
-        return self.model.value_intervals(self.policy, _rows(states), kernel)
+        return self.model.value_intervals(self.policy, states, kernel)
 
     def support(self, states: Any = None, actions: Any = None) -> Support:
         """How much data stand behind states and actions.
@@ -170,7 +172,7 @@ class FittedPolicy:
                 the policy.
         """
         if states is not None:
-            return self.kernel.support(states, actions)
+            return self.kernel.support(self._states(states), actions)
         if self._asked(None) == KERNEL:
             return self.kernel.visited_support()
         found = self.rollouts(min(LONGEST, self.model.horizon(LITTLE)))
@@ -317,6 +319,31 @@ class FittedPolicy:
             )
         return self.data
 
+    def _states(self, states: Any) -> NDArray[np.float64]:
+        """States a user asks about, (m, d_s), refused in one sentence if they are none.
+
+        Raises:
+            DataError: If they are no numbers of the data's width, or beyond measure.
+        """
+        try:
+            found = np.atleast_2d(np.asarray(states, dtype=np.float64))
+        except (TypeError, ValueError):
+            found = np.empty((0, 0))
+        width = self._data().observations.shape[1]
+        if found.ndim != 2 or len(found) == 0 or found.shape[1] != width:
+            called = ", ".join(self.observation_names or ()) or f"{width} columns"
+            raise DataError(
+                f"`states` must be numbers, one row per state with {called}, got "
+                f"{np.shape(states) or type(states).__name__}; pass an array "
+                f"(m, {width})."
+            )
+        if not (np.abs(found) < HUGE).all():
+            raise DataError(
+                f"`states` must be finite and below {HUGE:.0e}, they reach "
+                f"{np.abs(found).max()}; pass states in the units of the data."
+            )
+        return found
+
     def _starts(self) -> NDArray[np.float64]:
         self._data()
         assert self.initial_states is not None  # kept with the data
@@ -327,7 +354,3 @@ class FittedPolicy:
         rows = "without data" if n is None else f"{n:,} transitions"
         found = type(self.policy).__name__
         return f"FittedPolicy({self.algorithm}, {found}, gamma={self.gamma}, {rows})"
-
-
-def _rows(states: Any) -> NDArray[np.float64]:
-    return np.atleast_2d(np.asarray(states, dtype=np.float64))

@@ -79,6 +79,11 @@ def read_policy_file(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """
     from safetensors import SafetensorError, safe_open
 
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise PolicyFileError(
+            f"`{path}` must be a file, it is a folder, a pipe or a device; name a "
+            "policy written by `save`."
+        )
     try:
         with safe_open(path, framework="pt") as stream:
             stored = stream.metadata() or {}
