@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from nopg.errors import ConfigError
 from reproduction.tasks import two_tanks
 from reproduction.tasks.two_tanks import HOLDING, TARGET, Pid, TwoTanks
+
+from nopg.errors import ConfigError
 
 
 @dataclass(frozen=True)
