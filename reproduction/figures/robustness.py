@@ -49,7 +49,7 @@ FIGURES = {
 }
 """Where the appendix's constants of a task stand; the other tasks are not in it."""
 DISCOUNT = 0.99  # of tasks that are not in the appendix; the default of `learn`, of IQL
-FIT: dict[str, Any] = {"n_updates": 1500, "n_evaluations": 1}  # as `NOPG.fit` does
+FIT: dict[str, Any] = {"n_updates": 300, "n_evaluations": 1}  # as `NOPG.fit` does
 
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
