@@ -49,6 +49,9 @@ its samples; and its power. A tilt of 2 leaves a mean 2e-7 off its query."""
 RIDGE = 1e-9
 """Curvature that is always there: samples in one place have none of their own."""
 MAX_STEPS = 40
+APART = 10.0
+"""Power of the kernel between labels: no tilt may outweigh it, or a row would reach its
+mean by what another action did."""
 FEW = 100
 """Rows up to which LAPACK, a call a row, is faster than elimination by hand."""
 LONGEST_STEP = 4.0
@@ -135,7 +138,7 @@ class MatchedRows(RowModel):
                 "pass integer actions."
             )
         taken = torch.as_tensor(label).expand(self.rows.shape[0])
-        similarity, features = self._similarity[taken], []  # (m, n_actions)
+        similarity, features = APART * self._similarity[taken], []  # (m, n_actions)
         listed = zip(self.rows.blocks, self.rows.actions, self._offsets, strict=True)
         for block, labels, offset in listed:
             beside = labels.expand(block.log_psi.shape)

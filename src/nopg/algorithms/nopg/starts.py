@@ -26,7 +26,7 @@ from nopg.bellman.solution import Estimator, Start
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.linalg.solve import SolverConfig
 from nopg.policies.adam import Adam, cosine_decay
-from nopg.policies.families import Policy
+from nopg.policies.families import CategoricalPolicy, Policy
 from nopg.randomness import Seed
 
 Kind = tuple[str, float]
@@ -34,8 +34,9 @@ Kind = tuple[str, float]
 PLAIN, NEAR, WIDE = (NADARAYA_WATSON, 1.0), (MATCHED, 1.0), (MATCHED, 2.0)
 KINDS: tuple[tuple[Kind, ...], ...] = ((PLAIN,), (NEAR,), (PLAIN, NEAR, WIDE))
 """What each short ascent uses, one kind after the other from update to update."""
-N_SHORT = 300
-"""Updates of each."""
+N_SHORT, SNAPSHOTS = 300, 3
+"""Updates of each, and how many of its policies are judged, the last among them: on a
+flat J an ascent walks on after it has arrived."""
 N_ROWS = 1000
 """Samples each rests on, a random part of more."""
 N_JUDGED_ROWS = 5000
@@ -45,7 +46,10 @@ N_STARTS = 5
 N_ELSEWHERE, WEIGHT = 20, 0.2
 """States of the data that count beside the initial ones, and their weight: the start
 alone does not tell a policy that holds on from one that would from nowhere else."""
-LEARNING_RATE, RTOL = 1e-2, 1e-2
+LEARNING_RATE, LABEL_RATE = 1e-2, 5e-2
+"""Adam's first step size; likewise for labels, whose probabilities have far to go."""
+RTOL = 1e-2
+"""Relative residual of the solves."""
 
 
 def find_start(
@@ -71,7 +75,7 @@ def find_start(
         advance: Called after every update.
     """
     generator = seed.numpy("starts")
-    found = []
+    found: list[Policy] = []
     for number, kinds in enumerate(KINDS):
         one = copy.deepcopy(policy) if number == 0 else fresh(number)
         rows = torch.as_tensor(generator.permutation(len(samples.rewards))[:N_ROWS])
@@ -79,8 +83,7 @@ def find_start(
         h = _wider(bandwidths, len(samples.rewards), len(rows))
         begun = _with_others(initial, part.states, generator)
         problems = [_problem(part, begun, h, config, kind, seed) for kind in kinds]
-        _ascend(one, problems, seed, advance)
-        found.append(one)
+        found += _ascend(one, problems, seed, advance)
     values = path_returns(found, samples, initial, bandwidths, config, seed)
     return found[max(range(len(found)), key=values.__getitem__)]
 
@@ -143,17 +146,21 @@ def _ascend(
     problems: Sequence[Problem],
     seed: Seed,
     advance: Callable[[], object],
-) -> None:
-    """Updates in place, each on the next of the problems."""
+) -> list[Policy]:
+    """Updates in place, each on the next of the problems; copies on the way."""
     parameters = [p for p in policy.parameters() if p.requires_grad]
     adam, solver = Adam(parameters), SolverConfig(rtol=RTOL)
     generator = seed.torch("policy-samples")
     estimators = [Estimator.of(problem, policy) for problem in problems]
     starts: list[Start | None] = [None] * len(estimators)
+    first = LABEL_RATE if isinstance(policy, CategoricalPolicy) else LEARNING_RATE
+    kept = []
     for step in range(N_SHORT):
         turn, i = divmod(step, len(estimators))
         solution = estimators[i].solve(policy, generator, solver, starts[i])
         starts[i] = solution.following(keep_correction=(turn + 1) % REFRESH != 0)
-        rate = LEARNING_RATE * cosine_decay(step, N_SHORT)
-        adam.step(solution.gradient(policy), rate)
+        adam.step(solution.gradient(policy), first * cosine_decay(step, N_SHORT))
         advance()
+        if (step + 1) % (N_SHORT // SNAPSHOTS) == 0:
+            kept.append(copy.deepcopy(policy))
+    return kept
