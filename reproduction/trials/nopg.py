@@ -1,4 +1,4 @@
-"""Trials of NOPG, the paper's algorithm, in the settings "paper" and "defaults".
+"""Trials of NOPG, the paper's algorithm: "paper", its variants, and "defaults".
 
 "defaults" are the library's: bandwidths by the leave-one-out error of the next state
 and reward, and the updates of `NOPG.fit`.
@@ -74,11 +74,12 @@ def run_nopg(trial: Trial) -> Result:
 def nopg_of(
     method: str, seed: int, settings: Mapping[str, Any], task: Learnable
 ) -> NOPG:
-    """NOPG in one of the two settings, not yet fitted.
+    """NOPG in one of the settings, not yet fitted.
 
     "defaults" is the library's and the discount of the task. "paper" has
     `state_factor`, `action_factor`, `learning_rate`, `policy_samples` and `max_std`
-    besides; states are not standardised and the step size is constant.
+    besides; states are not standardised and the step size is constant. Its variants
+    add `half_spacing_floor` or `next_state_samples`.
     """
     family = POLICIES[method]
     common = {
@@ -91,7 +92,12 @@ def nopg_of(
     is_gaussian = family == "stochastic"
     return NOPG(
         family,
-        bandwidths=CrossValidated(settings["state_factor"], settings["action_factor"]),
+        bandwidths=CrossValidated(
+            settings["state_factor"],
+            settings["action_factor"],
+            half_spacing_floor=settings.get("half_spacing_floor", False),
+        ),
+        next_state_samples=settings.get("next_state_samples", 1),
         learning_rate=settings["learning_rate"],
         policy_samples=settings["policy_samples"],
         standardise=False,
