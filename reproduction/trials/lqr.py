@@ -20,6 +20,7 @@ from reproduction.trials.lqr_gradients import (
     System,
     ascend,
     dpg_estimate,
+    largest_entries_estimate,
     nopg_estimate,
     pwis_estimate,
 )
@@ -106,14 +107,16 @@ def _estimate(where: System, trial: Trial) -> Estimate:
         return dpg_estimate(where, data, trial.settings)
     if trial.setting == "paper":
         chosen = Bandwidths(trial.settings["state"], trial.settings["action"])
-    else:
-        arrays = TransitionArrays(
-            data.observations, data.actions, data.rewards, data.next_observations
+        kept = trial.settings["kept"]
+        return largest_entries_estimate(
+            where, data, chosen, is_stochastic, kept, trial.seed
         )
-        generator = Seed(trial.seed).numpy("bandwidths")
-        chosen = select_bandwidths("auto", arrays, generator)
-    kept = trial.settings.get("neighbours", "auto")
-    return nopg_estimate(where, data, chosen, is_stochastic, kept, trial.seed)
+    arrays = TransitionArrays(
+        data.observations, data.actions, data.rewards, data.next_observations
+    )
+    generator = Seed(trial.seed).numpy("bandwidths")
+    chosen = select_bandwidths("auto", arrays, generator)
+    return nopg_estimate(where, data, chosen, is_stochastic, "auto", trial.seed)
 
 
 def _safely(estimate: Estimate, gains: FloatArray) -> FloatArray | None:
