@@ -1,7 +1,6 @@
 """Trials of NOPG, the paper's algorithm: "paper", its variants, and "defaults".
 
-"defaults" are the library's: bandwidths by the leave-one-out error of the next state
-and reward, and the updates of `NOPG.fit`.
+"defaults" are the library's, whatever they are: `NOPG(gamma=...).fit(data)`.
 """
 
 from __future__ import annotations
@@ -31,7 +30,8 @@ simulator, neither saved nor asked how far to trust it."""
 def run_nopg(trial: Trial) -> Result:
     """Learn from the trial's data and evaluate the last policy.
 
-    `trial.settings` holds `n_updates`, `n_evaluations` and what `nopg_of` takes.
+    `trial.settings` holds what `nopg_of` takes and, but for defaults at full length,
+    `n_updates` and `n_evaluations`.
     """
     task, settings = learnable_of(trial), trial.settings
     data = task.dataset(trial.size, trial.seed)
@@ -43,19 +43,18 @@ def run_nopg(trial: Trial) -> Result:
             returns = task.returns(acting(current.policy), trial.seed)
         return float(returns.mean())
 
+    length: dict[str, Any] = {}
+    if "n_updates" in settings:
+        n_updates, n_evaluations = settings["n_updates"], settings["n_evaluations"]
+        length = {"n_updates": n_updates, "evaluators": {"return": simulated}}
+        length["evaluate_every"] = max(1, n_updates // n_evaluations)
     began = time.perf_counter()
-    policy = algorithm.fit(
-        data,
-        task.initial_observations(trial.seed),
-        n_updates=settings["n_updates"],
-        evaluators={"return": simulated},
-        evaluate_every=max(1, settings["n_updates"] // settings["n_evaluations"]),
-        progress=False,
-    )
+    starts = task.initial_observations(trial.seed)
+    policy = algorithm.fit(data, starts, **length, progress=False)
     seconds = time.perf_counter() - began - spent.seconds
     history = policy.history
     assert history is not None
-    steps, returns = history.evaluations("return")
+    steps, returns = history.evaluations("return") if length else ((), ())
     last = task.returns(acting(policy.policy), trial.seed)
     return {
         "last": round(float(last.mean()), 4),
