@@ -27,6 +27,8 @@ LABELS = {
     SAMPLED: "paper, N_phi of the release",
 }
 """What pictures and tables call a setting."""
+ORDER = (PAPER, FLOOR, SAMPLED, DEFAULTS, "")
+"""Settings as pictures and tables list them; `learn`, which has none, comes last."""
 STOCHASTIC = ("NOPG-S", "learn-S")
 """Our methods with a stochastic policy."""
 
@@ -82,6 +84,11 @@ class Trial:
         name = LABELS.get(self.setting, self.method.removesuffix("-S"))
         is_stochastic = self.method in STOCHASTIC
         return f"{name}, stochastic policy" if is_stochastic else name
+
+    @property
+    def rank(self) -> tuple[bool, int]:
+        """Where our arms stand in a list: deterministic policies first."""
+        return self.method in STOCHASTIC, ORDER.index(self.setting)
 
     @property
     def digest(self) -> str:

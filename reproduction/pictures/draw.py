@@ -93,7 +93,7 @@ def _demonstration(axis: Any, source: str, found: Result) -> None:
 def phase(outcome: Outcome, path: Path) -> Path:
     """Portraits before and after, a row each, for every arm of the first seed."""
     portraits = []
-    for record in outcome.records:
+    for record in sorted(outcome.records, key=lambda record: record.trial.rank):
         for name in ("before", "after"):
             if "value" in record.result.get(name, {}):
                 stored = record.result[name]
