@@ -24,7 +24,7 @@ LABELS = {
     PAPER: "paper",
     DEFAULTS: "NOPG",
     FLOOR: "paper with floor",
-    SAMPLED: "paper, N_phi of the release",
+    SAMPLED: "paper with N_phi",
 }
 """What pictures and tables call a setting."""
 ORDER = (PAPER, FLOOR, SAMPLED, DEFAULTS, "")

@@ -14,7 +14,7 @@ COLOURS = {
     "paper": "#7950f2",
     "paper, stochastic policy": "#c0a9f7",
     "paper with floor": "#f783ac",
-    "paper, N_phi of the release": "#f783ac",
+    "paper with N_phi": "#f783ac",
     "DDPG offline": WARM,
     "DDPG online": "#ae3ec9",
     "PWIS": "#e03131",

@@ -87,8 +87,8 @@ class LargestEntries:
             columns = rows.mean(dim=0).topk(self.kept, dim=1).indices  # (m, kept)
             parts = rows.gather(2, columns.expand(n_draws, -1, -1))
             blocks.append((columns, parts, rows @ recorded))
-        columns, parts, means = zip(*blocks, strict=True)
-        return CutRows(torch.cat(columns), torch.cat(parts, 1), torch.cat(means, 1))
+        where, of_draws, means = zip(*blocks, strict=True)
+        return CutRows(torch.cat(where), torch.cat(of_draws, 1), torch.cat(means, 1))
 
     def _solve(self, cut: CutRows, eps0: Tensor) -> tuple[Tensor, Tensor]:
         """Both vectors from one factorisation of I - gamma P."""

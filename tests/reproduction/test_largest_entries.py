@@ -48,10 +48,9 @@ def dense_objective(made: LargestEntries, policy: Policy) -> Tensor:
     least = P.detach().sort(dim=1).values[:, -made.kept, None]
     P = torch.where(P.detach() >= least, P, torch.zeros_like(P))
     P = P / P.sum(dim=1, keepdim=True)
-    q = torch.linalg.solve(
-        torch.eye(len(P)) - made.gamma * P, torch.tensor(data.rewards)
-    )
-    return eps0[0] @ q
+    Lambda = torch.eye(len(P)) - made.gamma * P
+    objective: Tensor = eps0[0] @ torch.linalg.solve(Lambda, torch.tensor(data.rewards))
+    return objective
 
 
 @pytest.mark.parametrize("is_stochastic", [False, True])

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from nopg.errors import ConfigError, DataError, NopgWarning
-from nopg.kernels.cross_validation import Factor, cross_validated_columns
+from nopg.kernels.cross_validation import Factor, cross_validated
 from nopg.kernels.leave_one_out import leave_one_out
 
 FloatArray = NDArray[np.float64]
@@ -51,9 +51,9 @@ class Bandwidths:
 
     def __init__(
         self,
-        state: Sequence[float],
-        action: Sequence[float],
-        next_state: Sequence[float] | None = None,
+        state: Sequence[float] | FloatArray,
+        action: Sequence[float] | FloatArray,
+        next_state: Sequence[float] | FloatArray | None = None,
     ) -> None:
         given = {
             "state": _numbers("state", state),
@@ -164,17 +164,11 @@ class CrossValidated:
         action = [LABEL_SMOOTHING]
         if data.actions.ndim == 2:
             columns = np.asarray(data.actions, dtype=np.float64)
-            action = cross_validated_columns(
-                "action", columns, self.action_factor, floor
-            )
+            action = cross_validated("action", columns, self.action_factor, floor)
         ahead = self.next_state_factor or self.state_factor
-        return Bandwidths(
-            cross_validated_columns("state", data.states, self.state_factor, floor),
-            action,
-            _finite(
-                cross_validated_columns("next-state", data.next_states, ahead, floor)
-            ),
-        )
+        next_state = cross_validated("next-state", data.next_states, ahead, floor)
+        state = cross_validated("state", data.states, self.state_factor, floor)
+        return Bandwidths(state, action, _finite(next_state))
 
 
 @dataclass(frozen=True)

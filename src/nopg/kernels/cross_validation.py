@@ -31,7 +31,7 @@ SAME = 1e-9
 two of the sines of an angle and of its supplement."""
 
 
-def cross_validated_columns(
+def cross_validated(
     kind: str, values: FloatArray, factor: Factor, has_floor: bool
 ) -> list[float]:
     """The bandwidth of every column of `values` (n, d), times its factor.
