@@ -19,7 +19,7 @@ ROWS_PER_DEMONSTRATION = MappingProxyType(
     {"mountain-car": 350, "mountain-car-recorded": 350, "MountainCar-v0": 230}
 )
 """Where sizes count demonstrations, the transitions of one."""
-FIT_UPDATES = 1500
+FIT_UPDATES = 300
 """Updates of NOPG where a trial leaves them to the library."""
 
 

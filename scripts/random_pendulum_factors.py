@@ -43,6 +43,7 @@ def last_return(
     algorithm = nopg.NOPG(
         _policy(task, seed),
         gamma=GAMMA,
+        rows="nadaraya-watson",
         bandwidths=factors,
         learning_rate=PAPER["learning_rate"],
         standardise=False,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nopg.bellman.problem import EstimatorConfig
 from nopg.envs.base import FloatArray
 from nopg.envs.lqr import Lqr, optimal_gain
 from nopg.errors import NopgError
@@ -116,7 +117,17 @@ def _estimate(where: System, trial: Trial) -> Estimate:
     )
     generator = Seed(trial.seed).numpy("bandwidths")
     chosen = select_bandwidths("auto", arrays, generator)
-    return nopg_estimate(where, data, chosen, is_stochastic, "auto", trial.seed)
+    defaults = EstimatorConfig()
+    return nopg_estimate(
+        where,
+        data,
+        chosen,
+        is_stochastic,
+        defaults.neighbours,
+        trial.seed,
+        rows=defaults.rows,
+        stochastic=defaults.stochastic,
+    )
 
 
 def _safely(estimate: Estimate, gains: FloatArray) -> FloatArray | None:

@@ -129,8 +129,12 @@ def nopg_estimate(
     is_stochastic: bool,
     neighbours: Any,
     seed: int,
+    **settings: Any,
 ) -> Estimate:
-    """Eq. (10) at any gains, by the library; its lists of samples are made once."""
+    """Eq. (10) at any gains, by the library; its lists of samples are made once.
+
+    The paper's rows and draws, unless `settings` of the equation say otherwise.
+    """
     problem = BellmanEquation(
         data,
         policy_of(system, system.start, is_stochastic),
@@ -139,6 +143,7 @@ def nopg_estimate(
         bandwidths=bandwidths,
         neighbours=neighbours,
         seed=seed,
+        **settings,
     ).problem
 
     def estimate(gains: FloatArray) -> FloatArray:

@@ -77,8 +77,9 @@ def nopg_of(
 
     "defaults" is the library's and the discount of the task. "paper" has
     `state_factor`, `action_factor`, `learning_rate`, `policy_samples` and `max_std`
-    besides; states are not standardised and the step size is constant. Its variants
-    add `half_spacing_floor` or `next_state_samples`.
+    besides; rows are Nadaraya-Watson's, actions of a stochastic policy are drawn,
+    states are not standardised and the step size is constant. Its variants add
+    `half_spacing_floor` or `next_state_samples`.
     """
     family = POLICIES[method]
     common = {
@@ -91,6 +92,8 @@ def nopg_of(
     is_gaussian = family == "stochastic"
     return NOPG(
         family,
+        rows="nadaraya-watson",
+        stochastic="paper",
         bandwidths=CrossValidated(
             settings["state_factor"],
             settings["action_factor"],

@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 
 from nopg.bellman import responsibilities as module
+from nopg.bellman.nadaraya_watson import NadarayaWatson
 from nopg.bellman.responsibilities import (
     AnalyticResponsibilities,
     CategoricalResponsibilities,
     DeterministicResponsibilities,
+    IntegratedResponsibilities,
     Responsibilities,
-    SampledResponsibilities,
 )
 from nopg.bellman.rows import query_rows
 from nopg.kernels.similarity import log_label_similarity
@@ -61,16 +62,16 @@ class Setting:
         return self.log_psi - (0.5 * squares / variances).sum(dim=-1)
 
     def case(self, kind: str) -> tuple[Responsibilities, tuple[Tensor, ...], Dense]:
-        known = (self.rows, self.actions, VARIANCES)
+        model = NadarayaWatson(self.rows, self.actions, VARIANCES)
         if kind == "deterministic":
             return (
-                DeterministicResponsibilities(*known),
+                DeterministicResponsibilities(model),
                 (self.mean,),
                 lambda a: torch.softmax(self.rows_for(a), dim=-1),
             )
         if kind == "analytic":
             return (
-                AnalyticResponsibilities(*known),
+                AnalyticResponsibilities(model),
                 (self.mean, self.std),
                 lambda mean, std: torch.softmax(
                     self.rows_for(mean, VARIANCES + std.square()), dim=-1
@@ -78,18 +79,21 @@ class Setting:
             )
         if kind == "discrete":
             similarity = log_label_similarity(3, 0.1)
+            labelled = NadarayaWatson(
+                self.label_rows, self.labels, VARIANCES[:0], similarity
+            )
             kernel = torch.where(self.labels == torch.arange(3)[:, None], 0.9, 0.05)
             each = torch.softmax(self.log_psi + kernel.log()[:, None], dim=-1)
             return (
-                CategoricalResponsibilities(self.label_rows, similarity),
+                CategoricalResponsibilities(labelled, 3),
                 (self.probabilities,),
                 lambda p: torch.einsum("ma,amn->mn", p, each),
             )
-        sampled = SampledResponsibilities(
-            *known,
-            DRAWS,
-            normalise_each=kind == "paper",
-            noise=lambda shape, like, generator: self.noise,
+        shares = torch.full((DRAWS, M), 1.0 / DRAWS, dtype=torch.float64)
+        sampled = IntegratedResponsibilities(
+            model,
+            nodes=lambda means, generator: (self.noise, shares),
+            averages_kernels=kind == "kernel-average",
         )
 
         def dense(mean: Tensor, std: Tensor) -> Tensor:

@@ -8,15 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from nopg.bellman.rows import (
-    Neighbours,
-    QueryRows,
-    gaussian_weights,
-    joined_rows,
-    label_weights,
-    mixed_weights,
-    query_rows,
-)
+from nopg.bellman.nadaraya_watson import gaussian_weights, label_weights
+from nopg.bellman.row_model import mixed_weights
+from nopg.bellman.rows import Neighbours, QueryRows, joined_rows, query_rows
 from nopg.errors import ConfigError
 from nopg.kernels.similarity import log_label_similarity
 

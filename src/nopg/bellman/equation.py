@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nopg.bellman.problem import EstimatorConfig, Problem
+from nopg.bellman.problem import NADARAYA_WATSON, EstimatorConfig, Problem
 from nopg.bellman.rows import Neighbours
 from nopg.bellman.samples import Samples, initial_state_tensor
 from nopg.bellman.solution import BellmanSolution, Estimator, Objective
@@ -41,6 +41,8 @@ class BellmanEquation:
         dtype: Precision of everything.
         ranks: Processes that share the rows, from `joined_ranks`; each of them makes
             the same equation and asks it the same things.
+        rows: Which rows; the paper's, "nadaraya-watson", where `NOPG` has "matched".
+        stochastic: How a stochastic policy's integral is taken; here as in the paper.
         settings: Other fields of `EstimatorConfig`, such as `policy_samples`.
     """
 
@@ -57,12 +59,15 @@ class BellmanEquation:
         seed: int = 0,
         dtype: torch.dtype = torch.float64,
         ranks: Ranks | None = None,
+        rows: str = NADARAYA_WATSON,
+        stochastic: str = "paper",
         **settings: Any,
     ) -> None:
         samples = Samples.of(data, dtype, "cpu")
         d_a = 1 if data.is_discrete else samples.actions.shape[1]
         bandwidths.require_widths(samples.states.shape[1], d_a)
-        config = EstimatorConfig(gamma=gamma, neighbours=neighbours, **settings)
+        settings |= {"rows": rows, "stochastic": stochastic, "neighbours": neighbours}
+        config = EstimatorConfig(gamma=gamma, **settings)
         seeds = Seed(seed)
         self.policy = as_policy(policy).to(dtype)
         self.problem = Problem.build(

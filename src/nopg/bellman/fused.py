@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nopg.bellman.problem import Problem
+from nopg.bellman.problem import NADARAYA_WATSON, Problem
 from nopg.errors import ConfigError
 
 SWEEPS = 4
@@ -24,6 +24,7 @@ def supports(problem: Problem) -> bool:
     blocks = (*problem.next_rows.blocks, *problem.initial_rows.blocks)
     return (
         problem.config.next_state_samples == 1
+        and problem.config.rows == NADARAYA_WATSON
         and problem.samples.n_actions == 0
         and len(problem.next_rows.blocks) == 1
         and len(problem.initial_rows.blocks) == 1

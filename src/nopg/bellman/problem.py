@@ -14,13 +14,18 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from nopg.bellman.matched import MatchedRows
+from nopg.bellman.nadaraya_watson import NadarayaWatson
+from nopg.bellman.offsets import on_circles, state_offsets
+from nopg.bellman.quadrature import independent_draws, quadrature
 from nopg.bellman.responsibilities import (
     AnalyticResponsibilities,
     CategoricalResponsibilities,
     DeterministicResponsibilities,
+    IntegratedResponsibilities,
     Responsibilities,
-    SampledResponsibilities,
 )
+from nopg.bellman.row_model import RowModel
 from nopg.bellman.rows import Neighbours, QueryRows, query_rows
 from nopg.bellman.samples import Samples
 from nopg.errors import ConfigError, NopgWarning
@@ -34,6 +39,11 @@ from nopg.policies.families import CategoricalPolicy, GaussianPolicy, Policy
 WORTHWHILE, MANY = 257, 1200
 """Samples from which solves get a coarse inverse: below, calling it costs more than it
 saves. And samples from which it is one over cells: smooth functions cost too much."""
+MATCHED, NADARAYA_WATSON = "matched", "nadaraya-watson"
+"""The row models by name."""
+NEAREST = 64
+"""Samples a matched row keeps where nothing else is said. They are part of what the
+row is: it looks for its mean among them."""
 CAPTURED = 0.6
 """Part of the state kernel that smooth functions must hold to be used. Scattered data
 in many dimensions has no small space: with 0.5 of it solves took half as long again."""
@@ -45,15 +55,20 @@ class EstimatorConfig:
 
     gamma: float = 0.97
     """Discount factor, in [0, 1)."""
+    rows: str = MATCHED
+    """"matched" for rows whose mean is their query; "nadaraya-watson" for the
+    paper's."""
     policy_samples: int = 15
-    """Draws per state for a stochastic policy's integral (N_pi in the paper)."""
+    """Actions per state for a stochastic policy's integral (N_pi in the paper)."""
     next_state_samples: int = 1
     """Draws per sample for the next-state integral (N_phi); 1 takes the kernel mean."""
-    stochastic: str = "paper"
-    """"paper" averages normalised rows (Definition 2); "kernel-average" averages
-    kernels first, as the authors' release does; "analytic" is its exact integral."""
+    stochastic: str = "quadrature"
+    """"quadrature" averages normalised rows (Definition 2) over nodes without noise;
+    "paper" over random draws; "kernel-average" averages kernels first, as the authors'
+    release does; "analytic" is its exact integral."""
     neighbours: Neighbours = "auto"
-    """Samples a row keeps: a number, "auto" (by `tolerance`), or None for all."""
+    """Samples a row keeps: a number, None for all, or "auto": by `tolerance` for the
+    paper's rows, the 64 nearest for matched ones."""
     tolerance: float = 1e-6
     """For "auto": the share of a row's mass that may be dropped, whatever the policy
     does inside the range of the actions."""
@@ -72,10 +87,21 @@ class EstimatorConfig:
                     f"`{name}` must be a whole number of at least 1, got "
                     f"{getattr(self, name)!r}."
                 )
-        if self.stochastic not in ("paper", "kernel-average", "analytic"):
+        if self.rows not in (MATCHED, NADARAYA_WATSON):
             raise ConfigError(
-                '`stochastic` must be "paper", "kernel-average" or "analytic", got '
-                f"{self.stochastic!r}; the paper's order is the default."
+                f'`rows` must be "matched" or "nadaraya-watson", got {self.rows!r}; '
+                "the second is the paper's."
+            )
+        orders = ("quadrature", "paper", "kernel-average", "analytic")
+        if self.stochastic not in orders:
+            raise ConfigError(
+                f"`stochastic` must be one of {', '.join(orders)}, got "
+                f"{self.stochastic!r}; the paper's order without noise is the default."
+            )
+        if self.rows == MATCHED and self.stochastic in orders[2:]:
+            raise ConfigError(
+                f'stochastic="{self.stochastic}" needs the paper\'s kernels, the rows '
+                'are "matched"; pass rows="nadaraya-watson" too.'
             )
         if not 0.0 < self.tolerance < 1.0:
             raise ConfigError(
@@ -134,6 +160,8 @@ class Problem:
             ranks: Processes to share the next states with; all of them call this
                 with the same data.
         """
+        if config.rows == MATCHED:
+            bandwidths = on_circles(bandwidths, samples.states)
         drawn = _next_states(samples, bandwidths, config.next_state_samples, generator)
         if ranks is not None:
             same = _fingerprint(samples, initial_states, bandwidths, config)
@@ -208,22 +236,32 @@ class Problem:
                 'actions; integer actions are labels and need policy="discrete", '
                 "actions.astype(float) makes them continuous."
             )
+        model = self.row_model(rows)
         if s.n_actions:
-            smoothing = self.bandwidths.action[0]
-            similarity = log_label_similarity(s.n_actions, smoothing).to(s.states)
-            return CategoricalResponsibilities(rows, similarity)
-        variances = s.states.new_tensor(self.bandwidths.action) ** 2
+            return CategoricalResponsibilities(model, s.n_actions)
         if not isinstance(policy, GaussianPolicy):
-            return DeterministicResponsibilities(rows, s.actions, variances)
-        if self.config.stochastic == "analytic":
-            return AnalyticResponsibilities(rows, s.actions, variances)
-        return SampledResponsibilities(
-            rows,
-            s.actions,
-            variances,
-            self.config.policy_samples,
-            normalise_each=self.config.stochastic == "paper",
+            return DeterministicResponsibilities(model)
+        order, count = self.config.stochastic, self.config.policy_samples
+        if order == "analytic":
+            assert isinstance(model, NadarayaWatson)  # by `EstimatorConfig`
+            return AnalyticResponsibilities(model)
+        is_smooth = order == "quadrature"
+        nodes = quadrature(count, s.action_width) if is_smooth else None
+        return IntegratedResponsibilities(
+            model, nodes or independent_draws(count), order == "kernel-average"
         )
+
+    def row_model(self, rows: QueryRows) -> RowModel:
+        """What makes weights of `rows`, by the settings."""
+        s, h = self.samples, self.bandwidths
+        similarity, widths = None, s.states.new_tensor(h.action)
+        if s.n_actions:
+            similarity = log_label_similarity(s.n_actions, h.action[0]).to(s.states)
+            widths = widths[:0]
+        if self.config.rows == NADARAYA_WATSON:
+            return NadarayaWatson(rows, s.actions, widths**2, similarity)
+        offsets = state_offsets(rows, s.states, s.states.new_tensor(h.state))
+        return MatchedRows(rows, offsets, s.actions, widths, similarity)
 
 
 def _coarse_space(
@@ -263,13 +301,15 @@ def list_rows(
     queries: Tensor, samples: Samples, bandwidths: Bandwidths, config: EstimatorConfig
 ) -> QueryRows:
     """The samples each query state listens to, by the rule of `config`."""
-    h = samples.states.new_tensor(bandwidths.state)
+    h, neighbours = samples.states.new_tensor(bandwidths.state), config.neighbours
+    if config.rows == MATCHED and neighbours == "auto":
+        neighbours = NEAREST
     return query_rows(
         queries,
         samples.states,
         samples.actions,
         h,
-        config.neighbours,
+        neighbours,
         log_margin=-math.log(config.tolerance) + _action_span(samples, bandwidths),
         most=config.max_neighbours,
     )

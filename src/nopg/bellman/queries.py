@@ -14,12 +14,13 @@ import torch
 from torch import Tensor
 
 from nopg.bellman.problem import Problem
+from nopg.bellman.quadrature import Nodes
 from nopg.bellman.responsibilities import (
-    Noise,
+    IntegratedResponsibilities,
     PolicyRows,
     Responsibilities,
-    SampledResponsibilities,
 )
+from nopg.bellman.row_model import EXACT
 from nopg.bellman.rows import QueryRows, joined_rows
 from nopg.bellman.sharded import ReplicatedResponsibilities, ShardedResponsibilities
 from nopg.linalg.operators import DenseRows, LinearOperator
@@ -44,15 +45,36 @@ class RowsAtQueries:
     at_initial: PolicyRows
     joined: PolicyRows | None = None
 
+    @property
+    def state(self) -> Tensor | None:
+        """Where rows of a policy close by may start, at all queries in turn."""
+        if self.joined is not None:
+            return self.joined.state
+        later, first = self.at_next.state, self.at_initial.state
+        if later is None or first is None:
+            return None
+        return torch.cat([later, first], dim=-2)
+
 
 class QueryResponsibilities(ABC):
     """Rows at all queries, for any policy of one family."""
 
     @abstractmethod
     def evaluate(
-        self, outputs: tuple[Tensor, ...], generator: torch.Generator
+        self,
+        outputs: tuple[Tensor, ...],
+        generator: torch.Generator,
+        start: Tensor | None = None,
+        accuracy: float = EXACT,
     ) -> RowsAtQueries:
-        """Rows for the policy whose `outputs` at the queries are given."""
+        """Rows for the policy whose `outputs` at the queries are given.
+
+        Args:
+            outputs: Of the policy, at the next states and then at the initial ones.
+            generator: Source of draws, where there are any.
+            start: `state` of the rows of a policy close by.
+            accuracy: When row models that iterate may stop.
+        """
 
     @abstractmethod
     def vjp(
@@ -77,7 +99,7 @@ def query_responsibilities(problem: Problem, policy: Policy) -> QueryResponsibil
             ShardedResponsibilities.of(
                 problem.responsibilities(policy, next_rows), problem
             ),
-            ReplicatedResponsibilities(initial_rows, at_initial, problem.ranks),
+            ReplicatedResponsibilities(at_initial, problem.ranks),
         )
     is_large = next_rows.n_entries + initial_rows.n_entries > JOINED_ENTRIES
     # With few samples one kind may keep them all while the other lists its own.
@@ -88,8 +110,8 @@ def query_responsibilities(problem: Problem, policy: Policy) -> QueryResponsibil
             problem.responsibilities(policy, initial_rows),
         )
     both = problem.responsibilities(policy, joined_rows(next_rows, initial_rows))
-    if isinstance(both, SampledResponsibilities):
-        both = replace(both, noise=_NoiseInTurn(next_rows.shape[0], both.noise))
+    if isinstance(both, IntegratedResponsibilities):
+        both = replace(both, nodes=_NodesInTurn(next_rows.shape[0], both.nodes))
     return Together(both, next_rows, initial_rows)
 
 
@@ -101,14 +123,21 @@ class Apart(QueryResponsibilities):
     at_initial: Responsibilities
 
     def evaluate(
-        self, outputs: tuple[Tensor, ...], generator: torch.Generator
+        self,
+        outputs: tuple[Tensor, ...],
+        generator: torch.Generator,
+        start: Tensor | None = None,
+        accuracy: float = EXACT,
     ) -> RowsAtQueries:
         """Rows for the policy whose `outputs` at the queries are given."""
         m = self.at_next.rows.shape[0]
         later, first = tuple(x[:m] for x in outputs), tuple(x[m:] for x in outputs)
+        starts = (None, None)
+        if start is not None:
+            starts = (start[..., :m, :], start[..., m:, :])
         return RowsAtQueries(
-            self.at_next.evaluate(later, generator),
-            self.at_initial.evaluate(first, generator),
+            self.at_next.evaluate(later, generator, starts[0], accuracy),
+            self.at_initial.evaluate(first, generator, starts[1], accuracy),
         )
 
     def vjp(
@@ -135,10 +164,14 @@ class Together(QueryResponsibilities):
     initial_rows: QueryRows
 
     def evaluate(
-        self, outputs: tuple[Tensor, ...], generator: torch.Generator
+        self,
+        outputs: tuple[Tensor, ...],
+        generator: torch.Generator,
+        start: Tensor | None = None,
+        accuracy: float = EXACT,
     ) -> RowsAtQueries:
         """Rows for the policy whose `outputs` at the queries are given."""
-        joined = self.both.evaluate(outputs, generator)
+        joined = self.both.evaluate(outputs, generator, start, accuracy)
         operators = self._parted(joined.operator)
         m = self.next_rows.shape[0]
         at_next, at_initial = (
@@ -173,16 +206,16 @@ class Together(QueryResponsibilities):
 
 
 @dataclass(frozen=True)
-class _NoiseInTurn:
+class _NodesInTurn:
     """Draws for the next states, then for the initial ones: the same as by itself."""
 
     n_next: int
-    noise: Noise
+    nodes: Nodes
 
     def __call__(
-        self, shape: tuple[int, ...], like: Tensor, generator: torch.Generator
-    ) -> Tensor:
-        k, m, *rest = shape
-        sizes = (self.n_next, m - self.n_next)
-        drawn = [self.noise((k, size, *rest), like, generator) for size in sizes]
-        return torch.cat(drawn, dim=1)
+        self, means: Tensor, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor]:
+        parts = (means[: self.n_next], means[self.n_next :])
+        drawn = [self.nodes(part, generator) for part in parts]
+        noise, shares = zip(*drawn, strict=True)
+        return torch.cat(noise, dim=1), torch.cat(shares, dim=1)

@@ -1,31 +1,34 @@
 """Responsibilities (Definition 2): a policy's outputs become rows that sum to one.
 
-Each class also knows the way back. With row weights w_i, the sensitivity of
-sum_i w_i (E q)_i to the policy's outputs is a covariance under the row,
-
-    d/da_i  =  w_i Cov_{j ~ E_i}(q_j, a_j) / h^2,
-
-so the gradient of the objective (Eq. (10)) needs three sparse products and one
-backward pass through the policy, never a graph over the entries of P.
+Each class is a family of policies; what a row is for one action, a row model says.
+Each also knows the way back: the sensitivity of sum_i w_i (E q)_i to the policy's
+outputs, from which the gradient of the objective (Eq. (10)) is one backward pass.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from nopg.bellman.rows import (
-    QueryRows,
-    RowWeights,
+from nopg.bellman.nadaraya_watson import (
+    NadarayaWatson,
+    centred_columns,
+    covariances,
     gaussian_weights,
-    label_weights,
-    mixed_weights,
 )
+from nopg.bellman.quadrature import Nodes
+from nopg.bellman.row_model import (
+    EXACT,
+    RowModel,
+    RowWeights,
+    mixed_weights,
+    row_values,
+)
+from nopg.bellman.rows import QueryRows
 from nopg.linalg.operators import LinearOperator
 
 TOGETHER = 2_000_000
@@ -43,47 +46,67 @@ class PolicyRows:
         operator: E, (m, n); rows sum to one.
         dropped: Bound on what truncation cost each row, in total variation, (m,).
         outputs: What the policy said at the queries.
-        draws: For sampled responsibilities, the actions drawn, (k, m, d_a), with
-            the share of each draw, (k, m), and its rows where they were kept.
+        weights: The rows as the row model made them, where there is one action each.
+        draws: For integrals over actions, those taken, and their part in the row.
     """
 
     operator: LinearOperator
     dropped: Tensor
     outputs: tuple[Tensor, ...]
+    weights: RowWeights | None = None
     draws: Draws | None = None
+
+    @property
+    def state(self) -> Tensor | None:
+        """Where rows of a policy close by may start, if the row model iterates."""
+        if self.draws is not None:
+            return self.draws.state
+        return None if self.weights is None else self.weights.state
+
+    @property
+    def displacement(self) -> Tensor | None:
+        """How far each row's mean is from its query, in bandwidths, (m,), if known."""
+        if self.draws is not None:
+            return self.draws.displacement
+        return None if self.weights is None else self.weights.displacement
 
 
 @dataclass(frozen=True)
 class Draws:
-    """Actions sampled at the queries and their part in the row."""
+    """Actions at the queries and their part in the row."""
 
     noise: Tensor  # (k, m, d_a)
     actions: Tensor  # (k, m, d_a)
     shares: Tensor  # (k, m)
     weights: list[RowWeights] = field(default_factory=list)  # a few draws each
-
-
-Noise = Callable[[tuple[int, ...], Tensor, torch.Generator], Tensor]
-"""Draws of a shape, (k, m, d_a), in the dtype and on the device of a tensor."""
-
-
-def standard_noise(
-    shape: tuple[int, ...], like: Tensor, generator: torch.Generator
-) -> Tensor:
-    """Independent standard normal draws."""
-    return torch.randn(shape, dtype=like.dtype, device=like.device, generator=generator)
+    state: Tensor | None = None  # (k, m, ...)
+    displacement: Tensor | None = None  # (m,)
 
 
 class Responsibilities(ABC):
     """Rows at fixed queries, for any policy of one family."""
 
-    rows: QueryRows
+    @property
+    @abstractmethod
+    def rows(self) -> QueryRows:
+        """The queries."""
 
     @abstractmethod
     def evaluate(
-        self, outputs: tuple[Tensor, ...], generator: torch.Generator
+        self,
+        outputs: tuple[Tensor, ...],
+        generator: torch.Generator,
+        start: Tensor | None = None,
+        accuracy: float = EXACT,
     ) -> PolicyRows:
-        """Rows for the policy whose `outputs` at the queries are given."""
+        """Rows for the policy whose `outputs` at the queries are given.
+
+        Args:
+            outputs: Of the policy.
+            generator: Source of draws, where there are any.
+            start: `state` of the rows of a policy close by.
+            accuracy: When row models that iterate may stop.
+        """
 
     @abstractmethod
     def vjp(
@@ -96,28 +119,32 @@ class Responsibilities(ABC):
 class DeterministicResponsibilities(Responsibilities):
     """epsilon(s) at the one action the policy takes; outputs are (actions,)."""
 
-    rows: QueryRows
-    sample_actions: Tensor  # (n, d_a)
-    variances: Tensor  # (d_a,) squared action bandwidths
+    model: RowModel
+
+    @property
+    def rows(self) -> QueryRows:
+        """The queries."""
+        return self.model.rows
 
     def evaluate(
-        self, outputs: tuple[Tensor, ...], generator: torch.Generator
+        self,
+        outputs: tuple[Tensor, ...],
+        generator: torch.Generator,
+        start: Tensor | None = None,
+        accuracy: float = EXACT,
     ) -> PolicyRows:
         """Rows for the policy whose `outputs` at the queries are given."""
-        weights = gaussian_weights(self.rows, outputs[0], self.variances)
-        return PolicyRows(self.rows.operator(weights.blocks), weights.dropped, outputs)
+        weights = self.model.at(outputs[0], start, accuracy)
+        operator = self.rows.operator(weights.blocks)
+        return PolicyRows(operator, weights.dropped, outputs, weights)
 
     def vjp(
         self, evaluation: PolicyRows, q: Tensor, row_weights: Tensor
     ) -> tuple[Tensor, ...]:
         """Gradient of sum_i row_weights_i (E q)_i with respect to the outputs."""
-        covariances = _covariances(evaluation.operator, q, self._centred)
-        return (row_weights[:, None] * covariances / self.variances,)
-
-    @cached_property
-    def _centred(self) -> list[Tensor]:
-        """Columns of the sample actions about their means, (n,) each."""
-        return _centred_columns(self.sample_actions)
+        assert evaluation.weights is not None
+        slopes = self.model.slopes(evaluation.weights, evaluation.operator, q)
+        return (row_weights[:, None] * slopes,)
 
 
 @dataclass(frozen=True)
@@ -129,16 +156,24 @@ class AnalyticResponsibilities(Responsibilities):
     noise. It is not the estimator of Definition 2 (see deviations).
     """
 
-    rows: QueryRows
-    sample_actions: Tensor
-    variances: Tensor
+    model: NadarayaWatson
+
+    @property
+    def rows(self) -> QueryRows:
+        """The queries."""
+        return self.model.rows
 
     def evaluate(
-        self, outputs: tuple[Tensor, ...], generator: torch.Generator
+        self,
+        outputs: tuple[Tensor, ...],
+        generator: torch.Generator,
+        start: Tensor | None = None,
+        accuracy: float = EXACT,
     ) -> PolicyRows:
         """Rows for the policy whose `outputs` at the queries are given."""
         mean, std = outputs
-        weights = gaussian_weights(self.rows, mean, self.variances + std.square())
+        variances = self.model.variances + std.square()
+        weights = gaussian_weights(self.rows, mean, variances)
         return PolicyRows(self.rows.operator(weights.blocks), weights.dropped, outputs)
 
     def vjp(
@@ -146,8 +181,8 @@ class AnalyticResponsibilities(Responsibilities):
     ) -> tuple[Tensor, ...]:
         """Gradient of sum_i row_weights_i (E q)_i with respect to the outputs."""
         mean, std = evaluation.outputs
-        total = self.variances + std.square()  # (m, d_a)
-        both = _covariances(evaluation.operator, q, self._centred)
+        total = self.model.variances + std.square()  # (m, d_a)
+        both = covariances(evaluation.operator, q, self._centred)
         first, second = both.chunk(2, dim=1)  # Cov(q, a), Cov(q, a^2)
         second = second - 2.0 * mean * first
         w = row_weights[:, None] / total
@@ -156,52 +191,62 @@ class AnalyticResponsibilities(Responsibilities):
     @cached_property
     def _centred(self) -> list[Tensor]:
         """Columns of a, then of a^2, about their means, (n,) each."""
-        a = self.sample_actions
-        return _centred_columns(torch.cat([a, a**2], dim=1))
+        a = self.model.sample_actions
+        return centred_columns(torch.cat([a, a**2], dim=1))
 
 
 @dataclass(frozen=True)
-class SampledResponsibilities(Responsibilities):
-    """epsilon(s) averaged over N_pi actions of a Gaussian policy.
+class IntegratedResponsibilities(Responsibilities):
+    """epsilon(s) averaged over actions of a Gaussian policy; outputs are (mean, std).
 
-    `normalise_each` is the paper's order (Definition 2): every draw is a row of
-    its own, and rows are averaged. Otherwise kernels are averaged first, which
-    gives each draw a share in proportion to the kernel mass it met (the order of
-    the authors' release): actions without data nearby drop out.
+    Every action is a row of its own, and rows are averaged (Definition 2), with the
+    shares of the nodes. `averages_kernels` averages kernels first instead, the order
+    of the authors' release: an action's share grows with the kernel mass it met, and
+    actions without data nearby drop out.
     """
 
-    rows: QueryRows
-    sample_actions: Tensor
-    variances: Tensor
-    n_samples: int
-    normalise_each: bool = True
-    noise: Noise = standard_noise
+    model: RowModel
+    nodes: Nodes
+    averages_kernels: bool = False
+
+    @property
+    def rows(self) -> QueryRows:
+        """The queries."""
+        return self.model.rows
 
     def evaluate(
-        self, outputs: tuple[Tensor, ...], generator: torch.Generator
+        self,
+        outputs: tuple[Tensor, ...],
+        generator: torch.Generator,
+        start: Tensor | None = None,
+        accuracy: float = EXACT,
     ) -> PolicyRows:
         """Rows for the policy whose `outputs` at the queries are given."""
         mean, std = outputs
-        noise = self.noise((self.n_samples, *mean.shape), mean, generator)
+        noise, shares = self.nodes(mean, generator)
         actions = mean + std * noise
         size = max(1, TOGETHER // self.rows.n_entries)
+        starts = [None] * len(actions) if start is None else torch.split(start, size)
         weights = [
-            gaussian_weights(self.rows, some, self.variances)
-            for some in torch.split(actions, size)
+            self.model.at(some, first, accuracy)
+            for some, first in zip(torch.split(actions, size), starts, strict=False)
         ]
-        if self.normalise_each:
-            shares = torch.full_like(noise[..., 0], 1.0 / self.n_samples)
-        else:
+        if self.averages_kernels:
             shares = torch.softmax(torch.cat([w.log_mass for w in weights]), dim=0)
         mixed = [
             _mixed([w.blocks[b] for w in weights], shares[:, block.rows], size)
             for b, block in enumerate(self.rows.blocks)
         ]
         dropped = (torch.cat([w.dropped for w in weights]) * shares).sum(dim=0)
-        if self.n_samples * self.rows.n_entries > CACHED_ENTRIES:
+        state = _joined([w.state for w in weights])
+        displacement = _joined([w.displacement for w in weights])
+        if displacement is not None:
+            displacement = (displacement * shares).sum(dim=0)
+        if len(actions) * self.rows.n_entries > CACHED_ENTRIES:
             weights = []
-        draws = Draws(noise, actions, shares, weights)
-        return PolicyRows(self.rows.operator(mixed), dropped, outputs, draws)
+        draws = Draws(noise, actions, shares, weights, state, displacement)
+        operator = self.rows.operator(mixed)
+        return PolicyRows(operator, dropped, outputs, None, draws)
 
     def vjp(
         self, evaluation: PolicyRows, q: Tensor, row_weights: Tensor
@@ -210,44 +255,26 @@ class SampledResponsibilities(Responsibilities):
         assert evaluation.draws is not None
         draws = evaluation.draws
         size = max(1, TOGETHER // self.rows.n_entries)
-        q = q - q.mean()  # covariances do not change, cancellation does
+        q = q - q.mean()  # slopes do not change, cancellation does
         v = evaluation.operator.matvec(q)
-        features = [self._features(b, q) for b in range(len(self.rows.blocks))]
         slopes = []
         for c, actions in enumerate(torch.split(draws.actions, size)):
             if draws.weights:
                 weights = draws.weights[c]
             else:
-                weights = gaussian_weights(self.rows, actions, self.variances)
-            slopes.append(self._slopes(weights, features, actions, v))
-        shares = (row_weights * draws.shares)[..., None]
-        g = shares * torch.cat(slopes) / self.variances  # (k, m, d_a)
-        return g.sum(dim=0), (g * draws.noise).sum(dim=0)
-
-    def _features(self, b: int, q: Tensor) -> Tensor:
-        """q, a and q a of the samples each row lists, (m_b, k_b, 1 + 2 d_a)."""
-        block, a = self.rows.blocks[b], self.rows.actions[b]  # (d_a, m_b, k_b)
-        beside = q[None] if block.columns is None else q[block.columns.long()]
-        return torch.stack([beside, *a, *(beside * a)], dim=-1)
-
-    def _slopes(
-        self, weights: RowWeights, features: list[Tensor], actions: Tensor, v: Tensor
-    ) -> Tensor:
-        """h^2 d(E q)_i / d a of each draw, per unit of its share, (k, m, d_a)."""
-        slopes = torch.empty_like(actions)
-        d_a = actions.shape[-1]
-        parts = zip(self.rows.blocks, weights.blocks, features, strict=True)
-        for block, W, F in parts:  # (k, m_b, k_b), (m_b, k_b, 1 + 2 d_a)
-            moments = torch.matmul(W.transpose(0, 1), F).transpose(0, 1)
-            v_k, a_k, qa_k = torch.split(moments, [1, d_a, d_a], dim=-1)
-            slope = qa_k - v_k * a_k
-            if not self.normalise_each:
+                first = None if draws.state is None else draws.state[c * size :]
+                weights = self.model.at(actions, first)
+            slope = self.model.draw_slopes(weights, q)
+            if self.averages_kernels:
+                assert isinstance(self.model, NadarayaWatson)
                 # The share of a draw grows with its kernel mass, and moving the
                 # action moves that mass: (E_k q - v) d log mass / d a.
-                towards = a_k - actions[:, block.rows]
-                slope = slope + (v_k - v[block.rows, None]) * towards
-            slopes[:, block.rows] = slope
-        return slopes
+                better = row_values(self.rows, weights, q) - v
+                towards = self.model.mass_slopes(weights, actions)
+                slope = slope + better[..., None] * towards
+            slopes.append(slope)
+        g = (row_weights * draws.shares)[..., None] * torch.cat(slopes)  # (k, m, d_a)
+        return g.sum(dim=0), (g * draws.noise).sum(dim=0)
 
 
 class CategoricalResponsibilities(Responsibilities):
@@ -257,18 +284,27 @@ class CategoricalResponsibilities(Responsibilities):
     the data alone, so they are made once.
     """
 
-    def __init__(self, rows: QueryRows, log_similarity: Tensor) -> None:
-        self.rows = rows
-        labels = range(len(log_similarity))
-        self._weights = [label_weights(rows, a, log_similarity) for a in labels]
-        self._operators = [rows.operator(weights.blocks) for weights in self._weights]
+    def __init__(self, model: RowModel, n_actions: int) -> None:
+        self._rows = model.rows
+        self._weights = [model.at_label(a) for a in range(n_actions)]
+        self._operators = [self.rows.operator(w.blocks) for w in self._weights]
+
+    @property
+    def rows(self) -> QueryRows:
+        """The queries."""
+        return self._rows
 
     def evaluate(
-        self, outputs: tuple[Tensor, ...], generator: torch.Generator
+        self,
+        outputs: tuple[Tensor, ...],
+        generator: torch.Generator,
+        start: Tensor | None = None,
+        accuracy: float = EXACT,
     ) -> PolicyRows:
         """Rows for the policy whose `outputs` at the queries are given."""
         mixed = mixed_weights(self.rows, self._weights, outputs[0].unbind(1))
-        return PolicyRows(self.rows.operator(mixed.blocks), mixed.dropped, outputs)
+        operator = self.rows.operator(mixed.blocks)
+        return PolicyRows(operator, mixed.dropped, outputs, mixed)
 
     def vjp(
         self, evaluation: PolicyRows, q: Tensor, row_weights: Tensor
@@ -276,21 +312,6 @@ class CategoricalResponsibilities(Responsibilities):
         """Gradient of sum_i row_weights_i (E q)_i with respect to the outputs."""
         values = torch.stack([E.matvec(q) for E in self._operators], dim=1)
         return (row_weights[:, None] * values,)
-
-
-def _centred_columns(x: Tensor) -> list[Tensor]:
-    return [column.contiguous() for column in (x - x.mean(dim=0)).unbind(1)]
-
-
-def _covariances(operator: LinearOperator, q: Tensor, columns: list[Tensor]) -> Tensor:
-    """Cov_{j ~ E_i}(q_j, x_jd) for every row i and centred column x_d, (m, d)."""
-    q = q - q.mean()  # covariances do not change, cancellation does
-    v = operator.matvec(q)
-    found = [
-        torch.addcmul(operator.matvec(q * x), v, operator.matvec(x), value=-1.0)
-        for x in columns
-    ]
-    return torch.stack(found, dim=1)
 
 
 def _mixed(parts: list[Tensor], shares: Tensor, size: int) -> Tensor:
@@ -301,3 +322,8 @@ def _mixed(parts: list[Tensor], shares: Tensor, size: int) -> Tensor:
         for weights, share in zip(parts, torch.split(shares, size), strict=True)
     ]
     return each[0] if len(each) == 1 else torch.stack(each).sum(dim=0)
+
+
+def _joined(parts: list[Tensor | None]) -> Tensor | None:
+    known = [part for part in parts if part is not None]
+    return torch.cat(known) if known else None

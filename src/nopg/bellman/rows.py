@@ -1,11 +1,7 @@
-"""Query rows: the part of responsibilities that no policy changes, and their weights.
+"""Query rows: the part of responsibilities that no policy changes.
 
 For m query states, the samples each one listens to, their state kernels and their
-actions. For an action a at a query state s they become one row of Definition 2,
-
-    w_j = psi_j(s) varphi_j(a) / sum_l psi_l(s) varphi_l(a),
-
-the softmax every kind of responsibility is made of.
+actions. A row model (`row_model`) makes weights of them for the action that is taken.
 """
 
 from __future__ import annotations
@@ -39,12 +35,14 @@ class QueryRows:
         blocks: Rows of equal length together; every query is in exactly one.
         actions: For each block, actions of the listed samples, (d_a, m_b, k_b), or
             labels (m_b, k_b); a complete block broadcasts (d_a, 1, n) or (1, n).
+        queries: States of the rows, (m, d_s).
         pattern: Sparsity of the rows, None if they are complete.
         shape: Number of queries and of samples.
     """
 
     blocks: tuple[Block, ...]
     actions: tuple[Tensor, ...]
+    queries: Tensor
     pattern: Pattern | None
     shape: tuple[int, int]
 
@@ -142,6 +140,7 @@ def query_rows(
     return QueryRows(
         blocks=tuple(blocks),
         actions=tuple(_actions_beside(block, actions) for block in blocks),
+        queries=queries,
         pattern=_pattern(blocks, len(samples)),
         shape=(len(queries), len(samples)),
     )
@@ -163,6 +162,7 @@ def joined_rows(first: QueryRows, second: QueryRows) -> QueryRows:
     return QueryRows(
         blocks=tuple(blocks),
         actions=tuple(actions for _, actions in merged),
+        queries=torch.cat([first.queries, second.queries]),
         pattern=_pattern(blocks, n_samples),
         shape=(m + m_second, n_samples),
     )
@@ -196,89 +196,3 @@ def _pattern(blocks: Sequence[Block], n_samples: int) -> Pattern | None:
         return None
     columns = [block.columns for block in blocks if block.columns is not None]
     return Pattern.stack([block.rows for block in blocks], columns, n_samples)
-
-
-@dataclass(frozen=True)
-class RowWeights:
-    """Normalised rows and the mass they were normalised by.
-
-    Attributes:
-        blocks: Weights block by block, (m_b, k_b); each row sums to one.
-        log_mass: Log of the kernel mass a row kept, (m,).
-        dropped: Largest share of a row's mass that truncation can have cost, (m,):
-            its total-variation distance to the complete row is at most this.
-    """
-
-    blocks: tuple[Tensor, ...]
-    log_mass: Tensor
-    dropped: Tensor
-
-
-def gaussian_weights(rows: QueryRows, actions: Tensor, variances: Tensor) -> RowWeights:
-    """Rows for one continuous action per query, or for several at once.
-
-    Args:
-        rows: The queries.
-        actions: The action taken at each query, (m, d_a); draws lead, (k, m, d_a).
-        variances: Variance of the action kernel, (d_a,), or one per query (m, d_a).
-    """
-    logits = [block.log_psi for block in rows.blocks]
-    precisions = (0.5 / variances).unbind(-1)
-    for d, (taken, precision) in enumerate(
-        zip(actions.unbind(-1), precisions, strict=True)
-    ):
-        per_row = precision.ndim > 0
-        scales = rows.split(precision) if per_row else [precision] * len(logits)
-        pieces = zip(rows.split(taken), scales, rows.actions, strict=True)
-        for b, (action, scale, listed) in enumerate(pieces):
-            square = (listed[d] - action[..., None]).square_()  # (m_b, k_b)
-            scale = scale[..., None] if per_row else scale
-            logits[b] = torch.addcmul(logits[b], square, scale, value=-1.0)
-    return _normalised(rows, logits)
-
-
-def label_weights(rows: QueryRows, label: int, log_similarity: Tensor) -> RowWeights:
-    """Rows for one discrete action, the same at every query.
-
-    Args:
-        rows: The queries; their `actions` are labels.
-        label: The action taken.
-        log_similarity: Log action kernel between labels, (n_actions, n_actions).
-    """
-    to_label = log_similarity[label]  # (n_actions,)
-    listed = zip(rows.blocks, rows.actions, strict=True)
-    return _normalised(rows, [b.log_psi + to_label[labels] for b, labels in listed])
-
-
-def mixed_weights(
-    rows: QueryRows, parts: Sequence[RowWeights], shares: Sequence[Tensor]
-) -> RowWeights:
-    """Rows averaged over several actions with a share per query, (m,) each.
-
-    Shares of one query sum to one, so the result is normalised too; and since the
-    distance of an average is at most the average distance, so is `dropped`.
-    """
-    blocks = []
-    for b, block in enumerate(rows.blocks):
-        total = torch.zeros_like(parts[0].blocks[b])
-        for part, share in zip(parts, shares, strict=True):
-            total.addcmul_(part.blocks[b], share[block.rows][:, None])
-        blocks.append(total)
-    stacked = torch.stack([part.log_mass for part in parts])
-    log_shares = torch.stack(list(shares)).log()
-    dropped = sum(p.dropped * s for p, s in zip(parts, shares, strict=True))
-    assert isinstance(dropped, Tensor)
-    return RowWeights(tuple(blocks), torch.logsumexp(stacked + log_shares, 0), dropped)
-
-
-def _normalised(rows: QueryRows, logits: Sequence[Tensor]) -> RowWeights:
-    """Softmax block by block: rows sum to one however far the query is."""
-    blocks = tuple(torch.softmax(block_logits, dim=-1) for block_logits in logits)
-    # A logit less the log of its weight is the log of the mass, whichever it is; the
-    # largest weight is at least 1 / k, so that its log is safe.
-    peaks = [block_logits.amax(dim=-1) for block_logits in logits]
-    largest = [weights.amax(dim=-1) for weights in blocks]
-    log_mass = rows.gather(peaks) - rows.gather(largest).log()
-    # Dropped mass T, kept mass Z: the share T / (T + Z), without overflow.
-    dropped = torch.sigmoid(rows.log_dropped - log_mass)
-    return RowWeights(blocks, log_mass, dropped)

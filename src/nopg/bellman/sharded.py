@@ -14,12 +14,13 @@ import torch
 from torch import Tensor
 
 from nopg.bellman.problem import Problem
+from nopg.bellman.quadrature import Nodes
 from nopg.bellman.responsibilities import (
+    IntegratedResponsibilities,
     PolicyRows,
     Responsibilities,
-    SampledResponsibilities,
-    standard_noise,
 )
+from nopg.bellman.row_model import EXACT
 from nopg.bellman.rows import QueryRows
 from nopg.linalg.distributed import ShardedRows, Transposition
 from nopg.linalg.ranks import Ranks
@@ -30,18 +31,21 @@ class ShardedResponsibilities(Responsibilities):
     """Rows at all next states, of which this rank makes its own.
 
     Attributes:
-        rows: This rank's rows.
         own: Responsibilities at this rank's next states.
         first: Number of this rank's first row among all rows.
         transposition: How weights reach the ranks of their samples.
         ranks: Who takes part.
     """
 
-    rows: QueryRows
     own: Responsibilities
     first: int
     transposition: Transposition
     ranks: Ranks
+
+    @property
+    def rows(self) -> QueryRows:
+        """This rank's rows."""
+        return self.own.rows
 
     @classmethod
     def of(cls, own: Responsibilities, problem: Problem) -> ShardedResponsibilities:
@@ -50,17 +54,22 @@ class ShardedResponsibilities(Responsibilities):
         n, group = len(problem.samples.rewards), problem.config.next_state_samples
         m = own.rows.shape[0]
         first = problem.ranks.part(n).start * group
-        if isinstance(own, SampledResponsibilities):
-            own = replace(own, noise=_SharedNoise(n * group, slice(first, first + m)))
+        if isinstance(own, IntegratedResponsibilities):
+            part = slice(first, first + m)
+            own = replace(own, nodes=_SharedNodes(n * group, part, own.nodes))
         numbers = first + torch.arange(m, device=problem.queries.device)
         exchange = Transposition.of(own.rows.pattern, numbers, n, problem.ranks)
-        return cls(own.rows, own, first, exchange, problem.ranks)
+        return cls(own, first, exchange, problem.ranks)
 
     def evaluate(
-        self, outputs: tuple[Tensor, ...], generator: torch.Generator
+        self,
+        outputs: tuple[Tensor, ...],
+        generator: torch.Generator,
+        start: Tensor | None = None,
+        accuracy: float = EXACT,
     ) -> PolicyRows:
         """Rows for the policy whose `outputs` at this rank's queries are given."""
-        part = self.own.evaluate(outputs, generator)
+        part = self.own.evaluate(outputs, generator, start, accuracy)
         operator = ShardedRows(part.operator, self.transposition, self.ranks)
         dropped = operator.gather_rows(part.dropped)
         return replace(part, operator=operator, dropped=dropped)
@@ -82,15 +91,23 @@ class ReplicatedResponsibilities(Responsibilities):
     Gradients are summed over the ranks, so each rank adds its share of them only.
     """
 
-    rows: QueryRows
     own: Responsibilities
     ranks: Ranks
 
+    @property
+    def rows(self) -> QueryRows:
+        """The queries."""
+        return self.own.rows
+
     def evaluate(
-        self, outputs: tuple[Tensor, ...], generator: torch.Generator
+        self,
+        outputs: tuple[Tensor, ...],
+        generator: torch.Generator,
+        start: Tensor | None = None,
+        accuracy: float = EXACT,
     ) -> PolicyRows:
         """Rows for the policy whose `outputs` at the queries are given."""
-        return self.own.evaluate(outputs, generator)
+        return self.own.evaluate(outputs, generator, start, accuracy)
 
     def vjp(
         self, evaluation: PolicyRows, q: Tensor, row_weights: Tensor
@@ -100,17 +117,19 @@ class ReplicatedResponsibilities(Responsibilities):
 
 
 @dataclass(frozen=True)
-class _SharedNoise:
-    """Draws for all rows, of which this rank keeps its own: the same as one process.
+class _SharedNodes:
+    """Nodes for all rows, of which this rank keeps its own: the same as one process.
 
     Generators cannot skip ahead, and drawing is cheap beside what follows.
     """
 
     n_rows: int
     part: slice
+    nodes: Nodes
 
     def __call__(
-        self, shape: tuple[int, ...], like: Tensor, generator: torch.Generator
-    ) -> Tensor:
-        whole = (shape[0], self.n_rows, *shape[2:])
-        return standard_noise(whole, like, generator)[:, self.part]
+        self, means: Tensor, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor]:
+        whole = means.new_empty((self.n_rows, means.shape[1]))
+        noise, shares = self.nodes(whole, generator)
+        return noise[:, self.part], shares[:, self.part]

@@ -27,6 +27,7 @@ from nopg.bellman.queries import (
     query_responsibilities,
 )
 from nopg.bellman.responsibilities import PolicyRows
+from nopg.bellman.row_model import EXACT
 from nopg.linalg.coarse import CoarseCorrection, CoarseSpace
 from nopg.linalg.krylov import Workspace
 from nopg.linalg.operators import AveragedRows
@@ -85,6 +86,23 @@ class Objective(float):
 
 
 @dataclass(frozen=True)
+class Start:
+    """Where solves for a policy close to a solved one begin.
+
+    Attributes:
+        q: Solution of (I - gamma P) q = r.
+        mu: Solution of (I - gamma P)' mu = eps0.
+        core: What the coarse inverse was made of, if there is one.
+        rows: What the rows were found by, for row models that iterate.
+    """
+
+    q: Tensor
+    mu: Tensor
+    core: Tensor | None = None
+    rows: Tensor | None = None
+
+
+@dataclass(frozen=True)
 class Estimator:
     """A problem together with the kind of responsibilities its policy needs."""
 
@@ -101,7 +119,7 @@ class Estimator:
         policy: Policy,
         generator: torch.Generator,
         solver: SolverConfig,
-        start: tuple[Tensor, ...] | None = None,
+        start: Start | None = None,
     ) -> BellmanSolution:
         """One pass of Algorithm 1 up to the update of theta.
 
@@ -109,13 +127,15 @@ class Estimator:
             policy: The policy, of the family this estimator was made for.
             generator: Source of the policy's draws, where it needs any.
             solver: Accuracy of the two solves.
-            start: What a solution close by leaves: `following` of it, or (q, mu).
+            start: What a solution close by leaves: `following` of it.
         """
         samples, gamma = self.problem.samples, self.problem.config.gamma
         outputs = checked_outputs(policy, self.problem.queries, samples.action_width)
         with torch.no_grad():
             values = tuple(output.detach() for output in outputs)
-            found = self.at_queries.evaluate(values, generator)
+            rows = None if start is None else start.rows
+            accuracy = max(EXACT, solver.rtol)
+            found = self.at_queries.evaluate(values, generator, rows, accuracy)
             P = AveragedRows(
                 found.at_next.operator,
                 self.problem.config.next_state_samples,
@@ -126,7 +146,7 @@ class Estimator:
             correction = None
             if self.problem.coarse is not None and len(eps0) > solver.dense_below:
                 correction = self._correction(self.problem.coarse, P, start)
-            guess = None if start is None else (start[0], start[1])
+            guess = None if start is None else (start.q, start.mu)
             q, mu = solve_pair(
                 system,
                 samples.rewards,
@@ -144,12 +164,12 @@ class Estimator:
         return workspace_for(self.problem.samples.rewards)
 
     def _correction(
-        self, space: CoarseSpace, P: AveragedRows, start: tuple[Tensor, ...] | None
+        self, space: CoarseSpace, P: AveragedRows, start: Start | None
     ) -> CoarseCorrection | None:
         """That of the start if it brought one, else a new one."""
         kept = None
-        if start is not None and len(start) > 2:
-            kept = CoarseCorrection.kept(start[2], space)
+        if start is not None and start.core is not None:
+            kept = CoarseCorrection.kept(start.core, space)
         return kept or CoarseCorrection.of(P, self.problem.config.gamma, space)
 
 
@@ -187,17 +207,16 @@ class BellmanSolution:
         """Rows at the initial states."""
         return self.found.at_initial
 
-    def following(self, *, keep_correction: bool = True) -> tuple[Tensor, ...]:
-        """Where to start solving for a policy close by: q, mu, and a coarse inverse.
+    def following(self, *, keep_correction: bool = True) -> Start:
+        """Where to start solving for a policy close by.
 
         Args:
             keep_correction: Whether to pass on the coarse inverse; it grows old
                 slowly, and making it takes as long as some ten products.
         """
-        vectors = (self.q.value, self.mu.value)
-        if self.correction is None or not keep_correction:
-            return vectors
-        return (*vectors, self.correction.core)
+        has_core = keep_correction and self.correction is not None
+        core = self.correction.core if has_core and self.correction else None
+        return Start(self.q.value, self.mu.value, core, self.found.state)
 
     def objective(self) -> Objective:
         """J with bounds on what truncation and solver can have cost."""

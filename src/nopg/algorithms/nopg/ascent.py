@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from nopg.algorithms.nopg.config import TrainingConfig
-from nopg.bellman.solution import BellmanSolution, Estimator
+from nopg.bellman.solution import BellmanSolution, Estimator, Start
 from nopg.errors import ConfigError
 from nopg.fitted.history import History, Update
 from nopg.linalg.solve import SolverConfig
@@ -50,15 +50,14 @@ class AscentState:
     Attributes:
         step: Updates done.
         seconds: Time they took.
-        start: Where the next solves start: q, mu and, if there is one, the coarse
-            inverse, as `BellmanSolution.following` gave them.
+        start: Where the next solves start, as `BellmanSolution.following` gave it.
         fewest: Products of the cheapest update since the coarse inverse was made.
     """
 
     def __init__(self) -> None:
         self.step = 0
         self.seconds = 0.0
-        self.start: tuple[Tensor, ...] | None = None
+        self.start: Start | None = None
         self.fewest: int | None = None
         self._optimiser: Optimiser | None = None
         self._generator: torch.Generator | None = None
@@ -88,7 +87,7 @@ class AscentState:
         return {
             "step": self.step,
             "seconds": self.seconds,
-            "start": None if self.start is None else [v.clone() for v in self.start],
+            "start": None if self.start is None else _plain(self.start),
             "fewest": self.fewest,
             "optimiser": copy.deepcopy(self._optimiser.state_dict()),
             "generator": self._generator.get_state(),
@@ -100,10 +99,11 @@ class AscentState:
         state = cls()
         state.step, state.seconds = int(plain["step"]), float(plain["seconds"])
         if plain["start"] is not None:
-            q, mu, *coarse = (part.to(like) for part in plain["start"])
-            if q.shape != mu.shape or q.ndim != 1 or len(coarse) > 1:
-                raise ValueError(f"q and mu have shapes {q.shape} and {mu.shape}")
-            state.start = (q, mu, *coarse)
+            start = Start(**{k: v.to(like) for k, v in plain["start"].items()})
+            if start.q.shape != start.mu.shape or start.q.ndim != 1:
+                shapes = f"{start.q.shape} and {start.mu.shape}"
+                raise ValueError(f"q and mu have shapes {shapes}")
+            state.start = start
         fewest = plain.get("fewest")  # absent in older states
         state.fewest = None if fewest is None else int(fewest)
         state._waiting = plain
@@ -175,6 +175,11 @@ def ascend(
         adam.step(gradients, rate)
         state.step, state.seconds = step + 1, time.perf_counter() - began
         yield _record(step + 1, solution, gradients, rate, state.seconds)
+
+
+def _plain(start: Start) -> dict[str, Tensor]:
+    """A copy of the vectors there are, by name."""
+    return {k: v.clone() for k, v in vars(start).items() if v is not None}
 
 
 def _record(

@@ -13,6 +13,7 @@ import numpy as np
 from nopg.algorithms.nopg.nopg import NOPG
 from nopg.algorithms.search.distillation import distil
 from nopg.algorithms.search.planning import ActionOutcomes, actions_to_try
+from nopg.bellman.problem import NADARAYA_WATSON
 from nopg.data.dataset import Dataset
 from nopg.dynamics.transition_model import TransitionModel, regression_actions
 from nopg.errors import NopgWarning, SupportWarning
@@ -35,8 +36,14 @@ ASCENTS = (CandidateMethod(ASCENT), CandidateMethod(ASCENT))
 """Two ascents, from policies of different seeds."""
 N_ASCENT_ROWS = 2000
 """Samples an ascent rests on, a random part of more; refinement uses all of them."""
-SHORT_LISTS = {"tolerance": 1e-3, "max_neighbours": 192}
-"""Shorter neighbour lists: an ascent only has to find a start for refinement."""
+SHORT_LISTS = {
+    "rows": NADARAYA_WATSON,
+    "stochastic": "paper",
+    "tolerance": 1e-3,
+    "max_neighbours": 192,
+}
+"""Plain rows and short lists: an ascent only has to find a start for refinement, and
+blur helps it to see far."""
 
 
 @dataclass(frozen=True)

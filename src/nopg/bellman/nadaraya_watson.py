@@ -1,0 +1,148 @@
+"""The paper's rows: Nadaraya-Watson weights of Definition 2.
+
+For an action a at a query state s,
+
+    w_j = psi_j(s) varphi_j(a) / sum_l psi_l(s) varphi_l(a),
+
+and the mean of q under the row moves with the action by a covariance,
+
+    d/da_i (E q)_i  =  Cov_{j ~ E_i}(q_j, a_j) / h^2,
+
+so the gradient of the objective (Eq. (10)) needs three sparse products and one
+backward pass through the policy, never a graph over the entries of P.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from nopg.bellman.row_model import (
+    EXACT,
+    RowModel,
+    RowWeights,
+    listed_values,
+    normalised,
+)
+from nopg.bellman.rows import QueryRows
+from nopg.errors import ConfigError
+from nopg.linalg.operators import LinearOperator
+
+
+@dataclass(frozen=True)
+class NadarayaWatson(RowModel):
+    """Kernel weights, normalised.
+
+    Attributes:
+        rows: The queries.
+        sample_actions: Actions of the samples, (n, d_a), or labels (n,).
+        variances: Squared action bandwidths, (d_a,); none for labels.
+        log_similarity: Log kernel between labels, (n_actions, n_actions), if any.
+    """
+
+    rows: QueryRows
+    sample_actions: Tensor
+    variances: Tensor
+    log_similarity: Tensor | None = None
+
+    def at(
+        self, actions: Tensor, start: Tensor | None = None, accuracy: float = EXACT
+    ) -> RowWeights:
+        """Rows for one action per query, (m, d_a), or for several, (k, m, d_a)."""
+        return gaussian_weights(self.rows, actions, self.variances)
+
+    def at_label(self, label: int) -> RowWeights:
+        """Rows for one discrete action, the same at every query."""
+        if self.log_similarity is None:
+            raise ConfigError(
+                "Rows of a label need data with labels, these actions are continuous; "
+                "pass integer actions."
+            )
+        return label_weights(self.rows, label, self.log_similarity)
+
+    def slopes(
+        self, weights: RowWeights, operator: LinearOperator, q: Tensor
+    ) -> Tensor:
+        """d (E q)_i / d a_i for rows of one action per query, (m, d_a)."""
+        return covariances(operator, q, self._centred) / self.variances
+
+    def draw_slopes(self, weights: RowWeights, q: Tensor) -> Tensor:
+        """The same for rows of several actions per query, (k, m, d_a)."""
+        q = q - q.mean()  # covariances do not change, cancellation does
+        d_a = len(self.variances)
+        parts = []
+        for b, W in enumerate(weights.blocks):  # (k, m_b, k_b)
+            a, beside = self.rows.actions[b], listed_values(self.rows, b, q)
+            features = torch.stack([beside, *a, *(beside * a)], dim=-1)
+            moments = torch.matmul(W.transpose(0, 1), features).permute(2, 1, 0)
+            v, mean, product = torch.split(moments, [1, d_a, d_a])
+            parts.append(product - v * mean)  # (d_a, k, m_b)
+        return self.rows.gather(parts).permute(1, 2, 0) / self.variances
+
+    def mass_slopes(self, weights: RowWeights, actions: Tensor) -> Tensor:
+        """d log mass / d a of rows of several actions per query, (k, m, d_a)."""
+        parts = [
+            (W[None] * self.rows.actions[b][:, None]).sum(dim=-1)
+            for b, W in enumerate(weights.blocks)
+        ]
+        return (self.rows.gather(parts).permute(1, 2, 0) - actions) / self.variances
+
+    @cached_property
+    def _centred(self) -> list[Tensor]:
+        """Columns of the sample actions about their means, (n,) each."""
+        return centred_columns(self.sample_actions)
+
+
+def gaussian_weights(rows: QueryRows, actions: Tensor, variances: Tensor) -> RowWeights:
+    """Rows for one continuous action per query, or for several at once.
+
+    Args:
+        rows: The queries.
+        actions: The action taken at each query, (m, d_a); draws lead, (k, m, d_a).
+        variances: Variance of the action kernel, (d_a,), or one per query (m, d_a).
+    """
+    logits = [block.log_psi for block in rows.blocks]
+    precisions = (0.5 / variances).unbind(-1)
+    for d, (taken, precision) in enumerate(
+        zip(actions.unbind(-1), precisions, strict=True)
+    ):
+        per_row = precision.ndim > 0
+        scales = rows.split(precision) if per_row else [precision] * len(logits)
+        pieces = zip(rows.split(taken), scales, rows.actions, strict=True)
+        for b, (action, scale, listed) in enumerate(pieces):
+            square = (listed[d] - action[..., None]).square_()  # (m_b, k_b)
+            scale = scale[..., None] if per_row else scale
+            logits[b] = torch.addcmul(logits[b], square, scale, value=-1.0)
+    return normalised(rows, logits)
+
+
+def label_weights(rows: QueryRows, label: int, log_similarity: Tensor) -> RowWeights:
+    """Rows for one discrete action, the same at every query.
+
+    Args:
+        rows: The queries; their `actions` are labels.
+        label: The action taken.
+        log_similarity: Log action kernel between labels, (n_actions, n_actions).
+    """
+    to_label = log_similarity[label]  # (n_actions,)
+    listed = zip(rows.blocks, rows.actions, strict=True)
+    return normalised(rows, [b.log_psi + to_label[labels] for b, labels in listed])
+
+
+def centred_columns(x: Tensor) -> list[Tensor]:
+    """Columns about their means, (n,) each."""
+    return [column.contiguous() for column in (x - x.mean(dim=0)).unbind(1)]
+
+
+def covariances(operator: LinearOperator, q: Tensor, columns: list[Tensor]) -> Tensor:
+    """Cov_{j ~ E_i}(q_j, x_jd) for every row i and centred column x_d, (m, d)."""
+    q = q - q.mean()  # covariances do not change, cancellation does
+    v = operator.matvec(q)
+    found = [
+        torch.addcmul(operator.matvec(q * x), v, operator.matvec(x), value=-1.0)
+        for x in columns
+    ]
+    return torch.stack(found, dim=1)
