@@ -9,10 +9,12 @@ together; and where data are few the process speaks of lack of data, not of nois
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from nopg.data.diagnostics.checks import Diagnostic
 from nopg.data.diagnostics.residuals import Residuals, Sequences, residuals
 from nopg.data.transitions import TransitionTable
 from nopg.data.validation import FloatArray, counted
@@ -40,7 +42,9 @@ class Memory:
     explained: float
     """Share of what state and action leave that the past explains, held out."""
     sentence: str
-    """The same in words, and what to do."""
+    """The same in words."""
+    is_tested: bool = True
+    """False where rows have no past: no episodes, or too short ones."""
 
     @property
     def history(self) -> int:
@@ -56,18 +60,48 @@ def find_memory(table: TransitionTable, seed: int = 0) -> Memory:
         seed: Draws the rows that are looked at, if there are many.
     """
     if table.episodes is None:
-        return _none("The rows have no episodes, so no row has a past to test.")
+        return _untested("the rows have no episodes")
     sequences = Sequences.of(table)
     typical = int(np.median(sequences.lengths[sequences.stretches]))
     longest = min(_LONGEST, typical // 4)
     if longest < 1:
-        return _none("The episodes are too short to test what the past explains.")
+        return _untested("the episodes are shorter than four steps")
     generator = np.random.default_rng(seed)
     found = [
         _look_back(left, sequences, longest, table.observation_names[left.column])
         for left in residuals(sequences, longest, _LEAST_NOISE, generator)
     ]
     return _together(found)
+
+
+def memory_diagnostics(table: TransitionTable) -> Iterator[Diagnostic]:
+    """What `find_memory` found, and what to do about it."""
+    memory = find_memory(table)
+    if not memory.is_tested:
+        yield Diagnostic(
+            "untested_past",
+            "note",
+            memory.sentence,
+            "If the system has any, nobody will know; record uninterrupted episodes.",
+        )
+    elif memory.history:
+        k = memory.history
+        yield Diagnostic(
+            "delay" if memory.action_steps else "hidden_state",
+            "warning",
+            memory.sentence,
+            "A policy that sees the present alone cannot know it, and what is learnt "
+            f"loses return in silence; nopg.learn(data, history={k}) shows it the last "
+            f"{counted(k, 'step')}, data.with_history({k}) makes the columns.",
+        )
+    elif memory.explained:
+        yield Diagnostic(
+            "sensor_noise",
+            "note",
+            memory.sentence,
+            "Values are learnt as measured, errors included; a filter before the log "
+            "and before the policy is the remedy, more rows are a help.",
+        )
 
 
 def _together(found: list[Memory]) -> Memory:
@@ -84,6 +118,11 @@ def _together(found: list[Memory]) -> Memory:
         max(memory.explained for memory in claims),
         " ".join(memory.sentence for memory in claims),
     )
+
+
+def _untested(why: str) -> Memory:
+    sentence = f"Delays and hidden states cannot be looked for: {why}."
+    return Memory(0, 0, 0.0, sentence, is_tested=False)
 
 
 def _nothing() -> Memory:
@@ -108,7 +147,7 @@ def _look_back(
         by_length.append(left.left(*present, *past))
     leftover = np.array([errors.mean() for errors in by_length])  # (longest,)
     best = int(leftover.argmin())
-    share = 1.0 - leftover[best] / without.mean()
+    share = float(1.0 - leftover[best] / without.mean())
     if share < _LEAST_SHARE or _t_value(without - by_length[best], left) < _LEAST_T:
         return _nothing()
     steps = int(np.argmax(leftover <= _WORSE * leftover[best])) + 1
@@ -169,7 +208,9 @@ def _delayed(steps: int, share: float, name: str) -> Memory:
 
 def _t_value(gains: FloatArray, left: Residuals) -> float:
     """The mean gain over the deviation of the folds' means."""
-    means = np.array([gains[left.folds == fold].mean() for fold in np.unique(left.folds)])
+    means = np.array(
+        [gains[left.folds == fold].mean() for fold in np.unique(left.folds)]
+    )
     spread = means.std(ddof=1) / len(means) ** 0.5
     return float(means.mean() / spread) if spread > 0 else 0.0
 

@@ -24,6 +24,8 @@ _BLOCK = 100
 """Rows of a stretch that stay together when some are drawn or held out."""
 _FEWEST = 60
 """Rows with support below which nothing is said of a column."""
+_COLUMNS = 6
+"""State columns looked at: those of which a line leaves most."""
 _FAR = 10.0
 """Steps beyond this many robust deviations count as that many: a reset, a crash."""
 
@@ -37,7 +39,7 @@ class Sequences:
 
     states: FloatArray  # (n, d_s)
     actions: FloatArray  # (n, d_a), one column per label of a discrete action
-    steps: FloatArray  # (n, d_s), s' - s in the units of the log
+    steps: FloatArray  # (n, d_s), s' - s in units of the largest state
     stretches: IntArray  # (n,), numbers of uninterrupted recordings
     positions: IntArray  # (n,), rows since the stretch began
 
@@ -47,7 +49,11 @@ class Sequences:
         n, width = table.observations.shape
         ids = np.arange(n) if table.episodes is None else table.episodes
         order = np.argsort(ids, kind="stable")
-        states, reached = table.observations[order], table.next_observations[order]
+        # Numbers near the largest there are would overflow in squares.
+        largest = np.abs(table.observations).max(axis=0)
+        units = np.where(largest > 0, largest, 1.0)
+        states = table.observations[order] / units
+        reached = np.clip(table.next_observations[order] / units, -1e9, 1e9)
         scale = np.where(states.std(axis=0) > 0, states.std(axis=0), 1.0)
         goes_on = ~(table.terminations | table.truncations)[order[:-1]]
         goes_on &= ids[order[:-1]] == ids[order[1:]]
@@ -55,8 +61,8 @@ class Sequences:
         is_start = np.append(True, ~goes_on)
         stretches = np.cumsum(is_start) - 1
         positions = np.arange(n) - np.flatnonzero(is_start)[stretches]
-        columns = _standardised(state_actions(table)[order])
-        parts = columns[:, :width], columns[:, width:], reached - states
+        actions = _standardised(state_actions(table)[order, width:])
+        parts = _standardised(states), actions, reached - states
         return cls(*parts, stretches, positions)
 
     @cached_property
@@ -97,7 +103,9 @@ class Residuals:
             held = self.folds == fold
             seen = matrix[~held]
             ridge = 1e-3 * len(seen) * np.eye(matrix.shape[1])
-            weights = np.linalg.solve(seen.T @ seen + ridge, seen.T @ self.errors[~held])
+            weights = np.linalg.solve(
+                seen.T @ seen + ridge, seen.T @ self.errors[~held]
+            )
             predicted[held] = matrix[held] @ weights
         return np.asarray((self.errors - predicted) ** 2)
 
@@ -119,11 +127,10 @@ def residuals(
     folds = _folds(sequences, rows, generator)
     inputs = np.hstack([sequences.states, sequences.actions])[rows]
     inputs = inputs[:, inputs.std(axis=0) > 0]
-    for column, steps in enumerate(sequences.steps[rows].T):
-        targets = _standardised(_without_far(steps)[:, None])[:, 0]
-        some = generator.permutation(len(rows))[:_FITTED]
-        if targets.std() == 0:
-            continue
+    steps = [_without_far(column) for column in sequences.steps[rows].T]
+    every = _standardised(np.column_stack(steps))  # (m, d_s)
+    for column in _least_linear(inputs, every):
+        targets, some = every[:, column], generator.permutation(len(rows))[:_FITTED]
         process = GaussianRegression.fit(inputs[some], targets[some])
         if process.noise**2 < least:
             continue
@@ -131,6 +138,15 @@ def residuals(
         if is_known.sum() >= _FEWEST and len(np.unique(folds[is_known])) > 1:
             known = (part[is_known] for part in (rows, _without_far(errors), folds))
             yield Residuals(column, process.noise**2, *known)
+
+
+def _least_linear(inputs: FloatArray, targets: FloatArray) -> list[int]:
+    """The columns of which a linear regression leaves most, in their order."""
+    matrix = np.column_stack([np.ones(len(inputs)), inputs])
+    fitted = matrix @ np.linalg.lstsq(matrix, targets, rcond=None)[0]
+    left = ((targets - fitted) ** 2).mean(axis=0)
+    chosen = np.argsort(-left)[:_COLUMNS]
+    return sorted(int(column) for column in chosen if targets[:, column].any())
 
 
 def _held_out(
@@ -165,6 +181,8 @@ def _folds(
 
 
 def _standardised(columns: FloatArray) -> FloatArray:
+    largest = np.abs(columns).max(axis=0, initial=0.0)
+    columns = columns / np.where(largest > 0, largest, 1.0)
     std = columns.std(axis=0)
     return np.asarray((columns - columns.mean(axis=0)) / np.where(std > 0, std, 1.0))
 
