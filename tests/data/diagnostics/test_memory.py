@@ -40,7 +40,7 @@ def cart(
         wanted = -measured[-1] @ np.array([1.0, 1.2])
         pushes.append(wanted + exploration * rng.standard_normal(n))
         push = pushes[step - delay] if step >= delay else np.zeros(n)
-        position, velocity = state.T
+        velocity = state[:, 1]
         drag = velocity * np.abs(velocity)
         moved = np.column_stack([velocity, push - drag])
         noise = process * rng.standard_normal((n, 2))

@@ -56,6 +56,8 @@ class Description:
     """Number of labels if the action is discrete."""
     columns: tuple[Column, ...]
     """Every column of state, action and reward."""
+    sample_time: float | None
+    """Time from one row to the next, if the log had a clock."""
     coverage: float
     """Share of the cells of a ten-per-side grid over the states that hold data, out
     of those the data could fill."""
@@ -91,6 +93,8 @@ class Description:
                 f"{self.n_transitions:,} transitions in {self.n_episodes:,} episodes "
                 f"of {low} to {high} steps (median {middle})"
             )
+        if self.sample_time is not None:
+            rows += f", one every {self.sample_time:.4g} of the clock"
         discrete = f"{self.n_actions} discrete actions"
         few, typical, many = self.neighbours
         return [
@@ -149,6 +153,7 @@ def describe(
             *_columns("action", table.action_names, table.actions),
             *_columns("reward", ("reward",), table.rewards),
         ),
+        sample_time=table.sample_time,
         coverage=grid_coverage(table.observations),
         neighbours=(few, typical, many),
         findings=tuple(findings),
