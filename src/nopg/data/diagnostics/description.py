@@ -11,6 +11,7 @@ import numpy as np
 
 from nopg.data.coverage import grid_coverage, neighbour_weights
 from nopg.data.diagnostics.checks import Diagnostic, all_diagnostics
+from nopg.data.diagnostics.hardware import hardware_diagnostics
 from nopg.data.diagnostics.memory import memory_diagnostics
 from nopg.data.transitions import TransitionTable
 
@@ -134,7 +135,11 @@ def describe(
     """
     weights = neighbour_weights(table)
     space = action_space or table.action_space
-    findings = [*all_diagnostics(table, space, weights), *memory_diagnostics(table)]
+    findings = [
+        *all_diagnostics(table, space, weights),
+        *hardware_diagnostics(table),
+        *memory_diagnostics(table),
+    ]
     findings.sort(key=lambda finding: finding.level == "note")
     lengths = None
     if table.episodes is not None:
