@@ -20,7 +20,7 @@ def table(times: Any, **changes: Any) -> dict[str, Any]:
     return made | changes
 
 
-def load(times: Any, options: dict[str, Any] | None = None, **changes: Any) -> Dataset:
+def load(times: Any, options: Any = None, **changes: Any) -> Dataset:
     return from_table(table(times, **changes), **(options or {}))
 
 

@@ -169,4 +169,5 @@ def _bend(
 def _fitted(columns: FloatArray, values: FloatArray) -> tuple[float, FloatArray]:
     """Squared errors of a linear regression, and its weights."""
     weights = np.linalg.lstsq(columns, values, rcond=None)[0]
-    return float(((values - columns @ weights) ** 2).sum()), weights
+    left = values - columns @ weights
+    return float((left**2).sum()), np.asarray(weights, dtype=np.float64)

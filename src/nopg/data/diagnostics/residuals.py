@@ -89,8 +89,6 @@ class Residuals:
     """What is left of one column's steps, in deviations of the step."""
 
     column: int
-    noise: float
-    """Share of the variance of the steps that the process calls noise."""
     rows: IntArray  # (m,), those with support
     errors: FloatArray  # (m,)
     folds: IntArray  # (m,)
@@ -136,8 +134,8 @@ def residuals(
             continue
         errors, is_known = _held_out(process, inputs, targets, folds, generator)
         if is_known.sum() >= _FEWEST and len(np.unique(folds[is_known])) > 1:
-            known = (part[is_known] for part in (rows, _without_far(errors), folds))
-            yield Residuals(column, process.noise**2, *known)
+            known = _without_far(errors)[is_known]
+            yield Residuals(column, rows[is_known], known, folds[is_known])
 
 
 def _least_linear(inputs: FloatArray, targets: FloatArray) -> list[int]:

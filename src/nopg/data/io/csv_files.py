@@ -60,7 +60,9 @@ class CsvFile:
         decimal = options.decimal or ("," if commas and self._delimiter != "," else ".")
         self._has_commas = decimal == ","
         first = [self._pointed(cell) for cell in first]
-        self.notes = ("Decimal commas were read.",) if self._has_commas else ()
+        self.notes: tuple[str, ...] = ()
+        if self._has_commas:
+            self.notes = ("Decimal commas were read.",)
         if header is None:
             raise DataError(f"`{path}` must hold a table, it is empty; check the file.")
         self.names = tuple(name.strip() for name in header)
@@ -98,8 +100,9 @@ class CsvFile:
                 self._options.require_size(8 * n_rows * len(names), self._path)
                 by_name = dict(zip(self.names, zip(*chunk, strict=True), strict=True))
                 if self._has_commas:
-                    by_name = {n: [*map(self._pointed, by_name[n])] for n in names}
-                yield {name: by_name[name] for name in names}
+                    yield {n: [*map(self._pointed, by_name[n])] for n in names}
+                else:
+                    yield {name: by_name[name] for name in names}
 
     def _pointed(self, cell: str) -> str:
         return cell.replace(",", ".") if self._has_commas else cell

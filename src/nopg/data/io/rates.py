@@ -21,8 +21,8 @@ def hold_actions(arrays: Arrays) -> tuple[Arrays, BoolArray, tuple[str, ...]]:
     """
     n = len(arrays["actions"])
     ids = numbered(arrays["episodes"][:, 0]) if "episodes" in arrays else np.zeros(n)
-    has_action = ~np.isnan(arrays["actions"]).any(axis=1)
-    has_state = ~np.isnan(arrays["observations"]).any(axis=1)
+    has_action = np.asarray(~np.isnan(arrays["actions"]).any(axis=1))
+    has_state = np.asarray(~np.isnan(arrays["observations"]).any(axis=1))
     source = np.full(n, -1)
     for episode in np.unique(ids):
         rows = np.flatnonzero(ids == episode)
@@ -71,7 +71,7 @@ def resampled(
             else:
                 values = values[before]
             parts[name].append(values)
-        first = last + 1
+        first = int(last) + 1
     return {name: np.concatenate(values) for name, values in parts.items()}
 
 
