@@ -27,7 +27,6 @@ IN_THE_SHELL = {
     "missing='hold'": "--hold-actions",
     "repeated": "--drop-repeated",
     "repeated='drop'": "--drop-repeated",
-    "time=''": "--time ''",
     "initial_states": "initial_states under [fit] of --config",
 }
 """Arguments of the library that have another name in the shell."""
@@ -103,5 +102,5 @@ def in_shell_words(sentence: str, command: str) -> str:
         name, _, value = match.groups()
         return f"{flags[name]} {value}" if name in flags else match[0]
 
-    sentence = re.sub(r"`(\w+)`", named, sentence)
-    return re.sub(r"\b(\w+)=(['\"]?)([\w.]*)\2", given, sentence)
+    sentence = re.sub(r"`(\w+)`", named, sentence.replace("time=''", "--time ''"))
+    return re.sub(r"\b(\w+)=(['\"]?)([\w.]+)\2", given, sentence)

@@ -102,8 +102,8 @@ def test_describe_says_so_and_what_to_do() -> None:
 def test_rows_without_a_past_are_named() -> None:
     data = cart(n_steps=10)
     lone = Dataset(*(getattr(data, name) for name in list(data.arrays())[:6]))
-    assert "no episodes" in find_memory(lone).sentence
-    assert "shorter" in find_memory(cart(n_steps=3)).sentence
+    assert "without episodes" in find_memory(lone).sentence
+    assert "so short" in find_memory(cart(n_steps=3)).sentence
     assert "untested_past" in {f.name for f in lone.describe().findings}
 
 

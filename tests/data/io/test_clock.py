@@ -64,6 +64,14 @@ def test_a_clock_that_starts_again_starts_an_episode() -> None:
     assert data.episodes.tolist() == [0, 0, 0, 1, 1, 1]
 
 
+def test_flags_and_a_clock_together_number_the_episodes() -> None:
+    times = [0, 1, 2, 3, 4, 5, 6, 20, 21, 22]
+    data = load(times, done=np.arange(10) == 3)
+    assert data.episodes is not None
+    assert data.episodes.tolist() == [0, 0, 0, 0, 1, 1, 2, 2]
+    assert data.terminations.sum() == 1
+
+
 def test_repeated_rows_are_kept_with_a_warning_or_dropped() -> None:
     rows = np.array([0, 1, 2, 2, 3, 4, 5])
     columns = {"x": 1.0 * rows, "u": 0.5 * rows, "reward": 0.0 * rows}

@@ -81,3 +81,15 @@ def test_rows_before_the_first_action_and_flags_without_a_state() -> None:
     np.testing.assert_array_equal(data.observations[:, 0], [1, 2, 3])
     assert data.terminations.tolist() == [False, False, True]
     assert any("1 row before the first action" in note for note in data.notes)
+
+
+def test_clocks_that_count_from_1970_keep_their_actions() -> None:
+    # Seconds since then are rounded to a quarter of a microsecond.
+    times = 1.7e9 + 0.1 * np.arange(50)
+    data = from_table(
+        {"t": times, "x": np.arange(50.0), "u": np.arange(50) + 0.5, "reward": times},
+        resample=0.1,
+    )
+    assert len(data) == 49
+    np.testing.assert_array_equal(data.actions[:, 0], np.arange(49) + 0.5)
+    np.testing.assert_allclose(data.observations[:, 0], np.arange(49), atol=1e-4)

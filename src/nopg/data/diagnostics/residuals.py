@@ -108,17 +108,15 @@ class Residuals:
         return np.asarray((self.errors - predicted) ** 2)
 
 
-def residuals(
-    sequences: Sequences, lag: int, least: float, generator: np.random.Generator
-) -> Iterator[Residuals]:
+def residuals(sequences: Sequences, lag: int, least: float) -> Iterator[Residuals]:
     """The residuals of each column on rows with a past, where noise is worth it.
 
     Args:
         sequences: The rows in time order.
         lag: Rows that each row must have before it.
         least: Share of noise below which state and action explain all there is.
-        generator: Draws the rows.
     """
+    generator = np.random.default_rng(0)  # the same log gets the same description
     rows = sequences.draw(lag, generator)
     if len(rows) < _FEWEST:
         return
@@ -169,10 +167,8 @@ def _held_out(
 def _folds(
     sequences: Sequences, rows: IntArray, generator: np.random.Generator
 ) -> IntArray:
-    """A fold for each row, (m,): by stretches, by blocks where these are too few."""
-    units = np.unique(sequences.stretches[rows], return_inverse=True)[1]
-    if units.max() + 1 < _FOLDS:
-        units = sequences.blocks(rows)
+    """A fold for each row, (m,): by blocks, by parts of them if there are few."""
+    units = sequences.blocks(rows)
     if units.max() + 1 < _FOLDS:
         units = np.arange(len(rows)) * _FOLDS // len(rows)
     return np.asarray((generator.permutation(units.max() + 1) % _FOLDS)[units])

@@ -56,16 +56,20 @@ def follow_clock(
             "column that tells the episodes apart with `episode`."
         )
     arrays, times, ids, notes = _without_repeats(arrays, times, ids, options)
-    if len(np.unique(ids)) == len(ids):
-        return arrays, None, notes  # single rows: no time passes
-    steps, longest = _sample_times(times, ids, options)  # (n - 1,) each
     passed = _passed(times, ids)
+    is_known = np.isfinite(passed) & (passed > 0)
+    if not is_known.any():
+        return arrays, None, notes  # single rows: no time passes
+    steps, longest = _sample_times(passed, options)  # (n - 1,) each
     is_gap = np.isfinite(passed) & (passed > longest)
-    pieces = np.append(0, np.cumsum(np.isinf(passed) | is_gap))
-    if is_gap.any() or (given is None and ids[-1] > 0):
+    is_cut = np.isinf(passed) | is_gap
+    pieces = np.append(0, np.cumsum(is_cut))
+    if given is None:  # alignment numbers what lies between rows that ended
+        ended = arrays.get("truncations", np.zeros((len(times), 1), dtype=bool))
+        arrays["truncations"] = ended | np.append(is_cut, False)[:, None]
+    elif is_gap.any():
         arrays["episodes"] = pieces[:, None]
-    step = float(np.median(steps))
-    is_regular = np.isfinite(passed) & ~is_gap & (passed > 0)
+    step, is_regular = float(np.median(steps)), is_known & ~is_gap
     jitter = float(np.std(passed[is_regular] / steps[is_regular]))
     n_restarts = int(ids[-1]) if given is None else 0
     notes += _said(step, jitter, int(is_gap.sum()), n_restarts)
@@ -137,14 +141,12 @@ def _without_repeats(
 
 
 def _sample_times(
-    times: FloatArray, ids: IntArray, options: ReadOptions
+    passed: FloatArray, options: ReadOptions
 ) -> tuple[FloatArray, FloatArray]:
     """The sample time and the longest interval that is no gap, each (n - 1,)."""
-    passed = _passed(times, ids)
     steps, longest = np.empty(len(passed)), np.empty(len(passed))
     every = passed[np.isfinite(passed) & (passed > 0)]
-    for episode in np.unique(ids[:-1]):
-        rows = np.flatnonzero(ids[:-1] == episode)
+    for rows in np.split(np.arange(len(passed)), np.flatnonzero(np.isinf(passed)) + 1):
         own = passed[rows][np.isfinite(passed[rows]) & (passed[rows] > 0)]
         own = own if len(own) >= 3 else every
         step = float(np.median(own))
@@ -168,7 +170,7 @@ def _said(step: float, jitter: float, n_gaps: int, n_restarts: int) -> tuple[str
     if n_gaps:
         notes.append(
             f"Gaps: {counted(n_gaps, 'interval')} far longer than the sample time; the "
-            "episode ends before and a new one begins after."
+            "episode ends before, and a new one begins after."
         )
     if n_restarts:
         notes.append(

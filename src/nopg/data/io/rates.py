@@ -24,8 +24,8 @@ def hold_actions(arrays: Arrays) -> tuple[Arrays, BoolArray, tuple[str, ...]]:
     has_action = np.asarray(~np.isnan(arrays["actions"]).any(axis=1))
     has_state = np.asarray(~np.isnan(arrays["observations"]).any(axis=1))
     source = np.full(n, -1)
-    for episode in np.unique(ids):
-        rows = np.flatnonzero(ids == episode)
+    order = np.argsort(ids, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(ids[order])) + 1):
         source[rows] = np.maximum.accumulate(np.where(has_action[rows], rows, -1))
     kept = has_state & (source >= 0)
     held = arrays | {"actions": arrays["actions"][source]}
@@ -56,10 +56,11 @@ def resampled(
     first = 0
     for last in np.flatnonzero(is_end):
         rows = slice(first, last + 1)
-        clock = times[rows]
-        n_steps = int((clock[-1] - clock[0]) / step * (1 + 1e-9)) + 1
-        grid = clock[0] + step * np.arange(n_steps)
-        before = np.searchsorted(clock, grid * (1 + 1e-12), side="right") - 1
+        clock = times[rows] - times[first]
+        # Clocks round: a thousandth of a step late is not late.
+        n_steps = int(clock[-1] / step + 1e-3) + 1
+        grid = step * np.arange(n_steps)
+        before = np.searchsorted(clock, grid + 1e-3 * step, side="right") - 1
         for name, array in arrays.items():
             values = array[rows]
             if name == "observations":
@@ -81,7 +82,8 @@ def _summed(
     """What is earned in each step of the grid; the last keeps what is left, (T,)."""
     own = float(np.median(np.diff(clock))) if len(clock) > 1 else step
     ends = np.append(clock, clock[-1] + own)
-    total = np.append(0.0, np.cumsum(rewards))
+    closing = np.append(rewards[:-1], np.nan_to_num(rewards[-1]))  # may be empty
+    total = np.append(0.0, np.cumsum(closing))
     earned = np.interp(np.append(grid, np.inf), ends, total)
     return np.asarray(np.diff(earned))
 
