@@ -95,3 +95,15 @@ def test_a_limit_that_is_reached() -> None:
 def test_a_coarse_encoder_is_no_limit() -> None:
     # Its largest value repeats as every other does.
     assert "saturated_states" not in found(encoder=0.2)
+
+
+def test_numbers_near_the_largest_there_are() -> None:
+    data = slide(dead_band=0.3)
+    huge = Dataset(
+        data.observations * 1e300,
+        data.actions * 1e300,
+        data.rewards,
+        data.next_observations * 1e300,
+        data.terminations,
+    )
+    assert {f.name for f in hardware_diagnostics(huge)} == {"dead_band"}

@@ -64,6 +64,12 @@ def test_actions_at_another_rate_are_held() -> None:
     np.testing.assert_array_equal(data.actions[:, 0], [5.5, 5.5, 6.5, 6.5])
     assert data.sample_time == 1.0
     assert any("in 5 rows without one; left out: 2 rows" in n for n in data.notes)
+    # A reward that is missing beside a state is nothing that could be held.
+    with pytest.raises(DataError, match=r"1 row had empty .*counted from 1: 2\)"):
+        from_table(
+            columns | {"reward": [EMPTY, 0.0, EMPTY, EMPTY, 0.0, 0.0, 0.0]},
+            missing="hold",
+        )
     with pytest.raises(DataError, match="missing='hold'"):
         from_table(columns | {"t": np.arange(7.0)})
 

@@ -35,16 +35,20 @@ def hardware_diagnostics(table: TransitionTable) -> Iterator[Diagnostic]:
         return
     now, then = table.observations[:_MOST], table.next_observations[:_MOST]
     actions = table.actions[:_MOST].reshape(len(now), -1).astype(np.float64)
+    # Numbers near the largest there are would overflow in squares.
+    units = np.maximum(np.abs(now).max(axis=0), np.abs(then).max(axis=0))
+    units = np.where(units > 0, units, 1.0)
+    moved = then / units - now / units
     for i, name in enumerate(table.observation_names):
-        step = _resolution(np.append(now[:, i], then[:, i]))
+        step = _resolution(np.append(now[:, i], then[:, i]) / units[i])
         if step is None:
             yield from _limits(name, then[:, i])
-        elif step > _COARSE * (moves := float((then[:, i] - now[:, i]).std())):
-            yield _coarse(name, step, moves)
+        elif step > _COARSE * moved[:, i].std():
+            yield _coarse(name, step * units[i], moved[:, i].std() * units[i])
         if step is None and not table.is_discrete:
             yield from _stuck(name, now[:, i], then[:, i], actions, table.action_names)
     if not table.is_discrete:
-        yield from _dead_bands(now, then - now, actions, table)
+        yield from _dead_bands(now / units, moved, actions, table)
 
 
 def _resolution(values: FloatArray) -> float | None:
@@ -130,11 +134,13 @@ def _dead_bands(
     scale = np.where(now.std(axis=0) > 0, now.std(axis=0), 1.0)
     scaled = (now - now.mean(axis=0)) / scale
     smooth = np.column_stack([np.ones(len(now)), scaled, scaled**2])
+    unit = np.abs(actions).max(axis=0)
+    sizes = actions / np.where(unit > 0, unit, 1.0)
     for j, name in enumerate(table.action_names):
-        beside = np.column_stack([smooth, np.delete(actions, j, axis=1)])
+        beside = np.column_stack([smooth, np.delete(sizes, j, axis=1)])
         tried = [
-            (*_bend(beside, actions[:, j], band, column), float(band), state)
-            for band in np.quantile(np.abs(actions[:, j]), _BANDS)
+            (*_bend(beside, sizes[:, j], band, column), float(band * unit[j]), state)
+            for band in np.quantile(np.abs(sizes[:, j]), _BANDS)
             for column, state in zip(moved.T, table.observation_names, strict=True)
         ]
         left, slope, band, state = min(tried)

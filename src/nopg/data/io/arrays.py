@@ -142,7 +142,7 @@ def _drop_missing(
     if not empty.any():
         return ()
     found = counted(int(empty.sum()), "row")
-    if options.missing == "error":
+    if options.missing != "drop":
         raise DataError(
             f"Every cell must hold a number, {found} had empty or NaN cells (counted "
             f"from 1: {preview(rows[empty] + 1)}); repair them, leave them out with "
