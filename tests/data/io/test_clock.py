@@ -102,6 +102,7 @@ def test_dates_count_in_seconds() -> None:
         (["noon", "one", "two"], {}, "row 1 has 'noon'.*time=''"),
         ([0, 1, 1, 2], {}, r"Rows of one time .* 3 differ .*missing='hold'"),
         ([0, 1, 2], {"resample": -1.0}, "`resample` must be a positive time"),
+        ([0, 1e9, 2e9], {"resample": 0.1}, "`the grid of times` must unpack to at"),
         ([0, 1, 2], {"time": "", "resample": 1.0}, "`resample` needs a column of"),
         ([0, 1, 2], {"time": "", "repeated": "drop"}, "`repeated` needs a column"),
     ],

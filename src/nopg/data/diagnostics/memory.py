@@ -62,8 +62,8 @@ def find_memory(table: TransitionTable) -> Memory:
         table: The transitions, in episodes.
     """
     sequences = Sequences.of(table)
-    typical = int(np.median(sequences.lengths[sequences.stretches]))
-    longest = min(_LONGEST, typical // 4)
+    lengths = np.bincount(sequences.stretches)[sequences.stretches]  # of each row's
+    longest = min(_LONGEST, int(np.median(lengths)) // 4)
     if longest < 1:
         why = "without episodes" if table.episodes is None else "in so short episodes"
         sentence = f"Delays and hidden states cannot be seen in rows {why}."

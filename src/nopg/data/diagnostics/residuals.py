@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -64,11 +63,6 @@ class Sequences:
         actions = _standardised(state_actions(table)[order, width:])
         parts = _standardised(states), actions, reached - states
         return cls(*parts, stretches, positions)
-
-    @cached_property
-    def lengths(self) -> IntArray:
-        """Rows of each stretch."""
-        return np.bincount(self.stretches)
 
     def draw(self, lag: int, generator: np.random.Generator) -> IntArray:
         """Rows that have `lag` rows before them, whole blocks if there are many."""

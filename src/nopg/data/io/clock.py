@@ -43,18 +43,7 @@ def follow_clock(
     Raises:
         DataError: If times are missing, run backwards or have several rates.
     """
-    _require_times(times)
-    given = arrays.get("episodes")
-    ids = _restarts(times) if given is None else numbered(given[:, 0])
-    order = np.argsort(ids, kind="stable")
-    arrays = {name: array[order] for name, array in arrays.items()}
-    times, ids = times[order], ids[order]
-    if (is_back := _passed(times, ids) < 0).any():
-        raise DataError(
-            "Times must not run backwards within an episode, they do at rows (counted "
-            f"from 1) {preview(order[1:][is_back] + 1)}; sort the rows, or name the "
-            "column that tells the episodes apart with `episode`."
-        )
+    arrays, times, ids = _in_order(arrays, times)
     arrays, times, ids, notes = _without_repeats(arrays, times, ids, options)
     passed = _passed(times, ids)
     is_known = np.isfinite(passed) & (passed > 0)
@@ -63,34 +52,45 @@ def follow_clock(
     steps, longest = _sample_times(passed, options)  # (n - 1,) each
     is_gap = np.isfinite(passed) & (passed > longest)
     is_cut = np.isinf(passed) | is_gap
-    pieces = np.append(0, np.cumsum(is_cut))
-    if given is None:  # alignment numbers what lies between rows that ended
+    n_restarts = 0
+    if "episodes" not in arrays:  # alignment numbers what lies between such rows
         ended = arrays.get("truncations", np.zeros((len(times), 1), dtype=bool))
         arrays["truncations"] = ended | np.append(is_cut, False)[:, None]
+        n_restarts = int(ids[-1])
     elif is_gap.any():
-        arrays["episodes"] = pieces[:, None]
+        arrays["episodes"] = np.append(0, np.cumsum(is_cut))[:, None]
     step, is_regular = float(np.median(steps)), is_known & ~is_gap
     jitter = float(np.std(passed[is_regular] / steps[is_regular]))
-    n_restarts = int(ids[-1]) if given is None else 0
     notes += _said(step, jitter, int(is_gap.sum()), n_restarts)
     if options.resample is None:
-        _warn_of(jitter, step)
+        _warn_if_uneven(jitter, step)
         return arrays, step, notes
-    arrays = resampled(arrays, times, pieces, options.resample)
-    note = (
-        f"Resampled to one row every {options.resample:g}: states on a line between "
-        "rows, actions as the last one before, rewards so that they keep their sum."
-    )
+    n_cells = sum(array.shape[1] for array in arrays.values())
+    n_rows = len(times) + passed[is_regular].sum() / options.resample
+    options.require_size(int(8 * n_cells * n_rows), "the grid of times")
+    arrays, note = resampled(arrays, times, is_cut, options.resample)
     return arrays, options.resample, (*notes, note)
 
 
-def _require_times(times: FloatArray) -> None:
+def _in_order(arrays: Arrays, times: FloatArray) -> tuple[Arrays, FloatArray, IntArray]:
+    """Rows, times and numbers of the episodes, one episode after the other."""
     if (empty := ~np.isfinite(times)).any():
         raise DataError(
             "Every row must have a time, rows (counted from 1) "
             f"{preview(np.flatnonzero(empty) + 1)} have none; repair them, or pass "
             "time='' to read without a clock."
         )
+    given = arrays.get("episodes")
+    ids = _restarts(times) if given is None else numbered(given[:, 0])
+    order = np.argsort(ids, kind="stable")
+    times, ids = times[order], ids[order]
+    if (is_back := _passed(times, ids) < 0).any():
+        raise DataError(
+            "Times must not run backwards within an episode, they do at rows (counted "
+            f"from 1) {preview(order[1:][is_back] + 1)}; sort the rows, or name the "
+            "column that tells the episodes apart with `episode`."
+        )
+    return {name: array[order] for name, array in arrays.items()}, times, ids
 
 
 def _restarts(times: FloatArray) -> IntArray:
@@ -180,11 +180,11 @@ def _said(step: float, jitter: float, n_gaps: int, n_restarts: int) -> tuple[str
     return tuple(notes)
 
 
-def _warn_of(jitter: float, step: float) -> None:
+def _warn_if_uneven(jitter: float, step: float) -> None:
     if jitter > _UNEVEN:
         warnings.warn(
-            f"Rows should be evenly spaced, their intervals vary by {jitter:.0%}; what "
-            f"one step does varies as much, resample={step:.3g} evens it out.",
+            f"Rows should be evenly spaced, their intervals vary by {jitter:.0%}, and "
+            f"what one step does with them; resample={step:.3g} evens it out.",
             NopgWarning,
             stacklevel=2,
         )

@@ -47,11 +47,18 @@ def hold_actions(arrays: Arrays) -> tuple[Arrays, BoolArray, tuple[str, ...]]:
 
 
 def resampled(
-    arrays: Arrays, times: FloatArray, pieces: IntArray, step: float
-) -> Arrays:
-    """Every piece on a grid of its own from its first row on."""
+    arrays: Arrays, times: FloatArray, is_cut: BoolArray, step: float
+) -> tuple[Arrays, str]:
+    """Every stretch of rows on a grid of its own from its first row on.
+
+    Args:
+        arrays: The rows, in time order within each stretch.
+        times: The time of each row, (n,).
+        is_cut: Whether a stretch ends with each row but the last, (n - 1,).
+        step: The sample time of the grid.
+    """
     ended = sum(arrays[n][:, 0] for n in ("terminations", "truncations") if n in arrays)
-    is_end: BoolArray = np.append(np.diff(pieces) > 0, True) | (ended > 0)
+    is_end: BoolArray = np.append(is_cut, True) | (ended > 0)
     parts: dict[str, list[NDArray[Any]]] = {name: [] for name in arrays}
     first = 0
     for last in np.flatnonzero(is_end):
@@ -73,7 +80,11 @@ def resampled(
                 values = values[before]
             parts[name].append(values)
         first = int(last) + 1
-    return {name: np.concatenate(values) for name, values in parts.items()}
+    note = (
+        f"Resampled to one row every {step:g}: states on a line between rows, actions "
+        "as the last one before, rewards so that they keep their sum."
+    )
+    return {name: np.concatenate(values) for name, values in parts.items()}, note
 
 
 def _summed(
