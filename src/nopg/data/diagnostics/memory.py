@@ -23,7 +23,7 @@ _LONGEST = 16
 """Most steps looked back; a quarter of an episode if that is less."""
 _LEAST_NOISE = 0.002
 """Share of a step's variance below which there is nothing to explain."""
-_LEAST_SHARE, _LEAST_T, _PARTS = 0.1, 3.0, 12
+_LEAST_SHARE, _LEAST_T, _PARTS = 0.1, 2.5, 12
 """What the past must explain of the noise, its t value, and the parts it is over."""
 _ALIKE = 0.9
 """One past action that explains this much of what all the past does is a delay."""
