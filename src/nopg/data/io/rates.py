@@ -69,7 +69,7 @@ def resampled(
         own = float(np.median(np.diff(clock))) if len(clock) > 1 else step
         # Clocks jitter: a row that is a little late is still the row of its time.
         n_steps = int(clock[-1] / step + 1e-3) + 1
-        grid = step * np.arange(n_steps)
+        grid: FloatArray = step * np.arange(n_steps, dtype=np.float64)
         late = _LATE * min(own, step)
         before = np.searchsorted(clock, grid + late, side="right") - 1
         for name, array in arrays.items():
@@ -99,7 +99,8 @@ def _summed(rewards: FloatArray, ends: FloatArray, grid: FloatArray) -> FloatArr
     """
     closing = np.append(rewards[:-1], np.nan_to_num(rewards[-1]))  # may be empty
     total = np.append(0.0, np.cumsum(closing))
-    return np.diff(np.interp(np.append(grid, np.inf), ends, total))[:, None]
+    earned = np.interp(np.append(grid, np.inf), ends, total)
+    return np.asarray(np.diff(earned))[:, None]
 
 
 def numbered(ids: NDArray[Any]) -> IntArray:
