@@ -35,8 +35,8 @@ PLAIN, NEAR, WIDE = (NADARAYA_WATSON, 1.0), (MATCHED, 1.0), (MATCHED, 2.0)
 KINDS: tuple[tuple[Kind, ...], ...] = ((PLAIN,), (NEAR,), (PLAIN, NEAR, WIDE))
 """What each short ascent uses, one kind after the other from update to update."""
 N_SHORT, SNAPSHOTS = 300, 3
-"""Most updates of each, and how many of its policies are judged, the last among them: on a
-flat J an ascent walks on after it has arrived."""
+"""Most updates of each, and how many of its policies are judged, the last among them:
+on a flat J an ascent walks on after it has arrived."""
 N_ROWS = 1000
 """Samples each rests on, a random part of more."""
 N_JUDGED_ROWS = 5000
