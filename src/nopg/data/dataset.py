@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from nopg.data.diagnostics.description import Description, describe
+from nopg.data.history import with_history
 from nopg.data.io.load import load, save
 from nopg.data.io.options import MAX_BYTES, ReadOptions
 from nopg.data.transitions import TransitionTable
@@ -39,6 +40,7 @@ class Dataset(TransitionTable):
             are refused, and labels it has beyond those seen count as actions.
         notes: Sentences that say how the rows came to be: what was taken as s',
             what was dropped and why. Readers and transforms add to them.
+        history: Which columns of the state are past ones; `with_history` sets it.
 
     Raises:
         DataError: If the arrays cannot be transitions; the sentence says why.
@@ -125,3 +127,31 @@ class Dataset(TransitionTable):
             action_space: Bounds to hold the actions against, if the data know none.
         """
         return describe(self, action_space)
+
+    def with_history(
+        self,
+        steps: int = 0,
+        *,
+        observations: int | None = None,
+        actions: int | None = None,
+    ) -> Self:
+        """The data with past observations and actions as columns of the state.
+
+        For systems that answer late or do not show all of their state. No row is
+        dropped: before an episode's first step the first observation is repeated, and
+        the action counts as 0, or as the nearest possible one. A policy learned from
+        such data keeps the same columns while it acts.
+
+        Args:
+            steps: Past steps to add, of both.
+            observations: Past observations, if their number differs.
+            actions: Past actions, if their number differs.
+
+        Raises:
+            DataError: If there are no episodes, or one is shorter than the history.
+        """
+        return with_history(
+            self,
+            steps if observations is None else observations,
+            steps if actions is None else actions,
+        )

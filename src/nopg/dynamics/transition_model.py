@@ -63,12 +63,15 @@ class TransitionModel:
         bounds: Where the data have been.
         rewards: Smallest and largest reward seen.
         termination: How episodes terminate, None if none of the data does.
+        past: Where the state ends in past observations and actions: the columns of
+            (s, a) that these are one step later, (p,). They need no regression.
     """
 
     process: GaussianProcess
     bounds: StateBounds
     rewards: tuple[float, float]
     termination: TerminationModel | None
+    past: Tensor | None = None
 
     @classmethod
     def fit(
@@ -81,6 +84,7 @@ class TransitionModel:
         *,
         generator: np.random.Generator,
         like: TransitionModel | None = None,
+        past: Tensor | None = None,
     ) -> TransitionModel:
         """Learn from n transitions, all float64; labels as one-hot actions.
 
@@ -88,10 +92,14 @@ class TransitionModel:
         and its hyperparameters are a good start.
         """
         inputs = torch.cat([states, actions], dim=1)
+        n_present = states.shape[1] - (0 if past is None else len(past))
         continuing = continuing_rewards(inputs, rewards, terminations)
-        targets = torch.cat([next_states - states, continuing[:, None]], dim=1)
+        moved = (next_states - states)[:, :n_present]
+        targets = torch.cat([moved, continuing[:, None]], dim=1)
         if like is None:
-            bounds, is_saturated = StateBounds.of(states, actions, next_states)
+            bounds, is_saturated = StateBounds.of(
+                states, actions, next_states, n_present
+            )
             seen = (float(rewards.min()), float(rewards.max()))
         else:
             bounds, seen = like.bounds, like.rewards
@@ -102,12 +110,12 @@ class TransitionModel:
             generator,
             None if like is None else like.process,
             # A rare reward may be what it is all about.
-            with_outliers=(states.shape[1],),
+            with_outliers=(n_present,),
         )
         termination = TerminationModel.fit(
-            next_states, rewards, terminations, generator
+            next_states[:, :n_present], rewards, terminations, generator
         )
-        return cls(process, bounds, seen, termination)
+        return cls(process, bounds, seen, termination, past)
 
     @property
     def reward_limits(self) -> tuple[float, float]:
@@ -127,15 +135,18 @@ class TransitionModel:
 
     def step(self, states: Tensor, actions: Tensor) -> PredictedStep[Tensor]:
         """What the model expects of one step."""
-        d_s = states.shape[1]
-        predicted = self.process.predict(torch.cat([states, actions], dim=1))
-        reached = states + predicted[:, :d_s]
+        inputs = torch.cat([states, actions], dim=1)
+        predicted = self.process.predict(inputs)
+        d_s = predicted.shape[1] - 1  # of the present
+        reached = states[:, :d_s] + predicted[:, :d_s]
+        if self.past is not None:
+            reached = torch.cat([reached, inputs[:, self.past]], dim=1)
         after = self.bounds.project(reached)
         rewards, out = predicted[:, d_s], self.bounds.out_of_support(reached)
         if self.termination is None:
             never = torch.zeros_like(rewards)
             return PredictedStep(reached, after, rewards, never, out, rewards)
-        terminated, final = self.termination.predict(after)
+        terminated, final = self.termination.predict(after[:, :d_s])
         expected = (1.0 - terminated) * rewards + final
         return PredictedStep(reached, after, expected, terminated, out, rewards)
 
@@ -143,10 +154,14 @@ class TransitionModel:
         self, states: Tensor, actions: Tensor, step: PredictedStep[Tensor]
     ) -> StepJacobians:
         """Derivatives of `step(states, actions)`, which gave `step`."""
-        d_s = states.shape[1]
         process = self.process.jacobian(torch.cat([states, actions], dim=1))
+        d_s = process.shape[1] - 1  # of the present
         reached = process[:, :d_s].clone()
         reached[:, :, :d_s] += torch.eye(d_s).to(states)
+        if self.past is not None:
+            copied = torch.eye(process.shape[2])[self.past].to(states)
+            copied = copied.expand(len(states), -1, -1)
+            reached = torch.cat([reached, copied], dim=1)
         projection = self.bounds.projection_jacobian(step.reached)
         leaving = self.bounds.out_of_support_gradient(step.reached)
         rewards = (1.0 - step.terminated)[:, None] * process[:, d_s]
@@ -154,8 +169,8 @@ class TransitionModel:
         if self.termination is not None:
             # Where all neighbours agree the gradient is 0.
             is_open = (step.terminated > 1e-15) & (step.terminated < 1.0 - 1e-15)
-            ending[is_open], final[is_open] = self.termination.gradients(
-                step.next_states[is_open]
+            ending[is_open, :d_s], final[is_open, :d_s] = self.termination.gradients(
+                step.next_states[is_open, :d_s]
             )
             final = final - step.continuing_rewards[:, None] * ending
         return StepJacobians(reached, projection, rewards, final, ending, leaving)
@@ -187,8 +202,9 @@ def fit_ensemble(
     n_seen = max(2, 4 * len(data) // 5)
     part = torch.as_tensor(generator.permutation(len(data))[:n_seen])
     seen = [column[part] for column in columns]
-    whole = TransitionModel.fit(*columns, generator=generator)
-    return whole, TransitionModel.fit(*seen, generator=generator, like=whole)
+    past = None if data.history is None else torch.as_tensor(data.history.copied)
+    whole = TransitionModel.fit(*columns, generator=generator, past=past)
+    return whole, TransitionModel.fit(*seen, generator=generator, like=whole, past=past)
 
 
 def regression_actions(data: Dataset) -> Tensor:
@@ -217,21 +233,25 @@ class ArrayTransitionModel:
             ~stops.numpy() / bounds.typical_step.numpy()
             for stops in (bounds.saturation.is_low, bounds.saturation.is_high)
         )
+        self._past = None if model.past is None else model.past.numpy()
         self._termination = None
         if model.termination is not None:
             self._termination = _ArrayTermination(model.termination)
 
     def step(self, states: Array, actions: Array) -> PredictedStep[Array]:
         """What the model expects of one step of m states."""
-        d_s = states.shape[1]
-        predicted = self._process(np.concatenate([states, actions], axis=1))
-        reached = states + predicted[:, :d_s]
+        inputs = np.concatenate([states, actions], axis=1)
+        predicted = self._process(inputs)
+        d_s = predicted.shape[1] - 1  # of the present
+        reached = states[:, :d_s] + predicted[:, :d_s]
+        if self._past is not None:
+            reached = np.concatenate([reached, inputs[:, self._past]], axis=1)
         after, out = self._projected(reached)
         rewards = predicted[:, d_s]
         if self._termination is None:
             never = np.zeros(len(rewards))
             return PredictedStep(reached, after, rewards, never, out, rewards)
-        terminated, final = self._termination(after)
+        terminated, final = self._termination(after[:, :d_s])
         expected = (1.0 - terminated) * rewards + final
         return PredictedStep(reached, after, expected, terminated, out, rewards)
 

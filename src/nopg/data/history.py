@@ -1,0 +1,256 @@
+"""Past actions and observations as columns of the state: `data.with_history(5)`.
+
+A valve that answers five steps late, a level nobody measures: then the present
+observation is no state, and the same observation and action lead now here, now there.
+What was done and seen before makes it one. A row becomes
+
+    (obs[t], obs[t-1], ..., obs[t-j], action[t-1], ..., action[t-k]),
+
+and whoever acts keeps the same columns, which is what `HistoryLayout` is for. Before an
+episode's first step nothing is known: the first observation stands for earlier ones,
+and `before` for earlier actions. Labels are one column each, all 0 before an episode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nopg.data.transitions import TransitionTable
+from nopg.data.validation import FloatArray, IntArray, counted
+from nopg.errors import ConfigError, DataError
+
+Table = TypeVar("Table", bound=TransitionTable)
+SAME = 1e-6
+"""Share of a column's spread by which a state and its predecessor's successor may
+differ; single precision rounds by less."""
+
+
+@dataclass(frozen=True)
+class HistoryLayout:
+    """Which columns of a state are the past, and how they move on.
+
+    Attributes:
+        n_observed: Columns of an observation, the first of the state, d_o.
+        observations: Past observations kept, j.
+        actions: Past actions kept, k.
+        before: What stands for an action before the first, (d_a,).
+        is_discrete: Whether actions are labels, d_a of them.
+    """
+
+    n_observed: int
+    observations: int
+    actions: int
+    before: tuple[float, ...]
+    is_discrete: bool = False
+
+    @property
+    def n_kept(self) -> int:
+        """Columns of the past, j d_o + k d_a."""
+        return self.observations * self.n_observed + self.actions * len(self.before)
+
+    @property
+    def width(self) -> int:
+        """Columns of the state: an observation and the past."""
+        return self.n_observed + self.n_kept
+
+    @property
+    def copied(self) -> IntArray:
+        """Columns of (state, action) that are the past one step later, (n_kept,)."""
+        d_o, d_a, j = self.n_observed, len(self.before), self.observations
+        seen = np.arange(j * d_o)  # obs[t] becomes obs[t-1], and so on
+        done = (j + 1) * d_o + np.arange((self.actions - 1) * d_a)
+        last = self.width + np.arange(d_a if self.actions else 0)
+        return np.concatenate([seen, last, done]).astype(np.int64)
+
+    def begin(self, observations: FloatArray) -> FloatArray:
+        """The past at an episode's first observations (m, d_o), (m, n_kept)."""
+        repeated = np.tile(observations, (1, self.observations))
+        actions = np.tile(self.before, (len(observations), self.actions))
+        return np.concatenate([repeated, actions], axis=1)
+
+    def after(self, states: FloatArray, actions: Any) -> FloatArray:
+        """The past after `actions` were taken in `states` (m, width), (m, n_kept)."""
+        taken = np.asarray(actions)
+        if self.is_discrete:
+            taken = np.eye(len(self.before))[taken.reshape(-1).astype(np.int64)]
+        taken = taken.reshape(len(states), len(self.before))
+        return np.concatenate([states, taken], axis=1)[:, self.copied]
+
+    def complete(self, states: FloatArray) -> FloatArray:
+        """States (m, width); observations (m, d_o) are taken as an episode's first."""
+        if states.ndim == 2 and states.shape[1] == self.n_observed:
+            return np.concatenate([states, self.begin(states)], axis=1)
+        return states
+
+    def require_columns(self, n_states: int, n_actions: int) -> None:
+        """Refuse a table that has other columns.
+
+        Raises:
+            DataError: If columns were chosen or added after the history.
+        """
+        if (n_states, n_actions) != (self.width, len(self.before)):
+            raise DataError(
+                f"A state with its history must have {self.width} columns and "
+                f"{len(self.before)} of the action, got {n_states} and {n_actions}; "
+                "choose or add columns first and call with_history last."
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields as plain values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any] | None) -> HistoryLayout | None:
+        """What `to_json` gave; None of None.
+
+        Raises:
+            ValueError: If the numbers describe no history.
+        """
+        if stored is None:
+            return None
+        values = {field.name: stored[field.name] for field in fields(cls)}
+        values["before"] = tuple(float(value) for value in values["before"])
+        found = cls(**values)
+        counts = (found.n_observed, found.observations, found.actions)
+        is_whole = all(type(count) is int and 0 <= count < 10**6 for count in counts)
+        if not is_whole or not found.n_observed or not found.n_kept:
+            raise ValueError(f"{counts} are no numbers of columns and past steps")
+        if not np.isfinite(found.before).all():
+            raise ValueError("actions before the first are not finite")
+        return found
+
+
+def with_history(table: Table, observations: int, actions: int) -> Table:
+    """The table with past observations and actions as columns of the state.
+
+    Args:
+        table: Transitions in episodes.
+        observations: Past observations to add, j.
+        actions: Past actions to add, k.
+
+    Raises:
+        DataError: If there are no episodes, or one is shorter than the history.
+        ConfigError: If the numbers of steps are none.
+    """
+    for name, steps in (("observations", observations), ("actions", actions)):
+        if not isinstance(steps, (int, np.integer)) or steps < 0 or steps is True:
+            raise ConfigError(
+                f"`{name}` must be a whole number of past steps from 0, got {steps!r}."
+            )
+    if table.history is not None:
+        raise DataError(
+            "A history is added once, these data have one "
+            f"({', '.join(table.observation_names)}); start from the data without."
+        )
+    if observations == actions == 0:
+        return table
+    order, age = _ages(table, max(observations, actions))
+    layout = HistoryLayout(
+        n_observed=table.observations.shape[1],
+        observations=int(observations),
+        actions=int(actions),
+        before=_before(table),
+        is_discrete=table.is_discrete,
+    )
+    states = _states(table, layout, order, age)
+    past = layout.after(states, table.actions)
+    n_starts = int((age == 0).sum())
+    filled = "; before each first step the first observation is repeated"
+    if actions:
+        unknown = "none" if table.is_discrete else f"{list(layout.before)}"
+        filled += f" and the action counts as {unknown}"
+    return table.with_note(
+        f"Added {counted(int(observations), 'past observation')} and "
+        f"{counted(int(actions), 'past action')} to the state, in "
+        f"{counted(n_starts, 'run')} of rows that follow each other{filled}.",
+        observations=states,
+        next_observations=np.concatenate([table.next_observations, past], axis=1),
+        observation_names=_names(table, layout),
+        observation_space=None,
+        history=layout,
+    )
+
+
+def _ages(table: TransitionTable, steps: int) -> tuple[IntArray, IntArray]:
+    """Rows in time order, and how many of its own run precede each, (n,) both.
+
+    A run is rows that follow each other: it ends with its episode, at a flag, and
+    where rows are missing in between.
+    """
+    if table.episodes is None:
+        raise DataError(
+            "A history needs rows in time order with episode ids, these data have "
+            "none; pass `episodes`, or load them with an episode column."
+        )
+    order = np.argsort(table.episodes, kind="stable")
+    ids = table.episodes[order]
+    sizes = np.unique(ids, return_counts=True)[1]
+    if sizes.min() < steps:
+        raise DataError(
+            f"A history of {counted(steps, 'step')} must not be longer than the "
+            f"shortest episode, which has {counted(int(sizes.min()), 'row')}; ask for "
+            "fewer, or leave short episodes out."
+        )
+    ended = (table.terminations | table.truncations)[order]
+    states, after = table.observations[order], table.next_observations[order]
+    gap = np.abs(states[1:] - after[:-1]) > SAME * (np.ptp(states, axis=0) + SAME)
+    is_new = np.ones(len(order), dtype=bool)
+    is_new[1:] = (ids[1:] != ids[:-1]) | ended[:-1] | gap.any(axis=1)
+    if is_new.all():
+        raise DataError(
+            "A history needs rows of an episode in time order, no row starts where "
+            "the one before it ended; sort them by time."
+        )
+    place = np.arange(len(order))
+    return order, place - np.maximum.accumulate(np.where(is_new, place, 0))
+
+
+def _states(
+    table: TransitionTable, layout: HistoryLayout, order: IntArray, age: IntArray
+) -> FloatArray:
+    """Every row with its past, in the order of the table, (n, width)."""
+    place = np.arange(len(order))
+    seen, taken = table.observations[order], table.actions[order]
+    if layout.is_discrete:
+        taken = np.eye(len(layout.before))[taken]
+    columns: list[NDArray[Any]] = [seen]
+    for lag in range(1, layout.observations + 1):
+        columns.append(seen[place - np.minimum(lag, age)])
+    for lag in range(1, layout.actions + 1):
+        known = (age >= lag)[:, None]
+        columns.append(np.where(known, taken[place - lag * (age >= lag)], layout.before))
+    states = np.empty((len(order), layout.width))
+    states[order] = np.concatenate(columns, axis=1)
+    return states
+
+
+def _before(table: TransitionTable) -> tuple[float, ...]:
+    """The action that stands for those before an episode: 0, or the nearest possible.
+
+    Whoever acts has to know it before the first action is chosen.
+    """
+    if table.is_discrete:
+        return (0.0,) * table.n_actions
+    space: Any = table.action_space
+    low, high = table.actions.min(axis=0), table.actions.max(axis=0)
+    if space is not None:
+        low, high = space.low, space.high
+    return tuple(np.clip(0.0, low, high).astype(np.float64).tolist())
+
+
+def _names(table: TransitionTable, layout: HistoryLayout) -> tuple[str, ...]:
+    """`level`, `level[t-1]`, `pump[t-1]`; of labels `a[t-1]=2`."""
+    acted = list(table.action_names)
+    labels = [f"={i}" for i in range(len(layout.before))]
+    found = list(table.observation_names)
+    for lag in range(1, layout.observations + 1):
+        found += [f"{name}[t-{lag}]" for name in table.observation_names]
+    for lag in range(1, layout.actions + 1):
+        ends = labels if layout.is_discrete else [""]
+        found += [f"{name}[t-{lag}]{end}" for name in acted for end in ends]
+    return tuple(found)
