@@ -67,11 +67,17 @@ class HistoryLayout:
         last = self.width + np.arange(d_a if self.actions else 0)
         return np.concatenate([seen, last, done]).astype(np.int64)
 
+    @property
+    def first(self) -> IntArray:
+        """Columns of (observation, before) that are the first past, (n_kept,)."""
+        seen = np.tile(np.arange(self.n_observed), self.observations)
+        done = self.n_observed + np.tile(np.arange(len(self.before)), self.actions)
+        return np.concatenate([seen, done]).astype(np.int64)
+
     def begin(self, observations: FloatArray) -> FloatArray:
         """The past at an episode's first observations (m, d_o), (m, n_kept)."""
-        repeated = np.tile(observations, (1, self.observations))
-        actions = np.tile(self.before, (len(observations), self.actions))
-        return np.concatenate([repeated, actions], axis=1)
+        before = np.tile(self.before, (len(observations), 1))
+        return np.concatenate([observations, before], axis=1)[:, self.first]
 
     def after(self, states: FloatArray, actions: Any) -> FloatArray:
         """The past after `actions` were taken in `states` (m, width), (m, n_kept)."""

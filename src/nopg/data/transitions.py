@@ -134,6 +134,8 @@ class TransitionTable:
                 "`n_actions` exists for discrete actions only, these are continuous; "
                 "use actions.shape[1] for their dimension."
             )
+        if self.history is not None:
+            return len(self.history.before)
         stated = getattr(self.action_space, "n", None)
         return int(stated) if stated is not None else int(self.actions.max()) + 1
 

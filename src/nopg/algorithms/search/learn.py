@@ -34,6 +34,7 @@ from nopg.algorithms.search.candidates import (
     ascent_candidates,
     planned_candidates,
 )
+from nopg.algorithms.search.memory import AUTO, remembered, starting_states
 from nopg.algorithms.search.refinement import (
     FINAL_WEIGHT,
     N_KEPT,
@@ -71,6 +72,7 @@ def learn(
     gamma: float = GAMMA,
     n_updates: int = 200,
     n_refining: int = 100,
+    history: int | str = AUTO,
     action_space: Any = None,
     seed: int = 0,
     progress: bool = True,
@@ -86,6 +88,9 @@ def learn(
         gamma: Discount factor in (0, 1).
         n_updates: Updates of each gradient ascent on the kernel estimate.
         n_refining: Updates of the best candidates in the learned models; 0 for none.
+        history: Past observations and actions that the policy acts on: as many as the
+            data ask for ("auto"), so many steps of both, or 0 for none. See
+            `Dataset.with_history`.
         action_space: Gymnasium space of the actions; by default that of the data.
         seed: Seed of every draw.
         progress: Show a bar.
@@ -102,9 +107,10 @@ def learn(
     _require_choice(data)
     config = NOPG(seed=seed, **common).config
     space = action_space_of(data, action_space)
+    observed, data = data, remembered(data, history)
     fresh, spec = build_policy(config, data, space)
     like = torch.tensor(data.observations, dtype=torch.float64)
-    starts = data.first_states() if initial_states is None else initial_states
+    starts = starting_states(data, initial_states)
     places = initial_state_tensor(starts, like).numpy()
     with _few_threads(len(data)):
         models = fit_ensemble(data, Seed(seed).numpy("transition-model"))
@@ -128,12 +134,13 @@ def learn(
         estimator=config.estimator,
         seed=seed,
         algorithm=LEARN,
-        settings=config.flat() | {"n_updates": n_updates, "n_refining": n_refining},
+        settings=config.flat()
+        | {"n_updates": n_updates, "n_refining": n_refining, "history": history},
         spec=spec,
         data=data,
         initial_states=places,
         observation_names=tuple(data.observation_names),
-        observation_space=data.observation_space,
+        observation_space=observed.observation_space,
         search=search,
         models=models,
     )
