@@ -8,13 +8,14 @@ What was done and seen before makes it one. A row becomes
 
 and whoever acts keeps the same columns, which is what `HistoryLayout` is for. Before an
 episode's first step nothing is known: the first observation stands for earlier ones,
-and `before` for earlier actions. Labels are one column each, all 0 before an episode.
+and for earlier actions the constant that best explains how episodes begin, for whoever
+acts has to know it before the first action. Labels are one column each, all 0 before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -160,15 +161,18 @@ def with_history(table: Table, observations: int, actions: int) -> Table:
         n_observed=table.observations.shape[1],
         observations=int(observations),
         actions=int(actions),
-        before=_before(table),
+        before=_possible(table, 0.0),
         is_discrete=table.is_discrete,
     )
+    if actions and not table.is_discrete:
+        layout = replace(layout, before=_before(table, layout, order, age))
     states = _states(table, layout, order, age)
     past = layout.after(states, table.actions)
     n_starts = int((age == 0).sum())
     filled = "; before each first step the first observation is repeated"
     if actions:
-        unknown = "none" if table.is_discrete else f"{list(layout.before)}"
+        numbers = ", ".join(f"{value:.4g}" for value in layout.before)
+        unknown = "none" if table.is_discrete else numbers
         filled += f" and the action counts as {unknown}"
     return table.with_note(
         f"Added {counted(int(observations), 'past observation')} and "
@@ -235,18 +239,49 @@ def _states(
     return states
 
 
-def _before(table: TransitionTable) -> tuple[float, ...]:
-    """The action that stands for those before an episode: 0, or the nearest possible.
+def _before(
+    table: TransitionTable, layout: HistoryLayout, order: IntArray, age: IntArray
+) -> tuple[float, ...]:
+    """The constant action that best explains how episodes begin, (d_a,).
 
-    Whoever acts has to know it before the first action is chosen.
+    A valve may have been shut, or just where it usually is. A linear model of the rows
+    whose past is known says what each past action does; what it leaves of the first
+    rows is explained by least squares.
     """
+    d_a, k = len(layout.before), layout.actions
+    states = _states(table, replace(layout, before=(0.0,) * d_a), order, age)[order]
+    inputs = np.column_stack([states, table.actions[order], np.ones(len(states))])
+    moved = (table.next_observations - table.observations)[order]
+    is_first, is_known = age < k, age >= k
+    if is_known.sum() <= 2 * inputs.shape[1]:
+        return layout.before
+    weights = np.linalg.lstsq(inputs[is_known], moved[is_known], rcond=1e-9)[0]
+    left = moved - inputs @ weights  # (n, d_o)
+    spread = left[is_known].std(axis=0)
+    unit = np.where(spread > 0.0, spread, 1.0)
+    by_lag = weights[layout.width - k * d_a : layout.width].reshape(k, d_a, -1)
+    # What is missing of a row of age t are the lags from t + 1 on.
+    missing = by_lag[::-1].cumsum(axis=0)[::-1][age[is_first]] / unit  # (m, d_a, d_o)
+    design = missing.transpose(0, 2, 1).reshape(-1, d_a)
+    if np.linalg.matrix_rank(design) < d_a:
+        return layout.before
+    wanted = (left[is_first] / unit).reshape(-1)
+    found = np.linalg.lstsq(design, wanted, rcond=None)[0]
+    variance = np.mean((wanted - design @ found) ** 2)
+    error = np.sqrt(np.diag(np.linalg.inv(design.T @ design)) * variance)
+    is_told = np.abs(found) > 2.0 * error + 1e-9
+    return _possible(table, np.where(is_told, found, 0.0))
+
+
+def _possible(table: TransitionTable, action: Any) -> tuple[float, ...]:
+    """The possible action nearest to `action`; of labels none, which is all 0."""
     if table.is_discrete:
         return (0.0,) * table.n_actions
     space: Any = table.action_space
     low, high = table.actions.min(axis=0), table.actions.max(axis=0)
     if space is not None:
         low, high = space.low, space.high
-    return tuple(np.clip(0.0, low, high).astype(np.float64).tolist())
+    return tuple(np.clip(action, low, high).astype(np.float64).tolist())
 
 
 def _names(table: TransitionTable, layout: HistoryLayout) -> tuple[str, ...]:
