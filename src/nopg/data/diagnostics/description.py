@@ -11,6 +11,7 @@ import numpy as np
 
 from nopg.data.coverage import grid_coverage, neighbour_weights
 from nopg.data.diagnostics.checks import Diagnostic, all_diagnostics
+from nopg.data.diagnostics.memory import memory_diagnostics
 from nopg.data.transitions import TransitionTable
 
 if TYPE_CHECKING:
@@ -128,7 +129,9 @@ def describe(
         action_space: Bounds to hold the actions against, if the data know none.
     """
     weights = neighbour_weights(table)
-    findings = all_diagnostics(table, action_space or table.action_space, weights)
+    space = action_space or table.action_space
+    findings = [*all_diagnostics(table, space, weights), *memory_diagnostics(table)]
+    findings.sort(key=lambda finding: finding.level == "note")
     lengths = None
     if table.episodes is not None:
         counts = np.unique(table.episodes, return_counts=True)[1]
