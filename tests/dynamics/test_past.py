@@ -18,7 +18,7 @@ from tests.delayed_system import delayed_data
 
 def clipped(data: nopg.Dataset) -> nopg.Dataset:
     """The same with actions at their limits every now and then."""
-    told = np.clip(data.actions, -0.8, 0.8)
+    told = np.clip(data.actions, -0.9, 0.9)
     return nopg.Dataset(**(data.arrays() | {"actions": told}))
 
 

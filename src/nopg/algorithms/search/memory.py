@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from nopg.data.dataset import Dataset
+from nopg.data.diagnostics.memory import find_memory
 from nopg.errors import ConfigError, DataError
 
 logger = logging.getLogger(__name__)
@@ -35,8 +36,6 @@ def remembered(data: Dataset, history: int | str) -> Dataset:
         return data.with_history(int(history)) if history else data
     if data.history is not None or data.episodes is None:
         return data
-    from nopg.data.diagnostics.memory import find_memory
-
     found = find_memory(data)
     shortest = int(np.unique(data.episodes, return_counts=True)[1].min())
     observations = min(found.observation_steps, shortest)
