@@ -24,6 +24,10 @@ def learn(
     gamma: Annotated[
         float | None, typer.Option(help="Discount factor, 0.99 by default.")
     ] = None,
+    history: Annotated[
+        str,
+        typer.Option(help="Past steps the policy acts on: auto, or a number; 0: none."),
+    ] = "auto",
     seed: Annotated[int | None, typer.Option(help="Seed of every draw.")] = None,
 ) -> None:
     """Fit models of the system, plan and refine policies in them, keep the best.
@@ -40,11 +44,14 @@ def learn(
     settings = read_settings(config)
     require_searchable(settings)
     dataset = read_data(source, columns, settings, out)
-    typed = {"gamma": gamma, "seed": seed}
+    steps = int(history) if history.isdecimal() else history
+    typed = {"gamma": gamma, "seed": seed, "history": steps}
     chosen = {name: value for name, value in typed.items() if value is not None}
     print(dataset)
     with locked(out):
         policy = search(dataset, settings.initial_states, **(settings.model | chosen))
         keep(out, policy)
     print(f"\n{policy.search}")
+    if policy.memory is not None and policy.data is not None:
+        print(f"\nIt acts on the past too. {policy.data.notes[-1]}")
     conclude(policy, out)

@@ -32,6 +32,7 @@ from nopg.algorithms.search.candidates import (
     PLANS,
     FoundPolicy,
     ascent_candidates,
+    cloned_candidate,
     planned_candidates,
 )
 from nopg.algorithms.search.memory import AUTO, remembered, starting_states
@@ -169,6 +170,8 @@ def _search(
 
         try:
             model = selection.models[0]
+            if data.history is not None:
+                selection.add(cloned_candidate(data, fresh))
             for one in planned_candidates(model, data, fresh, gamma, seed):
                 selection.add(one)
                 advance(str(one.method))
