@@ -25,7 +25,8 @@ def test_each_row_holds_what_came_before_it(j: int, k: int, is_discrete: bool) -
     for row in range(0, len(data), 3):
         step = row % 20
         taken = [np.eye(3)[a] if is_discrete else a for a in data.actions]
-        expected = [data.observations[row - min(lag, step)] for lag in range(j + 1)]
+        seen = [data.observations[row - min(lag, step)] for lag in range(j + 1)]
+        expected = [seen[0], *(seen[lag - 1] - seen[lag] for lag in range(1, j + 1))]
         expected += [
             taken[row - lag] if lag <= step else nothing for lag in range(1, k + 1)
         ]
@@ -65,12 +66,13 @@ def test_a_missing_row_starts_a_past_of_its_own() -> None:
     wide = data.subset(np.arange(len(data)) != 10).with_history(2)
     assert "7 runs of rows" in wide.notes[-1]
     level = float(data.observations[11, 0])
-    np.testing.assert_array_equal(wide.observations[10], [level] * 3 + [0.0, 0.0])
+    np.testing.assert_allclose(wide.observations[10], [level, 0, 0, 0, 0], atol=1e-9)
 
 
 def test_columns_are_named_by_how_long_ago() -> None:
-    wide = delayed_data().with_history(observations=1, actions=2)
-    assert wide.observation_names == ("level", "level[t-1]", "pump[t-1]", "pump[t-2]")
+    wide = delayed_data().with_history(observations=2, actions=2)
+    changes = ("level-level[t-1]", "level[t-1]-level[t-2]")
+    assert wide.observation_names == ("level", *changes, "pump[t-1]", "pump[t-2]")
     labels = delayed_data(is_discrete=True).with_history(actions=1)
     assert labels.observation_names[1:] == tuple(f"pump[t-1]={i}" for i in range(3))
 

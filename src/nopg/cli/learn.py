@@ -25,9 +25,9 @@ def learn(
         float | None, typer.Option(help="Discount factor, 0.99 by default.")
     ] = None,
     history: Annotated[
-        str,
-        typer.Option(help="Past steps the policy acts on: auto, or a number; 0: none."),
-    ] = "auto",
+        str | None,
+        typer.Option(help="Past steps to act on: a number, 0 for none; auto if unset."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of every draw.")] = None,
 ) -> None:
     """Fit models of the system, plan and refine policies in them, keep the best.
@@ -44,7 +44,8 @@ def learn(
     settings = read_settings(config)
     require_searchable(settings)
     dataset = read_data(source, columns, settings, out)
-    steps = int(history) if history.isdecimal() else history
+    is_number = history is not None and history.isdecimal()
+    steps = int(str(history)) if is_number else history
     typed = {"gamma": gamma, "seed": seed, "history": steps}
     chosen = {name: value for name, value in typed.items() if value is not None}
     print(dataset)

@@ -4,12 +4,14 @@ A valve that answers five steps late, a level nobody measures: then the present
 observation is no state, and the same observation and action lead now here, now there.
 What was done and seen before makes it one. A row becomes
 
-    (obs[t], obs[t-1], ..., obs[t-j], action[t-1], ..., action[t-k]),
+    (obs[t], obs[t] - obs[t-1], ..., obs[t-j+1] - obs[t-j], action[t-1], ..., action[t-k])
 
-and whoever acts keeps the same columns, which is what `HistoryLayout` is for. Before an
-episode's first step nothing is known: the first observation stands for earlier ones,
-and for earlier actions the constant that best explains how episodes begin, for whoever
-acts has to know it before the first action. Labels are one column each, all 0 before.
+in differences, since successive observations are nearly the same and what tells them
+apart would be lost among them. Whoever acts keeps the same columns, which is what
+`HistoryLayout` is for. Before an episode's first step nothing is known: the first
+observation stands for earlier ones, and for earlier actions the constant that best
+explains how episodes begin, for whoever acts has to know it before the first action.
+Labels are one column each, all 0 before.
 """
 
 from __future__ import annotations
@@ -61,27 +63,51 @@ class HistoryLayout:
 
     @property
     def copied(self) -> IntArray:
-        """Columns of (state, action) that are the past one step later, (n_kept,)."""
+        """Columns of (state, action) that make up the past one step later, (n_kept,).
+
+        The first of them is the present observation, to be subtracted from the next.
+        """
         d_o, d_a, j = self.n_observed, len(self.before), self.observations
-        seen = np.arange(j * d_o)  # obs[t] becomes obs[t-1], and so on
+        seen = np.arange(j * d_o)
         done = (j + 1) * d_o + np.arange((self.actions - 1) * d_a)
         last = self.width + np.arange(d_a if self.actions else 0)
         return np.concatenate([seen, last, done]).astype(np.int64)
 
     @property
     def first(self) -> IntArray:
-        """Columns of (observation, before) that are the first past, (n_kept,)."""
-        seen = np.tile(np.arange(self.n_observed), self.observations)
-        done = self.n_observed + np.tile(np.arange(len(self.before)), self.actions)
-        return np.concatenate([seen, done]).astype(np.int64)
+        """Columns of (observation, before, 0) that are the first past, (n_kept,)."""
+        d_o, d_a = self.n_observed, len(self.before)
+        seen = np.full((self.observations, d_o), d_o + d_a)  # nothing has changed
+        seen[:1] = np.arange(d_o)
+        done = d_o + np.tile(np.arange(d_a), self.actions)
+        return np.concatenate([seen.reshape(-1), done]).astype(np.int64)
+
+    @property
+    def n_changes(self) -> int:
+        """Columns of the past that hold the observation before, d_o or 0."""
+        return self.n_observed if self.observations else 0
+
+    def changed(self, present: Any, past: Any) -> Any:
+        """The past with its first observation taken from the present one, in place.
+
+        Twice makes it what it was. For arrays and for tensors.
+        """
+        c = self.n_changes
+        past[:, :c] = present[:, :c] - past[:, :c]
+        return past
+
+    def join(self, observations: FloatArray, past: FloatArray) -> FloatArray:
+        """States (m, width) of observations (m, d_o) and the past that was kept."""
+        columns = self.changed(observations, np.array(past))
+        return np.concatenate([observations, columns], axis=1)
 
     def begin(self, observations: FloatArray) -> FloatArray:
-        """The past at an episode's first observations (m, d_o), (m, n_kept)."""
-        before = np.tile(self.before, (len(observations), 1))
+        """The past to keep for an episode's first observations (m, d_o)."""
+        before = np.tile([*self.before, 0.0], (len(observations), 1))
         return np.concatenate([observations, before], axis=1)[:, self.first]
 
     def after(self, states: FloatArray, actions: Any) -> FloatArray:
-        """The past after `actions` were taken in `states` (m, width), (m, n_kept)."""
+        """The past to keep after `actions` were taken in `states`, (m, n_kept)."""
         taken = np.asarray(actions)
         if self.is_discrete:
             taken = np.eye(len(self.before))[taken.reshape(-1).astype(np.int64)]
@@ -91,7 +117,7 @@ class HistoryLayout:
     def complete(self, states: FloatArray) -> FloatArray:
         """States (m, width); observations (m, d_o) are taken as an episode's first."""
         if states.ndim == 2 and states.shape[1] == self.n_observed:
-            return np.concatenate([states, self.begin(states)], axis=1)
+            return self.join(states, self.begin(states))
         return states
 
     def require_columns(self, n_states: int, n_actions: int) -> None:
@@ -168,6 +194,7 @@ def with_history(table: Table, observations: int, actions: int) -> Table:
         layout = replace(layout, before=_before(table, layout, order, age))
     states = _states(table, layout, order, age)
     past = layout.after(states, table.actions)
+    after = layout.join(table.next_observations, past)
     n_starts = int((age == 0).sum())
     filled = "; before each first step the first observation is repeated"
     if actions:
@@ -179,7 +206,7 @@ def with_history(table: Table, observations: int, actions: int) -> Table:
         f"{counted(int(actions), 'past action')} to the state, in "
         f"{counted(n_starts, 'run')} of rows that follow each other{filled}.",
         observations=states,
-        next_observations=np.concatenate([table.next_observations, past], axis=1),
+        next_observations=after,
         observation_names=_names(table, layout),
         observation_space=None,
         history=layout,
@@ -230,7 +257,8 @@ def _states(
         taken = np.eye(len(layout.before))[taken]
     columns: list[NDArray[Any]] = [seen]
     for lag in range(1, layout.observations + 1):
-        columns.append(seen[place - np.minimum(lag, age)])
+        later, earlier = (place - np.minimum(step, age) for step in (lag - 1, lag))
+        columns.append(seen[later] - seen[earlier])
     for lag in range(1, layout.actions + 1):
         known = (age >= lag)[:, None]
         columns.append(np.where(known, taken[place - lag * (age >= lag)], layout.before))
@@ -285,13 +313,13 @@ def _possible(table: TransitionTable, action: Any) -> tuple[float, ...]:
 
 
 def _names(table: TransitionTable, layout: HistoryLayout) -> tuple[str, ...]:
-    """`level`, `level[t-1]`, `pump[t-1]`; of labels `a[t-1]=2`."""
-    acted = list(table.action_names)
+    """`level`, `level-level[t-1]`, `pump[t-1]`; of labels `a[t-1]=2`."""
     labels = [f"={i}" for i in range(len(layout.before))]
     found = list(table.observation_names)
     for lag in range(1, layout.observations + 1):
-        found += [f"{name}[t-{lag}]" for name in table.observation_names]
+        now = f"[t-{lag - 1}]" if lag > 1 else ""
+        found += [f"{name}{now}-{name}[t-{lag}]" for name in table.observation_names]
     for lag in range(1, layout.actions + 1):
         ends = labels if layout.is_discrete else [""]
-        found += [f"{name}[t-{lag}]{end}" for name in acted for end in ends]
+        found += [f"{name}[t-{lag}]{end}" for name in table.action_names for end in ends]
     return tuple(found)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nopg.data.dataset import Dataset
+from nopg.data.history import HistoryLayout
 from nopg.dynamics.bounds import StateBounds
 from nopg.dynamics.gaussian_process import GaussianProcess
 from nopg.dynamics.terminations import TerminationModel, continuing_rewards
@@ -63,15 +64,14 @@ class TransitionModel:
         bounds: Where the data have been.
         rewards: Smallest and largest reward seen.
         termination: How episodes terminate, None if none of the data does.
-        past: Where the state ends in past observations and actions: the columns of
-            (s, a) that these are one step later, (p,). They need no regression.
+        history: Which columns of the state are its past; they need no regression.
     """
 
     process: GaussianProcess
     bounds: StateBounds
     rewards: tuple[float, float]
     termination: TerminationModel | None
-    past: Tensor | None = None
+    history: HistoryLayout | None = None
 
     @classmethod
     def fit(
@@ -84,7 +84,7 @@ class TransitionModel:
         *,
         generator: np.random.Generator,
         like: TransitionModel | None = None,
-        past: Tensor | None = None,
+        history: HistoryLayout | None = None,
     ) -> TransitionModel:
         """Learn from n transitions, all float64; labels as one-hot actions.
 
@@ -92,7 +92,7 @@ class TransitionModel:
         and its hyperparameters are a good start.
         """
         inputs = torch.cat([states, actions], dim=1)
-        n_present = states.shape[1] - (0 if past is None else len(past))
+        n_present = states.shape[1] - (0 if history is None else history.n_kept)
         continuing = continuing_rewards(inputs, rewards, terminations)
         moved = (next_states - states)[:, :n_present]
         targets = torch.cat([moved, continuing[:, None]], dim=1)
@@ -115,7 +115,7 @@ class TransitionModel:
         termination = TerminationModel.fit(
             next_states[:, :n_present], rewards, terminations, generator
         )
-        return cls(process, bounds, seen, termination, past)
+        return cls(process, bounds, seen, termination, history)
 
     @property
     def reward_limits(self) -> tuple[float, float]:
@@ -139,8 +139,9 @@ class TransitionModel:
         predicted = self.process.predict(inputs)
         d_s = predicted.shape[1] - 1  # of the present
         reached = states[:, :d_s] + predicted[:, :d_s]
-        if self.past is not None:
-            reached = torch.cat([reached, inputs[:, self.past]], dim=1)
+        if self.history is not None:
+            past = inputs[:, torch.from_numpy(self.history.copied)]
+            reached = torch.cat([reached, self.history.changed(reached, past)], dim=1)
         after = self.bounds.project(reached)
         rewards, out = predicted[:, d_s], self.bounds.out_of_support(reached)
         if self.termination is None:
@@ -158,10 +159,10 @@ class TransitionModel:
         d_s = process.shape[1] - 1  # of the present
         reached = process[:, :d_s].clone()
         reached[:, :, :d_s] += torch.eye(d_s).to(states)
-        if self.past is not None:
-            copied = torch.eye(process.shape[2])[self.past].to(states)
-            copied = copied.expand(len(states), -1, -1)
-            reached = torch.cat([reached, copied], dim=1)
+        if self.history is not None:
+            copied = torch.from_numpy(self.history.copied)
+            past = torch.eye(process.shape[2]).to(states)[copied].repeat(len(states), 1, 1)
+            reached = torch.cat([reached, self.history.changed(reached, past)], dim=1)
         projection = self.bounds.projection_jacobian(step.reached)
         leaving = self.bounds.out_of_support_gradient(step.reached)
         rewards = (1.0 - step.terminated)[:, None] * process[:, d_s]
@@ -202,9 +203,10 @@ def fit_ensemble(
     n_seen = max(2, 4 * len(data) // 5)
     part = torch.as_tensor(generator.permutation(len(data))[:n_seen])
     seen = [column[part] for column in columns]
-    past = None if data.history is None else torch.as_tensor(data.history.copied)
-    whole = TransitionModel.fit(*columns, generator=generator, past=past)
-    return whole, TransitionModel.fit(*seen, generator=generator, like=whole, past=past)
+    whole = TransitionModel.fit(*columns, generator=generator, history=data.history)
+    return whole, TransitionModel.fit(
+        *seen, generator=generator, like=whole, history=data.history
+    )
 
 
 def regression_actions(data: Dataset) -> Tensor:
@@ -233,7 +235,8 @@ class ArrayTransitionModel:
             ~stops.numpy() / bounds.typical_step.numpy()
             for stops in (bounds.saturation.is_low, bounds.saturation.is_high)
         )
-        self._past = None if model.past is None else model.past.numpy()
+        self._history = model.history
+        self._copied = None if model.history is None else model.history.copied
         self._termination = None
         if model.termination is not None:
             self._termination = _ArrayTermination(model.termination)
@@ -244,8 +247,9 @@ class ArrayTransitionModel:
         predicted = self._process(inputs)
         d_s = predicted.shape[1] - 1  # of the present
         reached = states[:, :d_s] + predicted[:, :d_s]
-        if self._past is not None:
-            reached = np.concatenate([reached, inputs[:, self._past]], axis=1)
+        if self._history is not None:
+            past = self._history.changed(reached, inputs[:, self._copied])
+            reached = np.concatenate([reached, past], axis=1)
         after, out = self._projected(reached)
         rewards = predicted[:, d_s]
         if self._termination is None:

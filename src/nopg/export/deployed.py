@@ -86,8 +86,9 @@ class DeployedWithMemory(nn.Module):
     def __init__(self, present: Deployed, memory: HistoryLayout) -> None:
         super().__init__()
         self.present, self.is_discrete = present, memory.is_discrete
+        self.n_changes = memory.n_changes
         like = next(present.parameters())
-        self.register_buffer("before", torch.tensor([memory.before]).to(like))
+        self.register_buffer("before", torch.tensor([[*memory.before, 0.0]]).to(like))
         self.register_buffer("first", torch.as_tensor(memory.first))
         self.register_buffer("copied", torch.as_tensor(memory.copied))
 
@@ -110,11 +111,13 @@ class DeployedWithMemory(nn.Module):
         before = self.before.expand(observation.shape[0], -1)
         first = torch.cat([observation, before], dim=1)[:, self.first]
         past = torch.where(episode_start[:, None], first, state)
-        seen = torch.cat([observation, past], dim=1)
+        c = self.n_changes
+        changes = observation[:, :c] - past[:, :c]
+        seen = torch.cat([observation, changes, past[:, c:]], dim=1)
         action, *others = self.present(seen)
         taken = action
         if self.is_discrete:
-            labels = torch.arange(self.before.shape[1])
+            labels = torch.arange(self.before.shape[1] - 1)
             taken = (action[:, None] == labels).to(seen)
         after = torch.cat([seen, taken], dim=1)[:, self.copied]
         return (action, after, *others)

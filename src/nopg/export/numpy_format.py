@@ -31,6 +31,7 @@ def to_numpy(graph: Deployed | DeployedWithMemory) -> bytes:
     past: dict[str, Any] = {}
     if isinstance(graph, DeployedWithMemory):
         past = {"first": graph.first, "copied": graph.copied, "before": graph.before[0]}
+        past["n_changes"] = graph.n_changes
         graph = graph.present
     policy = graph.policy
     families = (DeterministicPolicy, GaussianPolicy, CategoricalPolicy)

@@ -44,9 +44,10 @@ class NumpyMemoryPolicy(NumpyPolicy):
         first = first[:, a["first"]]  # (m, p): the past before anything was done
         starts = np.reshape(start, (-1, 1)) if state is not None else True
         past = np.where(starts, first, first if state is None else state)
+        past[:, : a["n_changes"]] = x[:, : a["n_changes"]] - past[:, : a["n_changes"]]
         seen = np.concatenate([x, past], axis=1)
         taken = action = self(seen)
         if str(a["kind"]) == "discrete":
-            taken = np.eye(len(a["before"]))[action]
+            taken = np.eye(len(a["before"]) - 1)[action]
         state = np.concatenate([seen, taken], axis=1)[:, a["copied"]]
         return (action[0] if np.ndim(observation) == 1 else action), state

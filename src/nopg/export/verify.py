@@ -77,8 +77,9 @@ def graph_inputs(policy: FittedPolicy, states: FloatArray) -> tuple[Tensor, ...]
     if policy.memory is None:
         return (whole,)
     width = policy.memory.n_observed
+    seen, past = whole[:, :width].clone(), whole[:, width:].clone()
     starts = torch.arange(len(whole)) % 7 == 0
-    return whole[:, :width].contiguous(), whole[:, width:].contiguous(), starts
+    return seen, policy.memory.changed(seen, past), starts
 
 
 def dtype_of(policy: FittedPolicy) -> torch.dtype:

@@ -67,7 +67,7 @@ class EpisodeBuffer(threading.local):
                 NopgWarning,
                 stacklevel=4,
             )
-        return np.concatenate([present, past], axis=1)
+        return self.layout.join(present, past)
 
     def remember(
         self, seen: FloatArray, actions: Any, given: Any, *, is_single: bool

@@ -39,13 +39,13 @@ def test_a_number_is_steps_of_both_and_0_is_none() -> None:
             remembered(data, wrong)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("given", [[0.4], [[0.4]], [[0.4, 0.4, 0.0, 0.0]]])
+@pytest.mark.parametrize("given", [[0.4], [[0.4]], [[0.4, 0.0, 0.0, 0.0]]])
 def test_initial_states_are_observations_or_whole_states(given: Any) -> None:
     wide = delayed_data().with_history(observations=1, actions=2)
     np.testing.assert_allclose(
-        starting_states(wide, given), [[0.4, 0.4, 0.0, 0.0]], atol=1e-9
+        starting_states(wide, given), [[0.4, 0.0, 0.0, 0.0]], atol=1e-9
     )
-    with pytest.raises(DataError, match=r"level, level\[t-1\]"):
+    with pytest.raises(DataError, match=r"level, level-level\[t-1\]"):
         starting_states(wide, [[0.4, 0.4]])
 
 
