@@ -29,7 +29,7 @@ def delayed_data(
     return nopg.Dataset(
         levels[:, :-1].reshape(-1, 1),
         labels.reshape(-1) if is_discrete else told.reshape(-1, 1),
-        -levels[:, :-1].reshape(-1) ** 2,
+        -(levels[:, :-1].reshape(-1) ** 2),
         levels[:, 1:].reshape(-1, 1),
         np.zeros(n_episodes * n_steps, dtype=bool),
         truncations.reshape(-1),

@@ -1,4 +1,4 @@
-"""Past columns: the right rows, episodes apart, what fills the start, what is refused."""
+"""Past columns: the right rows, episodes apart, what fills the start and is refused."""
 
 from __future__ import annotations
 

@@ -79,7 +79,9 @@ def test_actions_at_their_limits_do_not_saturate_a_state() -> None:
     wide = clipped(delayed_data()).with_history(actions=2)
     bounds = learned(wide).bounds
     assert not bounds.saturation.exists
-    assert bool(torch.isinf(bounds.low[1:]).all() and torch.isinf(bounds.high[1:]).all())
+    assert bool(
+        torch.isinf(bounds.low[1:]).all() and torch.isinf(bounds.high[1:]).all()
+    )
     assert bool(torch.isfinite(bounds.low[:1]).all())
     plain = nopg.Dataset(**wide.arrays())  # the same columns, nothing said of them
     assert learned(plain).bounds.saturation.exists

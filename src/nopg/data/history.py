@@ -4,7 +4,7 @@ A valve that answers five steps late, a level nobody measures: then the present
 observation is no state, and the same observation and action lead now here, now there.
 What was done and seen before makes it one. A row becomes
 
-    (obs[t], obs[t] - obs[t-1], ..., obs[t-j+1] - obs[t-j], action[t-1], ..., action[t-k])
+    (o[t], o[t] - o[t-1], ..., o[t-j+1] - o[t-j], action[t-1], ..., action[t-k])
 
 in differences, since successive observations are nearly the same and what tells them
 apart would be lost among them. Whoever acts keeps the same columns, which is what
@@ -261,7 +261,9 @@ def _states(
         columns.append(seen[later] - seen[earlier])
     for lag in range(1, layout.actions + 1):
         known = (age >= lag)[:, None]
-        columns.append(np.where(known, taken[place - lag * (age >= lag)], layout.before))
+        columns.append(
+            np.where(known, taken[place - lag * (age >= lag)], layout.before)
+        )
     states = np.empty((len(order), layout.width))
     states[order] = np.concatenate(columns, axis=1)
     return states
@@ -321,5 +323,7 @@ def _names(table: TransitionTable, layout: HistoryLayout) -> tuple[str, ...]:
         found += [f"{name}{now}-{name}[t-{lag}]" for name in table.observation_names]
     for lag in range(1, layout.actions + 1):
         ends = labels if layout.is_discrete else [""]
-        found += [f"{name}[t-{lag}]{end}" for name in table.action_names for end in ends]
+        found += [
+            f"{name}[t-{lag}]{end}" for name in table.action_names for end in ends
+        ]
     return tuple(found)

@@ -111,6 +111,7 @@ class TransitionModel:
             None if like is None else like.process,
             # A rare reward may be what it is all about.
             with_outliers=(n_present,),
+            is_wide=history is not None,
         )
         termination = TerminationModel.fit(
             next_states[:, :n_present], rewards, terminations, generator
@@ -161,7 +162,9 @@ class TransitionModel:
         reached[:, :, :d_s] += torch.eye(d_s).to(states)
         if self.history is not None:
             copied = torch.from_numpy(self.history.copied)
-            past = torch.eye(process.shape[2]).to(states)[copied].repeat(len(states), 1, 1)
+            past = (
+                torch.eye(process.shape[2]).to(states)[copied].repeat(len(states), 1, 1)
+            )
             reached = torch.cat([reached, self.history.changed(reached, past)], dim=1)
         projection = self.bounds.projection_jacobian(step.reached)
         leaving = self.bounds.out_of_support_gradient(step.reached)

@@ -55,9 +55,7 @@ def to_onnx(
     return content
 
 
-def to_pt2(
-    graph: Deployed | DeployedWithMemory, example: tuple[Tensor, ...]
-) -> bytes:
+def to_pt2(graph: Deployed | DeployedWithMemory, example: tuple[Tensor, ...]) -> bytes:
     """The bytes of a file for `torch.export.load`, with one dynamic batch axis.
 
     Raises:

@@ -1,7 +1,7 @@
 """What a policy with memory keeps between two calls of `predict`.
 
-As for the recurrent policies of stable-baselines3, `predict` returns a `state` and takes
-it back with the next observation: here the past columns of `nopg.data.history`, one row
+As for the recurrent policies of stable-baselines3, `predict` returns a `state` and
+takes it back with the next observation: here the past of `nopg.data.history`, one row
 per environment. Where nobody hands it back, a loop over single observations is still a
 loop: what the last call left is kept for the next one of the same thread.
 """

@@ -139,7 +139,10 @@ class FittedPolicy:
             seen = self.buffer.recall(observed, state, episode_start)
             is_single = observed.ndim == 1
             actions = predicted_actions(
-                self.policy, self.action_space, seen[0] if is_single else seen, generator
+                self.policy,
+                self.action_space,
+                seen[0] if is_single else seen,
+                generator,
             )
             after = self.buffer.remember(seen, actions, state, is_single=is_single)
             return actions, after
