@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,7 @@ def test_columns_are_named_by_how_long_ago() -> None:
 
 def test_actions_before_the_first_are_possible_ones() -> None:
     data = delayed_data(n_steps=3)  # too few rows to tell
-    shifted = nopg.Dataset(**(data.arrays() | {"actions": data.actions + 5.0}))
+    shifted = replace(data, actions=data.actions.astype(np.float64) + 5.0)
     layout = shifted.with_history(actions=2).history
     assert layout is not None
     assert layout.before == (float(shifted.actions.min()),)
@@ -117,7 +118,7 @@ def test_steps_that_are_none_are_refused(
 
 def test_data_that_have_no_past_are_refused() -> None:
     data = delayed_data()
-    loose = nopg.Dataset(**(data.arrays() | {"episodes": None}))
+    loose = replace(data, episodes=None)
     with pytest.raises(DataError, match="episode ids, these data have none"):
         loose.with_history(1)
     backwards = data.subset(np.arange(len(data))[::-1])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -18,8 +20,8 @@ from tests.delayed_system import delayed_data
 
 def clipped(data: nopg.Dataset) -> nopg.Dataset:
     """The same with actions at their limits every now and then."""
-    told = np.clip(data.actions, -0.9, 0.9)
-    return nopg.Dataset(**(data.arrays() | {"actions": told}))
+    told = np.clip(data.actions, -0.9, 0.9).astype(np.float64)
+    return replace(data, actions=told)
 
 
 def learned(data: nopg.Dataset) -> TransitionModel:
@@ -48,9 +50,7 @@ def test_steps_copy_the_past_and_predict_the_present(is_discrete: bool) -> None:
 def test_jacobians_of_the_past_are_differences() -> None:
     wide = delayed_data().with_history(2)
     ends = wide.next_observations[:, 0] > 0.7
-    wide = nopg.Dataset(
-        **(wide.arrays() | {"terminations": ends}), history=wide.history
-    )
+    wide = replace(wide, terminations=ends)
     model = learned(wide)
     rows = np.argsort(np.abs(wide.next_observations[:, 0] - 0.7))[:8]
     inputs = torch.tensor(np.column_stack([wide.observations, wide.actions])[rows])
@@ -83,5 +83,5 @@ def test_actions_at_their_limits_do_not_saturate_a_state() -> None:
         torch.isinf(bounds.low[1:]).all() and torch.isinf(bounds.high[1:]).all()
     )
     assert bool(torch.isfinite(bounds.low[:1]).all())
-    plain = nopg.Dataset(**wide.arrays())  # the same columns, nothing said of them
+    plain = replace(wide, history=None)  # the same columns, nothing said of them
     assert learned(plain).bounds.saturation.exists

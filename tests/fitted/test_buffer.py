@@ -39,7 +39,8 @@ def policy(request: pytest.FixtureRequest) -> FittedPolicy:
 
 def expected_actions(policy: FittedPolicy, episode: np.ndarray) -> list[Any]:
     """Actions of one episode, with a past written out by hand."""
-    n_actions = len(policy.memory.before) if policy.memory is not None else 0
+    assert policy.memory is not None
+    n_actions = len(policy.memory.before)
     seen, done = [episode[0]], [np.zeros(n_actions)] * 2
     found = []
     for observation in episode:
@@ -49,7 +50,7 @@ def expected_actions(policy: FittedPolicy, episode: np.ndarray) -> list[Any]:
         found.append(action)
         seen.append(observation)
         labels = np.eye(n_actions)
-        done.append(labels[int(action)] if policy.data.is_discrete else action)
+        done.append(labels[int(action)] if policy.memory.is_discrete else action)
     return found
 
 

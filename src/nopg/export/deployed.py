@@ -131,8 +131,9 @@ def deployed(fitted: FittedPolicy) -> Deployed | DeployedWithMemory:
         space: Any = fitted.action_space
         like = next(policy.parameters())
         limits = [torch.as_tensor(limit).to(like) for limit in (space.low, space.high)]
-    made: Deployed | DeployedWithMemory = Deployed(policy, *limits)
+    present = Deployed(policy, *limits)
+    made: Deployed | DeployedWithMemory = present
     if fitted.memory is not None:
-        made = DeployedWithMemory(made, fitted.memory)
+        made = DeployedWithMemory(present, fitted.memory)
     made.eval()
     return made.cpu()

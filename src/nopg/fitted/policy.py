@@ -133,23 +133,21 @@ class FittedPolicy:
             The action(s), inside the action space, and `state` for the next step.
         """
         generator = None if deterministic else self.draws
+        names = self.observation_names
         if self.buffer is not None and not self._is_whole(observation):
-            width, names = self.buffer.layout.n_observed, self.observation_names
-            observed = checked_observation(observation, width, names)
+            d_o = self.buffer.layout.n_observed
+            observed = checked_observation(observation, d_o, names)
             seen = self.buffer.recall(observed, state, episode_start)
             is_single = observed.ndim == 1
+            asked = seen[0] if is_single else seen
             actions = predicted_actions(
-                self.policy,
-                self.action_space,
-                seen[0] if is_single else seen,
-                generator,
+                self.policy, self.action_space, asked, generator
             )
             after = self.buffer.remember(seen, actions, state, is_single=is_single)
             return actions, after
         width = None if self.spec is None else self.spec.n_states
         if width is None and self.data is not None:
             width = self.data.observations.shape[1]
-        names = self.observation_names
         actions = predicted_actions(
             self.policy, self.action_space, observation, generator, width, names
         )
@@ -412,7 +410,7 @@ class FittedPolicy:
         """Whether an observation has its past with it."""
         assert self.memory is not None
         try:
-            return np.shape(observation)[-1:] == (self.memory.width,)
+            return tuple(np.shape(observation)[-1:]) == (self.memory.width,)
         except ValueError:  # rows of different lengths
             return False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,9 @@ def test_auto_finds_the_delay_and_nothing_where_there_is_none() -> None:
     assert found is not None
     assert (found.observations, found.actions) == (0, DELAY)
     at_once = data.with_history(actions=DELAY)
-    at_once = nopg.Dataset(**at_once.arrays())  # the delay is in the state already
+    at_once = replace(at_once, history=None)  # the delay is in the state already
     assert remembered(at_once, "auto") is at_once
-    loose = nopg.Dataset(**(data.arrays() | {"episodes": None}))
+    loose = replace(data, episodes=None)
     assert remembered(loose, "auto") is loose
     wide = data.with_history(1)
     assert remembered(wide, "auto") is wide
