@@ -213,6 +213,15 @@ def with_history(table: Table, observations: int, actions: int) -> Table:
     )
 
 
+def known_states(table: TransitionTable) -> FloatArray:
+    """The first state of each run of rows whose whole past is known, (R, width)."""
+    layout = table.history
+    assert layout is not None
+    steps = max(layout.observations, layout.actions)
+    order, age = _ages(table, steps)
+    return table.observations[order[age == steps]]
+
+
 def _ages(table: TransitionTable, steps: int) -> tuple[IntArray, IntArray]:
     """Rows in time order, and how many of its own run precede each, (n,) both.
 

@@ -35,7 +35,12 @@ from nopg.algorithms.search.candidates import (
     cloned_candidate,
     planned_candidates,
 )
-from nopg.algorithms.search.memory import AUTO, remembered, starting_states
+from nopg.algorithms.search.memory import (
+    AUTO,
+    remembered,
+    starting_states,
+    trial_states,
+)
 from nopg.algorithms.search.refinement import (
     FINAL_WEIGHT,
     N_KEPT,
@@ -116,7 +121,7 @@ def learn(
     with _few_threads(len(data)):
         models = fit_ensemble(data, Seed(seed).numpy("transition-model"))
         _warn_of_starts(models[0], places)
-        selection = _Selection(models, places, gamma)
+        selection = _Selection(models, trial_states(data, places), gamma)
         common = {k: v for k, v in common.items() if k != "action_space"}
         _search(
             selection,
@@ -195,7 +200,8 @@ class _Selection:
 
     Attributes:
         models: The learned models.
-        starts: Where the task starts, (B, d_s).
+        starts: Where the task starts, and where else candidates are rolled out from,
+            (B, d_s).
         gamma: Discount factor.
         found: Every candidate's policy.
         candidates: What is expected of each.

@@ -9,7 +9,9 @@ import numpy as np
 
 from nopg.data.dataset import Dataset
 from nopg.data.diagnostics.memory import find_memory
+from nopg.data.history import known_states
 from nopg.errors import ConfigError, DataError
+from nopg.policies.arrays import Array
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +46,21 @@ def remembered(data: Dataset, history: int | str) -> Dataset:
     if actions:
         logger.info(found.sentence)
     return data.with_history(observations=observations, actions=actions)
+
+
+def trial_states(data: Dataset, starts: Array) -> Array:
+    """States from which candidates are rolled out: the starts, and some with a past.
+
+    The past of every start is the same, so what it stands for, a level nobody
+    measures, would be the same in every rollout. First states of the log whose past is
+    known come between the starts, as many as there are.
+    """
+    if data.history is None:
+        return starts
+    known = known_states(data)
+    n = min(len(starts), len(known))
+    pairs = np.stack([starts[:n], known[:n]], axis=1).reshape(2 * n, -1)
+    return np.concatenate([pairs, starts[n:]])
 
 
 def starting_states(data: Dataset, initial_states: Any) -> Any:
