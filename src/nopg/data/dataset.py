@@ -35,6 +35,7 @@ class Dataset(TransitionTable):
         episodes: Episode id of each row; rows of one id are in time order.
         observation_names: One name per state column, for reports and plots.
         action_names: One name per action column.
+        sample_time: Time from one row of an episode to the next, if known.
         observation_space: Gymnasium space of the states, if known.
         action_space: Gymnasium space of the actions, if known; data outside it
             are refused, and labels it has beyond those seen count as actions.
@@ -58,8 +59,13 @@ class Dataset(TransitionTable):
         episode: str | None = None,
         termination: str | None = None,
         truncation: str | None = None,
+        time: str | None = None,
         is_discrete: bool | None = None,
-        missing: Literal["error", "drop"] = "error",
+        missing: Literal["error", "drop", "hold"] = "error",
+        repeated: Literal["keep", "drop"] = "keep",
+        gap: float | None = None,
+        resample: float | None = None,
+        decimal: Literal[".", ","] | None = None,
         time_limit: int | None = None,
         observation_space: Space[Any] | None = None,
         action_space: Space[Any] | None = None,
@@ -83,9 +89,19 @@ class Dataset(TransitionTable):
             episode: Column whose values tell the episodes apart.
             termination: Column that is true where the task ended for good.
             truncation: Column that is true where only the recording stopped.
+            time: Column of times, numbers or ISO dates; `""` reads without a clock.
             is_discrete: Whether the action is a label 0, 1, 2, ...; by default it is
                 if it is one column of whole numbers without a sign.
-            missing: `"error"` refuses empty cells, `"drop"` leaves their rows out.
+            missing: `"error"` refuses empty cells, `"drop"` leaves their rows out,
+                `"hold"` gives rows without an action the last one before, for states
+                and actions that were logged at different rates.
+            repeated: Whether rows that repeat the one before, time included, are kept
+                with a warning or dropped.
+            gap: Interval from which on an episode is cut; by default one that is far
+                longer than the others.
+            resample: Lay the rows on a grid of this sample time: states on a line
+                between rows, actions as the last one before, rewards by their sum.
+            decimal: How a CSV writes decimals, found by default: `0.5` or `0,5`.
             time_limit: Steps after which the recording was cut; terminations at
                 exactly this length are taken as truncations.
             observation_space: Gymnasium space of the states.
@@ -103,8 +119,13 @@ class Dataset(TransitionTable):
             episode=episode,
             termination=termination,
             truncation=truncation,
+            time=time,
             is_discrete=is_discrete,
             missing=missing,
+            repeated=repeated,
+            gap=gap,
+            resample=resample,
+            decimal=decimal,
             time_limit=time_limit,
             observation_space=observation_space,
             action_space=action_space,

@@ -55,6 +55,7 @@ class TransitionTable:
     episodes: IntArray | None
     observation_names: tuple[str, ...]
     action_names: tuple[str, ...]
+    sample_time: float | None
     observation_space: Space[Any] | None
     action_space: Space[Any] | None
     notes: tuple[str, ...]
@@ -72,6 +73,7 @@ class TransitionTable:
         *,
         observation_names: Sequence[str] | None = None,
         action_names: Sequence[str] | None = None,
+        sample_time: float | None = None,
         observation_space: Space[Any] | None = None,
         action_space: Space[Any] | None = None,
         notes: Sequence[str] = (),
@@ -98,6 +100,7 @@ class TransitionTable:
         metadata = {
             "observation_names": _column_names("s", observation_names, states.shape[1]),
             "action_names": _column_names("a", action_names, d_a),
+            "sample_time": None if sample_time is None else float(sample_time),
             "observation_space": observation_space,
             "action_space": action_space,
             "notes": tuple(str(note) for note in notes),

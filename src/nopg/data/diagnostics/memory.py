@@ -52,40 +52,47 @@ class Memory:
         return max(self.action_steps, self.observation_steps)
 
 
-def find_memory(table: TransitionTable, seed: int = 0) -> Memory:
+_NOTHING = Memory(0, 0, 0.0, "State and action explain what can be explained.")
+
+
+def find_memory(table: TransitionTable) -> Memory:
     """Test whether actions act late or states hide something.
 
     Args:
         table: The transitions, in episodes.
-        seed: Draws the rows that are looked at, if there are many.
     """
-    if table.episodes is None:
-        return _untested("the rows have no episodes")
     sequences = Sequences.of(table)
-    typical = int(np.median(sequences.lengths[sequences.stretches]))
-    longest = min(_LONGEST, typical // 4)
+    lengths = np.bincount(sequences.stretches)[sequences.stretches]  # of each row's
+    longest = min(_LONGEST, int(np.median(lengths)) // 4)
     if longest < 1:
-        return _untested("the episodes are shorter than four steps")
-    generator = np.random.default_rng(seed)
+        why = "without episodes" if table.episodes is None else "in so short episodes"
+        sentence = f"Delays and hidden states cannot be seen in rows {why}."
+        return Memory(0, 0, 0.0, sentence, is_tested=False)
     found = [
         _look_back(left, sequences, longest, table.observation_names[left.column])
-        for left in residuals(sequences, longest, _LEAST_NOISE, generator)
+        for left in residuals(sequences, longest, _LEAST_NOISE)
     ]
-    return _together(found)
+    late = max(found, key=lambda memory: memory.action_steps, default=_NOTHING)
+    hidden = max(found, key=lambda memory: memory.observation_steps, default=_NOTHING)
+    claims = [memory for memory in dict.fromkeys((late, hidden)) if memory.history]
+    if not claims:
+        return max(found, key=lambda memory: memory.explained, default=_NOTHING)
+    return Memory(
+        late.action_steps,
+        hidden.observation_steps,
+        max(memory.explained for memory in claims),
+        " ".join(memory.sentence for memory in claims),
+    )
 
 
 def memory_diagnostics(table: TransitionTable) -> Iterator[Diagnostic]:
     """What `find_memory` found, and what to do about it."""
     memory = find_memory(table)
+    k = memory.history
     if not memory.is_tested:
-        yield Diagnostic(
-            "untested_past",
-            "note",
-            memory.sentence,
-            "If the system has any, nobody will know; record uninterrupted episodes.",
-        )
-    elif memory.history:
-        k = memory.history
+        meaning = "If there are any, what is learnt suffers; record whole episodes."
+        yield Diagnostic("untested_past", "note", memory.sentence, meaning)
+    elif k:
         yield Diagnostic(
             "delay" if memory.action_steps else "hidden_state",
             "warning",
@@ -95,42 +102,8 @@ def memory_diagnostics(table: TransitionTable) -> Iterator[Diagnostic]:
             f"{counted(k, 'step')}, data.with_history({k}) makes the columns.",
         )
     elif memory.explained:
-        yield Diagnostic(
-            "sensor_noise",
-            "note",
-            memory.sentence,
-            "Values are learnt as measured, errors included; a filter before the log "
-            "and before the policy is the remedy, more rows are a help.",
-        )
-
-
-def _together(found: list[Memory]) -> Memory:
-    """The longest delay and the longest hidden state of all columns."""
-    late = max(found, key=lambda memory: memory.action_steps, default=_nothing())
-    hidden = max(found, key=lambda memory: memory.observation_steps, default=late)
-    claims = [late] if late.action_steps else []
-    claims += [hidden] if hidden.observation_steps else []
-    if not claims:
-        return max(found, key=lambda memory: memory.explained, default=_nothing())
-    return Memory(
-        late.action_steps,
-        hidden.observation_steps,
-        max(memory.explained for memory in claims),
-        " ".join(memory.sentence for memory in claims),
-    )
-
-
-def _untested(why: str) -> Memory:
-    sentence = f"Delays and hidden states cannot be looked for: {why}."
-    return Memory(0, 0, 0.0, sentence, is_tested=False)
-
-
-def _nothing() -> Memory:
-    return _none("State and action explain what can be explained of the steps.")
-
-
-def _none(sentence: str, explained: float = 0.0) -> Memory:
-    return Memory(0, 0, explained, sentence)
+        meaning = "Its errors are learnt as if they were motion; filter before the log."
+        yield Diagnostic("sensor_noise", "note", memory.sentence, meaning)
 
 
 def _look_back(
@@ -149,27 +122,22 @@ def _look_back(
     best = int(leftover.argmin())
     share = float(1.0 - leftover[best] / without.mean())
     if share < _LEAST_SHARE or _t_value(without - by_length[best], left) < _LEAST_T:
-        return _nothing()
+        return _NOTHING
     steps = int(np.argmax(leftover <= _WORSE * leftover[best])) + 1
+    of = f"of what state and action leave of the change in {name}."
     delays, of_actions = _delays(left, sequences, longest, present, without)
     # Where a shorter past is enough, an old action only stands for what it led to.
     if delays and of_actions >= _ALIKE * share and steps >= max(delays) - 1:
-        return _delayed(max(delays), of_actions, name)
+        ago = counted(max(delays), "step")
+        said = f"Actions act late: the one {ago} before explains {of_actions:.0%} {of}"
+        return Memory(max(delays), 0, of_actions, said)
     if share <= 0.5 and _is_alternating(left):
-        return _none(
-            f"The noise in {name} alternates from step to step, as noise of a sensor "
-            f"does; past observations explain {share:.0%} of it.",
-            share,
-        )
-    share = 1.0 - leftover[steps - 1] / without.mean()
+        said = "alternates from step to step, as noise of a sensor does"
+        return Memory(0, 0, share, f"{share:.0%} of the noise in {name} {said}.")
+    share = float(1.0 - leftover[steps - 1] / without.mean())
     last = "step explains" if steps == 1 else f"{steps} steps explain"
-    return Memory(
-        0,
-        steps,
-        float(share),
-        f"The state does not tell all: the last {last} {share:.0%} of what state and "
-        f"action leave of the change in {name}.",
-    )
+    said = f"The state does not tell all: the last {last} {share:.0%} {of}"
+    return Memory(0, steps, share, said)
 
 
 def _delays(
@@ -188,7 +156,7 @@ def _delays(
     for action in range(sequences.actions.shape[1]):
         trials = [sequences.actions[left.rows - lag, action, None] for lag in lags]
         errors = [left.left(*present, *columns, one).mean() for one in trials]
-        share = 1.0 - min(errors) / without.mean()
+        share = float(1.0 - min(errors) / without.mean())
         if share > of_actions + 0.5 * _LEAST_SHARE:
             of_actions = share
             chosen.append(lags[int(np.argmin(errors))])
@@ -196,21 +164,10 @@ def _delays(
     return chosen, of_actions
 
 
-def _delayed(steps: int, share: float, name: str) -> Memory:
-    return Memory(
-        steps,
-        0,
-        float(share),
-        f"Actions act late: the one {counted(steps, 'step')} before explains "
-        f"{share:.0%} of what state and action leave of the change in {name}.",
-    )
-
-
 def _t_value(gains: FloatArray, left: Residuals) -> float:
     """The mean gain over the deviation of the folds' means."""
-    means = np.array(
-        [gains[left.folds == fold].mean() for fold in np.unique(left.folds)]
-    )
+    folds = np.unique(left.folds)
+    means = np.array([gains[left.folds == fold].mean() for fold in folds])
     spread = means.std(ddof=1) / len(means) ** 0.5
     return float(means.mean() / spread) if spread > 0 else 0.0
 

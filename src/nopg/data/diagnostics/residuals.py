@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -65,11 +64,6 @@ class Sequences:
         parts = _standardised(states), actions, reached - states
         return cls(*parts, stretches, positions)
 
-    @cached_property
-    def lengths(self) -> IntArray:
-        """Rows of each stretch."""
-        return np.bincount(self.stretches)
-
     def draw(self, lag: int, generator: np.random.Generator) -> IntArray:
         """Rows that have `lag` rows before them, whole blocks if there are many."""
         rows = np.flatnonzero(self.positions >= lag)
@@ -89,8 +83,6 @@ class Residuals:
     """What is left of one column's steps, in deviations of the step."""
 
     column: int
-    noise: float
-    """Share of the variance of the steps that the process calls noise."""
     rows: IntArray  # (m,), those with support
     errors: FloatArray  # (m,)
     folds: IntArray  # (m,)
@@ -110,17 +102,15 @@ class Residuals:
         return np.asarray((self.errors - predicted) ** 2)
 
 
-def residuals(
-    sequences: Sequences, lag: int, least: float, generator: np.random.Generator
-) -> Iterator[Residuals]:
+def residuals(sequences: Sequences, lag: int, least: float) -> Iterator[Residuals]:
     """The residuals of each column on rows with a past, where noise is worth it.
 
     Args:
         sequences: The rows in time order.
         lag: Rows that each row must have before it.
         least: Share of noise below which state and action explain all there is.
-        generator: Draws the rows.
     """
+    generator = np.random.default_rng(0)  # the same log gets the same description
     rows = sequences.draw(lag, generator)
     if len(rows) < _FEWEST:
         return
@@ -136,8 +126,8 @@ def residuals(
             continue
         errors, is_known = _held_out(process, inputs, targets, folds, generator)
         if is_known.sum() >= _FEWEST and len(np.unique(folds[is_known])) > 1:
-            known = (part[is_known] for part in (rows, _without_far(errors), folds))
-            yield Residuals(column, process.noise**2, *known)
+            known = _without_far(errors)[is_known]
+            yield Residuals(column, rows[is_known], known, folds[is_known])
 
 
 def _least_linear(inputs: FloatArray, targets: FloatArray) -> list[int]:
@@ -171,10 +161,8 @@ def _held_out(
 def _folds(
     sequences: Sequences, rows: IntArray, generator: np.random.Generator
 ) -> IntArray:
-    """A fold for each row, (m,): by stretches, by blocks where these are too few."""
-    units = np.unique(sequences.stretches[rows], return_inverse=True)[1]
-    if units.max() + 1 < _FOLDS:
-        units = sequences.blocks(rows)
+    """A fold for each row, (m,): by blocks, by parts of them if there are few."""
+    units = sequences.blocks(rows)
     if units.max() + 1 < _FOLDS:
         units = np.arange(len(rows)) * _FOLDS // len(rows)
     return np.asarray((generator.permutation(units.max() + 1) % _FOLDS)[units])

@@ -18,6 +18,7 @@ def metadata_to_json(table: TransitionTable, **more: str) -> str:
     """Names, spaces and notes by text and numbers alone."""
     return json.dumps(
         more
+        | {"sample_time": table.sample_time}
         | {name: list(getattr(table, name)) for name in _TEXTS}
         | {name: space_to_json(getattr(table, name)) for name in _SPACES}
         | {"is_discrete": table.is_discrete}
@@ -34,10 +35,12 @@ def metadata_from_json(text: str | bytes) -> dict[str, Any]:
     """
     try:
         stored = json.loads(text)
-        texts = {name: stored[name] for name in _TEXTS}
+        texts: dict[str, Any] = {name: stored[name] for name in _TEXTS}
         for found in texts.values():
             if not (isinstance(found, list) and all(isinstance(s, str) for s in found)):
                 raise TypeError("a list of texts is something else")
+        step = stored.get("sample_time")  # files of older versions have none
+        texts["sample_time"] = None if step is None else float(step)
         is_discrete = bool(stored["is_discrete"])
         spaces = {name: stored[name] for name in _SPACES}
         history = HistoryLayout.from_json(stored.get("history"))
