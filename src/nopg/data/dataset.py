@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from nopg.data.diagnostics.description import Description, describe
-from nopg.data.history import with_history
 from nopg.data.io.load import load, save
 from nopg.data.io.options import MAX_BYTES, ReadOptions
+from nopg.data.past import with_history
 from nopg.data.transitions import TransitionTable
 
 if TYPE_CHECKING:
@@ -158,10 +158,11 @@ class Dataset(TransitionTable):
     ) -> Self:
         """The data with past observations and actions as columns of the state.
 
-        For systems that answer late or do not show all of their state. No row is
-        dropped: before an episode's first step the first observation is repeated, and
-        the action counts as 0, or as the nearest possible one. A policy learned from
-        such data keeps the same columns while it acts.
+        For systems that answer late or do not show all of their state. Observations
+        are added as differences from one step to the next. No row is dropped: before
+        an episode's first step nothing has changed, and the action is the constant
+        that best explains how episodes begin, 0 where nothing can be told. A policy
+        learned from such data keeps the same columns while it acts.
 
         Args:
             steps: Past steps to add, of both.

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import threading
 import warnings
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nopg.data.history import HistoryLayout
 from nopg.data.validation import BoolArray, FloatArray
 from nopg.errors import DataError, NopgWarning
+from nopg.fitted.predict import checked_observation
 
 
 class EpisodeBuffer(threading.local):
@@ -37,6 +40,31 @@ class EpisodeBuffer(threading.local):
         """Start a new episode with the next observation."""
         self._kept = None
 
+    def act(
+        self,
+        observation: Any,
+        state: Any,
+        episode_start: Any,
+        names: Sequence[str] | None,
+        choose: Callable[[FloatArray], NDArray[Any]],
+    ) -> tuple[NDArray[Any], FloatArray]:
+        """Actions for observations, and the `state` they leave.
+
+        Args:
+            observation: One observation (d_o,) or several (m, d_o).
+            state: As for `recall`; who hands one in keeps it himself.
+            episode_start: As for `recall`.
+            names: Columns of an observation, for the error.
+            choose: What to do in states with their past, (width,) or (m, width).
+        """
+        observed = checked_observation(observation, self.layout.n_observed, names)
+        seen = self.recall(observed, state, episode_start)
+        is_single = observed.ndim == 1
+        actions = choose(seen[0] if is_single else seen)
+        past = self.layout.after(seen, actions)
+        self._kept = past if is_single and state is None else None
+        return actions, past[0].copy() if is_single else past
+
     def recall(
         self, observation: FloatArray, state: Any = None, episode_start: Any = None
     ) -> FloatArray:
@@ -44,7 +72,7 @@ class EpisodeBuffer(threading.local):
 
         Args:
             observation: One observation (d_o,) or several (m, d_o).
-            state: What `remember` returned for the step before. None takes what was
+            state: What `act` returned for the step before. None takes what was
                 kept for one observation, and starts an episode for each of several.
             episode_start: Where an episode starts, a bool or (m,); no past counts.
 
@@ -65,24 +93,9 @@ class EpisodeBuffer(threading.local):
                 "first of an episode, since this policy acts on the past too; pass the "
                 "`state` that `predict` returned, and `episode_start` at the first.",
                 NopgWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         return self.layout.join(present, past)
-
-    def remember(
-        self, seen: FloatArray, actions: Any, given: Any, *, is_single: bool
-    ) -> FloatArray:
-        """The `state` for the next observations, after `actions` were taken.
-
-        Args:
-            seen: What `recall` returned, (m, width).
-            actions: What was done there.
-            given: The `state` that `recall` got; who hands one in keeps it himself.
-            is_single: Whether it was one observation (d_o,).
-        """
-        past = self.layout.after(seen, actions)
-        self._kept = past if is_single and given is None else None
-        return past[0].copy() if is_single else past
 
     def _starts(self, m: int, episode_start: Any) -> BoolArray:
         found = np.asarray(False if episode_start is None else episode_start)

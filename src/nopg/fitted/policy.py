@@ -135,16 +135,15 @@ class FittedPolicy:
         generator = None if deterministic else self.draws
         names = self.observation_names
         if self.buffer is not None and not self._is_whole(observation):
-            d_o = self.buffer.layout.n_observed
-            observed = checked_observation(observation, d_o, names)
-            seen = self.buffer.recall(observed, state, episode_start)
-            is_single = observed.ndim == 1
-            asked = seen[0] if is_single else seen
-            actions = predicted_actions(
-                self.policy, self.action_space, asked, generator
+            return self.buffer.act(
+                observation,
+                state,
+                episode_start,
+                names,
+                lambda seen: predicted_actions(
+                    self.policy, self.action_space, seen, generator
+                ),
             )
-            after = self.buffer.remember(seen, actions, state, is_single=is_single)
-            return actions, after
         width = None if self.spec is None else self.spec.n_states
         if width is None and self.data is not None:
             width = self.data.observations.shape[1]

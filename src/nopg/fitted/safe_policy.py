@@ -12,7 +12,6 @@ from nopg.errors import ConfigError
 from nopg.evaluation.support import Support
 from nopg.fitted.buffer import EpisodeBuffer
 from nopg.fitted.policy import FittedPolicy
-from nopg.fitted.predict import checked_observation
 
 
 class SafePolicy:
@@ -73,13 +72,13 @@ class SafePolicy:
         """
         if self._buffer is None:
             return self._guarded(observation, observation, deterministic), state
-        width, names = self._buffer.layout.n_observed, self._policy.observation_names
-        observed = checked_observation(observation, width, names)
-        seen = self._buffer.recall(observed, state, episode_start)
-        is_single = observed.ndim == 1
-        actions = self._guarded(observed, seen[0] if is_single else seen, deterministic)
-        state = self._buffer.remember(seen, actions, state, is_single=is_single)
-        return actions, state
+        return self._buffer.act(
+            observation,
+            state,
+            episode_start,
+            self._policy.observation_names,
+            lambda seen: self._guarded(observation, seen, deterministic),
+        )
 
     def reset(self) -> None:
         """Start a new episode with the next `predict`, where no state is handed in."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from nopg.data.dataset import Dataset
 from nopg.data.diagnostics.memory import find_memory
-from nopg.data.history import known_states
+from nopg.data.past import known_states
 from nopg.errors import ConfigError, DataError
 from nopg.policies.arrays import Array
 
