@@ -73,7 +73,6 @@ class Saturation:
             stops, hits = torch.zeros_like(stops), torch.zeros_like(hits)
             is_saturated = torch.zeros_like(is_saturated)
         is_set, set_to = _resets(next_states, hits, stops)
-        is_set[:, :, list(exempt)] = False
         return cls(stops[0], stops[1], is_set, set_to), is_saturated
 
     @property
@@ -135,6 +134,7 @@ class StateBounds:
         is_past = torch.arange(states.shape[1]) >= (n_present or states.shape[1])
         columns += torch.nonzero(is_past)[:, 0].tolist()
         saturation, is_saturated = Saturation.of(states, actions, next_states, columns)
+        saturation.is_set[:, :, is_past] = False
         step = (next_states - states).square().mean(dim=0).sqrt()
         # What hardly moves says nothing about how fast it may.
         is_at_rest = step <= 1e-9 * both.abs().amax(dim=0)
