@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from nopg.data.diagnostics.description import Description, describe
 from nopg.data.io.load import load, save
 from nopg.data.io.options import MAX_BYTES, ReadOptions
+from nopg.data.past import with_history
 from nopg.data.transitions import TransitionTable
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Dataset(TransitionTable):
             are refused, and labels it has beyond those seen count as actions.
         notes: Sentences that say how the rows came to be: what was taken as s',
             what was dropped and why. Readers and transforms add to them.
+        history: Which columns of the state are past ones; `with_history` sets it.
 
     Raises:
         DataError: If the arrays cannot be transitions; the sentence says why.
@@ -146,3 +148,32 @@ class Dataset(TransitionTable):
             action_space: Bounds to hold the actions against, if the data know none.
         """
         return describe(self, action_space)
+
+    def with_history(
+        self,
+        steps: int = 0,
+        *,
+        observations: int | None = None,
+        actions: int | None = None,
+    ) -> Self:
+        """The data with past observations and actions as columns of the state.
+
+        For systems that answer late or do not show all of their state. Observations
+        are added as differences from one step to the next. No row is dropped: before
+        an episode's first step nothing has changed, and the action is the constant
+        that best explains how episodes begin, 0 where nothing can be told. A policy
+        learned from such data keeps the same columns while it acts.
+
+        Args:
+            steps: Past steps to add, of both.
+            observations: Past observations, if their number differs.
+            actions: Past actions, if their number differs.
+
+        Raises:
+            DataError: If there are no episodes, or one is shorter than the history.
+        """
+        return with_history(
+            self,
+            steps if observations is None else observations,
+            steps if actions is None else actions,
+        )

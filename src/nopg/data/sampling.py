@@ -135,7 +135,8 @@ def _renumbered(parts: Sequence[Dataset]) -> IntArray | None:
 
 
 def _require_alike(first: Dataset, other: Dataset, position: int) -> None:
-    for name in ("observation_names", "action_names", "is_discrete", "action_space"):
+    names = ("observation_names", "action_names", "is_discrete", "action_space")
+    for name in (*names, "history"):
         a, b = getattr(first, name), getattr(other, name)
         if a != b:
             raise DataError(
