@@ -52,9 +52,9 @@ def _factor(A, ridge, d: tl.constexpr):
             for p in tl.static_range(j):
                 x -= L[i * (i + 1) // 2 + p] * L[j * (j + 1) // 2 + p]
             if i == j:
-                L = L + (1.0 / tl.sqrt(tl.maximum(x, ridge)),)
+                L += (1.0 / tl.sqrt(tl.maximum(x, ridge)),)
             else:
-                L = L + (x * L[j * (j + 1) // 2 + j],)
+                L += (x * L[j * (j + 1) // 2 + j],)
     return L
 
 
@@ -66,17 +66,19 @@ def _solve(L, b, d: tl.constexpr):
         value = b[i]
         for p in tl.static_range(i):
             value -= L[i * (i + 1) // 2 + p] * y[p]
-        y = y + (value * L[i * (i + 1) // 2 + i],)
-    x = ()
-    square = y[0] * y[0]
+        y += (value * L[i * (i + 1) // 2 + i],)
+    x = ()  # the last first
     for i in tl.static_range(d - 1, -1, -1):
         value = y[i]
         for p in tl.static_range(i + 1, d):
-            value -= L[p * (p + 1) // 2 + i] * x[p - i - 1]
-        x = (value * L[i * (i + 1) // 2 + i],) + x
+            value -= L[p * (p + 1) // 2 + i] * x[d - 1 - p]
+        x += (value * L[i * (i + 1) // 2 + i],)
+    forward, square = (), y[0] * y[0]
+    for i in tl.static_range(d):
+        forward += (x[d - 1 - i],)
         if i > 0:
             square += y[i] * y[i]
-    return x, square
+    return forward, square
 
 
 @triton.jit
@@ -96,19 +98,19 @@ def _evaluate(
     for f in tl.static_range(d):
         average = tl.sum(p * z[f], axis=1)
         moved = p * (z[f] - average[:, None])
-        mean = mean + (average,)
-        slope = slope + (average + steep * t[f],)
+        mean += (average,)
+        slope += (average + steep * t[f],)
         for g in tl.static_range(f + 1):
             entry = tl.sum(moved * z[g], axis=1) + radial * t[f] * t[g]
             if f == g:
                 entry += steep + ridge
-            curvature = curvature + (entry,)
+            curvature += (entry,)
     L = _factor(curvature, ridge, d)
     step, square = _solve(L, slope, d)
     share = _share(step, z, longest, d)
     shortened = ()
     for f in tl.static_range(d):
-        shortened = shortened + (share * step[f],)
+        shortened += (share * step[f],)
     return p, mean, L, tl.sqrt(square), shortened
 
 
@@ -177,7 +179,7 @@ def _match(
         offset = tl.where(mask, offset * tl.load(precision + f), 0.0)
         if f >= d_s:
             base -= 0.5 * offset * offset
-        z = z + (offset,)
+        z += (offset,)
     kept = state + policy * (d + d * d_a + d_a) * m + row  # one number a row, m apart
     t, before, after = (), 0.0, 1e-30
     for f in tl.static_range(d):
@@ -190,20 +192,21 @@ def _match(
             gain = tl.load(kept + (d + f * d_a + a) * m, mask=is_row, other=0.0)
             value += gain * change
         after += value * value
-        t = t + (value,)
+        t += (value,)
     # A straight line may lead far beyond the wall, from where the way back is long.
     share = tl.sqrt(tl.minimum(tl.maximum(before, reach * reach) / after, 1.0))
     start, step, mean, L = (), (), (), ()
     for f in tl.static_range(d):
-        start = start + (share * t[f],)
-        step, mean = step + (0.0 * share,), mean + (0.0 * share,)
+        start += (share * t[f],)
+        step += (0.0 * share,)
+        mean += (0.0 * share,)
         for _ in tl.static_range(f + 1):
-            L = L + (0.0 * share,)
+            L += (0.0 * share,)
     t, p, left, count = start, base, share + float("inf"), 0
     while (tl.max(left, axis=0) > accuracy) & (count < STEPS):
         moved = ()
         for f in tl.static_range(d):
-            moved = moved + (t[f] - step[f],)
+            moved += (t[f] - step[f],)
         t = moved
         p, mean, L, left, step = _evaluate(
             base, z, t, is_row, reach, ridge, longest, steepness, d
@@ -220,7 +223,7 @@ def _match(
             value = radial * t[f] * t[d_s + a]
             if f == d_s + a:
                 value += steep + ridge + 1.0
-            b = b + (value,)
+            b += (value,)
         gains, _ = _solve(L, b, d)
         h = tl.load(precision + d_s + a)
         along = (z[0] - mean[0][:, None]) * gains[0][:, None]
@@ -283,30 +286,41 @@ class Features:
         return self.points.new_zeros((n_policies, d + d * d_a + d_a, m))
 
 
+@dataclass(frozen=True)
+class Newton:
+    """How tilts are found.
+
+    Attributes:
+        reach: Where the wall stands.
+        steepness: Its power, even.
+        longest: Longest step of a tilt.
+        ridge: Curvature that is always there.
+        accuracy: Newton decrement at which a row is good enough.
+    """
+
+    reach: float
+    steepness: int
+    longest: float
+    ridge: float
+    accuracy: float
+
+
 def match(
     features: Features,
+    newton: Newton,
     taken: Tensor,
     state: Tensor,
     *,
-    reach: float,
-    steepness: int,
-    longest: float,
-    ridge: float,
-    accuracy: float,
     out: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Weights of matched rows, and what gives their derivative by the actions.
 
     Args:
         features: Rows and samples.
+        newton: Where tilts end, and when they are good enough.
         taken: Action taken at each row, (B, m, d_a).
         state: Tilts, their derivatives and the actions they belong to, one after
             the other, (B, d + d d_a + d_a, m); read as a start and brought up to date.
-        reach: Where the wall stands.
-        steepness: Its power, even.
-        longest: Longest step of a tilt.
-        ridge: Curvature that is always there.
-        accuracy: Newton decrement at which a row is good enough.
         out: Where to write.
 
     Returns:
@@ -319,10 +333,10 @@ def match(
     tile = Tile.of_rows(k, ENTRIES, warps=1)
     _match[(tile.programs(m) * n_batch,)](
         features.log_psi, features.columns, features.table, features.points,
-        taken.contiguous(), features.precision, state, *out, m, n_batch, accuracy,
-        reach, ridge, longest, k=k, d_s=features.points.shape[1], d_a=d_a,
-        n_angles=features.n_angles, width=features.table.shape[1],
-        steepness=steepness, STEPS=STEPS, R=tile.rows, K=tile.width,
-        num_warps=tile.warps,
+        taken.contiguous(), features.precision, state, *out, m, n_batch,
+        newton.accuracy, newton.reach, newton.ridge, newton.longest, k=k,
+        d_s=features.points.shape[1], d_a=d_a, n_angles=features.n_angles,
+        width=features.table.shape[1], steepness=newton.steepness, STEPS=STEPS,
+        R=tile.rows, K=tile.width, num_warps=tile.warps,
     )  # fmt: skip
     return out

@@ -16,6 +16,9 @@ from nopg.gpu.toolchain import Tile, batched, tl, triton
 COLUMNS = Tile(rows=16, width=32)
 """Columns differ in length: a program takes several, 32 entries of each at a time."""
 
+COPIED = 1024
+"""Entries that a program copies."""
+
 
 def transposed_pattern(columns: Tensor, n: int) -> tuple[Tensor, Tensor, Tensor]:
     """Where the entries of the transpose are: made once, for every policy.
@@ -111,5 +114,47 @@ def transposed_values(
         half_precision.contiguous(), log_mass.contiguous(), discount.contiguous(), out,
         n, policies.shape[1], n_entries, len(policies), d_a=taken.shape[-1],
         C=COLUMNS.rows, E=COLUMNS.width, num_warps=COLUMNS.warps,
+    )  # fmt: skip
+    return out
+
+
+@triton.jit
+def _permuted_values(
+    weights,
+    source,
+    discount,
+    values,
+    n_entries,
+    n_batch,
+    k: tl.constexpr,
+    E: tl.constexpr,
+):
+    policy = (tl.program_id(0) % n_batch).to(tl.int64)
+    at = tl.program_id(0) // n_batch * E + tl.arange(0, E)
+    mask = at < n_entries
+    place = tl.load(source + at, mask=mask, other=0)
+    own = policy * n_entries
+    value = tl.load(weights + own + place, mask=mask, other=0.0)
+    value *= tl.load(discount + place // k, mask=mask, other=0.0)
+    tl.store(values + own + at, value, mask=mask)
+
+
+def permuted_values(
+    weights: Tensor, source: Tensor, discount: Tensor, *, out: Tensor | None = None
+) -> Tensor:
+    """Values of T copied from the weights of P, whatever made them, (B, nnz).
+
+    Args:
+        weights: P, (B, m, k).
+        source: Place of each entry among the weights, (nnz,).
+        discount: D, (m,).
+        out: Where to write.
+    """
+    n_batch, n_entries = len(weights), len(source)
+    if out is None:
+        out = weights.new_empty((n_batch, n_entries))
+    _permuted_values[(-(-n_entries // COPIED) * n_batch,)](
+        weights.contiguous(), source, discount.contiguous(), out, n_entries, n_batch,
+        k=weights.shape[2], E=COPIED, num_warps=4,
     )  # fmt: skip
     return out
