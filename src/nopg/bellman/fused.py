@@ -17,6 +17,7 @@ from torch import Tensor
 
 from nopg.bellman.matched import LONGEST_STEP, REACH, STEEPNESS
 from nopg.bellman.problem import NADARAYA_WATSON, Problem
+from nopg.bellman.row_model import EXACT
 from nopg.bellman.rows import QueryRows
 from nopg.data.angles import angle_pairs
 from nopg.errors import ConfigError
@@ -28,9 +29,8 @@ SWEEPS = 4
 """Sweeps between two looks at the residual; even, so that buffers end in place."""
 MOST_FEATURES = 8
 """Features of a matched row that fit into registers together with their products."""
-RIDGE, ACCURACY = 1e-6, 1e-4
-"""For matched rows in single precision: curvature that is always there, and Newton
-decrement at which a row is good enough."""
+RIDGE = 1e-6
+"""Curvature that is always there, for matched rows in single precision."""
 
 
 def supports(problem: Problem) -> bool:
@@ -59,9 +59,12 @@ class FusedSystem:
     Args:
         problem: Rows of equal length on the device.
         n_policies: B.
+        accuracy: When rows that are found by iteration are good enough.
     """
 
-    def __init__(self, problem: Problem, n_policies: int) -> None:
+    def __init__(
+        self, problem: Problem, n_policies: int, accuracy: float = EXACT
+    ) -> None:
         if not supports(problem):
             raise ConfigError(
                 "The fused update must have rows of equal length and kernel-mean next "
@@ -74,8 +77,10 @@ class FusedSystem:
         self.n, self.gamma, self.n_policies = n, gamma, n_policies
         self.rewards = samples.rewards.contiguous()
         self.discount = gamma * samples.continuation  # (n,)
-        self.later = _fused_rows(problem, problem.next_rows, n_policies)
-        self.first = _fused_rows(problem, problem.initial_rows, n_policies)
+        self.later, self.first = (
+            _fused_rows(problem, rows, n_policies, accuracy)
+            for rows in (problem.next_rows, problem.initial_rows)
+        )
         self.columns = self.later.columns
         self.starts, self.rows, self.source = transposed_pattern(self.columns, n)
         self._collect = _collector(self.first.columns, like)
@@ -160,7 +165,9 @@ class FusedSystem:
         return objective, torch.cat([later, first], dim=1)
 
 
-def _fused_rows(problem: Problem, rows: QueryRows, n_policies: int) -> FusedRows:
+def _fused_rows(
+    problem: Problem, rows: QueryRows, n_policies: int, accuracy: float
+) -> FusedRows:
     """Rows at some queries, by the row model of the settings."""
     from nopg.gpu.matched import Features, Newton
     from nopg.gpu.rows import FusedKernelRows, FusedMatchedRows
@@ -182,7 +189,8 @@ def _fused_rows(problem: Problem, rows: QueryRows, n_policies: int) -> FusedRows
         torch.cat([in_state, widths]).reciprocal(),
         len(pairs),
     )
-    newton = Newton(REACH, STEEPNESS, LONGEST_STEP, RIDGE, ACCURACY)
+    accuracy = max(accuracy, 100.0 * torch.finfo(widths.dtype).eps)
+    newton = Newton(REACH, STEEPNESS, LONGEST_STEP, RIDGE, accuracy)
     return FusedMatchedRows(features, newton, n_policies)
 
 
