@@ -114,10 +114,10 @@ class FusedSystem:
 
     def evaluate(self, taken: Tensor) -> None:
         """P, its transpose and eps0 for the actions taken, (B, n + b, d_a)."""
-        from nopg.gpu.transpose import permuted_values
+        from nopg.gpu.transpose import transposed_values
 
         weights = self.later.build(taken[:, : self.n].contiguous())
-        permuted_values(weights, self.source, self.discount, out=self.values)
+        transposed_values(weights, self.source, self.discount, out=self.values)
         first = self.first.build(taken[:, self.n :].contiguous())
         places, matrix = self._collect
         self.eps0[:, places] = first.reshape(self.n_policies, -1) @ matrix

@@ -107,7 +107,7 @@ def _evaluate(
             curvature += (entry,)
     L = _factor(curvature, ridge, d)
     step, square = _solve(L, slope, d)
-    share = _share(step, z, longest, d)
+    share = _share(step, z, base > -float("inf"), longest, d)
     shortened = ()
     for f in tl.static_range(d):
         shortened += (share * step[f],)
@@ -115,18 +115,22 @@ def _evaluate(
 
 
 @triton.jit
-def _share(step, z, longest, d: tl.constexpr):
-    """How much of a Newton step lowers the dual for sure (Bach, 2010, Prop. 2).
+def _share(step, z, is_entry, longest, d: tl.constexpr):
+    """How much of a Newton step to take: log(1 + s) / s of one whose logits span s.
 
-    Along a step whose logits span s the curvature changes by exp(s) at most.
+    The curvature changes along it by exp(s) at most, so that the dual falls for sure
+    (Sun and Tran-Dinh, 2019), as it does along a whole step if s is at most 1.
+    Without this some rows go to and fro for ever.
     """
     square, along = step[0] * step[0], step[0][:, None] * z[0]
     for f in tl.static_range(1, d):
         square += step[f] * step[f]
         along += step[f][:, None] * z[f]
     share = longest / tl.maximum(tl.sqrt(square), longest)
-    span = share * (tl.max(along, axis=1) - tl.min(along, axis=1))
-    return share * tl.where(span > 1.0, tl.log(1.0 + span) / (span + 1e-30), 1.0)
+    most = tl.max(tl.where(is_entry, along, -float("inf")), axis=1)
+    least = tl.min(tl.where(is_entry, along, float("inf")), axis=1)
+    span = tl.maximum(share * (most - least), 1.0)
+    return share * tl.where(span > 1.0, tl.log(1.0 + span) / span, 1.0)
 
 
 @triton.jit
