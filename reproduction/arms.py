@@ -1,8 +1,8 @@
 """The arms of a comparison: a method, its settings, and the sizes and seeds it gets.
 
 Three of them are ours. `paper` is NOPG with the settings of the paper's appendix;
-`NOPG` is the same algorithm with the library's defaults, `NOPG(...).fit(data)`; and
-`learn` is the search of `nopg.learn(data)`, which is another algorithm.
+`NOPG` is the library's `NOPG(...).fit(data)` with its defaults; and `learn` is the
+search of `nopg.learn(data)`, which is another algorithm.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from nopg.errors import ConfigError
 from reproduction.baselines.d3 import METHODS
 from reproduction.baselines.d3_discrete import DISCRETE_CQL
-from reproduction.trial import DEFAULTS, PAPER, Result, Trial
+from reproduction.trial import DEFAULTS, FLOOR, PAPER, SAMPLED, Result, Trial
 from reproduction.trials.d3 import run_d3, run_discrete_cql
 from reproduction.trials.ddpg import (
     OFFLINE,
@@ -28,11 +28,11 @@ from reproduction.trials.pwis import run_pwis
 
 Runner = Callable[[Trial], Result]
 
-SLOW_ARMS: Mapping[str, int] = MappingProxyType(
-    {"learn-S": 3, "NOPG-S (paper)": 2, "NOPG-D (paper)": 3}
+FEW_SEEDS: Mapping[str, int] = MappingProxyType(
+    {"learn-S": 3, f"NOPG-S ({PAPER})": 2, f"NOPG-S ({DEFAULTS})": 3}
 )
-"""Seeds of the preset "standard" for arms that take minutes per trial; the paper finds
-NOPG-S and NOPG-D alike, and `paper` is there for reference."""
+"""Seeds of the preset "standard" for stochastic policies, which take several times as
+long; the paper finds NOPG-S and NOPG-D alike."""
 
 RUNNERS: Mapping[str, Runner] = MappingProxyType(
     {
@@ -41,6 +41,7 @@ RUNNERS: Mapping[str, Runner] = MappingProxyType(
             for m in ("NOPG-D", "NOPG-S")
             for s in (PAPER, DEFAULTS)
         },
+        **{f"NOPG-D ({variant})": run_nopg for variant in (FLOOR, SAMPLED)},
         f"NOPG ({DEFAULTS})": run_nopg,
         "learn": run_learn,
         "learn-S": run_learn,
@@ -72,16 +73,18 @@ class Arm(NamedTuple):
 
 def our_arms(
     paper: Mapping[str, Any],
+    nopg: Mapping[str, Any],
     shortened: Mapping[str, Any],
     sizes: Sequence[int],
     seeds: Sequence[int],
     data: Mapping[str, Any] | None = None,
     at_most: Mapping[str, int] | None = None,
 ) -> list[Arm]:
-    """`paper` and `learn`, each with a deterministic and a stochastic policy.
+    """`paper`, `NOPG` and `learn`, with a deterministic and a stochastic policy each.
 
     Args:
         paper: Constants of the setting "paper".
+        nopg: The discount of NOPG with defaults, and what a preset shortens of it.
         shortened: What a preset shortens of `learn`; nothing of the task.
         sizes: Data set sizes.
         seeds: Seeds at each size.
@@ -90,14 +93,17 @@ def our_arms(
             arms not named get all.
     """
     learn, few, source = {**LEARN, **shortened}, at_most or {}, data or {}
+    kinds = (
+        ("NOPG-D", PAPER, paper),
+        ("NOPG-D", DEFAULTS, nopg),
+        ("learn", "", learn),
+        ("NOPG-S", PAPER, paper),
+        ("NOPG-S", DEFAULTS, nopg),
+        ("learn-S", "", learn),
+    )
     arms = [
         Arm(method, setting, {**settings, **source}, sizes, seeds)
-        for method, setting, settings in (
-            ("NOPG-D", PAPER, paper),
-            ("learn", "", learn),
-            ("NOPG-S", PAPER, paper),
-            ("learn-S", "", learn),
-        )
+        for method, setting, settings in kinds
     ]
     return [arm._replace(seeds=seeds[: few.get(arm.name)]) for arm in arms]
 

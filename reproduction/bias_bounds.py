@@ -9,14 +9,19 @@ and samples from a density beta with |log beta(x) - log beta(z)| <= L_beta sum_k
             / prod_i exp(L_beta^2 h_i^2 / 2) (1 - erf(L_beta h_i / sqrt 2)),
     chi_i = exp(L_beta^2 h_i^2 / 2) (1 + erf(L_beta h_i / sqrt 2)).
 
-Theorem 3 makes of it a bound on the value function:
+Theorem 3 makes of it a bound on the value function. The right one is
 
-    |V - V*| <= (bias of the reward + gamma L_V sum_k c h_phi,k / sqrt(2 pi))
-                / (1 - gamma).
+    |V_hat - V| <= (bias of r + gamma (bias of E[V(s') | s, a]
+                    + L_V sum_k c h_phi,k / sqrt(2 pi))) / (1 - gamma),
+
+both biases by Theorem 2, with the value function and its constants either the true or
+the estimated ones throughout. docs/bias_bound.md has the proof.
 
 The paper prints both with c = 1. Both integrals run over the whole line and were
-taken over half of it: E|l| of l ~ N(0, h^2) is 2 h / sqrt(2 pi), so c = 2. With c = 1
-the bounds do not hold: f(x) = |x| breaks the first (tests/evaluation has both).
+taken over half of it: E|l| of l ~ N(0, h^2) is 2 h / sqrt(2 pi), so c = 2. It also
+leaves out the bias of E[V(s')]: its proof puts p(s' | s, a) where p(s' | z, b) of the
+sample stands, as if every sample near the query led to where the query leads. Without
+that term it is no bound: r = -|s| with s' = s breaks it threefold (tests/reproduction).
 """
 
 from __future__ import annotations
@@ -70,26 +75,44 @@ def value_bias_bound(
     value_lipschitz: float,
     next_state_bandwidths: Sequence[float] = (),
     *,
+    next_value_bias: float | None = None,
     as_printed: bool = False,
 ) -> float:
-    """Theorem 3: the largest bias of the value function, many samples.
+    """Theorem 3, repaired: the largest bias of the value function, many samples.
 
     Args:
         gamma: Discount factor in [0, 1).
         reward_bias: What Theorem 2 gives for the reward, with the bandwidths of
             states and actions side by side.
-        value_lipschitz: L_V of the estimated value function.
+        value_lipschitz: L_V of the value function, the true or the estimated one.
         next_state_bandwidths: h of the next-state kernel, (d_s,); empty when the
             kernel's mean is taken (`next_state_samples=1`).
-        as_printed: The constant of the paper, which is too small by a factor 2.
+        next_value_bias: What Theorem 2 gives for (s, a) -> E[V(s')] of the same value
+            function and with the same bandwidths; its constant is at most L_V times
+            that of the dynamics.
+        as_printed: The paper's: without `next_value_bias`, and with a constant that is
+            too small by a factor 2. Not a bound.
     """
     if not 0.0 <= gamma < 1.0:
         raise ConfigError(f"`gamma` must lie in [0, 1), got {gamma}; 0.97 is usual.")
-    _require_constants(reward_bias=reward_bias, value_lipschitz=value_lipschitz)
+    if as_printed:
+        c, next_value_bias = PRINTED, 0.0
+    elif next_value_bias is None:
+        raise ConfigError(
+            "`next_value_bias` must be given, or the result bounds nothing; pass "
+            "regression_bias_bound of the Lipschitz constant of (s, a) -> E[V(s')]."
+        )
+    else:
+        c = CORRECTED
+    _require_constants(
+        reward_bias=reward_bias,
+        value_lipschitz=value_lipschitz,
+        next_value_bias=next_value_bias,
+    )
     h = _positive("next_state_bandwidths", next_state_bandwidths)
-    c = PRINTED if as_printed else CORRECTED
     smoothing = c * value_lipschitz * float(h.sum()) / math.sqrt(2.0 * math.pi)
-    return float((reward_bias + gamma * smoothing) / (1.0 - gamma))
+    ahead = next_value_bias + smoothing
+    return float((reward_bias + gamma * ahead) / (1.0 - gamma))
 
 
 def estimated_lipschitz(inputs: Any, outputs: Any, neighbours: int = 8) -> float:

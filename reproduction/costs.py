@@ -19,11 +19,14 @@ ROWS_PER_DEMONSTRATION = MappingProxyType(
     {"mountain-car": 350, "mountain-car-recorded": 350, "MountainCar-v0": 230}
 )
 """Where sizes count demonstrations, the transitions of one."""
+FIT_UPDATES = 300
+"""Updates of NOPG where a trial leaves them to the library."""
 
 
 def rough_seconds(trial: Trial) -> float:
     """An estimate good enough to put trials in order."""
-    n_steps = float(trial.settings.get("n_updates", trial.size))
+    length = FIT_UPDATES if trial.method.startswith("NOPG") else trial.size
+    n_steps = float(trial.settings.get("n_updates", length))
     if trial.method in MILLISECONDS_PER_STEP:
         return 1e-3 * MILLISECONDS_PER_STEP[trial.method] * n_steps
     n = trial.size * ROWS_PER_DEMONSTRATION.get(trial.task, 1)
@@ -32,6 +35,7 @@ def rough_seconds(trial: Trial) -> float:
     if trial.method in ("learn", "learn-S"):
         return _learning(trial, n)
     widening = 3.0 if trial.method == "NOPG-S" else 1.0  # several actions per state
+    widening *= float(trial.settings.get("next_state_samples", 1))
     return n_steps * (1e-3 + 5e-6 * n * widening)
 
 

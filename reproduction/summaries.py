@@ -51,7 +51,7 @@ def rows(
     for record in records:
         trial = record.trial
         is_other = not trial.method.startswith(OURS)
-        arm = (trial.task, is_other, trial.method, trial.setting)
+        arm = (trial.task, is_other, *trial.rank, trial.method)
         groups[*arm, trial.size].append(record)
     return [_row(groups[key], solved) for key in sorted(groups)]
 

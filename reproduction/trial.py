@@ -17,6 +17,18 @@ Result = dict[str, Any]
 
 PAPER, DEFAULTS = "paper", "defaults"
 """Settings of NOPG: those of the paper's appendix, and the library's defaults."""
+FLOOR, SAMPLED = "paper-floor", "paper-sampled"
+"""Variants of "paper": repeated values get bandwidths of at least half their spacing;
+and next states are drawn, as many as in the authors' release."""
+LABELS = {
+    PAPER: "paper",
+    DEFAULTS: "NOPG",
+    FLOOR: "paper with floor",
+    SAMPLED: "paper with N_phi",
+}
+"""What pictures and tables call a setting."""
+ORDER = (PAPER, FLOOR, SAMPLED, DEFAULTS, "")
+"""Settings as pictures and tables list them; `learn`, which has none, comes last."""
 STOCHASTIC = ("NOPG-S", "learn-S")
 """Our methods with a stochastic policy."""
 
@@ -36,7 +48,8 @@ class Trial:
     """Who learns. The paper's algorithm is "NOPG-D" or "NOPG-S" by its policy, "NOPG"
     where actions are labels; the search of `nopg.learn` is "learn" or "learn-S"."""
     setting: str = ""
-    """For NOPG: "paper" or "defaults"; empty for methods with one setting."""
+    """For NOPG: "paper", a variant of it, or "defaults"; empty for methods with one
+    setting."""
     size: int
     """Size of the data set: transitions, or demonstrations for the mountain car."""
     seed: int
@@ -68,10 +81,14 @@ class Trial:
     @property
     def label(self) -> str:
         """The arm as pictures and tables name it: paper, NOPG, learn, IQL, ..."""
-        names = {PAPER: "paper", DEFAULTS: "NOPG"}
-        name = names.get(self.setting, self.method.removesuffix("-S"))
+        name = LABELS.get(self.setting, self.method.removesuffix("-S"))
         is_stochastic = self.method in STOCHASTIC
         return f"{name}, stochastic policy" if is_stochastic else name
+
+    @property
+    def rank(self) -> tuple[bool, int]:
+        """Where our arms stand in a list: deterministic policies first."""
+        return self.method in STOCHASTIC, ORDER.index(self.setting)
 
     @property
     def digest(self) -> str:

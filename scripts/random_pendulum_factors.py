@@ -14,7 +14,6 @@ import argparse
 import sys
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,43 +25,25 @@ from reproduction.tasks.continuous import Task, pendulum_random_task
 
 import nopg
 from nopg.errors import NopgWarning
-from nopg.kernels.bandwidths import Bandwidths, CrossValidated, TransitionArrays
+from nopg.kernels.bandwidths import CrossValidated
 from nopg.policies.build import PolicySpec
 from nopg.randomness import Seed
 
 FACTORS = {  # of cosine, sine, velocity; of the torque
-    "printed": ((1.0, 1.0, 1.0), 25.0),
-    "released": ((10.0, 10.0, 1.0), 10.0),
+    "printed": CrossValidated([1.0, 1.0, 1.0], 25.0),
+    "released": CrossValidated([10.0, 10.0, 1.0], 10.0),
 }
 
 
-@dataclass(frozen=True)
-class Factors:
-    """The paper's rule with a factor for each column of the state."""
-
-    state: Sequence[float]
-    action: float
-
-    def select(
-        self, data: TransitionArrays, generator: np.random.Generator
-    ) -> Bandwidths:
-        """Density cross-validation, times the factors."""
-        found = CrossValidated().select(data, generator)
-        return Bandwidths(
-            [f * h for f, h in zip(self.state, found.state, strict=True)],
-            [self.action * h for h in found.action],
-            found.next_state,
-        )
-
-
 def last_return(
-    task: Task, size: int, seed: int, factors: Factors, clips: bool
+    task: Task, size: int, seed: int, factors: CrossValidated, clips: bool
 ) -> float:
     """Return of NOPG-D's last policy, as `figure2-pendulum-random` measures it."""
     data = task.dataset(size, seed, clipped=clips)
     algorithm = nopg.NOPG(
         _policy(task, seed),
         gamma=GAMMA,
+        rows="nadaraya-watson",
         bandwidths=factors,
         learning_rate=PAPER["learning_rate"],
         standardise=False,
@@ -99,10 +80,10 @@ def main(arguments: Sequence[str]) -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", NopgWarning)
     task = pendulum_random_task()
-    for name, (state, action) in FACTORS.items():
+    for name, rule in FACTORS.items():
         for clips in (True, False):
             returns = [
-                last_return(task, options.size, seed, Factors(state, action), clips)
+                last_return(task, options.size, seed, rule, clips)
                 for seed in range(options.seeds)
             ]
             shown = ", ".join(f"{value:.0f}" for value in returns)

@@ -52,7 +52,7 @@ NOPG_D: dict[str, Any] = {
     "learning_rate": 0.5,  # with Adam
     "state": [0.03, 0.05],  # bandwidths h_psi, "on average"
     "action": [0.33, 0.27],  # bandwidths h_varphi
-    "neighbours": 5,  # elements kept per row
+    "kept": 5,  # elements kept per row after sparsification of P
 }
 DPG: dict[str, Any] = {
     "learning_rate": 0.5,  # with Adam; one number is printed, it serves the critic too
@@ -64,7 +64,7 @@ NOPG_S: dict[str, Any] = {
     "learning_rate": 0.25,  # with Adam
     "state": [0.008, 0.003],
     "action": [0.02, 0.02],
-    "neighbours": 10,
+    "kept": 10,
 }
 PWIS: dict[str, Any] = {"learning_rate": 2.5e-4}  # with Adam
 N_UPDATES = 25  # not given
@@ -84,11 +84,11 @@ PRESETS: dict[str, dict[str, Any]] = {
         "dpg": {"n_critic_updates": 3},
     },
 }
-PRESETS["standard"] = PRESETS["paper"]
+PRESETS["standard"] = PRESETS["paper"] | {"seeds": 10}
 
 
 def trials(plan: Plan) -> list[Trial]:
-    """NOPG-D against DPG and NOPG-S against PWIS, five data sets on each system."""
+    """NOPG-D against DPG and NOPG-S against PWIS, on each system."""
     preset = PRESETS[plan.preset]
     where = (preset["n_episodes"],), plan.seeds_or(preset["seeds"])
     steps = {"n_updates": preset["n_updates"]}

@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from reproduction.arms import SLOW_ARMS, Arm, our_arms, runner_of, trials_of
+from reproduction.arms import FEW_SEEDS, Arm, our_arms, runner_of, trials_of
 from reproduction.experiment import Experiment, Plan
 from reproduction.figures.sample_efficiency import smallest_sizes
 from reproduction.trial import Trial
@@ -58,6 +58,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "online": ONLINE_STEPS,
         "seeds": 10,
         "settings": {"n_evaluations": 10},  # 100,000 steps each
+        "NOPG": {},
         "learn": {},
         "online_settings": {"report_every": 2000},
     },
@@ -67,6 +68,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "online": 4000,
         "seeds": 1,
         "settings": {"n_updates": 200, "n_evaluations": 5},
+        "NOPG": {"n_updates": 200, "n_evaluations": 5},
         "learn": QUICK,
         "online_settings": {"report_every": 2000},
     },
@@ -76,13 +78,14 @@ PRESETS: dict[str, dict[str, Any]] = {
         "online": 100,
         "seeds": 1,
         "settings": {"n_updates": 4, "n_evaluations": 2},
+        "NOPG": {"n_updates": 4, "n_evaluations": 2},
         "learn": SMOKE,
         "online_settings": {"report_every": 50, "rollout_steps": 50},
     },
 }
 PRESETS["standard"] = PRESETS["paper"] | {
     "nopg": (100, 250, 500, 1000, 1500, 2500, 5000),
-    "at_most": SLOW_ARMS,
+    "at_most": FEW_SEEDS,
     "offline": (500, 2000, 5000, 10_000, 25_000),
     "online": ONLINE_STANDARD,
 }
@@ -90,7 +93,7 @@ SOLVED = 9900.0
 
 
 def trials(plan: Plan) -> list[Trial]:
-    """`paper`, `learn`, PWIS and DDPG offline by size, and DDPG online."""
+    """`paper`, `NOPG`, `learn`, PWIS and DDPG offline by size, and DDPG online."""
     preset = PRESETS[plan.preset]
     shared = {"gamma": GAMMA, **preset["settings"]}
     seeds = plan.seeds_or(preset["seeds"])
@@ -98,6 +101,7 @@ def trials(plan: Plan) -> list[Trial]:
     arms = [
         *our_arms(
             PAPER | shared,
+            {"gamma": GAMMA, **preset["NOPG"]},
             preset["learn"],
             preset["nopg"],
             seeds,

@@ -11,10 +11,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from reproduction.arms import SLOW_ARMS, Arm, our_arms, runner_of, trials_of
+from reproduction.arms import FEW_SEEDS, Arm, our_arms, runner_of, trials_of
 from reproduction.experiment import Experiment, Plan
 from reproduction.figures.sample_efficiency import smallest_sizes
-from reproduction.trial import Trial
+from reproduction.trial import SAMPLED, Trial
 from reproduction.trials.ddpg import ONLINE
 from reproduction.trials.learn import QUICK, SMOKE
 
@@ -32,6 +32,10 @@ PAPER: dict[str, Any] = {
     "policy_samples": 10,  # N_pi, NOPG-S
     "max_std": 1.0,  # sigma = sigmoid(g)
     "n_updates": 2000,  # policy updates
+}
+SAMPLES: dict[str, Any] = {
+    # The appendix has N_phi = 1, the mean; the authors' release draws this many.
+    "next_state_samples": 20,
 }
 DDPG_OFFLINE: dict[str, Any] = {
     "actor_learning_rate": 1e-2,
@@ -53,35 +57,41 @@ ONLINE_STANDARD = 50_000  # twice the largest data set; the first part of such a
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
         "nopg": NOPG_SIZES,
+        "sampled": (1500,),  # the release's size; twenty times the rows
         "offline": OFFLINE_SIZES,
         "online": ONLINE_STEPS,
         "seeds": 10,
         "settings": {"n_evaluations": 20},
+        "NOPG": {},
         "learn": {},
         "online_settings": {"report_every": 2000},
     },
     "quick": {
         "nopg": (500, 1000),
+        "sampled": (),
         "offline": (500, 2000),
         "online": 4000,
         "seeds": 1,
         "settings": {"n_updates": 200, "n_evaluations": 5},
+        "NOPG": {"n_updates": 200, "n_evaluations": 5},
         "learn": QUICK,
         "online_settings": {"report_every": 2000},
     },
     "smoke": {
         "nopg": (60,),
+        "sampled": (60,),
         "offline": (60,),
         "online": 100,
         "seeds": 1,
         "settings": {"n_updates": 4, "n_evaluations": 2},
+        "NOPG": {"n_updates": 4, "n_evaluations": 2},
         "learn": SMOKE,
         "online_settings": {"report_every": 50, "rollout_steps": 50},
     },
 }
 PRESETS["standard"] = PRESETS["paper"] | {
     "nopg": (500, 1000, 1500, 2000, 3000, 5000),
-    "at_most": SLOW_ARMS,
+    "at_most": FEW_SEEDS,
     "offline": (500, 2000, 5000, 10_000, 25_000),
     "online": ONLINE_STANDARD,
 }
@@ -89,7 +99,7 @@ SOLVED = -450.0
 
 
 def trials(plan: Plan) -> list[Trial]:
-    """`paper`, `learn`, PWIS and DDPG offline by size, and DDPG online."""
+    """`paper`, `NOPG`, `learn`, PWIS and DDPG offline by size, and DDPG online."""
     preset = PRESETS[plan.preset]
     shared = {"gamma": GAMMA, **preset["settings"]}
     seeds = plan.seeds_or(preset["seeds"])
@@ -97,11 +107,13 @@ def trials(plan: Plan) -> list[Trial]:
     arms = [
         *our_arms(
             PAPER | shared,
+            {"gamma": GAMMA, **preset["NOPG"]},
             preset["learn"],
             preset["nopg"],
             seeds,
             at_most=preset.get("at_most"),
         ),
+        Arm("NOPG-D", SAMPLED, PAPER | SAMPLES | shared, preset["sampled"], seeds),
         Arm("PWIS", "", PWIS | shared, preset["offline"], seeds),
         Arm("DDPG offline", "", DDPG_OFFLINE | shared, preset["offline"], seeds),
         Arm(ONLINE, "", online, (preset["online"],), seeds[:ONLINE_SEEDS]),

@@ -2,27 +2,25 @@
 
 The paper shows the pictures after 300 updates of NOPG-D on the pendulum; the size of
 the data set is not given. Here it is the 15 x 15 x 2 grid with which the paper says
-the task is solved. The pictures are estimates; beside them stands what a simulation of
-the same policy gives, which the paper does not show.
+the task is solved. The pictures are estimates; the table holds them against what a
+simulation of the same policy gives. `learn` has the discount of the others here, so
+that values can be compared; they are those of its models, visitation is the kernels'.
 """
 
 from __future__ import annotations
 
-import math
+from collections import defaultdict
 from typing import Any
 
 import numpy as np
 
-from nopg.envs.base import FloatArray
-from nopg.envs.pendulum import Pendulum
-from nopg.envs.rollouts import rollout
-from nopg.fitted.policy import FittedPolicy
 from reproduction.arms import Arm, trials_of
-from reproduction.baselines.progress import acting
 from reproduction.experiment import Experiment, Plan
-from reproduction.tasks.continuous import pendulum_grid_task
-from reproduction.trial import DEFAULTS, Result, Trial, rounded
-from reproduction.trials.nopg import nopg_of
+from reproduction.results import Record
+from reproduction.trial import DEFAULTS, Trial
+from reproduction.trials.learn import SMOKE
+from reproduction.trials.phase import run_phase
+from reproduction.trials.phase_learn import run_phase_learn
 
 NAME = "figure3-phase"
 
@@ -36,99 +34,93 @@ PAPER: dict[str, Any] = {
 }
 N_UPDATES = 300  # caption of Figure 3
 PRESETS: dict[str, dict[str, Any]] = {
-    "paper": {"size": 450, "seeds": 1, "n_updates": N_UPDATES, "n_points": 41},
-    "quick": {"size": 450, "seeds": 1, "n_updates": N_UPDATES, "n_points": 31},
-    "smoke": {"size": 50, "seeds": 1, "n_updates": 3, "n_points": 5},
+    "paper": {
+        "size": 450,
+        "seeds": 10,
+        "n_updates": N_UPDATES,
+        "n_points": 41,
+        "learn": {},
+    },
+    "quick": {
+        "size": 450,
+        "seeds": 1,
+        "n_updates": N_UPDATES,
+        "n_points": 31,
+        "learn": {},
+    },
+    "smoke": {
+        "size": 50,
+        "seeds": 1,
+        "n_updates": 3,
+        "n_points": 5,
+        "learn": {**SMOKE, "gamma": GAMMA},
+    },
 }
 PRESETS["standard"] = PRESETS["paper"]
-HORIZON = 300  # steps simulated: 0.97^300 is 1e-4
-UPRIGHT = 0.3  # "near the goal": angle from upright, rad, and a tenth of the speed
+COLUMNS = {
+    "return": "return",
+    "estimated": "J",
+    "true": "true J",
+    "value_correlation": "correlation of V",
+    "value_rmse": "error of V",
+    "value_spread": "spread of V",
+    "upright_from": "upright from",
+    "time_near_goal": "time near goal",
+    "time_near_goal_simulated": "true time",
+}
+"""Numbers of a portrait, and what the table calls them."""
+PERCENT = ("upright_from", "time_near_goal", "time_near_goal_simulated")
 
 
 def trials(plan: Plan) -> list[Trial]:
-    """NOPG-D in both settings."""
+    """NOPG-D in both settings, and `learn`."""
     preset = PRESETS[plan.preset]
-    shared = {
-        "gamma": GAMMA,
-        "n_updates": preset["n_updates"],
-        "n_points": preset["n_points"],
-    }
+    points = {"gamma": GAMMA, "n_points": preset["n_points"]}
+    shared = {**points, "n_updates": preset["n_updates"]}
     where = (preset["size"],), plan.seeds_or(preset["seeds"])
     arms = [
         Arm("NOPG-D", "paper", PAPER | shared, *where),
         Arm("NOPG-D", DEFAULTS, shared, *where),
+        Arm("learn", "", points | preset["learn"], *where),
     ]
     return trials_of(NAME, "pendulum-grid", arms)
 
 
-def run(trial: Trial) -> Result:
-    """Portraits before and after, and the same from simulated episodes."""
-    task = pendulum_grid_task()
-    data = task.dataset(trial.size, trial.seed)
-    starts = task.initial_observations(trial.seed)
-    algorithm = nopg_of(trial.method, trial.seed, trial.settings, task)
-    states = phase_states(trial.settings["n_points"])
-    before = _portrait(algorithm.prepare(data, starts), states)
-    n_updates = trial.settings["n_updates"]
-    policy = algorithm.fit(data, starts, n_updates=n_updates, progress=False)
-    returns = task.returns(acting(policy.policy), trial.seed)
-    return {
-        "last": round(float(returns.mean()), 4),
-        "before": before,
-        "after": _portrait(policy, states),
-    }
+def analyse(records: list[Record]) -> dict[str, Any]:
+    """What the pictures claim and what is true, means over seeds, in Markdown."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for record in records:
+        for when in ("before", "after"):
+            if when in record.result:
+                groups[record.trial.label, when].append(record.result[when])
+    names = " | ".join(COLUMNS.values())
+    lines = [f"| arm | seeds | {names} |", "|---" * (len(COLUMNS) + 2) + "|"]
+    for label in ("paper", "NOPG", "learn"):
+        for when in ("before", "after"):
+            found = groups.get((label, when))
+            if found:
+                cells = " | ".join(_cell(name, found) for name in COLUMNS)
+                lines.append(f"| `{label}`, {when} | {len(found)} | {cells} |")
+    return {"markdown": "\n".join(lines)}
 
 
-def phase_states(n_points: int) -> FloatArray:
-    """A grid of (angle, velocity), the angle changing fastest, (n_points^2, 2)."""
-    angles = np.linspace(-math.pi, math.pi, n_points)
-    velocities = np.linspace(-Pendulum.max_speed, Pendulum.max_speed, n_points)
-    theta, omega = np.meshgrid(angles, velocities)
-    return np.column_stack([theta.ravel(), omega.ravel()])
-
-
-def _portrait(policy: FittedPolicy, states: FloatArray) -> Result:
-    """Estimated value and visitation on the grid, and how true they are."""
-    env = Pendulum()
-    observations = env.observe(states)
-    value = policy.value(observations)
-    true_value, _ = _simulated(policy, states)
-    _, path = _simulated(policy, env.reset_states(1, np.random.default_rng(0)))
-    mu = policy.kernel.solution.mu.value.numpy()
-    is_near = _is_near_goal(policy.kernel.data.observations)
-    error = value - true_value
-    return {
-        "value": rounded(value, 2),
-        "visitation": rounded(policy.kernel.visitation(observations), 5),
-        "value_correlation": round(float(np.corrcoef(value, true_value)[0, 1]), 4),
-        "value_rmse": round(float(np.sqrt(np.mean(error**2))), 3),
-        "value_spread": round(float(true_value.std()), 3),
-        "time_near_goal": round(float(mu[is_near].sum() / mu.sum()), 4),
-        "time_near_goal_simulated": round(path, 4),
-    }
-
-
-def _simulated(policy: FittedPolicy, states: FloatArray) -> tuple[FloatArray, float]:
-    """Discounted returns from each state, and the discounted share of time at the goal.
-
-    The share is that of the first episode.
-    """
-    record = rollout(Pendulum(), acting(policy.policy), states, HORIZON)
-    discount = GAMMA ** np.arange(HORIZON)
-    near = _is_near_goal(record.observations[0, :-1])
-    share = float(discount[near].sum() / discount.sum())
-    return record.rewards @ discount, share
-
-
-def _is_near_goal(observations: FloatArray) -> Any:
-    cos, _, speed = observations.T
-    return (cos >= math.cos(UPRIGHT)) & (np.abs(speed) <= 0.1 * Pendulum.max_speed)
+def _cell(name: str, found: list[dict[str, Any]]) -> str:
+    numbers = [portrait[name] for portrait in found]
+    mean = float(np.mean(numbers))
+    if name in PERCENT:
+        return f"{100.0 * mean:.0f}%"
+    if name == "value_correlation":
+        return f"{mean:.2f}"
+    if name == "return":
+        return f"{mean:.0f}, worst {min(numbers):.0f}"
+    return f"{mean:.1f}"
 
 
 EXPERIMENT = Experiment(
     name=NAME,
     title="Visitation and value of the pendulum before and after learning (Figure 3)",
     trials=trials,
-    runner_of=lambda trial: run,
+    runner_of=lambda t: run_phase_learn if t.method == "learn" else run_phase,
     chart="phase",
+    analyse=analyse,
 )

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from nopg.errors import DataError
-from reproduction.arms import SLOW_ARMS, our_arms, runner_of, trials_of
+from reproduction.arms import FEW_SEEDS, Arm, our_arms, runner_of, trials_of
 from reproduction.experiment import Experiment, PaperCurve, Plan
 from reproduction.results import Record
 from reproduction.tasks.continuous import RECORDED_CAR, SCRIPTED_CAR
-from reproduction.trial import Trial
+from reproduction.trial import SAMPLED, Trial
 from reproduction.trials.demonstrations import DEMONSTRATION, run_demonstrations
 from reproduction.trials.learn import QUICK, SMOKE
 
@@ -35,6 +35,11 @@ PAPER: dict[str, Any] = {
     "max_std": 1.0,  # sigma = sigmoid(g)
     "n_updates": 1500,  # policy updates
 }
+SAMPLES: dict[str, Any] = {
+    # The appendix has N_phi = 1, the mean; the authors' release draws this many.
+    "next_state_samples": 15,
+}
+SAMPLED_SEEDS = 3  # fifteen times the rows
 GAMMA = 0.99  # discount factor
 SIZES = tuple(range(1, 11))  # x axis of Figure 4: number of demonstrations
 PRESETS: dict[str, dict[str, Any]] = {
@@ -42,24 +47,30 @@ PRESETS: dict[str, dict[str, Any]] = {
         "sizes": SIZES,
         "seeds": 10,
         "settings": {"n_evaluations": 15},
+        "NOPG": {},
+        "sampled": (2,),
         "learn": {},
     },
     "quick": {
         "sizes": (1, 2),
         "seeds": 1,
         "settings": {"n_updates": 100, "n_evaluations": 4},
+        "NOPG": {"n_updates": 100, "n_evaluations": 4},
+        "sampled": (),
         "learn": QUICK,
     },
     "smoke": {
         "sizes": (1,),
         "seeds": 1,
         "settings": {"n_updates": 3, "n_evaluations": 1},
+        "NOPG": {"n_updates": 3, "n_evaluations": 1},
+        "sampled": (1,),
         "learn": SMOKE,
     },
 }
 PRESETS["standard"] = PRESETS["paper"] | {
     "sizes": (1, 2, 5, 10),
-    "at_most": SLOW_ARMS,
+    "at_most": FEW_SEEDS,
 }
 PAPER_CURVES = (  # read from the source of Figure 4, left: means and 95% intervals
     PaperCurve(
@@ -80,21 +91,26 @@ PAPER_CURVES = (  # read from the source of Figure 4, left: means and 95% interv
 
 
 def trials(plan: Plan) -> list[Trial]:
-    """`paper` and `learn` with both kinds of policy, by number of demonstrations."""
+    """`paper`, `NOPG` and `learn` by number of demonstrations."""
     preset = PRESETS[plan.preset]
     task, source = SCRIPTED_CAR, {}
     if plan.data_file is not None:
         task, source = RECORDED_CAR, recorded(plan.data_file)
     paper = {**PAPER, "gamma": GAMMA, **preset["settings"]}
+    sampled = {**paper, **SAMPLES, **source}
     seeds = plan.seeds_or(preset["seeds"])
-    arms = our_arms(
-        paper,
-        preset["learn"],
-        preset["sizes"],
-        seeds,
-        source,
-        preset.get("at_most"),
-    )
+    arms = [
+        *our_arms(
+            paper,
+            {"gamma": GAMMA, **preset["NOPG"]},
+            preset["learn"],
+            preset["sizes"],
+            seeds,
+            source,
+            preset.get("at_most"),
+        ),
+        Arm("NOPG-D", SAMPLED, sampled, preset["sampled"], seeds[:SAMPLED_SEEDS]),
+    ]
     found = trials_of(NAME, task, arms, plan.data_file)
     shown = Trial(
         experiment=NAME,

@@ -49,7 +49,6 @@ FIGURES = {
 }
 """Where the appendix's constants of a task stand; the other tasks are not in it."""
 DISCOUNT = 0.99  # of tasks that are not in the appendix; the default of `learn`, of IQL
-FIT: dict[str, Any] = {"n_updates": 1500, "n_evaluations": 1}  # as `NOPG.fit` does
 
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
@@ -66,7 +65,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "seeds": 1,
         "other_seeds": 1,
         "paper": {"n_updates": 200, "n_evaluations": 1},
-        "NOPG": {"n_updates": 200},
+        "NOPG": {"n_updates": 200, "n_evaluations": 1},
         "learn": QUICK,
         "others": {"n_updates": 200, "n_evaluations": 1},
     },
@@ -75,12 +74,12 @@ PRESETS: dict[str, dict[str, Any]] = {
         "seeds": 1,
         "other_seeds": 1,
         "paper": {"n_updates": 2, "n_evaluations": 1},
-        "NOPG": {"n_updates": 2},
+        "NOPG": {"n_updates": 2, "n_evaluations": 1},
         "learn": SMOKE,
         "others": {"n_updates": 2, "n_evaluations": 1},
     },
 }
-PRESETS["standard"] = PRESETS["paper"] | {"reference_seeds": 3}
+PRESETS["standard"] = PRESETS["paper"]
 
 
 def trials(plan: Plan) -> list[Trial]:
@@ -110,15 +109,14 @@ def _arms(cell: Cell, plan: Plan, preset: Mapping[str, Any]) -> list[Arm]:
     is_discrete = cell.task in DISCRETE_TASKS
     ours = "NOPG" if is_discrete else "NOPG-D"
     other = DISCRETE_CQL if is_discrete else "IQL"
-    few = seeds[: preset.get("reference_seeds")]
     where = (cell.size,)
     arms = []
     if figure is not None:
         published = {**figure.PAPER, **discount, **figure.PRESETS["paper"]["settings"]}
-        arms.append(Arm(ours, PAPER, {**published, **preset["paper"]}, where, few))
+        arms.append(Arm(ours, PAPER, {**published, **preset["paper"]}, where, seeds))
     return [
         *arms,
-        Arm(ours, DEFAULTS, {**discount, **FIT, **preset["NOPG"]}, where, few),
+        Arm(ours, DEFAULTS, {**discount, **preset["NOPG"]}, where, seeds),
         Arm("learn", "", {**LEARN, **preset["learn"]}, where, seeds),
         Arm(other, "", {**discount, **OTHERS, **preset["others"]}, where, other_seeds),
     ]

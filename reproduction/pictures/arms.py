@@ -12,6 +12,8 @@ from reproduction.pictures.methods import COLOURS
 
 Row = dict[str, Any]
 """A row of a summary: a method in a setting at one size."""
+ALONE: Row = {"marker": "D", "ms": 6.0}
+"""How an arm is marked that was tried at one size."""
 
 
 def draw_arms(axis: Any, rows: Iterable[Row], with_best: bool = True) -> None:
@@ -25,7 +27,8 @@ def draw_arms(axis: Any, rows: Iterable[Row], with_best: bool = True) -> None:
             mean, low, high = np.array([row[name] for row in found]).T
             colour = COLOURS.get(label, MUTED)
             shown = label if name == "last" else None
-            axis.plot(at, mean, style, marker="o", ms=3.5, color=colour, label=shown)
+            marker = {"marker": "o", "ms": 3.5} if len(at) > 1 else ALONE
+            axis.plot(at, mean, style, color=colour, label=shown, **marker)
             if min(row["seeds"] for row in found) > 2:  # two seeds say little
                 axis.fill_between(at, low, high, color=colour, alpha=0.15, lw=0)
 

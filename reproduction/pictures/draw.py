@@ -22,8 +22,8 @@ from reproduction.results import Record
 from reproduction.summaries import OURS, interval
 from reproduction.trial import Result
 
-DETERMINISTIC = ("NOPG-D", "learn")
-"""Our methods with a deterministic policy, which stand beside the baselines."""
+ARMS = ("paper", "NOPG", "learn")
+"""Our arms with a deterministic policy, which stand beside the baselines."""
 
 
 def draw(outcome: Outcome, path: Path) -> Path:
@@ -57,7 +57,7 @@ def sizes(outcome: Outcome, path: Path) -> Path:
         right = axes[0, 1]
         rows = outcome.summary["rows"]
         others = [row for row in rows if not row["method"].startswith(OURS)]
-        draw_arms(right, [row for row in rows if row["method"] in DETERMINISTIC])
+        draw_arms(right, [row for row in rows if row["label"] in ARMS])
         draw_arms(right, [row for row in others if row["method"] != "DDPG online"])
         _online(right, outcome.records)
         _finish(right, outcome, "Baselines: last (solid), best (dotted)")
@@ -93,9 +93,9 @@ def _demonstration(axis: Any, source: str, found: Result) -> None:
 def phase(outcome: Outcome, path: Path) -> Path:
     """Portraits before and after, a row each, for every arm of the first seed."""
     portraits = []
-    for record in outcome.records:
-        if record.trial.seed == 0:
-            for name in ("before", "after"):
+    for record in sorted(outcome.records, key=lambda record: record.trial.rank):
+        for name in ("before", "after"):
+            if "value" in record.result.get(name, {}):
                 stored = record.result[name]
                 side = round(len(stored["value"]) ** 0.5)
                 value, visits = (

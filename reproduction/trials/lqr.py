@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nopg.bellman.problem import EstimatorConfig
 from nopg.envs.base import FloatArray
 from nopg.envs.lqr import Lqr, optimal_gain
 from nopg.errors import NopgError
@@ -20,6 +21,7 @@ from reproduction.trials.lqr_gradients import (
     System,
     ascend,
     dpg_estimate,
+    largest_entries_estimate,
     nopg_estimate,
     pwis_estimate,
 )
@@ -106,14 +108,26 @@ def _estimate(where: System, trial: Trial) -> Estimate:
         return dpg_estimate(where, data, trial.settings)
     if trial.setting == "paper":
         chosen = Bandwidths(trial.settings["state"], trial.settings["action"])
-    else:
-        arrays = TransitionArrays(
-            data.observations, data.actions, data.rewards, data.next_observations
+        kept = trial.settings["kept"]
+        return largest_entries_estimate(
+            where, data, chosen, is_stochastic, kept, trial.seed
         )
-        generator = Seed(trial.seed).numpy("bandwidths")
-        chosen = select_bandwidths("auto", arrays, generator)
-    kept = trial.settings.get("neighbours", "auto")
-    return nopg_estimate(where, data, chosen, is_stochastic, kept, trial.seed)
+    arrays = TransitionArrays(
+        data.observations, data.actions, data.rewards, data.next_observations
+    )
+    generator = Seed(trial.seed).numpy("bandwidths")
+    chosen = select_bandwidths("auto", arrays, generator)
+    defaults = EstimatorConfig()
+    return nopg_estimate(
+        where,
+        data,
+        chosen,
+        is_stochastic,
+        defaults.neighbours,
+        trial.seed,
+        rows=defaults.rows,
+        stochastic=defaults.stochastic,
+    )
 
 
 def _safely(estimate: Estimate, gains: FloatArray) -> FloatArray | None:

@@ -26,6 +26,7 @@ from reproduction.baselines.behaviours import linear_gaussian_density
 from reproduction.baselines.dpg import DpgConfig, QuadraticCritic, train_dpg
 from reproduction.baselines.pwis import train_pwis
 from reproduction.baselines.trajectories import Trajectories
+from reproduction.trials.largest_entries import LargestEntries
 
 Estimate = Callable[[FloatArray], FloatArray]
 """Gains (k1, k2) to an estimate of dJ / d(k1, k2)."""
@@ -128,8 +129,12 @@ def nopg_estimate(
     is_stochastic: bool,
     neighbours: Any,
     seed: int,
+    **settings: Any,
 ) -> Estimate:
-    """Eq. (10) at any gains; the kernels of the data are evaluated once."""
+    """Eq. (10) at any gains, by the library; its lists of samples are made once.
+
+    The paper's rows and draws, unless `settings` of the equation say otherwise.
+    """
     problem = BellmanEquation(
         data,
         policy_of(system, system.start, is_stochastic),
@@ -138,6 +143,7 @@ def nopg_estimate(
         bandwidths=bandwidths,
         neighbours=neighbours,
         seed=seed,
+        **settings,
     ).problem
 
     def estimate(gains: FloatArray) -> FloatArray:
@@ -146,6 +152,26 @@ def nopg_estimate(
         estimator = Estimator.of(problem, policy)
         solution = estimator.solve(policy, generator, SolverConfig(rtol=1e-8))
         return torch.cat(solution.gradient(policy)).numpy()
+
+    return estimate
+
+
+def largest_entries_estimate(
+    system: System,
+    data: Dataset,
+    bandwidths: Bandwidths,
+    is_stochastic: bool,
+    kept: int,
+    seed: int,
+) -> Estimate:
+    """Eq. (10) at any gains, with the largest entries of each row of P."""
+    start = torch.tensor(system.env.start[None])
+    made = LargestEntries(data, bandwidths, start, system.env.gamma, kept)
+
+    def estimate(gains: FloatArray) -> FloatArray:
+        policy = policy_of(system, gains, is_stochastic)
+        generator = Seed(seed).torch("policy-samples")
+        return made.gradient(policy, generator).numpy()
 
     return estimate
 

@@ -1,7 +1,6 @@
-"""Trials of NOPG, the paper's algorithm, in the settings "paper" and "defaults".
+"""Trials of NOPG, the paper's algorithm: "paper", its variants, and "defaults".
 
-"defaults" are the library's: bandwidths by the leave-one-out error of the next state
-and reward, and the updates of `NOPG.fit`.
+"defaults" are the library's, whatever they are: `NOPG(gamma=...).fit(data)`.
 """
 
 from __future__ import annotations
@@ -31,7 +30,8 @@ simulator, neither saved nor asked how far to trust it."""
 def run_nopg(trial: Trial) -> Result:
     """Learn from the trial's data and evaluate the last policy.
 
-    `trial.settings` holds `n_updates`, `n_evaluations` and what `nopg_of` takes.
+    `trial.settings` holds what `nopg_of` takes and, but for defaults at full length,
+    `n_updates` and `n_evaluations`.
     """
     task, settings = learnable_of(trial), trial.settings
     data = task.dataset(trial.size, trial.seed)
@@ -43,19 +43,18 @@ def run_nopg(trial: Trial) -> Result:
             returns = task.returns(acting(current.policy), trial.seed)
         return float(returns.mean())
 
+    length: dict[str, Any] = {}
+    if "n_updates" in settings:
+        n_updates, n_evaluations = settings["n_updates"], settings["n_evaluations"]
+        length = {"n_updates": n_updates, "evaluators": {"return": simulated}}
+        length["evaluate_every"] = max(1, n_updates // n_evaluations)
     began = time.perf_counter()
-    policy = algorithm.fit(
-        data,
-        task.initial_observations(trial.seed),
-        n_updates=settings["n_updates"],
-        evaluators={"return": simulated},
-        evaluate_every=max(1, settings["n_updates"] // settings["n_evaluations"]),
-        progress=False,
-    )
+    starts = task.initial_observations(trial.seed)
+    policy = algorithm.fit(data, starts, **length, progress=False)
     seconds = time.perf_counter() - began - spent.seconds
     history = policy.history
     assert history is not None
-    steps, returns = history.evaluations("return")
+    steps, returns = history.evaluations("return") if length else ((), ())
     last = task.returns(acting(policy.policy), trial.seed)
     return {
         "last": round(float(last.mean()), 4),
@@ -74,11 +73,13 @@ def run_nopg(trial: Trial) -> Result:
 def nopg_of(
     method: str, seed: int, settings: Mapping[str, Any], task: Learnable
 ) -> NOPG:
-    """NOPG in one of the two settings, not yet fitted.
+    """NOPG in one of the settings, not yet fitted.
 
     "defaults" is the library's and the discount of the task. "paper" has
     `state_factor`, `action_factor`, `learning_rate`, `policy_samples` and `max_std`
-    besides; states are not standardised and the step size is constant.
+    besides; rows are Nadaraya-Watson's, actions of a stochastic policy are drawn,
+    states are not standardised and the step size is constant. Its variants add
+    `half_spacing_floor` or `next_state_samples`.
     """
     family = POLICIES[method]
     common = {
@@ -91,7 +92,14 @@ def nopg_of(
     is_gaussian = family == "stochastic"
     return NOPG(
         family,
-        bandwidths=CrossValidated(settings["state_factor"], settings["action_factor"]),
+        rows="nadaraya-watson",
+        stochastic="paper",
+        bandwidths=CrossValidated(
+            settings["state_factor"],
+            settings["action_factor"],
+            half_spacing_floor=settings.get("half_spacing_floor", False),
+        ),
+        next_state_samples=settings.get("next_state_samples", 1),
         learning_rate=settings["learning_rate"],
         policy_samples=settings["policy_samples"],
         standardise=False,

@@ -9,12 +9,10 @@ import torch
 import nopg
 from nopg.bellman.solution import BellmanSolution
 from nopg.evaluation.bootstrap import replica_weights, weighted_product
-from nopg.evaluation.centred_rows import centred_rows
-from nopg.evaluation.chains import Chain, RowModel, alternative_chain, plain_chain
+from nopg.evaluation.chains import Chain, alternative_chain, plain_chain
 from nopg.evaluation.kernel_ensemble import EnsembleBasis, KernelEnsemble
 from nopg.evaluation.solving import RTOL, replica_values
 from nopg.linalg.solve import solve_columns
-from nopg.policies.build import linear_policy
 from tests.problems import KINDS, small_problem
 
 
@@ -99,44 +97,13 @@ def test_many_columns_agree_with_a_factorisation() -> None:
     torch.testing.assert_close(found, torch.linalg.solve(A, rhs), rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("neighbours", [None, 20])
-def test_centred_rows_have_their_query_as_mean(neighbours: int | None) -> None:
-    """Inside the data, next to an edge of their density, where plain rows slip."""
-    rng = np.random.default_rng(0)
-    states = rng.exponential(size=(400, 2))
-    data = nopg.Dataset(
-        states, rng.normal(size=(400, 1)), states[:, 0], states, [0] * 400
-    )
-    equation = nopg.BellmanEquation(
-        data, linear_policy([[0.0, 0.0]]), [[1.0, 1.0]], gamma=0.5,
-        bandwidths=nopg.Bandwidths([0.4, 0.4], [1.0]), neighbours=neighbours,
-    )  # fmt: skip
-    problem = equation.problem
-    queries = torch.tensor([[1.0, 1.0], [0.7, 1.5], [1.6, 0.9]], dtype=torch.float64)
-    rows = problem.rows_at(queries)
-    plain = (
-        problem.responsibilities(equation.policy, rows)
-        .evaluate((torch.zeros((3, 1), dtype=torch.float64),), torch.Generator())
-        .operator
-    )
-    samples = torch.tensor(states) / 0.4
-    (found,) = centred_rows([(rows, plain)], queries / 0.4, samples)
-    W = found.operator.dense()
-    torch.testing.assert_close(W.sum(dim=1), torch.ones(3, dtype=torch.float64))
-    assert float(W.min()) >= 0.0
-    before = (plain.dense() @ samples - queries / 0.4).norm(dim=1)
-    after = (W @ samples - queries / 0.4).norm(dim=1)
-    torch.testing.assert_close(after, found.displacement, rtol=1e-6, atol=1e-9)
-    assert float(after.max()) < 0.05 < float(before.min())
-
-
 def test_wider_rows_are_those_of_wider_bandwidths() -> None:
     problem = small_problem("deterministic")
     equation = problem.equation()
     chain = alternative_chain(
         equation.solution,
         equation.policy,
-        RowModel(1.5),
+        1.5,
         equation.problem.rescaled(1.5),
     )
     wide = small_problem("deterministic")

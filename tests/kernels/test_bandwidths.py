@@ -12,7 +12,7 @@ from scipy.optimize import approx_fprime
 import nopg
 from nopg.cli.swing_up import grid_dataset
 from nopg.kernels.bandwidths import TransitionArrays, select_bandwidths
-from nopg.kernels.cross_validation import cross_validated_bandwidth
+from nopg.kernels.cross_validation import cross_validated_bandwidth, half_spacing
 from nopg.kernels.leave_one_out import _Regression, leave_one_out
 
 
@@ -41,6 +41,56 @@ def test_cross_validation_gives_the_authors_bandwidths(
     remarks = " ".join(str(warning.message) for warning in said)
     assert "distinct values" in remarks
     assert "largest candidate" in remarks
+
+
+@pytest.mark.filterwarnings("ignore:.* column")
+def test_factors_may_differ_by_dimension() -> None:
+    data = transitions(grid_dataset(10, 10))
+    plain = nopg.CrossValidated().select(data, rng())
+    factors = [10.0, 10.0, 1.0]  # as in the authors' release
+    scaled = nopg.CrossValidated(factors, [7.0]).select(data, rng())
+    np.testing.assert_allclose(scaled.state, np.multiply(factors, plain.state))
+    np.testing.assert_allclose(scaled.action, 7.0 * np.array(plain.action))
+    expected = np.multiply(factors, plain.next_state)
+    np.testing.assert_allclose(scaled.next_state, expected)
+    ahead = nopg.CrossValidated(factors, next_state_factor=2.0).select(data, rng())
+    np.testing.assert_allclose(ahead.next_state, 2.0 * np.array(plain.next_state))
+    with pytest.raises(nopg.ConfigError, match=r"each of 3 dimensions, got 2"):
+        nopg.CrossValidated((1.0, 2.0)).select(data, rng())
+
+
+def test_next_state_bandwidths_may_be_an_array() -> None:
+    given = nopg.Bandwidths([1.0, 2.0], [3.0], np.array([0.0, 0.5]))
+    assert given.next_state == (0.0, 0.5)
+    assert nopg.Bandwidths(np.array([1.0, 2.0]), [3.0]).next_state == (1.0, 2.0)
+
+
+def test_half_spacing_is_that_of_repeated_values() -> None:
+    grid = np.repeat(np.linspace(-8.0, 8.0, 9), 5)
+    assert half_spacing(rng().permutation(grid)) == pytest.approx(1.0)
+    # Rounding tells sin(x) and sin(pi - x) apart; they are one value.
+    angles = np.linspace(-np.pi, np.pi, 7)
+    assert half_spacing(np.sin(angles)) == pytest.approx(np.sin(np.pi / 3) / 2)
+    assert half_spacing(rng().normal(size=50)) == 0.0  # nothing repeats
+    assert half_spacing(np.full(9, 0.1)) == 0.0
+    clipped = np.clip(rng().normal(size=400), -1.0, 1.0)
+    assert half_spacing(clipped) < 0.01  # most of it is no grid
+
+
+def test_floor_lifts_widths_of_a_grid_and_leaves_others() -> None:
+    data = transitions(grid_dataset(15, 15))
+    rule = nopg.CrossValidated(1.0, 50.0, half_spacing_floor=True)
+    with pytest.warns(nopg.NopgWarning) as said_of_plain:
+        plain = nopg.CrossValidated(1.0, 50.0).select(data, rng())
+    with pytest.warns(nopg.NopgWarning) as said:
+        lifted = rule.select(data, rng())
+    assert lifted.state[:2] == plain.state[:2]  # wider than half a step already
+    assert plain.state[2] < 0.1
+    assert lifted.state[2] == pytest.approx(8.0 / 14)  # 15 velocities over 16
+    assert lifted.action == pytest.approx((2.0,))  # torques of -2 and 2
+    # What was lifted is no longer the smallest candidate.
+    assert any("has only 15" in str(warning.message) for warning in said_of_plain)
+    assert not any("has only" in str(warning.message) for warning in said)
 
 
 def test_cross_validation_finds_the_width_of_a_normal_sample() -> None:
@@ -127,6 +177,9 @@ def test_actions_that_never_differ_are_refused() -> None:
         (lambda: nopg.Bandwidths([1.0], [float("nan")]), "must be positive"),
         (lambda: nopg.Bandwidths(cast("Any", "x"), [1.0]), "list of numbers"),
         (lambda: nopg.CrossValidated(state_factor=0), "must be positive"),
+        (lambda: nopg.CrossValidated(action_factor=[1.0, -1.0]), "must be positive"),
+        (lambda: nopg.CrossValidated(next_state_factor=[]), "must be positive"),
+        (lambda: nopg.CrossValidated(cast("Any", "x")), "factors must be a list"),
     ],
 )
 def test_bad_bandwidths_are_refused(make: object, sentence: str) -> None:

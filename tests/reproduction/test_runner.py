@@ -194,14 +194,15 @@ def test_methods_can_be_chosen_with_their_setting() -> None:
         return {t.label for t in Selection(**choice).trials(found, plan)}
 
     assert names("NOPG-D (paper), PWIS,") == ["NOPG-D (paper)", "PWIS"]
-    assert labels(methods=["NOPG-D"]) == {"paper"}
+    assert labels(methods=["NOPG-D"]) == {"paper", "paper with floor", "NOPG"}
+    assert labels(methods=["NOPG"]) == {"NOPG"}
     assert labels(methods=["NOPG-S (paper)", "DDPG offline"]) == {
         "paper, stochastic policy",
         "DDPG offline",
     }
     assert labels(methods=["learn"]) == {"learn"}
     assert labels(settings=["paper"]) == {"paper", "paper, stochastic policy"}
-    with pytest.raises(ConfigError, match=r"--settings.*paper, got best"):
+    with pytest.raises(ConfigError, match=r"--settings.*paper, paper-floor, got best"):
         Selection(settings=["best"]).require_known([found], plan)
 
 

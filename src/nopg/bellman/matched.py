@@ -14,7 +14,8 @@ belong to one exponential family,
 The kernel row has natural parameter theta_0 = (0, a). The matched row has mean
 (0, a); its theta minimises the convex dual
 
-    log sum_j psi_j exp(-|a_j|^2 / 2 + theta' g_j) - theta_0' theta + Phi(theta - theta_0).
+    log sum_j psi_j exp(theta' g_j - |a_j|^2 / 2) - theta_0' theta
+        + Phi(theta - theta_0).
 
 Phi is a wall: flat at 0, steep from `REACH` on. A query that its samples do not
 surround cannot be matched; the wall stops the row from reaching for it for ever, and
@@ -48,6 +49,11 @@ its samples; and its power. A tilt of 2 leaves a mean 2e-7 off its query."""
 RIDGE = 1e-9
 """Curvature that is always there: samples in one place have none of their own."""
 MAX_STEPS = 40
+APART = 10.0
+"""Power of the kernel between labels: no tilt may outweigh it, or a row would reach its
+mean by what another action did."""
+FEW = 100
+"""Rows up to which LAPACK, a call a row, is faster than elimination by hand."""
 LONGEST_STEP = 4.0
 """Longest step of Newton's method in theta: farther out the curvature is another."""
 
@@ -124,17 +130,19 @@ class MatchedRows(RowModel):
             draws.append(self._solved(self._features, taken, guess, accuracy))
         return _stacked(draws) if a.ndim == 3 else draws[0]
 
-    def at_label(self, label: int) -> RowWeights:
-        """Rows for one discrete action: their mean state is the query."""
+    def at_label(self, label: int | Tensor) -> RowWeights:
+        """Rows for a discrete action, or one per query; their mean is the query."""
         if self._similarity is None:
             raise ConfigError(
                 "Rows of a label need data with labels, these actions are continuous; "
                 "pass integer actions."
             )
-        to_label, features = self._similarity[label], []
+        taken = torch.as_tensor(label).expand(self.rows.shape[0])
+        similarity, features = APART * self._similarity[taken], []  # (m, n_actions)
         listed = zip(self.rows.blocks, self.rows.actions, self._offsets, strict=True)
         for block, labels, offset in listed:
-            base = block.log_psi + to_label[labels]
+            beside = labels.expand(block.log_psi.shape)
+            base = block.log_psi + similarity[block.rows].gather(1, beside)
             features.append(self._made(base, offset, offset[..., :0]))
         nothing = self.rows.queries.new_zeros((self.rows.shape[0], 0))
         return self._solved(features, nothing, None, EXACT)
@@ -259,9 +267,16 @@ class _Search:
         self.pairs = np.triu_indices(d)
 
     def run(self, guess: Array | None, accuracy: float) -> tuple[Array, ...]:
-        """Weights (m, k), theta (m, d), its derivative by the actions (m, d d_a), the
-        log of the mass, a bound on what is left in total variation, and the
-        displacement that is left, (m,) each.
+        """Find the rows.
+
+        Args:
+            guess: A first theta, (m, d); the plain rows' by default.
+            accuracy: Newton decrement at which a row counts as found.
+
+        Returns:
+            Weights (m, k), theta (m, d), its derivative by the actions (m, d d_a), the
+            log of the mass, a bound on what is left in total variation, and the
+            displacement that is left, (m,) each.
         """
         xp = self.xp
         theta = self.plain + 0.0 if guess is None else guess
@@ -282,7 +297,7 @@ class _Search:
 
     def _improved(self, features: _Features, plain: Array, now: _Rows) -> _Rows:
         """A Newton step, drawn back while the dual does not fall."""
-        xp, step = self.xp, _solve(now.curvature, now.slope)
+        xp, step = self.xp, now.step
         length = xp.sqrt((step * step).sum(axis=1, keepdims=True))
         step = step * (LONGEST_STEP / xp.clip(length, LONGEST_STEP, None))
         share = xp.ones_like(length)
@@ -316,10 +331,10 @@ class _Search:
         power = wall * (tilt * tilt).sum(axis=1) / STEEPNESS
         dual = log_mass - (theta * plain).sum(axis=1) + power
         curvature = covariance + bend
-        decrement = (slope * _solve(curvature, slope)).sum(axis=1)
-        left = xp.sqrt(xp.clip(decrement, 0.0, None))
+        step = _solve(curvature, slope)
+        left = xp.sqrt(xp.clip((slope * step).sum(axis=1), 0.0, None))
         return _Rows(
-            weights, theta, dual, slope, curvature, bend, log_mass, left, offset
+            weights, theta, dual, step, curvature, bend, log_mass, left, offset
         )
 
     def _report(self, found: _Rows) -> tuple[Array, ...]:
@@ -349,7 +364,7 @@ class _Rows:
     weights: Array
     theta: Array
     dual: Array
-    slope: Array
+    step: Array  # Newton's
     curvature: Array
     bend: Array
     log_mass: Array
@@ -393,7 +408,9 @@ def _solve(matrix: Array, rhs: Array) -> Array:
 
     Elimination by hand: d is small, and a call a step costs less than one a row.
     """
-    d = rhs.shape[1]
+    m, d = rhs.shape
+    if m < FEW and isinstance(rhs, np.ndarray):
+        return np.linalg.solve(matrix, rhs[..., None])[..., 0]
     A = [[matrix[:, i, j] for j in range(d)] for i in range(d)]
     b = [rhs[:, i] for i in range(d)]
     for p in range(d):

@@ -1,14 +1,15 @@
-"""How far, and in which direction, samples lie from their queries.
+"""Coordinates in which a mean of neighbouring states is a state.
 
 Matched rows need directions as well as distances. A pair of columns that is a cosine
 and a sine lies on a circle, which is strictly convex: the mean of points on it is never
-on it, so no row could match both. Along the arc there is one coordinate, the angle
-between two points, and a mean of angles close together is an angle.
+on it, so no row could match both. Along the arc there is one coordinate, the angle, and
+a mean of angles close together is an angle.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -16,6 +17,58 @@ from torch import Tensor
 from nopg.bellman.rows import QueryRows
 from nopg.data.angles import angle_pairs
 from nopg.kernels.bandwidths import Bandwidths
+
+
+@dataclass(frozen=True)
+class ArcCoordinates:
+    """Straight columns as they are, then one angle for each pair on a circle.
+
+    Attributes:
+        straight: Columns that are no part of a pair.
+        pairs: Columns that are cosine and sine.
+    """
+
+    straight: tuple[int, ...]
+    pairs: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, states: Tensor) -> ArcCoordinates:
+        """Those of the data's states, (n, d_s)."""
+        pairs = tuple(angle_pairs(states))
+        paired = {column for pair in pairs for column in pair}
+        every = range(states.shape[1])
+        return cls(tuple(d for d in every if d not in paired), pairs)
+
+    def places(self, states: Tensor) -> Tensor:
+        """States as coordinates, (m, d)."""
+        angles = [
+            torch.atan2(states[:, j], states[:, i])[:, None] for i, j in self.pairs
+        ]
+        return torch.cat([states[:, list(self.straight)], *angles], dim=1)
+
+    def states(self, places: Tensor) -> Tensor:
+        """Coordinates as states, (m, d_s)."""
+        found = places.new_empty(
+            (len(places), len(self.straight) + 2 * len(self.pairs))
+        )
+        n = len(self.straight)
+        found[:, list(self.straight)] = places[:, :n]
+        for p, (i, j) in enumerate(self.pairs):
+            found[:, i], found[:, j] = places[:, n + p].cos(), places[:, n + p].sin()
+        return found
+
+    def difference(self, to: Tensor, origin: Tensor) -> Tensor:
+        """to - origin, angles the short way round."""
+        offset, n = to - origin, len(self.straight)
+        if self.pairs:
+            turned = torch.remainder(offset[..., n:] + math.pi, 2.0 * math.pi)
+            offset[..., n:] = turned - math.pi
+        return offset
+
+    def widths(self, bandwidths: Tensor) -> Tensor:
+        """State bandwidths, (d_s,), of the coordinates, (d,)."""
+        firsts = [i for i, _ in self.pairs]
+        return bandwidths[[*self.straight, *firsts]]
 
 
 def state_offsets(rows: QueryRows, samples: Tensor, bandwidths: Tensor) -> list[Tensor]:
@@ -29,22 +82,13 @@ def state_offsets(rows: QueryRows, samples: Tensor, bandwidths: Tensor) -> list[
     Returns:
         Block by block (m_b, k_b, d), with one column for each pair on a circle.
     """
-    pairs = angle_pairs(samples)
-    paired = {column for pair in pairs for column in pair}
-    straight = [d for d in range(samples.shape[1]) if d not in paired]
-    found = []
+    arcs = ArcCoordinates.of(samples)
+    here, there = arcs.places(rows.queries), arcs.places(samples)
+    widths, found = arcs.widths(bandwidths), []
     for block in rows.blocks:
-        here = rows.queries[block.rows][:, None]  # (m_b, 1, d_s)
-        there = (
-            samples[None] if block.columns is None else samples[block.columns.long()]
-        )
-        parts = [((there - here) / bandwidths)[..., straight]]
-        for i, j in pairs:
-            angle = torch.atan2(there[..., j], there[..., i])
-            angle = angle - torch.atan2(here[..., j], here[..., i])
-            wrapped = torch.remainder(angle + math.pi, 2.0 * math.pi) - math.pi
-            parts.append((wrapped / bandwidths[i])[..., None])
-        found.append(torch.cat(parts, dim=-1))
+        listed = there[None] if block.columns is None else there[block.columns.long()]
+        offset = arcs.difference(listed, here[block.rows][:, None])
+        found.append(offset / widths)
     return found
 
 

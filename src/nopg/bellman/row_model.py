@@ -116,7 +116,14 @@ def mixed_weights(
     log_shares = torch.stack(list(shares)).log()
     dropped = sum(p.dropped * s for p, s in zip(parts, shares, strict=True))
     assert isinstance(dropped, Tensor)
-    return RowWeights(tuple(blocks), torch.logsumexp(stacked + log_shares, 0), dropped)
+    away = [
+        p.displacement * s
+        for p, s in zip(parts, shares, strict=True)
+        if p.displacement is not None
+    ]
+    displacement = torch.stack(away).sum(dim=0) if away else None
+    log_mass = torch.logsumexp(stacked + log_shares, 0)
+    return RowWeights(tuple(blocks), log_mass, dropped, displacement)
 
 
 def normalised(rows: QueryRows, logits: Sequence[Tensor]) -> RowWeights:

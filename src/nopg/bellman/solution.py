@@ -40,9 +40,6 @@ from nopg.linalg.solve import (
 )
 from nopg.policies.families import Policy, checked_outputs
 
-ROW_SHARE = 0.1
-"""Accuracy of rows that are found by iteration, as a share of the solves'."""
-
 
 class Objective(float):
     """The estimated return J, a float that knows its certificate.
@@ -137,7 +134,7 @@ class Estimator:
         with torch.no_grad():
             values = tuple(output.detach() for output in outputs)
             rows = None if start is None else start.rows
-            accuracy = max(EXACT, ROW_SHARE * solver.rtol)
+            accuracy = max(EXACT, solver.rtol)
             found = self.at_queries.evaluate(values, generator, rows, accuracy)
             P = AveragedRows(
                 found.at_next.operator,

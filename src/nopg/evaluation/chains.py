@@ -1,63 +1,77 @@
-"""The estimated system under several row models, ready to be asked several questions.
+"""The estimated system under several kinds of rows, ready to be asked several questions.
 
 A chain is the Markov chain the estimator lives in: from a state choose a sample by
-its responsibilities, move to that sample's next state. The plain chain is the
-paper's. Others differ in what smoothing does to them, so that where they agree
-smoothing does not matter, and where they differ its bias is of that size.
+its responsibilities, move to that sample's next state. The plain chain is the one the
+policy was learned with. Others differ in what smoothing does to them, so that where
+they agree smoothing does not matter, and where they differ its bias is of that size.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from nopg.bellman.problem import Problem
+from nopg.bellman.problem import MATCHED, Problem, list_rows
+from nopg.bellman.responsibilities import PolicyRows
 from nopg.bellman.rows import QueryRows
 from nopg.bellman.samples import initial_state_tensor
 from nopg.bellman.solution import BellmanSolution
-from nopg.evaluation.centred_rows import centred_rows
 from nopg.linalg.operators import LinearOperator
 from nopg.policies.families import Policy, checked_outputs
 from nopg.randomness import Seed
 
 
 @dataclass(frozen=True)
-class RowModel:
-    """How rows are made."""
+class Alternative:
+    """How rows might have been made instead."""
 
     scale: float = 1.0
     """Factor on every bandwidth."""
-    is_centred: bool = False
-    """Whether rows are tilted until their mean is their query."""
+    rows: str | None = None
+    """The row model; by default that of the plain chain."""
+
+    def problem(self, plain: Problem) -> Problem:
+        """The same data seen this way; lists are shared where they can be."""
+        if self.rows is None or self.rows == plain.config.rows:
+            return plain.rescaled(self.scale)
+        config = replace(plain.config, rows=self.rows, neighbours="auto")
+        m = plain.next_rows.shape[0]
+        parts = (plain.queries[:m], plain.queries[m:])
+        found = [
+            list_rows(part, plain.samples, plain.bandwidths, config) for part in parts
+        ]
+        other = replace(
+            plain, config=config, next_rows=found[0], initial_rows=found[1], coarse=None
+        )
+        return other.rescaled(self.scale)
 
 
-PLAIN = RowModel()
-ALTERNATIVES = (RowModel(scale=2.0**0.5), RowModel(scale=2.0, is_centred=True))
+ACCURACY = 1e-3
+"""Of the rows of alternatives: far below the differences that they are to show."""
+ALTERNATIVES = (Alternative(scale=2.0**0.5), Alternative(scale=2.0, rows=MATCHED))
 """What the plain rows are compared with: a wider kernel, as the choice of bandwidths
 might have gone; and rows without displacement, wide enough to reach all around."""
 
 
 @dataclass(frozen=True)
 class Chain:
-    """One policy's chain under one row model.
+    """One policy's chain under one kind of rows.
 
     Attributes:
         problem: Data and lists, bandwidths already scaled.
         policy: Who acts.
-        model: How rows are made.
         at_next: Rows at the next states, (n N_phi, n).
         at_initial: Rows at the initial states, (B, n).
-        displacement: What centring left of it at the next states and then at the
-            initial ones, in unscaled bandwidths; None where rows are not centred.
+        displacement: How far the rows' means are from their queries, at the next states
+            and then at the initial ones, in unscaled bandwidths; None if unknown.
     """
 
     problem: Problem
     policy: Policy
-    model: RowModel
     at_next: LinearOperator
     at_initial: LinearOperator
     displacement: Tensor | None = None
@@ -71,8 +85,8 @@ class Chain:
             width = self.problem.samples.action_width
             made = checked_outputs(self.policy, queries, width)
             outputs = tuple(output.detach() for output in made)
-        parts = [(rows, queries, outputs)]
-        return _rows(self.problem, self.policy, self.model, parts)[0][0]
+        (found,) = _rows(self.problem, self.policy, [(rows, outputs)])
+        return found.operator
 
     def averaged(self, values: Tensor) -> Tensor:
         """The mean of the N_phi rows of each sample, (n, ...)."""
@@ -94,67 +108,40 @@ def plain_chain(solution: BellmanSolution, policy: Policy) -> Chain:
     return Chain(
         solution.estimator.problem,
         policy,
-        PLAIN,
         solution.at_next.operator,
         solution.at_initial.operator,
     )
 
 
 def alternative_chain(
-    solution: BellmanSolution, policy: Policy, model: RowModel, problem: Problem
+    solution: BellmanSolution, policy: Policy, scale: float, problem: Problem
 ) -> Chain:
-    """The same policy under another row model, whose scale `problem` already has."""
+    """The same policy over `problem`, an alternative's, whose scale it already has."""
     m = problem.next_rows.shape[0]
     outputs = tuple(output.detach() for output in solution.outputs)
     parts = [
-        (rows, problem.queries[which], tuple(output[which] for output in outputs))
-        for rows, which in (
-            (problem.next_rows, slice(m)),
-            (problem.initial_rows, slice(m, None)),
-        )
+        (problem.next_rows, tuple(output[:m] for output in outputs)),
+        (problem.initial_rows, tuple(output[m:] for output in outputs)),
     ]
-    (later, first), left = _rows(problem, policy, model, parts)
-    displacement = None if left is None else model.scale * left
-    return Chain(problem, policy, model, later, first, displacement)
-
-
-Part = tuple[QueryRows, Tensor, tuple[Tensor, ...]]
-"""Lists, their states (m, d_s), and the policy's outputs there."""
+    later, first = _rows(problem, policy, parts)
+    left = [one.displacement for one in (later, first)]
+    known = [part for part in left if part is not None]
+    displacement = scale * torch.cat(known) if known else None
+    return Chain(problem, policy, later.operator, first.operator, displacement)
 
 
 def _rows(
-    problem: Problem, policy: Policy, model: RowModel, parts: Sequence[Part]
-) -> tuple[list[LinearOperator], Tensor | None]:
-    """Rows of each part, and what is left of their displacement if any, together."""
+    problem: Problem,
+    policy: Policy,
+    parts: Sequence[tuple[QueryRows, tuple[Tensor, ...]]],
+) -> list[PolicyRows]:
+    """Rows of each part: lists, and the policy's outputs there."""
     with torch.no_grad():
-        made = []
-        # A fixed stream: every model sees the same draws of a stochastic policy.
+        # A fixed stream: every chain sees the same draws of a stochastic policy.
         generator = Seed(0).torch("trust", problem.queries.device)
-        for rows, _, outputs in parts:
-            kind = problem.responsibilities(policy, rows)
-            made.append(kind.evaluate(outputs, generator).operator)
-        if not model.is_centred:
-            return made, None
-        states, actions = (
-            torch.cat([states for _, states, _ in parts]),
-            torch.cat([outputs[0] for _, _, outputs in parts]),
-        )
-        queries, samples = _in_bandwidths(problem, states, actions)
-        lists = [rows for rows, _, _ in parts]
-        centred = centred_rows(list(zip(lists, made, strict=True)), queries, samples)
-        left = torch.cat([one.displacement for one in centred])
-        return [one.operator for one in centred], left
-
-
-def _in_bandwidths(
-    problem: Problem, states: Tensor, actions: Tensor
-) -> tuple[Tensor, Tensor]:
-    """(s, a) of queries and samples in bandwidths; labels have no place in space."""
-    data, h = problem.samples, problem.bandwidths
-    width = data.states.new_tensor(h.state)
-    queries, samples = [states / width], [data.states / width]
-    if not data.n_actions:
-        width = data.states.new_tensor(h.action)
-        queries.append(actions / width)
-        samples.append(data.actions / width)
-    return torch.cat(queries, dim=1), torch.cat(samples, dim=1)
+        return [
+            problem.responsibilities(policy, rows).evaluate(
+                outputs, generator, accuracy=ACCURACY
+            )
+            for rows, outputs in parts
+        ]

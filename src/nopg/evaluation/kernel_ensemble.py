@@ -42,8 +42,8 @@ class EnsembleBasis:
 
     @cached_property
     def rescaled(self) -> tuple[Problem, ...]:
-        """The problem as each of `ALTERNATIVES` sees it; lists are shared."""
-        return tuple(self.problem.rescaled(model.scale) for model in ALTERNATIVES)
+        """The problem as each of `ALTERNATIVES` sees it; lists are shared where they can be."""
+        return tuple(other.problem(self.problem) for other in ALTERNATIVES)
 
     @cached_property
     def usual_distance(self) -> float:
@@ -80,8 +80,8 @@ class KernelEnsemble:
         """The same policy under every other row model."""
         pairs = zip(ALTERNATIVES, self.basis.rescaled, strict=True)
         return tuple(
-            alternative_chain(self.solution, self.policy, model, problem)
-            for model, problem in pairs
+            alternative_chain(self.solution, self.policy, other.scale, problem)
+            for other, problem in pairs
         )
 
     @cached_property

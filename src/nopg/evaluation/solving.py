@@ -9,13 +9,14 @@ from torch import Tensor
 
 from nopg.bellman.solution import BellmanSolution
 from nopg.evaluation.bootstrap import weighted_product
-from nopg.evaluation.centred_rows import FEW
 from nopg.evaluation.chains import Chain
 from nopg.linalg.operators import AveragedRows
 from nopg.linalg.solve import DiscountedSystem, SolverConfig, solve_columns, solve_pair
 
 RTOL = 1e-3
 """Accuracy of replicas and models: far below the differences that are looked for."""
+FEW = 256
+"""Samples up to which systems are solved whole: calls cost more than numbers there."""
 
 
 def replica_values(chain: Chain, weights: Tensor, start: Tensor) -> Tensor:

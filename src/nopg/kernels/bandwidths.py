@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from nopg.errors import ConfigError, DataError, NopgWarning
-from nopg.kernels.cross_validation import cross_validated_bandwidth
+from nopg.kernels.cross_validation import Factor, cross_validated
 from nopg.kernels.leave_one_out import leave_one_out
 
 FloatArray = NDArray[np.float64]
@@ -51,14 +51,16 @@ class Bandwidths:
 
     def __init__(
         self,
-        state: Sequence[float],
-        action: Sequence[float],
-        next_state: Sequence[float] | None = None,
+        state: Sequence[float] | FloatArray,
+        action: Sequence[float] | FloatArray,
+        next_state: Sequence[float] | FloatArray | None = None,
     ) -> None:
         given = {
             "state": _numbers("state", state),
             "action": _numbers("action", action),
-            "next_state": _numbers("next_state", next_state or state),
+            "next_state": _numbers(
+                "next_state", state if next_state is None else next_state
+            ),
         }
         for name, values in given.items():
             lowest_allowed = name == "next_state"
@@ -94,12 +96,12 @@ class Bandwidths:
             )
 
 
-def _numbers(name: str, values: Any) -> tuple[float, ...]:
+def _numbers(name: str, values: Any, what: str = "bandwidths") -> tuple[float, ...]:
     try:
         return tuple(float(h) for h in values)
     except (TypeError, ValueError):
         raise ConfigError(
-            f"`{name}` bandwidths must be a list of numbers, got {values!r}; give "
+            f"`{name}` {what} must be a list of numbers, got {values!r}; give "
             "one per dimension."
         ) from None
 
@@ -136,29 +138,37 @@ class CrossValidated:
     """The paper's rule: density cross-validation per dimension, times a factor.
 
     The factors were tuned by hand for each task (1 for states; 20, 25 or 50 for
-    actions); a number applies to all dimensions.
+    actions). Each is a number, or a list with one per dimension.
     """
 
-    state_factor: float = 1.0
-    action_factor: float = 1.0
+    state_factor: Factor = 1.0
+    action_factor: Factor = 1.0
+    next_state_factor: Factor | None = None
+    """None takes the state's, as the authors' release does; the paper prints none."""
+    half_spacing_floor: bool = False
+    """Where values repeat, take at least half the spacing of neighbouring ones: on a
+    grid the likelihood prefers widths at which no sample sees the next. Not in the
+    paper."""
 
     def __post_init__(self) -> None:
-        _require_positive(self, "state_factor", "action_factor")
+        for name in ("state_factor", "action_factor", "next_state_factor"):
+            given = getattr(self, name)
+            if given is not None:
+                object.__setattr__(self, name, _factor(name, given))
 
     def select(
         self, data: TransitionArrays, generator: np.random.Generator
     ) -> Bandwidths:
         """Bandwidths of every column; remarks become one warning each."""
-        if data.actions.ndim == 1:
-            action = [LABEL_SMOOTHING]
-        else:
+        floor = self.half_spacing_floor
+        action = [LABEL_SMOOTHING]
+        if data.actions.ndim == 2:
             columns = np.asarray(data.actions, dtype=np.float64)
-            action = _columns("action", columns, self.action_factor)
-        return Bandwidths(
-            _columns("state", data.states, self.state_factor),
-            action,
-            _finite(_columns("next-state", data.next_states, 1.0, is_silent=True)),
-        )
+            action = cross_validated("action", columns, self.action_factor, floor)
+        ahead = self.next_state_factor or self.state_factor
+        next_state = cross_validated("next-state", data.next_states, ahead, floor)
+        state = cross_validated("state", data.states, self.state_factor, floor)
+        return Bandwidths(state, action, _finite(next_state))
 
 
 @dataclass(frozen=True)
@@ -240,16 +250,12 @@ def _require_positive(rule: object, *names: str) -> None:
             )
 
 
-def _columns(
-    kind: str, values: FloatArray, factor: float, is_silent: bool = False
-) -> list[float]:
-    chosen = []
-    for d, column in enumerate(values.T):
-        h, remark = cross_validated_bandwidth(np.ascontiguousarray(column))
-        if remark and not is_silent:
-            warnings.warn(f"{kind} column {d} {remark}.", NopgWarning, stacklevel=2)
-        chosen.append(h * factor)
-    return chosen
+def _factor(name: str, given: Any) -> Factor:
+    """One positive number, or a tuple of them."""
+    values = _numbers(name, given if np.ndim(given) else [given], "factors")
+    if not all(value > 0.0 for value in values) or not values:
+        raise ConfigError(f"`{name}` must be positive, got {given}; 1 is the default.")
+    return values if np.ndim(given) else values[0]
 
 
 def _leave_one_out_by_label(

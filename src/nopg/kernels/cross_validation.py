@@ -9,17 +9,67 @@ grows without bound as h shrinks. Such columns are recognised, and said.
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nopg.errors import ConfigError, NopgWarning
+
 FloatArray = NDArray[np.float64]
+Factor = float | Sequence[float]
+"""One number for all dimensions, or one per dimension."""
 
 N_CANDIDATES = 29
 """linspace(0, 1.5 s, 30) without its first point, which is zero."""
 N_FOLDS = 5
 BLOCK = 2_000_000
 """Pairs evaluated at a time."""
+SAME = 1e-9
+"""Values closer than this share of the column's range are one value: rounding makes
+two of the sines of an angle and of its supplement."""
+
+
+def cross_validated(
+    kind: str, values: FloatArray, factor: Factor, has_floor: bool
+) -> list[float]:
+    """The bandwidth of every column of `values` (n, d), times its factor.
+
+    Remarks are warned about, but for next states, which repeat what was said of states.
+    The floor of repeated values, half their spacing, holds after the factor: the paper
+    has factors for the same purpose, some density between the points of a grid.
+
+    Raises:
+        ConfigError: If there are several factors, and not one per dimension.
+    """
+    d_all = values.shape[1]
+    factors = factor if isinstance(factor, Sequence) else [factor] * d_all
+    if len(factors) != d_all:
+        raise ConfigError(
+            f"There must be one {kind} factor for each of {d_all} dimensions, got "
+            f"{len(factors)}; a single number serves them all."
+        )
+    chosen = []
+    for d, column in enumerate(values.T):
+        h, remark = cross_validated_bandwidth(np.ascontiguousarray(column))
+        h *= factors[d]
+        least = half_spacing(column) if has_floor else 0.0
+        if h < least:
+            h, remark = least, None
+        if remark and kind != "next-state":
+            warnings.warn(f"{kind} column {d} {remark}.", NopgWarning, stacklevel=3)
+        chosen.append(h)
+    return chosen
+
+
+def half_spacing(column: FloatArray) -> float:
+    """Half the median distance of neighbouring distinct values; 0 if none repeats."""
+    gaps = np.diff(np.sort(column))
+    is_gap = gaps > SAME * float(gaps.sum())
+    if is_gap.all() or not is_gap.any():
+        return 0.0
+    return 0.5 * float(np.median(gaps[is_gap]))
 
 
 def cross_validated_bandwidth(column: FloatArray) -> tuple[float, str | None]:

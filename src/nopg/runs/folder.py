@@ -158,7 +158,7 @@ class RunFolder:
         return fitted
 
     def prepared(self, policy: nn.Module | None = None) -> NOPG:
-        """NOPG with the run's settings, data and bandwidths, and a fresh policy.
+        """NOPG with the run's settings, data, bandwidths and first policy.
 
         Raises:
             NopgError: If the data are others, or a setting is wrong.
@@ -178,7 +178,8 @@ class RunFolder:
                 action_space=base.action_space,
                 **settings,
             )
-        model.prepare(base.data, base.initial_states)
+        fitted = model.prepare(base.data, base.initial_states)
+        fitted.policy.load_state_dict(base.policy.state_dict())
         return model
 
     def _stored(self, name: str, policy: nn.Module | None) -> FittedPolicy:

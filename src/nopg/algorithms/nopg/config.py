@@ -13,7 +13,7 @@ from nopg.errors import ConfigError
 from nopg.policies.adam import cosine_decay
 from nopg.randomness import Seed
 
-N_UPDATES = 1500
+N_UPDATES = 300
 """Policy updates of a training where nothing else is said."""
 _DTYPES = {"float64": torch.float64, "float32": torch.float32}
 
@@ -32,6 +32,9 @@ class TrainingConfig:
     learning curve, and J is corrected for them."""
     final_rtol: float = 1e-6
     """Relative residual of the last solve, whose q and mu are kept."""
+    search_start: bool = True
+    """With matched rows: whether a few short ascents look for a start, and whether the
+    policy is put back to it should its mean path earn more in the end."""
 
     def __post_init__(self) -> None:
         if not (self.learning_rate > 0 and math.isfinite(self.learning_rate)):

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from tqdm.auto import tqdm
 
 from nopg.algorithms.nopg.ascent import TrainingState
 from nopg.algorithms.nopg.budget import estimate_budget, out_of_memory
 from nopg.algorithms.nopg.config import N_UPDATES, NOPGConfig
+from nopg.algorithms.nopg.starts import KINDS, N_SHORT, find_start
 from nopg.algorithms.nopg.training import Training, announce
-from nopg.bellman.problem import EstimatorConfig, Problem
+from nopg.bellman.problem import MATCHED, EstimatorConfig, Problem
 from nopg.bellman.rows import Neighbours
 from nopg.bellman.samples import Samples, initial_state_tensor
 from nopg.data.dataset import Dataset
@@ -24,6 +29,7 @@ from nopg.fitted.history import Update
 from nopg.fitted.policy import FittedPolicy
 from nopg.kernels.bandwidths import Bandwidths, TransitionArrays, select_bandwidths
 from nopg.linalg.ranks import Ranks
+from nopg.policies.families import Policy
 from nopg.randomness import Seed
 
 if TYPE_CHECKING:
@@ -127,6 +133,7 @@ class NOPG:
         fitted = self.prepare(
             data, initial_states, ranks, announce if progress else None
         )
+        self.find_start(progress=progress)
         self.training(n_updates).run(
             evaluators=evaluators,
             evaluate_every=evaluate_every,
@@ -192,6 +199,47 @@ class NOPG:
         )
         self._fitted, self._budget = fitted, budget
         return fitted
+
+    def find_start(self, *, progress: bool = True) -> None:
+        """Let a few short ascents look for where the prepared policy should start.
+
+        They use rows of several kinds, and the policy whose mean path earns most is
+        taken (see `starts`). Nothing happens with the paper's rows, with a module of
+        your own, which starts as you give it, or with `search_start=False`.
+        """
+        if not self._searches_start:
+            return
+        fitted, config = self.fitted, self.config
+        assert fitted.data is not None
+        assert fitted.problem is not None
+        data, space = fitted.data, fitted.action_space
+        alone = replace(config, device="cpu", dtype="float64")
+
+        def fresh(number: int) -> Policy:
+            other = replace(alone, seed=config.seed + number)
+            return build_policy(other, data, space)[0]
+
+        with tqdm(
+            total=len(KINDS) * N_SHORT, disable=not progress, desc="starts"
+        ) as bar:
+            best = find_start(
+                copy.deepcopy(fitted.policy).double().cpu(),
+                fresh,
+                Samples.of(data, torch.float64, "cpu"),
+                torch.as_tensor(fitted.initial_states),
+                fitted.problem.bandwidths,
+                config.estimator,
+                Seed(config.seed),
+                bar.update,
+            )
+        fitted.policy.load_state_dict(best.state_dict())
+        fitted.policy_changed()
+
+    @property
+    def _searches_start(self) -> bool:
+        config = self.config
+        is_matched = config.estimator.rows == MATCHED
+        return config.training.search_start and is_matched and self._module is None
 
     def prepare_like(self, other: NOPG) -> FittedPolicy:
         """Share another's data, bandwidths and lists; the policy is one's own."""

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import torch
 from tqdm.auto import tqdm
 
 from nopg.algorithms.nopg.ascent import AscentState, TrainingState
 from nopg.algorithms.nopg.budget import Budget, out_of_memory
 from nopg.algorithms.nopg.config import NOPGConfig
 from nopg.algorithms.nopg.fused import ascend_together, is_fusible
+from nopg.algorithms.nopg.starts import path_returns
+from nopg.bellman.problem import MATCHED
+from nopg.bellman.samples import Samples
 from nopg.errors import ConfigError
 from nopg.fitted.history import History, Update
 from nopg.fitted.policy import FittedPolicy
@@ -52,6 +57,8 @@ class Training:
         assert fitted.problem is not None  # laid out by `NOPG.prepare`
         self._problem, self._budget = fitted.problem, budget
         self._ascent = AscentState()
+        # Before a resumed state is taken over: what the first update started from.
+        self._first = copy.deepcopy(fitted.policy)
         self.history = fitted.history = History()
         if resume is not None:
             if not self.can_resume:
@@ -114,12 +121,36 @@ class Training:
                 if patience is not None and _is_flat(history, patience):
                     history.stopped = "converged"
                     break
+            self._keep_better()
         except KeyboardInterrupt:
             history.stopped = "interrupted"
             logger.warning("Interrupted after %d updates; policy kept.", len(history))
         finally:
             bar.close()
         return history
+
+    def _keep_better(self) -> None:
+        """Go back to the start if the ascent has left it for something worse.
+
+        J cannot tell, it rose: the mean path can.
+        """
+        fitted, config = self._fitted, self._config
+        is_matched = config.estimator.rows == MATCHED
+        if not (config.training.search_start and is_matched) or fitted.spec is None:
+            return
+        assert fitted.data is not None
+        before, after = path_returns(
+            [copy.deepcopy(p).double().cpu() for p in (self._first, fitted.policy)],
+            Samples.of(fitted.data, torch.float64, "cpu"),
+            torch.as_tensor(fitted.initial_states),
+            self._problem.bandwidths,
+            config.estimator,
+            Seed(config.seed),
+        )
+        if before > after:
+            fitted.policy.load_state_dict(self._first.state_dict())
+            fitted.policy_changed()
+            logger.info("The start is kept: %.4g against %.4g.", before, after)
 
     def state(self) -> TrainingState:
         """A copy of where training stands; to be called between updates."""

@@ -1,0 +1,166 @@
+"""Where an ascent starts: a few short ones, judged by something that is not J.
+
+Gradient ascent finds the nearest hill of J, and which hill is near depends on the rows.
+The blur of the paper's rows helps to see far, matched rows are right about what is
+near, and where several kinds agree a policy exploits none of them. So one short ascent
+is made on each kind and one on all in turn, on a part of the data, and the policy whose
+mean path earns most is where the long ascent starts. J itself cannot choose: it is what
+each of them was raised on.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nopg.algorithms.nopg.ascent import REFRESH
+from nopg.bellman.paths import MeanPaths
+from nopg.bellman.problem import MATCHED, NADARAYA_WATSON, EstimatorConfig, Problem
+from nopg.bellman.samples import Samples
+from nopg.bellman.solution import Estimator, Start
+from nopg.kernels.bandwidths import Bandwidths
+from nopg.linalg.solve import SolverConfig
+from nopg.policies.adam import Adam, cosine_decay
+from nopg.policies.families import CategoricalPolicy, Policy
+from nopg.randomness import Seed
+
+Kind = tuple[str, float]
+"""A row model and a factor on the bandwidths."""
+PLAIN, NEAR, WIDE = (NADARAYA_WATSON, 1.0), (MATCHED, 1.0), (MATCHED, 2.0)
+KINDS: tuple[tuple[Kind, ...], ...] = ((PLAIN,), (NEAR,), (PLAIN, NEAR, WIDE))
+"""What each short ascent uses, one kind after the other from update to update."""
+N_SHORT, SNAPSHOTS = 300, 3
+"""Updates of each, and how many of its policies are judged, the last among them: on a
+flat J an ascent walks on after it has arrived."""
+N_ROWS = 1000
+"""Samples each rests on, a random part of more."""
+N_JUDGED_ROWS = 5000
+"""Samples that mean paths are made from."""
+N_STARTS = 5
+"""Initial states they begin at."""
+N_ELSEWHERE, WEIGHT = 20, 0.2
+"""States of the data that count beside the initial ones, and their weight: the start
+alone does not tell a policy that holds on from one that would from nowhere else."""
+LEARNING_RATE, LABEL_RATE = 1e-2, 5e-2
+"""Adam's first step size; likewise for labels, whose probabilities have far to go."""
+RTOL = 1e-2
+"""Relative residual of the solves."""
+
+
+def find_start(
+    policy: Policy,
+    fresh: Callable[[int], Policy],
+    samples: Samples,
+    initial: Tensor,
+    bandwidths: Bandwidths,
+    config: EstimatorConfig,
+    seed: Seed,
+    advance: Callable[[], object] = lambda: None,
+) -> Policy:
+    """The best of a few short ascents.
+
+    Args:
+        policy: Where the first of them starts; it stays as it is.
+        fresh: An untrained policy by number, from 1, for the others.
+        samples: The data, on the CPU in double precision.
+        initial: Initial states, (B, d_s), likewise.
+        bandwidths: Of the long ascent.
+        config: Its estimator.
+        seed: Source of every draw.
+        advance: Called after every update.
+    """
+    generator = seed.numpy("starts")
+    found: list[Policy] = []
+    for number, kinds in enumerate(KINDS):
+        one = copy.deepcopy(policy) if number == 0 else fresh(number)
+        rows = torch.as_tensor(generator.permutation(len(samples.rewards))[:N_ROWS])
+        part = samples.subset(rows.sort().values)
+        h = _wider(bandwidths, len(samples.rewards), len(rows))
+        begun = _with_others(initial, part.states, generator)
+        problems = [_problem(part, begun, h, config, kind, seed) for kind in kinds]
+        found += _ascend(one, problems, seed, advance)
+    values = path_returns(found, samples, initial, bandwidths, config, seed)
+    return found[max(range(len(found)), key=values.__getitem__)]
+
+
+def path_returns(
+    policies: Sequence[Policy],
+    samples: Samples,
+    initial: Tensor,
+    bandwidths: Bandwidths,
+    config: EstimatorConfig,
+    seed: Seed,
+) -> list[float]:
+    """What each policy's mean path earns; the arguments are those of `find_start`."""
+    n = len(samples.rewards)
+    if n > N_JUDGED_ROWS:
+        some = seed.numpy("judged-rows").permutation(n)[:N_JUDGED_ROWS]
+        samples = samples.subset(torch.as_tensor(some))
+    paths = MeanPaths.of(samples, bandwidths, config.gamma)
+    other = seed.numpy("elsewhere").permutation(len(samples.rewards))[:N_ELSEWHERE]
+    some = initial[:N_STARTS]
+    starts = torch.cat([some, samples.states[torch.as_tensor(other)]])
+    found = paths.returns(policies, starts)
+    first, later = found[:, : len(some)].mean(dim=1), found[:, len(some) :].mean(dim=1)
+    return list(((1.0 - WEIGHT) * first + WEIGHT * later).tolist())
+
+
+def _with_others(
+    initial: Tensor, states: Tensor, generator: np.random.Generator
+) -> Tensor:
+    """Initial states, as often as it takes, and states of the data with `WEIGHT`."""
+    other = states[torch.as_tensor(generator.permutation(len(states))[:N_ELSEWHERE])]
+    wanted = len(other) * (1.0 - WEIGHT) / WEIGHT
+    return torch.cat([initial.repeat(max(1, round(wanted / len(initial))), 1), other])
+
+
+def _wider(bandwidths: Bandwidths, n: int, kept: int) -> Bandwidths:
+    """State bandwidths for fewer samples, by the rate at which they fall with n."""
+    d = len(bandwidths.state) + len(bandwidths.action)
+    return bandwidths.scaled((n / kept) ** (1.0 / (d + 4)))
+
+
+def _problem(
+    part: Samples,
+    initial: Tensor,
+    bandwidths: Bandwidths,
+    like: EstimatorConfig,
+    kind: Kind,
+    seed: Seed,
+) -> Problem:
+    rows, scale = kind
+    # Short lists for both: a start need not be exact.
+    config = replace(like, rows=rows, neighbours=64, next_state_samples=1)
+    draws = seed.torch("next-states")
+    built = Problem.build(part, initial, bandwidths, config, draws)
+    return built if scale == 1.0 else built.rescaled(scale)
+
+
+def _ascend(
+    policy: Policy,
+    problems: Sequence[Problem],
+    seed: Seed,
+    advance: Callable[[], object],
+) -> list[Policy]:
+    """Updates in place, each on the next of the problems; copies on the way."""
+    parameters = [p for p in policy.parameters() if p.requires_grad]
+    adam, solver = Adam(parameters), SolverConfig(rtol=RTOL)
+    generator = seed.torch("policy-samples")
+    estimators = [Estimator.of(problem, policy) for problem in problems]
+    starts: list[Start | None] = [None] * len(estimators)
+    first = LABEL_RATE if isinstance(policy, CategoricalPolicy) else LEARNING_RATE
+    kept = []
+    for step in range(N_SHORT):
+        turn, i = divmod(step, len(estimators))
+        solution = estimators[i].solve(policy, generator, solver, starts[i])
+        starts[i] = solution.following(keep_correction=(turn + 1) % REFRESH != 0)
+        adam.step(solution.gradient(policy), first * cosine_decay(step, N_SHORT))
+        advance()
+        if (step + 1) % (N_SHORT // SNAPSHOTS) == 0:
+            kept.append(copy.deepcopy(policy))
+    return kept
