@@ -21,9 +21,12 @@ from scipy.spatial import cKDTree
 from tests.gpu import reference
 from torch import Tensor
 
+from nopg.bellman.fused import RIDGE
+from nopg.bellman.matched import LONGEST_STEP, REACH, STEEPNESS
 from nopg.gpu.build import build
 from nopg.gpu.deflation import deflate
 from nopg.gpu.gradient import action_vjp
+from nopg.gpu.matched import Features, Newton, match
 from nopg.gpu.matvec import matvec
 from nopg.gpu.nearest import nearest
 from nopg.gpu.sweep import sweep
@@ -62,7 +65,6 @@ class Update:
         self.gathered = self.a.mT[:, self.columns.long()].contiguous()
         pattern = transposed_pattern(self.columns, n)
         self.starts, self.rows, self.source = pattern
-        self.log_psi_t = self.log_psi.reshape(-1)[self.source.long()]
         self.rewards, self.q = normal(n), normal(*policies, n) - 30.0
         self.discount = torch.full_like(self.rewards, GAMMA)
         self.eps0, self.mu = normal(*policies, n).abs(), normal(*policies, n).abs()
@@ -71,8 +73,15 @@ class Update:
         self.scale = normal(self.n_policies).abs()
         self.gain = torch.full_like(self.rewards[:1], GAMMA / (1 - GAMMA) / n)
         self.mu_total = self.eps0.sum(-1).reshape(-1) / (1 - GAMMA)
-        self.weights, self.log_mass = build(*self.build)
+        self.weights, _ = build(*self.build)
         self.values = transposed_values(*self.transpose)
+        inverse = (4.0 / squares[:, -1].mean()).sqrt()  # log_psi is -|offset|^2 / 2
+        precision = torch.cat([inverse.expand(4), self.variances.rsqrt()])
+        self.features = Features.of(
+            self.log_psi, self.columns, (states, self.a), self.queries, precision, 0
+        )
+        self.taken_by_each = self.taken.reshape(self.n_policies, n, 1)
+        self.tilts = self.features.no_tilts(self.n_policies)
 
     @property
     def build(self) -> Args:
@@ -82,9 +91,7 @@ class Update:
     @property
     def transpose(self) -> Args:
         """Arguments of `transposed_values`."""
-        pattern = (self.log_psi_t, self.starts, self.rows)
-        made = (self.a, self.taken, self.half, self.log_mass, self.discount)
-        return *pattern, *made
+        return self.weights, self.source, self.discount
 
     @property
     def row_sweep(self) -> Args:
@@ -104,10 +111,15 @@ class Update:
         known = (self.weights, self.columns, self.q, self.a)
         return *known, self.share, self.variances
 
+    def match(self) -> tuple[Tensor, Tensor]:
+        """Matched rows, from where the last call left them: one evaluation."""
+        newton = Newton(REACH, STEEPNESS, LONGEST_STEP, RIDGE, accuracy=1e-3)
+        return match(self.features, newton, self.taken_by_each, self.tilts)
+
     def whole(self) -> Tensor:
         """Everything of an update but the policy's own passes."""
-        weights, log_mass = build(*self.build)
-        values = transposed_values(*[*self.transpose[:-2], log_mass, self.discount])
+        weights, _ = build(*self.build)
+        values = transposed_values(weights, self.source, self.discount)
         q, mu, shift, scale = self.q, self.mu, self.shift, self.scale
         nothing, one = torch.zeros_like(shift), torch.ones_like(scale)
         for number in range(SWEEPS):
@@ -150,11 +162,12 @@ def kernels(x: Update) -> list[Row]:
         ("action vjp", lambda: action_vjp(*x.vjp),
          lambda: reference.action_vjp(*double(*x.vjp)), shared + own),
         ("transposed values", lambda: transposed_values(*x.transpose),
-         lambda: reference.transposed_values(*double(*x.transpose)), 2 * shared + own),
+         lambda: reference.transposed_values(*double(*x.transpose)), shared + 2 * own),
+        ("matched rows", x.match, None, 2 * shared + 2 * own),
         ("sweep", lambda: sweep(*x.row_sweep, *x.column_sweep)[::2], twin_sweep,
          2 * (shared + own)),
         (f"whole, {SWEEPS} sweeps", x.whole, None,
-         5 * shared + 3 * own + SWEEPS * 2 * (shared + own)),
+         4 * shared + 4 * own + SWEEPS * 2 * (shared + own)),
     ]  # fmt: skip
 
 

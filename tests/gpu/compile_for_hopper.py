@@ -54,6 +54,8 @@ def compile_instead(
         elif isinstance(value, torch.Tensor):
             signature[parameter.name] = POINTERS[value.dtype]
             attributes[(place,)] = DIVISIBLE
+        elif isinstance(value, float):
+            signature[parameter.name] = "fp32"
         else:
             signature[parameter.name] = "i32" if value < 2**31 else "i64"
             if value % 16 == 0:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from nopg.bellman.matched import LONGEST_STEP, REACH, STEEPNESS, MatchedRows
+from nopg.bellman.offsets import state_offsets
+from nopg.bellman.rows import query_rows
 from tests.gpu import reference
+
+if TYPE_CHECKING:
+    from nopg.gpu.matched import Features
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -54,7 +61,6 @@ class Inputs:
     starts: Tensor
     rows: Tensor
     source: Tensor
-    log_psi_t: Tensor
     values: Tensor
     rewards: Tensor
     discount: Tensor
@@ -112,8 +118,7 @@ def inputs(case: Case, seed: int = 0) -> Inputs:
         starts=starts,
         rows=rows,
         source=source,
-        log_psi_t=log_psi.reshape(-1)[source.long()],
-        values=reference.permute(weights, source, rows, discount),
+        values=reference.transposed_values(weights, source, discount),
         rewards=normal(n),
         discount=discount,
         q=normal(*policies, n) + 100.0,  # far from zero, as values are
@@ -127,13 +132,73 @@ def inputs(case: Case, seed: int = 0) -> Inputs:
     )
 
 
+def on_a_circle(points: Tensor) -> tuple[Tensor, Tensor]:
+    """States (cos, sin, x) of points (x, angle), and the points, angles within pi."""
+    x, angle = points.mT
+    states = torch.stack([angle.cos(), angle.sin(), x], dim=1)
+    return states, torch.stack([x, torch.atan2(states[:, 1], states[:, 0])], dim=1)
+
+
+@dataclass(frozen=True)
+class Matching:
+    """Matched rows at random queries, on the plain path and as the kernel takes them.
+
+    States are an angle as its cosine and sine and one number more; the last query
+    lies far from all samples.
+    """
+
+    plain: MatchedRows
+    features: Features
+    taken: Tensor
+
+    @classmethod
+    def of(cls, case: Case, seed: int = 0) -> Matching:
+        """Rows of the shape of `case`."""
+        from nopg.gpu.matched import Features
+
+        draw, like = torch.Generator().manual_seed(seed), torch.float64
+        m = min(case.n, 13)
+
+        def normal(*shape: int) -> Tensor:
+            return torch.randn(shape, generator=draw, dtype=like)
+
+        (s, arc), (queries, points) = (
+            on_a_circle(torch.cat([normal(count, 1), 2.0 * normal(count, 1)], dim=1))
+            for count in (case.n, m)
+        )
+        queries[-1, 2] = points[-1, 0] = 9.0
+        a, h = normal(case.n, case.d_a), torch.tensor([0.6, 0.6, 0.5], dtype=like)
+        h_a = torch.full((case.d_a,), 0.8, dtype=like)
+        taken = 0.7 * normal(max(case.n_batch, 1), m, case.d_a)
+        rows = query_rows(queries, s, a, h, case.k, log_margin=1.0, most=1024)
+        block = rows.blocks[0]
+        columns = block.columns
+        if columns is None:
+            columns = torch.arange(case.n).expand(m, -1)
+        precision = torch.cat([h[2:], h[:1], h_a]).reciprocal()
+        moved = [
+            x.to(DEVICE, case.dtype) for x in (block.log_psi, arc, a, points, precision)
+        ]
+        log_psi, arc, actions, points, precision = moved
+        listed = columns.to(DEVICE, torch.int32)
+        features = Features.of(log_psi, listed, (arc, actions), points, precision, 1)
+        plain = MatchedRows(rows, state_offsets(rows, s, h), a, h_a)
+        return cls(plain, features, taken.to(DEVICE, case.dtype))
+
+    def match(self, taken: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """Weights and slopes by the kernel, as accurate as the numbers allow."""
+        from nopg.gpu.matched import Newton, match
+
+        is_single = taken.dtype == torch.float32
+        ridge, accuracy = (1e-6, 1e-4) if is_single else (1e-9, 1e-10)
+        newton = Newton(REACH, STEEPNESS, LONGEST_STEP, ridge, accuracy)
+        return match(self.features, newton, taken, state)
+
+
 ROW_SWEEP = ("weights", "columns", "rewards", "discount", "q", "shift")
 COLUMN_SWEEP = ("values", "starts", "rows", "eps0", "mu", "scale")
 BUILD = ("log_psi", "columns", "sample_actions", "taken", "half_precision")
-TRANSPOSE = (
-    "log_psi_t", "starts", "rows", "sample_actions", "taken", "half_precision",
-    "log_mass", "discount",
-)  # fmt: skip
+TRANSPOSE = ("weights", "source", "discount")
 VJP = ("weights", "columns", "q", "sample_actions", "row_weights", "variances")
 
 
@@ -153,3 +218,5 @@ def launch_all(case: Case) -> None:
     transposed_values(*x.some(*TRANSPOSE))
     _, q_sums, _, mu_sums = sweep(*x.some(*ROW_SWEEP, *COLUMN_SWEEP))
     deflate(q_sums, mu_sums, x.gain, x.mu_total)
+    rows = Matching.of(case)
+    rows.match(rows.taken, rows.features.no_tilts(len(rows.taken)))

@@ -39,37 +39,9 @@ def matvec(weights: Tensor, columns: Tensor, x: Tensor) -> Tensor:
     return (weights * x[..., columns.long()]).sum(dim=-1)
 
 
-def permute(weights: Tensor, source: Tensor, rows: Tensor, discount: Tensor) -> Tensor:
-    """Values of T = (D P)' copied from the weights (m, k) of P, (m k,)."""
-    return weights.flatten(-2)[..., source.long()] * discount[rows.long()]
-
-
-def transposed_values(
-    log_psi_t: Tensor,
-    starts: Tensor,
-    rows: Tensor,
-    sample_actions: Tensor,
-    taken: Tensor,
-    half_precision: Tensor,
-    log_mass: Tensor,
-    discount: Tensor,
-) -> Tensor:
-    """Values of T = (D P)' made anew: D_i exp(l_ij - log_mass_i), (m k,).
-
-    Args:
-        log_psi_t: Log state kernel in the order of the transpose, (m k,).
-        starts: First entry of each column, (n + 1,).
-        rows: Row of each entry, (m k,).
-        sample_actions: (n, d_a).
-        taken: Action taken at each row, (m, d_a).
-        half_precision: (d_a,).
-        log_mass: Log normaliser of each row, (m,).
-        discount: D, (m,).
-    """
-    i, j = rows.long(), _column_of_entry(starts)
-    square = (taken[..., i, :] - sample_actions[j]).square()  # (m k, d_a)
-    logits = log_psi_t - (half_precision * square).sum(dim=-1)
-    return discount[i] * (logits - log_mass[..., i]).exp()
+def transposed_values(weights: Tensor, source: Tensor, discount: Tensor) -> Tensor:
+    """Values of T = (D P)' in its order, of the weights (m, k) of P, (m k,)."""
+    return (discount[:, None] * weights).flatten(-2)[..., source.long()]
 
 
 def rmatvec(values: Tensor, starts: Tensor, rows: Tensor, x: Tensor) -> Tensor:

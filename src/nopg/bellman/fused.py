@@ -9,14 +9,28 @@ them in launches and synchronisations.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor
 
+from nopg.bellman.matched import LONGEST_STEP, REACH, STEEPNESS
 from nopg.bellman.problem import NADARAYA_WATSON, Problem
+from nopg.bellman.row_model import EXACT
+from nopg.bellman.rows import QueryRows
+from nopg.data.angles import angle_pairs
 from nopg.errors import ConfigError
+
+if TYPE_CHECKING:
+    from nopg.gpu.rows import FusedRows
 
 SWEEPS = 4
 """Sweeps between two looks at the residual; even, so that buffers end in place."""
+MOST_FEATURES = 8
+"""Features of a matched row that fit into registers together with their products."""
+RIDGE = 1e-6
+"""Curvature that is always there, for matched rows in single precision."""
 
 
 def supports(problem: Problem) -> bool:
@@ -24,12 +38,19 @@ def supports(problem: Problem) -> bool:
     blocks = (*problem.next_rows.blocks, *problem.initial_rows.blocks)
     return (
         problem.config.next_state_samples == 1
-        and problem.config.rows == NADARAYA_WATSON
         and problem.samples.n_actions == 0
         and len(problem.next_rows.blocks) == 1
         and len(problem.initial_rows.blocks) == 1
         and all(block.columns is not None for block in blocks)
+        and (problem.config.rows == NADARAYA_WATSON or _width(problem) <= MOST_FEATURES)
     )
+
+
+def _width(problem: Problem) -> int:
+    """Features of a matched row: coordinates of the state, and actions."""
+    samples = problem.samples
+    d_s = samples.states.shape[1] - len(angle_pairs(samples.states))
+    return d_s + samples.action_width
 
 
 class FusedSystem:
@@ -38,9 +59,12 @@ class FusedSystem:
     Args:
         problem: Rows of equal length on the device.
         n_policies: B.
+        accuracy: When rows that are found by iteration are good enough.
     """
 
-    def __init__(self, problem: Problem, n_policies: int) -> None:
+    def __init__(
+        self, problem: Problem, n_policies: int, accuracy: float = EXACT
+    ) -> None:
         if not supports(problem):
             raise ConfigError(
                 "The fused update must have rows of equal length and kernel-mean next "
@@ -50,23 +74,16 @@ class FusedSystem:
 
         samples, gamma = problem.samples, problem.config.gamma
         like, n = samples.states, len(samples.states)
-        block, first = problem.next_rows.blocks[0], problem.initial_rows.blocks[0]
-        assert block.columns is not None
-        assert first.columns is not None
         self.n, self.gamma, self.n_policies = n, gamma, n_policies
-        self.actions = samples.actions.contiguous()  # (n, d_a)
         self.rewards = samples.rewards.contiguous()
         self.discount = gamma * samples.continuation  # (n,)
-        self.variances = like.new_tensor(problem.bandwidths.action) ** 2
-        self.half_precision = 0.5 / self.variances
-        self.log_psi, self.columns = (
-            block.log_psi.contiguous(),
-            block.columns.contiguous(),
+        self.later, self.first = (
+            _fused_rows(problem, rows, n_policies, accuracy)
+            for rows in (problem.next_rows, problem.initial_rows)
         )
+        self.columns = self.later.columns
         self.starts, self.rows, self.source = transposed_pattern(self.columns, n)
-        self.log_psi_t = self.log_psi.reshape(-1)[self.source.long()]
-        self.first_psi, self.first_columns = first.log_psi, first.columns.contiguous()
-        self._collect = _collector(self.first_columns, like)
+        self._collect = _collector(self.first.columns, like)
         has_terminals = samples.continuation_mask is not None
         gain = 0.0 if has_terminals else gamma / ((1.0 - gamma) * n)
         self.gain = like.new_full((1,), gain)
@@ -81,10 +98,8 @@ class FusedSystem:
         self.q, self.mu = like.new_zeros((2, B, n)), like.new_zeros((2, B, n))
         self.q[0] = self.rewards.mean() / (1.0 - self.gamma)
         self.mu[0] = 1.0 / (n * (1.0 - self.gamma))
-        self.weights = like.new_empty((B, *self.log_psi.shape))
-        self.values = like.new_empty((B, self.log_psi.numel()))
+        self.values = like.new_empty((B, self.columns.numel()))
         self.eps0 = like.new_zeros((B, n))
-        self.log_mass = like.new_empty((B, n))
         self.shift, self.scale = like.new_zeros(B), like.new_ones(B)
         self.no_shift, self.no_scale = like.new_zeros(B), like.new_ones(B)
         self.mu_total = like.new_zeros(B)
@@ -99,25 +114,13 @@ class FusedSystem:
 
     def evaluate(self, taken: Tensor) -> None:
         """P, its transpose and eps0 for the actions taken, (B, n + b, d_a)."""
-        from nopg.gpu.build import build
         from nopg.gpu.transpose import transposed_values
 
-        later, first = taken[:, : self.n].contiguous(), taken[:, self.n :].contiguous()
-        p = self.half_precision
-        build(
-            self.log_psi, self.columns, self.actions, later, p,
-            out=(self.weights, self.log_mass),
-        )  # fmt: skip
-        transposed_values(
-            self.log_psi_t, self.starts, self.rows, self.actions, later, p,
-            self.log_mass, self.discount, out=self.values,
-        )  # fmt: skip
-        self.first_weights, _ = build(
-            self.first_psi, self.first_columns, self.actions, first, p
-        )
+        weights = self.later.build(taken[:, : self.n].contiguous())
+        transposed_values(weights, self.source, self.discount, out=self.values)
+        first = self.first.build(taken[:, self.n :].contiguous())
         places, matrix = self._collect
-        flat = self.first_weights.reshape(self.n_policies, -1)
-        self.eps0[:, places] = flat @ matrix
+        self.eps0[:, places] = first.reshape(self.n_policies, -1) @ matrix
         self.mu_total.copy_(self.eps0.sum(dim=1) * self.total)
         self.limits[0] = self.rewards.norm()
         self.limits[1] = self.eps0.norm(dim=1)
@@ -131,9 +134,9 @@ class FusedSystem:
         for i in range(SWEEPS):
             now, after = i % 2, (i + 1) % 2
             sweep(
-                self.weights, self.columns, self.rewards, self.discount, self.q[now],
-                self.shift if i == 0 else self.no_shift, self.values, self.starts,
-                self.rows, self.eps0, self.mu[now],
+                self.later.weights, self.columns, self.rewards, self.discount,
+                self.q[now], self.shift if i == 0 else self.no_shift, self.values,
+                self.starts, self.rows, self.eps0, self.mu[now],
                 self.scale if i == 0 else self.no_scale,
                 out=(self.q[after], q_sums, self.mu[after], mu_sums),
             )  # fmt: skip
@@ -143,7 +146,6 @@ class FusedSystem:
 
     def finish(self) -> tuple[Tensor, Tensor]:
         """J of each policy, (B,), and its gradient by the actions, (B, n + b, d_a)."""
-        from nopg.gpu.gradient import action_vjp
         from nopg.gpu.matvec import matvec
 
         self.q[0] += self.shift[:, None]
@@ -151,21 +153,57 @@ class FusedSystem:
         self.shift.zero_()
         self.scale.fill_(1.0)
         q, mu = self.q[0], self.mu[0]
-        better = self.rewards + self.discount * matvec(self.weights, self.columns, q)
+        products = matvec(self.later.weights, self.columns, q)
+        better = self.rewards + self.discount * products
         # eps0'q + mu'(r - Lambda q): what the sweeps left enters J to second order.
         objective = (self.eps0 * q).sum(dim=1) + (mu * (better - q)).sum(dim=1)
         self.q[0] = better
-        later = action_vjp(
-            self.weights, self.columns, better, self.actions, self.discount * mu,
-            self.variances,
-        )  # fmt: skip
-        count = self.first_weights.shape[1]
+        later = self.later.action_vjp(better, self.discount * mu)
+        count = len(self.first.columns)
         share = mu.new_full((self.n_policies, count), 1.0 / count)
-        first = action_vjp(
-            self.first_weights, self.first_columns, better, self.actions, share,
-            self.variances,
-        )  # fmt: skip
+        first = self.first.action_vjp(better, share)
         return objective, torch.cat([later, first], dim=1)
+
+
+def _fused_rows(
+    problem: Problem, rows: QueryRows, n_policies: int, accuracy: float
+) -> FusedRows:
+    """Rows at some queries, by the row model of the settings."""
+    from nopg.gpu.matched import Features, Newton
+    from nopg.gpu.rows import FusedKernelRows, FusedMatchedRows
+
+    samples, h = problem.samples, problem.bandwidths
+    block, widths = rows.blocks[0], samples.states.new_tensor(h.action)
+    assert block.columns is not None
+    listed = (block.log_psi, block.columns)
+    if problem.config.rows == NADARAYA_WATSON:
+        return FusedKernelRows(*listed, samples.actions, widths, n_policies)
+    pairs = angle_pairs(samples.states)
+    state_widths = samples.states.new_tensor(h.state).expand(1, -1)
+    paired = [state_widths[0, i].reshape(1) for i, _ in pairs]
+    in_state = torch.cat([_straight(state_widths, pairs)[0], *paired])
+    features = Features.of(
+        *listed,
+        (_coordinates(samples.states, pairs), samples.actions),
+        _coordinates(rows.queries, pairs),
+        torch.cat([in_state, widths]).reciprocal(),
+        len(pairs),
+    )
+    accuracy = max(accuracy, 100.0 * torch.finfo(widths.dtype).eps)
+    newton = Newton(REACH, STEEPNESS, LONGEST_STEP, RIDGE, accuracy)
+    return FusedMatchedRows(features, newton, n_policies)
+
+
+def _straight(states: Tensor, pairs: Sequence[tuple[int, int]]) -> Tensor:
+    """The columns that are on no circle."""
+    paired = {column for pair in pairs for column in pair}
+    return states[:, [d for d in range(states.shape[1]) if d not in paired]]
+
+
+def _coordinates(states: Tensor, pairs: Sequence[tuple[int, int]]) -> Tensor:
+    """States as matched rows see them, an angle for each circle, last, (m, d)."""
+    angles = [torch.atan2(states[:, j], states[:, i])[:, None] for i, j in pairs]
+    return torch.cat([_straight(states, pairs), *angles], dim=1)
 
 
 def _collector(columns: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:

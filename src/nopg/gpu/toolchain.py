@@ -38,11 +38,12 @@ class Tile:
     warps: int = 4
 
     @classmethod
-    def of_rows(cls, k: int) -> Tile:
+    def of_rows(cls, k: int, entries: int = ENTRIES, warps: int = 4) -> Tile:
         """Whole rows of k entries, as many as make a program worth starting."""
         width = padded(k)
-        warps = 4 if width <= 2 * ENTRIES else 8
-        return cls(rows=max(1, ENTRIES // width), width=width, warps=warps)
+        if width > 2 * entries:
+            warps *= 2
+        return cls(rows=max(1, entries // width), width=width, warps=warps)
 
     def programs(self, rows: int) -> int:
         """Programs that cover so many rows."""

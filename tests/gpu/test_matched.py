@@ -1,0 +1,115 @@
+"""Matched rows by the kernel, against those of the plain path in double precision."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+pytest.importorskip("triton", reason="Triton is not available on this platform")
+
+from nopg.gpu.matched import Features
+from nopg.gpu.rows import FusedMatchedRows
+from tests.gpu.launches import DEVICE, Case, Matching
+
+CASES = (
+    Case(n=33, k=16, d_a=1, n_batch=2),
+    Case(n=24, k=11, d_a=2),  # nothing divides anything
+    Case(n=40, k=32, d_a=1, dtype=torch.float32),
+)
+TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-8}
+
+
+def compared(rows: Matching, taken: Tensor, state: Tensor) -> None:
+    """Weights and derivatives of a random q are those of the plain path."""
+    weights, slopes = (x.double().cpu() for x in rows.match(taken, state))
+    tolerance = TOLERANCE[taken.dtype]
+    q = torch.linspace(-1.0, 1.0, len(rows.features.table), dtype=torch.float64).cos()
+    beside = q[rows.features.columns.long().cpu()]
+    for policy, actions in enumerate(taken.double().cpu()):
+        expected = rows.plain.at(actions)
+        found = weights[policy]
+        torch.testing.assert_close(found, expected.blocks[0], rtol=0.0, atol=tolerance)
+        products = (slopes[:, policy] * beside).sum(dim=-1).mT  # (m, d_a)
+        exact = rows.plain.slopes(expected, rows.plain.rows.operator([found]), q)
+        scale = float(exact.abs().max())
+        torch.testing.assert_close(products, exact, rtol=0.0, atol=tolerance * scale)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_rows_and_slopes_are_those_of_the_plain_path(case: Case) -> None:
+    """From kernel rows, and from the rows of actions close by."""
+    rows = Matching.of(case)
+    state = rows.features.no_tilts(len(rows.taken))
+    compared(rows, rows.taken, state)
+    compared(rows, rows.taken + 0.05, state)
+    compared(rows, rows.taken - 2.0, state)
+
+
+def test_the_mean_is_the_query_where_samples_surround_it() -> None:
+    rows = Matching.of(CASES[0])
+    weights, _ = rows.match(rows.taken, rows.features.no_tilts(2))
+    actions = rows.features.table[:, 2][rows.features.columns.long()]  # (m, k)
+    for policy, taken in enumerate(rows.taken):
+        is_surrounded = rows.plain.at(taken.cpu()).displacement < 1e-6
+        assert int(is_surrounded.sum()) > 3
+        mean = (weights[policy] * actions).sum(dim=1)
+        error = (mean - taken[:, 0]).abs().cpu()[is_surrounded]
+        assert float(error.max()) < 2e-6
+
+
+def test_slopes_are_the_derivative_of_the_weights() -> None:
+    """Against differences of the kernel's own weights."""
+    rows, step = Matching.of(CASES[1]), 1e-5
+    q = torch.linspace(0.0, 3.0, 24, dtype=torch.float64, device=DEVICE).sin()
+    beside = q[rows.features.columns.long()]
+    state = rows.features.no_tilts(1)
+    _, slopes = rows.match(rows.taken, state)
+    for a in range(2):
+        change = torch.zeros_like(rows.taken)
+        change[..., a] = step
+        above, below = (
+            rows.match(rows.taken + sign * change, state)[0] for sign in (1.0, -1.0)
+        )
+        expected = ((above - below) * beside).sum(dim=-1) / (2.0 * step)
+        found = (slopes[a] * beside).sum(dim=-1)
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("where", ["at the query", "elsewhere"])
+def test_samples_in_one_place_make_plain_rows(where: str) -> None:
+    """There is nothing to match with, and nothing is divided by nothing."""
+    like = torch.zeros((), device=DEVICE)
+    m, k, there = 3, 8, 0.0 if where == "at the query" else 20.0
+    log_psi = torch.linspace(-2.0, 0.0, m * k, device=DEVICE).reshape(m, k)
+    columns = torch.arange(k, dtype=torch.int32, device=DEVICE).repeat(m, 1)
+    samples = like.new_full((k, 2), there), like.new_ones((k, 1))
+    features = Features.of(
+        log_psi, columns, samples, like.new_zeros((m, 2)), like.new_ones(3), 0
+    )
+    taken = like.new_full((1, m, 1), 0.5)
+    rows = Matching.of(CASES[2])
+    weights, slopes = Matching(rows.plain, features, taken).match(
+        taken, features.no_tilts(1)
+    )
+    torch.testing.assert_close(weights[0], log_psi.softmax(dim=1), rtol=1e-4, atol=0)
+    assert float(slopes.abs().max()) < 1e-3
+
+
+def test_the_vjp_is_that_of_the_weights() -> None:
+    """A product with the slopes, whatever constant q has."""
+    rows = Matching.of(CASES[0])
+    from nopg.bellman.matched import LONGEST_STEP, REACH, STEEPNESS
+    from nopg.gpu.matched import Newton
+
+    newton = Newton(REACH, STEEPNESS, LONGEST_STEP, 1e-9, 1e-10)
+    fused = FusedMatchedRows(rows.features, newton, 2)
+    fused.build(rows.taken)
+    q = torch.linspace(0.0, 3.0, 33, dtype=torch.float64, device=DEVICE).sin() + 1e3
+    share = torch.linspace(0.1, 1.0, 13, dtype=torch.float64, device=DEVICE)
+    found = fused.action_vjp(q.expand(2, -1), share.expand(2, -1))
+    for policy, taken in enumerate(rows.taken.cpu()):
+        expected = rows.plain.at(taken)
+        operator = rows.plain.rows.operator([expected.blocks[0]])
+        exact = share.cpu()[:, None] * rows.plain.slopes(expected, operator, q.cpu())
+        torch.testing.assert_close(found[policy].cpu(), exact, rtol=1e-6, atol=1e-8)
