@@ -19,7 +19,7 @@ from nopg.algorithms.nopg.ascent import AscentState, ascend
 from nopg.algorithms.nopg.config import TrainingConfig
 from nopg.bellman.fused import SWEEPS, FusedSystem, supports
 from nopg.bellman.problem import Problem
-from nopg.bellman.solution import ROW_SHARE, Estimator
+from nopg.bellman.solution import Estimator
 from nopg.errors import SolverError
 from nopg.fitted.history import Update
 from nopg.policies.families import DeterministicPolicy, Policy
@@ -85,7 +85,7 @@ class FusedTrainer:
         *,
         is_captured: bool = True,
     ) -> None:
-        self.system = FusedSystem(problem, len(policies), ROW_SHARE * config.rtol)
+        self.system = FusedSystem(problem, len(policies), config.rtol)
         self.config, self.n_updates = config, n_updates
         parameters, buffers = torch.func.stack_module_state(list(policies))
         self.parameters: dict[str, Tensor] = {

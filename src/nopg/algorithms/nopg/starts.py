@@ -101,8 +101,8 @@ def path_returns(
     """What each policy's mean path earns; the arguments are those of `find_start`."""
     n = len(samples.rewards)
     if n > N_JUDGED_ROWS:
-        some = seed.numpy("judged-rows").permutation(n)[:N_JUDGED_ROWS]
-        samples = samples.subset(torch.as_tensor(some))
+        judged = seed.numpy("judged-rows").permutation(n)[:N_JUDGED_ROWS]
+        samples = samples.subset(torch.as_tensor(judged))
     paths = MeanPaths.of(samples, bandwidths, config.gamma)
     other = seed.numpy("elsewhere").permutation(len(samples.rewards))[:N_ELSEWHERE]
     some = initial[:N_STARTS]
