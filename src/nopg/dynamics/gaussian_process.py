@@ -156,6 +156,20 @@ class GaussianProcess:
         found[:, self.curved] = (share.sqrt() * self.amplitude[self.curved, None]).T
         return found
 
+    def noise_errors(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        """Errors at the samples of `fit`, as large as their noise alone, (n, q).
+
+        A sample draws the mean towards itself: an error is too small by sqrt(1 - h), h
+        the sample's own weight in its prediction, and predicted from all the others it
+        is too large by the same. So neither few data nor a good fit changes its size.
+        """
+        errors = targets - self.predict(inputs)
+        kernel = self._kernel((inputs - self.centre) / self.spread).permute(1, 2, 0)
+        ratio = (self.noise / self.amplitude)[self.curved, None].square() + JITTER
+        own = (self.whitening[1] @ kernel).square().sum(dim=1) / ratio  # (c, n)
+        errors[:, self.curved] /= (1.0 - own.T).clamp_min(1e-3).sqrt()
+        return errors
+
     def _kernel(self, z: Tensor) -> Tensor:
         """exp(-1/2 |(z - u) / scale|^2) of every curved target, (m, c, i)."""
         features = torch.cat([z.square(), z], dim=1)

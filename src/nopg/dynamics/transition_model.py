@@ -13,6 +13,7 @@ from torch import Tensor
 from nopg.data.dataset import Dataset
 from nopg.dynamics.bounds import StateBounds
 from nopg.dynamics.gaussian_process import GaussianProcess
+from nopg.dynamics.noise import N_ROWS, ProcessNoise
 from nopg.dynamics.terminations import TerminationModel, continuing_rewards
 from nopg.policies.arrays import Array
 
@@ -63,12 +64,14 @@ class TransitionModel:
         bounds: Where the data have been.
         rewards: Smallest and largest reward seen.
         termination: How episodes terminate, None if none of the data does.
+        noise: How next states scatter, None if the system acts the same way twice.
     """
 
     process: GaussianProcess
     bounds: StateBounds
     rewards: tuple[float, float]
     termination: TerminationModel | None
+    noise: ProcessNoise | None = None
 
     @classmethod
     def fit(
@@ -84,8 +87,8 @@ class TransitionModel:
     ) -> TransitionModel:
         """Learn from n transitions, all float64; labels as one-hot actions.
 
-        `like` is a model of more data of the same system: its bounds hold here too,
-        and its hyperparameters are a good start.
+        `like` is a model of more data of the same system: its bounds and its noise hold
+        here too, and its hyperparameters are a good start.
         """
         inputs = torch.cat([states, actions], dim=1)
         continuing = continuing_rewards(inputs, rewards, terminations)
@@ -96,9 +99,10 @@ class TransitionModel:
         else:
             bounds, seen = like.bounds, like.rewards
             is_saturated = bounds.are_saturated(next_states)
+        free_inputs, free_targets = inputs[~is_saturated], targets[~is_saturated]
         process = GaussianProcess.fit(
-            inputs[~is_saturated],
-            targets[~is_saturated],
+            free_inputs,
+            free_targets,
             generator,
             None if like is None else like.process,
             # A rare reward may be what it is all about.
@@ -107,7 +111,15 @@ class TransitionModel:
         termination = TerminationModel.fit(
             next_states, rewards, terminations, generator
         )
-        return cls(process, bounds, seen, termination)
+        if like is None:
+            every = -(-len(free_inputs) // N_ROWS)  # rounded up
+            x, y = free_inputs[::every], free_targets[::every]
+            errors = process.noise_errors(x, y)[:, : states.shape[1]]
+            spread = y[:, : states.shape[1]].std(dim=0, correction=0)
+            noise = ProcessNoise.fit(x, errors, spread)
+        else:
+            noise = like.noise
+        return cls(process, bounds, seen, termination, noise)
 
     @property
     def reward_limits(self) -> tuple[float, float]:
@@ -125,11 +137,19 @@ class TransitionModel:
         """The most that so many steps can earn: the largest reward throughout."""
         return self.reward_limits[1] * (1.0 - gamma**horizon) / (1.0 - gamma)
 
-    def step(self, states: Tensor, actions: Tensor) -> PredictedStep[Tensor]:
-        """What the model expects of one step."""
+    def step(
+        self, states: Tensor, actions: Tensor, draws: Tensor | None = None
+    ) -> PredictedStep[Tensor]:
+        """What the model expects of one step, with the noise of standard normal draws.
+
+        Without draws, (m, d_s), the mean path is followed.
+        """
         d_s = states.shape[1]
-        predicted = self.process.predict(torch.cat([states, actions], dim=1))
+        inputs = torch.cat([states, actions], dim=1)
+        predicted = self.process.predict(inputs)
         reached = states + predicted[:, :d_s]
+        if self.noise is not None and draws is not None:
+            reached = reached + self.noise.disturb(inputs, draws)
         after = self.bounds.project(reached)
         rewards, out = predicted[:, d_s], self.bounds.out_of_support(reached)
         if self.termination is None:
@@ -140,12 +160,19 @@ class TransitionModel:
         return PredictedStep(reached, after, expected, terminated, out, rewards)
 
     def jacobians(
-        self, states: Tensor, actions: Tensor, step: PredictedStep[Tensor]
+        self,
+        states: Tensor,
+        actions: Tensor,
+        step: PredictedStep[Tensor],
+        draws: Tensor | None = None,
     ) -> StepJacobians:
-        """Derivatives of `step(states, actions)`, which gave `step`."""
+        """Derivatives of `step(states, actions, draws)`, which gave `step`."""
         d_s = states.shape[1]
-        process = self.process.jacobian(torch.cat([states, actions], dim=1))
+        inputs = torch.cat([states, actions], dim=1)
+        process = self.process.jacobian(inputs)
         reached = process[:, :d_s].clone()
+        if self.noise is not None and draws is not None:
+            reached += self.noise.jacobian(inputs, draws)
         reached[:, :, :d_s] += torch.eye(d_s).to(states)
         projection = self.bounds.projection_jacobian(step.reached)
         leaving = self.bounds.out_of_support_gradient(step.reached)
@@ -164,9 +191,11 @@ class TransitionModel:
         """Largest predictive uncertainty for lack of data among the targets, (m,).
 
         The standard deviation of each mean over its prior one: 0 is known, 1 a guess.
+        What is lost in noise need not be known better than the noise allows.
         """
         std = self.process.std(torch.cat([states, actions], dim=1))
-        return (std / self.process.amplitude.clamp_min(1e-300)).amax(dim=1)
+        prior = torch.hypot(self.process.amplitude, self.process.noise)
+        return (std / prior.clamp_min(1e-300)).amax(dim=1)
 
 
 def fit_ensemble(
@@ -210,6 +239,7 @@ class ArrayTransitionModel:
     def __init__(self, model: TransitionModel) -> None:
         bounds = model.bounds
         self._process = _ArrayProcess(model.process)
+        self.noise = model.noise
         self._bounds = bounds
         self._low, self._high = bounds.low.numpy(), bounds.high.numpy()
         # What saturates stays in support: no distance counts there.
@@ -221,11 +251,17 @@ class ArrayTransitionModel:
         if model.termination is not None:
             self._termination = _ArrayTermination(model.termination)
 
-    def step(self, states: Array, actions: Array) -> PredictedStep[Array]:
-        """What the model expects of one step of m states."""
+    def step(
+        self, states: Array, actions: Array, draws: Array | None = None
+    ) -> PredictedStep[Array]:
+        """What the model expects of one step of m states, with the noise of `draws`."""
         d_s = states.shape[1]
-        predicted = self._process(np.concatenate([states, actions], axis=1))
+        inputs = np.concatenate([states, actions], axis=1)
+        predicted = self._process(inputs)
         reached = states + predicted[:, :d_s]
+        if self.noise is not None and draws is not None:
+            gust = self.noise.disturb(torch.from_numpy(inputs), torch.from_numpy(draws))
+            reached += gust.numpy()
         after, out = self._projected(reached)
         rewards = predicted[:, d_s]
         if self._termination is None:

@@ -36,11 +36,12 @@ from nopg.algorithms.search.candidates import (
 )
 from nopg.algorithms.search.refinement import (
     FINAL_WEIGHT,
+    N_FINAL_PATHS,
     N_KEPT,
-    N_STARTS,
     attainable_return,
     model_estimates,
     refine,
+    search_starts,
 )
 from nopg.bellman.samples import initial_state_tensor
 from nopg.data.dataset import Dataset
@@ -187,6 +188,7 @@ class _Selection:
         models: The learned models.
         starts: Where the task starts, (B, d_s).
         gamma: Discount factor.
+        worst_share: Share of the rollouts whose mean return counts, the worst of them.
         found: Every candidate's policy.
         candidates: What is expected of each.
     """
@@ -194,13 +196,16 @@ class _Selection:
     models: Sequence[TransitionModel]
     starts: Array
     gamma: float
+    worst_share: float = 1.0
     found: list[FoundPolicy] = field(default_factory=list)
     candidates: list[Candidate] = field(default_factory=list)
 
     def add(self, one: FoundPolicy) -> None:
         """Take a candidate, with a first estimate from a few starts."""
-        some = self.starts[:N_STARTS]
-        (estimate,) = model_estimates(self.models, [one.policy], some, self.gamma)
+        some = search_starts(self.models[0], self.starts)
+        (estimate,) = model_estimates(
+            self.models, [one.policy], some, self.gamma, worst_share=self.worst_share
+        )
         self.found.append(one)
         self.candidates.append(Candidate(one.method, estimate))
 
@@ -226,6 +231,7 @@ class _Selection:
                     self.gamma,
                     n_updates,
                     lambda value: advance(f"model J={value:.4g}"),
+                    self.worst_share,
                 )
         finally:  # an interrupt leaves each as good as it became
             self._estimate_best(values)
@@ -243,8 +249,11 @@ class _Selection:
         """A last estimate of those of the highest values: long, from every start."""
         best = sorted(range(len(values)), key=lambda i: -values[i])[:N_KEPT]
         policies = [self.found[i].policy for i in best]
+        starts = self.starts
+        if self.models[0].noise is not None:
+            starts = search_starts(self.models[0], starts, N_FINAL_PATHS)
         estimates = model_estimates(
-            self.models, policies, self.starts, self.gamma, FINAL_WEIGHT
+            self.models, policies, starts, self.gamma, FINAL_WEIGHT, self.worst_share
         )
         # An earlier estimate may be of a policy that has changed since.
         self.candidates = [replace(one, refined=None) for one in self.candidates]
