@@ -29,11 +29,11 @@ N_NEWTON = 30
 
 @dataclass(frozen=True)
 class ProcessNoise:
-    """Gaussian noise in the next state, of a standard deviation
+    """Gaussian noise in the next state, correlated between columns.
 
         sigma_j(x) = exp(w_j' (z^2, z, 1)),  within the range met in the data,
 
-    with z the standardised state and action, and correlated between columns.
+    with z the standardised state and action.
 
     Attributes:
         centre: Mean of each input, (d,).

@@ -179,8 +179,8 @@ class TransitionModel:
         rewards = (1.0 - step.terminated)[:, None] * process[:, d_s]
         ending, final = torch.zeros_like(states), torch.zeros_like(states)
         if self.termination is not None:
-            # Where all neighbours agree the gradient is 0.
-            is_open = (step.terminated > 1e-15) & (step.terminated < 1.0 - 1e-15)
+            # Where no neighbour is terminal the gradient is 0.
+            is_open = step.terminated > 1e-15
             ending[is_open], final[is_open] = self.termination.gradients(
                 step.next_states[is_open]
             )

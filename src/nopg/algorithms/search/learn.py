@@ -38,6 +38,7 @@ from nopg.algorithms.search.refinement import (
     FINAL_WEIGHT,
     N_FINAL_PATHS,
     N_KEPT,
+    NOISY_FINAL_WEIGHT,
     attainable_return,
     model_estimates,
     refine,
@@ -249,11 +250,12 @@ class _Selection:
         """A last estimate of those of the highest values: long, from every start."""
         best = sorted(range(len(values)), key=lambda i: -values[i])[:N_KEPT]
         policies = [self.found[i].policy for i in best]
-        starts = self.starts
+        starts, negligible = self.starts, FINAL_WEIGHT
         if self.models[0].noise is not None:
             starts = search_starts(self.models[0], starts, N_FINAL_PATHS)
+            negligible = NOISY_FINAL_WEIGHT
         estimates = model_estimates(
-            self.models, policies, starts, self.gamma, FINAL_WEIGHT, self.worst_share
+            self.models, policies, starts, self.gamma, negligible, self.worst_share
         )
         # An earlier estimate may be of a policy that has changed since.
         self.candidates = [replace(one, refined=None) for one in self.candidates]

@@ -50,9 +50,11 @@ FINAL_WEIGHT = 1e-8
 little it weighs."""
 N_STARTS = 5
 """Starts that gradients and first estimates are averaged over."""
-N_PATHS, N_FINAL_PATHS = 32, 128
+N_PATHS, N_FINAL_PATHS = 24, 96
 """Paths instead where the system is noisy, over all starts in turn; and where the last
 choice is made."""
+NOISY_FINAL_WEIGHT = 1e-3
+"""Weight at which these end: what fails late on one path fails early on another."""
 ESTIMATES, GRADIENTS = 0, 1
 """Streams of draws: what an update gained on its own gusts must hold in others."""
 N_UNCERTAINTIES = 256
