@@ -19,9 +19,7 @@ def normal(n: int, d: int = 1, seed: int = 1) -> torch.Tensor:
     return torch.tensor(np.random.default_rng(seed).standard_normal((n, d)))
 
 
-def system(
-    n: int, noise: float, seed: int = 0, bend: float = 0.1
-) -> TransitionModel:
+def system(n: int, noise: float, seed: int = 0, bend: float = 0.1) -> TransitionModel:
     """s' = 0.6 s + 0.2 a + bend sin(2 s) + noise w, learned from n steps."""
     rng = np.random.default_rng(seed)
     s, a = rng.uniform(-1.0, 1.0, (2, n, 1))

@@ -14,7 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nopg.dynamics.hyperparameters import Hyperparameters, robust_hyperparameters
+from nopg.dynamics.hyperparameters import (
+    FREE,
+    HyperparameterLimits,
+    Hyperparameters,
+    robust_hyperparameters,
+)
 
 N_INDUCING = 600
 """Samples the kernel is projected on; fewer samples are all used, without error."""
@@ -71,6 +76,7 @@ class GaussianProcess:
         generator: np.random.Generator,
         like: GaussianProcess | None = None,
         with_outliers: Sequence[int] = (),
+        limits: HyperparameterLimits = FREE,
     ) -> GaussianProcess:
         """Regress `targets` (n, q) on `inputs` (n, d), both float64.
 
@@ -81,6 +87,7 @@ class GaussianProcess:
             like: A process of similar data: the search for hyperparameters starts from
                 its own.
             with_outliers: Targets of which no sample is left out, however odd.
+            limits: What length scales and noise may be.
         """
         rows = torch.as_tensor(generator.permutation(len(inputs))[:N_ROWS])
         centre, spread = inputs.mean(dim=0), _positive(inputs.std(dim=0, correction=0))
@@ -98,7 +105,12 @@ class GaussianProcess:
         for i, j in enumerate(curved.tolist()):
             initial = None if like is None else like.hyperparameters(j, unit[j])
             *kernel, amplitude[j], noise[j] = _regress(
-                x, residual[:, j], inducing, initial, keeps_all=j in with_outliers
+                x,
+                residual[:, j],
+                inducing,
+                initial,
+                limits,
+                keeps_all=j in with_outliers,
             )
             inverse_scales[i], weights[i], first[i], second[i] = kernel
             weights[i] *= unit[j]
@@ -203,6 +215,7 @@ def _regress(
     y: Tensor,
     inducing: Tensor,
     initial: Hyperparameters | None,
+    limits: HyperparameterLimits,
     *,
     keeps_all: bool,
 ) -> tuple[Tensor, ...]:
@@ -212,7 +225,7 @@ def _regress(
         scales, amplitude, noise = initial
         initial = Hyperparameters(scales, amplitude / unit, noise / unit)
     (scales, amplitude, noise), belongs = robust_hyperparameters(
-        x, y / unit, N_HYPER, initial
+        x, y / unit, N_HYPER, initial, limits
     )
     if not keeps_all:
         x, y = x[belongs], y[belongs]

@@ -21,12 +21,31 @@ LOG_NOISE_PRIOR = (-5.0, 3.0)
 """The same of log noise: logged systems are mostly deterministic."""
 MAX_ITERATIONS = 45
 """Iterations of L-BFGS-B; a third where it starts close by."""
-LOG_LIMITS = {"scale": (-3.0, 4.0), "amplitude": (-3.0, 4.0), "noise": (-9.0, 1.0)}
+LOG_AMPLITUDE_LIMITS = (-3.0, 4.0)
 MAX_ERROR = 8.0
 """Standard deviations beyond which a sample is an outlier."""
 MAX_OUTLIERS = 0.02
 """Largest share that may be left out; more of them are a part of the function."""
 JITTER = 1e-8
+
+
+class HyperparameterLimits(NamedTuple):
+    """What length scales and noise may be, in logs of the deviations.
+
+    Some runs of one controller lie on thin sheets, and among near copies a likelihood
+    finds length scales that are right on the sheet and nowhere else. Longer ones and
+    more noise carry farther.
+    """
+
+    scale: tuple[float, float] = (-3.0, 4.0)
+    noise: tuple[float, float] = (-9.0, 1.0)
+
+
+FREE = HyperparameterLimits()
+SMOOTH = HyperparameterLimits(scale=(-0.7, 4.0))
+"""Length scales of at least half a deviation."""
+SMOOTH_NOISY = HyperparameterLimits(scale=(-0.7, 4.0), noise=(-3.0, 1.0))
+"""The same, and a noise of at least a twentieth of what a linear mean leaves."""
 
 
 class Hyperparameters(NamedTuple):
@@ -49,7 +68,11 @@ class Hyperparameters(NamedTuple):
 
 
 def robust_hyperparameters(
-    x: Tensor, y: Tensor, n_samples: int, initial: Hyperparameters | None
+    x: Tensor,
+    y: Tensor,
+    n_samples: int,
+    initial: Hyperparameters | None,
+    limits: HyperparameterLimits = FREE,
 ) -> tuple[Hyperparameters, Tensor]:
     """Hyperparameters of most of the samples, and which these are.
 
@@ -58,16 +81,17 @@ def robust_hyperparameters(
         y: A standardised target, (n,).
         n_samples: Samples whose likelihood is maximised.
         initial: Where the search starts, as for `likeliest_hyperparameters`.
+        limits: What they may be.
 
     Returns:
         The hyperparameters, and a mask of the samples that are no outliers, (n,).
     """
     x_fit, y_fit = x[:n_samples], y[:n_samples]
-    found = likeliest_hyperparameters(x_fit, y_fit, initial)
+    found = likeliest_hyperparameters(x_fit, y_fit, initial, limits)
     belongs = _inliers(leave_one_out_errors(x_fit, y_fit, found))
     if not bool(belongs.all()):
         x_fit, y_fit = x_fit[belongs], y_fit[belongs]
-        found = likeliest_hyperparameters(x_fit, y_fit, found)
+        found = likeliest_hyperparameters(x_fit, y_fit, found, limits)
     if len(x) <= n_samples:
         return found, belongs
     errors = prediction_errors(x_fit, y_fit, x[n_samples:], y[n_samples:], found)
@@ -75,7 +99,10 @@ def robust_hyperparameters(
 
 
 def likeliest_hyperparameters(
-    x: Tensor, y: Tensor, initial: Hyperparameters | None = None
+    x: Tensor,
+    y: Tensor,
+    initial: Hyperparameters | None = None,
+    limits: HyperparameterLimits = FREE,
 ) -> Hyperparameters:
     """Maximise the marginal likelihood of y ~ GP(0, k + noise^2) with weak priors.
 
@@ -83,22 +110,24 @@ def likeliest_hyperparameters(
         x: Standardised inputs, (n, d).
         y: A standardised target, (n,).
         initial: Where the search starts; by default at typical values.
+        limits: What they may be.
     """
     from scipy.optimize import minimize
 
     d = x.shape[1]
     start = np.array([LOG_SCALE_PRIOR[0]] * d + [0.5, -4.0])
-    limits = [LOG_LIMITS["scale"]] * d + [LOG_LIMITS["amplitude"], LOG_LIMITS["noise"]]
+    bounds = [limits.scale] * d + [LOG_AMPLITUDE_LIMITS, limits.noise]
     if initial is not None:
         parts = [np.atleast_1d(part.numpy()) for part in initial]
-        start = np.clip(np.log(np.concatenate(parts)), *np.array(limits).T)
+        start = np.log(np.concatenate(parts))
+    start = np.clip(start, *np.array(bounds).T)
     squares = (x[:, None] - x).square()
     found = minimize(
         lambda p: negative_log_posterior(p, squares, y),
         start,
         jac=True,
         method="L-BFGS-B",
-        bounds=limits,
+        bounds=bounds,
         options={"maxiter": MAX_ITERATIONS // (1 if initial is None else 3)},
     )
     best = torch.as_tensor(found.x).exp().to(x)

@@ -13,6 +13,7 @@ from torch import Tensor
 from nopg.data.dataset import Dataset
 from nopg.dynamics.bounds import StateBounds
 from nopg.dynamics.gaussian_process import GaussianProcess
+from nopg.dynamics.hyperparameters import FREE, HyperparameterLimits
 from nopg.dynamics.noise import N_ROWS, ProcessNoise
 from nopg.dynamics.terminations import TerminationModel, continuing_rewards
 from nopg.policies.arrays import Array
@@ -84,6 +85,7 @@ class TransitionModel:
         *,
         generator: np.random.Generator,
         like: TransitionModel | None = None,
+        limits: HyperparameterLimits = FREE,
     ) -> TransitionModel:
         """Learn from n transitions, all float64; labels as one-hot actions.
 
@@ -107,6 +109,7 @@ class TransitionModel:
             None if like is None else like.process,
             # A rare reward may be what it is all about.
             with_outliers=(states.shape[1],),
+            limits=limits,
         )
         termination = TerminationModel.fit(
             next_states, rewards, terminations, generator
@@ -196,28 +199,6 @@ class TransitionModel:
         std = self.process.std(torch.cat([states, actions], dim=1))
         prior = torch.hypot(self.process.amplitude, self.process.noise)
         return (std / prior.clamp_min(1e-300)).amax(dim=1)
-
-
-def fit_ensemble(
-    data: Dataset, generator: np.random.Generator
-) -> tuple[TransitionModel, TransitionModel]:
-    """Two models of one data set, so that no policy need fool only one.
-
-    One of all the data and one of a random four fifths of them, with hyperparameters
-    and inducing points of its own, so that its errors are not quite those of the first.
-    """
-    columns = (
-        torch.tensor(data.observations).double(),
-        regression_actions(data),
-        torch.tensor(data.rewards).double(),
-        torch.tensor(data.next_observations).double(),
-        torch.tensor(data.terminations).double(),
-    )
-    n_seen = max(2, 4 * len(data) // 5)
-    part = torch.as_tensor(generator.permutation(len(data))[:n_seen])
-    seen = [column[part] for column in columns]
-    whole = TransitionModel.fit(*columns, generator=generator)
-    return whole, TransitionModel.fit(*seen, generator=generator, like=whole)
 
 
 def regression_actions(data: Dataset) -> Tensor:

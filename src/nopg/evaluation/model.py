@@ -26,12 +26,9 @@ from functools import cached_property
 import numpy as np
 
 from nopg.data.dataset import Dataset
+from nopg.dynamics.ensemble import fit_ensemble
 from nopg.dynamics.rollouts import Steps, discount_horizon, rollout_steps
-from nopg.dynamics.transition_model import (
-    ArrayTransitionModel,
-    TransitionModel,
-    fit_ensemble,
-)
+from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
 from nopg.evaluation.intervals import Estimate
 from nopg.evaluation.noisy_paths import NoisyPaths
 from nopg.evaluation.regions import Membership

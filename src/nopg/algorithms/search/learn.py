@@ -5,7 +5,8 @@
 2. Candidates: fitted value iteration in the first model, distilled into a policy, with
    several horizons and action repeats; and gradient ascent on the kernel estimate.
 3. Both models are asked for each candidate's return; the lower one counts, so that a
-   policy that exploits an error of one model does not fool the other.
+   policy that exploits an error of one model does not fool the other. Where the log
+   shows that the system is noisy, rollouts meet drawn noise, the same for every policy.
 4. All candidates are refined by the gradient of their return in the first model, the
    best three to the end, and the best is kept.
 
@@ -46,7 +47,8 @@ from nopg.algorithms.search.refinement import (
 )
 from nopg.bellman.samples import initial_state_tensor
 from nopg.data.dataset import Dataset
-from nopg.dynamics.transition_model import TransitionModel, fit_ensemble
+from nopg.dynamics.ensemble import fit_ensemble
+from nopg.dynamics.transition_model import TransitionModel
 from nopg.errors import ConfigError, DataError, NopgWarning, SupportWarning
 from nopg.fitted.build import action_space_of, build_policy, require_dataset
 from nopg.fitted.policy import LEARN, FittedPolicy
@@ -71,6 +73,7 @@ def learn(
     *,
     policy: str = "deterministic",
     gamma: float = GAMMA,
+    risk: str | float = "mean",
     n_updates: int = 200,
     n_refining: int = 100,
     action_space: Any = None,
@@ -86,6 +89,9 @@ def learn(
             each episode.
         policy: "deterministic", "stochastic" or "discrete".
         gamma: Discount factor in (0, 1).
+        risk: "mean" for the best mean return; or a share such as 0.1, for the best mean
+            of the worst tenth of the rollouts, over starts and noise (the conditional
+            value at risk). It steers refinement and choice, not the plans.
         n_updates: Updates of each gradient ascent on the kernel estimate.
         n_refining: Updates of the best candidates in the learned models; 0 for none.
         action_space: Gymnasium space of the actions; by default that of the data.
@@ -100,6 +106,7 @@ def learn(
     common = {"policy": policy, "gamma": gamma, "action_space": action_space}
     common |= settings
     _require_known(common, n_updates, n_refining)
+    worst_share = _worst_share(risk)
     require_dataset(data)
     _require_choice(data)
     config = NOPG(seed=seed, **common).config
@@ -111,7 +118,7 @@ def learn(
     with _few_threads(len(data)):
         models = fit_ensemble(data, Seed(seed).numpy("transition-model"))
         _warn_of_starts(models[0], places)
-        selection = _Selection(models, places, gamma)
+        selection = _Selection(models, places, gamma, worst_share)
         common = {k: v for k, v in common.items() if k != "action_space"}
         _search(
             selection,
@@ -130,7 +137,8 @@ def learn(
         estimator=config.estimator,
         seed=seed,
         algorithm=LEARN,
-        settings=config.flat() | {"n_updates": n_updates, "n_refining": n_refining},
+        settings=config.flat()
+        | {"n_updates": n_updates, "n_refining": n_refining, "risk": risk},
         spec=spec,
         data=data,
         initial_states=places,
@@ -309,6 +317,19 @@ def _require_known(common: dict[str, Any], n_updates: int, n_refining: int) -> N
             raise ConfigError(
                 f"`{name}` must be a whole number from {least}, got {number!r}."
             )
+
+
+def _worst_share(risk: str | float) -> float:
+    """Share of the rollouts whose mean return is to be high, the worst of them."""
+    if risk == "mean":
+        return 1.0
+    is_number = isinstance(risk, (int, float)) and not isinstance(risk, bool)
+    if not is_number or not 0.0 < float(risk) <= 1.0:
+        raise ConfigError(
+            '`risk` must be "mean" or a share of the rollouts between 0 and 1, got '
+            f"{risk!r}; 0.1 cares for the worst tenth of them."
+        )
+    return float(risk)
 
 
 def _require_choice(data: Dataset) -> None:
