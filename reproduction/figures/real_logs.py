@@ -58,14 +58,14 @@ def real_logs(data_file: str | None) -> str:
             "Logs of the double pendulum must be given with --data FILE, found none "
             f"at {data_file}; nothing was replayed."
         )
-    lines = []
-    for name, runs in _recordings(Path(data_file)).items():
-        n_held_out = max(1, round(HELD_OUT * len(runs)))
-        lines += _rows(name, runs[:-n_held_out], runs[-n_held_out:])
     head = "machine and controller        method   " + "  ".join(
         f"{h:>3} steps" for h in HORIZONS
     )
-    return "\n".join([head, *lines])
+    lines = [head]
+    for name, runs in _recordings(Path(data_file)).items():
+        n_held_out = max(1, round(HELD_OUT * len(runs)))
+        lines += _rows(name, runs[:-n_held_out], runs[-n_held_out:])
+    return "\n".join(lines)
 
 
 def _recordings(path: Path) -> dict[str, list[Run]]:
@@ -141,16 +141,15 @@ def _transitions(
     inputs = np.concatenate([run.inputs[:-1] for run in runs])
     following = np.concatenate([run.states[1:] for run in runs])
     episodes = np.repeat(np.arange(len(runs)), [len(run.states) - 1 for run in runs])
-    data = Dataset(states, inputs, np.zeros(len(states)), following, episodes=episodes)
+    zeros, never = np.zeros(len(states)), np.zeros(len(states), dtype=bool)
+    data = Dataset(states, inputs, zeros, following, never, episodes=episodes)
     return states, inputs, following, data
 
 
 def _windows(runs: list[Run]) -> Windows:
     horizon = max(HORIZONS)
     places = [
-        (i, t)
-        for i, run in enumerate(runs)
-        for t in range(len(run.states) - horizon - 1)
+        (i, t) for i, run in enumerate(runs) for t in range(len(run.states) - horizon)
     ]
     places = places[:: -(-len(places) // N_STARTS)]
     return Windows(
