@@ -9,6 +9,7 @@ from nopg.envs.base import FloatArray
 from reproduction.baselines.progress import Act
 from reproduction.tasks.continuous import task_of
 from reproduction.tasks.discrete import DISCRETE_TASKS
+from reproduction.tasks.noisy import NOISY_TASKS
 from reproduction.trial import Trial
 
 
@@ -33,4 +34,6 @@ def learnable_of(trial: Trial) -> Learnable:
     """The task a trial names, of this package or of Gymnasium."""
     if trial.task in DISCRETE_TASKS:
         return DISCRETE_TASKS[trial.task]()
+    if trial.task in NOISY_TASKS:
+        return NOISY_TASKS[trial.task]()
     return task_of(trial)
