@@ -80,7 +80,8 @@ def known_states(table: TransitionTable) -> FloatArray:
     assert layout is not None
     steps = max(layout.observations, layout.actions)
     order, age = _ages(table, steps)
-    return table.observations[order[age == steps]]
+    rows = order[age == steps]
+    return np.asarray(table.observations[rows])
 
 
 def _ages(table: TransitionTable, steps: int) -> tuple[IntArray, IntArray]:

@@ -21,8 +21,8 @@ def test_lines_are_resampled_exactly_and_rewards_keep_their_sum() -> None:
     )
     grid = 0.5 * np.arange(len(data))
     np.testing.assert_allclose(data.observations[:, 0], 3.0 * grid, rtol=1e-12)
-    # The action in force is the last one recorded at or before the time.
-    held = [np.floor(times[times <= time + 1e-9][-1]) for time in grid]
+    # The action in force is the last one recorded, or up to a quarter of a step later.
+    held = [np.floor(times[times <= time + 0.125][-1]) for time in grid]
     np.testing.assert_array_equal(data.actions[:, 0], held)
     # Each reward is earned evenly until the next row; compare with a fine sum.
     fine = np.arange(0.0, grid[-1] + 0.5, 1e-4)
@@ -99,3 +99,14 @@ def test_clocks_that_count_from_1970_keep_their_actions() -> None:
     assert len(data) == 49
     np.testing.assert_array_equal(data.actions[:, 0], np.arange(49) + 0.5)
     np.testing.assert_allclose(data.observations[:, 0], np.arange(49), atol=1e-4)
+
+
+def test_a_jittering_clock_keeps_every_action() -> None:
+    rng = np.random.default_rng(0)
+    times = np.arange(200) + rng.uniform(-0.1, 0.1, 200)
+    times[0] = 0.0
+    data = from_table(
+        {"t": times, "x": times, "u": np.arange(200) + 0.5, "reward": times},
+        resample=1.0,
+    )
+    np.testing.assert_array_equal(data.actions[:, 0], np.arange(len(data)) + 0.5)

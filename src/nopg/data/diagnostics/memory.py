@@ -23,8 +23,8 @@ _LONGEST = 16
 """Most steps looked back; a quarter of an episode if that is less."""
 _LEAST_NOISE = 0.002
 """Share of a step's variance below which there is nothing to explain."""
-_LEAST_SHARE, _LEAST_T = 0.1, 3.0
-"""What the past must explain of the noise, and its t value over the episodes."""
+_LEAST_SHARE, _LEAST_T, _PARTS = 0.1, 2.5, 12
+"""What the past must explain of the noise, its t value, and the parts it is over."""
 _ALIKE = 0.9
 """One past action that explains this much of what all the past does is a delay."""
 _WORSE = 1.1
@@ -121,7 +121,7 @@ def _look_back(
     leftover = np.array([errors.mean() for errors in by_length])  # (longest,)
     best = int(leftover.argmin())
     share = float(1.0 - leftover[best] / without.mean())
-    if share < _LEAST_SHARE or _t_value(without - by_length[best], left) < _LEAST_T:
+    if share < _LEAST_SHARE or _t_value(without - by_length[best]) < _LEAST_T:
         return _NOTHING
     steps = int(np.argmax(leftover <= _WORSE * leftover[best])) + 1
     of = f"of what state and action leave of the change in {name}."
@@ -164,10 +164,9 @@ def _delays(
     return chosen, of_actions
 
 
-def _t_value(gains: FloatArray, left: Residuals) -> float:
-    """The mean gain over the deviation of the folds' means."""
-    folds = np.unique(left.folds)
-    means = np.array([gains[left.folds == fold].mean() for fold in folds])
+def _t_value(gains: FloatArray) -> float:
+    """The mean gain over its standard error, from parts of the log as units."""
+    means = np.array([part.mean() for part in np.array_split(gains, _PARTS)])
     spread = means.std(ddof=1) / len(means) ** 0.5
     return float(means.mean() / spread) if spread > 0 else 0.0
 

@@ -55,9 +55,9 @@ class GaussianRegression:
             log_determinant = np.log(np.diagonal(factor[0])).sum()
             return 0.5 * float(targets @ weights) + float(log_determinant), -gradient
 
+        bounds = [*[_BOUNDS["length"]] * d, _BOUNDS["scale"], _BOUNDS["noise"]]
         # From short lengths and little noise, lest corners be taken for noise.
         start = np.log([1.0] * d + [0.5, 0.05])
-        bounds = [*[_BOUNDS["length"]] * d, _BOUNDS["scale"], _BOUNDS["noise"]]
         options = {"maxiter": 40}
         found = minimize(cost, start, jac=True, bounds=bounds, options=options)
         *logs, scale, noise = np.exp(found.x)

@@ -11,6 +11,8 @@ from nopg.data.validation import BoolArray, FloatArray, IntArray, counted
 
 Arrays = dict[str, NDArray[Any]]
 """Columns (n, d) by the names of `Dataset`, rows in the order of the file."""
+_LATE = 0.25
+"""Steps by which a row may be late and still count at a time of the grid."""
 
 
 def hold_actions(arrays: Arrays) -> tuple[Arrays, BoolArray, tuple[str, ...]]:
@@ -64,16 +66,18 @@ def resampled(
     for last in np.flatnonzero(is_end):
         rows = slice(first, last + 1)
         clock = times[rows] - times[first]
-        # Clocks round: a thousandth of a step late is not late.
+        own = float(np.median(np.diff(clock))) if len(clock) > 1 else step
+        # Clocks jitter: a row that is a little late is still the row of its time.
         n_steps = int(clock[-1] / step + 1e-3) + 1
-        grid = step * np.arange(n_steps)
-        before = np.searchsorted(clock, grid + 1e-3 * step, side="right") - 1
+        grid: FloatArray = step * np.arange(n_steps, dtype=np.float64)
+        late = _LATE * min(own, step)
+        before = np.searchsorted(clock, grid + late, side="right") - 1
         for name, array in arrays.items():
             values = array[rows]
             if name == "observations":
                 values = np.column_stack([np.interp(grid, clock, c) for c in values.T])
             elif name == "rewards":
-                values = _summed(values[:, 0], clock, grid, step)[:, None]
+                values = _summed(values[:, 0], np.append(clock, clock[-1] + own), grid)
             elif name in ("terminations", "truncations"):
                 values = np.append(np.zeros(n_steps - 1), values[-1])[:, None] > 0
             else:
@@ -82,21 +86,21 @@ def resampled(
         first = int(last) + 1
     note = (
         f"Resampled to one row every {step:g}: states on a line between rows, actions "
-        "as the last one before, rewards so that they keep their sum."
+        "as the last one before (or a quarter of a step later, for clocks jitter), "
+        "rewards so that they keep their sum."
     )
     return {name: np.concatenate(values) for name, values in parts.items()}, note
 
 
-def _summed(
-    rewards: FloatArray, clock: FloatArray, grid: FloatArray, step: float
-) -> FloatArray:
-    """What is earned in each step of the grid; the last keeps what is left, (T,)."""
-    own = float(np.median(np.diff(clock))) if len(clock) > 1 else step
-    ends = np.append(clock, clock[-1] + own)
+def _summed(rewards: FloatArray, ends: FloatArray, grid: FloatArray) -> FloatArray:
+    """What is earned in each step of the grid; the last keeps what is left, (T, 1).
+
+    Row i earns its reward evenly between `ends[i]` and `ends[i + 1]`.
+    """
     closing = np.append(rewards[:-1], np.nan_to_num(rewards[-1]))  # may be empty
     total = np.append(0.0, np.cumsum(closing))
     earned = np.interp(np.append(grid, np.inf), ends, total)
-    return np.asarray(np.diff(earned))
+    return np.asarray(np.diff(earned))[:, None]
 
 
 def numbered(ids: NDArray[Any]) -> IntArray:
