@@ -10,7 +10,11 @@ import numpy as np
 import pytest
 
 import nopg
-from nopg.algorithms.search.memory import remembered, starting_states
+from nopg.algorithms.search.memory import (
+    remembered,
+    starting_states,
+    trial_states,
+)
 from nopg.errors import ConfigError, DataError
 from tests.delayed_system import DELAY, delayed_data
 
@@ -48,6 +52,18 @@ def test_initial_states_are_observations_or_whole_states(given: Any) -> None:
     )
     with pytest.raises(DataError, match=r"level, level-level\[t-1\]"):
         starting_states(wide, [[0.4, 0.4]])
+
+
+def test_candidates_start_with_a_past_too_where_the_log_knows_one() -> None:
+    wide = delayed_data().with_history(actions=2)
+    starts = starting_states(wide, [[0.4], [0.1], [0.2]])
+    trials = trial_states(wide, starts)
+    np.testing.assert_array_equal(trials[::2], starts)
+    np.testing.assert_array_equal(trials[1::2], wide.observations[[2, 22, 42]])
+    loose = replace(wide, episodes=None)
+    assert trial_states(loose, starts) is starts
+    plain = delayed_data()
+    assert trial_states(plain, starts) is starts
 
 
 def test_a_delay_is_overcome() -> None:
