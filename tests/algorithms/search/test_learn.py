@@ -18,8 +18,8 @@ from nopg.algorithms.search.candidates import ASCENTS, PLANS
 from nopg.algorithms.search.distillation import distil
 from nopg.algorithms.search.learn import MANY, _few_threads, learn
 from nopg.algorithms.search.refinement import FINAL_WEIGHT, model_estimates
+from nopg.dynamics.ensemble import fit_ensemble
 from nopg.dynamics.rollouts import rollout_gradients
-from nopg.dynamics.transition_model import fit_ensemble
 from nopg.envs.pendulum import Pendulum, pendulum_grid
 from nopg.envs.rollouts import rollout
 from nopg.fitted.search_result import (

@@ -1,0 +1,167 @@
+"""Two models of one log, and whether they still hold after ten steps.
+
+A model can be right for one step and wrong for ten: its errors add up, carry it off the
+paths that the log has seen, and there it is a guess that a search exploits. So the log
+is replayed: from some of its states, with its own actions. Where ten steps lead astray,
+other length scales and noise are tried on some episodes and judged by replaying others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nopg.data.dataset import Dataset
+from nopg.dynamics.hyperparameters import (
+    FREE,
+    SMOOTH,
+    SMOOTH_NOISY,
+    HyperparameterLimits,
+)
+from nopg.dynamics.transition_model import (
+    ArrayTransitionModel,
+    TransitionModel,
+    regression_actions,
+)
+from nopg.policies.arrays import Array
+
+N_STEPS = 10
+"""Steps of a replay."""
+MAX_REPLAYS = 200
+"""Replays at most, spread over the log."""
+ASTRAY = 0.05
+"""Error of a replay, in deviations of the states, from which other models are tried."""
+MORE_THAN_NOISE = 1.5
+"""How much larger than what noise explains it must be, too."""
+CHOICES = (FREE, SMOOTH, SMOOTH_NOISY)
+HELD_OUT = 5
+"""One episode in so many is held out to judge them."""
+
+
+class Replays(NamedTuple):
+    """Parts of episodes, to be predicted from their first state and their actions."""
+
+    states: Array  # (B, T + 1, d_s)
+    actions: Array  # (B, T, d_a)
+
+    @classmethod
+    def of(
+        cls, states: Array, actions: Array, next_states: Array, episodes: Array
+    ) -> Replays | None:
+        """From n rows, those of an episode in order; None if none is long enough."""
+        n = len(states)
+        follows = np.zeros(n, dtype=bool)
+        follows[1:] = (next_states[:-1] == states[1:]).all(axis=1)
+        follows[1:] &= episodes[1:] == episodes[:-1]
+        breaks = np.cumsum(~follows)  # the same number in rows without a break
+        first = np.arange(max(0, n - N_STEPS + 1))
+        first = first[breaks[first] == breaks[first + N_STEPS - 1]]
+        if not len(first):
+            return None
+        first = first[:: -(-len(first) // MAX_REPLAYS)]
+        rows = first[:, None] + np.arange(N_STEPS)
+        path = np.concatenate([states[rows], next_states[rows[:, -1:]]], axis=1)
+        return cls(path, actions[rows])
+
+    def error(self, model: TransitionModel, deviation: Array) -> float:
+        """Root mean square error of the last state, in deviations, (d_s,)."""
+        errors = self._last(model) - self.states[:, -1]
+        return _size(errors[:, : len(deviation)] / deviation)
+
+    def scatter(self, model: TransitionModel, deviation: Array) -> float:
+        """The same that the model expects because of noise."""
+        if model.noise is None:
+            return 0.0
+        shape = (self.actions.shape[1], len(self.states), self.states.shape[2])
+        draws = np.random.default_rng(0).standard_normal(shape)
+        errors = self._last(model, draws) - self._last(model)
+        return _size(errors[:, : len(deviation)] / deviation)
+
+    def _last(self, model: TransitionModel, draws: Array | None = None) -> Array:
+        """Last predicted states, (B, d_s)."""
+        steps, here = ArrayTransitionModel(model), self.states[:, 0]
+        for t in range(self.actions.shape[1]):
+            gusts = None if draws is None else draws[t]
+            here = steps.step(here, self.actions[:, t], gusts).next_states
+        return here
+
+
+def fit_ensemble(
+    data: Dataset, generator: np.random.Generator
+) -> tuple[TransitionModel, TransitionModel]:
+    """Two models of one data set, so that no policy need fool only one.
+
+    One of all the data and one of a random four fifths of them, with hyperparameters
+    and inducing points of its own, so that its errors are not quite those of the first.
+    """
+    columns = _columns(data)
+    n_seen = max(2, 4 * len(data) // 5)
+    part = torch.as_tensor(generator.permutation(len(data))[:n_seen])
+    seen = [column[part] for column in columns]
+    past = data.history
+    whole = TransitionModel.fit(*columns, generator=generator, history=past)
+    limits = replayed_limits(whole, columns, data.episodes)
+    if limits != FREE:
+        whole = TransitionModel.fit(
+            *columns, generator=generator, limits=limits, history=past
+        )
+    return whole, TransitionModel.fit(
+        *seen, generator=generator, like=whole, limits=limits, history=past
+    )
+
+
+def replayed_limits(
+    model: TransitionModel, columns: Sequence[Tensor], episodes: Array | None
+) -> HyperparameterLimits:
+    """What length scales and noise may be, so that replays of the log stay with it.
+
+    Args:
+        model: Of all the data, without limits; kept where its replays stay close.
+        columns: States, actions, rewards, next states and terminations.
+        episodes: Names of the episodes, (n,), None if rows are in no order.
+    """
+    if episodes is None:
+        return FREE
+    states, actions, _, following, _ = (column.numpy() for column in columns)
+    n_present = model.process.linear.shape[1] - 1  # the past is copied
+    deviation = np.maximum(states[:, :n_present].std(axis=0), 1e-12)
+    every = Replays.of(states, actions, following, episodes)
+    if every is None:
+        return FREE
+    expected = MORE_THAN_NOISE * every.scatter(model, deviation)
+    if every.error(model, deviation) <= max(ASTRAY, expected):
+        return FREE
+    names = np.unique(episodes)
+    held_out = np.isin(episodes, names[HELD_OUT // 2 :: HELD_OUT])
+    others = Replays.of(*(x[held_out] for x in (states, actions, following, episodes)))
+    if others is None or held_out.all():
+        return FREE
+    some = [column[torch.from_numpy(~held_out)] for column in columns]
+    errors = []
+    for limits in CHOICES:
+        fitted = TransitionModel.fit(
+            *some,
+            generator=np.random.default_rng(0),
+            limits=limits,
+            history=model.history,
+        )
+        errors.append(others.error(fitted, deviation))
+    return CHOICES[int(np.argmin(errors))]
+
+
+def _size(errors: Array) -> float:
+    return float(np.sqrt(np.square(errors).mean()))
+
+
+def _columns(data: Dataset) -> tuple[Tensor, ...]:
+    return (
+        torch.tensor(data.observations).double(),
+        regression_actions(data),
+        torch.tensor(data.rewards).double(),
+        torch.tensor(data.next_observations).double(),
+        torch.tensor(data.terminations).double(),
+    )
