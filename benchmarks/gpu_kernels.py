@@ -73,11 +73,11 @@ class Update:
         self.scale = normal(self.n_policies).abs()
         self.gain = torch.full_like(self.rewards[:1], GAMMA / (1 - GAMMA) / n)
         self.mu_total = self.eps0.sum(-1).reshape(-1) / (1 - GAMMA)
-        self.weights, _ = build(*self.build)
+        self.weights = build(*self.build)
         self.values = transposed_values(*self.transpose)
         inverse = (4.0 / squares[:, -1].mean()).sqrt()  # log_psi is -|offset|^2 / 2
         precision = torch.cat([inverse.expand(4), self.variances.rsqrt()])
-        self.features = Features.of(
+        self.features = Features(
             self.log_psi, self.columns, (states, self.a), self.queries, precision, 0
         )
         self.taken_by_each = self.taken.reshape(self.n_policies, n, 1)
@@ -118,7 +118,7 @@ class Update:
 
     def whole(self) -> Tensor:
         """Everything of an update but the policy's own passes."""
-        weights, _ = build(*self.build)
+        weights = build(*self.build)
         values = transposed_values(weights, self.source, self.discount)
         q, mu, shift, scale = self.q, self.mu, self.shift, self.scale
         nothing, one = torch.zeros_like(shift), torch.ones_like(scale)

@@ -57,7 +57,6 @@ class Inputs:
     half_precision: Tensor
     variances: Tensor
     weights: Tensor
-    log_mass: Tensor
     starts: Tensor
     rows: Tensor
     source: Tensor
@@ -102,7 +101,7 @@ def inputs(case: Case, seed: int = 0) -> Inputs:
     variances = normal(d_a).square() + 0.2
     log_psi, half_precision = -5.0 * normal(n, k).square(), 0.5 / variances
     gathered = sample_actions.mT[:, columns.long()].contiguous()
-    weights, log_mass = reference.build(log_psi, gathered, taken, half_precision)
+    weights = reference.build(log_psi, gathered, taken, half_precision)
     starts, rows, source = transposed_pattern(columns, n)
     discount = 0.9 * (normal(n) > -0.8).to(case.dtype)
     return Inputs(
@@ -114,7 +113,6 @@ def inputs(case: Case, seed: int = 0) -> Inputs:
         half_precision=half_precision,
         variances=variances,
         weights=weights,
-        log_mass=log_mass,
         starts=starts,
         rows=rows,
         source=source,
@@ -181,7 +179,7 @@ class Matching:
         ]
         log_psi, arc, actions, points, precision = moved
         listed = columns.to(DEVICE, torch.int32)
-        features = Features.of(log_psi, listed, (arc, actions), points, precision, 1)
+        features = Features(log_psi, listed, (arc, actions), points, precision, 1)
         plain = MatchedRows(rows, state_offsets(rows, s, h), a, h_a)
         return cls(plain, features, taken.to(DEVICE, case.dtype))
 

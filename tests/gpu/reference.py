@@ -15,7 +15,7 @@ from torch import Tensor
 
 def build(
     log_psi: Tensor, actions: Tensor, taken: Tensor, half_precision: Tensor
-) -> tuple[Tensor, Tensor]:
+) -> Tensor:
     """Weights P_ij = softmax_j(log_psi_ij - sum_d p_d (taken_id - a_jd)^2).
 
     Args:
@@ -25,13 +25,12 @@ def build(
         half_precision: p = 1 / (2 h^2), (d_a,).
 
     Returns:
-        Weights (m, k) and the log of their normaliser (m,), batched like `taken`.
+        Weights (m, k), batched like `taken`.
     """
     difference = actions - taken.mT[..., None]  # (d_a, m, k)
     precision = half_precision[:, None, None]
     logits = log_psi - (precision * difference.square()).sum(dim=-3)
-    log_mass = torch.logsumexp(logits, dim=-1)
-    return (logits - log_mass[..., None]).exp(), log_mass
+    return (logits - torch.logsumexp(logits, dim=-1, keepdim=True)).exp()
 
 
 def matvec(weights: Tensor, columns: Tensor, x: Tensor) -> Tensor:

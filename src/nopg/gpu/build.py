@@ -15,7 +15,6 @@ def _build(
     taken,
     half_precision,
     weights,
-    log_mass,
     m,
     n_batch,
     k: tl.constexpr,
@@ -45,7 +44,6 @@ def _build(
     total = tl.where(is_row, tl.sum(kernel, axis=1), 1.0)
     base = weights + policy.to(tl.int64) * m * k
     tl.store(base + at, kernel / total[:, None], mask=mask)
-    tl.store(log_mass + own, peak + tl.log(total), mask=is_row)
 
 
 def build(
@@ -55,8 +53,8 @@ def build(
     taken: Tensor,
     half_precision: Tensor,
     *,
-    out: tuple[Tensor, Tensor] | None = None,
-) -> tuple[Tensor, Tensor]:
+    out: Tensor | None = None,
+) -> Tensor:
     """Weights P_ij = softmax_j(log_psi_ij - sum_d p_d (taken_id - a_jd)^2).
 
     Args:
@@ -65,22 +63,19 @@ def build(
         sample_actions: Their actions, (n, d_a).
         taken: Action taken at each row, (m, d_a) or (B, m, d_a).
         half_precision: p = 1 / (2 h^2), (d_a,).
-        out: Where to write: weights (m, k) and log masses, batched like `taken`.
+        out: Where to write.
 
     Returns:
-        Weights (m, k) and the log of their normaliser, (m,), batched like `taken`.
+        Weights, (m, k) or (B, m, k).
     """
     m, k = log_psi.shape
     policies = batched(taken, 2)  # (B, m, d_a)
     if out is None:
-        out = (
-            log_psi.new_empty((*taken.shape[:-2], m, k)),
-            log_psi.new_empty(taken.shape[:-1]),
-        )
+        out = log_psi.new_empty((*taken.shape[:-2], m, k))
     tile = Tile.of_rows(k)
     _build[(tile.programs(m) * len(policies),)](
         log_psi.contiguous(), columns.contiguous(), sample_actions.contiguous(),
-        policies, half_precision.contiguous(), *out, m, len(policies), k=k,
+        policies, half_precision.contiguous(), out, m, len(policies), k=k,
         d_a=taken.shape[-1], R=tile.rows, K=tile.width, num_warps=tile.warps,
     )  # fmt: skip
     return out

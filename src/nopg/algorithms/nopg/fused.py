@@ -19,13 +19,16 @@ from nopg.algorithms.nopg.ascent import AscentState, ascend
 from nopg.algorithms.nopg.config import TrainingConfig
 from nopg.bellman.fused import SWEEPS, FusedSystem, supports
 from nopg.bellman.problem import Problem
-from nopg.bellman.solution import ROW_SHARE, Estimator
+from nopg.bellman.solution import Estimator
 from nopg.errors import SolverError
 from nopg.fitted.history import Update
 from nopg.policies.families import DeterministicPolicy, Policy
 
 MAX_GROUPS = 500
 """Groups of sweeps before an update is given up."""
+ROW_SHARE = 0.1
+"""Accuracy of rows that are found by iteration, as a share of the solves': one step of
+theirs costs less than a sweep."""
 
 
 def is_fusible(problem: Problem, policy: Policy) -> bool:
