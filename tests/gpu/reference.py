@@ -114,27 +114,13 @@ def deflate(
     )
 
 
-def action_vjp(
-    weights: Tensor,
-    columns: Tensor,
-    q: Tensor,
-    sample_actions: Tensor,
-    row_weights: Tensor,
-    variances: Tensor,
-) -> Tensor:
-    """Gradient w_i Cov_{j ~ P_i}(q_j, a_j) / h^2 by the taken actions, (m, d_a)."""
-    covariance = _covariance(
-        weights, q[..., columns.long()], sample_actions[columns.long()]
-    )
-    return row_weights[..., None] * covariance / variances
-
-
-def _covariance(weights: Tensor, values: Tensor, x: Tensor) -> Tensor:
-    """Cov_{j ~ row}(values_j, x_j): (m, k), (m, k), (m, k, d) -> (m, d)."""
-    w = weights[..., None]
-    v = (weights * values).sum(dim=-1, keepdim=True)
-    centred = x - (w * x).sum(dim=-2, keepdim=True)
-    return (w * (values - v)[..., None] * centred).sum(dim=-2)
+def slopes(weights: Tensor, actions: Tensor, half_precision: Tensor) -> Tensor:
+    """S_ij = P_ij (a_j - abar_i) / h^2 for actions (d_a, m, k): (d_a, m, k)."""
+    found = []
+    for a, p in zip(actions, half_precision, strict=True):
+        mean = (weights * a).sum(dim=-1, keepdim=True)
+        found.append(2.0 * p * weights * (a - mean))
+    return torch.stack(found)
 
 
 def _column_of_entry(starts: Tensor) -> Tensor:

@@ -1,4 +1,9 @@
-"""Weights of one update: a softmax per row, held in registers from load to store."""
+"""Kernel rows of one update: a softmax each, held in registers from load to store.
+
+With slopes S_ij = P_ij (a_j - abar_i) / h^2, which sum to zero over j, the derivative
+of (P q)_i by the action taken at row i is S_i q, the covariance of Eq. (10): the way
+back is a product, as the way forth.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +20,7 @@ def _build(
     taken,
     half_precision,
     weights,
+    slopes,
     m,
     n_batch,
     k: tl.constexpr,
@@ -42,8 +48,14 @@ def _build(
     peak = tl.where(is_row, tl.max(logits, axis=1), 0.0)
     kernel = tl.exp(logits - peak[:, None])
     total = tl.where(is_row, tl.sum(kernel, axis=1), 1.0)
-    base = weights + policy.to(tl.int64) * m * k
-    tl.store(base + at, kernel / total[:, None], mask=mask)
+    weight = kernel / total[:, None]
+    tl.store(weights + policy.to(tl.int64) * m * k + at, weight, mask=mask)
+    for d in tl.static_range(d_a):
+        a = tl.load(actions + column * d_a + d, mask=mask, other=0.0)
+        centred = a - tl.sum(weight * a, axis=1)[:, None]
+        slope = 2.0 * tl.load(half_precision + d) * weight * centred
+        of_policy = (policy.to(tl.int64) + d * n_batch) * m * k
+        tl.store(slopes + of_policy + at, slope, mask=mask)
 
 
 def build(
@@ -53,8 +65,8 @@ def build(
     taken: Tensor,
     half_precision: Tensor,
     *,
-    out: Tensor | None = None,
-) -> Tensor:
+    out: tuple[Tensor, Tensor] | None = None,
+) -> tuple[Tensor, Tensor]:
     """Weights P_ij = softmax_j(log_psi_ij - sum_d p_d (taken_id - a_jd)^2).
 
     Args:
@@ -66,16 +78,17 @@ def build(
         out: Where to write.
 
     Returns:
-        Weights, (m, k) or (B, m, k).
+        Weights, (m, k) or (B, m, k), and slopes, (d_a, m, k) or (d_a, B, m, k).
     """
     m, k = log_psi.shape
     policies = batched(taken, 2)  # (B, m, d_a)
     if out is None:
-        out = log_psi.new_empty((*taken.shape[:-2], m, k))
+        shape = (*taken.shape[:-2], m, k)
+        out = log_psi.new_empty(shape), log_psi.new_empty((taken.shape[-1], *shape))
     tile = Tile.of_rows(k)
     _build[(tile.programs(m) * len(policies),)](
         log_psi.contiguous(), columns.contiguous(), sample_actions.contiguous(),
-        policies, half_precision.contiguous(), out, m, len(policies), k=k,
+        policies, half_precision.contiguous(), *out, m, len(policies), k=k,
         d_a=taken.shape[-1], R=tile.rows, K=tile.width, num_warps=tile.warps,
     )  # fmt: skip
     return out
