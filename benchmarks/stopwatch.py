@@ -15,16 +15,17 @@ from benchmarks.our_formulation import OurFormulation
 from torch import Tensor
 
 from nopg.bellman.queries import QueryResponsibilities, RowsAtQueries
+from nopg.bellman.row_model import EXACT
+from nopg.bellman.solution import Start
 from nopg.linalg.operators import LinearOperator
 from nopg.linalg.solve import SolverConfig
 
 PARTS = ("policy", "build", "solve q", "solve mu", "gradient")
-Start = tuple[Tensor, ...] | None
 
 
 def parts_of_update(
-    ours: OurFormulation, start: Start
-) -> tuple[dict[str, float], tuple[Tensor, ...]]:
+    ours: OurFormulation, start: Start | None
+) -> tuple[dict[str, float], Start]:
     """One evaluation of the present policy; seconds by part.
 
     Args:
@@ -32,7 +33,7 @@ def parts_of_update(
         start: Warm start of the solves.
 
     Returns:
-        The parts, and (q, mu) to start the next one from.
+        The parts, and where to start the next one from.
     """
     estimator, solver = ours.estimator, SolverConfig(rtol=ours.task.rtol)
     at_queries = _Timed(estimator.at_queries)
@@ -57,10 +58,14 @@ class _Timed(QueryResponsibilities):
     spies: list[_FirstTransposed] = field(default_factory=list)
 
     def evaluate(
-        self, outputs: tuple[Tensor, ...], generator: torch.Generator
+        self,
+        outputs: tuple[Tensor, ...],
+        generator: torch.Generator,
+        start: Tensor | None = None,
+        accuracy: float = EXACT,
     ) -> RowsAtQueries:
         self.times.append(time.perf_counter())
-        found = self.inner.evaluate(outputs, generator)
+        found = self.inner.evaluate(outputs, generator, start, accuracy)
         self.times.append(time.perf_counter())
         self.spies.append(_FirstTransposed(found.at_next.operator))
         at_next = replace(found.at_next, operator=self.spies[-1])

@@ -214,4 +214,5 @@ def _flow(levels: FloatArray, pump: FloatArray) -> FloatArray:
 
 def _reward(levels: FloatArray, actions: FloatArray) -> FloatArray:
     level_cost = LEVEL_COST * (levels[:, 1] - TARGET) ** 2
-    return -(level_cost + PUMP_COST * (actions[:, 0] - HOLDING) ** 2)
+    pump_cost = PUMP_COST * (actions[:, 0] - HOLDING) ** 2
+    return np.asarray(-level_cost - pump_cost)

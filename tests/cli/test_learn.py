@@ -99,3 +99,5 @@ def test_what_is_typed_goes_before_the_config(
     words = ["learn", "data.npz", "--config", "c.toml", "--seed", "3"]
     CliRunner().invoke(app, words)
     assert asked == {"seed": 3, "gamma": 0.5, "hidden": [4]}
+    CliRunner().invoke(app, [*words, "--history", "2"])
+    assert asked["history"] == 2

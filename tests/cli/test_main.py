@@ -45,6 +45,9 @@ def test_help_says_which_command_is_the_paper_and_which_learns_models() -> None:
     ("command", "sentence", "expected"),
     [
         ("describe", "pass missing='drop'.", "pass --drop-missing."),
+        ("describe", "pass missing='hold'.", "pass --hold-actions."),
+        ("learn", "drop them with repeated='drop'.", "drop them with --drop-repeated."),
+        ("fit", "or pass time='' to", "or pass --time '' to"),
         ("fit", "`n_updates` must be from 1", "--updates must be from 1"),
         ("learn", "pass `time_limit`.", "pass --time-limit."),
         ("learn", "pass episode='run'.", "pass --episode run."),

@@ -19,6 +19,7 @@ from nopg.errors import ConfigError, NopgError
 from nopg.export import export_policy, numpy_reader
 from nopg.export.verify import pt2_runner, trial_states, verify
 from nopg.policies.families import DeterministicPolicy
+from tests.delayed_system import delayed_data
 from tests.runs.tiny import GIVEN, SMALL, discrete_data
 
 FORMATS = ("onnx", "pt2", "numpy")
@@ -222,3 +223,43 @@ def test_a_policy_that_is_no_graph_is_refused_in_one_sentence(tmp_path: Path) ->
     with pytest.raises(ConfigError, match="must be one of onnx, pt2, numpy"):
         export_policy(policy, tmp_path / "p.tflite")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("is_discrete", [False, True])
+def test_memory_goes_in_and_out_of_every_format(
+    tmp_path: Path, is_discrete: bool
+) -> None:
+    """An episode in the library and in each file; the state is handed on by hand."""
+    import onnxruntime
+
+    data = delayed_data(is_discrete=is_discrete).with_history(observations=1, actions=2)
+    kind = "discrete" if is_discrete else "stochastic"
+    policy = nopg.NOPG(policy=kind, gamma=0.9, hidden=(8,)).fit(
+        data, n_updates=1, progress=False
+    )
+    for suffix in (".npz", ".onnx", ".pt2"):
+        assert export_policy(policy, tmp_path / f"p{suffix}").difference <= 1e-9
+    session = onnxruntime.InferenceSession(tmp_path / "p.onnx")
+    module = torch.export.load(tmp_path / "p.pt2").module()
+    read = numpy_reader.NumpyMemoryPolicy(tmp_path / "p.npz")
+    width = 1 + 2 * (3 if is_discrete else 1)
+    state, in_numpy, in_onnx = None, None, np.full((2, width), np.nan)
+    in_torch = torch.zeros(2, width).double()
+    names = [one.name for one in session.get_inputs()]
+    assert names == ["observation", "state", "episode_start"]
+    for t, seen in enumerate(np.random.default_rng(0).normal(size=(5, 2, 1))):
+        start = np.array([t == 0, t in (0, 3)])
+        expected, state = policy.predict(seen, state, start)
+        from_numpy, in_numpy = read.step(seen, in_numpy, start)
+        given = dict(zip(names, (seen, in_onnx, start), strict=True))
+        from_onnx, in_onnx = session.run(["action", "next_state"], given)
+        from_torch, in_torch, _ = module(
+            torch.tensor(seen), in_torch, torch.tensor(start)
+        )
+        for action, past in (
+            (from_numpy, in_numpy),
+            (from_onnx, in_onnx),
+            (from_torch.detach().numpy(), in_torch.detach().numpy()),
+        ):
+            np.testing.assert_allclose(action, expected, rtol=0, atol=1e-12)
+            np.testing.assert_allclose(past, state, rtol=0, atol=1e-12)

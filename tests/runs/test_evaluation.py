@@ -44,6 +44,36 @@ def test_returns_are_the_simulators(policy: nopg.FittedPolicy) -> None:
     assert (episode.steps, episode.terminated) == (200, False)
 
 
+def test_every_episode_of_a_policy_with_memory_starts_without_a_past() -> None:
+    rng = np.random.default_rng(0)
+    env, steps = gymnasium.make("Pendulum-v1"), []
+    for episode in range(3):
+        observation, _ = env.reset(seed=episode)
+        for _ in range(10):
+            action = rng.uniform(-2, 2, size=1).astype(np.float32)
+            after, reward, *_ = env.step(action)
+            steps.append((observation, action, reward, after, episode))
+            observation = after
+    states, actions, rewards, successors, episodes = map(
+        np.array, zip(*steps, strict=True)
+    )
+    flags = np.zeros(len(states), dtype=bool)
+    data = nopg.Dataset(
+        states, actions, rewards, successors, flags, episodes=episodes
+    ).with_history(2)
+    policy = nopg.NOPG(gamma=0.9, hidden=(8,)).fit(data, n_updates=1, progress=False)
+    policy.predict(states[0])  # a past that is none of the simulator's
+    found = evaluate(policy, "Pendulum-v1", 2, seed=5)
+    for measured in found.episodes:
+        observation, _ = env.reset(seed=measured.seed)
+        total, past = 0.0, None
+        for t in range(200):
+            action, past = policy.predict(observation, past, t == 0)
+            observation, reward, *_ = env.step(action.astype(np.float32))
+            total += float(reward)
+        assert measured.total == pytest.approx(total, rel=1e-12)
+
+
 def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
     rng = np.random.default_rng(0)
     covered = 0

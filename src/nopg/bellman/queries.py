@@ -132,7 +132,7 @@ class Apart(QueryResponsibilities):
         """Rows for the policy whose `outputs` at the queries are given."""
         m = self.at_next.rows.shape[0]
         later, first = tuple(x[:m] for x in outputs), tuple(x[m:] for x in outputs)
-        starts = (None, None)
+        starts: tuple[Tensor | None, Tensor | None] = (None, None)
         if start is not None:
             starts = (start[..., :m, :], start[..., m:, :])
         return RowsAtQueries(

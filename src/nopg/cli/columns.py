@@ -35,11 +35,29 @@ class Columns:
     truncation: Annotated[
         str | None, typer.Option(help="Column true where the recording stopped.")
     ] = None
+    time: Annotated[
+        str | None, typer.Option(help='Column of times; "" reads without a clock.')
+    ] = None
+    gap: Annotated[
+        float | None, typer.Option(help="Interval from which on an episode is cut.")
+    ] = None
+    resample: Annotated[
+        float | None, typer.Option(help="Lay the rows on a grid of this sample time.")
+    ] = None
+    decimal: Annotated[
+        str | None, typer.Option(help="Decimal sign of a CSV, found by default: . or ,")
+    ] = None
     time_limit: Annotated[
         int | None, typer.Option(help="Steps after which recordings were cut.")
     ] = None
     drop_missing: Annotated[
         bool, typer.Option("--drop-missing", help="Leave out rows with empty cells.")
+    ] = False
+    hold_actions: Annotated[
+        bool, typer.Option("--hold-actions", help="Hold actions until the next one.")
+    ] = False
+    drop_repeated: Annotated[
+        bool, typer.Option("--drop-repeated", help="Leave out rows that repeat.")
     ] = False
 
     def read(self, source: str) -> Dataset:
@@ -47,7 +65,9 @@ class Columns:
         from nopg.data.dataset import Dataset
 
         given: dict[str, Any] = asdict(self)
-        given["missing"] = "drop" if given.pop("drop_missing") else "error"
+        is_held, is_dropped = given.pop("hold_actions"), given.pop("drop_missing")
+        given["missing"] = "hold" if is_held else "drop" if is_dropped else "error"
+        given["repeated"] = "drop" if given.pop("drop_repeated") else "keep"
         for name in ("observations", "actions", "next_observations"):
             if given[name] is not None:
                 given[name] = [column.strip() for column in given[name].split(",")]

@@ -24,6 +24,10 @@ def learn(
     gamma: Annotated[
         float | None, typer.Option(help="Discount factor, 0.99 by default.")
     ] = None,
+    history: Annotated[
+        str | None,
+        typer.Option(help="Past steps to act on: a number, 0 for none; auto if unset."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of every draw.")] = None,
 ) -> None:
     """Fit models of the system, plan and refine policies in them, keep the best.
@@ -40,11 +44,15 @@ def learn(
     settings = read_settings(config)
     require_searchable(settings)
     dataset = read_data(source, columns, settings, out)
-    typed = {"gamma": gamma, "seed": seed}
+    is_number = history is not None and history.isdecimal()
+    steps = int(str(history)) if is_number else history
+    typed = {"gamma": gamma, "seed": seed, "history": steps}
     chosen = {name: value for name, value in typed.items() if value is not None}
     print(dataset)
     with locked(out):
         policy = search(dataset, settings.initial_states, **(settings.model | chosen))
         keep(out, policy)
     print(f"\n{policy.search}")
+    if policy.memory is not None and policy.data is not None:
+        print(f"\nIt acts on the past too. {policy.data.notes[-1]}")
     conclude(policy, out)

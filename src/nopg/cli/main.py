@@ -23,6 +23,10 @@ IN_THE_SHELL = {
     "n_episodes": "--episodes",
     "env_id": "--env",
     "missing": "--drop-missing",
+    "missing='drop'": "--drop-missing",
+    "missing='hold'": "--hold-actions",
+    "repeated": "--drop-repeated",
+    "repeated='drop'": "--drop-repeated",
     "initial_states": "initial_states under [fit] of --config",
 }
 """Arguments of the library that have another name in the shell."""
@@ -93,10 +97,10 @@ def in_shell_words(sentence: str, command: str) -> str:
         return flags.get(match[1], match[0])
 
     def given(match: re.Match[str]) -> str:
-        if match[0] == "missing='drop'":
-            return flags["missing"]
+        if match[0] in flags:
+            return flags[match[0]]
         name, _, value = match.groups()
         return f"{flags[name]} {value}" if name in flags else match[0]
 
-    sentence = re.sub(r"`(\w+)`", named, sentence)
+    sentence = re.sub(r"`(\w+)`", named, sentence.replace("time=''", "--time ''"))
     return re.sub(r"\b(\w+)=(['\"]?)([\w.]+)\2", given, sentence)

@@ -1,6 +1,7 @@
 """Transitions: the dataset, its files, its description, and new ones from old."""
 
 from nopg.data.dataset import Dataset
+from nopg.data.diagnostics.memory import find_memory
 from nopg.data.io.d3rlpy import from_d3rlpy
 from nopg.data.io.memory import from_minari, from_table
 from nopg.data.io.rollouts import from_env
@@ -16,6 +17,7 @@ from nopg.data.transforms import (
 __all__ = [
     "Dataset",
     "angle_to_sine_cosine",
+    "find_memory",
     "from_d3rlpy",
     "from_env",
     "from_minari",

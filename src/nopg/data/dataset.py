@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from nopg.data.diagnostics.description import Description, describe
 from nopg.data.io.load import load, save
 from nopg.data.io.options import MAX_BYTES, ReadOptions
+from nopg.data.past import with_history
 from nopg.data.transitions import TransitionTable
 
 if TYPE_CHECKING:
@@ -34,11 +35,13 @@ class Dataset(TransitionTable):
         episodes: Episode id of each row; rows of one id are in time order.
         observation_names: One name per state column, for reports and plots.
         action_names: One name per action column.
+        sample_time: Time from one row of an episode to the next, if known.
         observation_space: Gymnasium space of the states, if known.
         action_space: Gymnasium space of the actions, if known; data outside it
             are refused, and labels it has beyond those seen count as actions.
         notes: Sentences that say how the rows came to be: what was taken as s',
             what was dropped and why. Readers and transforms add to them.
+        history: Which columns of the state are past ones; `with_history` sets it.
 
     Raises:
         DataError: If the arrays cannot be transitions; the sentence says why.
@@ -56,8 +59,13 @@ class Dataset(TransitionTable):
         episode: str | None = None,
         termination: str | None = None,
         truncation: str | None = None,
+        time: str | None = None,
         is_discrete: bool | None = None,
-        missing: Literal["error", "drop"] = "error",
+        missing: Literal["error", "drop", "hold"] = "error",
+        repeated: Literal["keep", "drop"] = "keep",
+        gap: float | None = None,
+        resample: float | None = None,
+        decimal: Literal[".", ","] | None = None,
         time_limit: int | None = None,
         observation_space: Space[Any] | None = None,
         action_space: Space[Any] | None = None,
@@ -81,9 +89,19 @@ class Dataset(TransitionTable):
             episode: Column whose values tell the episodes apart.
             termination: Column that is true where the task ended for good.
             truncation: Column that is true where only the recording stopped.
+            time: Column of times, numbers or ISO dates; `""` reads without a clock.
             is_discrete: Whether the action is a label 0, 1, 2, ...; by default it is
                 if it is one column of whole numbers without a sign.
-            missing: `"error"` refuses empty cells, `"drop"` leaves their rows out.
+            missing: `"error"` refuses empty cells, `"drop"` leaves their rows out,
+                `"hold"` gives rows without an action the last one before, for states
+                and actions that were logged at different rates.
+            repeated: Whether rows that repeat the one before, time included, are kept
+                with a warning or dropped.
+            gap: Interval from which on an episode is cut; by default one that is far
+                longer than the others.
+            resample: Lay the rows on a grid of this sample time: states on a line
+                between rows, actions as the last one before, rewards by their sum.
+            decimal: How a CSV writes decimals, found by default: `0.5` or `0,5`.
             time_limit: Steps after which the recording was cut; terminations at
                 exactly this length are taken as truncations.
             observation_space: Gymnasium space of the states.
@@ -101,8 +119,13 @@ class Dataset(TransitionTable):
             episode=episode,
             termination=termination,
             truncation=truncation,
+            time=time,
             is_discrete=is_discrete,
             missing=missing,
+            repeated=repeated,
+            gap=gap,
+            resample=resample,
+            decimal=decimal,
             time_limit=time_limit,
             observation_space=observation_space,
             action_space=action_space,
@@ -125,3 +148,32 @@ class Dataset(TransitionTable):
             action_space: Bounds to hold the actions against, if the data know none.
         """
         return describe(self, action_space)
+
+    def with_history(
+        self,
+        steps: int = 0,
+        *,
+        observations: int | None = None,
+        actions: int | None = None,
+    ) -> Self:
+        """The data with past observations and actions as columns of the state.
+
+        For systems that answer late or do not show all of their state. Observations
+        are added as differences from one step to the next. No row is dropped: before
+        an episode's first step nothing has changed, and the action is the constant
+        that best explains how episodes begin, 0 where nothing can be told. A policy
+        learned from such data keeps the same columns while it acts.
+
+        Args:
+            steps: Past steps to add, of both.
+            observations: Past observations, if their number differs.
+            actions: Past actions, if their number differs.
+
+        Raises:
+            DataError: If there are no episodes, or one is shorter than the history.
+        """
+        return with_history(
+            self,
+            steps if observations is None else observations,
+            steps if actions is None else actions,
+        )

@@ -135,13 +135,20 @@ def _renumbered(parts: Sequence[Dataset]) -> IntArray | None:
 
 
 def _require_alike(first: Dataset, other: Dataset, position: int) -> None:
-    for name in ("observation_names", "action_names", "is_discrete", "action_space"):
+    names = ("observation_names", "action_names", "is_discrete", "action_space")
+    for name in (*names, "history"):
         a, b = getattr(first, name), getattr(other, name)
         if a != b:
             raise DataError(
                 f"Data sets to merge must have the same {name}, number 1 has {a} and "
                 f"number {position} has {b}; select or rename the columns first."
             )
+    a, b = first.sample_time, other.sample_time
+    if a is not None and b is not None and abs(a - b) > 0.1 * max(a, b):
+        raise DataError(
+            f"Data sets to merge must have one sample time, number 1 has {a:g} and "
+            f"number {position} has {b:g}; load them with resample={max(a, b):g}."
+        )
 
 
 def _generator(seed: int, purpose: str) -> np.random.Generator:

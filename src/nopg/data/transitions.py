@@ -26,6 +26,8 @@ from nopg.errors import DataError
 if TYPE_CHECKING:
     from gymnasium.spaces import Space
 
+    from nopg.data.history import HistoryLayout
+
 ARRAYS = (
     *("observations", "actions", "rewards", "next_observations"),
     *("terminations", "truncations", "episodes"),
@@ -53,9 +55,11 @@ class TransitionTable:
     episodes: IntArray | None
     observation_names: tuple[str, ...]
     action_names: tuple[str, ...]
+    sample_time: float | None
     observation_space: Space[Any] | None
     action_space: Space[Any] | None
     notes: tuple[str, ...]
+    history: HistoryLayout | None
 
     def __init__(
         self,
@@ -69,9 +73,11 @@ class TransitionTable:
         *,
         observation_names: Sequence[str] | None = None,
         action_names: Sequence[str] | None = None,
+        sample_time: float | None = None,
         observation_space: Space[Any] | None = None,
         action_space: Space[Any] | None = None,
         notes: Sequence[str] = (),
+        history: HistoryLayout | None = None,
     ) -> None:
         states = as_matrix("observations", observations)
         n = len(states)
@@ -94,12 +100,18 @@ class TransitionTable:
         metadata = {
             "observation_names": _column_names("s", observation_names, states.shape[1]),
             "action_names": _column_names("a", action_names, d_a),
+            "sample_time": None if sample_time is None else float(sample_time),
             "observation_space": observation_space,
             "action_space": action_space,
             "notes": tuple(str(note) for note in notes),
+            "history": history,
         }
         for name, value in (arrays | metadata).items():
             object.__setattr__(self, name, value)
+        if history is not None:
+            history.require_columns(
+                states.shape[1], self.n_actions if self.is_discrete else d_a
+            )
 
     def __len__(self) -> int:
         return len(self.observations)
@@ -125,6 +137,8 @@ class TransitionTable:
                 "`n_actions` exists for discrete actions only, these are continuous; "
                 "use actions.shape[1] for their dimension."
             )
+        if self.history is not None:
+            return len(self.history.before)
         stated = getattr(self.action_space, "n", None)
         return int(stated) if stated is not None else int(self.actions.max()) + 1
 

@@ -117,19 +117,31 @@ class StateBounds:
 
     @classmethod
     def of(
-        cls, states: Tensor, actions: Tensor, next_states: Tensor
+        cls,
+        states: Tensor,
+        actions: Tensor,
+        next_states: Tensor,
+        n_present: int | None = None,
     ) -> tuple[StateBounds, Tensor]:
-        """Bounds of n transitions, and which of these are saturated, (n,)."""
+        """Bounds of n transitions, and which of these are saturated, (n,).
+
+        Columns from `n_present` on are past ones: where they have been says nothing
+        that was not said when they were present, and they have no bounds.
+        """
         both = torch.cat([states, next_states])
-        angles = tuple(angle_pairs(both))
+        angles = tuple(angle_pairs(both[:, :n_present]))
         columns = [column for pair in angles for column in pair]
+        is_past = torch.arange(states.shape[1]) >= (n_present or states.shape[1])
+        columns += torch.nonzero(is_past)[:, 0].tolist()
         saturation, is_saturated = Saturation.of(states, actions, next_states, columns)
+        saturation.is_set[:, :, is_past] = False
         step = (next_states - states).square().mean(dim=0).sqrt()
         # What hardly moves says nothing about how fast it may.
         is_at_rest = step <= 1e-9 * both.abs().amax(dim=0)
         step = torch.where(is_at_rest, torch.ones_like(step), step)
         low, high = both.amin(dim=0), both.amax(dim=0)
         margin = MARGIN * (high - low)
+        margin[is_past] = torch.inf
         low = torch.where(saturation.is_low, low, low - margin)
         high = torch.where(saturation.is_high, high, high + margin)
         return cls(low, high, saturation, angles, step), is_saturated

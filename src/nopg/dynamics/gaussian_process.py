@@ -71,6 +71,8 @@ class GaussianProcess:
         generator: np.random.Generator,
         like: GaussianProcess | None = None,
         with_outliers: Sequence[int] = (),
+        *,
+        is_wide: bool = False,
     ) -> GaussianProcess:
         """Regress `targets` (n, q) on `inputs` (n, d), both float64.
 
@@ -81,6 +83,7 @@ class GaussianProcess:
             like: A process of similar data: the search for hyperparameters starts from
                 its own.
             with_outliers: Targets of which no sample is left out, however odd.
+            is_wide: Whether many inputs are past ones; see `likeliest_hyperparameters`.
         """
         rows = torch.as_tensor(generator.permutation(len(inputs))[:N_ROWS])
         centre, spread = inputs.mean(dim=0), _positive(inputs.std(dim=0, correction=0))
@@ -98,7 +101,12 @@ class GaussianProcess:
         for i, j in enumerate(curved.tolist()):
             initial = None if like is None else like.hyperparameters(j, unit[j])
             *kernel, amplitude[j], noise[j] = _regress(
-                x, residual[:, j], inducing, initial, keeps_all=j in with_outliers
+                x,
+                residual[:, j],
+                inducing,
+                initial,
+                keeps_all=j in with_outliers,
+                is_wide=is_wide,
             )
             inverse_scales[i], weights[i], first[i], second[i] = kernel
             weights[i] *= unit[j]
@@ -191,6 +199,7 @@ def _regress(
     initial: Hyperparameters | None,
     *,
     keeps_all: bool,
+    is_wide: bool,
 ) -> tuple[Tensor, ...]:
     """One target: inverse scales, weights, whitening factors, amplitude and noise."""
     unit = y.std(correction=0)
@@ -198,7 +207,7 @@ def _regress(
         scales, amplitude, noise = initial
         initial = Hyperparameters(scales, amplitude / unit, noise / unit)
     (scales, amplitude, noise), belongs = robust_hyperparameters(
-        x, y / unit, N_HYPER, initial
+        x, y / unit, N_HYPER, initial, is_wide=is_wide
     )
     if not keeps_all:
         x, y = x[belongs], y[belongs]

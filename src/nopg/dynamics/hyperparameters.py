@@ -17,6 +17,10 @@ from torch import Tensor
 LOG_SCALE_PRIOR = (0.5, 1.5)
 """Mean and spread of log length scales, in standard deviations of the input: flat
 enough to be overruled by a few dozen samples, tight enough to stay finite."""
+WIDE_SPREAD = 1.0
+"""Spread of log length scales where many inputs are past ones. Their mean then grows as
+log sqrt(d), as distances do (Hvarfner, Hellsten and Nardi 2024): short scales in many
+dimensions make a kernel that takes noise for a function."""
 LOG_NOISE_PRIOR = (-5.0, 3.0)
 """The same of log noise: logged systems are mostly deterministic."""
 MAX_ITERATIONS = 45
@@ -49,7 +53,12 @@ class Hyperparameters(NamedTuple):
 
 
 def robust_hyperparameters(
-    x: Tensor, y: Tensor, n_samples: int, initial: Hyperparameters | None
+    x: Tensor,
+    y: Tensor,
+    n_samples: int,
+    initial: Hyperparameters | None,
+    *,
+    is_wide: bool = False,
 ) -> tuple[Hyperparameters, Tensor]:
     """Hyperparameters of most of the samples, and which these are.
 
@@ -58,16 +67,17 @@ def robust_hyperparameters(
         y: A standardised target, (n,).
         n_samples: Samples whose likelihood is maximised.
         initial: Where the search starts, as for `likeliest_hyperparameters`.
+        is_wide: Likewise.
 
     Returns:
         The hyperparameters, and a mask of the samples that are no outliers, (n,).
     """
     x_fit, y_fit = x[:n_samples], y[:n_samples]
-    found = likeliest_hyperparameters(x_fit, y_fit, initial)
+    found = likeliest_hyperparameters(x_fit, y_fit, initial, is_wide=is_wide)
     belongs = _inliers(leave_one_out_errors(x_fit, y_fit, found))
     if not bool(belongs.all()):
         x_fit, y_fit = x_fit[belongs], y_fit[belongs]
-        found = likeliest_hyperparameters(x_fit, y_fit, found)
+        found = likeliest_hyperparameters(x_fit, y_fit, found, is_wide=is_wide)
     if len(x) <= n_samples:
         return found, belongs
     errors = prediction_errors(x_fit, y_fit, x[n_samples:], y[n_samples:], found)
@@ -75,7 +85,11 @@ def robust_hyperparameters(
 
 
 def likeliest_hyperparameters(
-    x: Tensor, y: Tensor, initial: Hyperparameters | None = None
+    x: Tensor,
+    y: Tensor,
+    initial: Hyperparameters | None = None,
+    *,
+    is_wide: bool = False,
 ) -> Hyperparameters:
     """Maximise the marginal likelihood of y ~ GP(0, k + noise^2) with weak priors.
 
@@ -83,30 +97,43 @@ def likeliest_hyperparameters(
         x: Standardised inputs, (n, d).
         y: A standardised target, (n,).
         initial: Where the search starts; by default at typical values.
+        is_wide: Whether many inputs are past ones: longer scales are expected, and the
+            search starts from noise as well.
     """
     from scipy.optimize import minimize
 
     d = x.shape[1]
-    start = np.array([LOG_SCALE_PRIOR[0]] * d + [0.5, -4.0])
+    prior = LOG_SCALE_PRIOR
+    if is_wide:
+        prior = (LOG_SCALE_PRIOR[0] + 0.5 * np.log(d), WIDE_SPREAD)
+    starts = [np.array([prior[0]] * d + [0.5, -4.0])]
+    if is_wide:
+        starts.append(np.array([prior[0]] * d + [-0.5, -0.5]))
     limits = [LOG_LIMITS["scale"]] * d + [LOG_LIMITS["amplitude"], LOG_LIMITS["noise"]]
     if initial is not None:
         parts = [np.atleast_1d(part.numpy()) for part in initial]
-        start = np.clip(np.log(np.concatenate(parts)), *np.array(limits).T)
+        starts = [np.clip(np.log(np.concatenate(parts)), *np.array(limits).T)]
     squares = (x[:, None] - x).square()
-    found = minimize(
-        lambda p: negative_log_posterior(p, squares, y),
-        start,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=limits,
-        options={"maxiter": MAX_ITERATIONS // (1 if initial is None else 3)},
-    )
-    best = torch.as_tensor(found.x).exp().to(x)
+    found = [
+        minimize(
+            lambda p: negative_log_posterior(p, squares, y, prior),
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=limits,
+            options={"maxiter": MAX_ITERATIONS // (1 if initial is None else 3)},
+        )
+        for start in starts
+    ]
+    best = torch.as_tensor(min(found, key=lambda one: one.fun).x).exp().to(x)
     return Hyperparameters(best[:d], best[d], best[d + 1])
 
 
 def negative_log_posterior(
-    log_parameters: np.ndarray, squares: Tensor, y: Tensor
+    log_parameters: np.ndarray,
+    squares: Tensor,
+    y: Tensor,
+    scale_prior: tuple[float, float] = LOG_SCALE_PRIOR,
 ) -> tuple[float, np.ndarray]:
     """The objective and its gradient in the logs of scales, amplitude and noise.
 
@@ -130,7 +157,7 @@ def negative_log_posterior(
     gradient[d] = -weighted.sum()
     gradient[d + 1] = -noise * inner.diagonal().sum()
     value = 0.5 * y @ a + lower.diagonal().log().sum()
-    priors = [*[LOG_SCALE_PRIOR] * d, LOG_NOISE_PRIOR]
+    priors = [*[scale_prior] * d, LOG_NOISE_PRIOR]
     where = [*range(d), d + 1]
     centre, width = torch.tensor(priors).to(y).T
     z = (p[where] - centre) / width

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nopg.data.dataset import Dataset
+from nopg.data.history import HistoryLayout
 from nopg.dynamics.bounds import StateBounds
 from nopg.dynamics.gaussian_process import GaussianProcess
 from nopg.dynamics.terminations import TerminationModel, continuing_rewards
@@ -63,12 +64,14 @@ class TransitionModel:
         bounds: Where the data have been.
         rewards: Smallest and largest reward seen.
         termination: How episodes terminate, None if none of the data does.
+        history: Which columns of the state are its past; they need no regression.
     """
 
     process: GaussianProcess
     bounds: StateBounds
     rewards: tuple[float, float]
     termination: TerminationModel | None
+    history: HistoryLayout | None = None
 
     @classmethod
     def fit(
@@ -81,6 +84,7 @@ class TransitionModel:
         *,
         generator: np.random.Generator,
         like: TransitionModel | None = None,
+        history: HistoryLayout | None = None,
     ) -> TransitionModel:
         """Learn from n transitions, all float64; labels as one-hot actions.
 
@@ -88,10 +92,14 @@ class TransitionModel:
         and its hyperparameters are a good start.
         """
         inputs = torch.cat([states, actions], dim=1)
+        n_present = states.shape[1] - (0 if history is None else history.n_kept)
         continuing = continuing_rewards(inputs, rewards, terminations)
-        targets = torch.cat([next_states - states, continuing[:, None]], dim=1)
+        moved = (next_states - states)[:, :n_present]
+        targets = torch.cat([moved, continuing[:, None]], dim=1)
         if like is None:
-            bounds, is_saturated = StateBounds.of(states, actions, next_states)
+            bounds, is_saturated = StateBounds.of(
+                states, actions, next_states, n_present
+            )
             seen = (float(rewards.min()), float(rewards.max()))
         else:
             bounds, seen = like.bounds, like.rewards
@@ -102,12 +110,13 @@ class TransitionModel:
             generator,
             None if like is None else like.process,
             # A rare reward may be what it is all about.
-            with_outliers=(states.shape[1],),
+            with_outliers=(n_present,),
+            is_wide=history is not None,
         )
         termination = TerminationModel.fit(
-            next_states, rewards, terminations, generator
+            next_states[:, :n_present], rewards, terminations, generator
         )
-        return cls(process, bounds, seen, termination)
+        return cls(process, bounds, seen, termination, history)
 
     @property
     def reward_limits(self) -> tuple[float, float]:
@@ -127,15 +136,19 @@ class TransitionModel:
 
     def step(self, states: Tensor, actions: Tensor) -> PredictedStep[Tensor]:
         """What the model expects of one step."""
-        d_s = states.shape[1]
-        predicted = self.process.predict(torch.cat([states, actions], dim=1))
-        reached = states + predicted[:, :d_s]
+        inputs = torch.cat([states, actions], dim=1)
+        predicted = self.process.predict(inputs)
+        d_s = predicted.shape[1] - 1  # of the present
+        reached = states[:, :d_s] + predicted[:, :d_s]
+        if self.history is not None:
+            past = inputs[:, torch.from_numpy(self.history.copied)]
+            reached = torch.cat([reached, self.history.changed(reached, past)], dim=1)
         after = self.bounds.project(reached)
         rewards, out = predicted[:, d_s], self.bounds.out_of_support(reached)
         if self.termination is None:
             never = torch.zeros_like(rewards)
             return PredictedStep(reached, after, rewards, never, out, rewards)
-        terminated, final = self.termination.predict(after)
+        terminated, final = self.termination.predict(after[:, :d_s])
         expected = (1.0 - terminated) * rewards + final
         return PredictedStep(reached, after, expected, terminated, out, rewards)
 
@@ -143,10 +156,16 @@ class TransitionModel:
         self, states: Tensor, actions: Tensor, step: PredictedStep[Tensor]
     ) -> StepJacobians:
         """Derivatives of `step(states, actions)`, which gave `step`."""
-        d_s = states.shape[1]
         process = self.process.jacobian(torch.cat([states, actions], dim=1))
+        d_s = process.shape[1] - 1  # of the present
         reached = process[:, :d_s].clone()
         reached[:, :, :d_s] += torch.eye(d_s).to(states)
+        if self.history is not None:
+            copied = torch.from_numpy(self.history.copied)
+            past = (
+                torch.eye(process.shape[2]).to(states)[copied].repeat(len(states), 1, 1)
+            )
+            reached = torch.cat([reached, self.history.changed(reached, past)], dim=1)
         projection = self.bounds.projection_jacobian(step.reached)
         leaving = self.bounds.out_of_support_gradient(step.reached)
         rewards = (1.0 - step.terminated)[:, None] * process[:, d_s]
@@ -154,8 +173,8 @@ class TransitionModel:
         if self.termination is not None:
             # Where all neighbours agree the gradient is 0.
             is_open = (step.terminated > 1e-15) & (step.terminated < 1.0 - 1e-15)
-            ending[is_open], final[is_open] = self.termination.gradients(
-                step.next_states[is_open]
+            ending[is_open, :d_s], final[is_open, :d_s] = self.termination.gradients(
+                step.next_states[is_open, :d_s]
             )
             final = final - step.continuing_rewards[:, None] * ending
         return StepJacobians(reached, projection, rewards, final, ending, leaving)
@@ -187,8 +206,10 @@ def fit_ensemble(
     n_seen = max(2, 4 * len(data) // 5)
     part = torch.as_tensor(generator.permutation(len(data))[:n_seen])
     seen = [column[part] for column in columns]
-    whole = TransitionModel.fit(*columns, generator=generator)
-    return whole, TransitionModel.fit(*seen, generator=generator, like=whole)
+    whole = TransitionModel.fit(*columns, generator=generator, history=data.history)
+    return whole, TransitionModel.fit(
+        *seen, generator=generator, like=whole, history=data.history
+    )
 
 
 def regression_actions(data: Dataset) -> Tensor:
@@ -217,21 +238,27 @@ class ArrayTransitionModel:
             ~stops.numpy() / bounds.typical_step.numpy()
             for stops in (bounds.saturation.is_low, bounds.saturation.is_high)
         )
+        self._history = model.history
+        self._copied = None if model.history is None else model.history.copied
         self._termination = None
         if model.termination is not None:
             self._termination = _ArrayTermination(model.termination)
 
     def step(self, states: Array, actions: Array) -> PredictedStep[Array]:
         """What the model expects of one step of m states."""
-        d_s = states.shape[1]
-        predicted = self._process(np.concatenate([states, actions], axis=1))
-        reached = states + predicted[:, :d_s]
+        inputs = np.concatenate([states, actions], axis=1)
+        predicted = self._process(inputs)
+        d_s = predicted.shape[1] - 1  # of the present
+        reached = states[:, :d_s] + predicted[:, :d_s]
+        if self._history is not None:
+            past = self._history.changed(reached, inputs[:, self._copied])
+            reached = np.concatenate([reached, past], axis=1)
         after, out = self._projected(reached)
         rewards = predicted[:, d_s]
         if self._termination is None:
             never = np.zeros(len(rewards))
             return PredictedStep(reached, after, rewards, never, out, rewards)
-        terminated, final = self._termination(after)
+        terminated, final = self._termination(after[:, :d_s])
         expected = (1.0 - terminated) * rewards + final
         return PredictedStep(reached, after, expected, terminated, out, rewards)
 

@@ -1,4 +1,4 @@
-"""The estimated system under several kinds of rows, ready to be asked several questions.
+"""The estimated system under several kinds of rows, ready for several questions.
 
 A chain is the Markov chain the estimator lives in: from a state choose a sample by
 its responsibilities, move to that sample's next state. The plain chain is the one the
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from nopg.bellman.problem import MATCHED, Problem, list_rows
 from nopg.bellman.responsibilities import PolicyRows
+from nopg.bellman.row_model import EXACT
 from nopg.bellman.rows import QueryRows
 from nopg.bellman.samples import initial_state_tensor
 from nopg.bellman.solution import BellmanSolution
@@ -38,7 +39,9 @@ class Alternative:
         """The same data seen this way; lists are shared where they can be."""
         if self.rows is None or self.rows == plain.config.rows:
             return plain.rescaled(self.scale)
-        config = replace(plain.config, rows=self.rows, neighbours="auto")
+        config = replace(
+            plain.config, rows=self.rows, neighbours="auto", stochastic="quadrature"
+        )
         m = plain.next_rows.shape[0]
         parts = (plain.queries[:m], plain.queries[m:])
         found = [
@@ -85,7 +88,7 @@ class Chain:
             width = self.problem.samples.action_width
             made = checked_outputs(self.policy, queries, width)
             outputs = tuple(output.detach() for output in made)
-        (found,) = _rows(self.problem, self.policy, [(rows, outputs)])
+        (found,) = _rows(self.problem, self.policy, [(rows, outputs)], EXACT)
         return found.operator
 
     def averaged(self, values: Tensor) -> Tensor:
@@ -123,7 +126,7 @@ def alternative_chain(
         (problem.next_rows, tuple(output[:m] for output in outputs)),
         (problem.initial_rows, tuple(output[m:] for output in outputs)),
     ]
-    later, first = _rows(problem, policy, parts)
+    later, first = _rows(problem, policy, parts, ACCURACY)
     left = [one.displacement for one in (later, first)]
     known = [part for part in left if part is not None]
     displacement = scale * torch.cat(known) if known else None
@@ -134,6 +137,7 @@ def _rows(
     problem: Problem,
     policy: Policy,
     parts: Sequence[tuple[QueryRows, tuple[Tensor, ...]]],
+    accuracy: float,
 ) -> list[PolicyRows]:
     """Rows of each part: lists, and the policy's outputs there."""
     with torch.no_grad():
@@ -141,7 +145,7 @@ def _rows(
         generator = Seed(0).torch("trust", problem.queries.device)
         return [
             problem.responsibilities(policy, rows).evaluate(
-                outputs, generator, accuracy=ACCURACY
+                outputs, generator, accuracy=accuracy
             )
             for rows, outputs in parts
         ]

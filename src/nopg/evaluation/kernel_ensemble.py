@@ -42,7 +42,7 @@ class EnsembleBasis:
 
     @cached_property
     def rescaled(self) -> tuple[Problem, ...]:
-        """The problem as each of `ALTERNATIVES` sees it; lists are shared where they can be."""
+        """The problem as each of `ALTERNATIVES` sees it."""
         return tuple(other.problem(self.problem) for other in ALTERNATIVES)
 
     @cached_property

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from nopg.policies.families import CategoricalPolicy, GaussianPolicy, Policy
 
 if TYPE_CHECKING:
+    from nopg.data.history import HistoryLayout
     from nopg.fitted.policy import FittedPolicy
 
 
@@ -26,6 +27,7 @@ class Deployed(nn.Module):
         high: Upper limits.
     """
 
+    inputs = ("observation",)
     low: Tensor | None
     high: Tensor | None
 
@@ -68,7 +70,60 @@ class Deployed(nn.Module):
         return torch.minimum(torch.maximum(actions, self.low), self.high)
 
 
-def deployed(fitted: FittedPolicy) -> Deployed:
+class DeployedWithMemory(nn.Module):
+    """The same for a policy with memory: its past goes in and comes out.
+
+    Args:
+        present: The graph of whole states.
+        memory: Which columns the past has.
+    """
+
+    inputs = ("observation", "state", "episode_start")
+    before: Tensor
+    first: Tensor
+    copied: Tensor
+
+    def __init__(self, present: Deployed, memory: HistoryLayout) -> None:
+        super().__init__()
+        self.present, self.is_discrete = present, memory.is_discrete
+        self.n_changes = memory.n_changes
+        like = next(present.parameters())
+        self.register_buffer("before", torch.tensor([[*memory.before, 0.0]]).to(like))
+        self.register_buffer("first", torch.as_tensor(memory.first))
+        self.register_buffer("copied", torch.as_tensor(memory.copied))
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of what `forward` returns."""
+        action, *others = self.present.outputs
+        return (action, "next_state", *others)
+
+    def forward(
+        self, observation: Tensor, state: Tensor, episode_start: Tensor
+    ) -> tuple[Tensor, ...]:
+        """Action, the state for the next step, and what else the policy knows.
+
+        Args:
+            observation: In the user's units, (m, d_o).
+            state: What came out as `next_state` a step before, (m, p).
+            episode_start: Where there is no such step, (m,); `state` is ignored there.
+        """
+        before = self.before.expand(observation.shape[0], -1)
+        first = torch.cat([observation, before], dim=1)[:, self.first]
+        past = torch.where(episode_start[:, None], first, state)
+        c = self.n_changes
+        changes = observation[:, :c] - past[:, :c]
+        seen = torch.cat([observation, changes, past[:, c:]], dim=1)
+        action, *others = self.present(seen)
+        taken = action
+        if self.is_discrete:
+            labels = torch.arange(self.before.shape[1] - 1)
+            taken = (action[:, None] == labels).to(seen)
+        after = torch.cat([seen, taken], dim=1)[:, self.copied]
+        return (action, after, *others)
+
+
+def deployed(fitted: FittedPolicy) -> Deployed | DeployedWithMemory:
     """The module of a fitted policy, on the CPU, ready to be exported."""
     policy = copy.deepcopy(fitted.policy)  # the original stays where it is
     limits: list[Tensor | None] = [None, None]
@@ -76,6 +131,9 @@ def deployed(fitted: FittedPolicy) -> Deployed:
         space: Any = fitted.action_space
         like = next(policy.parameters())
         limits = [torch.as_tensor(limit).to(like) for limit in (space.low, space.high)]
-    made = Deployed(policy, *limits)
+    present = Deployed(policy, *limits)
+    made: Deployed | DeployedWithMemory = present
+    if fitted.memory is not None:
+        made = DeployedWithMemory(present, fitted.memory)
     made.eval()
     return made.cpu()

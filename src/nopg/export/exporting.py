@@ -9,16 +9,21 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from nopg.data.files import write_atomically
 from nopg.data.spaces import space_to_json
 from nopg.errors import ConfigError
 from nopg.export import numpy_reader
-from nopg.export.deployed import Deployed, deployed
+from nopg.export.deployed import Deployed, DeployedWithMemory, deployed
 from nopg.export.numpy_format import to_numpy
 from nopg.export.torch_formats import to_onnx, to_pt2
-from nopg.export.verify import dtype_of, onnx_runner, pt2_runner, trial_states, verify
+from nopg.export.verify import (
+    dtype_of,
+    graph_inputs,
+    onnx_runner,
+    pt2_runner,
+    trial_states,
+    verify,
+)
 
 if TYPE_CHECKING:
     from nopg.fitted.policy import FittedPolicy
@@ -82,11 +87,13 @@ def export_policy(
             "file of this name; choose another folder."
         )
     graph, states = deployed(policy), trial_states(policy)
-    example = torch.as_tensor(states[:2]).to(dtype_of(policy))
-    run: Callable[[Any], Any]
+    example = graph_inputs(policy, states[:2])
+    run: Callable[..., Any]
     if kind == "numpy":
         content = to_numpy(graph)
         run = numpy_reader.NumpyPolicy(io.BytesIO(content))
+        if policy.memory is not None:
+            run = numpy_reader.NumpyMemoryPolicy(io.BytesIO(content)).step
     elif kind == "pt2":
         content = to_pt2(graph, example)
         run = pt2_runner(content)
@@ -100,9 +107,12 @@ def export_policy(
     return Exported(path, len(states), difference, reader)
 
 
-def _metadata(policy: FittedPolicy, graph: Deployed) -> dict[str, Any]:
+def _metadata(
+    policy: FittedPolicy, graph: Deployed | DeployedWithMemory
+) -> dict[str, Any]:
     """What a person finds in the file: names, limits, versions."""
-    return {
+    memory = policy.memory
+    return ({} if memory is None else {"memory": memory.to_json()}) | {
         "nopg": version("nopg"),
         "dtype": str(dtype_of(policy)).removeprefix("torch."),
         "outputs": graph.outputs,

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from nopg.errors import ConfigError
-from nopg.export.deployed import Deployed
+from nopg.export.deployed import Deployed, DeployedWithMemory
 from nopg.policies.build import Gain
 from nopg.policies.families import (
     CategoricalPolicy,
@@ -22,12 +22,17 @@ from nopg.policies.families import (
 )
 
 
-def to_numpy(graph: Deployed) -> bytes:
-    """The bytes of an npz file that `numpy_reader.NumpyPolicy` runs.
+def to_numpy(graph: Deployed | DeployedWithMemory) -> bytes:
+    """The bytes of an npz file that `numpy_reader` runs.
 
     Raises:
         ConfigError: If the policy is not made of linear layers with ReLU between.
     """
+    past: dict[str, Any] = {}
+    if isinstance(graph, DeployedWithMemory):
+        past = {"first": graph.first, "copied": graph.copied, "before": graph.before[0]}
+        past["n_changes"] = graph.n_changes
+        graph = graph.present
     policy = graph.policy
     families = (DeterministicPolicy, GaussianPolicy, CategoricalPolicy)
     if not isinstance(policy, families):
@@ -35,7 +40,7 @@ def to_numpy(graph: Deployed) -> bytes:
     layers = list(_layers(policy.network))
     zeros = layers[0][0].new_zeros(layers[0][0].shape[1])
     standardise: Standardise | None = policy.standardise
-    arrays: dict[str, Any] = {
+    arrays: dict[str, Any] = past | {
         "kind": "discrete" if graph.low is None else "continuous",
         "n_layers": len(layers),
         "mean": zeros if standardise is None else standardise.mean,

@@ -32,3 +32,22 @@ class NumpyPolicy:
             x = a["centre"] + a["half_width"] * np.tanh(x) if a["is_squashed"] else x
             action = np.clip(x, a["low"], a["high"])
         return action[0] if np.ndim(observation) == 1 else action
+
+
+class NumpyMemoryPolicy(NumpyPolicy):
+    """The same for a policy with memory: action, state = policy.step(o, state)."""
+
+    def step(self, observation: Any, state: Any = None, start: Any = False) -> Any:
+        """Actions and the next `state`; None starts an episode, as `start` does."""
+        a, x = self.arrays, np.atleast_2d(observation)
+        first = np.concatenate([x, np.tile(a["before"], (len(x), 1))], axis=1)
+        first = first[:, a["first"]]  # (m, p): the past before anything was done
+        starts = np.reshape(start, (-1, 1)) if state is not None else True
+        past = np.where(starts, first, first if state is None else state)
+        past[:, : a["n_changes"]] = x[:, : a["n_changes"]] - past[:, : a["n_changes"]]
+        seen = np.concatenate([x, past], axis=1)
+        taken = action = self(seen)
+        if str(a["kind"]) == "discrete":
+            taken = np.eye(len(a["before"]) - 1)[action]
+        state = np.concatenate([seen, taken], axis=1)[:, a["copied"]]
+        return (action[0] if np.ndim(observation) == 1 else action), state

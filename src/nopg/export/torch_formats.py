@@ -15,15 +15,19 @@ from torch import Tensor
 
 from nopg.data.extras import require_extra
 from nopg.errors import ConfigError
-from nopg.export.deployed import Deployed
+from nopg.export.deployed import Deployed, DeployedWithMemory
 
 
-def to_onnx(graph: Deployed, example: Tensor, metadata: Mapping[str, Any]) -> bytes:
-    """The bytes of an ONNX file with one input, `observation`, (batch, d_s).
+def to_onnx(
+    graph: Deployed | DeployedWithMemory,
+    example: tuple[Tensor, ...],
+    metadata: Mapping[str, Any],
+) -> bytes:
+    """The bytes of an ONNX file whose inputs are those of the graph, (batch, ...).
 
     Args:
         graph: What to export.
-        example: Two states, (2, d_s).
+        example: Two rows of each input.
         metadata: Kept in the file as JSON under the key "nopg".
 
     Raises:
@@ -34,10 +38,10 @@ def to_onnx(graph: Deployed, example: Tensor, metadata: Mapping[str, Any]) -> by
     with _tracing("ONNX"):
         program = torch.onnx.export(
             graph,
-            (example,),
-            input_names=["observation"],
+            example,
+            input_names=list(graph.inputs),
             output_names=list(graph.outputs),
-            dynamic_shapes=({0: torch.export.Dim("batch")},),
+            dynamic_shapes=_batches(example),
             dynamo=True,
             verbose=False,
         )
@@ -51,7 +55,7 @@ def to_onnx(graph: Deployed, example: Tensor, metadata: Mapping[str, Any]) -> by
     return content
 
 
-def to_pt2(graph: Deployed, example: Tensor) -> bytes:
+def to_pt2(graph: Deployed | DeployedWithMemory, example: tuple[Tensor, ...]) -> bytes:
     """The bytes of a file for `torch.export.load`, with one dynamic batch axis.
 
     Raises:
@@ -59,12 +63,18 @@ def to_pt2(graph: Deployed, example: Tensor) -> bytes:
     """
     stream = io.BytesIO()
     with _tracing("PT2"):
-        dynamic = ({0: torch.export.Dim("batch")},)
-        program = torch.export.export(graph, (example,), dynamic_shapes=dynamic)
+        dynamic = _batches(example)
+        program = torch.export.export(graph, example, dynamic_shapes=dynamic)
         for node in program.graph.nodes:
             node.meta.pop("stack_trace", None)  # paths of this machine
         torch.export.save(program, stream)
     return stream.getvalue()
+
+
+def _batches(example: tuple[Tensor, ...]) -> tuple[dict[int, Any], ...]:
+    """The first axis of every input, free and one."""
+    batch = torch.export.Dim("batch")
+    return tuple({0: batch} for _ in example)
 
 
 @contextlib.contextmanager

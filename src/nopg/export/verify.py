@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
+from torch import Tensor
 
 from nopg.data.extras import require_extra
 from nopg.errors import NopgError
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from nopg.fitted.policy import FittedPolicy
 
 FloatArray = NDArray[np.float64]
-Runner = Callable[[NDArray[Any]], NDArray[Any]]
+Runner = Callable[..., Any]
+"""The inputs of a graph to its actions, and to the next state where it has one."""
 
 N_STATES = 10_000
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-5}
@@ -33,8 +35,9 @@ def verify(policy: FittedPolicy, run: Runner, states: FloatArray) -> float:
 
     Args:
         policy: The library's side.
-        run: The export: states (m, d_s) to actions.
-        states: States to compare at, (m, d_s).
+        run: The export: the inputs of its graph to actions, and to the next state of
+            a policy with memory.
+        states: States to compare at, (m, d_s), the past included.
 
     Returns:
         The largest difference of an action.
@@ -42,9 +45,17 @@ def verify(policy: FittedPolicy, run: Runner, states: FloatArray) -> float:
     Raises:
         NopgError: If an action differs by more than rounding.
     """
-    dtype = dtype_of(policy)
-    expected = _library_actions(policy, states)
-    found = np.asarray(run(torch.as_tensor(states).to(dtype).numpy()), dtype=np.float64)
+    inputs = tuple(one.numpy() for one in graph_inputs(policy, states))
+    memory = policy.memory
+    if memory is None:
+        expected, found = _library_actions(policy, states), run(*inputs)
+    else:
+        n, begun = memory.n_observed, inputs[2][:, None]
+        states = np.where(begun, memory.complete(states[:, :n]), states)
+        actions = _library_actions(policy, states)
+        expected = _side_by_side(actions, memory.after(states, actions))
+        found = _side_by_side(*run(*inputs))
+    dtype, found = dtype_of(policy), np.asarray(found, dtype=np.float64)
     if found.shape != expected.shape:
         raise NopgError(
             f"An export must give actions of shape {expected.shape}, it gave "
@@ -58,6 +69,17 @@ def verify(policy: FittedPolicy, run: Runner, states: FloatArray) -> float:
             f"{difference:.1e}; nothing was written, please report this."
         )
     return difference
+
+
+def graph_inputs(policy: FittedPolicy, states: FloatArray) -> tuple[Tensor, ...]:
+    """States as the inputs of the policy's graph; every seventh starts an episode."""
+    whole = torch.as_tensor(states).to(dtype_of(policy))
+    if policy.memory is None:
+        return (whole,)
+    width = policy.memory.n_observed
+    seen, past = whole[:, :width].clone(), whole[:, width:].clone()
+    starts = torch.arange(len(whole)) % 7 == 0
+    return seen, policy.memory.changed(seen, past), starts
 
 
 def dtype_of(policy: FittedPolicy) -> torch.dtype:
@@ -76,7 +98,8 @@ def trial_states(policy: FittedPolicy, n_states: int = N_STATES) -> FloatArray:
         known = data.observations
     else:
         names = policy.observation_names or policy.bandwidths.state
-        known = rng.normal(size=(256, len(names)))
+        width = len(names) if policy.memory is None else policy.memory.width
+        known = rng.normal(size=(256, width))
         standardise = getattr(policy.policy, "standardise", None)
         if standardise is not None:
             known = known * standardise.std.numpy() + standardise.mean.numpy()
@@ -100,9 +123,12 @@ def onnx_runner(content: bytes) -> Runner:
         content, options, providers=["CPUExecutionProvider"]
     )
 
-    def run(states: NDArray[Any]) -> NDArray[Any]:
-        found: NDArray[Any] = session.run(["action"], {"observation": states})[0]
-        return found
+    names = [one.name for one in session.get_inputs()]
+    wanted = ["action", "next_state"][: len(names)]
+
+    def run(*inputs: NDArray[Any]) -> Any:
+        found = session.run(wanted, dict(zip(names, inputs, strict=True)))
+        return found if len(wanted) > 1 else found[0]
 
     return run
 
@@ -114,12 +140,16 @@ def pt2_runner(content: bytes) -> Runner:
     """
     module = torch.export.load(io.BytesIO(content)).module()
 
-    def run(states: NDArray[Any]) -> NDArray[Any]:
+    def run(*inputs: NDArray[Any]) -> Any:
         with torch.no_grad():
-            found: NDArray[Any] = module(torch.from_numpy(states))[0].numpy()
-            return found
+            found = [x.numpy() for x in module(*map(torch.from_numpy, inputs))[:2]]
+            return found if len(inputs) > 1 else found[0]
 
     return run
+
+
+def _side_by_side(actions: NDArray[Any], past: NDArray[Any]) -> FloatArray:
+    return np.concatenate([actions.reshape(len(past), -1), past], axis=1)
 
 
 def _library_actions(policy: FittedPolicy, states: FloatArray) -> FloatArray:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from nopg.bellman.problem import EstimatorConfig
 from nopg.data.dataset import Dataset
+from nopg.data.history import HistoryLayout
 from nopg.data.spaces import space_from_json
 from nopg.errors import PolicyFileError
 from nopg.fitted.policy import FittedPolicy
@@ -77,6 +78,10 @@ def _fitted(
     starts, names = tensors.get("initial_states"), metadata["observation_names"]
     bandwidths = bandwidths_from_json(metadata["bandwidths"])
     _require_consistent(spec, space, data, bandwidths)
+    memory = HistoryLayout.from_json(metadata.get("memory"))
+    if memory is not None:
+        d_a = space.n if memory.is_discrete else len(space.low)  # type: ignore[attr-defined]
+        memory.require_columns(memory.width if spec is None else spec.n_states, d_a)
     return FittedPolicy(
         policy=_policy(spec, module, tensors, device),
         action_space=space,
@@ -91,6 +96,7 @@ def _fitted(
         observation_names=None if names is None else tuple(map(str, names)),
         observation_space=space_from_json(metadata["observation_space"]),
         search=None if search is None else SearchResult.from_json(search),
+        memory=memory,
     )
 
 

@@ -19,15 +19,18 @@ from numpy.typing import NDArray
 
 from nopg.bellman.problem import EstimatorConfig, Problem
 from nopg.data.dataset import Dataset
+from nopg.data.history import HistoryLayout
 from nopg.data.spaces import space_to_json
 from nopg.errors import ConfigError, DataError, NotFittedError
 from nopg.evaluation.intervals import Estimate, require_level
 from nopg.evaluation.kernel import FINAL_RTOL, KernelEvaluator, build_problem
+from nopg.evaluation.regions import TERMINATED, membership
 from nopg.evaluation.rollouts import Rollouts, require_steps
 from nopg.evaluation.safety import asked_region
 from nopg.evaluation.support import Support
+from nopg.fitted.buffer import EpisodeBuffer
 from nopg.fitted.history import History
-from nopg.fitted.predict import predicted_actions
+from nopg.fitted.predict import checked_observation, predicted_actions
 from nopg.fitted.search_result import SearchResult
 from nopg.fitted.storage import bandwidths_to_json, write_policy_file
 from nopg.kernels.bandwidths import Bandwidths
@@ -67,10 +70,12 @@ class FittedPolicy:
         spec: How to build the policy again; None for a module of one's own.
         data: The transitions; None if it was saved without them.
         initial_states: Where the task starts, (B, d_s).
-        observation_names: Names of the state's columns, where they are known.
-        observation_space: Gymnasium space of the states, where it is known.
+        observation_names: Names of an observation's columns, where they are known.
+        observation_space: Gymnasium space of the observations, where it is known.
         history: Updates of the paper's algorithm; None after a search.
         search: What `nopg.learn` tried; None otherwise.
+        memory: Which past observations and actions it acts on; None for none. Its
+            states are then observations followed by that past, as in `data`.
         problem: Kernel rows of the data, where they are laid out already.
         models: Learned models of the system, where they are fitted already.
     """
@@ -89,8 +94,18 @@ class FittedPolicy:
     observation_space: Space[Any] | None = None
     history: History | None = None
     search: SearchResult | None = None
+    memory: HistoryLayout | None = None
     problem: Problem | None = field(default=None, repr=False)
     models: tuple[TransitionModel, ...] | None = field(default=None, repr=False)
+    buffer: EpisodeBuffer | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.memory is None and self.data is not None:
+            self.memory = self.data.history
+        if self.memory is not None:
+            self.buffer = EpisodeBuffer(self.memory)
+            names = self.observation_names or ()
+            self.observation_names = tuple(names[: self.memory.n_observed]) or None
 
     def predict(
         self,
@@ -101,24 +116,65 @@ class FittedPolicy:
     ) -> tuple[NDArray[Any], Any]:
         """Actions for one observation or a batch, as in stable-baselines3.
 
+        A policy with `memory` acts on the past too. Hand the state it returns back
+        with the next observation, and `episode_start` where an episode begins. A loop
+        over single observations may leave both out and call `reset` before each
+        episode. Whole states, with their past, are answered as they stand.
+
         Args:
-            observation: One state (d_s,) or several (m, d_s).
-            state: Handed back unchanged; other libraries' recurrent policies use it.
-            episode_start: Ignored likewise.
+            observation: One observation (d_s,) or several (m, d_s).
+            state: What `predict` returned for the step before; handed back unchanged
+                by a policy without memory.
+            episode_start: Whether an episode starts here, a bool or (m,); without
+                memory it changes nothing.
             deterministic: The most typical action; otherwise a draw.
 
         Returns:
-            The action(s), inside the action space, and `state`.
+            The action(s), inside the action space, and `state` for the next step.
         """
         generator = None if deterministic else self.draws
+        names = self.observation_names
+        if self.buffer is not None and not self._is_whole(observation):
+            return self.buffer.act(
+                observation,
+                state,
+                episode_start,
+                names,
+                lambda seen: predicted_actions(
+                    self.policy, self.action_space, seen, generator
+                ),
+            )
         width = None if self.spec is None else self.spec.n_states
         if width is None and self.data is not None:
             width = self.data.observations.shape[1]
-        names = self.observation_names
         actions = predicted_actions(
             self.policy, self.action_space, observation, generator, width, names
         )
         return actions, state
+
+    def reset(self) -> None:
+        """Start a new episode with the next `predict`, where no state is handed in."""
+        if self.buffer is not None:
+            self.buffer.reset()
+
+    def observe(
+        self, observation: Any, state: Any = None, episode_start: Any = False
+    ) -> NDArray[np.float64]:
+        """States as the policy sees them, (m, d_s): observations and their past.
+
+        What to ask `value` and `support` about in the middle of an episode. Nothing is
+        remembered of it.
+
+        Args:
+            observation: One observation or several, as for `predict`.
+            state: What `predict` returned for the step before; None for first ones.
+            episode_start: As for `predict`.
+        """
+        width = None if self.memory is None else self.memory.n_observed
+        observed = checked_observation(observation, width, self.observation_names)
+        if self.memory is None:
+            return np.atleast_2d(observed)
+        return EpisodeBuffer(self.memory).recall(observed, state, episode_start)
 
     def expected_return(
         self, interval: float | None = 0.95, by: str | None = None
@@ -149,7 +205,8 @@ class FittedPolicy:
         """The discounted return from any states, (m,).
 
         Args:
-            states: The states, (m, d_s).
+            states: The states, (m, d_s); see `observe` for policies with memory, which
+                take observations alone as the first of an episode.
             interval: As in `expected_return`; the answer is then an `Estimate`.
             by: "kernel" or "model"; by default the evaluator that fits this policy.
         """
@@ -192,14 +249,14 @@ class FittedPolicy:
         """How likely the policy enters a region from the initial states.
 
         Args:
-            region: A function of states (m, d_s) to booleans (m,); a pair (low, high)
-                with infinities for open sides; a Gymnasium Box; or "terminated" for
-                the end of the task.
+            region: A function of observations (m, d_s) to booleans (m,); a pair
+                (low, high) with infinities for open sides; a Gymnasium Box; or
+                "terminated" for the end of the task.
             horizon: Steps within which; None weighs an entry after t steps by gamma^t.
             interval: How often the truth is to lie between `low` and `high`.
             by: "kernel" or "model"; by default the evaluator that fits this policy.
         """
-        level = require_level(interval)
+        level, region = require_level(interval), self._region(region)
         kernel = self.kernel.visit_probability(region, horizon, level)
         if self._asked(by) == KERNEL:
             return kernel.single()
@@ -244,6 +301,8 @@ class FittedPolicy:
             "observation_names": self.observation_names,
             "search": None if self.search is None else self.search.to_json(),
         }
+        if self.memory is not None:
+            metadata["memory"] = self.memory.to_json()
         data = self.data if include_data else None
         starts = self.initial_states
         write_policy_file(Path(path), metadata, self.policy.state_dict(), data, starts)
@@ -329,9 +388,11 @@ class FittedPolicy:
             found = np.atleast_2d(np.asarray(states, dtype=np.float64))
         except (TypeError, ValueError):
             found = np.empty((0, 0))
+        if self.memory is not None:
+            found = self.memory.complete(found)
         width = self._data().observations.shape[1]
         if found.ndim != 2 or len(found) == 0 or found.shape[1] != width:
-            called = ", ".join(self.observation_names or ()) or f"{width} columns"
+            called = ", ".join(self._data().observation_names)
             raise DataError(
                 f"`states` must be numbers, one row per state with {called}, got "
                 f"{np.shape(states) or type(states).__name__}; pass an array "
@@ -343,6 +404,22 @@ class FittedPolicy:
                 f"{np.abs(found).max()}; pass states in the units of the data."
             )
         return found
+
+    def _is_whole(self, observation: Any) -> bool:
+        """Whether an observation has its past with it."""
+        assert self.memory is not None
+        try:
+            return tuple(np.shape(observation)[-1:]) == (self.memory.width,)
+        except ValueError:  # rows of different lengths
+            return False
+
+    def _region(self, region: Any) -> Any:
+        """A region of observations as one of states."""
+        if self.memory is None or (isinstance(region, str) and region == TERMINATED):
+            return region
+        width = self.memory.n_observed
+        inside = membership(region, width)
+        return lambda states: inside(states[:, :width])
 
     def _starts(self) -> NDArray[np.float64]:
         self._data()

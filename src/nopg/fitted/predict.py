@@ -38,24 +38,7 @@ def predicted_actions(
         DataError: If the observation is not finite or the policy cannot take it.
     """
     parameter = next(policy.parameters())
-    try:
-        array = np.asarray(observation, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DataError(
-            "`observation` must be numbers, one state (d_s,) or several (m, d_s), got "
-            f"{type(observation).__name__}; flatten it first."
-        ) from None
-    if array.ndim not in (1, 2) or not np.isfinite(array).all():
-        raise DataError(
-            "`observation` must be one finite state (d_s,) or several (m, d_s), got "
-            f"shape {array.shape}{'' if np.isfinite(array).all() else ' with NaN'}."
-        )
-    if width is not None and array.shape[-1] != width:
-        called = "" if names is None else f" ({', '.join(names)})"
-        raise DataError(
-            f"`observation` must have {width} numbers{called} like the training "
-            f"states, got {array.shape[-1]}; pass one state (d_s,) or several (m, d_s)."
-        )
+    array = checked_observation(observation, width, names)
     states = torch.tensor(np.atleast_2d(array)).to(parameter)
     try:
         with torch.no_grad():
@@ -76,3 +59,32 @@ def predicted_actions(
         actions = np.clip(actions, low, high)
     actions = actions.astype(space.dtype)
     return np.asarray(actions[0] if array.ndim == 1 else actions)
+
+
+def checked_observation(
+    observation: Any, width: int | None, names: Sequence[str] | None = None
+) -> NDArray[np.float64]:
+    """One observation (d_s,) or several (m, d_s), as finite numbers.
+
+    Raises:
+        DataError: If they are none, or not `width` of them each.
+    """
+    try:
+        array = np.asarray(observation, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(
+            "`observation` must be numbers, one state (d_s,) or several (m, d_s), got "
+            f"{type(observation).__name__}; flatten it first."
+        ) from None
+    if array.ndim not in (1, 2) or not np.isfinite(array).all():
+        raise DataError(
+            "`observation` must be one finite state (d_s,) or several (m, d_s), got "
+            f"shape {array.shape}{'' if np.isfinite(array).all() else ' with NaN'}."
+        )
+    if width is not None and array.shape[-1] != width:
+        called = "" if names is None else f" ({', '.join(names)})"
+        raise DataError(
+            f"`observation` must have {width} numbers{called} like the training "
+            f"states, got {array.shape[-1]}; pass one state (d_s,) or several (m, d_s)."
+        )
+    return array

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from nopg.errors import ConfigError
 from nopg.evaluation.support import Support
+from nopg.fitted.buffer import EpisodeBuffer
 from nopg.fitted.policy import FittedPolicy
 
 
@@ -54,6 +55,8 @@ class SafePolicy:
         self.threshold = float(threshold)
         self.decisions = self.interventions = 0
         self._policy, self._fallback = policy, fallback
+        memory = policy.memory
+        self._buffer = None if memory is None else EpisodeBuffer(memory)
 
     def predict(
         self,
@@ -62,25 +65,46 @@ class SafePolicy:
         episode_start: Any = None,
         deterministic: bool = True,
     ) -> tuple[NDArray[Any], Any]:
-        """Actions for one observation or a batch, as in stable-baselines3."""
-        actions, state = self._policy.predict(
-            observation, state, episode_start, deterministic
+        """Actions for one observation or a batch, as in stable-baselines3.
+
+        A policy with memory remembers the actions that were taken, be they its own or
+        those of the fallback; `state` and `episode_start` are as in its `predict`.
+        """
+        if self._buffer is None:
+            return self._guarded(observation, observation, deterministic), state
+        return self._buffer.act(
+            observation,
+            state,
+            episode_start,
+            self._policy.observation_names,
+            lambda seen: self._guarded(observation, seen, deterministic),
         )
+
+    def reset(self) -> None:
+        """Start a new episode with the next `predict`, where no state is handed in."""
+        if self._buffer is not None:
+            self._buffer.reset()
+
+    def _guarded(
+        self, observation: Any, seen: Any, deterministic: bool
+    ) -> NDArray[Any]:
+        """The policy's actions at what it has seen, or the fallback's, counted."""
+        actions = self._policy.predict(seen, deterministic=deterministic)[0]
         is_batch = np.ndim(observation) > 1
         taken = actions if is_batch else np.asarray(actions)[None]
-        support = self._policy.support(observation, taken)
+        support = self._policy.support(seen, taken)
         is_far = self.is_far(support)
         self.decisions += len(is_far)
         self.interventions += int(is_far.sum())
         if not is_far.any():
-            return actions, state
+            return actions
         observations = np.asarray(observation)
         if observations.ndim == 1:
-            return self._fall_back(observations, actions), state
+            return self._fall_back(observations, actions)
         actions = np.array(actions)
         for i in np.nonzero(is_far)[0]:
             actions[i] = self._fall_back(observations[i], actions[i])
-        return actions, state
+        return actions
 
     def is_far(self, support: Support) -> NDArray[np.bool_]:
         """Where the data do not back the action, (m,)."""

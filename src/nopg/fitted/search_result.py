@@ -9,6 +9,7 @@ from typing import Any
 SHORTER = 3.0
 """How much shorter the horizon 1 / (1 - gamma) of short-horizon candidates is."""
 PLANNING, ASCENT = "fitted value iteration", "gradient ascent"
+CLONING = "behaviour cloning"
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,8 @@ class CandidateMethod:
 
     Attributes:
         kind: "fitted value iteration" in the learned model, distilled into a policy;
-            or "gradient ascent" along Eq. (10).
+            "gradient ascent" along Eq. (10); or "behaviour cloning" of the log, for
+            states that hold their past.
         short_horizon: Whether it looks a third as far ahead as the task. Errors of
             smoothing grow with every step ahead, so the estimate is less biased, and
             its best policy is still a good start.

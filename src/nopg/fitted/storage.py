@@ -18,12 +18,15 @@ from torch import Tensor
 
 from nopg.data.dataset import Dataset
 from nopg.data.files import write_atomically
+from nopg.data.history import HistoryLayout
 from nopg.data.spaces import space_from_json, space_to_json
 from nopg.data.transitions import ARRAYS
 from nopg.errors import PolicyFileError
 from nopg.kernels.bandwidths import Bandwidths
 
 FORMAT = 2
+WITH_MEMORY = 3
+"""Format of policies that act on the past: without it their states make no sense."""
 _WIDTHS = ("state", "action", "next_state")
 
 
@@ -45,7 +48,7 @@ def write_policy_file(
     """
     from safetensors.torch import save
 
-    about = {"format": FORMAT, **metadata}
+    about = {"format": WITH_MEMORY if "memory" in metadata else FORMAT, **metadata}
     tensors = {
         f"policy/{k}": v.detach().cpu().contiguous() for k, v in parameters.items()
     }
@@ -100,9 +103,9 @@ def read_policy_file(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         ) from None
     if not isinstance(metadata, dict):
         raise PolicyFileError(f"`{path}` must describe a policy, it does not.")
-    if metadata.get("format") != FORMAT:
+    if metadata.get("format") not in (FORMAT, WITH_MEMORY):
         raise PolicyFileError(
-            f"`{path}` must be of format {FORMAT}, it is of format "
+            f"`{path}` must be of format {FORMAT} or {WITH_MEMORY}, it is of format "
             f"{metadata.get('format')}; update nopg or save the policy again."
         )
     if metadata.get("digest") != policy_digest(metadata, tensors):
@@ -139,6 +142,7 @@ def stored_data(
         observation_space=space_from_json(kept["observation_space"]),
         action_space=space_from_json(kept["action_space"]),
         notes=tuple(str(note) for note in kept["notes"]),
+        history=HistoryLayout.from_json(metadata.get("memory")),
     )
 
 

@@ -123,9 +123,13 @@ def _episode(policy: FittedPolicy, env: gymnasium.Env[Any, Any], seed: int) -> E
 
     observation, _ = env.reset(seed=seed)
     total, discounted, weight, steps = 0.0, 0.0, 1.0, 0
+    memory: Any = None
     while True:
-        state = flatten(env.observation_space, observation)
-        action: Any = policy.predict(np.asarray(state, dtype=np.float64))[0]
+        flat = flatten(env.observation_space, observation)
+        action: Any
+        action, memory = policy.predict(
+            np.asarray(flat, dtype=np.float64), memory, steps == 0
+        )
         space = env.action_space
         action = int(action) if hasattr(space, "n") else action.astype(space.dtype)
         observation, reward, terminated, truncated, _ = env.step(action)

@@ -62,7 +62,7 @@ def start(
         fitted = model.prepare(
             data, initial_states, announce=announce if monitoring.progress else None
         )
-        model.find_start(progress=monitoring.progress)
+        model.find_start(n_updates, progress=monitoring.progress)
         config = RunConfig.of(
             fitted,
             n_updates=n_updates,

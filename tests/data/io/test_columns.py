@@ -23,10 +23,11 @@ def test_usual_names_and_numbered_actions() -> None:
 
 
 def test_the_rest_is_the_state_without_the_clock() -> None:
-    found, notes = settle("Time", "x", "velocity", "u", "r", "Episode")
+    found, notes = settle("Time", "step", "x", "velocity", "u", "r", "Episode")
     assert found.observations == ("x", "velocity")
     assert found.episode == "Episode"
-    assert notes[-1] == "Columns left out: 'Time'."
+    assert found.time == "Time"
+    assert notes[-1] == "Columns left out: 'step'."
 
 
 def test_states_are_those_with_successors_where_there_are_some() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -66,7 +67,7 @@ def test_names_are_guessed_and_the_guess_is_stated(tmp_path: Path) -> None:
     assert data.action_names == ("u",)
     assert data.terminations.sum() == 1
     assert "actions = u; episode = run; observations = x, v; " in data.notes[0]
-    assert "'t'" in data.notes[1]
+    assert "time = t" in data.notes[0]
 
 
 def test_given_successors_are_used_and_no_row_is_dropped(tmp_path: Path) -> None:
@@ -257,3 +258,31 @@ def test_a_file_that_unpacks_to_too_much(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b"x,u,r\n" + b"1.25,0.5,2.5\n" * 100_000))
     with pytest.raises(DataError, match="must unpack to at most"):
         Dataset.load(path, max_bytes=100_000)
+
+
+@pytest.mark.parametrize("options", [{}, {"decimal": ","}])
+def test_decimal_commas_are_read(tmp_path: Path, options: dict[str, Any]) -> None:
+    text = "t;x;u;reward\n0;1;0,5;-1,25e1\n0,1;0,409;-,5;2\n0,2;3;0,5;2\n"
+    data = Dataset.load(write(tmp_path, text), **options)
+    np.testing.assert_array_equal(data.observations[:, 0], [1.0, 0.409])
+    np.testing.assert_array_equal(data.actions[:, 0], [0.5, -0.5])
+    np.testing.assert_array_equal(data.rewards, [-12.5, 2.0])
+    assert data.sample_time == pytest.approx(0.1)
+    assert "Decimal commas were read." in data.notes
+    with pytest.raises(DataError, match="'0,409'"):
+        Dataset.load(write(tmp_path, text), observations="x", actions="u", decimal=".")
+
+
+def test_commas_of_thousands_are_not_taken_for_decimals(tmp_path: Path) -> None:
+    text = 'x,u,reward\n"1,234",0.5,1\n2,0.5,1\n3,0.5,1\n'
+    with pytest.raises(DataError, match="'1,234'"):
+        Dataset.load(write(tmp_path, text), observations=["x"])
+
+
+def test_the_sample_time_is_kept_in_files(tmp_path: Path) -> None:
+    data = Dataset.load(
+        write(tmp_path, "t,x,u,reward\n0,1,2.5,3\n2,1,2.5,3\n4,5,6.5,7\n")
+    )
+    for name in ("log.npz", "log.csv"):
+        data.save(tmp_path / name)
+        assert Dataset.load(tmp_path / name).sample_time == 2.0

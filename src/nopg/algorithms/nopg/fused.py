@@ -88,7 +88,7 @@ class FusedTrainer:
         *,
         is_captured: bool = True,
     ) -> None:
-        self.system = FusedSystem(problem, len(policies), ROW_SHARE * config.rtol)
+        self.system = FusedSystem(problem, len(policies), config.rtol)
         self.config, self.n_updates = config, n_updates
         parameters, buffers = torch.func.stack_module_state(list(policies))
         self.parameters: dict[str, Tensor] = {

@@ -133,7 +133,7 @@ class NOPG:
         fitted = self.prepare(
             data, initial_states, ranks, announce if progress else None
         )
-        self.find_start(progress=progress)
+        self.find_start(n_updates, progress=progress)
         self.training(n_updates).run(
             evaluators=evaluators,
             evaluate_every=evaluate_every,
@@ -200,12 +200,16 @@ class NOPG:
         self._fitted, self._budget = fitted, budget
         return fitted
 
-    def find_start(self, *, progress: bool = True) -> None:
+    def find_start(self, n_updates: int = N_UPDATES, *, progress: bool = True) -> None:
         """Let a few short ascents look for where the prepared policy should start.
 
         They use rows of several kinds, and the policy whose mean path earns most is
         taken (see `starts`). Nothing happens with the paper's rows, with a module of
         your own, which starts as you give it, or with `search_start=False`.
+
+        Args:
+            n_updates: Updates of the ascent to come; none of these takes more.
+            progress: Show a bar.
         """
         if not self._searches_start:
             return
@@ -219,8 +223,9 @@ class NOPG:
             other = replace(alone, seed=config.seed + number)
             return build_policy(other, data, space)[0]
 
+        n_short = min(N_SHORT, n_updates)
         with tqdm(
-            total=len(KINDS) * N_SHORT, disable=not progress, desc="starts"
+            total=len(KINDS) * n_short, disable=not progress, desc="starts"
         ) as bar:
             best = find_start(
                 copy.deepcopy(fitted.policy).double().cpu(),
@@ -230,6 +235,7 @@ class NOPG:
                 fitted.problem.bandwidths,
                 config.estimator,
                 Seed(config.seed),
+                n_short,
                 bar.update,
             )
         fitted.policy.load_state_dict(best.state_dict())

@@ -35,8 +35,8 @@ PLAIN, NEAR, WIDE = (NADARAYA_WATSON, 1.0), (MATCHED, 1.0), (MATCHED, 2.0)
 KINDS: tuple[tuple[Kind, ...], ...] = ((PLAIN,), (NEAR,), (PLAIN, NEAR, WIDE))
 """What each short ascent uses, one kind after the other from update to update."""
 N_SHORT, SNAPSHOTS = 300, 3
-"""Updates of each, and how many of its policies are judged, the last among them: on a
-flat J an ascent walks on after it has arrived."""
+"""Most updates of each, and how many of its policies are judged, the last among them:
+on a flat J an ascent walks on after it has arrived."""
 N_ROWS = 1000
 """Samples each rests on, a random part of more."""
 N_JUDGED_ROWS = 5000
@@ -60,6 +60,7 @@ def find_start(
     bandwidths: Bandwidths,
     config: EstimatorConfig,
     seed: Seed,
+    n_updates: int = N_SHORT,
     advance: Callable[[], object] = lambda: None,
 ) -> Policy:
     """The best of a few short ascents.
@@ -72,6 +73,7 @@ def find_start(
         bandwidths: Of the long ascent.
         config: Its estimator.
         seed: Source of every draw.
+        n_updates: Updates of each.
         advance: Called after every update.
     """
     generator = seed.numpy("starts")
@@ -83,7 +85,7 @@ def find_start(
         h = _wider(bandwidths, len(samples.rewards), len(rows))
         begun = _with_others(initial, part.states, generator)
         problems = [_problem(part, begun, h, config, kind, seed) for kind in kinds]
-        found += _ascend(one, problems, seed, advance)
+        found += _ascend(one, problems, seed, n_updates, advance)
     values = path_returns(found, samples, initial, bandwidths, config, seed)
     return found[max(range(len(found)), key=values.__getitem__)]
 
@@ -99,8 +101,8 @@ def path_returns(
     """What each policy's mean path earns; the arguments are those of `find_start`."""
     n = len(samples.rewards)
     if n > N_JUDGED_ROWS:
-        some = seed.numpy("judged-rows").permutation(n)[:N_JUDGED_ROWS]
-        samples = samples.subset(torch.as_tensor(some))
+        judged = seed.numpy("judged-rows").permutation(n)[:N_JUDGED_ROWS]
+        samples = samples.subset(torch.as_tensor(judged))
     paths = MeanPaths.of(samples, bandwidths, config.gamma)
     other = seed.numpy("elsewhere").permutation(len(samples.rewards))[:N_ELSEWHERE]
     some = initial[:N_STARTS]
@@ -145,6 +147,7 @@ def _ascend(
     policy: Policy,
     problems: Sequence[Problem],
     seed: Seed,
+    n_updates: int,
     advance: Callable[[], object],
 ) -> list[Policy]:
     """Updates in place, each on the next of the problems; copies on the way."""
@@ -155,12 +158,12 @@ def _ascend(
     starts: list[Start | None] = [None] * len(estimators)
     first = LABEL_RATE if isinstance(policy, CategoricalPolicy) else LEARNING_RATE
     kept = []
-    for step in range(N_SHORT):
+    for step in range(n_updates):
         turn, i = divmod(step, len(estimators))
         solution = estimators[i].solve(policy, generator, solver, starts[i])
         starts[i] = solution.following(keep_correction=(turn + 1) % REFRESH != 0)
-        adam.step(solution.gradient(policy), first * cosine_decay(step, N_SHORT))
+        adam.step(solution.gradient(policy), first * cosine_decay(step, n_updates))
         advance()
-        if (step + 1) % (N_SHORT // SNAPSHOTS) == 0:
+        if (n_updates - 1 - step) % -(-n_updates // SNAPSHOTS) == 0:
             kept.append(copy.deepcopy(policy))
     return kept

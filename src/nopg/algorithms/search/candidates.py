@@ -12,14 +12,18 @@ import numpy as np
 
 from nopg.algorithms.nopg.nopg import NOPG
 from nopg.algorithms.search.distillation import distil
-from nopg.algorithms.search.planning import ActionOutcomes, actions_to_try
+from nopg.algorithms.search.planning import (
+    ActionOutcomes,
+    DistillationTargets,
+    actions_to_try,
+)
 from nopg.bellman.problem import NADARAYA_WATSON
 from nopg.data.dataset import Dataset
 from nopg.dynamics.transition_model import TransitionModel, regression_actions
 from nopg.errors import NopgWarning, SupportWarning
 from nopg.fitted.history import Update
 from nopg.fitted.policy import FittedPolicy
-from nopg.fitted.search_result import ASCENT, PLANNING, CandidateMethod
+from nopg.fitted.search_result import ASCENT, CLONING, PLANNING, CandidateMethod
 from nopg.kernels.bandwidths import LeaveOneOut
 from nopg.policies.arrays import Array
 from nopg.policies.families import Policy
@@ -75,6 +79,19 @@ def planned_candidates(
         targets = outcomes.value_iteration(method.gamma(gamma), method.action_repeat)
         distil(student, targets)
         yield FoundPolicy(method, student)
+
+
+def cloned_candidate(data: Dataset, policy: Policy) -> FoundPolicy:
+    """Behaviour cloning: a policy that does what was done in the log.
+
+    Among states that hold their past, anchors and kernels are too far apart for plans
+    and ascents to get anywhere near the data. Who made the log was there, and
+    refinement goes on from there.
+    """
+    actions, student = regression_actions(data).numpy(), copy.deepcopy(policy)
+    states = np.array(data.observations, dtype=np.float64)
+    distil(student, DistillationTargets(states, actions, np.ones(len(data)), 1))
+    return FoundPolicy(CandidateMethod(CLONING), student)
 
 
 def ascent_candidates(

@@ -32,7 +32,14 @@ from nopg.algorithms.search.candidates import (
     PLANS,
     FoundPolicy,
     ascent_candidates,
+    cloned_candidate,
     planned_candidates,
+)
+from nopg.algorithms.search.memory import (
+    AUTO,
+    remembered,
+    starting_states,
+    trial_states,
 )
 from nopg.algorithms.search.refinement import (
     FINAL_WEIGHT,
@@ -71,6 +78,7 @@ def learn(
     gamma: float = GAMMA,
     n_updates: int = 200,
     n_refining: int = 100,
+    history: int | str = AUTO,
     action_space: Any = None,
     seed: int = 0,
     progress: bool = True,
@@ -86,6 +94,9 @@ def learn(
         gamma: Discount factor in (0, 1).
         n_updates: Updates of each gradient ascent on the kernel estimate.
         n_refining: Updates of the best candidates in the learned models; 0 for none.
+        history: Past observations and actions that the policy acts on: as many as the
+            data ask for ("auto"), so many steps of both, or 0 for none. See
+            `Dataset.with_history`.
         action_space: Gymnasium space of the actions; by default that of the data.
         seed: Seed of every draw.
         progress: Show a bar.
@@ -102,14 +113,15 @@ def learn(
     _require_choice(data)
     config = NOPG(seed=seed, **common).config
     space = action_space_of(data, action_space)
+    observed, data = data, remembered(data, history)
     fresh, spec = build_policy(config, data, space)
     like = torch.tensor(data.observations, dtype=torch.float64)
-    starts = data.first_states() if initial_states is None else initial_states
+    starts = starting_states(data, initial_states)
     places = initial_state_tensor(starts, like).numpy()
     with _few_threads(len(data)):
         models = fit_ensemble(data, Seed(seed).numpy("transition-model"))
         _warn_of_starts(models[0], places)
-        selection = _Selection(models, places, gamma)
+        selection = _Selection(models, trial_states(data, places), gamma)
         common = {k: v for k, v in common.items() if k != "action_space"}
         _search(
             selection,
@@ -128,12 +140,13 @@ def learn(
         estimator=config.estimator,
         seed=seed,
         algorithm=LEARN,
-        settings=config.flat() | {"n_updates": n_updates, "n_refining": n_refining},
+        settings=config.flat()
+        | {"n_updates": n_updates, "n_refining": n_refining, "history": history},
         spec=spec,
         data=data,
         initial_states=places,
         observation_names=tuple(data.observation_names),
-        observation_space=data.observation_space,
+        observation_space=observed.observation_space,
         search=search,
         models=models,
     )
@@ -162,6 +175,8 @@ def _search(
 
         try:
             model = selection.models[0]
+            if data.history is not None:
+                selection.add(cloned_candidate(data, fresh))
             for one in planned_candidates(model, data, fresh, gamma, seed):
                 selection.add(one)
                 advance(str(one.method))
@@ -185,7 +200,8 @@ class _Selection:
 
     Attributes:
         models: The learned models.
-        starts: Where the task starts, (B, d_s).
+        starts: Where the task starts, and where else candidates are rolled out from,
+            (B, d_s).
         gamma: Discount factor.
         found: Every candidate's policy.
         candidates: What is expected of each.

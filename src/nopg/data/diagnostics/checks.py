@@ -36,7 +36,7 @@ class Diagnostic:
 def all_diagnostics(
     table: TransitionTable, space: Space[Any] | None, weights: FloatArray
 ) -> list[Diagnostic]:
-    """Whatever stands out, warnings first.
+    """Whatever stands out at first sight, without learning anything.
 
     Args:
         table: The transitions.
@@ -55,8 +55,7 @@ def all_diagnostics(
             if low is not None and high is not None:
                 bounds = float(low[i]), float(high[i])
             found += _action(name, table.actions[:, i].astype(np.float64), bounds)
-    found += _isolated(weights)
-    return sorted(found, key=lambda diagnostic: diagnostic.level == "note")
+    return [*found, *_isolated(weights)]
 
 
 def _jumps(table: TransitionTable, episodes: IntArray) -> Iterator[Diagnostic]:

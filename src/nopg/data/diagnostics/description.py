@@ -11,6 +11,8 @@ import numpy as np
 
 from nopg.data.coverage import grid_coverage, neighbour_weights
 from nopg.data.diagnostics.checks import Diagnostic, all_diagnostics
+from nopg.data.diagnostics.hardware import hardware_diagnostics
+from nopg.data.diagnostics.memory import memory_diagnostics
 from nopg.data.transitions import TransitionTable
 
 if TYPE_CHECKING:
@@ -55,6 +57,8 @@ class Description:
     """Number of labels if the action is discrete."""
     columns: tuple[Column, ...]
     """Every column of state, action and reward."""
+    sample_time: float | None
+    """Time from one row to the next, if the log had a clock."""
     coverage: float
     """Share of the cells of a ten-per-side grid over the states that hold data, out
     of those the data could fill."""
@@ -90,6 +94,8 @@ class Description:
                 f"{self.n_transitions:,} transitions in {self.n_episodes:,} episodes "
                 f"of {low} to {high} steps (median {middle})"
             )
+        if self.sample_time is not None:
+            rows += f", one every {self.sample_time:.4g} of the clock"
         discrete = f"{self.n_actions} discrete actions"
         few, typical, many = self.neighbours
         return [
@@ -128,7 +134,13 @@ def describe(
         action_space: Bounds to hold the actions against, if the data know none.
     """
     weights = neighbour_weights(table)
-    findings = all_diagnostics(table, action_space or table.action_space, weights)
+    space = action_space or table.action_space
+    findings = [
+        *all_diagnostics(table, space, weights),
+        *hardware_diagnostics(table),
+        *memory_diagnostics(table),
+    ]
+    findings.sort(key=lambda finding: finding.level == "note")
     lengths = None
     if table.episodes is not None:
         counts = np.unique(table.episodes, return_counts=True)[1]
@@ -146,6 +158,7 @@ def describe(
             *_columns("action", table.action_names, table.actions),
             *_columns("reward", ("reward",), table.rewards),
         ),
+        sample_time=table.sample_time,
         coverage=grid_coverage(table.observations),
         neighbours=(few, typical, many),
         findings=tuple(findings),

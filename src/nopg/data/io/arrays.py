@@ -142,11 +142,12 @@ def _drop_missing(
     if not empty.any():
         return ()
     found = counted(int(empty.sum()), "row")
-    if options.missing == "error":
+    if options.missing != "drop":
         raise DataError(
             f"Every cell must hold a number, {found} had empty or NaN cells (counted "
-            f"from 1: {preview(rows[empty] + 1)}); repair them or leave them out with "
-            "missing='drop'."
+            f"from 1: {preview(rows[empty] + 1)}); repair them, leave them out with "
+            "missing='drop', or hold actions that were logged at another rate with "
+            "missing='hold'."
         )
     for name, array in parts.items():
         parts[name] = None if array is None else np.asarray(array)[~empty]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 import numpy as np
@@ -11,13 +12,14 @@ from numpy.typing import NDArray
 from nopg.data.validation import IntArray
 from nopg.errors import DataError
 
-Kind = Literal["number", "flag", "label"]
+Kind = Literal["number", "flag", "label", "time"]
 _WHAT = {
     "number": "numbers",
     "flag": "true or false (or 1 and 0)",
     "label": "an episode in every row",
+    "time": "numbers, or dates and times as 2024-01-31T12:00:00.5",
 }
-_EMPTY = frozenset({"", "na", "n/a", "nan", "null", "none"})
+_EMPTY = frozenset({"", "na", "n/a", "nan", "nat", "null", "none"})
 _FLAGS = {
     **dict.fromkeys(("true", "t", "yes", "y", "1", "1.0"), True),
     **dict.fromkeys(("false", "f", "no", "n", "0", "0.0", *_EMPTY), False),
@@ -57,9 +59,15 @@ class TableColumn:
         """Convert the cells of the next rows, quickly if they are numbers already."""
         if isinstance(cells, np.ndarray) and cells.dtype.kind in "biuf":
             converted = self._from_array(cells)
+        elif isinstance(cells, np.ndarray) and cells.dtype.kind == "M":
+            seconds = cells.astype("datetime64[ns]").astype(np.int64) / 1e9
+            converted = np.where(np.isnat(cells), np.nan, seconds)
         else:
             texts = ["" if c is None else str(c).strip() for c in cells]
-            of = {"number": self._numbers, "flag": self._flags, "label": self._labels}
+            of = {
+                **{"number": self._numbers, "time": self._times},
+                **{"flag": self._flags, "label": self._labels},
+            }
             converted = of[self._kind](texts)
         self._chunks.append(converted)
         self._n_rows += len(cells)
@@ -77,7 +85,7 @@ class TableColumn:
         return ids, () if are_numbers else (note,)
 
     def _from_array(self, cells: NDArray[Any]) -> NDArray[Any]:
-        if self._kind == "number":
+        if self._kind in ("number", "time"):
             self.is_whole = self.is_whole and cells.dtype.kind in "iu"
             return cells.astype(np.float64)
         given: NDArray[Any] = np.nan_to_num(cells) if self._kind == "flag" else cells
@@ -108,6 +116,23 @@ class TableColumn:
         except ValueError:
             raise self._refusal(text, row) from None
 
+    def _times(self, texts: list[str]) -> NDArray[Any]:
+        """Numbers as they are, dates as seconds since 1970, NaN for empty cells."""
+        try:
+            return np.array([float(text) for text in texts])
+        except ValueError:
+            return np.array([self._time(text, row) for row, text in enumerate(texts)])
+
+    def _time(self, text: str, row: int) -> float:
+        try:
+            if text.lower() in _EMPTY:
+                return float("nan")
+            date = datetime.fromisoformat(text)
+            # A clock without a zone never jumps, so it is taken for UTC.
+            return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+        except ValueError:
+            return self._number(text, row)
+
     def _flags(self, texts: list[str]) -> NDArray[Any]:
         meaning = {text: _FLAGS.get(text.lower()) for text in set(texts)}
         if None in meaning.values():
@@ -123,10 +148,11 @@ class TableColumn:
     def _refusal(self, cell: str, row: int) -> DataError:
         """The error that names the cell, its row (from 1) and its column."""
         shown = cell if len(cell) <= 30 else cell[:27] + "..."
+        instead = " or pass time=''" if self._kind == "time" else ""
         return DataError(
             f"Column {self._name!r} must hold {_WHAT[self._kind]}, row "
             f"{self._n_rows + row + 1} has {shown!r}; correct the cell or choose other "
-            "columns."
+            f"columns{instead}."
         )
 
 

@@ -18,6 +18,7 @@ import gzip
 import io
 import itertools
 import math
+import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -34,6 +35,9 @@ from nopg.errors import DataError
 _ROWS_AT_ONCE = 20_000
 _LONGEST_LINE = 2**20
 _LARGEST_METADATA = 2**20
+_ROWS_TRIED = 100
+_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
+"""A decimal comma; where commas separate cells, it would be a thousand's."""
 
 
 class CsvFile:
@@ -51,6 +55,14 @@ class CsvFile:
         self._path, self._options = path, options
         with self._rows() as rows:
             header, first = next(rows, None), next(rows, [])
+            cells = itertools.chain(first, *itertools.islice(rows, _ROWS_TRIED))
+            commas = sum(1 for cell in cells if _COMMA.fullmatch(cell.strip()))
+        decimal = options.decimal or ("," if commas and self._delimiter != "," else ".")
+        self._has_commas = decimal == ","
+        first = [self._pointed(cell) for cell in first]
+        self.notes: tuple[str, ...] = ()
+        if self._has_commas:
+            self.notes = ("Decimal commas were read.",)
         if header is None:
             raise DataError(f"`{path}` must hold a table, it is empty; check the file.")
         self.names = tuple(name.strip() for name in header)
@@ -87,7 +99,13 @@ class CsvFile:
                 n_rows += len(chunk)
                 self._options.require_size(8 * n_rows * len(names), self._path)
                 by_name = dict(zip(self.names, zip(*chunk, strict=True), strict=True))
-                yield {name: by_name[name] for name in names}
+                if self._has_commas:
+                    yield {n: [*map(self._pointed, by_name[n])] for n in names}
+                else:
+                    yield {name: by_name[name] for name in names}
+
+    def _pointed(self, cell: str) -> str:
+        return cell.replace(",", ".") if self._has_commas else cell
 
     @contextmanager
     def _rows(self) -> Iterator[Iterator[list[str]]]:
@@ -97,10 +115,10 @@ class CsvFile:
                 packed = self._path.suffix.lower() == ".gz"
                 stream: Any = gzip.GzipFile(fileobj=raw) if packed else raw
                 text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
-                delimiter = _delimiter(self._path, text.readline(_LONGEST_LINE))
+                self._delimiter = _delimiter(self._path, text.readline(_LONGEST_LINE))
                 text.seek(0)
                 lines = _lines(text, self._path, 4 * self._options.max_bytes)
-                yield filter(None, csv.reader(lines, delimiter=delimiter))
+                yield filter(None, csv.reader(lines, delimiter=self._delimiter))
                 text.detach()
         except (OSError, EOFError, zlib.error, csv.Error, UnicodeError) as error:
             raise DataError(

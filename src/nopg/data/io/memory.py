@@ -18,6 +18,7 @@ class MemoryTable:
     """Columns that are already arrays, whatever holds them."""
 
     metadata: dict[str, Any] | None = None
+    notes: tuple[str, ...] = ()
 
     def __init__(self, table: Any) -> None:
         names = getattr(table, "columns", None)

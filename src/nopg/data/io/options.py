@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 MAX_BYTES = 2**31
 """Most bytes a file may unpack to unless the caller allows more: 2 GiB."""
 _MANY = ("observations", "actions", "next_observations")
-_ONE = ("reward", "episode", "termination", "truncation")
+_ONE = ("reward", "episode", "termination", "truncation", "time")
+_CHOICES: dict[str, tuple[str | None, ...]] = {
+    "missing": ("error", "drop", "hold"),
+    "repeated": ("keep", "drop"),
+    "decimal": (None, ".", ","),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,18 +33,32 @@ class ReadOptions:
     episode: str | None = None
     termination: str | None = None
     truncation: str | None = None
+    time: str | None = None
     is_discrete: bool | None = None
-    missing: Literal["error", "drop"] = "error"
+    missing: Literal["error", "drop", "hold"] = "error"
+    repeated: Literal["keep", "drop"] = "keep"
+    gap: float | None = None
+    resample: float | None = None
+    decimal: Literal[".", ","] | None = None
     time_limit: int | None = None
     observation_space: Space[Any] | None = None
     action_space: Space[Any] | None = None
     max_bytes: int = MAX_BYTES
 
     def __post_init__(self) -> None:
-        if self.missing not in ("error", "drop"):
-            raise ConfigError(
-                f"`missing` must be 'error' or 'drop', got {self.missing!r}; pick one."
-            )
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise ConfigError(
+                    f"`{name}` must be one of {', '.join(map(repr, allowed))}, got "
+                    f"{getattr(self, name)!r}; pick one."
+                )
+        for name in ("gap", "resample"):
+            value = getattr(self, name)
+            if value is not None and not 0.0 < value < float("inf"):
+                raise ConfigError(
+                    f"`{name}` must be a positive time, got {value}; give it in the "
+                    "unit of the time column."
+                )
         if self.time_limit is not None and self.time_limit < 1:
             raise ConfigError(
                 f"`time_limit` must be a positive number of steps, got "
@@ -57,7 +76,7 @@ class ReadOptions:
         return {
             part: (names,) if isinstance(names, str) else names
             for part, names in given.items()
-            if names is not None and not callable(names)
+            if names and not callable(names)
         }
 
     def columns(self) -> list[str]:

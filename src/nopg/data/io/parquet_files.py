@@ -36,6 +36,8 @@ class ParquetFile:
         DataError: If it cannot be opened as Parquet.
     """
 
+    notes: tuple[str, ...] = ()
+
     def __init__(self, path: Path, options: ReadOptions) -> None:
         types = require_extra("pyarrow.types", "data")
         self._path, self._options = path, options

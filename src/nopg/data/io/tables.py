@@ -17,14 +17,16 @@ from numpy.typing import NDArray
 
 from nopg.data.io.arrays import dataset_arguments
 from nopg.data.io.cells import Kind, read_columns
+from nopg.data.io.clock import follow_clock
 from nopg.data.io.options import ReadOptions
+from nopg.data.io.rates import Arrays, hold_actions
 from nopg.data.transitions import TransitionTable
 from nopg.errors import DataError
 
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys(("observations", "actions", "next_observations"), "number"),
     **{"reward": "number", "termination": "flag", "truncation": "flag"},
-    "episode": "label",
+    **{"episode": "label", "time": "time"},
 }
 
 USUAL = {
@@ -32,9 +34,10 @@ USUAL = {
     "episode": ("episode", "episode_id", "ep", "run", "trial"),
     "termination": ("termination", "terminated", "terminal", "done"),
     "truncation": ("truncation", "truncated", "timeout"),
+    "time": ("time", "timestamp", "t"),
 }
 """Names by which a column is found when the caller names none, in any case."""
-_CLOCK = ("", "t", "time", "timestamp", "step", "index")
+_COUNTS = ("", "step", "index")
 _ACTION = re.compile(r"(action|a|u)(_?\d+)?")
 
 
@@ -47,6 +50,8 @@ class TableSource(Protocol):
     """Those that hold numbers."""
     metadata: dict[str, Any] | None
     """Names, spaces and notes, if `Dataset.save` wrote the table."""
+    notes: tuple[str, ...]
+    """How the cells were read."""
 
     def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """The cells of these columns, some rows at a time."""
@@ -65,12 +70,15 @@ def table_arguments(source: TableSource, options: ReadOptions) -> dict[str, Any]
     columns_of = settled.parts()
     kinds = {name: _KINDS[part] for part, names in columns_of.items() for name in names}
     table = read_columns(kinds, source.chunks(list(kinds)))
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: Arrays = {}
     for part, names in columns_of.items():
         values, said = zip(*(table[name].array() for name in names), strict=True)
         arrays[f"{part.removesuffix('s')}s"] = np.column_stack(values)
         notes += sum(said, ())
+    arrays, sample_time, timed = _in_time(arrays, settled)
+    notes += (*source.notes, *timed)
     metadata: dict[str, Any] = {
+        "sample_time": sample_time,
         "observation_names": settled.observations,
         "action_names": settled.actions,
         "notes": notes,
@@ -88,6 +96,28 @@ def table_arguments(source: TableSource, options: ReadOptions) -> dict[str, Any]
                 "was taken as a discrete label; pass is_discrete=False if it is not.",
             )
     return dataset_arguments(arrays, settled, metadata)
+
+
+def _in_time(
+    arrays: Arrays, options: ReadOptions
+) -> tuple[Arrays, float | None, tuple[str, ...]]:
+    """Fill in held actions and follow the clock, where the table has one."""
+    asked = [n for n in ("gap", "resample") if getattr(options, n) is not None]
+    asked += ["repeated"] if options.repeated == "drop" else []
+    clock = arrays.pop("times", None)
+    if asked and (clock is None or "next_observations" in arrays):
+        raise DataError(
+            f"`{asked[0]}` needs a column of times and rows without s', this table has "
+            "something else; name the column with `time`."
+        )
+    notes: tuple[str, ...] = ()
+    if options.missing == "hold":
+        arrays, kept, notes = hold_actions(arrays)
+        clock = None if clock is None else clock[kept]
+    if clock is None or "next_observations" in arrays:
+        return arrays, None, notes
+    arrays, sample_time, said = follow_clock(arrays, clock[:, 0], options)
+    return arrays, sample_time, (*notes, *said)
 
 
 def _own_columns(source: TableSource, options: ReadOptions) -> dict[str, Any]:
@@ -134,7 +164,7 @@ def settle_columns(
         hits = [name for name in free if name.lower() in usual]
         if hits and getattr(options, part) is None:
             found[part] = hits[0]
-    taken = {*_CLOCK, *(name for usual in USUAL.values() for name in usual)}
+    taken = {*_COUNTS, *(name for usual in USUAL.values() for name in usual)}
     free = [name for name in free if name in numeric and name.lower() not in taken]
     if options.actions is None:
         found["actions"] = [n for n in free if _ACTION.fullmatch(n.lower())]

@@ -1,0 +1,95 @@
+"""How much of the past a search takes into the state: what the log asks for."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+
+from nopg.data.dataset import Dataset
+from nopg.data.diagnostics.memory import find_memory
+from nopg.data.past import known_states
+from nopg.errors import ConfigError, DataError
+from nopg.policies.arrays import Array
+
+logger = logging.getLogger(__name__)
+
+AUTO = "auto"
+
+
+def remembered(data: Dataset, history: int | str) -> Dataset:
+    """The data with as much history as asked for, or as the data themselves ask for.
+
+    Args:
+        data: Logged transitions.
+        history: "auto", or past steps of observations and actions; 0 for none.
+
+    Raises:
+        ConfigError: If `history` is something else.
+        DataError: If steps are asked for that the data do not have.
+    """
+    if history != AUTO:
+        if not isinstance(history, (int, np.integer)) or history is True or history < 0:
+            raise ConfigError(
+                '`history` must be "auto" or a whole number of past steps from 0, got '
+                f"{history!r}; 0 is none."
+            )
+        return data.with_history(int(history)) if history else data
+    if data.history is not None or data.episodes is None:
+        return data
+    found = find_memory(data)
+    shortest = int(np.unique(data.episodes, return_counts=True)[1].min())
+    observations = min(found.observation_steps, shortest)
+    # What a state hides is inferred from what was done, too.
+    actions = min(max(found.action_steps, found.observation_steps), shortest)
+    if actions:
+        logger.info(found.sentence)
+    return data.with_history(observations=observations, actions=actions)
+
+
+def trial_states(data: Dataset, starts: Array) -> Array:
+    """States from which candidates are rolled out: the starts, and some with a past.
+
+    The past of every start is the same, so what it stands for, a level nobody
+    measures, would be the same in every rollout. First states of the log whose past is
+    known come between the starts, as many as there are.
+    """
+    if data.history is None:
+        return starts
+    try:
+        known = known_states(data)
+    except DataError:  # rows were chosen since: what followed what is lost
+        return starts
+    n = min(len(starts), len(known))
+    pairs = np.stack([starts[:n], known[:n]], axis=1).reshape(2 * n, -1)
+    return np.concatenate([pairs, starts[n:]])
+
+
+def starting_states(data: Dataset, initial_states: Any) -> Any:
+    """Initial states with their past; observations are the first of an episode.
+
+    Args:
+        data: Logged transitions, with their history if there is any.
+        initial_states: As given, (B, d_o) or (B, d_s); None for those of the data.
+
+    Raises:
+        DataError: If they have neither width.
+    """
+    if initial_states is None:
+        return data.first_states()
+    layout = data.history
+    if layout is None:
+        return initial_states
+    try:
+        found = np.atleast_2d(np.asarray(initial_states, dtype=np.float64))
+    except (TypeError, ValueError):
+        return initial_states  # refused where they are looked at
+    if found.shape[-1] not in (layout.n_observed, layout.width):
+        raise DataError(
+            f"`initial_states` must have the {layout.n_observed} columns of an "
+            f"observation, or all {layout.width} with the past "
+            f"({', '.join(data.observation_names)}), got {found.shape[-1]}; pass "
+            "observations."
+        )
+    return layout.complete(found)

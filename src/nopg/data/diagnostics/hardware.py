@@ -1,0 +1,179 @@
+"""What machines do to a log: dead bands, stiction, sensors in steps, limits reached.
+
+All four break the smooth line that a model draws between rows, and all four leave
+traces that can be named before anything is learnt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from nopg.data.diagnostics.checks import Diagnostic
+from nopg.data.transitions import TransitionTable
+from nopg.data.validation import BoolArray, FloatArray
+
+_COARSE = 0.2
+"""Steps of a sensor matter from this many deviations of a state's change on."""
+_PINNED, _OFTEN = 0.02, 3.0
+"""A limit: at least this share of rows, and so often as common as other values."""
+_BANDS = (0.1, 0.2, 0.3, 0.4, 0.5)
+"""Dead bands tried, as quantiles of the size of an action."""
+_LESS, _FLAT = 0.8, 0.2
+"""A dead band leaves less than this of what a line leaves, and slopes less inside."""
+_STUCK, _TOLD = 15, 0.9
+"""Stiction: so many steps rest and so many break loose, and the size of the action
+tells which with this chance."""
+_FEWEST, _MOST = 100, 20_000
+"""Rows needed, and rows looked at: the first of a long log."""
+
+
+def hardware_diagnostics(table: TransitionTable) -> Iterator[Diagnostic]:
+    """Whatever stands out of how the machine moves and measures."""
+    if len(table) < _FEWEST:
+        return
+    now, then = table.observations[:_MOST], table.next_observations[:_MOST]
+    actions = table.actions[:_MOST].reshape(len(now), -1).astype(np.float64)
+    # Numbers near the largest there are would overflow in squares.
+    units = np.maximum(np.abs(now).max(axis=0), np.abs(then).max(axis=0))
+    units = np.where(units > 0, units, 1.0)
+    moved = then / units - now / units
+    for i, name in enumerate(table.observation_names):
+        step = _resolution(np.append(now[:, i], then[:, i]) / units[i])
+        if step is None:
+            yield from _limits(name, then[:, i])
+        elif step > _COARSE * moved[:, i].std():
+            yield _coarse(name, step * units[i], moved[:, i].std() * units[i])
+        if step is None and not table.is_discrete:
+            yield from _stuck(name, now[:, i], then[:, i], actions, table.action_names)
+    if not table.is_discrete:
+        yield from _dead_bands(now / units, moved, actions, table)
+
+
+def _resolution(values: FloatArray) -> float | None:
+    """The step in which a column counts, None if it does not."""
+    distinct = np.unique(values)
+    span = float(np.ptp(values))
+    gaps = np.diff(distinct)
+    gaps = gaps[gaps > 1e-9 * span]  # less is how numbers are rounded
+    if span == 0 or not 6 <= len(gaps) < 0.5 * len(values):
+        return None
+    step = float(np.median(gaps[gaps < 1.5 * gaps.min()]))
+    counts = gaps / step
+    return step if (np.abs(counts - np.round(counts)) < 0.02).mean() > 0.99 else None
+
+
+def _coarse(name: str, step: float, moves: float) -> Diagnostic:
+    return Diagnostic(
+        "coarse_sensor",
+        "warning" if step > moves else "note",
+        f"{name} is measured in steps of {step:.3g}, and changes by {moves:.3g} from "
+        "row to row.",
+        "What happens within a step of the sensor is not in the log and is learnt as "
+        "noise; keep every second or tenth row, or filter before the log.",
+    )
+
+
+def _limits(name: str, values: FloatArray) -> Iterator[Diagnostic]:
+    distinct, counts = np.unique(values, return_counts=True)
+    if len(distinct) < 20:
+        return
+    for at, which in ((0, "lowest"), (-1, "highest")):
+        share = counts[at] / len(values)
+        if share > _PINNED and counts[at] > _OFTEN * np.sort(counts)[-3]:
+            yield Diagnostic(
+                "saturated_states",
+                "note",
+                f"{share:.0%} of the steps end at {name} = {distinct[at]:.4g} exactly, "
+                f"the {which} value.",
+                "A wall, which nopg.learn respects, or the end of a sensor's range: "
+                "then leave these rows out, for the log does not show what happened.",
+            )
+
+
+def _stuck(
+    name: str,
+    now: FloatArray,
+    then: FloatArray,
+    actions: FloatArray,
+    action_names: tuple[str, ...],
+) -> Iterator[Diagnostic]:
+    """Stiction: what stands goes on standing unless an action is large enough."""
+    is_free = (then > then.min()) & (then < then.max())  # not held by a limit
+    stands = (now == then) & is_free
+    rests = np.append(False, stands[:-1] & (then[:-1] == now[1:])) & is_free
+    if min(int((stands & rests).sum()), int((~stands & rests).sum())) < _STUCK:
+        return
+    for action, values in zip(action_names, np.abs(actions[rests].T), strict=True):
+        if _chance_larger(values, ~stands[rests]) > _TOLD:
+            least = float(np.quantile(values[stands[rests]], 0.95))
+            yield Diagnostic(
+                "stiction",
+                "warning",
+                f"{name} stands still in {stands.mean():.0%} of the steps, and once it "
+                f"stands {action} must exceed about {least:.3g} to move it.",
+                "A model bends this corner into a slope, and a policy learnt in it "
+                "expects small actions to do something; give the policy a reason to "
+                "use larger ones, or none to stop.",
+            )
+
+
+def _chance_larger(values: FloatArray, is_first: BoolArray) -> float:
+    """The chance that a value of the first kind is larger than one of the second."""
+    ranks = np.argsort(np.argsort(values)) + 1.0
+    n_first, n_second = int(is_first.sum()), int((~is_first).sum())
+    above = ranks[is_first].sum() - n_first * (n_first + 1) / 2
+    return float(above / (n_first * n_second))
+
+
+def _dead_bands(
+    now: FloatArray, moved: FloatArray, actions: FloatArray, table: TransitionTable
+) -> Iterator[Diagnostic]:
+    """Small actions without effect, beside a quadratic of the states."""
+    scale = np.where(now.std(axis=0) > 0, now.std(axis=0), 1.0)
+    scaled = (now - now.mean(axis=0)) / scale
+    smooth = np.column_stack([np.ones(len(now)), scaled, scaled**2])
+    unit = np.abs(actions).max(axis=0)
+    sizes = actions / np.where(unit > 0, unit, 1.0)
+    for j, name in enumerate(table.action_names):
+        beside = np.column_stack([smooth, np.delete(sizes, j, axis=1)])
+        tried = [
+            (*_bend(beside, sizes[:, j], band, column), float(band * unit[j]), state)
+            for band in np.quantile(np.abs(sizes[:, j]), _BANDS)
+            for column, state in zip(moved.T, table.observation_names, strict=True)
+        ]
+        left, slope, band, state = min(tried)
+        if left < _LESS and slope < _FLAT and band > 0:
+            yield Diagnostic(
+                "dead_band",
+                "warning",
+                f"{name} has next to no effect on {state} between {-band:.3g} and "
+                f"{band:.3g}.",
+                "A model bends this corner into a slope, and a policy learnt in it "
+                "expects small actions to do something; add what is lost to the action "
+                "before it reaches the machine, or leave out of the log.",
+            )
+
+
+def _bend(
+    beside: FloatArray, action: FloatArray, band: float, moved: FloatArray
+) -> tuple[float, float]:
+    """What a dead band leaves of what a line leaves, and the slope within the band.
+
+    The slope is in slopes outside of it.
+    """
+    inside = np.clip(action, -band, band)
+    line, _ = _fitted(np.column_stack([beside, action]), moved)
+    bent, _ = _fitted(np.column_stack([beside, action - inside]), moved)
+    _, weights = _fitted(np.column_stack([beside, inside, action - inside]), moved)
+    if line == 0 or weights[-1] == 0:
+        return 1.0, 1.0
+    return bent / line, abs(float(weights[-2] / weights[-1]))
+
+
+def _fitted(columns: FloatArray, values: FloatArray) -> tuple[float, FloatArray]:
+    """Squared errors of a linear regression, and its weights."""
+    weights = np.linalg.lstsq(columns, values, rcond=None)[0]
+    left = values - columns @ weights
+    return float((left**2).sum()), np.asarray(weights, dtype=np.float64)

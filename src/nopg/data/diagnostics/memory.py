@@ -1,0 +1,178 @@
+"""Does the past explain what state and action do not: a delay, a hidden state?
+
+A Gaussian process predicts each step from the present on rows held out. What it
+must call noise is then regressed on the past, again on rows held out: on one past
+action at a time for a delay, on all of the last k steps for a hidden state. If the
+state tells all, no past can explain noise, however feedback ties past and present
+together; and where data are few the process speaks of lack of data, not of noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from nopg.data.diagnostics.checks import Diagnostic
+from nopg.data.diagnostics.residuals import Residuals, Sequences, residuals
+from nopg.data.transitions import TransitionTable
+from nopg.data.validation import FloatArray, counted
+
+_LONGEST = 16
+"""Most steps looked back; a quarter of an episode if that is less."""
+_LEAST_NOISE = 0.002
+"""Share of a step's variance below which there is nothing to explain."""
+_LEAST_SHARE, _LEAST_T, _PARTS = 0.1, 2.5, 12
+"""What the past must explain of the noise, its t value, and the parts it is over."""
+_ALIKE = 0.9
+"""One past action that explains this much of what all the past does is a delay."""
+_WORSE = 1.1
+"""Fewer steps are enough if they leave at most this much more than the best."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What the past explains of each step beyond the present state and action."""
+
+    action_steps: int
+    """Steps after which an action acts; 0 if it acts at once."""
+    observation_steps: int
+    """Past steps that stand in for what the state does not show; 0 if none do."""
+    explained: float
+    """Share of what state and action leave that the past explains, held out."""
+    sentence: str
+    """The same in words."""
+    is_tested: bool = True
+    """False where rows have no past: no episodes, or too short ones."""
+
+    @property
+    def history(self) -> int:
+        """Past steps that a policy should see."""
+        return max(self.action_steps, self.observation_steps)
+
+
+_NOTHING = Memory(0, 0, 0.0, "State and action explain what can be explained.")
+
+
+def find_memory(table: TransitionTable) -> Memory:
+    """Test whether actions act late or states hide something.
+
+    Args:
+        table: The transitions, in episodes.
+    """
+    sequences = Sequences.of(table)
+    lengths = np.bincount(sequences.stretches)[sequences.stretches]  # of each row's
+    longest = min(_LONGEST, int(np.median(lengths)) // 4)
+    if longest < 1:
+        why = "without episodes" if table.episodes is None else "in so short episodes"
+        sentence = f"Delays and hidden states cannot be seen in rows {why}."
+        return Memory(0, 0, 0.0, sentence, is_tested=False)
+    found = [
+        _look_back(left, sequences, longest, table.observation_names[left.column])
+        for left in residuals(sequences, longest, _LEAST_NOISE)
+    ]
+    late = max(found, key=lambda memory: memory.action_steps, default=_NOTHING)
+    hidden = max(found, key=lambda memory: memory.observation_steps, default=_NOTHING)
+    claims = [memory for memory in dict.fromkeys((late, hidden)) if memory.history]
+    if not claims:
+        return max(found, key=lambda memory: memory.explained, default=_NOTHING)
+    return Memory(
+        late.action_steps,
+        hidden.observation_steps,
+        max(memory.explained for memory in claims),
+        " ".join(memory.sentence for memory in claims),
+    )
+
+
+def memory_diagnostics(table: TransitionTable) -> Iterator[Diagnostic]:
+    """What `find_memory` found, and what to do about it."""
+    memory = find_memory(table)
+    k = memory.history
+    if not memory.is_tested:
+        meaning = "If there are any, what is learnt suffers; record whole episodes."
+        yield Diagnostic("untested_past", "note", memory.sentence, meaning)
+    elif k:
+        yield Diagnostic(
+            "delay" if memory.action_steps else "hidden_state",
+            "warning",
+            memory.sentence,
+            "A policy that sees the present alone cannot know it, and what is learnt "
+            f"loses return in silence; nopg.learn(data, history={k}) shows it the last "
+            f"{counted(k, 'step')}, data.with_history({k}) makes the columns.",
+        )
+    elif memory.explained:
+        meaning = "Its errors are learnt as if they were motion; filter before the log."
+        yield Diagnostic("sensor_noise", "note", memory.sentence, meaning)
+
+
+def _look_back(
+    left: Residuals, sequences: Sequences, longest: int, name: str
+) -> Memory:
+    """What the past explains of one column."""
+    present = sequences.states[left.rows], sequences.actions[left.rows]
+    without = min(left.left(*present), left.errors**2, key=np.mean)
+    past: list[FloatArray] = []
+    by_length = []
+    for lag in range(1, longest + 1):
+        rows = left.rows - lag
+        past += [sequences.states[rows], sequences.actions[rows]]
+        by_length.append(left.left(*present, *past))
+    leftover = np.array([errors.mean() for errors in by_length])  # (longest,)
+    best = int(leftover.argmin())
+    share = float(1.0 - leftover[best] / without.mean())
+    if share < _LEAST_SHARE or _t_value(without - by_length[best]) < _LEAST_T:
+        return _NOTHING
+    steps = int(np.argmax(leftover <= _WORSE * leftover[best])) + 1
+    of = f"of what state and action leave of the change in {name}."
+    delays, of_actions = _delays(left, sequences, longest, present, without)
+    # Where a shorter past is enough, an old action only stands for what it led to.
+    if delays and of_actions >= _ALIKE * share and steps >= max(delays) - 1:
+        ago = counted(max(delays), "step")
+        said = f"Actions act late: the one {ago} before explains {of_actions:.0%} {of}"
+        return Memory(max(delays), 0, of_actions, said)
+    if share <= 0.5 and _is_alternating(left):
+        said = "alternates from step to step, as noise of a sensor does"
+        return Memory(0, 0, share, f"{share:.0%} of the noise in {name} {said}.")
+    share = float(1.0 - leftover[steps - 1] / without.mean())
+    last = "step explains" if steps == 1 else f"{steps} steps explain"
+    said = f"The state does not tell all: the last {last} {share:.0%} {of}"
+    return Memory(0, steps, share, said)
+
+
+def _delays(
+    left: Residuals,
+    sequences: Sequences,
+    longest: int,
+    present: tuple[FloatArray, FloatArray],
+    without: FloatArray,
+) -> tuple[list[int], float]:
+    """The lag of each action that acts late, and what these explain together."""
+    lags = range(1, longest + 1)
+    chosen: list[int] = []
+    columns: list[FloatArray] = []
+    of_actions = 0.0
+    # One action after the other, so that two can have delays of their own.
+    for action in range(sequences.actions.shape[1]):
+        trials = [sequences.actions[left.rows - lag, action, None] for lag in lags]
+        errors = [left.left(*present, *columns, one).mean() for one in trials]
+        share = float(1.0 - min(errors) / without.mean())
+        if share > of_actions + 0.5 * _LEAST_SHARE:
+            of_actions = share
+            chosen.append(lags[int(np.argmin(errors))])
+            columns.append(trials[int(np.argmin(errors))])
+    return chosen, of_actions
+
+
+def _t_value(gains: FloatArray) -> float:
+    """The mean gain over its standard error, from parts of the log as units."""
+    means = np.array([part.mean() for part in np.array_split(gains, _PARTS)])
+    spread = means.std(ddof=1) / len(means) ** 0.5
+    return float(means.mean() / spread) if spread > 0 else 0.0
+
+
+def _is_alternating(left: Residuals) -> bool:
+    """Whether errors change sign from row to row: s' - s has a sensor's noise twice."""
+    follows = np.diff(left.rows) == 1
+    before, after = left.errors[:-1][follows], left.errors[1:][follows]
+    return len(after) > 30 and float(np.corrcoef(before, after)[0, 1]) < -0.25

@@ -1,0 +1,181 @@
+"""What state and action leave unexplained of each step, on rows held out.
+
+Both halves matter: held out, because a curve through every row leaves nothing; and
+only where other episodes have been, because what no row shows is not noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from nopg.data.coverage import state_actions
+from nopg.data.diagnostics.regression import GaussianRegression
+from nopg.data.transitions import TransitionTable
+from nopg.data.validation import BoolArray, FloatArray, IntArray
+
+_FOLDS = 5
+_FITTED, _TRAINED, _MOST = 200, 500, 2_000
+"""Rows for the likelihood, for each prediction, and in all."""
+_BLOCK = 100
+"""Rows of a stretch that stay together when some are drawn or held out."""
+_FEWEST = 60
+"""Rows with support below which nothing is said of a column."""
+_COLUMNS = 6
+"""State columns looked at: those of which a line leaves most."""
+_FAR = 10.0
+"""Steps beyond this many robust deviations count as that many: a reset, a crash."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sequences:
+    """Rows in time order, cut wherever one does not lead to the next.
+
+    All columns are standardised; a row's past is found `lag` rows before it.
+    """
+
+    states: FloatArray  # (n, d_s)
+    actions: FloatArray  # (n, d_a), one column per label of a discrete action
+    steps: FloatArray  # (n, d_s), s' - s in units of the largest state
+    stretches: IntArray  # (n,), numbers of uninterrupted recordings
+    positions: IntArray  # (n,), rows since the stretch began
+
+    @classmethod
+    def of(cls, table: TransitionTable) -> Sequences:
+        """The rows of a table; without episodes every row is a stretch of its own."""
+        n, width = table.observations.shape
+        ids = np.arange(n) if table.episodes is None else table.episodes
+        order = np.argsort(ids, kind="stable")
+        # Numbers near the largest there are would overflow in squares.
+        largest = np.abs(table.observations).max(axis=0)
+        units = np.where(largest > 0, largest, 1.0)
+        states = table.observations[order] / units
+        reached = np.clip(table.next_observations[order] / units, -1e9, 1e9)
+        scale = np.where(states.std(axis=0) > 0, states.std(axis=0), 1.0)
+        goes_on = ~(table.terminations | table.truncations)[order[:-1]]
+        goes_on &= ids[order[:-1]] == ids[order[1:]]
+        goes_on &= (np.abs(reached[:-1] - states[1:]) <= 1e-6 * scale).all(axis=1)
+        is_start = np.append(True, ~goes_on)
+        stretches = np.cumsum(is_start) - 1
+        positions = np.arange(n) - np.flatnonzero(is_start)[stretches]
+        actions = _standardised(state_actions(table)[order, width:])
+        parts = _standardised(states), actions, reached - states
+        return cls(*parts, stretches, positions)
+
+    def draw(self, lag: int, generator: np.random.Generator) -> IntArray:
+        """Rows that have `lag` rows before them, whole blocks if there are many."""
+        rows = np.flatnonzero(self.positions >= lag)
+        blocks = self.blocks(rows)
+        order = generator.permutation(blocks.max(initial=-1) + 1)
+        sizes = np.cumsum(np.bincount(blocks, minlength=len(order))[order])
+        return rows[np.isin(blocks, order[sizes <= max(_MOST, _BLOCK)])]
+
+    def blocks(self, rows: IntArray) -> IntArray:
+        """What stays together when rows are held out: parts of a stretch, (m,)."""
+        keys = np.column_stack([self.stretches, self.positions // _BLOCK])[rows]
+        return np.asarray(np.unique(keys, axis=0, return_inverse=True)[1]).reshape(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """What is left of one column's steps, in deviations of the step."""
+
+    column: int
+    rows: IntArray  # (m,), those with support
+    errors: FloatArray  # (m,)
+    folds: IntArray  # (m,)
+
+    def left(self, *columns: FloatArray) -> FloatArray:
+        """Squared errors (m,) after a held-out linear regression on columns (m, d)."""
+        matrix = np.column_stack([np.ones(len(self.rows)), *columns])
+        predicted = np.empty(len(self.rows))
+        for fold in np.unique(self.folds):
+            held = self.folds == fold
+            seen = matrix[~held]
+            ridge = 1e-3 * len(seen) * np.eye(matrix.shape[1])
+            weights = np.linalg.solve(
+                seen.T @ seen + ridge, seen.T @ self.errors[~held]
+            )
+            predicted[held] = matrix[held] @ weights
+        return np.asarray((self.errors - predicted) ** 2)
+
+
+def residuals(sequences: Sequences, lag: int, least: float) -> Iterator[Residuals]:
+    """The residuals of each column on rows with a past, where noise is worth it.
+
+    Args:
+        sequences: The rows in time order.
+        lag: Rows that each row must have before it.
+        least: Share of noise below which state and action explain all there is.
+    """
+    generator = np.random.default_rng(0)  # the same log gets the same description
+    rows = sequences.draw(lag, generator)
+    if len(rows) < _FEWEST:
+        return
+    folds = _folds(sequences, rows, generator)
+    inputs = np.hstack([sequences.states, sequences.actions])[rows]
+    inputs = inputs[:, inputs.std(axis=0) > 0]
+    steps = [_without_far(column) for column in sequences.steps[rows].T]
+    every = _standardised(np.column_stack(steps))  # (m, d_s)
+    for column in _least_linear(inputs, every):
+        targets, some = every[:, column], generator.permutation(len(rows))[:_FITTED]
+        process = GaussianRegression.fit(inputs[some], targets[some])
+        if process.noise**2 < least:
+            continue
+        errors, is_known = _held_out(process, inputs, targets, folds, generator)
+        if is_known.sum() >= _FEWEST and len(np.unique(folds[is_known])) > 1:
+            known = _without_far(errors)[is_known]
+            yield Residuals(column, rows[is_known], known, folds[is_known])
+
+
+def _least_linear(inputs: FloatArray, targets: FloatArray) -> list[int]:
+    """The columns of which a linear regression leaves most, in their order."""
+    matrix = np.column_stack([np.ones(len(inputs)), inputs])
+    fitted = matrix @ np.linalg.lstsq(matrix, targets, rcond=None)[0]
+    left = ((targets - fitted) ** 2).mean(axis=0)
+    chosen = np.argsort(-left)[:_COLUMNS]
+    return sorted(int(column) for column in chosen if targets[:, column].any())
+
+
+def _held_out(
+    process: GaussianRegression,
+    inputs: FloatArray,
+    targets: FloatArray,
+    folds: IntArray,
+    generator: np.random.Generator,
+) -> tuple[FloatArray, BoolArray]:
+    """Errors of predictions from other folds, and whether noise is most of them."""
+    errors, unknown = np.empty(len(targets)), np.empty(len(targets))
+    for fold in np.unique(folds):
+        held = folds == fold
+        seen = generator.permutation(np.flatnonzero(~held))[:_TRAINED]
+        means, unknown[held] = process.predict(
+            inputs[seen], targets[seen], inputs[held]
+        )
+        errors[held] = targets[held] - means
+    return errors, unknown < process.noise**2
+
+
+def _folds(
+    sequences: Sequences, rows: IntArray, generator: np.random.Generator
+) -> IntArray:
+    """A fold for each row, (m,): by blocks, by parts of them if there are few."""
+    units = sequences.blocks(rows)
+    if units.max() + 1 < _FOLDS:
+        units = np.arange(len(rows)) * _FOLDS // len(rows)
+    return np.asarray((generator.permutation(units.max() + 1) % _FOLDS)[units])
+
+
+def _standardised(columns: FloatArray) -> FloatArray:
+    largest = np.abs(columns).max(axis=0, initial=0.0)
+    columns = columns / np.where(largest > 0, largest, 1.0)
+    std = columns.std(axis=0)
+    return np.asarray((columns - columns.mean(axis=0)) / np.where(std > 0, std, 1.0))
+
+
+def _without_far(values: FloatArray) -> FloatArray:
+    low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
+    scale = (high - low) / 1.349 or float(values.std())
+    return np.clip(values, middle - _FAR * scale, middle + _FAR * scale)

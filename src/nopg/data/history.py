@@ -1,0 +1,151 @@
+"""The past as columns of the state: which they are, and how they move on.
+
+A valve that answers five steps late, a level nobody measures: then the present
+observation is no state, and the same observation and action lead now here, now there.
+What was done and seen before makes it one. A row becomes
+
+    (o[t], o[t] - o[t-1], ..., o[t-j+1] - o[t-j], action[t-1], ..., action[t-k])
+
+in differences, since successive observations are nearly the same and what tells them
+apart would be lost among them. Whoever acts keeps the same columns, which is what
+`HistoryLayout` is for. Before an episode's first step nothing is known: the first
+observation stands for earlier ones, and for earlier actions the constant that best
+explains how episodes begin, for whoever acts has to know it before the first action.
+Labels are one column each, all 0 before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from nopg.data.validation import FloatArray, IntArray
+from nopg.errors import DataError
+
+
+@dataclass(frozen=True)
+class HistoryLayout:
+    """Which columns of a state are the past, and how they move on.
+
+    Attributes:
+        n_observed: Columns of an observation, the first of the state, d_o.
+        observations: Past observations kept, j.
+        actions: Past actions kept, k.
+        before: What stands for an action before the first, (d_a,).
+        is_discrete: Whether actions are labels, d_a of them.
+    """
+
+    n_observed: int
+    observations: int
+    actions: int
+    before: tuple[float, ...]
+    is_discrete: bool = False
+
+    @property
+    def n_kept(self) -> int:
+        """Columns of the past, j d_o + k d_a."""
+        return self.observations * self.n_observed + self.actions * len(self.before)
+
+    @property
+    def width(self) -> int:
+        """Columns of the state: an observation and the past."""
+        return self.n_observed + self.n_kept
+
+    @property
+    def copied(self) -> IntArray:
+        """Columns of (state, action) that make up the past one step later, (n_kept,).
+
+        The first of them is the present observation, to be subtracted from the next.
+        """
+        d_o, d_a, j = self.n_observed, len(self.before), self.observations
+        seen = np.arange(j * d_o)
+        done = (j + 1) * d_o + np.arange((self.actions - 1) * d_a)
+        last = self.width + np.arange(d_a if self.actions else 0)
+        return np.concatenate([seen, last, done]).astype(np.int64)
+
+    @property
+    def first(self) -> IntArray:
+        """Columns of (observation, before, 0) that are the first past, (n_kept,)."""
+        d_o, d_a = self.n_observed, len(self.before)
+        seen = np.full((self.observations, d_o), d_o + d_a)  # nothing has changed
+        seen[:1] = np.arange(d_o)
+        done = d_o + np.tile(np.arange(d_a), self.actions)
+        return np.concatenate([seen.reshape(-1), done]).astype(np.int64)
+
+    @property
+    def n_changes(self) -> int:
+        """Columns of the past that hold the observation before, d_o or 0."""
+        return self.n_observed if self.observations else 0
+
+    def changed(self, present: Any, past: Any) -> Any:
+        """The past with its first observation taken from the present one, in place.
+
+        Twice makes it what it was. For arrays and for tensors.
+        """
+        c = self.n_changes
+        past[:, :c] = present[:, :c] - past[:, :c]
+        return past
+
+    def join(self, observations: FloatArray, past: FloatArray) -> FloatArray:
+        """States (m, width) of observations (m, d_o) and the past that was kept."""
+        columns = self.changed(observations, np.array(past))
+        return np.concatenate([observations, columns], axis=1)
+
+    def begin(self, observations: FloatArray) -> FloatArray:
+        """The past to keep for an episode's first observations (m, d_o)."""
+        before = np.tile([*self.before, 0.0], (len(observations), 1))
+        return np.concatenate([observations, before], axis=1)[:, self.first]
+
+    def after(self, states: FloatArray, actions: Any) -> FloatArray:
+        """The past to keep after `actions` were taken in `states`, (m, n_kept)."""
+        taken = np.asarray(actions)
+        if self.is_discrete:
+            taken = np.eye(len(self.before))[taken.reshape(-1).astype(np.int64)]
+        taken = taken.reshape(len(states), len(self.before))
+        return np.concatenate([states, taken], axis=1)[:, self.copied]
+
+    def complete(self, states: FloatArray) -> FloatArray:
+        """States (m, width); observations (m, d_o) are taken as an episode's first."""
+        if states.ndim == 2 and states.shape[1] == self.n_observed:
+            return self.join(states, self.begin(states))
+        return states
+
+    def require_columns(self, n_states: int, n_actions: int) -> None:
+        """Refuse a table that has other columns.
+
+        Raises:
+            DataError: If columns were chosen or added after the history.
+        """
+        if (n_states, n_actions) != (self.width, len(self.before)):
+            raise DataError(
+                f"A state with its history must have {self.width} columns and "
+                f"{len(self.before)} of the action, got {n_states} and {n_actions}; "
+                "choose or add columns first and call with_history last."
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields as plain values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any] | None) -> HistoryLayout | None:
+        """What `to_json` gave; None of None.
+
+        Raises:
+            ValueError: If the numbers describe no history.
+        """
+        if stored is None:
+            return None
+        values = {field.name: stored[field.name] for field in fields(cls)}
+        values["before"] = tuple(float(value) for value in values["before"])
+        found = cls(**values)
+        counts = (found.n_observed, found.observations, found.actions)
+        is_whole = all(type(count) is int and 0 <= count < 10**6 for count in counts)
+        if not is_whole or not found.n_observed or not found.n_kept:
+            raise ValueError(f"{counts} are no numbers of columns and past steps")
+        if not np.isfinite(found.before).all():
+            raise ValueError("actions before the first are not finite")
+        return found

@@ -1,0 +1,190 @@
+"""What a column of times says of the rows: sample time, jitter, gaps, other rates.
+
+1. Times must not run backwards. Without an episode column, a clock that starts again
+   starts an episode.
+2. A row that repeats the one before, time included, is kept unless asked otherwise.
+3. An interval far longer than the others is a gap and ends the episode.
+4. On request the rows are laid on a regular grid: states on a line between rows,
+   actions as the last one before, rewards so that they keep their sum.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from nopg.data.io.options import ReadOptions
+from nopg.data.io.rates import Arrays, numbered, resampled
+from nopg.data.validation import FloatArray, IntArray, counted, preview
+from nopg.errors import DataError, NopgWarning
+
+_GAP, _JITTERS = 1.5, 10.0
+"""A gap is longer than this many sample times, and than one and so many jitters."""
+_ONE_RATE = 1.5
+"""Sample times of episodes may differ by this factor."""
+_UNEVEN = 0.2
+"""Jitter, in sample times, that is worth a warning."""
+
+
+def follow_clock(
+    arrays: Arrays, times: FloatArray, options: ReadOptions
+) -> tuple[Arrays, float | None, tuple[str, ...]]:
+    """Put the rows in the order of their clock, by the four rules of this module.
+
+    Args:
+        arrays: By the names of `Dataset`, each (n, d), in the order of the file.
+        times: The time of each row, (n,).
+        options: The shortest gap, what to do with repeated rows, the grid.
+
+    Returns:
+        The arrays, the sample time if there is one, and what was found and done.
+
+    Raises:
+        DataError: If times are missing, run backwards or have several rates.
+    """
+    arrays, times, ids = _in_order(arrays, times)
+    arrays, times, ids, notes = _without_repeats(arrays, times, ids, options)
+    passed = _passed(times, ids)
+    is_known = np.isfinite(passed) & (passed > 0)
+    if not is_known.any():
+        return arrays, None, notes  # single rows: no time passes
+    steps, longest = _sample_times(passed, options)  # (n - 1,) each
+    is_gap = np.isfinite(passed) & (passed > longest)
+    is_cut = np.isinf(passed) | is_gap
+    n_restarts = 0
+    if "episodes" not in arrays:  # alignment numbers what lies between such rows
+        ended = arrays.get("truncations", np.zeros((len(times), 1), dtype=bool))
+        arrays["truncations"] = ended | np.append(is_cut, False)[:, None]
+        n_restarts = int(ids[-1])
+    elif is_gap.any():
+        arrays["episodes"] = np.append(0, np.cumsum(is_cut))[:, None]
+    step, is_regular = float(np.median(steps)), is_known & ~is_gap
+    jitter = float(np.std(passed[is_regular] / steps[is_regular]))
+    notes += _said(step, jitter, int(is_gap.sum()), n_restarts)
+    if options.resample is None:
+        _warn_if_uneven(jitter, step)
+        return arrays, step, notes
+    n_cells = sum(array.shape[1] for array in arrays.values())
+    n_rows = len(times) + passed[is_regular].sum() / options.resample
+    options.require_size(int(8 * n_cells * n_rows), "the grid of times")
+    arrays, note = resampled(arrays, times, is_cut, options.resample)
+    return arrays, options.resample, (*notes, note)
+
+
+def _in_order(arrays: Arrays, times: FloatArray) -> tuple[Arrays, FloatArray, IntArray]:
+    """Rows, times and numbers of the episodes, one episode after the other."""
+    if (empty := ~np.isfinite(times)).any():
+        raise DataError(
+            "Every row must have a time, rows (counted from 1) "
+            f"{preview(np.flatnonzero(empty) + 1)} have none; repair them, or pass "
+            "time='' to read without a clock."
+        )
+    given = arrays.get("episodes")
+    ids = _restarts(times) if given is None else numbered(given[:, 0])
+    order = np.argsort(ids, kind="stable")
+    times, ids = times[order], ids[order]
+    if (is_back := _passed(times, ids) < 0).any():
+        raise DataError(
+            "Times must not run backwards within an episode, they do at rows (counted "
+            f"from 1) {preview(order[1:][is_back] + 1)}; sort the rows, or name the "
+            "column that tells the episodes apart with `episode`."
+        )
+    return {name: array[order] for name, array in arrays.items()}, times, ids
+
+
+def _restarts(times: FloatArray) -> IntArray:
+    """An episode for each row, a new one where the clock is back at its start, (n,)."""
+    starts = [0]
+    for row in np.flatnonzero(np.diff(times) < 0) + 1:
+        if times[row] <= times[starts[-1]]:
+            starts.append(int(row))
+    is_start = np.zeros(len(times), dtype=np.int64)
+    is_start[starts] = 1
+    return np.cumsum(is_start) - 1
+
+
+def _passed(times: FloatArray, ids: IntArray) -> FloatArray:
+    """Time from each row to the next, infinite after an episode's last, (n - 1,)."""
+    return np.where(ids[1:] == ids[:-1], np.diff(times), np.inf)
+
+
+def _without_repeats(
+    arrays: Arrays, times: FloatArray, ids: IntArray, options: ReadOptions
+) -> tuple[Arrays, FloatArray, IntArray, tuple[str, ...]]:
+    shared = _passed(times, ids) == 0
+    same = shared.copy()
+    for array in arrays.values():
+        now, before = array[1:].astype(float), array[:-1].astype(float)
+        same &= ((now == before) | (np.isnan(now) & np.isnan(before))).all(axis=1)
+    if (differs := shared & ~same).any():
+        raise DataError(
+            "Rows of one time must be the same, rows (counted from 1) "
+            f"{preview(np.flatnonzero(differs) + 2)} differ from the row before; pass "
+            "missing='hold' if states and actions were logged apart, or time='' if the "
+            "clock is too coarse to use."
+        )
+    found = counted(int(same.sum()), "row")
+    if same.any() and options.repeated == "keep":
+        warnings.warn(
+            f"There must be one row per time, {found} repeat the one before; kept, "
+            "drop them with repeated='drop'.",
+            NopgWarning,
+            stacklevel=2,
+        )
+    if not same.any() or options.repeated == "keep":
+        return arrays, times, ids, ()
+    kept = np.append(True, ~same)
+    arrays = {name: array[kept] for name, array in arrays.items()}
+    note = f"Dropped: {found} that repeat the one before, time included."
+    return arrays, times[kept], ids[kept], (note,)
+
+
+def _sample_times(
+    passed: FloatArray, options: ReadOptions
+) -> tuple[FloatArray, FloatArray]:
+    """The sample time and the longest interval that is no gap, each (n - 1,)."""
+    steps, longest = np.empty(len(passed)), np.empty(len(passed))
+    every = passed[np.isfinite(passed) & (passed > 0)]
+    for rows in np.split(np.arange(len(passed)), np.flatnonzero(np.isinf(passed)) + 1):
+        own = passed[rows][np.isfinite(passed[rows]) & (passed[rows] > 0)]
+        own = own if len(own) >= 3 else every
+        step = float(np.median(own))
+        jitter = 1.4826 * float(np.median(np.abs(own - step)))
+        steps[rows], longest[rows] = step, max(_GAP * step, step + _JITTERS * jitter)
+    if options.gap is not None:
+        longest[:] = options.gap
+    if options.resample is None and steps.max() > _ONE_RATE * steps.min():
+        raise DataError(
+            "All episodes must have one sample time, found "
+            f"{steps.min():.3g} to {steps.max():.3g}; bring them to one with "
+            f"resample={steps.max():.3g}."
+        )
+    return steps, longest
+
+
+def _said(step: float, jitter: float, n_gaps: int, n_restarts: int) -> tuple[str, ...]:
+    notes = [
+        f"Sample time {step:.4g}, jitter {jitter:.1%}: deviation of the intervals."
+    ]
+    if n_gaps:
+        notes.append(
+            f"Gaps: {counted(n_gaps, 'interval')} far longer than the sample time; the "
+            "episode ends before, and a new one begins after."
+        )
+    if n_restarts:
+        notes.append(
+            f"No episode column: the clock starts again {counted(n_restarts, 'time')}, "
+            "and an episode with it."
+        )
+    return tuple(notes)
+
+
+def _warn_if_uneven(jitter: float, step: float) -> None:
+    if jitter > _UNEVEN:
+        warnings.warn(
+            f"Rows should be evenly spaced, their intervals vary by {jitter:.0%}, and "
+            f"what one step does with them; resample={step:.3g} evens it out.",
+            NopgWarning,
+            stacklevel=2,
+        )

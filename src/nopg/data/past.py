@@ -1,0 +1,200 @@
+"""Past actions and observations of every row of a log: `data.with_history(5)`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nopg.data.history import HistoryLayout
+from nopg.data.transitions import TransitionTable
+from nopg.data.validation import FloatArray, IntArray, counted
+from nopg.errors import ConfigError, DataError
+
+Table = TypeVar("Table", bound=TransitionTable)
+SAME = 1e-6
+"""Share of a column's spread by which a state and its predecessor's successor may
+differ; single precision rounds by less."""
+
+
+def with_history(table: Table, observations: int, actions: int) -> Table:
+    """The table with past observations and actions as columns of the state.
+
+    Args:
+        table: Transitions in episodes.
+        observations: Past observations to add, j.
+        actions: Past actions to add, k.
+
+    Raises:
+        DataError: If there are no episodes, or one is shorter than the history.
+        ConfigError: If the numbers of steps are none.
+    """
+    for name, steps in (("observations", observations), ("actions", actions)):
+        if not isinstance(steps, (int, np.integer)) or steps < 0 or steps is True:
+            raise ConfigError(
+                f"`{name}` must be a whole number of past steps from 0, got {steps!r}."
+            )
+    if table.history is not None:
+        raise DataError(
+            "A history is added once, these data have one "
+            f"({', '.join(table.observation_names)}); start from the data without."
+        )
+    if observations == actions == 0:
+        return table
+    order, age = _ages(table, max(observations, actions))
+    layout = HistoryLayout(
+        n_observed=table.observations.shape[1],
+        observations=int(observations),
+        actions=int(actions),
+        before=_possible(table, 0.0),
+        is_discrete=table.is_discrete,
+    )
+    if actions and not table.is_discrete:
+        layout = replace(layout, before=_before(table, layout, order, age))
+    states = _states(table, layout, order, age)
+    past = layout.after(states, table.actions)
+    after = layout.join(table.next_observations, past)
+    n_starts = int((age == 0).sum())
+    filled = "; before each first step the first observation is repeated"
+    if actions:
+        numbers = ", ".join(f"{value:.4g}" for value in layout.before)
+        unknown = "none" if table.is_discrete else numbers
+        filled += f" and the action counts as {unknown}"
+    return table.with_note(
+        f"Added {counted(int(observations), 'past observation')} and "
+        f"{counted(int(actions), 'past action')} to the state, in "
+        f"{counted(n_starts, 'run')} of rows that follow each other{filled}.",
+        observations=states,
+        next_observations=after,
+        observation_names=_names(table, layout),
+        observation_space=None,
+        history=layout,
+    )
+
+
+def known_states(table: TransitionTable) -> FloatArray:
+    """The first state of each run of rows whose whole past is known, (R, width)."""
+    layout = table.history
+    assert layout is not None
+    steps = max(layout.observations, layout.actions)
+    order, age = _ages(table, steps)
+    rows = order[age == steps]
+    return np.asarray(table.observations[rows])
+
+
+def _ages(table: TransitionTable, steps: int) -> tuple[IntArray, IntArray]:
+    """Rows in time order, and how many of its own run precede each, (n,) both.
+
+    A run is rows that follow each other: it ends with its episode, at a flag, and
+    where rows are missing in between.
+    """
+    if table.episodes is None:
+        raise DataError(
+            "A history needs rows in time order with episode ids, these data have "
+            "none; pass `episodes`, or load them with an episode column."
+        )
+    order = np.argsort(table.episodes, kind="stable")
+    ids = table.episodes[order]
+    sizes = np.unique(ids, return_counts=True)[1]
+    if sizes.min() < steps:
+        raise DataError(
+            f"A history of {counted(steps, 'step')} must not be longer than the "
+            f"shortest episode, which has {counted(int(sizes.min()), 'row')}; ask for "
+            "fewer, or leave short episodes out."
+        )
+    ended = (table.terminations | table.truncations)[order]
+    states, after = table.observations[order], table.next_observations[order]
+    gap = np.abs(states[1:] - after[:-1]) > SAME * (np.ptp(states, axis=0) + SAME)
+    is_new = np.ones(len(order), dtype=bool)
+    is_new[1:] = (ids[1:] != ids[:-1]) | ended[:-1] | gap.any(axis=1)
+    if is_new.all():
+        raise DataError(
+            "A history needs rows of an episode in time order, no row starts where "
+            "the one before it ended; sort them by time."
+        )
+    place = np.arange(len(order))
+    return order, place - np.maximum.accumulate(np.where(is_new, place, 0))
+
+
+def _states(
+    table: TransitionTable, layout: HistoryLayout, order: IntArray, age: IntArray
+) -> FloatArray:
+    """Every row with its past, in the order of the table, (n, width)."""
+    place = np.arange(len(order))
+    seen, taken = table.observations[order], table.actions[order]
+    if layout.is_discrete:
+        taken = np.eye(len(layout.before))[taken]
+    columns: list[NDArray[Any]] = [seen]
+    for lag in range(1, layout.observations + 1):
+        later, earlier = (place - np.minimum(step, age) for step in (lag - 1, lag))
+        columns.append(seen[later] - seen[earlier])
+    for lag in range(1, layout.actions + 1):
+        known = (age >= lag)[:, None]
+        columns.append(
+            np.where(known, taken[place - lag * (age >= lag)], layout.before)
+        )
+    states = np.empty((len(order), layout.width))
+    states[order] = np.concatenate(columns, axis=1)
+    return states
+
+
+def _before(
+    table: TransitionTable, layout: HistoryLayout, order: IntArray, age: IntArray
+) -> tuple[float, ...]:
+    """The constant action that best explains how episodes begin, (d_a,).
+
+    A valve may have been shut, or just where it usually is. A linear model of the rows
+    whose past is known says what each past action does; what it leaves of the first
+    rows is explained by least squares.
+    """
+    d_a, k = len(layout.before), layout.actions
+    states = _states(table, replace(layout, before=(0.0,) * d_a), order, age)[order]
+    inputs = np.column_stack([states, table.actions[order], np.ones(len(states))])
+    moved = (table.next_observations - table.observations)[order]
+    is_first, is_known = age < k, age >= k
+    if is_known.sum() <= 2 * inputs.shape[1]:
+        return layout.before
+    weights = np.linalg.lstsq(inputs[is_known], moved[is_known], rcond=1e-9)[0]
+    left = moved - inputs @ weights  # (n, d_o)
+    spread = left[is_known].std(axis=0)
+    unit = np.where(spread > 0.0, spread, 1.0)
+    by_lag = weights[layout.width - k * d_a : layout.width].reshape(k, d_a, -1)
+    # What is missing of a row of age t are the lags from t + 1 on.
+    missing = by_lag[::-1].cumsum(axis=0)[::-1][age[is_first]] / unit  # (m, d_a, d_o)
+    design = missing.transpose(0, 2, 1).reshape(-1, d_a)
+    if np.linalg.matrix_rank(design) < d_a:
+        return layout.before
+    wanted = (left[is_first] / unit).reshape(-1)
+    found = np.linalg.lstsq(design, wanted, rcond=None)[0]
+    variance = np.mean((wanted - design @ found) ** 2)
+    error = np.sqrt(np.diag(np.linalg.inv(design.T @ design)) * variance)
+    is_told = np.abs(found) > 2.0 * error + 1e-9
+    return _possible(table, np.where(is_told, found, 0.0))
+
+
+def _possible(table: TransitionTable, action: Any) -> tuple[float, ...]:
+    """The possible action nearest to `action`; of labels none, which is all 0."""
+    if table.is_discrete:
+        return (0.0,) * table.n_actions
+    space: Any = table.action_space
+    low, high = table.actions.min(axis=0), table.actions.max(axis=0)
+    if space is not None:
+        low, high = space.low, space.high
+    return tuple(np.clip(action, low, high).astype(np.float64).tolist())
+
+
+def _names(table: TransitionTable, layout: HistoryLayout) -> tuple[str, ...]:
+    """`level`, `level-level[t-1]`, `pump[t-1]`; of labels `a[t-1]=2`."""
+    labels = [f"={i}" for i in range(len(layout.before))]
+    found = list(table.observation_names)
+    for lag in range(1, layout.observations + 1):
+        now = f"[t-{lag - 1}]" if lag > 1 else ""
+        found += [f"{name}{now}-{name}[t-{lag}]" for name in table.observation_names]
+    for lag in range(1, layout.actions + 1):
+        ends = labels if layout.is_discrete else [""]
+        found += [
+            f"{name}[t-{lag}]{end}" for name in table.action_names for end in ends
+        ]
+    return tuple(found)
