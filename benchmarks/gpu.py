@@ -5,8 +5,8 @@
 
 Every size is trained with the paper's rows and with matched ones; the ratio of their
 times per update is printed. The floor is the fewest bytes an update must move over the
-bandwidth of a large copy measured in the same run: build 12 (16 for matched rows),
-transpose 12 and gradient 8 bytes per entry, and 16 for each sweep of both systems.
+bandwidth of a large copy measured in the same run: build 16, transpose 12 and gradient
+8 bytes per entry, and 16 for each sweep of both systems.
 """
 
 from __future__ import annotations
@@ -92,8 +92,7 @@ def measure(n: int, n_policies: int, bandwidth: float, rows: str) -> dict[str, A
     median = statistics.median(times[10:])
     average = statistics.mean(sweeps[10:])
     entries = n * K * n_policies
-    once = 32 if rows == NADARAYA_WATSON else 36
-    floor = 1e3 * entries * (once + 16 * average) / bandwidth
+    floor = 1e3 * entries * (36 + 16 * average) / bandwidth
     return {
         "n": n, "k": K, "policies": n_policies, "rows": rows, "ms": median,
         "ms_first": times[0], "sweeps": average,

@@ -25,7 +25,6 @@ from nopg.bellman.fused import RIDGE
 from nopg.bellman.matched import LONGEST_STEP, REACH, STEEPNESS
 from nopg.gpu.build import build
 from nopg.gpu.deflation import deflate
-from nopg.gpu.gradient import action_vjp
 from nopg.gpu.matched import Features, Newton, match
 from nopg.gpu.matvec import matvec
 from nopg.gpu.nearest import nearest
@@ -68,7 +67,6 @@ class Update:
         self.rewards, self.q = normal(n), normal(*policies, n) - 30.0
         self.discount = torch.full_like(self.rewards, GAMMA)
         self.eps0, self.mu = normal(*policies, n).abs(), normal(*policies, n).abs()
-        self.share = normal(*policies, n).abs()
         self.shift = normal(self.n_policies)
         self.scale = normal(self.n_policies).abs()
         self.gain = torch.full_like(self.rewards[:1], GAMMA / (1 - GAMMA) / n)
@@ -77,7 +75,7 @@ class Update:
         self.values = transposed_values(*self.transpose)
         inverse = (4.0 / squares[:, -1].mean()).sqrt()  # log_psi is -|offset|^2 / 2
         precision = torch.cat([inverse.expand(4), self.variances.rsqrt()])
-        self.features = Features.of(
+        self.features = Features(
             self.log_psi, self.columns, (states, self.a), self.queries, precision, 0
         )
         self.taken_by_each = self.taken.reshape(self.n_policies, n, 1)
@@ -105,12 +103,6 @@ class Update:
         known = (self.values, self.starts, self.rows, self.eps0)
         return *known, self.mu, self.scale
 
-    @property
-    def vjp(self) -> Args:
-        """Arguments of `action_vjp`."""
-        known = (self.weights, self.columns, self.q, self.a)
-        return *known, self.share, self.variances
-
     def match(self) -> tuple[Tensor, Tensor]:
         """Matched rows, from where the last call left them: one evaluation."""
         newton = Newton(REACH, STEEPNESS, LONGEST_STEP, RIDGE, accuracy=1e-3)
@@ -118,7 +110,7 @@ class Update:
 
     def whole(self) -> Tensor:
         """Everything of an update but the policy's own passes."""
-        weights, _ = build(*self.build)
+        weights, slopes = build(*self.build)
         values = transposed_values(weights, self.source, self.discount)
         q, mu, shift, scale = self.q, self.mu, self.shift, self.scale
         nothing, one = torch.zeros_like(shift), torch.ones_like(scale)
@@ -130,7 +122,7 @@ class Update:
             shift, scale = nothing, one
             if number % 5 == 4:
                 shift, scale, _ = deflate(q_sums, mu_sums, self.gain, self.mu_total)
-        return action_vjp(weights, self.columns, q, self.a, mu, self.variances)
+        return mu * matvec(slopes[0], self.columns, q - q.mean(-1, keepdim=True))
 
 
 Row = tuple[str, Callable[..., Any], Callable[[], Any] | None, float]
@@ -148,7 +140,8 @@ def kernels(x: Update) -> list[Row]:
     product = (x.weights, x.columns, x.q)
 
     def twin_build() -> Any:
-        return reference.build(*double(x.log_psi, x.gathered, x.taken, x.half))
+        weights = reference.build(*double(x.log_psi, x.gathered, x.taken, x.half))
+        return weights, reference.slopes(weights, *double(x.gathered, x.half))
 
     def twin_sweep() -> Any:
         q, _ = reference.sweep_values(*double(*x.row_sweep))
@@ -156,18 +149,16 @@ def kernels(x: Update) -> list[Row]:
         return q, mu
 
     return [
-        ("build", lambda: build(*x.build), twin_build, 2 * shared + own),
+        ("build", lambda: build(*x.build), twin_build, 2 * shared + 2 * own),
         ("matvec", lambda: matvec(*product),
          lambda: reference.matvec(*double(*product)), shared + own),
-        ("action vjp", lambda: action_vjp(*x.vjp),
-         lambda: reference.action_vjp(*double(*x.vjp)), shared + own),
         ("transposed values", lambda: transposed_values(*x.transpose),
          lambda: reference.transposed_values(*double(*x.transpose)), shared + 2 * own),
         ("matched rows", x.match, None, 2 * shared + 2 * own),
         ("sweep", lambda: sweep(*x.row_sweep, *x.column_sweep)[::2], twin_sweep,
          2 * (shared + own)),
         (f"whole, {SWEEPS} sweeps", x.whole, None,
-         4 * shared + 4 * own + SWEEPS * 2 * (shared + own)),
+         4 * shared + 5 * own + SWEEPS * 2 * (shared + own)),
     ]  # fmt: skip
 
 

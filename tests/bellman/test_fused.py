@@ -44,13 +44,13 @@ def dense(of: Problem, rows: QueryRows, taken: Tensor) -> Tensor:
     return weights.new_zeros(rows.shape).scatter(1, block.columns.long(), weights)
 
 
-def exact_objective(of: Problem, taken: Tensor) -> Tensor:
+def exact_objective(of: Problem, taken: Tensor) -> float:
     """J by a dense solve, for one action at each query, (n + b, d_a)."""
     r, live = of.samples.rewards, of.samples.continuation
     P = live[:, None] * dense(of, of.next_rows, taken[: len(r)])
     eps0 = dense(of, of.initial_rows, taken[len(r) :]).mean(dim=0)
     q = torch.linalg.solve(torch.eye(len(r)).to(P) - GAMMA * P, r)
-    return eps0 @ q
+    return float(eps0 @ q)
 
 
 @pytest.mark.parametrize("rows", [MATCHED, NADARAYA_WATSON])
@@ -68,7 +68,7 @@ def test_objective_and_gradient_are_those_of_a_dense_solve(rows: str) -> None:
     objective, gradient = system.finish()
     for policy in range(n_policies):
         exact = exact_objective(given, taken[policy])
-        torch.testing.assert_close(objective[policy], exact, rtol=1e-9, atol=0.0)
+        assert float(objective[policy]) == pytest.approx(exact, rel=1e-9)
         for query in (2, 11, len(given.queries) - 1):
             step = torch.zeros_like(taken[policy])
             step[query] = 1e-4
@@ -76,8 +76,8 @@ def test_objective_and_gradient_are_those_of_a_dense_solve(rows: str) -> None:
                 exact_objective(given, taken[policy] + sign * step) for sign in (1, -1)
             )
             slope = (above - below) / 2e-4
-            found = gradient[policy, query, 0]
-            torch.testing.assert_close(found, slope, rtol=1e-5, atol=1e-7)
+            found = float(gradient[policy, query, 0])
+            assert found == pytest.approx(slope, rel=1e-5, abs=1e-7)
 
 
 def test_matched_rows_of_many_features_train_unfused() -> None:

@@ -55,9 +55,7 @@ class Inputs:
     gathered: Tensor
     taken: Tensor
     half_precision: Tensor
-    variances: Tensor
     weights: Tensor
-    log_mass: Tensor
     starts: Tensor
     rows: Tensor
     source: Tensor
@@ -69,7 +67,6 @@ class Inputs:
     eps0: Tensor
     mu: Tensor
     scale: Tensor
-    row_weights: Tensor
     gain: Tensor
     mu_total: Tensor
 
@@ -102,7 +99,7 @@ def inputs(case: Case, seed: int = 0) -> Inputs:
     variances = normal(d_a).square() + 0.2
     log_psi, half_precision = -5.0 * normal(n, k).square(), 0.5 / variances
     gathered = sample_actions.mT[:, columns.long()].contiguous()
-    weights, log_mass = reference.build(log_psi, gathered, taken, half_precision)
+    weights = reference.build(log_psi, gathered, taken, half_precision)
     starts, rows, source = transposed_pattern(columns, n)
     discount = 0.9 * (normal(n) > -0.8).to(case.dtype)
     return Inputs(
@@ -112,9 +109,7 @@ def inputs(case: Case, seed: int = 0) -> Inputs:
         gathered=gathered,
         taken=taken,
         half_precision=half_precision,
-        variances=variances,
         weights=weights,
-        log_mass=log_mass,
         starts=starts,
         rows=rows,
         source=source,
@@ -126,7 +121,6 @@ def inputs(case: Case, seed: int = 0) -> Inputs:
         eps0=normal(*policies, n).abs(),
         mu=normal(*policies, n).abs(),
         scale=normal(*one_each).abs() + 0.5,
-        row_weights=normal(*policies, n).abs(),
         gain=normal(1),
         mu_total=normal(*one_each).abs(),
     )
@@ -181,7 +175,7 @@ class Matching:
         ]
         log_psi, arc, actions, points, precision = moved
         listed = columns.to(DEVICE, torch.int32)
-        features = Features.of(log_psi, listed, (arc, actions), points, precision, 1)
+        features = Features(log_psi, listed, (arc, actions), points, precision, 1)
         plain = MatchedRows(rows, state_offsets(rows, s, h), a, h_a)
         return cls(plain, features, taken.to(DEVICE, case.dtype))
 
@@ -199,14 +193,12 @@ ROW_SWEEP = ("weights", "columns", "rewards", "discount", "q", "shift")
 COLUMN_SWEEP = ("values", "starts", "rows", "eps0", "mu", "scale")
 BUILD = ("log_psi", "columns", "sample_actions", "taken", "half_precision")
 TRANSPOSE = ("weights", "source", "discount")
-VJP = ("weights", "columns", "q", "sample_actions", "row_weights", "variances")
 
 
 def launch_all(case: Case) -> None:
     """Call every kernel once."""
     from nopg.gpu.build import build
     from nopg.gpu.deflation import deflate
-    from nopg.gpu.gradient import action_vjp
     from nopg.gpu.matvec import matvec
     from nopg.gpu.sweep import sweep
     from nopg.gpu.transpose import transposed_values
@@ -214,7 +206,6 @@ def launch_all(case: Case) -> None:
     x = inputs(case)
     build(*x.some(*BUILD))
     matvec(x.weights, x.columns, x.q)
-    action_vjp(*x.some(*VJP))
     transposed_values(*x.some(*TRANSPOSE))
     _, q_sums, _, mu_sums = sweep(*x.some(*ROW_SWEEP, *COLUMN_SWEEP))
     deflate(q_sums, mu_sums, x.gain, x.mu_total)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 def build(
     log_psi: Tensor, actions: Tensor, taken: Tensor, half_precision: Tensor
-) -> tuple[Tensor, Tensor]:
+) -> Tensor:
     """Weights P_ij = softmax_j(log_psi_ij - sum_d p_d (taken_id - a_jd)^2).
 
     Args:
@@ -25,13 +25,12 @@ def build(
         half_precision: p = 1 / (2 h^2), (d_a,).
 
     Returns:
-        Weights (m, k) and the log of their normaliser (m,), batched like `taken`.
+        Weights (m, k), batched like `taken`.
     """
     difference = actions - taken.mT[..., None]  # (d_a, m, k)
     precision = half_precision[:, None, None]
     logits = log_psi - (precision * difference.square()).sum(dim=-3)
-    log_mass = torch.logsumexp(logits, dim=-1)
-    return (logits - log_mass[..., None]).exp(), log_mass
+    return (logits - torch.logsumexp(logits, dim=-1, keepdim=True)).exp()
 
 
 def matvec(weights: Tensor, columns: Tensor, x: Tensor) -> Tensor:
@@ -115,27 +114,13 @@ def deflate(
     )
 
 
-def action_vjp(
-    weights: Tensor,
-    columns: Tensor,
-    q: Tensor,
-    sample_actions: Tensor,
-    row_weights: Tensor,
-    variances: Tensor,
-) -> Tensor:
-    """Gradient w_i Cov_{j ~ P_i}(q_j, a_j) / h^2 by the taken actions, (m, d_a)."""
-    covariance = _covariance(
-        weights, q[..., columns.long()], sample_actions[columns.long()]
-    )
-    return row_weights[..., None] * covariance / variances
-
-
-def _covariance(weights: Tensor, values: Tensor, x: Tensor) -> Tensor:
-    """Cov_{j ~ row}(values_j, x_j): (m, k), (m, k), (m, k, d) -> (m, d)."""
-    w = weights[..., None]
-    v = (weights * values).sum(dim=-1, keepdim=True)
-    centred = x - (w * x).sum(dim=-2, keepdim=True)
-    return (w * (values - v)[..., None] * centred).sum(dim=-2)
+def slopes(weights: Tensor, actions: Tensor, half_precision: Tensor) -> Tensor:
+    """S_ij = P_ij (a_j - abar_i) / h^2 for actions (d_a, m, k): (d_a, m, k)."""
+    found = []
+    for a, p in zip(actions, half_precision, strict=True):
+        mean = (weights * a).sum(dim=-1, keepdim=True)
+        found.append(2.0 * p * weights * (a - mean))
+    return torch.stack(found)
 
 
 def _column_of_entry(starts: Tensor) -> Tensor:

@@ -10,8 +10,8 @@ pytest.importorskip("triton", reason="Triton is not available on this platform")
 
 from nopg.gpu.build import build
 from nopg.gpu.deflation import deflate
-from nopg.gpu.gradient import action_vjp
 from nopg.gpu.matvec import matvec
+from nopg.gpu.rows import FusedKernelRows
 from nopg.gpu.sweep import sweep
 from nopg.gpu.transpose import transposed_values
 from tests.gpu import reference
@@ -22,7 +22,6 @@ from tests.gpu.launches import (
     DEVICE,
     ROW_SWEEP,
     TRANSPOSE,
-    VJP,
     Case,
     inputs,
 )
@@ -43,24 +42,21 @@ def assert_same(found: Tensor, expected: Tensor) -> None:
 @each_case
 def test_build_is_a_softmax(case: Case) -> None:
     x = inputs(case)
-    out = (
-        torch.full_like(x.weights, torch.nan),
-        torch.full_like(x.log_mass, torch.nan),
-    )
-    found = build(*x.some(*BUILD), out=out)
+    out = torch.full((case.d_a + 1, *x.weights.shape), torch.nan).to(x.weights)
+    found, slopes = build(*x.some(*BUILD), out=(out[0], out[1:]))
     expected = reference.build(
         *x.double("log_psi", "gathered", "taken", "half_precision")
     )
-    for mine, its in zip(found, expected, strict=True):
-        assert_same(mine, its)
-    torch.testing.assert_close(found[0].sum(-1), torch.ones_like(found[1]))
+    assert_same(found, expected)
+    gathered, half_precision = x.double("gathered", "half_precision")
+    assert_same(slopes, reference.slopes(expected, gathered, half_precision))
+    torch.testing.assert_close(found.sum(-1), torch.ones_like(found[..., 0]))
 
 
 def test_build_survives_queries_far_from_all_data() -> None:
     x = inputs(CASES[2])
-    weights, log_mass = build(x.log_psi - 1e4, *x.some(*BUILD[1:]))
+    weights, _ = build(x.log_psi - 1e4, *x.some(*BUILD[1:]))
     torch.testing.assert_close(weights, x.weights, rtol=1e-2, atol=1e-4)
-    assert bool((log_mass < -9e3).all())
 
 
 @each_case
@@ -118,21 +114,21 @@ def test_deflation_reads_the_sums(case: Case, has_terminals: bool) -> None:
         assert bool((found[0] == 0).all() and (found[1] == 1).all())
 
 
-@each_case
-def test_action_vjps_are_covariances(case: Case) -> None:
-    x = inputs(case)
-    assert_same(action_vjp(*x.some(*VJP)), reference.action_vjp(*x.double(*VJP)))
-
-
-def test_the_action_vjp_is_the_derivative_of_the_rows() -> None:
+def test_products_with_slopes_are_derivatives_of_the_rows() -> None:
     """Against autograd through the softmax, which knows nothing of covariances."""
     x = inputs(CASES[1])
+    n_policies, n, _ = x.taken.shape
+    bandwidths = (0.5 / x.half_precision).sqrt()
+    rows = FusedKernelRows(
+        x.log_psi, x.columns, x.sample_actions, bandwidths, n_policies
+    )
+    rows.build(x.taken)
+    share = torch.linspace(0.1, 1.0, n).to(x.q).expand(n_policies, n)
     taken = x.taken.clone().requires_grad_()
-    weights, _ = reference.build(x.log_psi, x.gathered, taken, x.half_precision)
-    value = (x.row_weights * reference.matvec(weights, x.columns, x.q)).sum()
+    weights = reference.build(x.log_psi, x.gathered, taken, x.half_precision)
+    value = (share * reference.matvec(weights, x.columns, x.q)).sum()
     (expected,) = torch.autograd.grad(value, taken)
-    found = action_vjp(weights.detach(), *x.some(*VJP[1:]))
-    assert_same(found, expected)
+    assert_same(rows.action_vjp(x.q, share), expected)
 
 
 def test_deflated_sweeps_solve_both_systems() -> None:

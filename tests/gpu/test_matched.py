@@ -51,7 +51,9 @@ def test_the_mean_is_the_query_where_samples_surround_it() -> None:
     weights, _ = rows.match(rows.taken, rows.features.no_tilts(2))
     actions = rows.features.table[:, 2][rows.features.columns.long()]  # (m, k)
     for policy, taken in enumerate(rows.taken):
-        is_surrounded = rows.plain.at(taken.cpu()).displacement < 1e-6
+        displacement = rows.plain.at(taken.cpu()).displacement
+        assert displacement is not None
+        is_surrounded = displacement < 1e-6
         assert int(is_surrounded.sum()) > 3
         mean = (weights[policy] * actions).sum(dim=1)
         error = (mean - taken[:, 0]).abs().cpu()[is_surrounded]
@@ -84,7 +86,7 @@ def test_samples_in_one_place_make_plain_rows(where: str) -> None:
     log_psi = torch.linspace(-2.0, 0.0, m * k, device=DEVICE).reshape(m, k)
     columns = torch.arange(k, dtype=torch.int32, device=DEVICE).repeat(m, 1)
     samples = like.new_full((k, 2), there), like.new_ones((k, 1))
-    features = Features.of(
+    features = Features(
         log_psi, columns, samples, like.new_zeros((m, 2)), like.new_ones(3), 0
     )
     taken = like.new_full((1, m, 1), 0.5)

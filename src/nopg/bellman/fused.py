@@ -9,17 +9,16 @@ them in launches and synchronisations.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from nopg.bellman.matched import LONGEST_STEP, REACH, STEEPNESS
+from nopg.bellman.offsets import ArcCoordinates
 from nopg.bellman.problem import NADARAYA_WATSON, Problem
 from nopg.bellman.row_model import EXACT
 from nopg.bellman.rows import QueryRows
-from nopg.data.angles import angle_pairs
 from nopg.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -48,9 +47,8 @@ def supports(problem: Problem) -> bool:
 
 def _width(problem: Problem) -> int:
     """Features of a matched row: coordinates of the state, and actions."""
-    samples = problem.samples
-    d_s = samples.states.shape[1] - len(angle_pairs(samples.states))
-    return d_s + samples.action_width
+    arcs = ArcCoordinates.of(problem.samples.states)
+    return len(arcs.straight) + len(arcs.pairs) + problem.samples.action_width
 
 
 class FusedSystem:
@@ -178,32 +176,18 @@ def _fused_rows(
     listed = (block.log_psi, block.columns)
     if problem.config.rows == NADARAYA_WATSON:
         return FusedKernelRows(*listed, samples.actions, widths, n_policies)
-    pairs = angle_pairs(samples.states)
-    state_widths = samples.states.new_tensor(h.state).expand(1, -1)
-    paired = [state_widths[0, i].reshape(1) for i, _ in pairs]
-    in_state = torch.cat([_straight(state_widths, pairs)[0], *paired])
-    features = Features.of(
+    arcs = ArcCoordinates.of(samples.states)
+    in_state = arcs.widths(samples.states.new_tensor(h.state))
+    features = Features(
         *listed,
-        (_coordinates(samples.states, pairs), samples.actions),
-        _coordinates(rows.queries, pairs),
+        (arcs.places(samples.states), samples.actions),
+        arcs.places(rows.queries),
         torch.cat([in_state, widths]).reciprocal(),
-        len(pairs),
+        len(arcs.pairs),
     )
     accuracy = max(accuracy, 100.0 * torch.finfo(widths.dtype).eps)
     newton = Newton(REACH, STEEPNESS, LONGEST_STEP, RIDGE, accuracy)
     return FusedMatchedRows(features, newton, n_policies)
-
-
-def _straight(states: Tensor, pairs: Sequence[tuple[int, int]]) -> Tensor:
-    """The columns that are on no circle."""
-    paired = {column for pair in pairs for column in pair}
-    return states[:, [d for d in range(states.shape[1]) if d not in paired]]
-
-
-def _coordinates(states: Tensor, pairs: Sequence[tuple[int, int]]) -> Tensor:
-    """States as matched rows see them, an angle for each circle, last, (m, d)."""
-    angles = [torch.atan2(states[:, j], states[:, i])[:, None] for i, j in pairs]
-    return torch.cat([_straight(states, pairs), *angles], dim=1)
 
 
 def _collector(columns: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,9 @@
-"""Weights of one update: a softmax per row, held in registers from load to store."""
+"""Kernel rows of one update: a softmax each, held in registers from load to store.
+
+With slopes S_ij = P_ij (a_j - abar_i) / h^2, which sum to zero over j, the derivative
+of (P q)_i by the action taken at row i is S_i q, the covariance of Eq. (10): the way
+back is a product, as the way forth.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +20,7 @@ def _build(
     taken,
     half_precision,
     weights,
-    log_mass,
+    slopes,
     m,
     n_batch,
     k: tl.constexpr,
@@ -43,9 +48,14 @@ def _build(
     peak = tl.where(is_row, tl.max(logits, axis=1), 0.0)
     kernel = tl.exp(logits - peak[:, None])
     total = tl.where(is_row, tl.sum(kernel, axis=1), 1.0)
-    base = weights + policy.to(tl.int64) * m * k
-    tl.store(base + at, kernel / total[:, None], mask=mask)
-    tl.store(log_mass + own, peak + tl.log(total), mask=is_row)
+    weight = kernel / total[:, None]
+    tl.store(weights + policy.to(tl.int64) * m * k + at, weight, mask=mask)
+    for d in tl.static_range(d_a):
+        a = tl.load(actions + column * d_a + d, mask=mask, other=0.0)
+        centred = a - tl.sum(weight * a, axis=1)[:, None]
+        slope = 2.0 * tl.load(half_precision + d) * weight * centred
+        of_policy = (policy.to(tl.int64) + d * n_batch) * m * k
+        tl.store(slopes + of_policy + at, slope, mask=mask)
 
 
 def build(
@@ -65,18 +75,16 @@ def build(
         sample_actions: Their actions, (n, d_a).
         taken: Action taken at each row, (m, d_a) or (B, m, d_a).
         half_precision: p = 1 / (2 h^2), (d_a,).
-        out: Where to write: weights (m, k) and log masses, batched like `taken`.
+        out: Where to write.
 
     Returns:
-        Weights (m, k) and the log of their normaliser, (m,), batched like `taken`.
+        Weights, (m, k) or (B, m, k), and slopes, (d_a, m, k) or (d_a, B, m, k).
     """
     m, k = log_psi.shape
     policies = batched(taken, 2)  # (B, m, d_a)
     if out is None:
-        out = (
-            log_psi.new_empty((*taken.shape[:-2], m, k)),
-            log_psi.new_empty(taken.shape[:-1]),
-        )
+        shape = (*taken.shape[:-2], m, k)
+        out = log_psi.new_empty(shape), log_psi.new_empty((taken.shape[-1], *shape))
     tile = Tile.of_rows(k)
     _build[(tile.programs(m) * len(policies),)](
         log_psi.contiguous(), columns.contiguous(), sample_actions.contiguous(),

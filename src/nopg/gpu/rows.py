@@ -12,27 +12,36 @@ import torch
 from torch import Tensor
 
 from nopg.gpu.build import build
-from nopg.gpu.gradient import action_vjp
 from nopg.gpu.matched import Features, Newton, match
 from nopg.gpu.matvec import matvec
 
 
 class FusedRows(ABC):
-    """Rows at m queries, k entries each, for B policies.
+    """Rows of k entries at m queries.
+
+    Args:
+        log_psi: Log state kernel, (m, k).
+        columns: Samples each row lists, (m, k).
+        n_policies: B.
+        d_a: Dimensions of an action.
 
     Attributes:
-        columns: Samples each row lists, (m, k).
         weights: The rows of the actions last taken, (B, m, k).
+        slopes: What gives their derivatives: d (P q)_i / d a_i = slopes_i q,
+            (d_a, B, m, k).
     """
 
-    columns: Tensor
-    weights: Tensor
+    def __init__(
+        self, log_psi: Tensor, columns: Tensor, n_policies: int, d_a: int
+    ) -> None:
+        self.columns = columns.contiguous()
+        self.weights = log_psi.new_empty((n_policies, *columns.shape))
+        self.slopes = log_psi.new_empty((d_a, n_policies, *columns.shape))
 
     @abstractmethod
     def build(self, taken: Tensor) -> Tensor:
-        """`weights` for the action taken at each query, (B, m, d_a)."""
+        """`weights` and `slopes` for the action taken at each query, (B, m, d_a)."""
 
-    @abstractmethod
     def action_vjp(self, q: Tensor, row_weights: Tensor) -> Tensor:
         """Gradient of sum_i w_i (P q)_i by the actions taken, (B, m, d_a).
 
@@ -40,6 +49,10 @@ class FusedRows(ABC):
             q: (B, n).
             row_weights: w, (B, m).
         """
+        # Slopes of a row sum to zero but for their last bits: keep q small.
+        centred = q - q.mean(dim=-1, keepdim=True)
+        found = [matvec(each, self.columns, centred) for each in self.slopes]
+        return row_weights[..., None] * torch.stack(found, dim=-1)
 
 
 class FusedKernelRows(FusedRows):
@@ -61,26 +74,14 @@ class FusedKernelRows(FusedRows):
         bandwidths: Tensor,
         n_policies: int,
     ) -> None:
-        self._log_psi, self.columns = log_psi.contiguous(), columns.contiguous()
-        self._actions = sample_actions.contiguous()
-        self._variances = bandwidths**2
-        self._half_precision = 0.5 / self._variances
-        self.weights = log_psi.new_empty((n_policies, *log_psi.shape))
-        self._log_mass = log_psi.new_empty((n_policies, len(log_psi)))
+        super().__init__(log_psi, columns, n_policies, len(bandwidths))
+        self._given = (log_psi.contiguous(), self.columns, sample_actions.contiguous())
+        self._half_precision = 0.5 / bandwidths**2
 
     def build(self, taken: Tensor) -> Tensor:
         """A softmax per row."""
-        build(
-            self._log_psi, self.columns, self._actions, taken, self._half_precision,
-            out=(self.weights, self._log_mass),
-        )  # fmt: skip
-        return self.weights
-
-    def action_vjp(self, q: Tensor, row_weights: Tensor) -> Tensor:
-        """A covariance per row."""
-        return action_vjp(
-            self.weights, self.columns, q, self._actions, row_weights, self._variances
-        )
+        out = (self.weights, self.slopes)
+        return build(*self._given, taken, self._half_precision, out=out)[0]
 
 
 class FusedMatchedRows(FusedRows):
@@ -93,22 +94,12 @@ class FusedMatchedRows(FusedRows):
     """
 
     def __init__(self, features: Features, newton: Newton, n_policies: int) -> None:
+        f = features
+        super().__init__(f.log_psi, f.columns, n_policies, f.d_a)
         self._features, self._newton = features, newton
-        self.columns = features.columns
-        like, (m, k) = features.log_psi, features.columns.shape
-        d_a = len(features.precision) - features.points.shape[1]
         self._state = features.no_tilts(n_policies)
-        self.weights = like.new_empty((n_policies, m, k))
-        self._slopes = like.new_empty((d_a, n_policies, m, k))
 
     def build(self, taken: Tensor) -> Tensor:
         """Newton's method, from where the last actions left it."""
-        out = (self.weights, self._slopes)
-        match(self._features, self._newton, taken, self._state, out=out)
-        return self.weights
-
-    def action_vjp(self, q: Tensor, row_weights: Tensor) -> Tensor:
-        """A product with what `build` left; slopes of a row sum to zero."""
-        centred = q - q.mean(dim=-1, keepdim=True)
-        slopes = [matvec(each, self.columns, centred) for each in self._slopes]
-        return row_weights[..., None] * torch.stack(slopes, dim=-1)
+        out = (self.weights, self.slopes)
+        return match(self._features, self._newton, taken, self._state, out=out)[0]

@@ -16,8 +16,8 @@ from nopg.gpu.toolchain import Tile, batched, tl, triton
 COLUMNS = Tile(rows=16, width=32)
 """Columns differ in length: a program takes several, 32 entries of each at a time."""
 
-COPIED = 1024
-"""Entries that a program copies."""
+COPIED = 4096
+"""Entries that a program copies: so many that columns close by find theirs in cache."""
 
 
 def transposed_pattern(columns: Tensor, n: int) -> tuple[Tensor, Tensor, Tensor]:

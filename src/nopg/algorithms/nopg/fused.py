@@ -26,6 +26,9 @@ from nopg.policies.families import DeterministicPolicy, Policy
 
 MAX_GROUPS = 500
 """Groups of sweeps before an update is given up."""
+ROW_SHARE = 0.1
+"""Accuracy of rows that are found by iteration, as a share of the solves': one step of
+theirs costs less than a sweep."""
 
 
 def is_fusible(problem: Problem, policy: Policy) -> bool:
