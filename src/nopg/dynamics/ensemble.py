@@ -9,6 +9,7 @@ other length scales and noise are tried on some episodes and judged by replaying
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from nopg.dynamics.hyperparameters import (
     SMOOTH_NOISY,
     HyperparameterLimits,
 )
+from nopg.dynamics.noise import ProcessNoise
 from nopg.dynamics.transition_model import (
     ArrayTransitionModel,
     TransitionModel,
@@ -101,47 +103,64 @@ def fit_ensemble(
     part = torch.as_tensor(generator.permutation(len(data))[:n_seen])
     seen = [column[part] for column in columns]
     whole = TransitionModel.fit(*columns, generator=generator)
-    limits = replayed_limits(whole, columns, data.episodes)
+    limits, noise = replayed(whole, columns, data.episodes)
     if limits != FREE:
         whole = TransitionModel.fit(*columns, generator=generator, limits=limits)
+    whole = replace(whole, noise=noise)
     return whole, TransitionModel.fit(
         *seen, generator=generator, like=whole, limits=limits
     )
 
 
-def replayed_limits(
+def replayed(
     model: TransitionModel, columns: Sequence[Tensor], episodes: Array | None
-) -> HyperparameterLimits:
-    """What length scales and noise may be, so that replays of the log stay with it.
+) -> tuple[HyperparameterLimits, ProcessNoise | None]:
+    """Limits of length scales and noise with which replays stay with the log.
+
+    And the noise: where replays go astray, episodes differ by more than the rows of one
+    show, so it is learned from the errors at episodes that were held out.
 
     Args:
         model: Of all the data, without limits; kept where its replays stay close.
         columns: States, actions, rewards, next states and terminations.
         episodes: Names of the episodes, (n,), None if rows are in no order.
     """
+    as_it_is = (FREE, model.noise)
     if episodes is None:
-        return FREE
+        return as_it_is
     states, actions, _, following, _ = (column.numpy() for column in columns)
     deviation = np.maximum(states.std(axis=0), 1e-12)
     every = Replays.of(states, actions, following, episodes)
     if every is None:
-        return FREE
+        return as_it_is
     expected = MORE_THAN_NOISE * every.scatter(model, deviation)
     if every.error(model, deviation) <= max(ASTRAY, expected):
-        return FREE
+        return as_it_is
     names = np.unique(episodes)
     held_out = np.isin(episodes, names[HELD_OUT // 2 :: HELD_OUT])
     others = Replays.of(*(x[held_out] for x in (states, actions, following, episodes)))
     if others is None or held_out.all():
-        return FREE
-    some = [column[torch.from_numpy(~held_out)] for column in columns]
-    errors = []
-    for limits in CHOICES:
-        fitted = TransitionModel.fit(
-            *some, generator=np.random.default_rng(0), limits=limits
-        )
-        errors.append(others.error(fitted, deviation))
-    return CHOICES[int(np.argmin(errors))]
+        return as_it_is
+    rows = torch.from_numpy(held_out)
+    some = [column[~rows] for column in columns]
+    fitted = [
+        TransitionModel.fit(*some, generator=np.random.default_rng(0), limits=limits)
+        for limits in CHOICES
+    ]
+    best = int(np.argmin([others.error(one, deviation) for one in fitted]))
+    return CHOICES[best], _noise_at(fitted[best], *(column[rows] for column in columns))
+
+
+def _noise_at(
+    model: TransitionModel, states: Tensor, actions: Tensor, *rest: Tensor
+) -> ProcessNoise | None:
+    """Noise of the errors at rows that the model has not seen."""
+    following = rest[1]
+    errors = following - model.step(states, actions).reached
+    is_free = ~model.bounds.are_saturated(following)
+    inputs = torch.cat([states, actions], dim=1)
+    spread = (following - states).std(dim=0, correction=0)
+    return ProcessNoise.fit(inputs[is_free], errors[is_free], spread)
 
 
 def _size(errors: Array) -> float:
