@@ -8,7 +8,8 @@ import torch
 
 from nopg.dynamics import ensemble
 from nopg.dynamics.ensemble import N_STEPS, Replays, replayed
-from nopg.dynamics.hyperparameters import FREE, SMOOTH, SMOOTH_NOISY
+from nopg.dynamics.hyperparameters import FREE, SMOOTH
+from nopg.dynamics.hyperparameters import SMOOTH_NOISY as NOISY
 from nopg.dynamics.transition_model import TransitionModel
 from nopg.policies.arrays import Array
 
@@ -57,53 +58,62 @@ def test_short_episodes_are_not_replayed() -> None:
     assert Replays.of(*runs(4, N_STEPS - 1)) is None
 
 
-def test_a_known_system_is_replayed_exactly_and_left_as_it_is() -> None:
+def test_a_known_system_is_replayed_exactly() -> None:
     rows = runs(5, 20)
-    model, columns = fitted(rows)
+    model, _ = fitted(rows)
     found = Replays.of(*rows)
     assert found is not None
     assert found.error(model, np.ones(1)) < 1e-6
     assert found.scatter(model, np.ones(1)) == 0.0
-    assert replayed(model, columns, rows[3]) == (FREE, model.noise)
 
 
 def test_noise_explains_what_replays_miss() -> None:
     rows = runs(60, 30, noise=0.1)
-    model, columns = fitted(rows)
+    model, _ = fitted(rows)
     found = Replays.of(*rows)
     assert found is not None
     # The variance of ten steps of an autoregression.
     truth = 0.1 * np.sqrt((1.0 - 0.81**N_STEPS) / (1.0 - 0.81))
     assert found.scatter(model, np.ones(1)) == pytest.approx(truth, rel=0.2)
     assert found.error(model, np.ones(1)) == pytest.approx(truth, rel=0.2)
-    assert replayed(model, columns, rows[3]) == (FREE, model.noise)
 
 
-def test_where_replays_go_astray_held_out_episodes_decide(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_noise_no_other_model_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = runs(10, 20)
     model, columns = fitted(rows)
-    errors, asked = iter([0.8, 0.9, 0.2, 0.4]), []
-    fit = TransitionModel.fit
+    monkeypatch.setattr(ensemble.TransitionModel, "fit", None)
+    assert replayed(model, columns, rows[3]) == (FREE, None)
+
+
+@pytest.mark.parametrize(
+    ("errors", "chosen"),
+    [([0.9, 0.2, 0.4], SMOOTH), ([0.9, 0.85, 0.88], FREE), ([0.5, 0.6, 0.3], NOISY)],
+)
+def test_held_out_episodes_decide(
+    errors: list[float], chosen: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = runs(10, 20, noise=0.1)
+    model, columns = fitted(rows)
+    found, asked, fit = iter(errors), [], TransitionModel.fit
 
     def fit_some(*some: torch.Tensor, **options: Any) -> TransitionModel:
         asked.append((len(some[0]), options["limits"]))
         return fit(*some, **options)
 
-    monkeypatch.setattr(Replays, "error", lambda *_: next(errors))
+    monkeypatch.setattr(Replays, "error", lambda *_: next(found))
+    monkeypatch.setattr(Replays, "scatter", lambda *_: 1.0)
     monkeypatch.setattr(ensemble.TransitionModel, "fit", fit_some)
-    assert replayed(model, columns, rows[3]) == (SMOOTH, None)
+    limits, noise = replayed(model, columns, rows[3])
+    assert limits == chosen
+    assert noise is not None
     # Two of ten episodes are held out.
-    assert asked == [(8 * 20, one) for one in (FREE, SMOOTH, SMOOTH_NOISY)]
+    assert asked == [(8 * 20, one) for one in (FREE, SMOOTH, NOISY)]
 
 
 def test_episodes_that_differ_count_as_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    states, actions, following, episodes = runs(10, 20)
+    states, actions, following, episodes = runs(10, 20, noise=0.02)
     wind = np.random.default_rng(1).normal(0.0, 0.1, (10, 1)).repeat(20, axis=0)
     model, columns = fitted((states, actions, following + wind, episodes))
-    monkeypatch.setattr(ensemble, "ASTRAY", -1.0)
-    monkeypatch.setattr(ensemble, "MORE_THAN_NOISE", 0.0)
     monkeypatch.setattr(Replays, "of", classmethod(lambda cls, *rows: AnyReplays()))
     _, noise = replayed(model, columns, episodes)
     assert noise is not None

@@ -1,9 +1,10 @@
 """Two models of one log, and whether they still hold after ten steps.
 
 A model can be right for one step and wrong for ten: its errors add up, carry it off the
-paths that the log has seen, and there it is a guess that a search exploits. So the log
-is replayed: from some of its states, with its own actions. Where ten steps lead astray,
-other length scales and noise are tried on some episodes and judged by replaying others.
+paths that the log has seen, and there it is a guess that a search exploits. So where
+the system is noisy the log is replayed, from some of its states with its own actions:
+several length scales and noises are tried on some episodes and judged by replaying the
+others. A system without noise is followed closely by its model, and left alone.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ N_STEPS = 10
 """Steps of a replay."""
 MAX_REPLAYS = 200
 """Replays at most, spread over the log."""
-ASTRAY = 0.05
-"""Error of a replay, in deviations of the states, from which other models are tried."""
 MORE_THAN_NOISE = 1.5
-"""How much larger than what noise explains it must be, too."""
+"""Error over what noise explains, from which episodes differ by more than that."""
 CHOICES = (FREE, SMOOTH, SMOOTH_NOISY)
+BETTER = 0.9
+"""Error over that of the first choice, from which another is taken."""
 HELD_OUT = 5
 """One episode in so many is held out to judge them."""
 
@@ -103,7 +104,7 @@ def fit_ensemble(
     part = torch.as_tensor(generator.permutation(len(data))[:n_seen])
     seen = [column[part] for column in columns]
     whole = TransitionModel.fit(*columns, generator=generator)
-    limits, noise = replayed(whole, columns, data.episodes)
+    limits, noise = replayed(whole, columns, data.episodes)  # nothing without noise
     if limits != FREE:
         whole = TransitionModel.fit(*columns, generator=generator, limits=limits)
     whole = replace(whole, noise=noise)
@@ -117,37 +118,35 @@ def replayed(
 ) -> tuple[HyperparameterLimits, ProcessNoise | None]:
     """Limits of length scales and noise with which replays stay with the log.
 
-    And the noise: where replays go astray, episodes differ by more than the rows of one
-    show, so it is learned from the errors at episodes that were held out.
+    And the noise: where replays err by more than it explains, episodes differ by more
+    than the rows of one show, and it is learned from the errors at held-out episodes.
 
     Args:
-        model: Of all the data, without limits; kept where its replays stay close.
+        model: Of all the data, without limits.
         columns: States, actions, rewards, next states and terminations.
         episodes: Names of the episodes, (n,), None if rows are in no order.
     """
-    as_it_is = (FREE, model.noise)
-    if episodes is None:
-        return as_it_is
+    names = np.unique(episodes) if episodes is not None else ()
+    if model.noise is None or len(names) < 2:
+        return FREE, model.noise
     states, actions, _, following, _ = (column.numpy() for column in columns)
     deviation = np.maximum(states.std(axis=0), 1e-12)
-    every = Replays.of(states, actions, following, episodes)
-    if every is None:
-        return as_it_is
-    expected = MORE_THAN_NOISE * every.scatter(model, deviation)
-    if every.error(model, deviation) <= max(ASTRAY, expected):
-        return as_it_is
-    names = np.unique(episodes)
-    held_out = np.isin(episodes, names[HELD_OUT // 2 :: HELD_OUT])
-    others = Replays.of(*(x[held_out] for x in (states, actions, following, episodes)))
-    if others is None or held_out.all():
-        return as_it_is
-    rows = torch.from_numpy(held_out)
+    is_other = np.isin(episodes, names[HELD_OUT // 2 % len(names) :: HELD_OUT])
+    others = Replays.of(*(x[is_other] for x in (states, actions, following, episodes)))
+    if others is None:
+        return FREE, model.noise
+    rows = torch.from_numpy(is_other)
     some = [column[~rows] for column in columns]
     fitted = [
         TransitionModel.fit(*some, generator=np.random.default_rng(0), limits=limits)
         for limits in CHOICES
     ]
-    best = int(np.argmin([others.error(one, deviation) for one in fitted]))
+    errors = np.array([others.error(one, deviation) for one in fitted])
+    best = int(errors.argmin())
+    if errors[best] > BETTER * errors[0]:
+        best = 0
+    if errors[best] <= MORE_THAN_NOISE * others.scatter(fitted[best], deviation):
+        return CHOICES[best], fitted[best].noise if best else model.noise
     return CHOICES[best], _noise_at(fitted[best], *(column[rows] for column in columns))
 
 
