@@ -111,6 +111,26 @@ def test_the_gradient_along_noisy_paths_is_that_of_autograd(worst_share: float) 
     assert weighted == pytest.approx(float(expected.detach()))
 
 
+def test_an_evened_gradient_follows_no_single_path() -> None:
+    rng, n = np.random.default_rng(0), 200
+    s, a = rng.uniform(-1.0, 1.0, (2, n, 1))
+    after = 0.5 * s + 0.2 * a + 0.2 * rng.standard_normal((n, 1))
+    model = learned([s, a, s[:, 0] ** 3, after, np.zeros(n)])
+    team, starts, draws = [small_policy(1, 1.0)], np.zeros((3, 1)), np.zeros((4, 3, 1))
+    draws[0, 2] = 4.0  # one of three is carried to where rewards are steep
+
+    def gradient(paths: slice, **options: bool) -> torch.Tensor:
+        rest = (0.9, 4, draws[:, paths])
+        ((first, *_),) = rollout_gradients(model, team, starts[paths], *rest, **options)
+        return first
+
+    calm, blown = gradient(slice(0, 1)), gradient(slice(2, 3))
+    assert float(blown.norm()) > 3.0 * float(calm.norm())
+    mean, evened = gradient(slice(None)), gradient(slice(None), is_evened=True)
+    assert torch.allclose(mean, (2.0 * calm + blown) / 3.0)
+    assert float(evened.norm()) < 0.5 * float(mean.norm())
+
+
 def test_a_worst_share_between_two_counts_is_the_tail_integral() -> None:
     returns = np.array([[3.0, 1.0, 2.0, 4.0]])
     # The worst 0.4 of four: 1 whole and 0.6 of the next.

@@ -228,12 +228,16 @@ def _count(rows: Tensor) -> int:
 
 
 def _usual_repeats(states: Tensor) -> Tensor:
-    """How often the values of most rows come again at most, by column, (d_s,)."""
-    found = []
-    for column in states.T:
-        _, which, counts = torch.unique(column, return_inverse=True, return_counts=True)
-        found.append(counts[which].double().quantile(USUAL) - 1.0)
-    return torch.stack(found)
+    """How often values between the extremes come again as a rule, by column, (d_s,)."""
+    found = states.new_zeros(states.shape[1])
+    for d, column in enumerate(states.T):
+        between = column[(column > column.min()) & (column < column.max())]
+        if len(between):
+            _, which, counts = torch.unique(
+                between, return_inverse=True, return_counts=True
+            )
+            found[d] = counts[which].to(states).quantile(USUAL) - 1.0
+    return found
 
 
 def _resets(next_states: Tensor, hits: Tensor, stops: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,14 +1,16 @@
 """Two models of one log, and whether they still hold after ten steps.
 
 A model can be right for one step and wrong for ten: its errors add up, carry it off the
-paths that the log has seen, and there it is a guess that a search exploits. So the log
-is replayed: from some of its states, with its own actions. Where ten steps lead astray,
-other length scales and noise are tried on some episodes and judged by replaying others.
+paths that the log has seen, and there it is a guess that a search exploits. So where
+the system is noisy the log is replayed, from some of its states with its own actions:
+several length scales and noises are tried on some episodes and judged by replaying the
+others. A system without noise is followed closely by its model, and left alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +24,7 @@ from nopg.dynamics.hyperparameters import (
     SMOOTH_NOISY,
     HyperparameterLimits,
 )
+from nopg.dynamics.noise import ProcessNoise
 from nopg.dynamics.transition_model import (
     ArrayTransitionModel,
     TransitionModel,
@@ -33,11 +36,11 @@ N_STEPS = 10
 """Steps of a replay."""
 MAX_REPLAYS = 200
 """Replays at most, spread over the log."""
-ASTRAY = 0.05
-"""Error of a replay, in deviations of the states, from which other models are tried."""
 MORE_THAN_NOISE = 1.5
-"""How much larger than what noise explains it must be, too."""
+"""Error over what noise explains, from which episodes differ by more than that."""
 CHOICES = (FREE, SMOOTH, SMOOTH_NOISY)
+BETTER = 0.9
+"""Error over that of the first choice, from which another is taken."""
 HELD_OUT = 5
 """One episode in so many is held out to judge them."""
 
@@ -104,53 +107,70 @@ def fit_ensemble(
     seen = [column[part] for column in columns]
     past = data.history
     whole = TransitionModel.fit(*columns, generator=generator, history=past)
-    limits = replayed_limits(whole, columns, data.episodes)
+    limits, noise = replayed(whole, columns, data.episodes)  # nothing without noise
     if limits != FREE:
         whole = TransitionModel.fit(
             *columns, generator=generator, limits=limits, history=past
         )
+    whole = replace(whole, noise=noise)
     return whole, TransitionModel.fit(
         *seen, generator=generator, like=whole, limits=limits, history=past
     )
 
 
-def replayed_limits(
+def replayed(
     model: TransitionModel, columns: Sequence[Tensor], episodes: Array | None
-) -> HyperparameterLimits:
-    """What length scales and noise may be, so that replays of the log stay with it.
+) -> tuple[HyperparameterLimits, ProcessNoise | None]:
+    """Limits of length scales and noise with which replays stay with the log.
+
+    And the noise: where replays err by more than it explains, episodes differ by more
+    than the rows of one show, and it is learned from the errors at held-out episodes.
 
     Args:
-        model: Of all the data, without limits; kept where its replays stay close.
+        model: Of all the data, without limits.
         columns: States, actions, rewards, next states and terminations.
         episodes: Names of the episodes, (n,), None if rows are in no order.
     """
-    if episodes is None:
-        return FREE
+    names = np.unique(episodes) if episodes is not None else ()
+    if model.noise is None or len(names) < 2:
+        return FREE, model.noise
     states, actions, _, following, _ = (column.numpy() for column in columns)
     n_present = model.process.linear.shape[1] - 1  # the past is copied
     deviation = np.maximum(states[:, :n_present].std(axis=0), 1e-12)
-    every = Replays.of(states, actions, following, episodes)
-    if every is None:
-        return FREE
-    expected = MORE_THAN_NOISE * every.scatter(model, deviation)
-    if every.error(model, deviation) <= max(ASTRAY, expected):
-        return FREE
-    names = np.unique(episodes)
-    held_out = np.isin(episodes, names[HELD_OUT // 2 :: HELD_OUT])
-    others = Replays.of(*(x[held_out] for x in (states, actions, following, episodes)))
-    if others is None or held_out.all():
-        return FREE
-    some = [column[torch.from_numpy(~held_out)] for column in columns]
-    errors = []
-    for limits in CHOICES:
-        fitted = TransitionModel.fit(
+    is_other = np.isin(episodes, names[HELD_OUT // 2 % len(names) :: HELD_OUT])
+    others = Replays.of(*(x[is_other] for x in (states, actions, following, episodes)))
+    if others is None:
+        return FREE, model.noise
+    rows = torch.from_numpy(is_other)
+    some = [column[~rows] for column in columns]
+    fitted = [
+        TransitionModel.fit(
             *some,
             generator=np.random.default_rng(0),
             limits=limits,
             history=model.history,
         )
-        errors.append(others.error(fitted, deviation))
-    return CHOICES[int(np.argmin(errors))]
+        for limits in CHOICES
+    ]
+    errors = np.array([others.error(one, deviation) for one in fitted])
+    best = int(errors.argmin())
+    if errors[best] > BETTER * errors[0]:
+        best = 0
+    if errors[best] <= MORE_THAN_NOISE * others.scatter(fitted[best], deviation):
+        return CHOICES[best], fitted[best].noise if best else model.noise
+    return CHOICES[best], _noise_at(fitted[best], *(column[rows] for column in columns))
+
+
+def _noise_at(
+    model: TransitionModel, states: Tensor, actions: Tensor, *rest: Tensor
+) -> ProcessNoise | None:
+    """Noise of the errors at rows that the model has not seen."""
+    following, n_present = rest[1], model.process.linear.shape[1] - 1
+    errors = (following - model.step(states, actions).reached)[:, :n_present]
+    is_free = ~model.bounds.are_saturated(following)
+    inputs = torch.cat([states, actions], dim=1)
+    spread = (following - states)[:, :n_present].std(dim=0, correction=0)
+    return ProcessNoise.fit(inputs[is_free], errors[is_free], spread)
 
 
 def _size(errors: Array) -> float:

@@ -170,12 +170,15 @@ def rollout_gradients(
     horizon: int,
     draws: Array | None = None,
     worst_share: float = 1.0,
+    is_evened: bool = False,
 ) -> list[tuple[Tensor, ...]]:
     """The gradient of each policy's mean return in the model, in its parameters.
 
     `draws` are those of the noise from each start, (horizon, B, d_s), the same for all
     policies: given them a noisy path is as smooth in the policy as any other. Of the
-    returns the mean of the worst share is meant, see `tail_weights`.
+    returns the mean of the worst share is meant, see `tail_weights`. If `is_evened`, no
+    path counts for more than a usual one: along some noisy paths gradients explode, and
+    a mean of a few dozen would follow these alone.
 
     The actions are the policies' first outputs: means, or probabilities of labels,
     which stand for the mean effect of a randomised label.
@@ -215,6 +218,8 @@ def rollout_gradients(
     weights = tail_weights(returns, worst_share).ravel()
     discount = gamma ** np.arange(n_steps)
     gradients *= (reached * discount[:, None] * weights)[..., None]
+    if is_evened:
+        gradients *= _evened(gradients, len(policies))[:, None]
     gradients = gradients.reshape(n_steps, len(policies), len(starts), -1)
     return [
         _policy_vjp(policy, actions, gradients[:, k].reshape(actions.shape))
@@ -232,6 +237,14 @@ def tail_weights(returns: Array, worst_share: float) -> Array:
     rank = returns.argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
     count = max(1.0, worst_share * n)
     return np.asarray(np.clip(count - rank, 0.0, 1.0) / count)
+
+
+def _evened(gradients: Array, n_policies: int) -> Array:
+    """Factors under which no path has a larger gradient than the median one, (K B,)."""
+    sizes = np.sqrt(np.square(gradients).sum(axis=(0, 2))).reshape(n_policies, -1)
+    usual = [np.median(each[each > 0.0]) if each.any() else 0.0 for each in sizes]
+    factors = np.array(usual)[:, None] / np.maximum(sizes, 1e-300)
+    return np.asarray(np.minimum(1.0, factors)).ravel()
 
 
 def _action_gradients(

@@ -218,6 +218,9 @@ def test_a_guess_is_called_one(few: pytest.MonkeyPatch) -> None:
         ({"n_refining": -1}, "`n_refining` must be a whole number from 0"),
         ({"n_updates": 0}, "`n_updates` must be a whole number from 1"),
         ({"gamma": 1.0}, "gamma"),
+        ({"risk": "low"}, '`risk` must be "mean" or a share'),
+        ({"risk": 0.0}, "0.1 cares for the worst tenth"),
+        ({"risk": True}, "got True"),
         ({"colour": 1}, "There is no setting colour"),
     ],
 )

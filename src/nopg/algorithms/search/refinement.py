@@ -193,9 +193,8 @@ def _update(
     policies = [one.policy for one in ascents]
     horizon = discount_horizon(gamma)
     draws = _draws(model, starts, horizon, GRADIENTS)
-    gradients = rollout_gradients(
-        model, policies, starts, gamma, horizon, draws, worst_share
-    )
+    options = (horizon, draws, worst_share, draws is not None)
+    gradients = rollout_gradients(model, policies, starts, gamma, *options)
     decay = cosine_decay(progress, 1.0)
     for one, gradient in zip(ascents, gradients, strict=True):
         norm = math.sqrt(sum(float(g.square().sum()) for g in gradient))
