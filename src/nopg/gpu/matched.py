@@ -26,7 +26,7 @@ from nopg.gpu.newton import evaluate, solve, wall
 from nopg.gpu.toolchain import Tile, padded, tl, triton
 
 ENTRIES = 256
-"""Entries of a program: eight a thread of one warp, which reduces without waiting for
+"""Entries of a program: eight per thread of one warp, which reduces without waiting for
 others, and holds up to eight features of each."""
 STEPS = 40
 """Evaluations at most; a row that needs more goes on from there at the next update."""
@@ -84,7 +84,7 @@ def _match(
         if f >= d_s:
             base -= 0.5 * offset * offset
         z += (offset,)
-    kept = state + policy * (d + d * d_a + d_a) * m + row  # one number a row, m apart
+    kept = state + policy * (d + d * d_a + d_a) * m + row  # one number per row, m apart
     t, before, after = (), 0.0, 1e-30
     for f in tl.static_range(d):
         value = tl.load(kept + f * m, mask=is_row, other=0.0)

@@ -1,7 +1,7 @@
 """A step of Newton's method for the tilts of a tile of rows, in registers.
 
-Tuples hold one number a row for each of d features, or for each pair of them, packed
-by rows of the lower triangle; z holds one number an entry for each feature.
+Tuples hold one number per row for each of d features, or for each pair of them, packed
+by rows of the lower triangle; z holds one number per entry for each feature.
 """
 
 # Kernels grow tuples, which the checker takes to be of one length.
