@@ -26,6 +26,7 @@ class OurFormulation:
         task: Data, policy and accuracy.
         stochastic: Which order of averaging, for stochastic policies.
         neighbours: Samples a row keeps.
+        rows: Which rows.
     """
 
     def __init__(
@@ -34,12 +35,14 @@ class OurFormulation:
         *,
         stochastic: str = "kernel-average",
         neighbours: Neighbours = "auto",
+        rows: str = "nadaraya-watson",
     ) -> None:
         self.task = task
         self.policy = task.policy()
         self.config = EstimatorConfig(
             gamma=task.gamma,
             policy_samples=task.policy_samples,
+            rows=rows,
             stochastic=stochastic,
             neighbours=neighbours,
             tolerance=TOLERANCE,

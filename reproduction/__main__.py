@@ -14,6 +14,8 @@ from pathlib import Path
 
 from nopg.errors import MissingExtraError, NopgError
 from reproduction.experiment import PRESETS, Plan
+from reproduction.figures.real_logs import NAME as REAL_LOGS
+from reproduction.figures.real_logs import real_logs
 from reproduction.outcomes import Outcome
 from reproduction.registry import MODULES, experiments
 from reproduction.report import report
@@ -28,6 +30,9 @@ LEFT_OVER = 3
 def main(arguments: Sequence[str]) -> int:
     """Run the experiments asked for; 0 when no trial is left, 3 when some are."""
     options = _parser().parse_args(arguments)
+    if options.figures == [REAL_LOGS]:
+        print(real_logs(options.data))
+        return 0
     missing = 0
     for outcome in _outcomes(options, arguments):
         print(report(outcome), flush=True)
@@ -73,7 +78,11 @@ def _draw(outcome: Outcome) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m reproduction", description=__doc__)
     add = parser.add_argument
-    add("figures", nargs="+", help=f"all, or some of {', '.join(MODULES)}")
+    add(
+        "figures",
+        nargs="+",
+        help=f"all, or some of {', '.join(MODULES)}; or {REAL_LOGS} alone",
+    )
     add(
         "--preset",
         default="quick",
@@ -89,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--settings", default="", help="only these settings of NOPG: paper, defaults")
     add("--max-size", type=int, help="only data sets up to this size")
-    add("--data", help="recorded demonstrations of the mountain car")
+    add("--data", help="recorded demonstrations of the mountain car, or real logs")
     add("--out", type=Path, default=Path("results"), help="folder of the results")
     add("--redo", action="store_true", help="put results of other code aside, run anew")
     add("--draw-only", action="store_true", help="run nothing: table and picture only")

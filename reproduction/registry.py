@@ -21,6 +21,7 @@ MODULES = MappingProxyType(
         "coverage": "coverage",
         "safety": "safety",
         "robustness": "robustness",
+        "noisy": "noisy",
     }
 )
 """Every experiment and the file it is written in."""

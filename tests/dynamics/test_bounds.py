@@ -39,8 +39,10 @@ def middle(bounds: StateBounds) -> torch.Tensor:
 
 
 def test_the_margin_is_a_share_of_the_range_and_none_at_saturation() -> None:
-    states = torch.tensor([[0.0, 0.0], [1.0, 1.0], [1.5, 2.0], [2.0, 3.0]] * 2)
+    some = [[0.0, 0.0], [1.0, 1.0], [1.5, 2.0], [2.0, 3.0]]
+    states = torch.tensor(some * 2).double()
     states[4:, 0] += 0.01  # two different steps end at 5
+    states[4:, 1] += 1e-9  # and no others at one value
     after = states + 1.0
     after[[3, 7], 1] = 5.0
     bounds, _ = StateBounds.of(states.double(), torch.zeros(8, 1), after.double())

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import nopg
+from nopg.dynamics.ensemble import fit_ensemble
 from nopg.dynamics.transition_model import (
     ArrayTransitionModel,
     TransitionModel,
-    fit_ensemble,
     regression_actions,
 )
 from tests.delayed_system import delayed_data

@@ -14,6 +14,7 @@ from nopg.dynamics.rollouts import (
     discount_horizon,
     model_rollout,
     rollout_gradients,
+    tail_weights,
 )
 from nopg.dynamics.transition_model import TransitionModel
 from nopg.envs.mountain_car import MountainCar
@@ -36,19 +37,24 @@ def small_policy(d_s: int, bound: float) -> Policy:
 
 
 def through_time(
-    model: TransitionModel, policy: Policy, starts: torch.Tensor, gamma: float, T: int
+    model: TransitionModel,
+    policy: Policy,
+    starts: torch.Tensor,
+    gamma: float,
+    T: int,
+    draws: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The same return with a graph over all steps, for autograd."""
+    """The same return of each start with a graph over all steps, for autograd."""
     here, alive = starts, torch.ones(len(starts)).double()
     total = torch.zeros_like(alive)
     for t in range(T):
-        step = model.step(here, policy.act(here))
+        step = model.step(here, policy.act(here), None if draws is None else draws[t])
         total = total + gamma**t * alive * step.rewards
         alive = alive * (1 - step.terminated)
         worst = gamma ** (t + 1) * model.worst_value(gamma)
         total = total + worst * alive * step.out_of_support
         alive, here = alive * (1 - step.out_of_support), step.next_states
-    return total.mean()
+    return total
 
 
 @pytest.mark.parametrize("task", ["pendulum", "mountain-car"])
@@ -68,7 +74,7 @@ def test_the_gradient_is_that_of_autograd_through_time(task: str) -> None:
     team = [policy, other]
     gradients = rollout_gradients(model, team, starts.numpy(), 0.97, 30)
     for each, gradient in zip(team, gradients, strict=True):
-        expected = through_time(model, each, starts, 0.97, 30)
+        expected = through_time(model, each, starts, 0.97, 30).mean()
         predicted = model_rollout(
             model, ArrayPolicies([each]), starts.numpy(), 0.97, 30
         ).returns.mean()
@@ -76,6 +82,63 @@ def test_the_gradient_is_that_of_autograd_through_time(task: str) -> None:
         slopes = torch.autograd.grad(expected, list(each.parameters()))
         for ours, theirs in zip(gradient, slopes, strict=True):
             assert torch.allclose(ours, theirs, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("worst_share", [1.0, 0.4])
+def test_the_gradient_along_noisy_paths_is_that_of_autograd(worst_share: float) -> None:
+    rng, n = np.random.default_rng(0), 150
+    s, a = rng.uniform(-1.0, 1.0, (2, n, 1))
+    w = 0.1 * np.exp(s) * rng.standard_normal((n, 1))  # more of it to the right
+    ends = s[:, 0] + w[:, 0] > 0.9
+    rows = [s, a, -(s[:, 0] ** 2), 0.9 * s + 0.2 * a + w, ends]
+    model, policy = learned(rows), small_policy(1, 1.0)
+    assert model.noise is not None
+    starts = np.linspace(-0.5, 0.5, 5)[:, None]
+    draws = rng.standard_normal((20, 5, 1))
+    returns = through_time(
+        model, policy, torch.tensor(starts), 0.95, 20, torch.tensor(draws)
+    )
+    count = round(worst_share * 5)
+    expected = returns.sort().values[:count].mean()
+    slopes = torch.autograd.grad(expected, list(policy.parameters()))
+    (gradient,) = rollout_gradients(
+        model, [policy], starts, 0.95, 20, draws, worst_share
+    )
+    for ours, theirs in zip(gradient, slopes, strict=True):
+        assert torch.allclose(ours, theirs, rtol=1e-6, atol=1e-9)
+    found = returns.detach().numpy()[None]
+    weighted = (tail_weights(found, worst_share) * found).sum()
+    assert weighted == pytest.approx(float(expected.detach()))
+
+
+def test_an_evened_gradient_follows_no_single_path() -> None:
+    rng, n = np.random.default_rng(0), 200
+    s, a = rng.uniform(-1.0, 1.0, (2, n, 1))
+    after = 0.5 * s + 0.2 * a + 0.2 * rng.standard_normal((n, 1))
+    model = learned([s, a, s[:, 0] ** 3, after, np.zeros(n)])
+    team, starts, draws = [small_policy(1, 1.0)], np.zeros((3, 1)), np.zeros((4, 3, 1))
+    draws[0, 2] = 4.0  # one of three is carried to where rewards are steep
+
+    def gradient(paths: slice, **options: bool) -> torch.Tensor:
+        rest = (0.9, 4, draws[:, paths])
+        ((first, *_),) = rollout_gradients(model, team, starts[paths], *rest, **options)
+        return first
+
+    calm, blown = gradient(slice(0, 1)), gradient(slice(2, 3))
+    assert float(blown.norm()) > 3.0 * float(calm.norm())
+    mean, evened = gradient(slice(None)), gradient(slice(None), is_evened=True)
+    assert torch.allclose(mean, (2.0 * calm + blown) / 3.0)
+    assert float(evened.norm()) < 0.5 * float(mean.norm())
+
+
+def test_a_worst_share_between_two_counts_is_the_tail_integral() -> None:
+    returns = np.array([[3.0, 1.0, 2.0, 4.0]])
+    # The worst 0.4 of four: 1 whole and 0.6 of the next.
+    expected = (1.0 + 0.6 * 2.0) / 1.6
+    found = (tail_weights(returns, 0.4) * returns).sum()
+    assert found == pytest.approx(expected)
+    assert tail_weights(returns, 1.0).tolist() == [[0.25] * 4]
+    assert (tail_weights(returns, 0.01) * returns).sum() == pytest.approx(1.0)
 
 
 def test_predicted_pendulum_returns_are_the_real_ones() -> None:

@@ -66,6 +66,24 @@ def test_one_step_seen_often_is_no_saturation() -> None:
     assert not saturation.exists
 
 
+def test_the_steps_of_an_encoder_are_no_saturation() -> None:
+    states, push, after = track()
+    is_free = after[:, 0].abs() < 1.0
+    coarse = [(20.0 * x[is_free]).round() / 20.0 for x in (states, after)]
+    largest = coarse[1].amax(dim=0)
+    assert int((coarse[1][:, 0] == largest[0]).sum()) >= 2  # it comes again
+    saturation, _ = Saturation.of(coarse[0], push[is_free], coarse[1])
+    assert not saturation.exists
+
+
+def test_a_wall_is_found_in_the_steps_of_an_encoder() -> None:
+    states, push, after = track(1000)
+    fine = [(500.0 * x).round() / 500.0 for x in (states, after)]
+    saturation, _ = Saturation.of(fine[0], push, fine[1])
+    assert saturation.is_low.tolist() == [True, False]
+    assert saturation.is_high.tolist() == [True, False]
+
+
 def test_a_flag_does_not_saturate() -> None:
     states, push, after = track()
     flag = (after[:, :1] > 0.0).double()

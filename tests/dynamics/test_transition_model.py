@@ -6,10 +6,10 @@ import torch
 
 from nopg.data.dataset import Dataset
 from nopg.dynamics import terminations
+from nopg.dynamics.ensemble import fit_ensemble
 from nopg.dynamics.terminations import TerminationModel, continuing_rewards
 from nopg.dynamics.transition_model import (
     TransitionModel,
-    fit_ensemble,
     regression_actions,
 )
 

@@ -8,11 +8,11 @@ import torch
 
 import nopg
 from nopg.cli.swing_up import BOTTOM, grid_dataset
+from nopg.dynamics.ensemble import fit_ensemble
 from nopg.dynamics.rollouts import discount_horizon, model_rollout
 from nopg.dynamics.transition_model import (
     ArrayTransitionModel,
     TransitionModel,
-    fit_ensemble,
 )
 from nopg.envs.pendulum import Pendulum
 from nopg.envs.rollouts import rollout

@@ -23,7 +23,7 @@ def angle_pairs(states: Any) -> list[tuple[int, int]]:
         if any({i, j} & {*pair} for pair in pairs):
             continue
         x, y = states[:, i], states[:, j]
-        moves = float(x.std()) > 0.0 and float(y.std()) > 0.0
+        moves = bool((x != x[0]).any()) and bool((y != y[0]).any())
         if moves and float(abs(x * x + y * y - 1.0).max()) < ON_CIRCLE:
             pairs.append((i, j))
     return pairs

@@ -22,6 +22,9 @@ from nopg.data.angles import angle_pairs
 MIN_STEPS = 2
 """Different steps that must end at exactly the same extreme value before it counts as
 saturation: numbers that vary freely never meet."""
+MORE, USUAL = 4.0, 0.8
+"""How much more often it must come again than the values of this share of the rows do:
+an encoder's steps make every value come again."""
 MAX_SHARE = 0.3
 """Largest share of steps that may end there: flags and levels do not saturate."""
 MARGIN = 0.1
@@ -65,7 +68,8 @@ class Saturation:
         inputs = torch.cat([states, actions], dim=1)
         counts = torch.tensor([[_count(inputs[h]) for h in side.T] for side in hits])
         is_few = hits.sum(dim=1) <= MAX_SHARE * len(states)
-        stops = (counts >= MIN_STEPS) & is_few  # (2, d_s)
+        is_often = counts - 1 > MORE * _usual_repeats(next_states)
+        stops = (counts >= MIN_STEPS) & is_often & is_few  # (2, d_s)
         stops[:, list(exempt)] = False
         hits &= stops[:, None]
         is_saturated = hits.any(dim=2).any(dim=0)
@@ -221,6 +225,19 @@ class StateBounds:
 def _count(rows: Tensor) -> int:
     """Different rows: a system that repeats itself meets its own extremes again."""
     return len(torch.unique(rows, dim=0)) if len(rows) > 1 else len(rows)
+
+
+def _usual_repeats(states: Tensor) -> Tensor:
+    """How often values between the extremes come again as a rule, by column, (d_s,)."""
+    found = states.new_zeros(states.shape[1])
+    for d, column in enumerate(states.T):
+        between = column[(column > column.min()) & (column < column.max())]
+        if len(between):
+            _, which, counts = torch.unique(
+                between, return_inverse=True, return_counts=True
+            )
+            found[d] = counts[which].to(states).quantile(USUAL) - 1.0
+    return found
 
 
 def _resets(next_states: Tensor, hits: Tensor, stops: Tensor) -> tuple[Tensor, Tensor]:

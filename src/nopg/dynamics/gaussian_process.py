@@ -14,7 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nopg.dynamics.hyperparameters import Hyperparameters, robust_hyperparameters
+from nopg.dynamics.hyperparameters import (
+    FREE,
+    HyperparameterLimits,
+    Hyperparameters,
+    robust_hyperparameters,
+)
 
 N_INDUCING = 600
 """Samples the kernel is projected on; fewer samples are all used, without error."""
@@ -71,8 +76,7 @@ class GaussianProcess:
         generator: np.random.Generator,
         like: GaussianProcess | None = None,
         with_outliers: Sequence[int] = (),
-        *,
-        is_wide: bool = False,
+        limits: HyperparameterLimits = FREE,
     ) -> GaussianProcess:
         """Regress `targets` (n, q) on `inputs` (n, d), both float64.
 
@@ -83,7 +87,7 @@ class GaussianProcess:
             like: A process of similar data: the search for hyperparameters starts from
                 its own.
             with_outliers: Targets of which no sample is left out, however odd.
-            is_wide: Whether many inputs are past ones; see `likeliest_hyperparameters`.
+            limits: What length scales and noise may be.
         """
         rows = torch.as_tensor(generator.permutation(len(inputs))[:N_ROWS])
         centre, spread = inputs.mean(dim=0), _positive(inputs.std(dim=0, correction=0))
@@ -105,8 +109,8 @@ class GaussianProcess:
                 residual[:, j],
                 inducing,
                 initial,
+                limits,
                 keeps_all=j in with_outliers,
-                is_wide=is_wide,
             )
             inverse_scales[i], weights[i], first[i], second[i] = kernel
             weights[i] *= unit[j]
@@ -164,6 +168,20 @@ class GaussianProcess:
         found[:, self.curved] = (share.sqrt() * self.amplitude[self.curved, None]).T
         return found
 
+    def noise_errors(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        """Errors at the samples of `fit`, as large as their noise alone, (n, q).
+
+        A sample draws the mean towards itself: an error is too small by sqrt(1 - h), h
+        the sample's own weight in its prediction, and predicted from all the others it
+        is too large by the same. So neither few data nor a good fit changes its size.
+        """
+        errors = targets - self.predict(inputs)
+        kernel = self._kernel((inputs - self.centre) / self.spread).permute(1, 2, 0)
+        ratio = (self.noise / self.amplitude)[self.curved, None].square() + JITTER
+        own = (self.whitening[1] @ kernel).square().sum(dim=1) / ratio  # (c, n)
+        errors[:, self.curved] /= (1.0 - own.T).clamp_min(1e-3).sqrt()
+        return errors
+
     def _kernel(self, z: Tensor) -> Tensor:
         """exp(-1/2 |(z - u) / scale|^2) of every curved target, (m, c, i)."""
         features = torch.cat([z.square(), z], dim=1)
@@ -197,9 +215,9 @@ def _regress(
     y: Tensor,
     inducing: Tensor,
     initial: Hyperparameters | None,
+    limits: HyperparameterLimits,
     *,
     keeps_all: bool,
-    is_wide: bool,
 ) -> tuple[Tensor, ...]:
     """One target: inverse scales, weights, whitening factors, amplitude and noise."""
     unit = y.std(correction=0)
@@ -207,7 +225,7 @@ def _regress(
         scales, amplitude, noise = initial
         initial = Hyperparameters(scales, amplitude / unit, noise / unit)
     (scales, amplitude, noise), belongs = robust_hyperparameters(
-        x, y / unit, N_HYPER, initial, is_wide=is_wide
+        x, y / unit, N_HYPER, initial, limits
     )
     if not keeps_all:
         x, y = x[belongs], y[belongs]

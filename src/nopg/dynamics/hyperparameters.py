@@ -25,12 +25,34 @@ LOG_NOISE_PRIOR = (-5.0, 3.0)
 """The same of log noise: logged systems are mostly deterministic."""
 MAX_ITERATIONS = 45
 """Iterations of L-BFGS-B; a third where it starts close by."""
-LOG_LIMITS = {"scale": (-3.0, 4.0), "amplitude": (-3.0, 4.0), "noise": (-9.0, 1.0)}
+LOG_AMPLITUDE_LIMITS = (-3.0, 4.0)
 MAX_ERROR = 8.0
 """Standard deviations beyond which a sample is an outlier."""
 MAX_OUTLIERS = 0.02
 """Largest share that may be left out; more of them are a part of the function."""
 JITTER = 1e-8
+
+
+class HyperparameterLimits(NamedTuple):
+    """What length scales and noise may be, in logs of the deviations.
+
+    Some runs of one controller lie on thin sheets, and among near copies a likelihood
+    finds length scales that are right on the sheet and nowhere else. Longer ones and
+    more noise carry farther.
+    """
+
+    scale: tuple[float, float] = (-3.0, 4.0)
+    noise: tuple[float, float] = (-9.0, 1.0)
+    is_wide: bool = False
+    """Whether many inputs are past ones: longer scales are expected, and the search
+    starts from noise as well."""
+
+
+FREE = HyperparameterLimits()
+SMOOTH = HyperparameterLimits(scale=(-0.7, 4.0))
+"""Length scales of at least half a deviation."""
+SMOOTH_NOISY = HyperparameterLimits(scale=(-0.7, 4.0), noise=(-3.0, 1.0))
+"""The same, and a noise of at least a twentieth of what a linear mean leaves."""
 
 
 class Hyperparameters(NamedTuple):
@@ -57,8 +79,7 @@ def robust_hyperparameters(
     y: Tensor,
     n_samples: int,
     initial: Hyperparameters | None,
-    *,
-    is_wide: bool = False,
+    limits: HyperparameterLimits = FREE,
 ) -> tuple[Hyperparameters, Tensor]:
     """Hyperparameters of most of the samples, and which these are.
 
@@ -67,17 +88,17 @@ def robust_hyperparameters(
         y: A standardised target, (n,).
         n_samples: Samples whose likelihood is maximised.
         initial: Where the search starts, as for `likeliest_hyperparameters`.
-        is_wide: Likewise.
+        limits: What they may be.
 
     Returns:
         The hyperparameters, and a mask of the samples that are no outliers, (n,).
     """
     x_fit, y_fit = x[:n_samples], y[:n_samples]
-    found = likeliest_hyperparameters(x_fit, y_fit, initial, is_wide=is_wide)
+    found = likeliest_hyperparameters(x_fit, y_fit, initial, limits)
     belongs = _inliers(leave_one_out_errors(x_fit, y_fit, found))
     if not bool(belongs.all()):
         x_fit, y_fit = x_fit[belongs], y_fit[belongs]
-        found = likeliest_hyperparameters(x_fit, y_fit, found, is_wide=is_wide)
+        found = likeliest_hyperparameters(x_fit, y_fit, found, limits)
     if len(x) <= n_samples:
         return found, belongs
     errors = prediction_errors(x_fit, y_fit, x[n_samples:], y[n_samples:], found)
@@ -88,8 +109,7 @@ def likeliest_hyperparameters(
     x: Tensor,
     y: Tensor,
     initial: Hyperparameters | None = None,
-    *,
-    is_wide: bool = False,
+    limits: HyperparameterLimits = FREE,
 ) -> Hyperparameters:
     """Maximise the marginal likelihood of y ~ GP(0, k + noise^2) with weak priors.
 
@@ -97,30 +117,29 @@ def likeliest_hyperparameters(
         x: Standardised inputs, (n, d).
         y: A standardised target, (n,).
         initial: Where the search starts; by default at typical values.
-        is_wide: Whether many inputs are past ones: longer scales are expected, and the
-            search starts from noise as well.
+        limits: What they may be.
     """
     from scipy.optimize import minimize
 
     d = x.shape[1]
     prior = LOG_SCALE_PRIOR
-    if is_wide:
+    if limits.is_wide:
         prior = (LOG_SCALE_PRIOR[0] + 0.5 * np.log(d), WIDE_SPREAD)
     starts = [np.array([prior[0]] * d + [0.5, -4.0])]
-    if is_wide:
+    if limits.is_wide:
         starts.append(np.array([prior[0]] * d + [-0.5, -0.5]))
-    limits = [LOG_LIMITS["scale"]] * d + [LOG_LIMITS["amplitude"], LOG_LIMITS["noise"]]
+    bounds = [limits.scale] * d + [LOG_AMPLITUDE_LIMITS, limits.noise]
     if initial is not None:
         parts = [np.atleast_1d(part.numpy()) for part in initial]
-        starts = [np.clip(np.log(np.concatenate(parts)), *np.array(limits).T)]
+        starts = [np.log(np.concatenate(parts))]
     squares = (x[:, None] - x).square()
     found = [
         minimize(
             lambda p: negative_log_posterior(p, squares, y, prior),
-            start,
+            np.clip(start, *np.array(bounds).T),
             jac=True,
             method="L-BFGS-B",
-            bounds=limits,
+            bounds=bounds,
             options={"maxiter": MAX_ITERATIONS // (1 if initial is None else 3)},
         )
         for start in starts

@@ -28,13 +28,18 @@ NEGLIGIBLE = 0.03
 AT_REST = 1e-4
 """Share of the typical step below which a state is at rest."""
 CHECK_EVERY = 16
+BATCH = 16_384
+"""Steps whose Jacobians are taken at once: their kernels take a few hundred megabytes.
+"""
 
 
 class Steps(Protocol):
     """A model that takes steps in arrays, such as `ArrayTransitionModel`."""
 
-    def step(self, states: Array, actions: Array) -> PredictedStep[Array]:
-        """What the model expects of one step of m states."""
+    def step(
+        self, states: Array, actions: Array, draws: Array | None = None
+    ) -> PredictedStep[Array]:
+        """What the model expects of one step of m states, with the noise of `draws`."""
 
 
 class RolloutStep(NamedTuple):
@@ -77,9 +82,14 @@ def discounted_return(
 
 
 def rollout_steps(
-    model: Steps, actor: Actor, starts: Array, n_steps: int, least: float = 0.0
+    model: Steps,
+    actor: Actor,
+    starts: Array,
+    n_steps: int,
+    least: float = 0.0,
+    draws: Array | None = None,
 ) -> Iterator[RolloutStep]:
-    """Act and step from `starts`, (B, d_s), along the mean predictions.
+    """Act and step from `starts`, (B, d_s), along the mean predictions or with noise.
 
     Rollouts do not branch: a state goes on, and what terminates or is out of support
     is subtracted from the probability that its rollout is still running.
@@ -90,11 +100,14 @@ def rollout_steps(
         starts: Where, (B, d_s).
         n_steps: Most steps.
         least: Ends where every rollout is less likely than this to be running.
+        draws: Standard normal draws of the noise, (n_steps, B, d_s).
     """
     states, running = starts, np.ones(len(starts))
-    for _ in range(n_steps):
+    for t in range(n_steps):
         actions = actor.act(states)
-        one = RolloutStep(states, actions, model.step(states, actions), running)
+        gusts = () if draws is None else (draws[t],)
+        outcome = model.step(states, actions, *gusts)
+        one = RolloutStep(states, actions, outcome, running)
         yield one
         states, running = one.outcome.next_states, one.survivors
         if running.max() < least:
@@ -109,6 +122,7 @@ def model_rollout(
     horizon: int,
     *,
     until_rest: bool = False,
+    draws: Array | None = None,
 ) -> ModelRollout:
     """Roll out `actor` from `starts`; out of support it earns the worst there can be.
 
@@ -120,9 +134,11 @@ def model_rollout(
         horizon: Most steps.
         until_rest: Stop where every rollout has come to rest, and count the last reward
             for ever after.
+        draws: Standard normal draws of the noise, (horizon, B, d_s).
     """
     steps: list[RolloutStep] = []
-    path = rollout_steps(ArrayTransitionModel(model), actor, starts, horizon, 1e-12)
+    array_model = ArrayTransitionModel(model)
+    path = rollout_steps(array_model, actor, starts, horizon, 1e-12, draws)
     at_rest = np.zeros(len(starts))
     for t, one in enumerate(path):
         steps.append(one)
@@ -152,8 +168,17 @@ def rollout_gradients(
     starts: Array,
     gamma: float,
     horizon: int,
+    draws: Array | None = None,
+    worst_share: float = 1.0,
+    is_evened: bool = False,
 ) -> list[tuple[Tensor, ...]]:
     """The gradient of each policy's mean return in the model, in its parameters.
+
+    `draws` are those of the noise from each start, (horizon, B, d_s), the same for all
+    policies: given them a noisy path is as smooth in the policy as any other. Of the
+    returns the mean of the worst share is meant, see `tail_weights`. If `is_evened`, no
+    path counts for more than a usual one: along some noisy paths gradients explode, and
+    a mean of a few dozen would follow these alone.
 
     The actions are the policies' first outputs: means, or probabilities of labels,
     which stand for the mean effect of a randomised label.
@@ -173,7 +198,9 @@ def rollout_gradients(
     costs hardly more than a step of one.
     """
     every = np.tile(starts, (len(policies), 1))
-    rollout = model_rollout(model, ArrayPolicies(policies), every, gamma, horizon)
+    gusts = None if draws is None else np.tile(draws, (1, len(policies), 1))
+    actor = ArrayPolicies(policies)
+    rollout = model_rollout(model, actor, every, gamma, horizon, draws=gusts)
     n_steps, n_paths, d_s = rollout.states.shape
     shares = rollout.states.reshape(n_steps, len(policies), -1, d_s)
     acted = [
@@ -182,13 +209,17 @@ def rollout_gradients(
     ]
     by_state = [each.reshape(n_steps, len(starts), -1, d_s) for _, each in acted]
     gradients = _action_gradients(
-        model, rollout, np.concatenate(by_state, axis=1), gamma
+        model, rollout, np.concatenate(by_state, axis=1), gamma, gusts
     )
     outcomes = rollout.outcomes
     survival = (1.0 - outcomes.terminated) * (1.0 - outcomes.out_of_support)
     reached = np.cumprod(np.concatenate([np.ones((1, n_paths)), survival[:-1]]), axis=0)
-    discount = gamma ** np.arange(n_steps) / len(starts)
-    gradients *= (reached * discount[:, None])[..., None]
+    returns = rollout.returns.reshape(len(policies), -1)
+    weights = tail_weights(returns, worst_share).ravel()
+    discount = gamma ** np.arange(n_steps)
+    gradients *= (reached * discount[:, None] * weights)[..., None]
+    if is_evened:
+        gradients *= _evened(gradients, len(policies))[:, None]
     gradients = gradients.reshape(n_steps, len(policies), len(starts), -1)
     return [
         _policy_vjp(policy, actions, gradients[:, k].reshape(actions.shape))
@@ -196,8 +227,32 @@ def rollout_gradients(
     ]
 
 
+def tail_weights(returns: Array, worst_share: float) -> Array:
+    """Weights under which returns (K, B) have the mean of the worst share of each row.
+
+    That is the conditional value at risk: with a share of 0.1, what the worst tenth of
+    the rollouts earns on average; with 1, the mean of all.
+    """
+    n = returns.shape[1]
+    rank = returns.argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
+    count = max(1.0, worst_share * n)
+    return np.asarray(np.clip(count - rank, 0.0, 1.0) / count)
+
+
+def _evened(gradients: Array, n_policies: int) -> Array:
+    """Factors under which no path has a larger gradient than the median one, (K B,)."""
+    sizes = np.sqrt(np.square(gradients).sum(axis=(0, 2))).reshape(n_policies, -1)
+    usual = [np.median(each[each > 0.0]) if each.any() else 0.0 for each in sizes]
+    factors = np.array(usual)[:, None] / np.maximum(sizes, 1e-300)
+    return np.asarray(np.minimum(1.0, factors)).ravel()
+
+
 def _action_gradients(
-    model: TransitionModel, rollout: ModelRollout, by_state: Array, gamma: float
+    model: TransitionModel,
+    rollout: ModelRollout,
+    by_state: Array,
+    gamma: float,
+    draws: Array | None,
 ) -> Array:
     """dU_t / da_t along each rollout, (T, B, d_a); `by_state` is dpi/ds."""
     n_steps, n_paths, d_s = rollout.states.shape
@@ -205,9 +260,16 @@ def _action_gradients(
         torch.from_numpy(x.reshape(n_steps * n_paths, *x.shape[2:]))
         for x in (rollout.states, rollout.actions, *rollout.outcomes)
     )
+    rows = [states, actions, *fields]
+    if draws is not None:
+        rows.append(torch.from_numpy(draws[:n_steps].reshape(n_steps * n_paths, d_s)))
+    parts = []
+    for some in zip(*(row.split(BATCH) for row in rows), strict=True):
+        outcome = PredictedStep(*some[2 : 2 + len(fields)])
+        parts.append(model.jacobians(*some[:2], outcome, *some[2 + len(fields) :]))
     moving, projection, earning, final, ending, leaving = (
-        field.numpy().reshape(n_steps, n_paths, *field.shape[1:])
-        for field in model.jacobians(states, actions, PredictedStep(*fields))
+        torch.cat(field).numpy().reshape(n_steps, n_paths, *field[0].shape[1:])
+        for field in zip(*parts, strict=True)
     )
     worst, outcomes = model.worst_value(gamma), rollout.outcomes
     stays = (1.0 - outcomes.terminated)[..., None]

@@ -14,6 +14,8 @@ from nopg.data.dataset import Dataset
 from nopg.data.history import HistoryLayout
 from nopg.dynamics.bounds import StateBounds
 from nopg.dynamics.gaussian_process import GaussianProcess
+from nopg.dynamics.hyperparameters import FREE, HyperparameterLimits
+from nopg.dynamics.noise import N_ROWS, ProcessNoise
 from nopg.dynamics.terminations import TerminationModel, continuing_rewards
 from nopg.policies.arrays import Array
 
@@ -64,6 +66,7 @@ class TransitionModel:
         bounds: Where the data have been.
         rewards: Smallest and largest reward seen.
         termination: How episodes terminate, None if none of the data does.
+        noise: How next states scatter, None if the system acts the same way twice.
         history: Which columns of the state are its past; they need no regression.
     """
 
@@ -71,6 +74,7 @@ class TransitionModel:
     bounds: StateBounds
     rewards: tuple[float, float]
     termination: TerminationModel | None
+    noise: ProcessNoise | None = None
     history: HistoryLayout | None = None
 
     @classmethod
@@ -84,12 +88,13 @@ class TransitionModel:
         *,
         generator: np.random.Generator,
         like: TransitionModel | None = None,
+        limits: HyperparameterLimits = FREE,
         history: HistoryLayout | None = None,
     ) -> TransitionModel:
         """Learn from n transitions, all float64; labels as one-hot actions.
 
-        `like` is a model of more data of the same system: its bounds hold here too,
-        and its hyperparameters are a good start.
+        `like` is a model of more data of the same system: its bounds and its noise hold
+        here too, and its hyperparameters are a good start.
         """
         inputs = torch.cat([states, actions], dim=1)
         n_present = states.shape[1] - (0 if history is None else history.n_kept)
@@ -104,19 +109,28 @@ class TransitionModel:
         else:
             bounds, seen = like.bounds, like.rewards
             is_saturated = bounds.are_saturated(next_states)
+        free_inputs, free_targets = inputs[~is_saturated], targets[~is_saturated]
         process = GaussianProcess.fit(
-            inputs[~is_saturated],
-            targets[~is_saturated],
+            free_inputs,
+            free_targets,
             generator,
             None if like is None else like.process,
             # A rare reward may be what it is all about.
             with_outliers=(n_present,),
-            is_wide=history is not None,
+            limits=limits._replace(is_wide=history is not None),
         )
         termination = TerminationModel.fit(
             next_states[:, :n_present], rewards, terminations, generator
         )
-        return cls(process, bounds, seen, termination, history)
+        if like is None:
+            every = -(-len(free_inputs) // N_ROWS)  # rounded up
+            x, y = free_inputs[::every], free_targets[::every]
+            errors = process.noise_errors(x, y)[:, :n_present]
+            spread = y[:, :n_present].std(dim=0, correction=0)
+            noise = ProcessNoise.fit(x, errors, spread)
+        else:
+            noise = like.noise
+        return cls(process, bounds, seen, termination, noise, history)
 
     @property
     def reward_limits(self) -> tuple[float, float]:
@@ -134,12 +148,19 @@ class TransitionModel:
         """The most that so many steps can earn: the largest reward throughout."""
         return self.reward_limits[1] * (1.0 - gamma**horizon) / (1.0 - gamma)
 
-    def step(self, states: Tensor, actions: Tensor) -> PredictedStep[Tensor]:
-        """What the model expects of one step."""
+    def step(
+        self, states: Tensor, actions: Tensor, draws: Tensor | None = None
+    ) -> PredictedStep[Tensor]:
+        """What the model expects of one step, with the noise of standard normal draws.
+
+        Without draws, (m, d_s), the mean path is followed.
+        """
         inputs = torch.cat([states, actions], dim=1)
         predicted = self.process.predict(inputs)
         d_s = predicted.shape[1] - 1  # of the present
         reached = states[:, :d_s] + predicted[:, :d_s]
+        if self.noise is not None and draws is not None:
+            reached = reached + self.noise.disturb(inputs, draws[:, :d_s])
         if self.history is not None:
             past = inputs[:, torch.from_numpy(self.history.copied)]
             reached = torch.cat([reached, self.history.changed(reached, past)], dim=1)
@@ -153,12 +174,19 @@ class TransitionModel:
         return PredictedStep(reached, after, expected, terminated, out, rewards)
 
     def jacobians(
-        self, states: Tensor, actions: Tensor, step: PredictedStep[Tensor]
+        self,
+        states: Tensor,
+        actions: Tensor,
+        step: PredictedStep[Tensor],
+        draws: Tensor | None = None,
     ) -> StepJacobians:
-        """Derivatives of `step(states, actions)`, which gave `step`."""
-        process = self.process.jacobian(torch.cat([states, actions], dim=1))
+        """Derivatives of `step(states, actions, draws)`, which gave `step`."""
+        inputs = torch.cat([states, actions], dim=1)
+        process = self.process.jacobian(inputs)
         d_s = process.shape[1] - 1  # of the present
         reached = process[:, :d_s].clone()
+        if self.noise is not None and draws is not None:
+            reached += self.noise.jacobian(inputs, draws[:, :d_s])
         reached[:, :, :d_s] += torch.eye(d_s).to(states)
         if self.history is not None:
             copied = torch.from_numpy(self.history.copied)
@@ -171,8 +199,8 @@ class TransitionModel:
         rewards = (1.0 - step.terminated)[:, None] * process[:, d_s]
         ending, final = torch.zeros_like(states), torch.zeros_like(states)
         if self.termination is not None:
-            # Where all neighbours agree the gradient is 0.
-            is_open = (step.terminated > 1e-15) & (step.terminated < 1.0 - 1e-15)
+            # Where no neighbour is terminal the gradient is 0.
+            is_open = step.terminated > 1e-15
             ending[is_open, :d_s], final[is_open, :d_s] = self.termination.gradients(
                 step.next_states[is_open, :d_s]
             )
@@ -183,33 +211,11 @@ class TransitionModel:
         """Largest predictive uncertainty for lack of data among the targets, (m,).
 
         The standard deviation of each mean over its prior one: 0 is known, 1 a guess.
+        What is lost in noise need not be known better than the noise allows.
         """
         std = self.process.std(torch.cat([states, actions], dim=1))
-        return (std / self.process.amplitude.clamp_min(1e-300)).amax(dim=1)
-
-
-def fit_ensemble(
-    data: Dataset, generator: np.random.Generator
-) -> tuple[TransitionModel, TransitionModel]:
-    """Two models of one data set, so that no policy need fool only one.
-
-    One of all the data and one of a random four fifths of them, with hyperparameters
-    and inducing points of its own, so that its errors are not quite those of the first.
-    """
-    columns = (
-        torch.tensor(data.observations).double(),
-        regression_actions(data),
-        torch.tensor(data.rewards).double(),
-        torch.tensor(data.next_observations).double(),
-        torch.tensor(data.terminations).double(),
-    )
-    n_seen = max(2, 4 * len(data) // 5)
-    part = torch.as_tensor(generator.permutation(len(data))[:n_seen])
-    seen = [column[part] for column in columns]
-    whole = TransitionModel.fit(*columns, generator=generator, history=data.history)
-    return whole, TransitionModel.fit(
-        *seen, generator=generator, like=whole, history=data.history
-    )
+        prior = torch.hypot(self.process.amplitude, self.process.noise)
+        return (std / prior.clamp_min(1e-300)).amax(dim=1)
 
 
 def regression_actions(data: Dataset) -> Tensor:
@@ -231,6 +237,7 @@ class ArrayTransitionModel:
     def __init__(self, model: TransitionModel) -> None:
         bounds = model.bounds
         self._process = _ArrayProcess(model.process)
+        self.noise = model.noise
         self._bounds = bounds
         self._low, self._high = bounds.low.numpy(), bounds.high.numpy()
         # What saturates stays in support: no distance counts there.
@@ -244,12 +251,17 @@ class ArrayTransitionModel:
         if model.termination is not None:
             self._termination = _ArrayTermination(model.termination)
 
-    def step(self, states: Array, actions: Array) -> PredictedStep[Array]:
-        """What the model expects of one step of m states."""
+    def step(
+        self, states: Array, actions: Array, draws: Array | None = None
+    ) -> PredictedStep[Array]:
+        """What the model expects of one step of m states, with the noise of `draws`."""
         inputs = np.concatenate([states, actions], axis=1)
         predicted = self._process(inputs)
         d_s = predicted.shape[1] - 1  # of the present
         reached = states[:, :d_s] + predicted[:, :d_s]
+        if self.noise is not None and draws is not None:
+            gusts = torch.from_numpy(draws[:, :d_s])
+            reached += self.noise.disturb(torch.from_numpy(inputs), gusts).numpy()
         if self._history is not None:
             past = self._history.changed(reached, inputs[:, self._copied])
             reached = np.concatenate([reached, past], axis=1)

@@ -12,7 +12,9 @@ the interval is
 
 over the two models, W half the width of the kernel interval. The same holds for the
 probability of entering a region, L and H being what is certain and what is possible
-and W at least the distance between the two estimates.
+and W at least the distance between the two estimates. Where the models have found the
+system to be noisy, L and H are means over paths that meet drawn gusts, and two standard
+errors of these means are added at both ends.
 """
 
 from __future__ import annotations
@@ -24,13 +26,11 @@ from functools import cached_property
 import numpy as np
 
 from nopg.data.dataset import Dataset
+from nopg.dynamics.ensemble import fit_ensemble
 from nopg.dynamics.rollouts import Steps, discount_horizon, rollout_steps
-from nopg.dynamics.transition_model import (
-    ArrayTransitionModel,
-    TransitionModel,
-    fit_ensemble,
-)
+from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
 from nopg.evaluation.intervals import Estimate
+from nopg.evaluation.noisy_paths import NoisyPaths
 from nopg.evaluation.regions import Membership
 from nopg.policies.arrays import Actor, Array, actor_of
 from nopg.policies.families import Policy
@@ -76,7 +76,8 @@ class ModelEvaluator:
 
     def values(self, policy: Policy, states: Array) -> Array:
         """Return from each state, what is not known counted halfway, (m,)."""
-        return _halfway(*self._return_limits(policy, states))
+        low, high, _ = self._return_limits(policy, states)
+        return _halfway(low, high)
 
     def expected_return(
         self, policy: Policy, starts: Array, kernel: Estimate
@@ -85,9 +86,11 @@ class ModelEvaluator:
 
         `kernel` is the kernel estimate of the same, with its interval.
         """
-        low, high = (ends.mean(axis=1) for ends in self._return_limits(policy, starts))
+        low, high, errors = self._return_limits(policy, starts)
+        low, high = low.mean(axis=1), high.mean(axis=1)
+        error = np.array([np.sqrt(np.square(errors).sum()) / len(starts)])
         value = np.array([np.mean([low, high])])
-        return _padded(value, low[:, None], high[:, None], kernel, self._limits)
+        return _padded(value, low[:, None], high[:, None], kernel, self._limits, error)
 
     def value_intervals(
         self, policy: Policy, states: Array, kernel: Estimate
@@ -96,8 +99,9 @@ class ModelEvaluator:
 
         `kernel` holds the kernel estimates of the same, with their intervals.
         """
-        low, high = self._return_limits(policy, states)
-        return _padded(_halfway(low, high), low, high, kernel, self._limits)
+        low, high, errors = self._return_limits(policy, states)
+        value = _halfway(low, high)
+        return _padded(value, low, high, kernel, self._limits, errors)
 
     def visit_probability(
         self,
@@ -117,40 +121,59 @@ class ModelEvaluator:
             kernel: The kernel estimate of the same, with its interval.
         """
         actor = actor_of(policy)
+        last = self.horizon(NEGLIGIBLE) if horizon is None else latest(horizon)
+        paths = NoisyPaths.of(self.models[0], starts, last)
+        rest = (inside, horizon, self.gamma, paths.draws)
         found = [
-            entry_probability(model, actor, starts, inside, horizon, self.gamma)
+            entry_probability(model, actor, paths.starts, *rest)
             for model in self._arrays
         ]
         certain, expected, possible = np.mean(found, axis=2).T[..., None]  # (2, 1) each
         value = expected.mean(axis=0)
+        error = paths.standard_errors(np.mean(found, axis=0)[1])
+        error = np.array([np.sqrt(np.square(error).sum()) / len(starts)])
         # Over many steps the kernel chain enters for certain, with no width at all:
         # then it is their contradiction that tells how coarse the data are.
         gap = abs(kernel.value - value)
-        return _padded(value, certain, possible, kernel, (0.0, 1.0), gap)
+        return _padded(value, certain, possible, kernel, (0.0, 1.0), error, gap)
 
     def rollouts(
         self, policy: Policy, starts: Array, n_steps: int
     ) -> tuple[Array, Array]:
         """Predicted states after each of T steps, (T, P, d_s), and weights, (T, P).
 
-        P counts every start in every model. A weight is the probability that the
-        rollout is still running and in support, over P.
+        P counts every start in every model, and every path from it where the system is
+        noisy. A weight is the probability that the rollout is still running and in
+        support, over P.
         """
         actor = actor_of(policy)
         states, weights = [], []
+        paths = NoisyPaths.of(self.models[0], starts, n_steps)
+        rest = (paths.starts, n_steps, 0.0, paths.draws)
         for model in self._arrays:
-            steps = list(rollout_steps(model, actor, starts, n_steps))
+            steps = list(rollout_steps(model, actor, *rest))
             states.append([one.outcome.next_states for one in steps])
             weights.append([one.survivors for one in steps])
         running = np.concatenate(weights, axis=1)
         return np.concatenate(states, axis=1), running / running.shape[1]
 
-    def _return_limits(self, policy: Policy, states: Array) -> tuple[Array, Array]:
-        """Least and most each model allows from each state, (2, m) both."""
+    def _return_limits(
+        self, policy: Policy, states: Array
+    ) -> tuple[Array, Array, Array]:
+        """Least and most each model allows from each state, (2, m), and their errors.
+
+        The errors, (m,), are standard ones of means over noisy paths.
+        """
         actor, (lowest, highest) = actor_of(policy), self.models[0].reward_limits
-        found = [known_return(one, actor, states, self.gamma) for one in self._arrays]
+        paths = NoisyPaths.of(self.models[0], states, self.horizon(NEGLIGIBLE))
+        found = [
+            known_return(one, actor, paths.starts, self.gamma, paths.draws)
+            for one in self._arrays
+        ]
         earned, unknown = (np.stack(part) for part in zip(*found, strict=True))
-        return earned + unknown * lowest, earned + unknown * highest
+        low, high = earned + unknown * lowest, earned + unknown * highest
+        errors = paths.standard_errors(0.5 * (low + high).mean(axis=0))
+        return paths.means(low), paths.means(high), errors
 
     @property
     def _limits(self) -> tuple[float, float]:
@@ -165,7 +188,7 @@ class ModelEvaluator:
 
 
 def known_return(
-    model: Steps, actor: Actor, starts: Array, gamma: float
+    model: Steps, actor: Actor, starts: Array, gamma: float, draws: Array | None = None
 ) -> tuple[Array, Array]:
     """What rollouts from `starts` earn in support, and the weight of what is unknown.
 
@@ -175,7 +198,8 @@ def known_return(
     """
     earned, left = np.zeros((2, len(starts)))
     horizon = discount_horizon(gamma, NEGLIGIBLE)
-    for t, one in enumerate(rollout_steps(model, actor, starts, horizon, LEAST)):
+    path = rollout_steps(model, actor, starts, horizon, LEAST, draws)
+    for t, one in enumerate(path):
         earned += gamma**t * one.running * one.outcome.rewards
         left += gamma ** (t + 1) * (one.running * one.outcome.leaves)
     cut_off = gamma ** (t + 1) * one.survivors
@@ -189,6 +213,7 @@ def entry_probability(
     inside: Membership | None,
     horizon: int | None,
     gamma: float,
+    draws: Array | None = None,
 ) -> tuple[Array, Array, Array]:
     """Certain, expected and possible probability of entering a region, (B,) each.
 
@@ -198,14 +223,13 @@ def entry_probability(
     """
     if horizon is None:
         last = discount_horizon(gamma, NEGLIGIBLE)
-        entered, left = _entries(model, actor, starts, inside, last)
+        entered, left = _entries(model, actor, starts, inside, last, draws)
         weights = gamma ** np.arange(last + 1.0)
         certain = entered.T @ weights
         running = 1.0 - entered.sum(axis=0) - left.sum(axis=0)
         unknown = left.T @ weights + gamma**last * running
         return certain, certain + 0.5 * unknown, certain + unknown
-    last = math.ceil(horizon * (1.0 + SLACK))
-    entered, left = _entries(model, actor, starts, inside, last)
+    entered, left = _entries(model, actor, starts, inside, latest(horizon), draws)
     early = math.floor(horizon / (1.0 + SLACK))
     certain = entered[: early + 1].sum(axis=0)
     by_then = entered[: horizon + 1].sum(axis=0)
@@ -214,8 +238,18 @@ def entry_probability(
     return certain, by_then + 0.5 * unknown, possible
 
 
+def latest(horizon: int) -> int:
+    """The step until which an entry by `horizon` counts as possible."""
+    return math.ceil(horizon * (1.0 + SLACK))
+
+
 def _entries(
-    model: Steps, actor: Actor, starts: Array, inside: Membership | None, last: int
+    model: Steps,
+    actor: Actor,
+    starts: Array,
+    inside: Membership | None,
+    last: int,
+    draws: Array | None,
 ) -> tuple[Array, Array]:
     """Probability of entering, and of leaving the data, at each step 0 to `last`."""
     entered, left = np.zeros((2, last + 1, len(starts)))
@@ -223,7 +257,8 @@ def _entries(
     if inside is not None:
         is_outside = ~inside(starts)
         entered[0] = ~is_outside
-    for t, one in enumerate(rollout_steps(model, actor, starts, last, LEAST), start=1):
+    path = rollout_steps(model, actor, starts, last, LEAST, draws)
+    for t, one in enumerate(path, start=1):
         running = one.running * is_outside
         left[t] = running * one.outcome.leaves
         if inside is None:
@@ -248,10 +283,11 @@ def _padded(
     high: Array,
     kernel: Estimate,
     possible: tuple[float, float],
+    errors: Array,
     gap: Array | float = 0.0,
 ) -> Estimate:
     """From the lowest to the highest model, (2, m) both, and a share beyond."""
-    pad = SHARE * np.maximum(0.5 * (kernel.high - kernel.low), gap)
+    pad = SHARE * np.maximum(0.5 * (kernel.high - kernel.low), gap) + 2.0 * errors
     lowest = np.maximum(low.min(axis=0) - pad, np.minimum(possible[0], value))
     highest = np.minimum(high.max(axis=0) + pad, np.maximum(possible[1], value))
     return Estimate(value, lowest, highest, kernel.level, by="model")

@@ -18,8 +18,8 @@ from nopg.algorithms.search.candidates import ASCENTS, PLANS
 from nopg.algorithms.search.distillation import distil
 from nopg.algorithms.search.learn import MANY, _few_threads, learn
 from nopg.algorithms.search.refinement import FINAL_WEIGHT, model_estimates
+from nopg.dynamics.ensemble import fit_ensemble
 from nopg.dynamics.rollouts import rollout_gradients
-from nopg.dynamics.transition_model import fit_ensemble
 from nopg.envs.pendulum import Pendulum, pendulum_grid
 from nopg.envs.rollouts import rollout
 from nopg.fitted.search_result import (
@@ -218,6 +218,9 @@ def test_a_guess_is_called_one(few: pytest.MonkeyPatch) -> None:
         ({"n_refining": -1}, "`n_refining` must be a whole number from 0"),
         ({"n_updates": 0}, "`n_updates` must be a whole number from 1"),
         ({"gamma": 1.0}, "gamma"),
+        ({"risk": "low"}, '`risk` must be "mean" or a share'),
+        ({"risk": 0.0}, "0.1 cares for the worst tenth"),
+        ({"risk": True}, "got True"),
         ({"colour": 1}, "There is no setting colour"),
     ],
 )

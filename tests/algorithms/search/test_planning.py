@@ -12,6 +12,7 @@ from nopg.algorithms.search.planning import (
     MAX_ACTIONS,
     MAX_REPEAT,
     N_ANCHORS,
+    N_GUSTS,
     N_LEVELS,
     ActionOutcomes,
     Anchors,
@@ -26,6 +27,8 @@ Move = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 class Known:
     """A system whose step is known, instead of a learned model."""
 
+    noise: object = None
+
     def __init__(
         self, move: Move, earn: Move, end: Move | None = None, leave: Move | None = None
     ) -> None:
@@ -34,9 +37,14 @@ class Known:
         self.leave = leave or (lambda s, a: torch.zeros(len(s)).double())
 
     def step(
-        self, states: torch.Tensor, actions: torch.Tensor
+        self,
+        states: torch.Tensor,
+        actions: torch.Tensor,
+        draws: torch.Tensor | None = None,
     ) -> PredictedStep[torch.Tensor]:
         reached = self.move(states, actions)
+        if draws is not None:
+            reached = reached + 0.3 * draws
         ends, out = self.end(reached, actions), self.leave(reached, actions)
         earned = self.earn(states, actions)
         return PredictedStep(reached, reached, earned, ends, out, earned)
@@ -115,6 +123,39 @@ def test_the_best_policy_of_the_decision_process_is_found(repeat: int) -> None:
     )
     assert found.advantage_weights.mean() == pytest.approx(1.0)
     assert found.action_repeat == repeat
+
+
+def test_noise_is_averaged_over_what_it_leads_to() -> None:
+    """A step from an edge at 0 ends badly if a gust carries it over."""
+    known = Known(
+        lambda s, a: s + a,
+        lambda s, a: 2.5 - s[:, 0],
+        lambda s, a: (s[:, 0] < 0.0).double(),
+    )
+    known.noise = "gusts of sd 0.3"
+    states, pushes = np.linspace(0.0, 2.0, 41)[:, None], np.array([[-0.4], [0.0]])
+    found = outcomes(known, states, pushes)
+    assert found.n_gusts == N_GUSTS
+    first = found.steps[0]
+    assert len(first.running) == 41 * 2 * N_GUSTS
+    # All gusts of one anchor and action, and the same gusts at every other.
+    gusts = (first.outcome.reached - first.states - first.actions).reshape(-1, N_GUSTS)
+    assert np.allclose(gusts, gusts[0], atol=1e-12)
+    assert gusts[0].mean() == pytest.approx(0.0, abs=1e-12)
+    gamma, far = 0.9, found.value_iteration(0.9, 1)
+    n = len(far.states)
+    rewards = np.repeat(2.5 - far.states, 2, axis=1)
+    P = np.zeros((n, 2, n))
+    for k, push in enumerate(pushes):
+        for gust in gusts[0]:
+            after = far.states + push + gust
+            stays = (after[:, 0] >= 0.0)[:, None]
+            P[:, k] += stays * dense_weights(far.states, after) / N_GUSTS
+    truth = policy_iteration(rewards, P, gamma)
+    chosen = (far.actions[:, None] == pushes).all(axis=2).argmax(axis=1)
+    value = truth.max(axis=1)
+    assert (value - truth[np.arange(n), chosen] <= 2e-3 * np.abs(value)).all()
+    assert len(set(chosen)) == 2
 
 
 def test_dense_anchors_give_the_gain_of_riccati() -> None:

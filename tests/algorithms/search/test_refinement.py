@@ -12,13 +12,22 @@ import torch
 from nopg.algorithms.search import refinement
 from nopg.algorithms.search.refinement import (
     CHECK_EVERY,
+    N_PATHS,
+    N_STARTS,
     PATIENCE,
     model_estimates,
     model_returns,
     refine,
+    search_starts,
 )
-from nopg.dynamics.rollouts import rollout_gradients
+from nopg.dynamics.noise import noise_draws
+from nopg.dynamics.rollouts import (
+    discount_horizon,
+    model_rollout,
+    rollout_gradients,
+)
 from nopg.dynamics.transition_model import TransitionModel
+from nopg.policies.arrays import ArrayPolicies
 from nopg.policies.build import PolicySpec
 from nopg.policies.families import Policy
 
@@ -26,11 +35,14 @@ GAMMA = 0.9
 STARTS = np.array([[0.8], [-0.6]])
 
 
-def learned(earn: Any, n: int = 120, seed: int = 0) -> TransitionModel:
-    """s' = 0.9 s + 0.3 a, so linear that it is known exactly."""
+def learned(
+    earn: Any, n: int = 120, seed: int = 0, noise: float = 0.0
+) -> TransitionModel:
+    """s' = 0.9 s + 0.3 a, so linear that it is known exactly; or with some noise."""
     rng = np.random.default_rng(seed)
     states, actions = rng.uniform(-2, 2, size=(2, n, 1))
-    rows = (states, actions, earn(states, actions)[:, 0], 0.9 * states + 0.3 * actions)
+    after = 0.9 * states + 0.3 * actions + noise * rng.standard_normal((n, 1))
+    rows = (states, actions, earn(states, actions)[:, 0], after)
     columns = [torch.tensor(row) for row in (*rows, np.zeros(n))]
     return TransitionModel.fit(*columns, generator=np.random.default_rng(seed))
 
@@ -166,3 +178,37 @@ def test_gradients_are_of_a_few_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     many = np.linspace(-1, 1, 40)[:, None]
     refine([near_zero()], [build(1)], many, GAMMA, 2)
     assert sizes == [refinement.N_STARTS] * 2
+
+
+def test_in_noise_paths_go_over_all_starts_in_turn() -> None:
+    model = learned(lambda s, a: -(s**2), noise=0.1)
+    assert len(search_starts(near_zero(), np.zeros((9, 1)))) == N_STARTS
+    starts = np.arange(9.0)[:, None]
+    found = search_starts(model, starts)
+    assert found[:, 0].tolist() == [i % 9 for i in range(N_PATHS)]
+
+
+def test_a_share_is_the_mean_of_the_worst_rollouts() -> None:
+    models, policy = (learned(lambda s, a: -(s**2), noise=0.2),), build(1)
+    starts = search_starts(models[0], STARTS)
+    mean, worst = (
+        model_returns(models, [policy], starts, GAMMA, share)[0]
+        for share in (1.0, 0.25)
+    )
+    horizon = discount_horizon(GAMMA, refinement.SEARCH_WEIGHT)
+    draws = noise_draws(horizon, N_PATHS, 1, np.random.default_rng(0))
+    actor = ArrayPolicies([policy])
+    paths = model_rollout(models[0], actor, starts, GAMMA, horizon, draws=draws)
+    returns = np.sort(paths.returns)
+    assert mean == pytest.approx(returns.mean())
+    assert worst == pytest.approx(returns[: N_PATHS // 4].mean())
+    assert worst < mean - 0.5 * returns.std()
+
+
+def test_refining_improves_the_worst_share_in_noise() -> None:
+    models, policy = (learned(lambda s, a: -(s**2), noise=0.2),), build(1)
+    starts = search_starts(models[0], STARTS)
+    before = model_returns(models, [policy], starts, GAMMA, 0.25)[0]
+    (after,) = refine(models, [policy], STARTS, GAMMA, 40, worst_share=0.25)
+    assert after > before
+    assert after == model_returns(models, [policy], starts, GAMMA, 0.25)[0]

@@ -5,7 +5,8 @@
 2. Candidates: fitted value iteration in the first model, distilled into a policy, with
    several horizons and action repeats; and gradient ascent on the kernel estimate.
 3. Both models are asked for each candidate's return; the lower one counts, so that a
-   policy that exploits an error of one model does not fool the other.
+   policy that exploits an error of one model does not fool the other. Where the log
+   shows that the system is noisy, rollouts meet drawn noise, the same for every policy.
 4. All candidates are refined by the gradient of their return in the first model, the
    best three to the end, and the best is kept.
 
@@ -43,15 +44,18 @@ from nopg.algorithms.search.memory import (
 )
 from nopg.algorithms.search.refinement import (
     FINAL_WEIGHT,
+    N_FINAL_PATHS,
     N_KEPT,
-    N_STARTS,
+    NOISY_FINAL_WEIGHT,
     attainable_return,
     model_estimates,
     refine,
+    search_starts,
 )
 from nopg.bellman.samples import initial_state_tensor
 from nopg.data.dataset import Dataset
-from nopg.dynamics.transition_model import TransitionModel, fit_ensemble
+from nopg.dynamics.ensemble import fit_ensemble
+from nopg.dynamics.transition_model import TransitionModel
 from nopg.errors import ConfigError, DataError, NopgWarning, SupportWarning
 from nopg.fitted.build import action_space_of, build_policy, require_dataset
 from nopg.fitted.policy import LEARN, FittedPolicy
@@ -76,6 +80,7 @@ def learn(
     *,
     policy: str = "deterministic",
     gamma: float = GAMMA,
+    risk: str | float = "mean",
     n_updates: int = 200,
     n_refining: int = 100,
     history: int | str = AUTO,
@@ -92,6 +97,9 @@ def learn(
             each episode.
         policy: "deterministic", "stochastic" or "discrete".
         gamma: Discount factor in (0, 1).
+        risk: "mean" for the best mean return; or a share such as 0.1, for the best mean
+            of the worst tenth of the rollouts, over starts and noise (the conditional
+            value at risk). It steers refinement and choice, not the plans.
         n_updates: Updates of each gradient ascent on the kernel estimate.
         n_refining: Updates of the best candidates in the learned models; 0 for none.
         history: Past observations and actions that the policy acts on: as many as the
@@ -109,6 +117,7 @@ def learn(
     common = {"policy": policy, "gamma": gamma, "action_space": action_space}
     common |= settings
     _require_known(common, n_updates, n_refining)
+    worst_share = _worst_share(risk)
     require_dataset(data)
     _require_choice(data)
     config = NOPG(seed=seed, **common).config
@@ -121,7 +130,8 @@ def learn(
     with _few_threads(len(data)):
         models = fit_ensemble(data, Seed(seed).numpy("transition-model"))
         _warn_of_starts(models[0], places)
-        selection = _Selection(models, trial_states(data, places), gamma)
+        trials = trial_states(data, places)
+        selection = _Selection(models, trials, gamma, worst_share)
         common = {k: v for k, v in common.items() if k != "action_space"}
         _search(
             selection,
@@ -141,7 +151,8 @@ def learn(
         seed=seed,
         algorithm=LEARN,
         settings=config.flat()
-        | {"n_updates": n_updates, "n_refining": n_refining, "history": history},
+        | {"n_updates": n_updates, "n_refining": n_refining}
+        | {"risk": risk, "history": history},
         spec=spec,
         data=data,
         initial_states=places,
@@ -203,6 +214,7 @@ class _Selection:
         starts: Where the task starts, and where else candidates are rolled out from,
             (B, d_s).
         gamma: Discount factor.
+        worst_share: Share of the rollouts whose mean return counts, the worst of them.
         found: Every candidate's policy.
         candidates: What is expected of each.
     """
@@ -210,13 +222,16 @@ class _Selection:
     models: Sequence[TransitionModel]
     starts: Array
     gamma: float
+    worst_share: float = 1.0
     found: list[FoundPolicy] = field(default_factory=list)
     candidates: list[Candidate] = field(default_factory=list)
 
     def add(self, one: FoundPolicy) -> None:
         """Take a candidate, with a first estimate from a few starts."""
-        some = self.starts[:N_STARTS]
-        (estimate,) = model_estimates(self.models, [one.policy], some, self.gamma)
+        some = search_starts(self.models[0], self.starts)
+        (estimate,) = model_estimates(
+            self.models, [one.policy], some, self.gamma, worst_share=self.worst_share
+        )
         self.found.append(one)
         self.candidates.append(Candidate(one.method, estimate))
 
@@ -242,6 +257,7 @@ class _Selection:
                     self.gamma,
                     n_updates,
                     lambda value: advance(f"model J={value:.4g}"),
+                    self.worst_share,
                 )
         finally:  # an interrupt leaves each as good as it became
             self._estimate_best(values)
@@ -259,8 +275,12 @@ class _Selection:
         """A last estimate of those of the highest values: long, from every start."""
         best = sorted(range(len(values)), key=lambda i: -values[i])[:N_KEPT]
         policies = [self.found[i].policy for i in best]
+        starts, negligible = self.starts, FINAL_WEIGHT
+        if self.models[0].noise is not None:
+            starts = search_starts(self.models[0], starts, N_FINAL_PATHS)
+            negligible = NOISY_FINAL_WEIGHT
         estimates = model_estimates(
-            self.models, policies, self.starts, self.gamma, FINAL_WEIGHT
+            self.models, policies, starts, self.gamma, negligible, self.worst_share
         )
         # An earlier estimate may be of a policy that has changed since.
         self.candidates = [replace(one, refined=None) for one in self.candidates]
@@ -314,6 +334,19 @@ def _require_known(common: dict[str, Any], n_updates: int, n_refining: int) -> N
             raise ConfigError(
                 f"`{name}` must be a whole number from {least}, got {number!r}."
             )
+
+
+def _worst_share(risk: str | float) -> float:
+    """Share of the rollouts whose mean return is to be high, the worst of them."""
+    if risk == "mean":
+        return 1.0
+    is_number = isinstance(risk, (int, float)) and not isinstance(risk, bool)
+    if not is_number or not 0.0 < float(risk) <= 1.0:
+        raise ConfigError(
+            '`risk` must be "mean" or a share of the rollouts between 0 and 1, got '
+            f"{risk!r}; 0.1 cares for the worst tenth of them."
+        )
+    return float(risk)
 
 
 def _require_choice(data: Dataset) -> None:

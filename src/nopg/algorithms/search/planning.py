@@ -4,7 +4,8 @@ Gradient ascent finds the nearest optimum; value iteration sees the whole state 
 if blurred. Some states of the data are the anchors of a small decision process: each of
 a few actions is repeated for some steps of the learned model, and where that leads is
 interpolated among the anchors nearby. The blur grows with the number of decisions, so
-that a larger action repeat gives a sharper, if coarser, policy.
+that a larger action repeat gives a sharper, if coarser, policy. In a noisy system every
+action meets a few gusts, the same at every anchor, and what they lead to is averaged.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.rollouts import RolloutStep, discounted_return, rollout_steps
 from nopg.dynamics.transition_model import PredictedStep, TransitionModel
 from nopg.policies.arrays import Array
@@ -31,6 +33,8 @@ MAX_REPEAT = 10
 BATCH = 4096
 """Steps predicted at once: their kernels take some tens of megabytes."""
 MAX_SWEEPS = 2000
+N_GUSTS = 6
+"""Noisy paths that an action is averaged over, where the system is noisy."""
 
 
 class DistillationTargets(NamedTuple):
@@ -66,13 +70,15 @@ class ActionOutcomes:
         anchors: States that are planned for.
         actions: What one may do, (A, d_a).
         steps: Rollouts of every action at every anchor, action by action within an
-            anchor, (n A, ...).
+            anchor and gust by gust within an action, (n A G, ...).
+        n_gusts: How often each action is rolled out, G; once without noise.
     """
 
     model: TransitionModel
     anchors: Anchors
     actions: Array
     steps: Sequence[RolloutStep]
+    n_gusts: int = 1
 
     @classmethod
     def of(
@@ -84,10 +90,16 @@ class ActionOutcomes:
     ) -> ActionOutcomes:
         """Repeat every action at some of the states of the data, (n, d_s)."""
         anchors = Anchors.of(states[generator.permutation(len(states))[:N_ANCHORS]])
-        starts = np.repeat(anchors.states, len(actions), axis=0)
-        repeated = _Batches(model, np.tile(actions, (len(anchors.states), 1)))
-        steps = rollout_steps(repeated, repeated, starts, MAX_REPEAT)
-        return cls(model, anchors, actions, list(steps))
+        n_pairs, n_gusts, draws = len(anchors.states) * len(actions), 1, None
+        if model.noise is not None:
+            n_gusts = N_GUSTS
+            draws = noise_draws(MAX_REPEAT, n_gusts, states.shape[1], generator)
+            draws = np.tile(draws, (1, n_pairs, 1))
+        starts = np.repeat(anchors.states, len(actions) * n_gusts, axis=0)
+        every = np.tile(np.repeat(actions, n_gusts, axis=0), (len(anchors.states), 1))
+        repeated = _Batches(model, every)
+        steps = rollout_steps(repeated, repeated, starts, MAX_REPEAT, draws=draws)
+        return cls(model, anchors, actions, list(steps), n_gusts)
 
     def value_iteration(
         self, gamma: float, action_repeat: int | None = None
@@ -104,6 +116,9 @@ class ActionOutcomes:
         earned = discounted_return(self.steps[:repeat], gamma, worst)
         weights = self.anchors.weights(last.outcome.next_states)
         n, ahead = len(self.anchors.states), gamma**repeat * last.survivors
+        if self.n_gusts > 1:
+            earned = earned.reshape(-1, self.n_gusts).mean(axis=1)
+            weights, ahead = _averaged(weights, ahead, self.n_gusts), np.ones(1)
         value = np.full(n, worst)
         for _ in range(MAX_SWEEPS):
             by_action = (earned + ahead * (weights @ value)).reshape(n, -1)
@@ -182,14 +197,24 @@ class _Batches(NamedTuple):
     def act(self, states: Array) -> Array:
         return self.actions
 
-    def step(self, states: Array, actions: Array) -> PredictedStep[Array]:
-        s, a = torch.from_numpy(states), torch.from_numpy(actions)
-        parts = [
-            self.model.step(s[first : first + BATCH], a[first : first + BATCH])
-            for first in range(0, len(s), BATCH)
-        ]
+    def step(
+        self, states: Array, actions: Array, draws: Array | None = None
+    ) -> PredictedStep[Array]:
+        rows = [states, actions] if draws is None else [states, actions, draws]
+        split = (torch.from_numpy(row).split(BATCH) for row in rows)
+        parts = [self.model.step(*some) for some in zip(*split, strict=True)]
         columns = (torch.cat(column).numpy() for column in zip(*parts, strict=True))
         return PredictedStep(*columns)
+
+
+def _averaged(weights: Any, factors: Array, group: int) -> Any:
+    """Rows of a sparse matrix times their factors, averaged in groups of `group`."""
+    from scipy import sparse
+
+    starts = np.arange(0, len(factors) + 1, group)
+    shape = (len(factors) // group, len(factors))
+    mean = (factors / group, np.arange(len(factors)), starts)
+    return sparse.csr_matrix(mean, shape) @ weights
 
 
 def _best_actions(by_action: Array, actions: Array) -> Array:

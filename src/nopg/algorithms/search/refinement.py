@@ -15,11 +15,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
+from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.rollouts import (
     ModelRollout,
     discount_horizon,
     model_rollout,
     rollout_gradients,
+    tail_weights,
 )
 from nopg.dynamics.transition_model import TransitionModel
 from nopg.fitted.search_result import ModelEstimate
@@ -48,6 +50,13 @@ FINAL_WEIGHT = 1e-8
 little it weighs."""
 N_STARTS = 5
 """Starts that gradients and first estimates are averaged over."""
+N_PATHS, N_FINAL_PATHS = 24, 96
+"""Paths instead where the system is noisy, over all starts in turn; and where the last
+choice is made."""
+NOISY_FINAL_WEIGHT = 1e-3
+"""Weight at which these end: what fails late on one path fails early on another."""
+ESTIMATES, GRADIENTS = 0, 1
+"""Streams of draws: what an update gained on its own gusts must hold in others."""
 N_UNCERTAINTIES = 256
 """Steps whose uncertainty is averaged: it costs more than the rollout itself."""
 
@@ -58,26 +67,34 @@ def model_estimates(
     starts: Array,
     gamma: float,
     negligible: float = SEARCH_WEIGHT,
+    worst_share: float = 1.0,
 ) -> list[ModelEstimate]:
     """Roll out each policy in each model from each of `starts`; the lowest counts.
 
     Policies act as they will: for labels, the likeliest one. Rollouts end at a weight
-    gamma^T of `negligible`, or at rest.
+    gamma^T of `negligible`, or at rest. Their worst share is averaged.
     """
     found = []
     for model in models:
-        rollout, returns = _rollout(model, policies, starts, gamma, negligible)
+        rollout, returns = _rollout(
+            model, policies, starts, gamma, negligible, worst_share
+        )
         uncertainties = _uncertainties(model, rollout, len(policies), gamma)
         found.append(map(ModelEstimate, returns.tolist(), uncertainties.tolist()))
     return [min(each, key=lambda one: one.value) for each in zip(*found, strict=True)]
 
 
 def model_returns(
-    models: Models, policies: Policies, starts: Array, gamma: float
+    models: Models,
+    policies: Policies,
+    starts: Array,
+    gamma: float,
+    worst_share: float = 1.0,
 ) -> list[float]:
     """The values of `model_estimates` alone, which cost less."""
     found = [
-        _rollout(model, policies, starts, gamma, SEARCH_WEIGHT)[1] for model in models
+        _rollout(model, policies, starts, gamma, SEARCH_WEIGHT, worst_share)[1]
+        for model in models
     ]
     return [float(value) for value in np.min(found, axis=0)]
 
@@ -117,6 +134,7 @@ def refine(
     gamma: float,
     n_updates: int,
     advance: Callable[[float], None] = lambda best: None,
+    worst_share: float = 1.0,
 ) -> list[float]:
     """Improve `policies` in place by the gradient of their return in the first model.
 
@@ -131,13 +149,14 @@ def refine(
         gamma: Discount factor.
         n_updates: Most updates of each.
         advance: Called with the best value so far after each update.
+        worst_share: Share of the rollouts whose mean return counts, the worst of them.
 
     Returns:
         The lowest return of each policy in the models; of an interrupted refining,
         none.
     """
-    starts = starts[:N_STARTS]
-    first = model_returns(models, policies, starts, gamma)
+    starts = search_starts(models[0], starts)
+    first = model_returns(models, policies, starts, gamma, worst_share)
     most = attainable_return(models[0], gamma)
     ascents = [_Ascent(*one, most) for one in zip(policies, first, strict=True)]
     try:
@@ -145,10 +164,11 @@ def refine(
             active = [one for one in ascents if not one.is_done]
             if not active:
                 break
-            _update(models[0], active, starts, gamma, (step - 1) / n_updates)
+            progress = (step - 1) / n_updates
+            _update(models[0], active, starts, gamma, progress, worst_share)
             if step % CHECK_EVERY == 0 or step == n_updates:
                 team = [one.policy for one in active]
-                found = model_returns(models, team, starts, gamma)
+                found = model_returns(models, team, starts, gamma, worst_share)
                 for one, value in zip(active, found, strict=True):
                     one.record(value, step)
             if step == math.ceil(FIRST_ROUND * n_updates):
@@ -167,12 +187,14 @@ def _update(
     starts: Array,
     gamma: float,
     progress: float,
+    worst_share: float,
 ) -> None:
     """One update of each policy, with a step size that falls along a cosine."""
     policies = [one.policy for one in ascents]
-    gradients = rollout_gradients(
-        model, policies, starts, gamma, discount_horizon(gamma)
-    )
+    horizon = discount_horizon(gamma)
+    draws = _draws(model, starts, horizon, GRADIENTS)
+    options = (horizon, draws, worst_share, draws is not None)
+    gradients = rollout_gradients(model, policies, starts, gamma, *options)
     decay = cosine_decay(progress, 1.0)
     for one, gradient in zip(ascents, gradients, strict=True):
         norm = math.sqrt(sum(float(g.square().sum()) for g in gradient))
@@ -188,13 +210,39 @@ def _rollout(
     starts: Array,
     gamma: float,
     negligible: float,
+    worst_share: float,
 ) -> tuple[ModelRollout, Array]:
     """Every policy from every start, policy by policy, and their mean returns, (K,)."""
     actor = ArrayPolicies(policies, is_decided=True)
     every = np.tile(starts, (len(policies), 1))
     horizon = discount_horizon(gamma, negligible)
-    rollout = model_rollout(model, actor, every, gamma, horizon, until_rest=True)
-    return rollout, rollout.returns.reshape(len(policies), -1).mean(axis=1)
+    draws = _draws(model, starts, horizon, ESTIMATES)
+    if draws is not None:
+        draws = np.tile(draws, (1, len(policies), 1))
+    rollout = model_rollout(
+        model, actor, every, gamma, horizon, until_rest=True, draws=draws
+    )
+    returns = rollout.returns.reshape(len(policies), -1)
+    return rollout, (tail_weights(returns, worst_share) * returns).sum(axis=1)
+
+
+def search_starts(
+    model: TransitionModel, starts: Array, n_paths: int = N_PATHS
+) -> Array:
+    """Where rollouts of a search start: a few starts, or all in turn in noise."""
+    if model.noise is None:
+        return starts[:N_STARTS]
+    return starts[np.arange(n_paths) % len(starts)]
+
+
+def _draws(
+    model: TransitionModel, starts: Array, horizon: int, stream: int
+) -> Array | None:
+    """Common random numbers: the same gusts for every policy and model, or none."""
+    if model.noise is None:
+        return None
+    generator = np.random.default_rng(stream)
+    return noise_draws(horizon, len(starts), starts.shape[1], generator)
 
 
 def _uncertainties(

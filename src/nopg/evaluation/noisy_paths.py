@@ -1,0 +1,49 @@
+"""Paths that a policy is rolled out on: one a state, or several that meet gusts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from nopg.dynamics.noise import noise_draws
+from nopg.dynamics.transition_model import TransitionModel
+from nopg.policies.arrays import Array
+
+N_PATHS, LEAST_PATHS = 256, 8
+"""Noisy paths in all, shared among the states asked about; and of each at least."""
+
+
+@dataclass(frozen=True)
+class NoisyPaths:
+    """Paths from some states: one each, or several that meet drawn gusts.
+
+    Attributes:
+        starts: Where each starts, state by state, (m G, d_s).
+        draws: Standard normal draws of each step of each path, (T, m G, d_s).
+        group: Paths of each state, G.
+    """
+
+    starts: Array
+    draws: Array | None
+    group: int
+
+    @classmethod
+    def of(cls, model: TransitionModel, states: Array, n_steps: int) -> NoisyPaths:
+        """One path from each of m states, or as many as a noisy system needs."""
+        if model.noise is None:
+            return cls(states, None, 1)
+        m, d_s = states.shape
+        group = max(LEAST_PATHS, -(-N_PATHS // m))
+        draws = noise_draws(n_steps, m * group, d_s, np.random.default_rng(0))
+        return cls(np.repeat(states, group, axis=0), draws, group)
+
+    def means(self, found: Array) -> Array:
+        """Over the paths of each state, (..., m G) to (..., m)."""
+        return np.asarray(found.reshape(*found.shape[:-1], -1, self.group).mean(-1))
+
+    def standard_errors(self, found: Array) -> Array:
+        """Of these means, (m G,) to (m,); 0 without noise."""
+        spread = found.reshape(-1, self.group).std(axis=1)
+        return np.asarray(spread / math.sqrt(self.group))

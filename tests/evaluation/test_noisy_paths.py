@@ -1,0 +1,87 @@
+"""Evaluation of noisy systems against closed forms and a simulation."""
+
+import numpy as np
+import pytest
+import torch
+
+import nopg
+from nopg.dynamics.transition_model import TransitionModel
+from nopg.evaluation.model import ModelEvaluator
+from nopg.evaluation.noisy_paths import LEAST_PATHS, N_PATHS, NoisyPaths
+from nopg.policies.arrays import Array
+from nopg.policies.build import linear_policy
+from nopg.policies.families import Policy
+from nopg.randomness import Seed
+
+GAMMA, SIGMA, SLOPE, N = 0.9, 0.2, 0.7, 1500
+
+
+def rows() -> tuple[Array, ...]:
+    """s' = 0.7 s + 0.1 a + 0.2 w, with a reward of s."""
+    rng = np.random.default_rng(0)
+    s, a = rng.uniform(-2.0, 2.0, (2, N, 1))
+    after = SLOPE * s + 0.1 * a + SIGMA * rng.standard_normal((N, 1))
+    return s, a, s[:, 0], after, np.zeros(N, dtype=bool)
+
+
+@pytest.fixture(scope="module")
+def evaluator() -> ModelEvaluator:
+    columns = [torch.tensor(np.asarray(c, dtype=np.float64)) for c in rows()]
+    model = TransitionModel.fit(*columns, generator=np.random.default_rng(0))
+    assert model.noise is not None
+    return ModelEvaluator(nopg.Dataset(*rows()), GAMMA, Seed(0), (model, model))
+
+
+def idle() -> Policy:
+    return linear_policy([[0.0]])
+
+
+def no_kernel(value: float = 0.0) -> nopg.Estimate:
+    return nopg.Estimate(np.array([value]), np.array([value]), np.array([value]), 0.95)
+
+
+def test_a_value_is_the_mean_over_paths(evaluator: ModelEvaluator) -> None:
+    states = np.array([[-1.0], [0.5], [1.5]])
+    # E[s_t] = 0.7^t s, so that the return is s / (1 - 0.9 * 0.7) whatever the noise.
+    truth = states[:, 0] / (1.0 - GAMMA * SLOPE)
+    found = evaluator.values(idle(), states)
+    assert np.abs(found - truth).max() < 0.3
+    error = evaluator.expected_return(idle(), states, no_kernel())
+    assert error.low[0] < truth.mean() < error.high[0]
+    # Two standard errors of a mean of hundreds of paths on either side.
+    spread = SIGMA * GAMMA / (1.0 - GAMMA * SLOPE) / np.sqrt(1.0 - GAMMA**2)
+    expected = 4.0 * spread / np.sqrt(N_PATHS)
+    assert error.high[0] - error.low[0] == pytest.approx(expected, rel=0.5)
+
+
+def test_noise_enters_a_region_that_the_mean_path_does_not(
+    evaluator: ModelEvaluator,
+) -> None:
+    start, rng = np.zeros((1, 1)), np.random.default_rng(1)
+    s, entered = np.zeros(20_000), np.zeros(20_000, dtype=bool)
+    for _ in range(10):
+        s = SLOPE * s + SIGMA * rng.standard_normal(20_000)
+        entered |= s > 0.5
+    found = evaluator.visit_probability(
+        idle(), start, lambda states: states[:, 0] > 0.5, 10, no_kernel(0.3)
+    )
+    assert 0.1 < entered.mean() < 0.6
+    assert float(found.value[0]) == pytest.approx(entered.mean(), abs=0.1)
+    assert found.low[0] <= entered.mean() <= found.high[0]
+
+
+def test_predicted_states_scatter(evaluator: ModelEvaluator) -> None:
+    states, weights = evaluator.rollouts(idle(), np.zeros((1, 1)), 30)
+    assert states.shape[:2] == weights.shape == (30, 2 * N_PATHS)
+    stationary = SIGMA / np.sqrt(1.0 - SLOPE**2)
+    assert states[-1].std() == pytest.approx(stationary, rel=0.15)
+
+
+def test_every_state_has_some_paths(evaluator: ModelEvaluator) -> None:
+    model = evaluator.models[0]
+    few, many = (NoisyPaths.of(model, np.zeros((m, 1)), 3) for m in (2, 500))
+    assert (few.group, many.group) == (N_PATHS // 2, LEAST_PATHS)
+    assert few.draws is not None
+    assert few.draws.shape == (3, N_PATHS, 1)
+    values = np.arange(N_PATHS, dtype=float)
+    assert few.means(values).tolist() == [63.5, 191.5]
