@@ -10,10 +10,11 @@ from typing import Any
 from benchmarks.dense_formulation import DenseFormulation
 from benchmarks.machine import floor_bytes
 from benchmarks.our_formulation import OurFormulation
-from benchmarks.stopwatch import Start, parts_of_update
+from benchmarks.stopwatch import parts_of_update
 from benchmarks.tasks import Task
 
 from nopg.algorithms.nopg.ascent import REFRESH
+from nopg.bellman.solution import Start
 
 N_UPDATES = REFRESH
 """Updates per repeat: the first ones, where solves are hardest; as many as share one
@@ -131,7 +132,7 @@ def _parts_of_updates(task: Task, stochastic: str) -> list[dict[str, float]]:
     """Our updates once more, taken apart: the stopwatch stays out of the ratio."""
     ours = OurFormulation(task, stochastic=stochastic)
     found: list[dict[str, float]] = []
-    start: Start = None
+    start: Start | None = None
     for _ in range(N_UPDATES):
         parts, start = parts_of_update(ours, start)
         found.append(parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -175,9 +176,9 @@ def test_gradient_against_central_differences(
         assert float(found @ direction) == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
-def _move(parameters: list[Tensor], step: Tensor, sizes: list[int]) -> None:
+def _move(parameters: Sequence[Tensor], step: Tensor, sizes: list[int]) -> None:
     with torch.no_grad():
-        for p, part in zip(parameters, step.split(sizes), strict=True):
+        for p, part in zip(parameters, torch.split(step, sizes), strict=True):
             p += part.view_as(p)
 
 
@@ -189,7 +190,7 @@ def test_a_start_close_by_gives_the_same_rows() -> None:
     start = estimator.solve(problem.policy, generator, EXACT_SOLVES).following()
     with torch.no_grad():
         for p in problem.policy.parameters():
-            p += 0.05 * torch.randn(p.shape, dtype=DOUBLE, generator=generator)
+            p.add_(torch.randn(p.shape, dtype=DOUBLE, generator=generator), alpha=0.05)
     cold, warm = (
         estimator.solve(problem.policy, generator, EXACT_SOLVES, one)
         for one in (None, start)

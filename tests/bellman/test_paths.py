@@ -70,7 +70,8 @@ def test_labels_and_ends() -> None:
     returning, leaving = (spec.build(torch.Generator()) for _ in range(2))
     with torch.no_grad():
         for policy, sign in ((returning, -1.0), (leaving, 1.0)):
-            policy.network.gain.copy_(torch.tensor([[-5.0 * sign], [5.0 * sign]]))
+            (gain,) = policy.parameters()
+            gain.copy_(torch.tensor([[-5.0 * sign], [5.0 * sign]]))
     start = torch.tensor([[0.3]], dtype=torch.float64)
     stays, ends = made.returns([returning, leaving], start)[:, 0].tolist()
     assert stays > 0.9 / (1.0 - GAMMA)

@@ -5,16 +5,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
-from nopg.dynamics import ensemble
 from nopg.dynamics.ensemble import N_STEPS, Replays, replayed
 from nopg.dynamics.hyperparameters import FREE, SMOOTH
 from nopg.dynamics.hyperparameters import SMOOTH_NOISY as NOISY
 from nopg.dynamics.transition_model import TransitionModel
 from nopg.policies.arrays import Array
 
+Rows = tuple[Array, Array, Array, NDArray[np.int64]]
 
-def runs(n_runs: int, length: int, noise: float = 0.0) -> tuple[Array, ...]:
+
+def runs(n_runs: int, length: int, noise: float = 0.0) -> Rows:
     """Episodes of s' = 0.9 s + 0.3 a + noise w from random pushes."""
     rng = np.random.default_rng(0)
     states = np.zeros((n_runs, length + 1, 1))
@@ -24,11 +26,11 @@ def runs(n_runs: int, length: int, noise: float = 0.0) -> tuple[Array, ...]:
     for t in range(length):
         states[:, t + 1] = 0.9 * states[:, t] + 0.3 * actions[:, t] + gusts[:, t]
     episodes = np.repeat(np.arange(n_runs), length)
-    parts = (states[:, :-1], actions, states[:, 1:])
-    return *(part.reshape(-1, 1) for part in parts), episodes
+    here, after = (part.reshape(-1, 1) for part in (states[:, :-1], states[:, 1:]))
+    return here, actions.reshape(-1, 1), after, episodes
 
 
-def fitted(rows: tuple[Array, ...]) -> tuple[TransitionModel, list[torch.Tensor]]:
+def fitted(rows: Rows) -> tuple[TransitionModel, list[torch.Tensor]]:
     states, actions, following, _ = rows
     zeros = np.zeros(len(states))
     columns = [torch.tensor(c) for c in (states, actions, zeros, following, zeros)]
@@ -48,8 +50,7 @@ def test_replays_are_parts_of_single_episodes() -> None:
 def test_a_gap_ends_a_replay() -> None:
     states, actions, following, episodes = runs(1, 25)
     kept = np.arange(25) != 12  # a row was lost
-    rows = (x[kept] for x in (states, actions, following, episodes))
-    found = Replays.of(*rows)
+    found = Replays.of(states[kept], actions[kept], following[kept], episodes[kept])
     assert found is not None
     assert len(found.states) == (12 - N_STEPS + 1) * 2
 
@@ -81,7 +82,7 @@ def test_noise_explains_what_replays_miss() -> None:
 def test_without_noise_no_other_model_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = runs(10, 20)
     model, columns = fitted(rows)
-    monkeypatch.setattr(ensemble.TransitionModel, "fit", None)
+    monkeypatch.setattr(TransitionModel, "fit", None)
     assert replayed(model, columns, rows[3]) == (FREE, None)
 
 
@@ -102,7 +103,7 @@ def test_held_out_episodes_decide(
 
     monkeypatch.setattr(Replays, "error", lambda *_: next(found))
     monkeypatch.setattr(Replays, "scatter", lambda *_: 1.0)
-    monkeypatch.setattr(ensemble.TransitionModel, "fit", fit_some)
+    monkeypatch.setattr(TransitionModel, "fit", fit_some)
     limits, noise = replayed(model, columns, rows[3])
     assert limits == chosen
     assert noise is not None

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from nopg.data.dataset import Dataset
@@ -53,7 +54,11 @@ class Replays(NamedTuple):
 
     @classmethod
     def of(
-        cls, states: Array, actions: Array, next_states: Array, episodes: Array
+        cls,
+        states: Array,
+        actions: Array,
+        next_states: Array,
+        episodes: NDArray[np.int64],
     ) -> Replays | None:
         """From n rows, those of an episode in order; None if none is long enough."""
         n = len(states)
@@ -119,7 +124,9 @@ def fit_ensemble(
 
 
 def replayed(
-    model: TransitionModel, columns: Sequence[Tensor], episodes: Array | None
+    model: TransitionModel,
+    columns: Sequence[Tensor],
+    episodes: NDArray[np.int64] | None,
 ) -> tuple[HyperparameterLimits, ProcessNoise | None]:
     """Limits of length scales and noise with which replays stay with the log.
 
@@ -131,14 +138,15 @@ def replayed(
         columns: States, actions, rewards, next states and terminations.
         episodes: Names of the episodes, (n,), None if rows are in no order.
     """
-    names = np.unique(episodes) if episodes is not None else ()
-    if model.noise is None or len(names) < 2:
+    if model.noise is None or episodes is None or len(np.unique(episodes)) < 2:
         return FREE, model.noise
+    names = np.unique(episodes)
     states, actions, _, following, _ = (column.numpy() for column in columns)
     n_present = model.process.linear.shape[1] - 1  # the past is copied
     deviation = np.maximum(states[:, :n_present].std(axis=0), 1e-12)
     is_other = np.isin(episodes, names[HELD_OUT // 2 % len(names) :: HELD_OUT])
-    others = Replays.of(*(x[is_other] for x in (states, actions, following, episodes)))
+    parts = (x[is_other] for x in (states, actions, following))
+    others = Replays.of(*parts, episodes[is_other])
     if others is None:
         return FREE, model.noise
     rows = torch.from_numpy(is_other)

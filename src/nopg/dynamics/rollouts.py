@@ -264,9 +264,10 @@ def _action_gradients(
     if draws is not None:
         rows.append(torch.from_numpy(draws[:n_steps].reshape(n_steps * n_paths, d_s)))
     parts = []
-    for some in zip(*(row.split(BATCH) for row in rows), strict=True):
-        outcome = PredictedStep(*some[2 : 2 + len(fields)])
-        parts.append(model.jacobians(*some[:2], outcome, *some[2 + len(fields) :]))
+    batches = (torch.split(row, BATCH) for row in rows)
+    for here, taken, *rest in zip(*batches, strict=True):
+        outcome = PredictedStep(*rest[: len(fields)])
+        parts.append(model.jacobians(here, taken, outcome, *rest[len(fields) :]))
     moving, projection, earning, final, ending, leaving = (
         torch.cat(field).numpy().reshape(n_steps, n_paths, *field[0].shape[1:])
         for field in zip(*parts, strict=True)

@@ -26,7 +26,7 @@ from nopg.gpu.newton import evaluate, solve, wall
 from nopg.gpu.toolchain import Tile, padded, tl, triton
 
 ENTRIES = 256
-"""Entries of a program: eight a thread of one warp, which reduces without waiting for
+"""Entries of a program: eight per thread of one warp, which reduces without waiting for
 others, and holds up to eight features of each."""
 STEPS = 40
 """Evaluations at most; a row that needs more goes on from there at the next update."""

@@ -201,7 +201,7 @@ class _Batches(NamedTuple):
         self, states: Array, actions: Array, draws: Array | None = None
     ) -> PredictedStep[Array]:
         rows = [states, actions] if draws is None else [states, actions, draws]
-        split = (torch.from_numpy(row).split(BATCH) for row in rows)
+        split = (torch.split(torch.from_numpy(row), BATCH) for row in rows)
         parts = [self.model.step(*some) for some in zip(*split, strict=True)]
         columns = (torch.cat(column).numpy() for column in zip(*parts, strict=True))
         return PredictedStep(*columns)
