@@ -1,5 +1,7 @@
 """Noisy tasks: data that follow from a seed, disturbances of the size they claim."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from reproduction.tasks.learnable import learnable_of
