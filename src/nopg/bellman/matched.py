@@ -385,7 +385,7 @@ def _wall(xp: Any, tilt: Array, d: int) -> tuple[Array, Array]:
     """Slope of the wall per tilt, (m,), and its curvature, (m, d, d)."""
     square = (tilt * tilt).sum(axis=1)
     steep = (square / REACH**2) ** (0.5 * STEEPNESS - 1.0) / REACH
-    outward = tilt / xp.sqrt(square + 1e-300)[:, None]
+    outward = tilt / xp.sqrt(square + xp.finfo(tilt.dtype).tiny)[:, None]
     one = xp.zeros_like(tilt[:, :, None] + tilt[:, None])
     for a in range(d):
         one[:, a, a] = steep + RIDGE
