@@ -34,18 +34,19 @@ Kind = tuple[str, float]
 PLAIN, NEAR, WIDE = (NADARAYA_WATSON, 1.0), (MATCHED, 1.0), (MATCHED, 2.0)
 KINDS: tuple[tuple[Kind, ...], ...] = ((PLAIN,), (NEAR,), (PLAIN, NEAR, WIDE))
 """What each short ascent uses, one kind after the other from update to update."""
-N_SHORT, SNAPSHOTS = 300, 3
+N_SHORT, SNAPSHOTS = 200, 2
 """Most updates of each, and how many of its policies are judged, the last among them:
 on a flat J an ascent walks on after it has arrived."""
-N_ROWS = 1000
+N_ROWS = 800
 """Samples each rests on, a random part of more."""
 N_JUDGED_ROWS = 5000
 """Samples that mean paths are made from."""
 N_STARTS = 5
 """Initial states they begin at."""
-N_ELSEWHERE, WEIGHT = 20, 0.2
-"""States of the data that count beside the initial ones, and their weight: the start
-alone does not tell a policy that holds on from one that would from nowhere else."""
+N_ELSEWHERE, WEIGHT, TIE = 20, 0.2, 0.02
+"""States of the data that count beside the initial ones, their weight in an ascent, and
+among mean paths, where they part policies that are alike from the start: a policy that
+holds on there alone will not hold on for long."""
 LEARNING_RATE, LABEL_RATE = 1e-2, 5e-2
 """Adam's first step size; likewise for labels, whose probabilities have far to go."""
 RTOL = 1e-2
@@ -109,7 +110,7 @@ def path_returns(
     starts = torch.cat([some, samples.states[torch.as_tensor(other)]])
     found = paths.returns(policies, starts)
     first, later = found[:, : len(some)].mean(dim=1), found[:, len(some) :].mean(dim=1)
-    return list(((1.0 - WEIGHT) * first + WEIGHT * later).tolist())
+    return list(((1.0 - TIE) * first + TIE * later).tolist())
 
 
 def _with_others(
