@@ -43,10 +43,9 @@ N_PATH_ROWS = 5000
 """Samples that mean paths are made from."""
 N_STARTS = 5
 """Initial states they begin at."""
-N_ELSEWHERE, WEIGHT, TIE = 20, 0.2, 0.02
-"""States of the data that count beside the initial ones, their weight in an ascent, and
-among mean paths, where they part policies that are alike from the start: a policy that
-holds on there alone will not hold on for long."""
+N_ELSEWHERE, WEIGHT = 20, 0.2
+"""States of the data that a short ascent counts beside the initial ones, and their
+weight: where J is flat from the start, they are what tells good from better."""
 LEARNING_RATE, LABEL_RATE = 1e-2, 5e-2
 """Adam's first step size; likewise for labels, whose probabilities have far to go."""
 RTOL = 1e-2
@@ -105,12 +104,7 @@ def path_returns(
         chosen = seed.numpy("judged-rows").permutation(n)[:N_PATH_ROWS]
         samples = samples.subset(torch.as_tensor(chosen))
     paths = MeanPaths.of(samples, bandwidths, config.gamma)
-    other = seed.numpy("elsewhere").permutation(len(samples.rewards))[:N_ELSEWHERE]
-    some = initial[:N_STARTS]
-    starts = torch.cat([some, samples.states[torch.as_tensor(other)]])
-    found = paths.returns(policies, starts)
-    first, later = found[:, : len(some)].mean(dim=1), found[:, len(some) :].mean(dim=1)
-    return list(((1.0 - TIE) * first + TIE * later).tolist())
+    return list(paths.returns(policies, initial[:N_STARTS]).mean(dim=1).tolist())
 
 
 def _with_others(
