@@ -120,8 +120,8 @@ def test_an_evened_gradient_follows_no_single_path() -> None:
     draws[0, 2] = 4.0  # one of three is carried to where rewards are steep
 
     def gradient(paths: slice, is_evened: bool = False) -> torch.Tensor:
-        some = starts[paths], 0.9, 4, draws[:, paths]
-        ((first, *_),) = rollout_gradients(model, team, *some, is_evened=is_evened)
+        rest = (0.9, 4, draws[:, paths], 1.0, is_evened)
+        ((first, *_),) = rollout_gradients(model, team, starts[paths], *rest)
         return first
 
     calm, blown = gradient(slice(0, 1)), gradient(slice(2, 3))

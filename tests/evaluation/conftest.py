@@ -13,5 +13,5 @@ GAMMA = 0.9
 @pytest.fixture(scope="module")
 def model() -> nopg.FittedPolicy:
     """A pendulum after five updates from 200 samples."""
-    algorithm = nopg.NOPG(gamma=GAMMA, hidden=(8,))
+    algorithm = nopg.NOPG(gamma=GAMMA, hidden=(8,), rows="nadaraya-watson")
     return algorithm.fit(grid_dataset(10, 10), BOTTOM, n_updates=5, progress=False)

@@ -27,14 +27,20 @@ def model(seed: int, **settings: Any) -> nopg.NOPG:
     return nopg.NOPG(**(chosen | settings), seed=seed)
 
 
-@pytest.mark.parametrize("policy", ["deterministic", "stochastic"])
-def test_batch_equals_one_by_one(policy: str) -> None:
-    together = [model(seed, policy=policy, policy_samples=3) for seed in range(3)]
+@pytest.mark.parametrize(
+    ("policy", "search_start"), [("deterministic", True), ("stochastic", False)]
+)
+def test_batch_equals_one_by_one(policy: str, search_start: bool) -> None:
+    given: dict[str, Any] = {
+        "policy": policy,
+        "policy_samples": 3,
+        "gamma": 0.6,
+        "search_start": search_start,
+    }
+    together = [model(seed, **given) for seed in range(3)]
     policies = nopg.fit_batch(together, DATA, STARTS, n_updates=4, progress=False)
     for seed, one in enumerate(policies):
-        alone = model(seed, policy=policy, policy_samples=3).fit(
-            DATA, STARTS, n_updates=4, progress=False
-        )
+        alone = model(seed, **given).fit(DATA, STARTS, n_updates=4, progress=False)
         assert alone.history is not None
         assert one.history is not None
         assert one.history["objective"] == alone.history["objective"]
@@ -50,8 +56,10 @@ def test_models_must_be_alike() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("has_terminals", [False, True])
-def test_fused_updates_equal_plain_ones(has_terminals: bool) -> None:
+@pytest.mark.parametrize(
+    ("rows", "has_terminals"), [("nadaraya-watson", False), ("matched", True)]
+)
+def test_fused_updates_equal_plain_ones(rows: str, has_terminals: bool) -> None:
     """The GPU path, kernel by kernel in Triton's interpreter, against the CPU path."""
     pytest.importorskip("triton")
     data = nopg.Dataset(
@@ -61,10 +69,11 @@ def test_fused_updates_equal_plain_ones(has_terminals: bool) -> None:
         DATA.next_observations,
         (np.arange(len(DATA)) % 9 == 0) & has_terminals,
     )
-    plain = [model(seed, gamma=0.6, rtol=1e-9) for seed in range(2)]
+    given: dict[str, Any] = {"gamma": 0.6, "rows": rows, "search_start": False}
+    plain = [model(seed, rtol=1e-9, **given) for seed in range(2)]
     trained = [m.fit(data, STARTS, n_updates=2, progress=False) for m in plain]
     expected = [policy.history for policy in trained if policy.history is not None]
-    fused = [model(seed, gamma=0.6).prepare(data, STARTS) for seed in range(2)]
+    fused = [model(seed, **given).prepare(data, STARTS) for seed in range(2)]
     problem = fused[0].kernel.problem
     trainer = FusedTrainer(
         problem,

@@ -15,12 +15,13 @@ from nopg.cli.swing_up import BOTTOM, grid_dataset, swing_up
 
 DATA = grid_dataset(8, 8)
 WIDE = nopg.Bandwidths([0.4, 0.4, 1.5], [2.0])
+GIVEN: dict[str, Any] = {"bandwidths": WIDE, "search_start": False}
 
 
 def fitted(
     n_updates: int = 5, data: nopg.Dataset = DATA, **settings: Any
 ) -> nopg.FittedPolicy:
-    model = nopg.NOPG(**({"bandwidths": WIDE} | settings))
+    model = nopg.NOPG(**(GIVEN | settings))
     return model.fit(data, BOTTOM, n_updates=n_updates, progress=False)
 
 
@@ -78,10 +79,11 @@ def test_same_seed_same_bits(policy: str) -> None:
     assert first.history["objective"] == second.history["objective"]
 
 
-def test_gradient_and_objective_are_those_of_the_equation() -> None:
-    model = fitted(neighbours=None)
+@pytest.mark.parametrize("rows", ["matched", "nadaraya-watson"])
+def test_gradient_and_objective_are_those_of_the_equation(rows: str) -> None:
+    model = fitted(neighbours=None, rows=rows)
     equation = nopg.BellmanEquation(
-        DATA, model.policy, BOTTOM, gamma=0.97, bandwidths=WIDE
+        DATA, model.policy, BOTTOM, gamma=0.97, bandwidths=WIDE, rows=rows
     )
     objective = model.kernel.objective()
     assert float(objective) == pytest.approx(float(equation.objective))
@@ -95,7 +97,7 @@ def test_gradient_and_objective_are_those_of_the_equation() -> None:
 
 
 def test_evaluators_run_on_schedule_and_land_in_the_history() -> None:
-    model = nopg.NOPG(bandwidths=WIDE)
+    model = nopg.NOPG(**GIVEN)
     policy = model.fit(
         DATA,
         BOTTOM,
@@ -114,7 +116,7 @@ def test_evaluators_run_on_schedule_and_land_in_the_history() -> None:
 
 
 def test_callback_can_stop() -> None:
-    model = nopg.NOPG(bandwidths=WIDE)
+    model = nopg.NOPG(**GIVEN)
     history = model.fit(
         DATA, BOTTOM, 50, callback=lambda m, u: u.step < 4, progress=False
     ).history
@@ -124,7 +126,7 @@ def test_callback_can_stop() -> None:
 
 
 def test_patience_stops_when_nothing_is_gained() -> None:
-    model = nopg.NOPG(bandwidths=WIDE, learning_rate=1e-9)
+    model = nopg.NOPG(**GIVEN, learning_rate=1e-9)
     history = model.fit(DATA, BOTTOM, 200, patience=10, progress=False).history
     assert history is not None
     assert history.stopped == "converged"
@@ -136,7 +138,7 @@ def test_interrupt_keeps_the_policy() -> None:
         if update.step == 3:
             raise KeyboardInterrupt
 
-    model = nopg.NOPG(bandwidths=WIDE)
+    model = nopg.NOPG(**GIVEN)
     history = model.fit(DATA, BOTTOM, 50, callback=interrupt, progress=False).history
     assert history is not None
     assert history.stopped == "interrupted"
@@ -163,7 +165,7 @@ def test_solver_breakdowns_are_counted_in_the_history(
 
 
 def test_both_habits_work() -> None:
-    model = nopg.NOPG(bandwidths=WIDE)
+    model = nopg.NOPG(**GIVEN)
     policy = model.fit(DATA, BOTTOM, n_updates=2, progress=False)
     assert model.fitted is policy
     assert np.array_equal(model.predict(BOTTOM)[0], policy.predict(BOTTOM)[0])
@@ -225,6 +227,7 @@ def test_the_coarse_inverse_changes_the_effort_not_the_path(
         "rtol": 1e-10,
         "policy_samples": 2,
         "next_state_samples": 2,
+        "search_start": False,
     }
     helped = nopg.NOPG(**settings).fit(data, BOTTOM, 10, progress=False).history
     monkeypatch.setattr(problem, "WORTHWHILE", 10**9)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,6 +12,7 @@ from tqdm.auto import tqdm
 from nopg.algorithms.nopg.config import N_UPDATES
 from nopg.algorithms.nopg.fused import ascend_together
 from nopg.algorithms.nopg.nopg import NOPG
+from nopg.algorithms.nopg.training import keep_better
 from nopg.data.dataset import Dataset
 from nopg.errors import ConfigError
 from nopg.fitted.history import History
@@ -30,8 +32,9 @@ def fit_batch(
 
     Neighbours are searched and bandwidths chosen once, by the first model. On a GPU
     the policies ascend side by side in the same launches, which costs far less than
-    one after the other; on the CPU they take turns. Either way each ends where it
-    would have ended by itself with the first model's bandwidths and lists.
+    one after the other; on the CPU they take turns. Starts are searched one by one on
+    the CPU, unless `search_start=False`. Either way each ends where it would
+    have ended by itself with the first model's bandwidths and lists.
 
     Args:
         models: Models of one configuration, up to the seed.
@@ -50,6 +53,9 @@ def fit_batch(
     first = models[0]
     policies = [first.prepare(data, initial_states)]
     policies += [model.prepare_like(first) for model in models[1:]]
+    for model in models:
+        model.find_start(n_updates, progress=progress)
+    begun = [copy.deepcopy(policy.policy) for policy in policies]
     assert policies[0].problem is not None
     histories = [History() for _ in models]
     bar = tqdm(total=n_updates, disable=not progress, unit="update", desc="NOPG")
@@ -67,9 +73,10 @@ def fit_batch(
         bar.set_postfix_str(f"best J={best:.4g}", refresh=False)
         bar.update()
     bar.close()
-    for policy, history in zip(policies, histories, strict=True):
-        policy.history = history
+    for i, policy in enumerate(policies):
+        policy.history = histories[i]
         policy.policy_changed()
+        keep_better(policy, begun[i], models[i].config)
     return policies
 
 

@@ -225,9 +225,11 @@ class NOPG:
             return build_policy(other, data, space)[0]
 
         n_short = min(N_SHORT, n_updates)
-        with tqdm(
-            total=len(KINDS) * n_short, disable=not progress, desc="starts"
-        ) as bar:
+        total = len(KINDS) * n_short
+        with (
+            tqdm(total=total, disable=not progress, desc="starts") as bar,
+            out_of_memory(self._budget),
+        ):
             best = find_start(
                 copy.deepcopy(fitted.policy).double().cpu(),
                 fresh,

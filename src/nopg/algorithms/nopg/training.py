@@ -21,6 +21,7 @@ from nopg.bellman.samples import Samples
 from nopg.errors import ConfigError
 from nopg.fitted.history import History, Update
 from nopg.fitted.policy import FittedPolicy
+from nopg.policies.families import Policy
 from nopg.randomness import Seed
 
 logger = logging.getLogger(__name__)
@@ -115,36 +116,13 @@ class Training:
                 if patience is not None and _is_flat(history, patience):
                     history.stopped = "converged"
                     break
-            self._keep_better()
+            keep_better(fitted, self._first, self._config)
         except KeyboardInterrupt:
             history.stopped = "interrupted"
             logger.warning("Interrupted after %d updates; policy kept.", len(history))
         finally:
             bar.close()
         return history
-
-    def _keep_better(self) -> None:
-        """Go back to the start if the ascent has left it for something worse.
-
-        J cannot tell, it rose: the mean path can.
-        """
-        fitted, config = self._fitted, self._config
-        is_matched = config.estimator.rows == MATCHED
-        if not (config.training.search_start and is_matched) or fitted.spec is None:
-            return
-        assert fitted.data is not None
-        before, after = path_returns(
-            [copy.deepcopy(p).double().cpu() for p in (self._first, fitted.policy)],
-            Samples.of(fitted.data, torch.float64, "cpu"),
-            torch.as_tensor(fitted.initial_states),
-            self._problem.bandwidths,
-            config.estimator,
-            Seed(config.seed),
-        )
-        if before > after:
-            fitted.policy.load_state_dict(self._first.state_dict())
-            fitted.policy_changed()
-            logger.info("The start is kept: %.4g against %.4g.", before, after)
 
     def state(self) -> TrainingState:
         """A copy of where training stands; to be called between updates."""
@@ -189,6 +167,30 @@ class Training:
             ):
                 fitted.policy_changed()
                 yield update
+
+
+def keep_better(fitted: FittedPolicy, first: Policy, config: NOPGConfig) -> None:
+    """Go back to the first policy if the ascent has left it for something worse.
+
+    J cannot tell, it rose: the mean path can.
+    """
+    is_matched = config.estimator.rows == MATCHED
+    if not (config.training.search_start and is_matched) or fitted.spec is None:
+        return
+    assert fitted.data is not None
+    assert fitted.problem is not None
+    before, after = path_returns(
+        [copy.deepcopy(p).double().cpu() for p in (first, fitted.policy)],
+        Samples.of(fitted.data, torch.float64, "cpu"),
+        torch.as_tensor(fitted.initial_states),
+        fitted.problem.bandwidths,
+        config.estimator,
+        Seed(config.seed),
+    )
+    if before > after:
+        fitted.policy.load_state_dict(first.state_dict())
+        fitted.policy_changed()
+        logger.info("The start is kept: %.4g against %.4g.", before, after)
 
 
 def announce(text: str) -> None:
