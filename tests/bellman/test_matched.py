@@ -258,10 +258,10 @@ def test_single_precision_finds_the_same_rows(generator: torch.Generator) -> Non
     states = torch.randn((200, 2), dtype=DOUBLE, generator=generator)
     actions = torch.randn((200, 1), dtype=DOUBLE, generator=generator)
     h, h_a = torch.tensor([0.5, 0.5], dtype=DOUBLE), torch.tensor([0.5], dtype=DOUBLE)
-    parts = (0.5 * states[:20], states, actions, h, h_a)
     dense = []
     for dtype in (DOUBLE, torch.float32):
-        model = matched_model(*(part.to(dtype) for part in parts))
+        parts = [x.to(dtype) for x in (0.5 * states[:20], states, actions, h, h_a)]
+        model = matched_model(parts[0], parts[1], parts[2], parts[3], parts[4])
         found = model.at((0.5 * actions[:20]).to(dtype))
         dense.append(model.rows.operator(found.blocks).dense().to(DOUBLE))
     torch.testing.assert_close(dense[1], dense[0], rtol=0, atol=1e-4)
