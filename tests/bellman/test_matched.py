@@ -149,6 +149,24 @@ def test_a_row_of_one_place_is_the_plain_one() -> None:
     assert float(found.displacement) == pytest.approx(1.5, rel=1e-6)
 
 
+def test_single_precision_gives_the_same_rows_as_double(
+    generator: torch.Generator,
+) -> None:
+    """The derivatives too: at a tilt of zero a division by zero is near."""
+    samples = torch.randn((60, 2), dtype=DOUBLE, generator=generator)
+    actions = torch.randn((60, 1), dtype=DOUBLE, generator=generator)
+    queries, taken = 0.5 * samples[:9], 0.5 * actions[:9]
+    h = torch.tensor([0.7, 0.7], dtype=DOUBLE)
+    given = queries, samples, actions, h, h[:1]
+    double = matched_model(*given).at(taken)
+    single = matched_model(*(x.float() for x in given)).at(taken.float())
+    assert single.state is not None
+    assert double.state is not None
+    for ours, theirs in ((single.blocks[0], double.blocks[0]),
+                         (single.state, double.state)):  # fmt: skip
+        torch.testing.assert_close(ours.double(), theirs, rtol=1e-3, atol=1e-4)
+
+
 KINDS = ("deterministic", "quadrature", "paper", "discrete")
 
 
