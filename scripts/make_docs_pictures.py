@@ -86,6 +86,44 @@ def rows() -> None:
         save(drawn, FOLDER / "rows.png")
 
 
+def matched() -> None:
+    """A system that stands still, seen through both kinds of rows: r = -|s|, s' = s."""
+    rng = np.random.default_rng(0)
+    s = rng.exponential(0.5, (400, 1)) - 1.0
+    s = s[s[:, 0] < 1.0]
+    a = rng.uniform(-1, 1, s.shape)
+    data = nopg.Dataset(s, a, -np.abs(s[:, 0]), s, np.zeros(len(s), dtype=bool))
+    places = np.linspace(-0.95, 0.8, 60)[:, None]
+    with figure(columns=2, figsize=(8.4, 3.2)) as (drawn, axes):
+        left, right = axes[0]
+        for rows, name, colour in (
+            ("nadaraya-watson", "Nadaraya-Watson", MUTED),
+            ("matched", "matched", WARM),
+        ):
+            equation = nopg.BellmanEquation(
+                data,
+                _Constant(0.0),
+                [[0.0]],
+                gamma=0.9,
+                bandwidths=nopg.Bandwidths([0.15], [0.5]),
+                rows=rows,
+            )
+            means = equation.responsibilities(places).numpy() @ s
+            values = equation.value(places).numpy()
+            left.plot(places, means - places, color=colour, label=name)
+            right.plot(places, values, color=colour, label=name)
+            away = float(np.abs(means - places).mean())
+            wrong = float(np.abs(values + 10.0 * np.abs(places[:, 0])).mean())
+            print(f"{name} rows: mean {away:.4f} off its query, V {wrong:.3f} off")
+        right.plot(places, -10.0 * np.abs(places), color=INK, ls=":", label="truth")
+        left.set_title("Mean of the row less its query")
+        right.set_title("V of standing still, r = -|s|")
+        for axis in (left, right):
+            axis.set_xlabel("state; samples thin out to the right")
+            axis.legend()
+        save(drawn, FOLDER / "matched_rows.png")
+
+
 class _Constant(torch.nn.Module):
     """The same action everywhere."""
 
@@ -208,6 +246,15 @@ def shrink() -> None:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", nopg.NopgWarning)
-    pictures = (start, rows, bandwidths, exploitation, dimensions, searches, shrink)
+    pictures = (
+        start,
+        rows,
+        matched,
+        bandwidths,
+        exploitation,
+        dimensions,
+        searches,
+        shrink,
+    )
     for picture in pictures:
         picture()

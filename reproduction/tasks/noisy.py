@@ -190,9 +190,14 @@ class NoisyTask:
         columns = [np.concatenate(column)[:size] for column in zip(*parts, strict=True)]
         episodes = np.repeat(np.arange(len(parts)), lengths)[:size]
         is_last = np.append(episodes[1:] != episodes[:-1], True)
+        observations, actions, rewards, after, ends = columns
         return Dataset(
-            *columns,
-            is_last & ~columns[-1],
+            observations,
+            actions,
+            rewards,
+            after,
+            ends,
+            is_last & ~ends,
             episodes,
             observation_names=self.system.observation_names,
             action_names=("action",),

@@ -42,6 +42,7 @@ INSTEAD = {
 """Private words as patterns, and what is said instead."""
 PLAIN = (
     '"climbed-rows"',  # names a stream of draws: another name would be other draws
+    '"judged-rows"',  # the same
     "too weak to climb out",
     "bytes a file may",
     "draws a sample j",

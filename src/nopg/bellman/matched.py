@@ -408,7 +408,7 @@ def _units(xp: Any, like: Array, d: int, d_a: int) -> list[Array]:
 def _solve(matrix: Array, rhs: Array) -> Array:
     """x with A x = b for many small positive definite A, (m, d, d) and (m, d).
 
-    Elimination by hand: d is small, and a call a step costs less than one a row.
+    Elimination by hand: d is small, and a call per step costs less than one per row.
     """
     m, d = rhs.shape
     if m < FEW and isinstance(rhs, np.ndarray):

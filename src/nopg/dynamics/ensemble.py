@@ -3,8 +3,8 @@
 A model can be right for one step and wrong for ten: its errors add up, carry it off the
 paths that the log has seen, and there it is a guess that a search exploits. So where
 the system is noisy the log is replayed, from some of its states with its own actions:
-several length scales and noises are tried on some episodes and judged by replaying the
-others. A system without noise is followed closely by its model, and left alone.
+several length scales and noises are tried on some episodes and compared by replaying
+the others. A system without noise is followed closely by its model, and left alone.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CHOICES = (FREE, SMOOTH, SMOOTH_NOISY)
 BETTER = 0.9
 """Error over that of the first choice, from which another is taken."""
 HELD_OUT = 5
-"""One episode in so many is held out to judge them."""
+"""One episode in so many is held out to compare them."""
 
 
 class Replays(NamedTuple):

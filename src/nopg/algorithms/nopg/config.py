@@ -13,7 +13,7 @@ from nopg.errors import ConfigError
 from nopg.policies.adam import cosine_decay
 from nopg.randomness import Seed
 
-N_UPDATES = 300
+N_UPDATES = 200
 """Policy updates of a training where nothing else is said."""
 _DTYPES = {"float64": torch.float64, "float32": torch.float32}
 

@@ -1,4 +1,4 @@
-"""Where an ascent starts: a few short ones, judged by something that is not J.
+"""Where an ascent starts: a few short ones, compared by something that is not J.
 
 Gradient ascent finds the nearest hill of J, and which hill is near depends on the rows.
 The blur of the paper's rows helps to see far, matched rows are right about what is
@@ -34,18 +34,18 @@ Kind = tuple[str, float]
 PLAIN, NEAR, WIDE = (NADARAYA_WATSON, 1.0), (MATCHED, 1.0), (MATCHED, 2.0)
 KINDS: tuple[tuple[Kind, ...], ...] = ((PLAIN,), (NEAR,), (PLAIN, NEAR, WIDE))
 """What each short ascent uses, one kind after the other from update to update."""
-N_SHORT, SNAPSHOTS = 300, 3
-"""Most updates of each, and how many of its policies are judged, the last among them:
+N_SHORT, SNAPSHOTS = 200, 2
+"""Most updates of each, and how many of its policies are compared, the last among them:
 on a flat J an ascent walks on after it has arrived."""
-N_ROWS = 1000
+N_ROWS = 800
 """Samples each rests on, a random part of more."""
-N_JUDGED_ROWS = 5000
+N_PATH_ROWS = 5000
 """Samples that mean paths are made from."""
 N_STARTS = 5
 """Initial states they begin at."""
 N_ELSEWHERE, WEIGHT = 20, 0.2
-"""States of the data that count beside the initial ones, and their weight: the start
-alone does not tell a policy that holds on from one that would from nowhere else."""
+"""States of the data that a short ascent counts beside the initial ones, and their
+weight: where J is flat from the start, they are what tells good from better."""
 LEARNING_RATE, LABEL_RATE = 1e-2, 5e-2
 """Adam's first step size; likewise for labels, whose probabilities have far to go."""
 RTOL = 1e-2
@@ -100,16 +100,11 @@ def path_returns(
 ) -> list[float]:
     """What each policy's mean path earns; the arguments are those of `find_start`."""
     n = len(samples.rewards)
-    if n > N_JUDGED_ROWS:
-        judged = seed.numpy("judged-rows").permutation(n)[:N_JUDGED_ROWS]
-        samples = samples.subset(torch.as_tensor(judged))
+    if n > N_PATH_ROWS:
+        chosen = seed.numpy("judged-rows").permutation(n)[:N_PATH_ROWS]
+        samples = samples.subset(torch.as_tensor(chosen))
     paths = MeanPaths.of(samples, bandwidths, config.gamma)
-    other = seed.numpy("elsewhere").permutation(len(samples.rewards))[:N_ELSEWHERE]
-    some = initial[:N_STARTS]
-    starts = torch.cat([some, samples.states[torch.as_tensor(other)]])
-    found = paths.returns(policies, starts)
-    first, later = found[:, : len(some)].mean(dim=1), found[:, len(some) :].mean(dim=1)
-    return list(((1.0 - WEIGHT) * first + WEIGHT * later).tolist())
+    return list(paths.returns(policies, initial[:N_STARTS]).mean(dim=1).tolist())
 
 
 def _with_others(
