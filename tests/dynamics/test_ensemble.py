@@ -6,14 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from nopg.dynamics import ensemble
 from nopg.dynamics.ensemble import N_STEPS, Replays, replayed
 from nopg.dynamics.hyperparameters import FREE, SMOOTHER
 from nopg.dynamics.transition_model import TransitionModel
-from nopg.policies.arrays import Array
 
 
-def runs(n_runs: int, length: int, noise: float = 0.0) -> tuple[Array, ...]:
+def runs(n_runs: int, length: int, noise: float = 0.0) -> tuple[Any, ...]:
     """Episodes of s' = 0.9 s + 0.3 a + noise w from random pushes."""
     rng = np.random.default_rng(0)
     states = np.zeros((n_runs, length + 1, 1))
@@ -27,7 +25,7 @@ def runs(n_runs: int, length: int, noise: float = 0.0) -> tuple[Array, ...]:
     return *(part.reshape(-1, 1) for part in parts), episodes
 
 
-def fitted(rows: tuple[Array, ...]) -> tuple[TransitionModel, list[torch.Tensor]]:
+def fitted(rows: tuple[Any, ...]) -> tuple[TransitionModel, list[torch.Tensor]]:
     states, actions, following, _ = rows
     zeros = np.zeros(len(states))
     columns = [torch.tensor(c) for c in (states, actions, zeros, following, zeros)]
@@ -80,8 +78,8 @@ def test_noise_explains_what_replays_miss() -> None:
 def test_without_noise_no_other_model_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = runs(10, 20)
     model, columns = fitted(rows)
-    monkeypatch.setattr(ensemble.TransitionModel, "fit", None)
-    assert replayed(model, columns, rows[3]) == (FREE, None)
+    monkeypatch.setattr(TransitionModel, "fit", None)
+    assert replayed(model, columns, rows[3]) == (FREE, model)
 
 
 @pytest.mark.parametrize(
@@ -105,12 +103,13 @@ def test_held_out_episodes_decide(
 
     monkeypatch.setattr(Replays, "error", lambda *_: next(found))
     monkeypatch.setattr(Replays, "scatter", lambda *_: 1.0)
-    monkeypatch.setattr(ensemble.TransitionModel, "fit", fit_some)
-    limits, noise = replayed(model, columns, rows[3])
+    monkeypatch.setattr(TransitionModel, "fit", fit_some)
+    limits, found_model = replayed(model, columns, rows[3])
     assert limits == chosen
-    assert noise is not None
-    # Two of ten episodes are held out.
-    assert asked == [(8 * 20, one) for one in (FREE, *SMOOTHER)]
+    assert found_model.noise is model.noise
+    # Two of ten episodes are held out; the choice is learned from all of them.
+    assert asked[:5] == [(8 * 20, one) for one in (FREE, *SMOOTHER)]
+    assert asked[5:] == ([] if chosen == FREE else [(10 * 20, chosen)])
 
 
 def test_episodes_that_differ_count_as_noise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +117,8 @@ def test_episodes_that_differ_count_as_noise(monkeypatch: pytest.MonkeyPatch) ->
     wind = np.random.default_rng(1).normal(0.0, 0.1, (10, 1)).repeat(20, axis=0)
     model, columns = fitted((states, actions, following + wind, episodes))
     monkeypatch.setattr(Replays, "of", classmethod(lambda cls, *rows: AnyReplays()))
-    _, noise = replayed(model, columns, episodes)
+    _, found_model = replayed(model, columns, episodes)
+    noise = found_model.noise
     assert noise is not None
     held_out = wind[np.isin(episodes, [2, 7])]
     found = float(noise.std(torch.zeros(1, 2).double()))

@@ -1,5 +1,7 @@
 """Process noise: its size, its growth with the state, and apart from lack of data."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -83,7 +85,8 @@ def test_the_jacobian_is_that_of_autograd() -> None:
     found = ProcessNoise.fit(x, 0.1 * growth * normal(2000, 2), ONE.repeat(2))
     assert found is not None
     here, draws = x[:5], normal(5, 2, seed=3)
-    every = torch.autograd.functional.jacobian(lambda z: found.disturb(z, draws), here)
+    jacobian: Any = torch.autograd.functional.jacobian
+    every = jacobian(lambda z: found.disturb(z, draws), here)
     expected = torch.stack([every[i, :, i] for i in range(5)])
     assert float(expected.abs().max()) > 0.01
     assert torch.allclose(found.jacobian(here, draws), expected, atol=1e-12)

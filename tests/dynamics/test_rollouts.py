@@ -119,9 +119,9 @@ def test_an_evened_gradient_follows_no_single_path() -> None:
     team, starts, draws = [small_policy(1, 1.0)], np.zeros((3, 1)), np.zeros((4, 3, 1))
     draws[0, 2] = 4.0  # one of three is carried to where rewards are steep
 
-    def gradient(paths: slice, **options: bool) -> torch.Tensor:
-        rest = (0.9, 4, draws[:, paths])
-        ((first, *_),) = rollout_gradients(model, team, starts[paths], *rest, **options)
+    def gradient(paths: slice, is_evened: bool = False) -> torch.Tensor:
+        rest = (0.9, 4, draws[:, paths], 1.0, is_evened)
+        ((first, *_),) = rollout_gradients(model, team, starts[paths], *rest)
         return first
 
     calm, blown = gradient(slice(0, 1)), gradient(slice(2, 3))

@@ -28,7 +28,9 @@ class Line:
     def __init__(self, leaves_at: float = np.inf, ends_at: float = np.inf) -> None:
         self.leaves_at, self.ends_at = leaves_at, ends_at
 
-    def step(self, states: Array, actions: Array) -> PredictedStep[Array]:
+    def step(
+        self, states: Array, actions: Array, draws: Array | None = None
+    ) -> PredictedStep[Array]:
         after = states + 1.0
         zeros = np.zeros(len(states))
         out = (after[:, 0] == self.leaves_at).astype(float)

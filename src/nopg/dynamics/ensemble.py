@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from nopg.data.dataset import Dataset
@@ -27,6 +28,8 @@ from nopg.dynamics.transition_model import (
 )
 from nopg.policies.arrays import Array
 
+Names = NDArray[Any]
+"""Of the episode that each row belongs to, (n,)."""
 N_STEPS = 10
 """Steps of a replay."""
 MAX_REPLAYS = 200
@@ -50,7 +53,7 @@ class Replays(NamedTuple):
 
     @classmethod
     def of(
-        cls, states: Array, actions: Array, next_states: Array, episodes: Array
+        cls, states: Array, actions: Array, next_states: Array, episodes: Names
     ) -> Replays | None:
         """From n rows, those of an episode in order; None if none is long enough."""
         n = len(states)
@@ -106,37 +109,35 @@ def fit_ensemble(
     part = torch.as_tensor(generator.permutation(len(data))[:n_seen])
     seen = [column[part] for column in columns]
     whole = TransitionModel.fit(*columns, generator=generator)
-    limits, noise = replayed(whole, columns, data.episodes)  # nothing without noise
-    if limits != FREE:
-        whole = TransitionModel.fit(*columns, generator=generator, limits=limits)
-    whole = replace(whole, noise=noise)
+    limits, whole = replayed(whole, columns, data.episodes)
     return whole, TransitionModel.fit(
         *seen, generator=generator, like=whole, limits=limits
     )
 
 
 def replayed(
-    model: TransitionModel, columns: Sequence[Tensor], episodes: Array | None
-) -> tuple[HyperparameterLimits, ProcessNoise | None]:
+    model: TransitionModel, columns: Sequence[Tensor], episodes: Names | None
+) -> tuple[HyperparameterLimits, TransitionModel]:
     """Limits of length scales and noise with which replays stay with the log.
 
-    And the noise: where replays err by more than it explains, episodes differ by more
-    than the rows of one show, and it is learned from the errors at held-out episodes.
+    And the model of all the data within them, from the hyperparameters that were
+    judged. Where replays err by more than its noise explains, episodes differ by more
+    than the rows of one show, and the noise is that of errors at held-out episodes.
 
     Args:
         model: Of all the data, without limits.
         columns: States, actions, rewards, next states and terminations.
         episodes: Names of the episodes, (n,), None if rows are in no order.
     """
-    names = np.unique(episodes) if episodes is not None else ()
-    if model.noise is None or len(names) < 2:
-        return FREE, model.noise
+    if model.noise is None or episodes is None or len(np.unique(episodes)) < 2:
+        return FREE, model
+    names = np.unique(episodes)
     states, actions, _, following, _ = (column.numpy() for column in columns)
     deviation = np.maximum(states.std(axis=0), 1e-12)
     is_other = np.isin(episodes, names[HELD_OUT // 2 % len(names) :: HELD_OUT])
     others = Replays.of(*(x[is_other] for x in (states, actions, following, episodes)))
     if others is None:
-        return FREE, model.noise
+        return FREE, model
     rows = torch.from_numpy(is_other)
     some = [column[~rows] for column in columns]
     fitted = [
@@ -147,9 +148,16 @@ def replayed(
     best = int(errors.argmin())
     if errors[best] > BETTER * errors[0]:
         best = 0
-    if errors[best] <= MORE_THAN_NOISE * others.scatter(fitted[best], deviation):
-        return CHOICES[best], fitted[best].noise if best else model.noise
-    return CHOICES[best], _noise_at(fitted[best], *(column[rows] for column in columns))
+    judged, noise = fitted[best], cast(ProcessNoise | None, model.noise)
+    if errors[best] > MORE_THAN_NOISE * others.scatter(judged, deviation):
+        noise = _noise_at(judged, *(column[rows] for column in columns))
+    if best == 0:
+        return FREE, replace(model, noise=noise)
+    like = replace(judged, bounds=model.bounds, rewards=model.rewards, noise=noise)
+    generator, limits = np.random.default_rng(0), CHOICES[best]
+    return limits, TransitionModel.fit(
+        *columns, generator=generator, like=like, limits=limits
+    )
 
 
 def _noise_at(

@@ -260,13 +260,15 @@ def _action_gradients(
         torch.from_numpy(x.reshape(n_steps * n_paths, *x.shape[2:]))
         for x in (rollout.states, rollout.actions, *rollout.outcomes)
     )
-    rows = [states, actions, *fields]
+    gusts = None
     if draws is not None:
-        rows.append(torch.from_numpy(draws[:n_steps].reshape(n_steps * n_paths, d_s)))
+        gusts = torch.from_numpy(draws[:n_steps].reshape(n_steps * n_paths, d_s))
     parts = []
-    for some in zip(*(row.split(BATCH) for row in rows), strict=True):
-        outcome = PredictedStep(*some[2 : 2 + len(fields)])
-        parts.append(model.jacobians(*some[:2], outcome, *some[2 + len(fields) :]))
+    for first in range(0, len(states), BATCH):
+        rows = slice(first, first + BATCH)
+        outcome = PredictedStep(*(field[rows] for field in fields))
+        some = None if gusts is None else gusts[rows]
+        parts.append(model.jacobians(states[rows], actions[rows], outcome, some))
     moving, projection, earning, final, ending, leaving = (
         torch.cat(field).numpy().reshape(n_steps, n_paths, *field[0].shape[1:])
         for field in zip(*parts, strict=True)

@@ -200,9 +200,12 @@ class _Batches(NamedTuple):
     def step(
         self, states: Array, actions: Array, draws: Array | None = None
     ) -> PredictedStep[Array]:
-        rows = [states, actions] if draws is None else [states, actions, draws]
-        split = (torch.from_numpy(row).split(BATCH) for row in rows)
-        parts = [self.model.step(*some) for some in zip(*split, strict=True)]
+        given = [states, actions] if draws is None else [states, actions, draws]
+        rows = [torch.from_numpy(x) for x in given]
+        parts = [
+            self.model.step(*(x[first : first + BATCH] for x in rows))
+            for first in range(0, len(states), BATCH)
+        ]
         columns = (torch.cat(column).numpy() for column in zip(*parts, strict=True))
         return PredictedStep(*columns)
 
