@@ -3,8 +3,8 @@
 A model can be right for one step and wrong for ten: its errors add up, carry it off the
 paths that the log has seen, and there it is a guess that a search exploits. So where
 the system is noisy the log is replayed, from some of its states with its own actions:
-several length scales and noises are tried on some episodes and judged by replaying the
-others. A system without noise is followed closely by its model, and left alone.
+several length scales and noises are tried on some episodes and compared by replaying
+the others. A system without noise is followed closely by its model, and left alone.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CHOICES = (FREE, *SMOOTHER)
 BETTER = 0.9
 """Error over that of the first choice, from which another is taken."""
 HELD_OUT = 5
-"""One episode in so many is held out to judge them."""
+"""One episode in so many is held out to compare them."""
 
 
 class Replays(NamedTuple):
@@ -120,9 +120,9 @@ def replayed(
 ) -> tuple[HyperparameterLimits, TransitionModel]:
     """Limits of length scales and noise with which replays stay with the log.
 
-    And the model of all the data within them, from the hyperparameters that were
-    judged. Where replays err by more than its noise explains, episodes differ by more
-    than the rows of one show, and the noise is that of errors at held-out episodes.
+    And the model of all the data within them, from the hyperparameters compared. Where
+    replays err by more than its noise explains, episodes differ by more than the rows
+    of one show, and the noise is that of errors at held-out episodes.
 
     Args:
         model: Of all the data, without limits.
@@ -148,12 +148,12 @@ def replayed(
     best = int(errors.argmin())
     if errors[best] > BETTER * errors[0]:
         best = 0
-    judged, noise = fitted[best], cast(ProcessNoise | None, model.noise)
-    if errors[best] > MORE_THAN_NOISE * others.scatter(judged, deviation):
-        noise = _noise_at(judged, *(column[rows] for column in columns))
+    chosen, noise = fitted[best], cast(ProcessNoise | None, model.noise)
+    if errors[best] > MORE_THAN_NOISE * others.scatter(chosen, deviation):
+        noise = _noise_at(chosen, *(column[rows] for column in columns))
     if best == 0:
         return FREE, replace(model, noise=noise)
-    like = replace(judged, bounds=model.bounds, rewards=model.rewards, noise=noise)
+    like = replace(chosen, bounds=model.bounds, rewards=model.rewards, noise=noise)
     generator, limits = np.random.default_rng(0), CHOICES[best]
     return limits, TransitionModel.fit(
         *columns, generator=generator, like=like, limits=limits

@@ -4,7 +4,8 @@ A regression misses its targets for two reasons. Where data are few its mean is 
 more data would help, and `GaussianProcess.std` says how much. What is left is noise,
 and it is part of the system: a policy that is good on the mean path may fall off a
 cliff beside it. Its level is learned here, from errors with the first part taken out,
-one a column and growing with state and action where the data say so. Rollouts draw it.
+for each column and growing with state and action where the data say so. Rollouts draw
+it.
 """
 
 from __future__ import annotations
