@@ -106,7 +106,8 @@ def test_held_out_episodes_decide(
     monkeypatch.setattr(TransitionModel, "fit", fit_some)
     limits, found_model = replayed(model, columns, rows[3])
     assert limits == chosen
-    assert found_model.noise is model.noise
+    assert found_model.noise is not None
+    assert (found_model.noise is model.noise) == (chosen == FREE)
     # Two of ten episodes are held out; the choice is learned from all of them.
     assert asked[:5] == [(8 * 20, one) for one in (FREE, *SMOOTHER)]
     assert asked[5:] == ([] if chosen == FREE else [(10 * 20, chosen)])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -148,7 +148,8 @@ def replayed(
     best = int(errors.argmin())
     if errors[best] > BETTER * errors[0]:
         best = 0
-    chosen, noise = fitted[best], cast(ProcessNoise | None, model.noise)
+    chosen = fitted[best]
+    noise = chosen.noise if best else model.noise
     if errors[best] > MORE_THAN_NOISE * others.scatter(chosen, deviation):
         noise = _noise_at(chosen, *(column[rows] for column in columns))
     if best == 0:
