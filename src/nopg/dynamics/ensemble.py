@@ -145,8 +145,9 @@ def replayed(
     n_present = model.process.linear.shape[1] - 1  # the past is copied
     deviation = np.maximum(states[:, :n_present].std(axis=0), 1e-12)
     is_other = np.isin(episodes, names[HELD_OUT // 2 % len(names) :: HELD_OUT])
-    parts = (x[is_other] for x in (states, actions, following))
-    others = Replays.of(*parts, episodes[is_other])
+    others = Replays.of(
+        states[is_other], actions[is_other], following[is_other], episodes[is_other]
+    )
     if others is None:
         return FREE, model.noise
     rows = torch.from_numpy(is_other)
