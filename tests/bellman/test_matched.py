@@ -273,3 +273,17 @@ def test_orders_that_need_kernels_are_refused(order: str) -> None:
         nopg.NOPG("stochastic", stochastic=order)
     with pytest.raises(nopg.ConfigError, match='`rows` must be "matched" or'):
         nopg.NOPG(rows="mached")
+
+
+def test_single_precision_finds_the_same_rows(generator: torch.Generator) -> None:
+    """Also where the search for a tilt begins, at none."""
+    states = torch.randn((200, 2), dtype=DOUBLE, generator=generator)
+    actions = torch.randn((200, 1), dtype=DOUBLE, generator=generator)
+    h, h_a = torch.tensor([0.5, 0.5], dtype=DOUBLE), torch.tensor([0.5], dtype=DOUBLE)
+    dense = []
+    for dtype in (DOUBLE, torch.float32):
+        parts = [x.to(dtype) for x in (0.5 * states[:20], states, actions, h, h_a)]
+        model = matched_model(parts[0], parts[1], parts[2], parts[3], parts[4])
+        found = model.at((0.5 * actions[:20]).to(dtype))
+        dense.append(model.rows.operator(found.blocks).dense().to(DOUBLE))
+    torch.testing.assert_close(dense[1], dense[0], rtol=0, atol=1e-4)

@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 import nopg
+from nopg.algorithms.nopg import nopg as algorithm_file
+from nopg.algorithms.nopg.config import N_UPDATES
 from nopg.algorithms.search.learn import learn
+
+MOST_SHORT = 10
+"""Updates of each short ascent that looks for a start."""
 
 
 def shorten(
@@ -20,7 +25,7 @@ def shorten(
         algorithm: nopg.NOPG,
         data: Any,
         starts: Any = None,
-        n_updates: int = 1500,
+        n_updates: int = N_UPDATES,
         **how: Any,
     ) -> nopg.FittedPolicy:
         return fit(algorithm, data, starts, min(n_updates, most_updates), **how)
@@ -29,4 +34,5 @@ def shorten(
         return learn(data, starts, **(how | searched))
 
     patch.setattr(nopg.NOPG, "fit", short)
+    patch.setattr(algorithm_file, "N_SHORT", MOST_SHORT)
     patch.setattr(nopg, "learn", brief, raising=False)

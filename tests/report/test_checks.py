@@ -156,17 +156,19 @@ def test_a_struggling_solver(evidence: Evidence, share: float, level: str) -> No
     [
         ((1, 5, 9, 8, 2), "measured_fell_return"),
         ((1, 4, 6, 9, 9), "measured_rose_return"),
+        ((-379, -381, -381, -381, -381), None),  # as good as it was
+        ((-379, -380, -384, -384, -384), "measured_fell_return"),
     ],
 )
 def test_measured_against_estimated(
-    evidence: Evidence, measured: tuple[int, ...], name: str
+    evidence: Evidence, measured: tuple[int, ...], name: str | None
 ) -> None:
     held = with_history(evidence, RISE)
     updates = list(held.history)
     for step, value in zip((20, 40, 60, 80, 99), measured, strict=True):
         updates[step] = updates[step].with_evaluations({"return": float(value)})
     found = levels(replace(held, history=History(updates)))
-    assert {n for n in found if n.startswith("measured")} == {name}
+    assert {n for n in found if n.startswith("measured")} == {name} - {None}
 
 
 def test_an_uncertain_certificate(evidence: Evidence) -> None:

@@ -23,6 +23,8 @@ def equation(policy: FittedPolicy) -> BellmanEquation:
         policy.initial_states,
         gamma=policy.gamma,
         bandwidths=policy.bandwidths,
+        rows=policy.estimator.rows,
+        neighbours=policy.estimator.neighbours,
     )
 
 

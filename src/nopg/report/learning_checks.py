@@ -14,6 +14,9 @@ from nopg.report.verdict import Finding
 
 RISING = 0.02
 """J is still rising if its last tenth gained more than this share of the whole."""
+FELL, NEGLIGIBLE = 0.25, 0.01
+"""What is measured fell if it lost more than this share of its range, and of its best:
+an ascent that starts at a good policy has a range of nearly nothing."""
 KNOWN, GUESSED = 0.25, 0.75
 """Uncertainty up to which the models know the system, and from which they guess."""
 
@@ -107,7 +110,7 @@ def _measured(
         whole = float(np.ptp(values))
         best = int(np.argmax(values))
         lost = values[best] - values[-1]
-        if whole > 0.0 and lost > 0.25 * whole:
+        if lost > max(FELL * whole, NEGLIGIBLE * abs(values[best])):
             yield Finding(
                 f"measured_fell_{name}",
                 "warning",

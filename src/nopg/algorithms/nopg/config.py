@@ -150,6 +150,12 @@ class NOPGConfig:
         return _DTYPES[self.dtype]
 
 
+def require_count(name: str, count: object) -> None:
+    """Raise a `ConfigError` unless an argument is a whole number from 1."""
+    if not isinstance(count, int) or count < 1:
+        raise ConfigError(f"`{name}` must be a whole number from 1, got {count!r}.")
+
+
 def _known() -> set[str]:
     parts = (NOPGConfig, EstimatorConfig, TrainingConfig)
     return {f.name for part in parts for f in fields(part)} - {"estimator", "training"}

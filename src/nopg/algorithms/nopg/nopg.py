@@ -16,7 +16,7 @@ from tqdm.auto import tqdm
 
 from nopg.algorithms.nopg.ascent import TrainingState
 from nopg.algorithms.nopg.budget import estimate_budget, out_of_memory
-from nopg.algorithms.nopg.config import N_UPDATES, NOPGConfig
+from nopg.algorithms.nopg.config import N_UPDATES, NOPGConfig, require_count
 from nopg.algorithms.nopg.starts import KINDS, N_SHORT, find_start
 from nopg.algorithms.nopg.training import Training, announce
 from nopg.bellman.problem import MATCHED, EstimatorConfig, Problem
@@ -127,8 +127,8 @@ class NOPG:
 
         Returns:
             The fitted policy; `history` says what happened, update by update. Ctrl-C
-            ends training early and keeps the policy reached so far
-            (`history.stopped == "interrupted"`).
+            after the first of them ends training early and keeps the policy reached
+            so far (`history.stopped == "interrupted"`).
         """
         fitted = self.prepare(
             data, initial_states, ranks, announce if progress else None
@@ -189,7 +189,7 @@ class NOPG:
             estimator=config.estimator,
             seed=config.seed,
             settings=config.flat(),
-            bandwidth_rule=bandwidths,
+            bandwidth_rule=problem.bandwidths,  # one for both columns of a circle
             spec=spec,
             data=data,
             initial_states=initial.double().cpu().numpy(),
@@ -211,6 +211,7 @@ class NOPG:
             n_updates: Updates of the ascent to come; none of these takes more.
             progress: Show a bar.
         """
+        require_count("n_updates", n_updates)
         if not self._searches_start:
             return
         fitted, config = self.fitted, self.config

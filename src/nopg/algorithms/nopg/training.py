@@ -13,7 +13,7 @@ from tqdm.auto import tqdm
 
 from nopg.algorithms.nopg.ascent import AscentState, TrainingState
 from nopg.algorithms.nopg.budget import Budget, out_of_memory
-from nopg.algorithms.nopg.config import NOPGConfig
+from nopg.algorithms.nopg.config import NOPGConfig, require_count
 from nopg.algorithms.nopg.fused import ascend_together, is_fusible
 from nopg.algorithms.nopg.starts import path_returns
 from nopg.bellman.problem import MATCHED
@@ -90,14 +90,8 @@ class Training:
         Ctrl-C is taken as "enough": the policy keeps its present parameters and
         `history.stopped` says so. A second Ctrl-C is Python's own.
         """
-        for name, count in (
-            ("n_updates", self._n_updates),
-            ("evaluate_every", evaluate_every),
-        ):
-            if not isinstance(count, int) or count < 1:
-                raise ConfigError(
-                    f"`{name}` must be a whole number from 1, got {count!r}."
-                )
+        require_count("n_updates", self._n_updates)
+        require_count("evaluate_every", evaluate_every)
         history, fitted = self.history, self._fitted
         bar = tqdm(
             total=self._n_updates,
