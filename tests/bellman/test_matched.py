@@ -16,6 +16,7 @@ import nopg
 from nopg.bellman.matched import MatchedRows
 from nopg.bellman.offsets import ArcCoordinates, on_circles, state_offsets
 from nopg.bellman.problem import MATCHED
+from nopg.bellman.row_model import RowWeights
 from nopg.bellman.rows import QueryRows, query_rows
 from nopg.bellman.samples import Samples
 from nopg.bellman.solution import Estimator
@@ -157,9 +158,12 @@ def test_single_precision_gives_the_same_rows_as_double(
     actions = torch.randn((60, 1), dtype=DOUBLE, generator=generator)
     queries, taken = 0.5 * samples[:9], 0.5 * actions[:9]
     h = torch.tensor([0.7, 0.7], dtype=DOUBLE)
-    given = queries, samples, actions, h, h[:1]
-    double = matched_model(*given).at(taken)
-    single = matched_model(*(x.float() for x in given)).at(taken.float())
+
+    def rows(dtype: torch.dtype) -> RowWeights:
+        x, s, a, width = (t.to(dtype) for t in (queries, samples, actions, h))
+        return matched_model(x, s, a, width, width[:1]).at(taken.to(dtype))
+
+    double, single = rows(DOUBLE), rows(torch.float32)
     assert single.state is not None
     assert double.state is not None
     for ours, theirs in ((single.blocks[0], double.blocks[0]),

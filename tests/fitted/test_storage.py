@@ -36,7 +36,8 @@ GIVEN = nopg.Bandwidths([0.5, 0.5, 2.0], [2.0])
 
 
 def fitted(**settings: Any) -> nopg.FittedPolicy:
-    model = nopg.NOPG(**({"bandwidths": GIVEN, "search_start": False} | settings))
+    quick: dict[str, Any] = {"bandwidths": GIVEN, "search_start": False}
+    model = nopg.NOPG(**(quick | settings))
     return model.fit(DATA, BOTTOM, n_updates=3, progress=False)
 
 
