@@ -187,15 +187,16 @@ class NoisyTask:
         while sum(len(part[2]) for part in parts) < size:
             parts.append(self._recorded(generator))
         lengths = [len(part[2]) for part in parts]
-        columns = [np.concatenate(column)[:size] for column in zip(*parts, strict=True)]
+        seen, actions, rewards, following, ends = (
+            np.concatenate(column)[:size] for column in zip(*parts, strict=True)
+        )
         episodes = np.repeat(np.arange(len(parts)), lengths)[:size]
         is_last = np.append(episodes[1:] != episodes[:-1], True)
-        observations, actions, rewards, after, ends = columns
         return Dataset(
-            observations,
+            seen,
             actions,
             rewards,
-            after,
+            following,
             ends,
             is_last & ~ends,
             episodes,

@@ -16,6 +16,7 @@ import nopg
 from nopg.bellman.matched import MatchedRows
 from nopg.bellman.offsets import ArcCoordinates, on_circles, state_offsets
 from nopg.bellman.problem import MATCHED
+from nopg.bellman.row_model import RowWeights
 from nopg.bellman.rows import QueryRows, query_rows
 from nopg.bellman.samples import Samples
 from nopg.bellman.solution import Estimator
@@ -147,6 +148,27 @@ def test_a_row_of_one_place_is_the_plain_one() -> None:
     torch.testing.assert_close(found.blocks[0][0], plain, rtol=1e-6, atol=1e-9)
     assert found.displacement is not None
     assert float(found.displacement) == pytest.approx(1.5, rel=1e-6)
+
+
+def test_single_precision_gives_the_same_rows_as_double(
+    generator: torch.Generator,
+) -> None:
+    """The derivatives too: at a tilt of zero a division by zero is near."""
+    samples = torch.randn((60, 2), dtype=DOUBLE, generator=generator)
+    actions = torch.randn((60, 1), dtype=DOUBLE, generator=generator)
+    queries, taken = 0.5 * samples[:9], 0.5 * actions[:9]
+    h = torch.tensor([0.7, 0.7], dtype=DOUBLE)
+
+    def rows(dtype: torch.dtype) -> RowWeights:
+        x, s, a, width = (t.to(dtype) for t in (queries, samples, actions, h))
+        return matched_model(x, s, a, width, width[:1]).at(taken.to(dtype))
+
+    double, single = rows(DOUBLE), rows(torch.float32)
+    assert single.state is not None
+    assert double.state is not None
+    for ours, theirs in ((single.blocks[0], double.blocks[0]),
+                         (single.state, double.state)):  # fmt: skip
+        torch.testing.assert_close(ours.double(), theirs, rtol=1e-3, atol=1e-4)
 
 
 KINDS = ("deterministic", "quadrature", "paper", "discrete")

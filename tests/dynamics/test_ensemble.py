@@ -5,18 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 
 from nopg.dynamics.ensemble import N_STEPS, Replays, replayed
-from nopg.dynamics.hyperparameters import FREE, SMOOTH
-from nopg.dynamics.hyperparameters import SMOOTH_NOISY as NOISY
+from nopg.dynamics.hyperparameters import FREE, SMOOTHER
 from nopg.dynamics.transition_model import TransitionModel
-from nopg.policies.arrays import Array
-
-Rows = tuple[Array, Array, Array, NDArray[np.int64]]
 
 
-def runs(n_runs: int, length: int, noise: float = 0.0) -> Rows:
+def runs(n_runs: int, length: int, noise: float = 0.0) -> tuple[Any, ...]:
     """Episodes of s' = 0.9 s + 0.3 a + noise w from random pushes."""
     rng = np.random.default_rng(0)
     states = np.zeros((n_runs, length + 1, 1))
@@ -26,11 +21,11 @@ def runs(n_runs: int, length: int, noise: float = 0.0) -> Rows:
     for t in range(length):
         states[:, t + 1] = 0.9 * states[:, t] + 0.3 * actions[:, t] + gusts[:, t]
     episodes = np.repeat(np.arange(n_runs), length)
-    here, after = (part.reshape(-1, 1) for part in (states[:, :-1], states[:, 1:]))
-    return here, actions.reshape(-1, 1), after, episodes
+    parts = (states[:, :-1], actions, states[:, 1:])
+    return *(part.reshape(-1, 1) for part in parts), episodes
 
 
-def fitted(rows: Rows) -> tuple[TransitionModel, list[torch.Tensor]]:
+def fitted(rows: tuple[Any, ...]) -> tuple[TransitionModel, list[torch.Tensor]]:
     states, actions, following, _ = rows
     zeros = np.zeros(len(states))
     columns = [torch.tensor(c) for c in (states, actions, zeros, following, zeros)]
@@ -50,7 +45,8 @@ def test_replays_are_parts_of_single_episodes() -> None:
 def test_a_gap_ends_a_replay() -> None:
     states, actions, following, episodes = runs(1, 25)
     kept = np.arange(25) != 12  # a row was lost
-    found = Replays.of(states[kept], actions[kept], following[kept], episodes[kept])
+    rows = (x[kept] for x in (states, actions, following, episodes))
+    found = Replays.of(*rows)
     assert found is not None
     assert len(found.states) == (12 - N_STEPS + 1) * 2
 
@@ -65,7 +61,7 @@ def test_a_known_system_is_replayed_exactly() -> None:
     found = Replays.of(*rows)
     assert found is not None
     assert found.error(model, np.ones(1)) < 1e-6
-    assert found.scatter(model, np.ones(1)) == 0.0
+    assert found.scatter(model, np.ones(1)) < 1e-12
 
 
 def test_noise_explains_what_replays_miss() -> None:
@@ -83,12 +79,16 @@ def test_without_noise_no_other_model_is_tried(monkeypatch: pytest.MonkeyPatch) 
     rows = runs(10, 20)
     model, columns = fitted(rows)
     monkeypatch.setattr(TransitionModel, "fit", None)
-    assert replayed(model, columns, rows[3]) == (FREE, None)
+    assert replayed(model, columns, rows[3]) == (FREE, model)
 
 
 @pytest.mark.parametrize(
     ("errors", "chosen"),
-    [([0.9, 0.2, 0.4], SMOOTH), ([0.9, 0.85, 0.88], FREE), ([0.5, 0.6, 0.3], NOISY)],
+    [
+        ([0.9, 0.2, 0.4, 0.5, 0.5], SMOOTHER[0]),
+        ([0.9, 0.85, 0.88, 0.95, 0.9], FREE),
+        ([0.5, 0.6, 0.3, 0.4, 0.4], SMOOTHER[1]),
+    ],
 )
 def test_held_out_episodes_decide(
     errors: list[float], chosen: Any, monkeypatch: pytest.MonkeyPatch
@@ -104,11 +104,13 @@ def test_held_out_episodes_decide(
     monkeypatch.setattr(Replays, "error", lambda *_: next(found))
     monkeypatch.setattr(Replays, "scatter", lambda *_: 1.0)
     monkeypatch.setattr(TransitionModel, "fit", fit_some)
-    limits, noise = replayed(model, columns, rows[3])
+    limits, found_model = replayed(model, columns, rows[3])
     assert limits == chosen
-    assert noise is not None
-    # Two of ten episodes are held out.
-    assert asked == [(8 * 20, one) for one in (FREE, SMOOTH, NOISY)]
+    assert found_model.noise is not None
+    assert (found_model.noise is model.noise) == (chosen == FREE)
+    # Two of ten episodes are held out; the choice is learned from all of them.
+    assert asked[:5] == [(8 * 20, one) for one in (FREE, *SMOOTHER)]
+    assert asked[5:] == ([] if chosen == FREE else [(10 * 20, chosen)])
 
 
 def test_episodes_that_differ_count_as_noise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +118,8 @@ def test_episodes_that_differ_count_as_noise(monkeypatch: pytest.MonkeyPatch) ->
     wind = np.random.default_rng(1).normal(0.0, 0.1, (10, 1)).repeat(20, axis=0)
     model, columns = fitted((states, actions, following + wind, episodes))
     monkeypatch.setattr(Replays, "of", classmethod(lambda cls, *rows: AnyReplays()))
-    _, noise = replayed(model, columns, episodes)
+    _, found_model = replayed(model, columns, episodes)
+    noise = found_model.noise
     assert noise is not None
     held_out = wind[np.isin(episodes, [2, 7])]
     found = float(noise.std(torch.zeros(1, 2).double()))

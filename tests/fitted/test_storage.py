@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ GIVEN = nopg.Bandwidths([0.5, 0.5, 2.0], [2.0])
 
 
 def fitted(**settings: Any) -> nopg.FittedPolicy:
-    model = nopg.NOPG(**({"bandwidths": GIVEN} | settings))
+    quick: dict[str, Any] = {"bandwidths": GIVEN, "search_start": False}
+    model = nopg.NOPG(**(quick | settings))
     return model.fit(DATA, BOTTOM, n_updates=3, progress=False)
 
 
@@ -93,6 +95,16 @@ def rewritten(saved: Path, folder: Path, **fields: Any) -> Path:
     about["digest"] = policy_digest(about, tensors)
     save_file(tensors, folder / "b.nopg", {"nopg": json.dumps(about)})
     return folder / "b.nopg"
+
+
+def test_a_file_that_names_no_rows_has_the_papers(tmp_path: Path) -> None:
+    """As version 0.2 wrote them: no other rows were known."""
+    model = fitted(rows="nadaraya-watson")
+    model.save(tmp_path / "a.nopg")
+    old = {k: v for k, v in asdict(model.estimator).items() if k != "rows"}
+    again = nopg.load(rewritten(tmp_path / "a.nopg", tmp_path, estimator=old))
+    assert again.estimator == model.estimator
+    assert again.expected_return(None).value == model.expected_return(None).value
 
 
 @pytest.mark.parametrize(

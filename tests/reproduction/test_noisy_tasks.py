@@ -1,7 +1,5 @@
 """Noisy tasks: data that follow from a seed, disturbances of the size they claim."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 from reproduction.tasks.learnable import learnable_of
@@ -15,6 +13,8 @@ from reproduction.tasks.noisy_references import best_policy
 from reproduction.trial import Trial
 
 from nopg.envs.base import FloatArray
+from nopg.policies.arrays import actor_of
+from nopg.policies.build import linear_policy
 
 
 def still(seen: FloatArray) -> FloatArray:
@@ -67,10 +67,5 @@ def test_the_regulator_beats_gains_around_it() -> None:
     gain = -best(np.eye(2))[:, 0]
     returns = task.returns(best, 0).mean()
     for factor in ([1.5, 1.0], [0.6, 1.0], [1.0, 1.5], [1.0, 0.6]):
-        other = task.returns(partial(pushed, gain * factor), 0)
-        assert other.mean() < returns
-
-
-def pushed(gain: FloatArray, seen: FloatArray) -> FloatArray:
-    """The actions of a linear controller, (m, 1)."""
-    return -(seen @ gain)[:, None]
+        other = linear_policy([(-gain * factor).tolist()])
+        assert task.returns(actor_of(other).act, 0).mean() < returns

@@ -18,12 +18,12 @@ from nopg.envs.registration import register
 from nopg.errors import ConfigError
 from nopg.runs.evaluation import Episode, Evaluation, evaluate
 from nopg.runs.folder import RunFolder
-from tests.runs.tiny import GIVEN, SMALL, begin, discrete_data
+from tests.runs.tiny import QUICK, SMALL, begin, discrete_data
 
 
 @pytest.fixture(scope="module")
 def policy() -> nopg.FittedPolicy:
-    model = nopg.NOPG(bandwidths=GIVEN, gamma=0.9)
+    model = nopg.NOPG(**QUICK, gamma=0.9)
     return model.fit(SMALL, [BOTTOM], n_updates=2, progress=False)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -21,8 +22,8 @@ from nopg.errors import PolicyFileError, RunError
 from nopg.runs import Monitoring, resume, start
 from nopg.runs.folder import RunFolder
 from tests.runs.tiny import (
-    GIVEN,
     LARGER,
+    QUICK,
     SMALL,
     PowerCut,
     begin,
@@ -73,7 +74,7 @@ def test_the_coarse_inverse_is_kept(
     if cut >= 4:
         assert state is not None
         is_renewed = state.ascent["fewest"] is None
-        assert len(state.ascent["start"]) == (2 if is_renewed else 3)
+        assert ("core" in state.ascent["start"]) == (not is_renewed)
         assert kind == "renewed often" or not is_renewed
     carry_on(tmp_path / "cut")
     assert bits(tmp_path / "cut") == bits(tmp_path / "whole")
@@ -86,12 +87,27 @@ def test_a_coarse_inverse_of_another_kind_is_made_anew(tmp_path: Path) -> None:
     run = RunFolder.open(tmp_path / "cut")
     state = run.state()
     assert state is not None
-    start = [*state.ascent["start"][:2], torch.zeros((256, 256), dtype=torch.float64)]
+    last, core = state.ascent["start"], torch.zeros((256, 256), dtype=torch.float64)
+    start = [last["q"], last["mu"], core]
     older = {k: v for k, v in state.ascent.items() if k != "fewest"} | {"start": start}
     model = run.prepared()
     history = model.training(12, replace(state, ascent=older)).run(progress=False)
     assert len(history) == 12
     assert max(history["fallbacks"]) == 0
+
+
+def test_a_run_that_names_no_rows_goes_on_with_the_papers(tmp_path: Path) -> None:
+    """As version 0.2 began it: no other rows were known."""
+    begin(tmp_path / "whole", rows="nadaraya-watson")
+    with pytest.raises(PowerCut):
+        begin(tmp_path / "cut", cut=5, rows="nadaraya-watson")
+    record = tmp_path / "cut" / "run.json"
+    about = json.loads(record.read_text())
+    for name in ("rows", "search_start"):
+        del about["settings"][name]
+    record.write_text(json.dumps(about))
+    carry_on(tmp_path / "cut")
+    assert bits(tmp_path / "cut") == bits(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("cut", [1, 2, 3, 4, 12])
@@ -171,7 +187,7 @@ import sys, pathlib
 sys.path.insert(0, sys.argv[2])
 from tests.runs.tiny import *
 LONG = Monitoring(checkpoint_every=20, progress=False)
-start(sys.argv[1], nopg.NOPG(bandwidths=GIVEN), SMALL, [BOTTOM], n_updates=100_000,
+start(sys.argv[1], nopg.NOPG(**QUICK), SMALL, [BOTTOM], n_updates=100_000,
       monitoring=LONG)
 """
     root = str(Path(__file__).parents[2])
@@ -193,7 +209,7 @@ start(sys.argv[1], nopg.NOPG(bandwidths=GIVEN), SMALL, [BOTTOM], n_updates=100_0
     # As many updates in one go: the schedule looks at their total, so keep it.
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    model = nopg.NOPG(bandwidths=GIVEN)
+    model = nopg.NOPG(**QUICK)
     model.fit(
         SMALL,
         [BOTTOM],
@@ -217,7 +233,7 @@ def test_a_second_run_in_the_folder_is_refused_in_process(tmp_path: Path) -> Non
 
     start(
         tmp_path / "a",
-        nopg.NOPG(bandwidths=GIVEN),
+        nopg.NOPG(**QUICK),
         SMALL,
         [[-1.0, 0.0, 0.0]],
         n_updates=1,

@@ -14,7 +14,7 @@ from nopg.errors import MissingExtraError
 from nopg.fitted.history import Update
 from nopg.runs import Monitoring, RunFolder, resume, start
 from nopg.runs.tensorboard import scalars
-from tests.runs.tiny import GIVEN, SMALL, PowerCut, cut_at, noisy_action
+from tests.runs.tiny import QUICK, SMALL, PowerCut, cut_at, noisy_action
 
 
 def cut_and_resumed(path: Path, **options: Any) -> RunFolder:
@@ -23,7 +23,7 @@ def cut_and_resumed(path: Path, **options: Any) -> RunFolder:
     with pytest.raises(PowerCut):
         start(
             path,
-            nopg.NOPG(bandwidths=GIVEN, hidden=(6,)),
+            nopg.NOPG(**QUICK),
             SMALL,
             [BOTTOM],
             n_updates=6,
@@ -69,7 +69,7 @@ def test_a_callback_that_says_no_stops_and_the_run_goes_on_later(
     def until_four(policy: Any, update: Update) -> bool:
         return update.step < 4
 
-    model = nopg.NOPG(bandwidths=GIVEN, hidden=(6,))
+    model = nopg.NOPG(**QUICK)
     stopping = Monitoring(callback=until_four, progress=False)
     start(tmp_path / "a", model, SMALL, [BOTTOM], n_updates=6, monitoring=stopping)
     assert RunFolder.open(tmp_path / "a").status()["stopped"] == "callback"

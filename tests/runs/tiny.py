@@ -15,6 +15,7 @@ from nopg.runs import Monitoring, resume, start
 from nopg.runs.folder import RunFolder
 
 GIVEN = nopg.Bandwidths([0.5, 0.5, 2.0], [2.0])
+QUICK: dict[str, Any] = {"bandwidths": GIVEN, "hidden": (6,), "search_start": False}
 SMALL = grid_dataset(6, 6)  # 72 samples: the equations are factorised
 LARGER = grid_dataset(12, 12)  # 288 samples: they are iterated, from the last ones
 
@@ -41,7 +42,7 @@ def cut_at(step: int) -> Any:
 def begin(path: Path, cut: int | None = None, n_updates: int = 12, **given: Any) -> Any:
     data = given.pop("data", SMALL)
     patience = given.pop("patience", None)
-    settings: dict[str, Any] = {"bandwidths": GIVEN, "hidden": (6,)} | given
+    settings: dict[str, Any] = QUICK | given
     evaluate = noisy_action if cut is None else cut_at(cut)
     return start(
         path,
@@ -83,5 +84,5 @@ def discrete_data() -> nopg.Dataset:
 
 
 def small_policy() -> nopg.FittedPolicy:
-    model = nopg.NOPG(bandwidths=GIVEN, hidden=(6,))
+    model = nopg.NOPG(**QUICK)
     return model.fit(SMALL, [BOTTOM], n_updates=2, progress=False)

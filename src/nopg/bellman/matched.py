@@ -301,9 +301,10 @@ class _Search:
         length = xp.sqrt((step * step).sum(axis=1, keepdims=True))
         step = step * (LONGEST_STEP / xp.clip(length, LONGEST_STEP, None))
         share = xp.ones_like(length)
+        rounding = max(1e-12, 10.0 * float(xp.finfo(step.dtype).eps))
         for _ in range(MAX_STEPS):
             tried = self._evaluate(features, now.theta - share * step, plain)
-            is_worse = ~(tried.dual <= now.dual + 1e-12 * (1.0 + abs(now.dual)))
+            is_worse = ~(tried.dual <= now.dual + rounding * (1.0 + abs(now.dual)))
             if not bool(is_worse.any()):
                 break
             share = xp.where(is_worse[:, None], 0.25 * share, share)
@@ -385,7 +386,8 @@ def _wall(xp: Any, tilt: Array, d: int) -> tuple[Array, Array]:
     """Slope of the wall per tilt, (m,), and its curvature, (m, d, d)."""
     square = (tilt * tilt).sum(axis=1)
     steep = (square / REACH**2) ** (0.5 * STEEPNESS - 1.0) / REACH
-    outward = tilt / xp.sqrt(square + xp.finfo(tilt.dtype).tiny)[:, None]
+    tiny = float(xp.finfo(tilt.dtype).tiny)  # 0 / 0 where nothing is tilted
+    outward = tilt / xp.sqrt(square + tiny)[:, None]
     one = xp.zeros_like(tilt[:, :, None] + tilt[:, None])
     for a in range(d):
         one[:, a, a] = steep + RIDGE

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,13 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nopg.data.dataset import Dataset
-from nopg.dynamics.hyperparameters import (
-    FREE,
-    SMOOTH,
-    SMOOTH_NOISY,
-    HyperparameterLimits,
-)
-from nopg.dynamics.noise import ProcessNoise
+from nopg.dynamics.hyperparameters import FREE, SMOOTHER, HyperparameterLimits
+from nopg.dynamics.noise import ProcessNoise, noise_draws
 from nopg.dynamics.transition_model import (
     ArrayTransitionModel,
     TransitionModel,
@@ -33,13 +28,17 @@ from nopg.dynamics.transition_model import (
 )
 from nopg.policies.arrays import Array
 
+Names = NDArray[Any]
+"""Of the episode that each row belongs to, (n,)."""
 N_STEPS = 10
 """Steps of a replay."""
 MAX_REPLAYS = 200
 """Replays at most, spread over the log."""
 MORE_THAN_NOISE = 1.5
 """Error over what noise explains, from which episodes differ by more than that."""
-CHOICES = (FREE, SMOOTH, SMOOTH_NOISY)
+N_PATHS = 8
+"""Noisy paths that a replay is the mean of."""
+CHOICES = (FREE, *SMOOTHER)
 BETTER = 0.9
 """Error over that of the first choice, from which another is taken."""
 HELD_OUT = 5
@@ -54,11 +53,7 @@ class Replays(NamedTuple):
 
     @classmethod
     def of(
-        cls,
-        states: Array,
-        actions: Array,
-        next_states: Array,
-        episodes: NDArray[np.int64],
+        cls, states: Array, actions: Array, next_states: Array, episodes: Names
     ) -> Replays | None:
         """From n rows, those of an episode in order; None if none is long enough."""
         n = len(states)
@@ -76,26 +71,30 @@ class Replays(NamedTuple):
         return cls(path, actions[rows])
 
     def error(self, model: TransitionModel, deviation: Array) -> float:
-        """Root mean square error of the last state, in deviations, (d_s,)."""
-        errors = self._last(model) - self.states[:, -1]
-        return _size(errors[:, : len(deviation)] / deviation)
+        """Root mean square error of the last state, in deviations, (d_s,).
+
+        Of the mean over noisy paths: a model that only holds on the log's own paths is
+        carried off them.
+        """
+        missed = self._last(model).mean(axis=0) - self.states[:, -1]
+        return _size(missed[:, : len(deviation)] / deviation)
 
     def scatter(self, model: TransitionModel, deviation: Array) -> float:
         """The same that the model expects because of noise."""
-        if model.noise is None:
-            return 0.0
-        shape = (self.actions.shape[1], len(self.states), self.states.shape[2])
-        draws = np.random.default_rng(0).standard_normal(shape)
-        errors = self._last(model, draws) - self._last(model)
-        return _size(errors[:, : len(deviation)] / deviation)
+        scattered = self._last(model).std(axis=0)
+        return _size(scattered[:, : len(deviation)] / deviation)
 
-    def _last(self, model: TransitionModel, draws: Array | None = None) -> Array:
-        """Last predicted states, (B, d_s)."""
+    def _last(self, model: TransitionModel) -> Array:
+        """Last predicted states of noisy paths, (P, B, d_s)."""
+        n_steps, (n_replays, _, d_s) = self.actions.shape[1], self.states.shape
+        n_all = N_PATHS * n_replays
+        draws = noise_draws(n_steps, n_all, d_s, np.random.default_rng(0))
         steps, here = ArrayTransitionModel(model), self.states[:, 0]
-        for t in range(self.actions.shape[1]):
-            gusts = None if draws is None else draws[t]
-            here = steps.step(here, self.actions[:, t], gusts).next_states
-        return here
+        here = np.tile(here, (N_PATHS, 1))
+        for t in range(n_steps):
+            actions = np.tile(self.actions[:, t], (N_PATHS, 1))
+            here = steps.step(here, actions, draws[t]).next_states
+        return here.reshape(N_PATHS, n_replays, d_s)
 
 
 def fit_ensemble(
@@ -112,26 +111,20 @@ def fit_ensemble(
     seen = [column[part] for column in columns]
     past = data.history
     whole = TransitionModel.fit(*columns, generator=generator, history=past)
-    limits, noise = replayed(whole, columns, data.episodes)  # nothing without noise
-    if limits != FREE:
-        whole = TransitionModel.fit(
-            *columns, generator=generator, limits=limits, history=past
-        )
-    whole = replace(whole, noise=noise)
+    limits, whole = replayed(whole, columns, data.episodes)
     return whole, TransitionModel.fit(
         *seen, generator=generator, like=whole, limits=limits, history=past
     )
 
 
 def replayed(
-    model: TransitionModel,
-    columns: Sequence[Tensor],
-    episodes: NDArray[np.int64] | None,
-) -> tuple[HyperparameterLimits, ProcessNoise | None]:
+    model: TransitionModel, columns: Sequence[Tensor], episodes: Names | None
+) -> tuple[HyperparameterLimits, TransitionModel]:
     """Limits of length scales and noise with which replays stay with the log.
 
-    And the noise: where replays err by more than it explains, episodes differ by more
-    than the rows of one show, and it is learned from the errors at held-out episodes.
+    And the model of all the data within them, from the hyperparameters compared. Where
+    replays err by more than its noise explains, episodes differ by more than the rows
+    of one show, and the noise is that of errors at held-out episodes.
 
     Args:
         model: Of all the data, without limits.
@@ -139,24 +132,21 @@ def replayed(
         episodes: Names of the episodes, (n,), None if rows are in no order.
     """
     if model.noise is None or episodes is None or len(np.unique(episodes)) < 2:
-        return FREE, model.noise
+        return FREE, model
     names = np.unique(episodes)
     states, actions, _, following, _ = (column.numpy() for column in columns)
     n_present = model.process.linear.shape[1] - 1  # the past is copied
     deviation = np.maximum(states[:, :n_present].std(axis=0), 1e-12)
     is_other = np.isin(episodes, names[HELD_OUT // 2 % len(names) :: HELD_OUT])
-    before, taken, after = (x[is_other] for x in (states, actions, following))
-    others = Replays.of(before, taken, after, episodes[is_other])
+    others = Replays.of(*(x[is_other] for x in (states, actions, following, episodes)))
     if others is None:
-        return FREE, model.noise
+        return FREE, model
     rows = torch.from_numpy(is_other)
     some = [column[~rows] for column in columns]
+    past = model.history
     fitted = [
         TransitionModel.fit(
-            *some,
-            generator=np.random.default_rng(0),
-            limits=limits,
-            history=model.history,
+            *some, generator=np.random.default_rng(0), limits=limits, history=past
         )
         for limits in CHOICES
     ]
@@ -164,9 +154,17 @@ def replayed(
     best = int(errors.argmin())
     if errors[best] > BETTER * errors[0]:
         best = 0
-    if errors[best] <= MORE_THAN_NOISE * others.scatter(fitted[best], deviation):
-        return CHOICES[best], fitted[best].noise if best else model.noise
-    return CHOICES[best], _noise_at(fitted[best], *(column[rows] for column in columns))
+    chosen = fitted[best]
+    noise = chosen.noise if best else model.noise
+    if errors[best] > MORE_THAN_NOISE * others.scatter(chosen, deviation):
+        noise = _noise_at(chosen, *(column[rows] for column in columns))
+    if best == 0:
+        return FREE, replace(model, noise=noise)
+    like = replace(chosen, bounds=model.bounds, rewards=model.rewards, noise=noise)
+    generator, limits = np.random.default_rng(0), CHOICES[best]
+    return limits, TransitionModel.fit(
+        *columns, generator=generator, like=like, limits=limits, history=past
+    )
 
 
 def _noise_at(

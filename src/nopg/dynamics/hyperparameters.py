@@ -49,10 +49,14 @@ class HyperparameterLimits(NamedTuple):
 
 
 FREE = HyperparameterLimits()
-SMOOTH = HyperparameterLimits(scale=(-0.7, 4.0))
-"""Length scales of at least half a deviation."""
-SMOOTH_NOISY = HyperparameterLimits(scale=(-0.7, 4.0), noise=(-3.0, 1.0))
-"""The same, and a noise of at least a twentieth of what a linear mean leaves."""
+SMOOTHER = (
+    HyperparameterLimits(scale=(-0.7, 4.0)),
+    HyperparameterLimits(scale=(-0.7, 4.0), noise=(-3.0, 1.0)),
+    HyperparameterLimits(scale=(-0.7, 4.0), noise=(-1.5, 1.0)),
+    HyperparameterLimits(scale=(1.5, 4.0), noise=(-1.5, 1.0)),
+)
+"""Length scales of at least half a deviation, with more and more noise at least; and
+ones so long that what is left of the kernel bends only slightly."""
 
 
 class Hyperparameters(NamedTuple):

@@ -4,7 +4,8 @@ A regression misses its targets for two reasons. Where data are few its mean is 
 more data would help, and `GaussianProcess.std` says how much. What is left is noise,
 and it is part of the system: a policy that is good on the mean path may fall off a
 cliff beside it. Its level is learned here, from errors with the first part taken out,
-one per column, growing with state and action where the data say so. Rollouts draw it.
+for each column and growing with state and action where the data say so. Rollouts draw
+it.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from torch import Tensor
 
 from nopg.policies.arrays import Array
 
-NEGLIGIBLE = 0.01
+NEGLIGIBLE = 0.003
 """Noise that matters, as a share of the deviation of a column's steps: regressions of
-systems without any are off by a fiftieth of this."""
+systems without any are off by a tenth of this."""
 MAX_ERROR = 8.0
 """Usual errors at which one is cut off: an outlier says nothing about the others."""
 N_ROWS = 4_000
@@ -59,7 +60,7 @@ class ProcessNoise:
         `typical` is the deviation of each column's steps, (d_s,).
         """
         x, e = inputs[:N_ROWS], errors[:N_ROWS]
-        level = e.abs().median(dim=0).values / 0.6745  # a Gaussian's deviation
+        level = e.abs().quantile(0.9, dim=0) / 1.645  # a Gaussian's deviation
         is_noisy = level > NEGLIGIBLE * typical
         if not bool(is_noisy.any()):
             return None

@@ -1,4 +1,4 @@
-"""Paths that a policy is rolled out on: one per state, or several that meet gusts."""
+"""Paths that a policy is rolled out on: one from each state, or several in gusts."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nopg.bellman.problem import EstimatorConfig
+from nopg.bellman.problem import NADARAYA_WATSON, EstimatorConfig
 from nopg.data.dataset import Dataset
 from nopg.data.history import HistoryLayout
 from nopg.data.spaces import space_from_json
@@ -82,10 +82,12 @@ def _fitted(
     if memory is not None:
         d_a = space.n if memory.is_discrete else len(space.low)  # type: ignore[attr-defined]
         memory.require_columns(memory.width if spec is None else spec.n_states, d_a)
+    # Version 0.2 knew no other rows, and did not name them.
+    estimator = {"rows": NADARAYA_WATSON, **metadata["estimator"]}
     return FittedPolicy(
         policy=_policy(spec, module, tensors, device),
         action_space=space,
-        estimator=EstimatorConfig(**_complete(EstimatorConfig, metadata["estimator"])),
+        estimator=EstimatorConfig(**_complete(EstimatorConfig, estimator)),
         seed=int(metadata["seed"]),
         algorithm=str(metadata["algorithm"]),
         settings=dict(metadata["settings"]) | {"device": device},

@@ -56,6 +56,27 @@ def test_a_stopped_training_goes_on_to_the_same_bits(policy: str) -> None:
     assert torch.equal(parameters(second), parameters(whole))
 
 
+def test_a_start_that_was_better_is_kept_at_the_end_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A training that is stopped and goes on must not go on from its start."""
+    monkeypatch.setattr(
+        "nopg.algorithms.nopg.training.path_returns", lambda *_: [1.0, 0.0]
+    )
+    whole = prepared()
+    begun = parameters(whole)
+    complete = whole.training(7).run(progress=False)
+    assert torch.equal(parameters(whole), begun)
+    first = prepared()
+    training = first.training(7)
+    training.run(callback=lambda p, update: update.step < 3, progress=False)
+    assert not torch.equal(parameters(first), begun)
+    second = prepared()
+    rest = second.training(7, training.state()).run(progress=False)
+    assert rest["objective"] == complete["objective"]
+    assert torch.equal(parameters(second), begun)
+
+
 def test_a_state_of_another_training_is_refused() -> None:
     training = prepared().training(3)
     training.run(progress=False)

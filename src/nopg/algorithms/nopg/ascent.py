@@ -98,8 +98,11 @@ class AscentState:
         """The state that `to_plain` described, its vectors in the dtype of `like`."""
         state = cls()
         state.step, state.seconds = int(plain["step"]), float(plain["seconds"])
-        if plain["start"] is not None:
-            start = Start(**{k: v.to(like) for k, v in plain["start"].items()})
+        stored = plain["start"]
+        if stored is not None:
+            if not isinstance(stored, Mapping):  # of version 0.2
+                stored = dict(zip(("q", "mu", "core"), stored, strict=False))
+            start = Start(**{k: v.to(like) for k, v in stored.items()})
             if start.q.shape != start.mu.shape or start.q.ndim != 1:
                 shapes = f"{start.q.shape} and {start.mu.shape}"
                 raise ValueError(f"q and mu have shapes {shapes}")

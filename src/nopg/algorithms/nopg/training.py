@@ -26,6 +26,8 @@ from nopg.randomness import Seed
 
 logger = logging.getLogger(__name__)
 
+ENDED = ("finished", "converged")
+"""Why a training ended that will not go on."""
 FLAT = 1e-4
 """With `patience`: a rise of J below this share of its range so far counts as none."""
 
@@ -100,10 +102,10 @@ class Training:
         )
         try:
             # A training that is resumed may have been at its end already.
-            if patience is not None and _is_flat(history, patience):
+            is_flat = patience is not None and _is_flat(history, patience)
+            if is_flat:
                 history.stopped = "converged"
-                return history
-            for update in self._updates():
+            for update in () if is_flat else self._updates():
                 is_last = update.step == self._n_updates
                 if evaluators and (is_last or update.step % evaluate_every == 0):
                     results = {k: float(f(fitted)) for k, f in evaluators.items()}
@@ -116,7 +118,8 @@ class Training:
                 if patience is not None and _is_flat(history, patience):
                     history.stopped = "converged"
                     break
-            keep_better(fitted, self._first, self._config)
+            if history.stopped in ENDED:  # what goes on later is left as it is
+                keep_better(fitted, self._first, self._config)
         except KeyboardInterrupt:
             history.stopped = "interrupted"
             logger.warning("Interrupted after %d updates; policy kept.", len(history))
