@@ -157,7 +157,7 @@ def test_a_struggling_solver(evidence: Evidence, share: float, level: str) -> No
         ((1, 5, 9, 8, 2), "measured_fell_return"),
         ((1, 4, 6, 9, 9), "measured_rose_return"),
         ((-379, -381, -381, -381, -381), None),  # as good as it was
-        ((-379, -380, -384, -384, -384), "measured_fell_return"),
+        ((-379, -381, -400, -400, -400), "measured_fell_return"),
     ],
 )
 def test_measured_against_estimated(

@@ -14,7 +14,7 @@ from nopg.report.verdict import Finding
 
 RISING = 0.02
 """J is still rising if its last tenth gained more than this share of the whole."""
-FELL, NEGLIGIBLE = 0.25, 0.01
+FELL, NEGLIGIBLE = 0.25, 0.05
 """What is measured fell if it lost more than this share of its range, and of its best:
 an ascent that starts at a good policy has a range of nearly nothing."""
 KNOWN, GUESSED = 0.25, 0.75
