@@ -73,7 +73,7 @@ def refusal(ranks: Ranks) -> str:
 def endless(ranks: Ranks, out: Path) -> None:
     """Updates without end, until this or another rank is lost."""
     marker = out / f"running-{ranks.rank}"
-    nopg.NOPG(bandwidths=GIVEN).fit(
+    nopg.NOPG(bandwidths=GIVEN, search_start=False).fit(
         grid_dataset(13, 13),
         BOTTOM,
         n_updates=10**9,
