@@ -107,31 +107,33 @@ def test_no_distribution_with_that_mean_is_closer_to_the_kernel(
     seed=st.integers(0, 10**6),
     shape=st.sampled_from(["scattered", "one place", "on a line", "few values", "far"]),
     size=st.sampled_from([1e-6, 1.0, 1e6]),
+    m=st.sampled_from([5, 120]),
+    dtype=st.sampled_from([DOUBLE, torch.float32]),
 )
 def test_rows_are_distributions_for_any_data(
-    n: int, d: int, seed: int, shape: str, size: float
+    n: int, d: int, seed: int, shape: str, size: float, m: int, dtype: torch.dtype
 ) -> None:
     """Fewer samples than dimensions, collinear ones, one state, queries far outside."""
     generator = torch.Generator().manual_seed(seed)
-    samples = size * torch.randn((n, d), dtype=DOUBLE, generator=generator)
+    samples = size * torch.randn((n, d), dtype=dtype, generator=generator)
     if shape == "one place":
         samples[:] = samples[0].clone()
     if shape == "on a line":
         samples[:] = samples[:, :1]
     if shape == "few values":
         samples = size * (samples / size).round()
-    actions = torch.randn((n, 1), dtype=DOUBLE, generator=generator)
-    queries = size * torch.randn((5, d), dtype=DOUBLE, generator=generator)
+    actions = torch.randn((n, 1), dtype=dtype, generator=generator)
+    queries = size * torch.randn((m, d), dtype=dtype, generator=generator)
     if shape == "far":
         queries = 100.0 * queries
-    h = torch.full((d,), 0.5 * size, dtype=DOUBLE)
-    taken = 3.0 * torch.randn((5, 1), dtype=DOUBLE, generator=generator)
-    model = matched_model(queries, samples, actions, h, torch.ones(1, dtype=DOUBLE))
+    h = torch.full((d,), 0.5 * size, dtype=dtype)
+    taken = 3.0 * torch.randn((m, 1), dtype=dtype, generator=generator)
+    model = matched_model(queries, samples, actions, h, torch.ones(1, dtype=dtype))
     found = model.at(taken)
     (W,) = found.blocks
     assert bool(torch.isfinite(W).all())
     assert float(W.min()) >= 0.0
-    torch.testing.assert_close(W.sum(dim=1), torch.ones(5, dtype=DOUBLE))
+    torch.testing.assert_close(W.sum(dim=1), torch.ones(m, dtype=dtype))
     assert found.displacement is not None
     assert bool(torch.isfinite(found.displacement).all())
 

@@ -324,6 +324,9 @@ class _Search:
         covariance = xp.zeros_like(mean[:, :, None] + mean[:, None])
         covariance[:, i, j] = second - mean[:, i] * mean[:, j]
         covariance[:, j, i] = covariance[:, i, j]
+        # What the difference may have lost to rounding, or it were indefinite.
+        a, lost = np.arange(d), 10.0 * float(xp.finfo(mean.dtype).eps)
+        covariance[:, a, a] += lost * second[:, np.flatnonzero(i == j)]
         tilt = theta - plain
         wall, bend = _wall(xp, tilt, d)
         offset = mean - plain

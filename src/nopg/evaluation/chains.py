@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nopg.bellman.problem import MATCHED, Problem, list_rows
+from nopg.bellman.problem import MATCHED, NADARAYA_WATSON, Problem, list_rows
 from nopg.bellman.responsibilities import PolicyRows
 from nopg.bellman.row_model import EXACT
 from nopg.bellman.rows import QueryRows
@@ -55,9 +55,14 @@ class Alternative:
 
 ACCURACY = 1e-3
 """Of the rows of alternatives: far below the differences that they are to show."""
-ALTERNATIVES = (Alternative(scale=2.0**0.5), Alternative(scale=2.0, rows=MATCHED))
-"""What the plain rows are compared with: a wider kernel, as the choice of bandwidths
-might have gone; and rows without displacement, wide enough to reach all around."""
+WIDER = Alternative(scale=2.0, rows=MATCHED)
+ALTERNATIVES = {
+    NADARAYA_WATSON: (Alternative(scale=2.0**0.5), WIDER),
+    MATCHED: (Alternative(rows=NADARAYA_WATSON), WIDER),
+}
+"""What the plain rows are compared with, by what these are. A wider kernel, as the
+choice of bandwidths might have gone; or the paper's rows, whose bias is another than
+that of matched ones. And rows without displacement, wide enough to reach all around."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,13 @@ from nopg.bellman.rows import QueryRows
 from nopg.bellman.samples import initial_state_tensor
 from nopg.bellman.solution import BellmanSolution
 from nopg.evaluation.bootstrap import weighted_product
-from nopg.evaluation.chains import ALTERNATIVES, Chain, alternative_chain, plain_chain
+from nopg.evaluation.chains import (
+    ALTERNATIVES,
+    Alternative,
+    Chain,
+    alternative_chain,
+    plain_chain,
+)
 from nopg.evaluation.intervals import Answers, Estimate
 from nopg.evaluation.solving import model_values, replica_values
 from nopg.evaluation.support import distance_of_rows, usual_distance
@@ -40,10 +46,15 @@ class EnsembleBasis:
     problem: Problem
     weights: Tensor
 
+    @property
+    def alternatives(self) -> tuple[Alternative, ...]:
+        """What the plain rows are compared with."""
+        return ALTERNATIVES[self.problem.config.rows]
+
     @cached_property
     def rescaled(self) -> tuple[Problem, ...]:
-        """The problem as each of `ALTERNATIVES` sees it."""
-        return tuple(other.problem(self.problem) for other in ALTERNATIVES)
+        """The problem as each of them sees it."""
+        return tuple(other.problem(self.problem) for other in self.alternatives)
 
     @cached_property
     def usual_distance(self) -> float:
@@ -78,7 +89,7 @@ class KernelEnsemble:
     @cached_property
     def alternatives(self) -> tuple[Chain, ...]:
         """The same policy under every other row model."""
-        pairs = zip(ALTERNATIVES, self.basis.rescaled, strict=True)
+        pairs = zip(self.basis.alternatives, self.basis.rescaled, strict=True)
         return tuple(
             alternative_chain(self.solution, self.policy, other.scale, problem)
             for other, problem in pairs
