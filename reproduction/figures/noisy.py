@@ -28,7 +28,7 @@ SIZES = {
     "cliff-fresh": 1000,
     "cliff-strong": 1000,
 }
-FIT: dict[str, Any] = {"gamma": 0.99, "n_updates": 1500, "n_evaluations": 1}
+FIT: dict[str, Any] = {"gamma": 0.99, "n_updates": 200, "n_evaluations": 1}
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {"sizes": SIZES, "seeds": 10, "NOPG": {}, "learn": {}},
     "quick": {
