@@ -106,7 +106,8 @@ class MatchedRows(RowModel):
         self._centre = bandwidths.new_zeros(len(bandwidths))
         if log_similarity is None:
             self._centre = sample_actions.mean(dim=0)
-        self._offsets = list(offsets)
+        # Features of labels are made label by label.
+        self._offsets = [] if log_similarity is None else list(offsets)
         self._features: list[_Features] = []
         if log_similarity is None:
             pairs = zip(rows.blocks, rows.actions, offsets, strict=True)

@@ -105,19 +105,21 @@ def test_an_estimate_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_memory_is_estimated_within_a_third() -> None:
+@pytest.mark.parametrize("rows", ["nadaraya-watson", "matched"])
+def test_memory_is_estimated_within_a_third(rows: str) -> None:
     """Against the peaks of two processes: their difference is the entries' alone."""
-    small, large = footprint(10_000), footprint(50_000)
+    small, large = footprint(10_000, rows), footprint(50_000, rows)
     used = large["peak_bytes"] - small["peak_bytes"]
-    expected = estimate(neighbours=64)
+    expected = estimate(neighbours=64, rows=rows)
     per_entry = expected.peak_bytes / expected.entries
     more = large["entries"] - small["entries"]
     assert per_entry * more == pytest.approx(used, rel=0.34)
 
 
-def footprint(n: int) -> dict[str, Any]:
+def footprint(n: int, rows: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.footprint", "ours", "random", str(n)]
     command += ["--neighbours", "64", "--updates", "2", "--rtol", "1e-2"]
+    command += ["--rows", rows]
     root = Path(__file__).parents[3]
     done = subprocess.run(command, capture_output=True, text=True, cwd=root, check=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

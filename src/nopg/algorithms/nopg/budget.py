@@ -19,7 +19,7 @@ from torch import Tensor
 
 from nopg.algorithms.nopg.config import NOPGConfig
 from nopg.algorithms.nopg.fused import ascend_together
-from nopg.bellman.problem import Problem, list_rows
+from nopg.bellman.problem import MATCHED, Problem, list_rows
 from nopg.bellman.samples import Samples
 from nopg.errors import ConfigError, NopgError
 from nopg.kernels.bandwidths import Bandwidths
@@ -150,6 +150,11 @@ def _bytes_per_entry(
     # Weights of each draw and their mixture, two working arrays, and the rows of the
     # last update, which stay until the new ones are there.
     update = v * (5 + draws)
+    is_fused = config.device != "cpu" and v == 4  # where features are made on the way
+    if config.estimator.rows == MATCHED and not is_fused:
+        d_a = 0 if samples.n_actions else samples.actions.shape[1]
+        d = samples.states.shape[1] + d_a
+        update += v * (1 + 2 * d + d * (d + 1) // 2)  # features, once more when made
     if not is_sparse:
         return v + update  # log psi; no lists, no transpose
     # Lists: columns 4, log psi, actions; pattern: columns 4 + 4, permutations 4 + 4.
