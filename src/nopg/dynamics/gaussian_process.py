@@ -97,7 +97,12 @@ class GaussianProcess:
         linear = _linear_mean(x, y)
         residual = y - linear[0] - x @ linear[1:]
         inducing = x[_farthest_points(x, N_INDUCING)]
-        curved = torch.nonzero(residual.std(dim=0, correction=0) > LINEAR)[:, 0]
+        is_curved = residual.std(dim=0, correction=0) > LINEAR
+        if limits.is_linear:
+            is_curved &= torch.isin(
+                torch.arange(len(unit)), torch.tensor(with_outliers)
+            )
+        curved = torch.nonzero(is_curved)[:, 0]
         (m, d), c = inducing.shape, len(curved)
         inverse_scales, weights = x.new_empty(c, d), x.new_empty(c, m)
         first, second = x.new_empty(2, c, m, m)
