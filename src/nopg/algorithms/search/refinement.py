@@ -53,10 +53,11 @@ N_STARTS = 5
 N_PATHS, N_FINAL_PATHS = 24, 96
 """Paths instead where the system is noisy, over all starts in turn; and where the last
 choice is made."""
+N_NEW_PATHS = 8
+"""Paths of each update where the system is noisy, with new gusts every time: what is
+learned from many gusts, a few at a time, does not hold for these alone."""
 NOISY_FINAL_WEIGHT = 1e-3
 """Weight at which these end: what fails late on one path fails early on another."""
-ESTIMATES, GRADIENTS = 0, 1
-"""Streams of draws: what an update gained on its own gusts must hold in others."""
 N_UNCERTAINTIES = 256
 """Steps whose uncertainty is averaged: it costs more than the rollout itself."""
 
@@ -155,7 +156,7 @@ def refine(
         The lowest return of each policy in the models; of an interrupted refining,
         none.
     """
-    starts = search_starts(models[0], starts)
+    every, starts = starts, search_starts(models[0], starts)
     first = model_returns(models, policies, starts, gamma, worst_share)
     most = attainable_return(models[0], gamma)
     ascents = [_Ascent(*one, most) for one in zip(policies, first, strict=True)]
@@ -165,7 +166,8 @@ def refine(
             if not active:
                 break
             progress = (step - 1) / n_updates
-            _update(models[0], active, starts, gamma, progress, worst_share)
+            some, draws = _new_paths(models[0], every, gamma, step, worst_share)
+            _update(models[0], active, some, draws, gamma, progress, worst_share)
             if step % CHECK_EVERY == 0 or step == n_updates:
                 team = [one.policy for one in active]
                 found = model_returns(models, team, starts, gamma, worst_share)
@@ -185,15 +187,14 @@ def _update(
     model: TransitionModel,
     ascents: Sequence[_Ascent],
     starts: Array,
+    draws: Array | None,
     gamma: float,
     progress: float,
     worst_share: float,
 ) -> None:
     """One update of each policy, with a step size that falls along a cosine."""
     policies = [one.policy for one in ascents]
-    horizon = discount_horizon(gamma)
-    draws = _draws(model, starts, horizon, GRADIENTS)
-    options = (horizon, draws, worst_share, draws is not None)
+    options = (discount_horizon(gamma), draws, worst_share, draws is not None)
     gradients = rollout_gradients(model, policies, starts, gamma, *options)
     decay = cosine_decay(progress, 1.0)
     for one, gradient in zip(ascents, gradients, strict=True):
@@ -216,7 +217,7 @@ def _rollout(
     actor = ArrayPolicies(policies, is_decided=True)
     every = np.tile(starts, (len(policies), 1))
     horizon = discount_horizon(gamma, negligible)
-    draws = _draws(model, starts, horizon, ESTIMATES)
+    draws = _draws(model, starts, horizon)
     if draws is not None:
         draws = np.tile(draws, (1, len(policies), 1))
     rollout = model_rollout(
@@ -235,10 +236,25 @@ def search_starts(
     return starts[np.arange(n_paths) % len(starts)]
 
 
+def _new_paths(
+    model: TransitionModel, starts: Array, gamma: float, step: int, worst_share: float
+) -> tuple[Array, Array | None]:
+    """Where the paths of an update start, and gusts of its own: none without noise."""
+    if model.noise is None:
+        return search_starts(model, starts), None
+    # The worst share of a few paths is hardly one of them.
+    n_paths = N_NEW_PATHS if worst_share == 1.0 else N_PATHS
+    some = starts[(np.arange(n_paths) + n_paths * step) % len(starts)]
+    return some, _draws(model, some, discount_horizon(gamma), step)
+
+
 def _draws(
-    model: TransitionModel, starts: Array, horizon: int, stream: int
+    model: TransitionModel, starts: Array, horizon: int, stream: int = 0
 ) -> Array | None:
-    """Common random numbers: the same gusts for every policy and model, or none."""
+    """Common random numbers: the same gusts for every policy and model, or none.
+
+    Estimates have stream 0: what an update gained on its own gusts must hold there.
+    """
     if model.noise is None:
         return None
     generator = np.random.default_rng(stream)
