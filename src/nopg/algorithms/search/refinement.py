@@ -32,10 +32,14 @@ from nopg.policies.families import Policy
 Models = Sequence[TransitionModel]
 Policies = Sequence[Policy]
 
-LEARNING_RATE = 5e-3
-"""Adam's first step size; half of that of the search, which has farther to go."""
+LEARNING_RATE, NOISY_LEARNING_RATE = 5e-3, 2e-2
+"""Adam's first step size; half of that of the search, which has farther to go. In noise
+gradients are rough, and only what lasts over many long steps is learned."""
+CREDITS = (1.0, 0.95)
+"""Where the system is noisy each policy ascends twice: an action answers for all that
+follows, or for about twenty steps, where gradients of more are lost in noise."""
 PATIENCE = 25
-"""Updates without a gain after which refining a policy ends."""
+"""Updates without a gain after which refining a policy ends; in noise it does not."""
 GAIN = 1e-3
 """Smallest gain that counts, as a share of |J|."""
 N_KEPT, FIRST_ROUND = 3, 0.3
@@ -111,21 +115,25 @@ def attainable_return(
 class _Ascent:
     """A policy, and the best it has been."""
 
-    def __init__(self, policy: Policy, value: float, attainable: float) -> None:
+    def __init__(
+        self, policy: Policy, value: float, attainable: float, credit: float
+    ) -> None:
         self.policy, self.best, self.attainable = policy, value, attainable
+        self.credit = credit
         self.adam = Adam([p for p in policy.parameters() if p.requires_grad])
         self.best_parameters = copy.deepcopy(policy.state_dict())
         self.last_gain = 0
         self.is_done = value >= attainable
 
-    def record(self, value: float, step: int) -> None:
+    def record(self, value: float, step: int, is_noisy: bool) -> None:
         """Note the lowest return in the models after so many updates."""
         if value > self.best + GAIN * abs(self.best):
             self.last_gain = step
         if value > self.best:
             self.best = value
             self.best_parameters = copy.deepcopy(self.policy.state_dict())
-        self.is_done = self.best >= self.attainable or step - self.last_gain > PATIENCE
+        is_stuck = step - self.last_gain > PATIENCE and not is_noisy
+        self.is_done = self.best >= self.attainable or is_stuck
 
 
 def refine(
@@ -159,7 +167,12 @@ def refine(
     every, starts = starts, search_starts(models[0], starts)
     first = model_returns(models, policies, starts, gamma, worst_share)
     most = attainable_return(models[0], gamma)
-    ascents = [_Ascent(*one, most) for one in zip(policies, first, strict=True)]
+    is_noisy = models[0].noise is not None
+    ascents = [
+        _Ascent(policy if credit == 1.0 else copy.deepcopy(policy), value, most, credit)
+        for credit in CREDITS[: 2 if is_noisy else 1]
+        for policy, value in zip(policies, first, strict=True)
+    ]
     try:
         for step in range(1, n_updates + 1):
             active = [one for one in ascents if not one.is_done]
@@ -172,15 +185,17 @@ def refine(
                 team = [one.policy for one in active]
                 found = model_returns(models, team, starts, gamma, worst_share)
                 for one, value in zip(active, found, strict=True):
-                    one.record(value, step)
+                    one.record(value, step, is_noisy)
             if step == math.ceil(FIRST_ROUND * n_updates):
                 for one in sorted(ascents, key=lambda one: -one.best)[N_KEPT:]:
                     one.is_done = True
             advance(max(one.best for one in ascents))
     finally:  # an interrupt, too, leaves the best
-        for one in ascents:
-            one.policy.load_state_dict(one.best_parameters)
-    return [one.best for one in ascents]
+        n = len(policies)
+        best = [max(ascents[i::n], key=lambda one: one.best) for i in range(n)]
+        for policy, one in zip(policies, best, strict=True):
+            policy.load_state_dict(one.best_parameters)
+    return [one.best for one in best]
 
 
 def _update(
@@ -194,14 +209,16 @@ def _update(
 ) -> None:
     """One update of each policy, with a step size that falls along a cosine."""
     policies = [one.policy for one in ascents]
-    options = (discount_horizon(gamma), draws, worst_share, draws is not None)
+    credits = None if draws is None else [one.credit for one in ascents]
+    options = (discount_horizon(gamma), draws, worst_share, credits)
+    rate = LEARNING_RATE if draws is None else NOISY_LEARNING_RATE
     gradients = rollout_gradients(model, policies, starts, gamma, *options)
     decay = cosine_decay(progress, 1.0)
     for one, gradient in zip(ascents, gradients, strict=True):
         norm = math.sqrt(sum(float(g.square().sum()) for g in gradient))
         if math.isfinite(norm) and norm > 0.0:
-            one.adam.step(gradient, LEARNING_RATE * decay)
-        else:
+            one.adam.step(gradient, rate * decay)
+        elif draws is None:  # other gusts may do
             one.is_done = True
 
 
