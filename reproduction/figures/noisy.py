@@ -30,6 +30,8 @@ SIZES = {
     "cliff-weak": 1000,
     "cliff-fresh": 1000,
     "cliff-strong": 1000,
+    "late-pole": 1200,
+    "heater": 800,
     **dict.fromkeys(TANKS, 12),
 }
 FIT: dict[str, Any] = {"gamma": 0.99, "n_updates": 200, "n_evaluations": 1}
@@ -62,7 +64,7 @@ def trials(plan: Plan) -> list[Trial]:
             Arm("NOPG-D", DEFAULTS, {**FIT, **preset["NOPG"]}, (size,), seeds),
             Arm(REFERENCE, "", {}, (size,), seeds),
         ]
-        if task in TANKS:  # kernels know no past
+        if task in (*TANKS, "late-pole", "heater"):  # kernels know no past
             arms = [arm for arm in arms if arm.method != "NOPG-D"]
         found += trials_of(NAME, task, arms)
     return found
