@@ -7,7 +7,7 @@ projected process approximation), so that a prediction costs the same at any n.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -155,7 +155,9 @@ class GaussianProcess:
     def predict(self, inputs: Tensor) -> Tensor:
         """The mean of each target, (m, q)."""
         z = (inputs - self.centre) / self.spread
-        smooth = (self._kernel(z) * self.weights).sum(dim=2)
+        smooth = z.new_empty(len(z), len(self.curved))
+        for i, weighted in self._weighted(z):
+            smooth[:, i] = weighted.sum(dim=1)
         mean = torch.addmm(self.linear[0], z, self.linear[1:])
         return mean.index_add(1, self.curved, smooth)
 
@@ -165,8 +167,10 @@ class GaussianProcess:
         The kernel of u has the derivative k(z, u) (u - z) / scale^2.
         """
         z = (inputs - self.centre) / self.spread
-        weighted = self._kernel(z) * self.weights
-        smooth = weighted @ self.inducing - weighted.sum(dim=2)[..., None] * z[:, None]
+        smooth = z.new_empty(len(z), *self.inverse_scales.shape)
+        for i, weighted in self._weighted(z):
+            drawn = weighted @ self.inducing[: weighted.shape[1]]
+            smooth[:, i] = drawn - weighted.sum(dim=1)[:, None] * z
         smooth = smooth * self.inverse_scales.square()
         linear = self.linear[1:].T.expand(len(z), -1, -1)
         return linear.index_add(1, self.curved, smooth) / self.spread
@@ -195,6 +199,15 @@ class GaussianProcess:
         own = (self.whitening[1] @ kernel).square().sum(dim=1) / ratio  # (c, n)
         errors[:, self.curved] /= (1.0 - own.T).clamp_min(1e-3).sqrt()
         return errors
+
+    def _weighted(self, z: Tensor) -> Iterator[tuple[int, Tensor]]:
+        """Every curved target, and its kernels times their weights, (m, used)."""
+        features, m = torch.cat([z.square(), z], dim=1), len(self.inducing)
+        for i, weights in enumerate(self.weights):
+            used = int(weights.count_nonzero())  # the first ones
+            exponent = self.exponent[:, i * m : i * m + used]
+            kernel = torch.addmm(exponent[-1], features, exponent[:-1]).exp_()
+            yield i, kernel.mul_(weights[:used])
 
     def _kernel(self, z: Tensor) -> Tensor:
         """exp(-1/2 |(z - u) / scale|^2) of every curved target, (m, c, i)."""

@@ -45,8 +45,8 @@ GAIN = 1e-3
 N_KEPT, FIRST_ROUND = 3, 0.3
 """All policies are refined for this share of the updates, then so many of the best:
 where a policy starts says little about where it can get."""
-CHECK_EVERY = 5
-"""Updates between estimates by all models."""
+CHECK_EVERY, NOISY_CHECK_EVERY = 5, 10
+"""Updates between estimates by all models; noisy ones take many paths."""
 SEARCH_WEIGHT = 0.005
 """Weight gamma^T at which rollouts end while searching."""
 FINAL_WEIGHT = 1e-8
@@ -168,6 +168,7 @@ def refine(
     first = model_returns(models, policies, starts, gamma, worst_share)
     most = attainable_return(models[0], gamma)
     is_noisy = models[0].noise is not None
+    check_every = NOISY_CHECK_EVERY if is_noisy else CHECK_EVERY
     ascents = [
         _Ascent(policy if credit == 1.0 else copy.deepcopy(policy), value, most, credit)
         for credit in CREDITS[: 2 if is_noisy else 1]
@@ -181,7 +182,7 @@ def refine(
             progress = (step - 1) / n_updates
             some, draws = _new_paths(models[0], every, gamma, step, worst_share)
             _update(models[0], active, some, draws, gamma, progress, worst_share)
-            if step % CHECK_EVERY == 0 or step == n_updates:
+            if step % check_every == 0 or step == n_updates:
                 team = [one.policy for one in active]
                 found = model_returns(models, team, starts, gamma, worst_share)
                 for one, value in zip(active, found, strict=True):
