@@ -41,7 +41,8 @@ def resample(table: Table, sample_time: float) -> Table:
         if table.terminations[rows[-1]] and len(rows) / ratio - whole > _ROUNDING:
             whole += 1  # a shorter step, for an end must not be lost
         n_left += max(0.0, len(rows) - whole * ratio)
-        parts.append(_on_grid(table, rows, ratio * np.arange(whole + 1)))
+        grid: FloatArray = ratio * np.arange(whole + 1, dtype=np.float64)
+        parts.append(_on_grid(table, rows, grid))
     columns = {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
     if len(columns["rewards"]) < 2:
         raise DataError(

@@ -87,4 +87,5 @@ def _score(replays: Replays, model: TransitionModel) -> Array:
     paths = replays.paths(model, N_PATHS)
     missed = np.abs(replays.misses(paths))
     spread = np.abs(paths - paths.mean(axis=1, keepdims=True))
-    return missed / np.maximum(np.quantile(spread, LEVEL, axis=1), 1e-300)
+    widths = np.quantile(spread, LEVEL, axis=1)
+    return np.asarray(missed / np.maximum(widths, 1e-300))

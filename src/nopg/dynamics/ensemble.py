@@ -93,12 +93,12 @@ def replayed(
         best = 0
     chosen = fitted[best]
     noise = chosen.noise if best else model.noise
-    inputs, errors, follows = _errors_at(chosen, held_out)
+    inputs, missed, follows = _errors_at(chosen, held_out)
     if np.median(others.noise_ratio(chosen)[:n_present]) > MORE_THAN_NOISE:
         moved = (columns[3] - columns[0])[:, :n_present]
-        noise = ProcessNoise.fit(inputs, errors, moved.std(dim=0, correction=0))
+        noise = ProcessNoise.fit(inputs, missed, moved.std(dim=0, correction=0))
     if noise is not None:
-        noise = noise.scaled(lasting_share(errors.numpy(), follows.numpy()))
+        noise = noise.scaled(lasting_share(missed.numpy(), follows.numpy()))
     if best == 0:
         return FREE, replace(model, noise=noise)
     like = replace(chosen, bounds=model.bounds, rewards=model.rewards, noise=noise)

@@ -95,7 +95,7 @@ class Replays(NamedTuple):
         paths, last = self.paths(model), HORIZONS[0] - 1
         missed = np.square(self.misses(paths)[last]).mean(axis=0)
         expected = paths[last].var(axis=0).mean(axis=0)
-        return np.sqrt(missed / np.maximum(expected, 1e-300))
+        return np.asarray(np.sqrt(missed / np.maximum(expected, 1e-300)))
 
     @property
     def horizons(self) -> tuple[int, ...]:
