@@ -106,13 +106,13 @@ class GaussianProcess:
                 torch.arange(len(unit)), torch.tensor(with_outliers)
             )
         curved = torch.nonzero(is_curved)[:, 0]
-        found, belongs = [], []
+        found: list[Hyperparameters] = []
+        belongs: list[Tensor | slice] = []
         for j in curved.tolist():
             initial = None if like is None else like.hyperparameters(j, unit[j])
             one, is_inlier = _hyperparameters(x, residual[:, j], initial, limits)
             found.append(one)
-            keeps_all = j in with_outliers
-            belongs.append(torch.ones_like(is_inlier) if keeps_all else is_inlier)
+            belongs.append(slice(None) if j in with_outliers else is_inlier)
         counts = [_enough(x, inducing, one) for one in found]
         inducing = inducing[: max(counts, default=1)]
         (m, d), c = inducing.shape, len(curved)
