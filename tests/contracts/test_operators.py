@@ -68,24 +68,6 @@ def test_mean_of_the_rows(make: Make, generator: torch.Generator) -> None:
 
 
 @pytest.mark.parametrize("make", OPERATORS)
-def test_matmat_matches_dense_twin(make: Make, generator: torch.Generator) -> None:
-    operator, twin = make(generator)
-    X = torch.randn((twin.shape[1], 5), dtype=twin.dtype, generator=generator)
-    torch.testing.assert_close(operator.matmat(X), twin @ X)
-    torch.testing.assert_close(LinearOperator.matmat(operator, X), twin @ X)
-    torch.testing.assert_close(operator.matmat(X.float()), twin @ X.float().double())
-
-
-@pytest.mark.parametrize("make", OPERATORS)
-def test_rmatmat_matches_dense_twin(make: Make, generator: torch.Generator) -> None:
-    operator, twin = make(generator)
-    Y = torch.randn((twin.shape[0], 5), dtype=twin.dtype, generator=generator)
-    torch.testing.assert_close(operator.rmatmat(Y), twin.T @ Y)
-    torch.testing.assert_close(LinearOperator.rmatmat(operator, Y), twin.T @ Y)
-    torch.testing.assert_close(operator.rmatmat(Y.float()), twin.T @ Y.float().double())
-
-
-@pytest.mark.parametrize("make", OPERATORS)
 def test_single_precision_is_the_same_matrix(
     make: Make, generator: torch.Generator
 ) -> None:

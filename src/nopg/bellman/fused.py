@@ -17,8 +17,7 @@ from torch import Tensor
 from nopg.bellman.matched import LONGEST_STEP, REACH, STEEPNESS
 from nopg.bellman.offsets import ArcCoordinates
 from nopg.bellman.problem import NADARAYA_WATSON, Problem
-from nopg.bellman.row_model import EXACT
-from nopg.bellman.rows import QueryRows
+from nopg.bellman.rows import EXACT, QueryRows
 from nopg.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -38,9 +38,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nopg.bellman.row_model import EXACT, RowModel, RowWeights, listed_values
-from nopg.bellman.rows import QueryRows
-from nopg.errors import ConfigError
+from nopg.bellman.rows import EXACT, QueryRows, RowModel, RowWeights, require_labels
 from nopg.linalg.operators import LinearOperator
 
 REACH, STEEPNESS = 8.0, 12
@@ -63,17 +61,11 @@ Array = Any
 
 @dataclass(frozen=True)
 class _Features:
-    """What no action changes of the rows of one block.
+    """What no action changes of the rows of one block."""
 
-    Attributes:
-        base: Log of psi_j exp(-|a_j|^2 / 2), (m, k).
-        g: Offsets and actions in bandwidths, (m, d, k).
-        squares: Products of pairs of features, (m, d (d + 1) / 2, k).
-    """
-
-    base: Array
-    g: Array
-    squares: Array
+    base: Array  # log of psi_j exp(-|a_j|^2 / 2), (m, k)
+    g: Array  # offsets and actions in bandwidths, (m, d, k)
+    squares: Array  # products of pairs of features, (m, d (d + 1) / 2, k)
 
     def of(self, which: Array) -> _Features:
         """Only some of the rows."""
@@ -133,13 +125,9 @@ class MatchedRows(RowModel):
 
     def at_label(self, label: int | Tensor) -> RowWeights:
         """Rows for a discrete action, or one per query; their mean is the query."""
-        if self._similarity is None:
-            raise ConfigError(
-                "Rows of a label need data with labels, these actions are continuous; "
-                "pass integer actions."
-            )
+        kernel, features = APART * require_labels(self._similarity), []
         taken = torch.as_tensor(label).expand(self.rows.shape[0])
-        similarity, features = APART * self._similarity[taken], []  # (m, n_actions)
+        similarity = kernel[taken]  # (m, n_actions)
         listed = zip(self.rows.blocks, self.rows.actions, self._offsets, strict=True)
         for block, labels, offset in listed:
             beside = labels.expand(block.log_psi.shape)
@@ -209,7 +197,7 @@ class MatchedRows(RowModel):
         xp, parts = self._xp, []
         for b, weights in enumerate(blocks):
             w = self._array(weights)
-            beside = self._array(listed_values(self.rows, b, q))
+            beside = self._array(self.rows.beside(b, q))
             mean = (w * beside).sum(axis=1, keepdims=True)
             moved = (w * (beside - mean))[..., None]
             parts.append(self._tensor(xp.matmul(self._features[b].g, moved)[..., 0]).mT)

@@ -20,33 +20,25 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from nopg.bellman.row_model import (
+from nopg.bellman.rows import (
     EXACT,
+    QueryRows,
     RowModel,
     RowWeights,
-    listed_values,
     normalised,
+    require_labels,
 )
-from nopg.bellman.rows import QueryRows
-from nopg.errors import ConfigError
 from nopg.linalg.operators import LinearOperator
 
 
 @dataclass(frozen=True)
 class NadarayaWatson(RowModel):
-    """Kernel weights, normalised.
-
-    Attributes:
-        rows: The queries.
-        sample_actions: Actions of the samples, (n, d_a), or labels (n,).
-        variances: Squared action bandwidths, (d_a,); none for labels.
-        log_similarity: Log kernel between labels, (n_actions, n_actions), if any.
-    """
+    """Kernel weights, normalised."""
 
     rows: QueryRows
-    sample_actions: Tensor
-    variances: Tensor
-    log_similarity: Tensor | None = None
+    sample_actions: Tensor  # (n, d_a), or labels (n,)
+    variances: Tensor  # squared action bandwidths, (d_a,); none for labels
+    log_similarity: Tensor | None = None  # between labels, (n_actions, n_actions)
 
     def at(
         self, actions: Tensor, start: Tensor | None = None, accuracy: float = EXACT
@@ -56,12 +48,7 @@ class NadarayaWatson(RowModel):
 
     def at_label(self, label: int) -> RowWeights:
         """Rows for one discrete action, the same at every query."""
-        if self.log_similarity is None:
-            raise ConfigError(
-                "Rows of a label need data with labels, these actions are continuous; "
-                "pass integer actions."
-            )
-        return label_weights(self.rows, label, self.log_similarity)
+        return label_weights(self.rows, label, require_labels(self.log_similarity))
 
     def slopes(
         self, weights: RowWeights, operator: LinearOperator, q: Tensor
@@ -75,7 +62,7 @@ class NadarayaWatson(RowModel):
         d_a = len(self.variances)
         parts = []
         for b, W in enumerate(weights.blocks):  # (k, m_b, k_b)
-            a, beside = self.rows.actions[b], listed_values(self.rows, b, q)
+            a, beside = self.rows.actions[b], self.rows.beside(b, q)
             features = torch.stack([beside, *a, *(beside * a)], dim=-1)
             moments = torch.matmul(W.transpose(0, 1), features).permute(2, 1, 0)
             v, mean, product = torch.split(moments, [1, d_a, d_a])

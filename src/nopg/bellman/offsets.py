@@ -21,15 +21,10 @@ from nopg.kernels.bandwidths import Bandwidths
 
 @dataclass(frozen=True)
 class ArcCoordinates:
-    """Straight columns as they are, then one angle for each pair on a circle.
+    """Straight columns as they are, then one angle for each pair on a circle."""
 
-    Attributes:
-        straight: Columns that are no part of a pair.
-        pairs: Columns that are cosine and sine.
-    """
-
-    straight: tuple[int, ...]
-    pairs: tuple[tuple[int, int], ...]
+    straight: tuple[int, ...]  # columns that are no part of a pair
+    pairs: tuple[tuple[int, int], ...]  # columns that are cosine and sine
 
     @classmethod
     def of(cls, states: Tensor) -> ArcCoordinates:

@@ -182,21 +182,13 @@ class Features:
 
 @dataclass(frozen=True)
 class Newton:
-    """How tilts are found.
+    """How tilts are found."""
 
-    Attributes:
-        reach: Where the wall stands.
-        steepness: Its power, even.
-        longest: Longest step of a tilt.
-        ridge: Curvature that is always there.
-        accuracy: Newton decrement at which a row is good enough.
-    """
-
-    reach: float
-    steepness: int
-    longest: float
-    ridge: float
-    accuracy: float
+    reach: float  # where the wall stands
+    steepness: int  # its power, even
+    longest: float  # longest step of a tilt
+    ridge: float  # curvature that is always there
+    accuracy: float  # newton decrement at which a row is good enough
 
 
 def match(

@@ -1,6 +1,6 @@
 """Rows of B policies over one pattern: made for the actions taken, and differentiated.
 
-What `nopg.bellman.row_model` is to the plain path: one class for each row model, with
+What `RowModel` of `nopg.bellman.rows` is to the plain path: a class for each kind, with
 buffers that stay put, so that launches can be captured.
 """
 

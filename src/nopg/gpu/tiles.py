@@ -15,19 +15,12 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Tiles:
-    """Tiles of equally many points; the last places of some may be empty.
+    """Tiles of equally many points; the last places of some may be empty."""
 
-    Attributes:
-        points: Number of the point at each place, (T, S); n marks an empty place.
-        coordinates: Of those points, infinite at empty places, (d, T, S).
-        low: Smallest coordinates in each tile, (d, T).
-        high: Largest coordinates in each tile, (d, T).
-    """
-
-    points: Tensor
-    coordinates: Tensor
-    low: Tensor
-    high: Tensor
+    points: Tensor  # number of the point at each place, (T, S); n marks an empty place
+    coordinates: Tensor  # of those points, infinite at empty places, (d, T, S)
+    low: Tensor  # smallest coordinates in each tile, (d, T)
+    high: Tensor  # largest coordinates in each tile, (d, T)
 
     @classmethod
     def of(cls, points: Tensor, size: int) -> Tiles:

@@ -25,17 +25,11 @@ ENTRIES = 1024
 
 @dataclass(frozen=True)
 class Tile:
-    """How much of a matrix one program takes.
+    """How much of a matrix one program takes."""
 
-    Attributes:
-        rows: Rows (or columns of a transposed product) of one program.
-        width: Entries of a row read at once; a power of two.
-        warps: Warps that share the work.
-    """
-
-    rows: int
-    width: int
-    warps: int = 4
+    rows: int  # rows (or columns of a transposed product) of one program
+    width: int  # entries of a row read at once; a power of two
+    warps: int = 4  # warps that share the work
 
     @classmethod
     def of_rows(cls, k: int, entries: int = ENTRIES, warps: int = 4) -> Tile:

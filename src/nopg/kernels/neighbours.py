@@ -24,24 +24,14 @@ BLOCK_LENGTHS = tuple(int(2 ** (e / 2)) for e in range(6, 60))  # 8, 11, 16, 22,
 
 @dataclass(frozen=True)
 class Block:
-    """Rows that keep the same number of samples.
+    """Rows that keep the same number of samples."""
 
-    Attributes:
-        rows: Which queries these are, (m,), ascending.
-        columns: Samples each row keeps, nearest first, (m, k) int32; None keeps all.
-        log_psi: Log state kernel at those samples, relative to its peak, (m, k).
-        log_dropped: Log of an upper bound on the state-kernel mass a row drops, (m,).
-    """
-
-    rows: Tensor
+    rows: Tensor  # which queries these are, (m,), ascending
+    # Samples each row keeps, nearest first, (m, k) int32; None keeps all.
     columns: Tensor | None
-    log_psi: Tensor
+    log_psi: Tensor  # log state kernel at those samples, relative to its peak, (m, k)
+    # Log of an upper bound on the state-kernel mass a row drops, (m,).
     log_dropped: Tensor
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether every row keeps every sample."""
-        return self.columns is None
 
 
 def complete_block(queries: Tensor, samples: Tensor, bandwidths: Tensor) -> Block:

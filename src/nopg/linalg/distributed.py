@@ -25,26 +25,16 @@ class Transposition:
 
     The pattern of A does not change, so who sends what to whom is settled once;
     a new A then costs one message of its values.
-
-    Attributes:
-        shape: Rows and columns of the whole A.
-        group: Consecutive rows that stay together on one rank.
-        outgoing: Stored entries ordered by destination, (nnz,).
-        sent: Entries for each rank.
-        received: Entries from each rank.
-        starts: Row starts of this rank's part of A', int32.
-        columns: Its columns, which are row numbers of A, int32.
-        incoming: Which received entry each stored one of A' is.
     """
 
-    shape: tuple[int, int]
-    group: int
-    outgoing: Tensor
-    sent: tuple[int, ...]
-    received: tuple[int, ...]
-    starts: Tensor
-    columns: Tensor
-    incoming: Tensor
+    shape: tuple[int, int]  # rows and columns of the whole A
+    group: int  # consecutive rows that stay together on one rank
+    outgoing: Tensor  # stored entries ordered by destination, (nnz,)
+    sent: tuple[int, ...]  # entries for each rank
+    received: tuple[int, ...]  # entries from each rank
+    starts: Tensor  # row starts of this rank's part of A', int32
+    columns: Tensor  # its columns, which are row numbers of A, int32
+    incoming: Tensor  # which received entry each stored one of A' is
 
     @classmethod
     def of(

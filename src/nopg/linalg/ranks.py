@@ -31,16 +31,11 @@ class Ranks:
 
     Samples are shared in contiguous ranges of equal length, the last one shorter:
     gathered parts then lie end to end as the whole does, with padding behind it.
-
-    Attributes:
-        rank: Number of this process, from 0.
-        size: Number of processes.
-        n_local: How many of them share this machine's memory.
     """
 
-    rank: int
-    size: int
-    n_local: int = 1
+    rank: int  # number of this process, from 0
+    size: int  # number of processes
+    n_local: int = 1  # how many of them share this machine's memory
 
     @property
     def is_first(self) -> bool:

@@ -138,14 +138,6 @@ class SparseRows(LinearOperator):
         zeros = self.values.new_zeros(n)
         return zeros.index_add_(0, self.pattern.columns, self.values, alpha=1.0 / m)
 
-    def matmat(self, columns: Tensor) -> Tensor:
-        """A X in the precision of A, (n, c) -> (m, c)."""
-        return self._rows @ columns.to(self.values)
-
-    def rmatmat(self, columns: Tensor) -> Tensor:
-        """A' Y in the precision of A, (m, c) -> (n, c)."""
-        return self._transposed @ columns.to(self.values)
-
     def single(self) -> LinearOperator:
         """A in single precision."""
         if self.values.dtype == torch.float32:

@@ -201,7 +201,6 @@ def _record(
         gradient_norm=math.hypot(*[g.item() for g in torch._foreach_norm(gradients)]),
         learning_rate=rate,
         matvecs=q.matvecs + mu.matvecs,
-        breakdowns=q.breakdowns + mu.breakdowns,
         fallbacks=q.fallbacks + mu.fallbacks,
         seconds=seconds,
     )

@@ -38,23 +38,14 @@ PROC, CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
 
 @dataclass(frozen=True)
 class Budget:
-    """What one process of a job needs.
+    """What one process of a job needs."""
 
-    Attributes:
-        n: Samples.
-        neighbours: Samples a row keeps, on average.
-        entries: Stored entries of P in this process.
-        peak_bytes: Highest use beyond the data and the libraries.
-        limit: Bytes available; None if unknown.
-        seconds: Expected time per update; None for small jobs.
-    """
-
-    n: int
-    neighbours: float
-    entries: int
-    peak_bytes: int
-    limit: int | None
-    seconds: float | None = None
+    n: int  # samples
+    neighbours: float  # samples a row keeps, on average
+    entries: int  # stored entries of P in this process
+    peak_bytes: int  # highest use beyond the data and the libraries
+    limit: int | None  # bytes available; None if unknown
+    seconds: float | None = None  # expected time per update; None for small jobs
 
     @property
     def is_large(self) -> bool:

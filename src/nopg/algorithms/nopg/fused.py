@@ -185,7 +185,6 @@ def ascend_fused(trainer: FusedTrainer) -> Iterator[list[Update]]:
                 gradient_norm=norm,
                 learning_rate=trainer.config.rate(step, trainer.n_updates),
                 matvecs=2 * SWEEPS * trainer.groups,
-                breakdowns=0,
                 fallbacks=0,
                 seconds=seconds,
             )
