@@ -14,20 +14,9 @@ from nopg.gpu.toolchain import Tile, batched, tl, triton
 
 @triton.jit
 def _build(
-    log_psi,
-    columns,
-    actions,
-    taken,
-    half_precision,
-    weights,
-    slopes,
-    m,
-    n_batch,
-    k: tl.constexpr,
-    d_a: tl.constexpr,
-    R: tl.constexpr,
-    K: tl.constexpr,
-):
+    log_psi, columns, actions, taken, half_precision, weights, slopes, m, n_batch,
+    k: tl.constexpr, d_a: tl.constexpr, R: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
     # Policies of one row tile run side by side: what they share stays in cache.
     policy = tl.program_id(0) % n_batch
     row = tl.program_id(0) // n_batch * R + tl.arange(0, R)

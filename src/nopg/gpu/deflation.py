@@ -30,18 +30,9 @@ def _total(sums, n_programs, BLOCK: tl.constexpr):
 
 @triton.jit
 def _deflate(
-    q_sums,
-    mu_sums,
-    gain,
-    mu_total,
-    shift,
-    scale,
-    norms,
-    q_programs,
-    mu_programs,
-    n_batch,
-    BLOCK: tl.constexpr,
-):
+    q_sums, mu_sums, gain, mu_total, shift, scale, norms, q_programs, mu_programs,
+    n_batch, BLOCK: tl.constexpr,
+):  # fmt: skip
     policy = tl.program_id(0)
     q_first = q_sums + policy * q_programs
     mu_first = mu_sums + policy * mu_programs

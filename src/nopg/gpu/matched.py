@@ -35,31 +35,11 @@ TURN = tl.constexpr(2.0 * math.pi)
 
 @triton.jit
 def _match(
-    log_psi,
-    columns,
-    table,
-    points,
-    taken,
-    precision,
-    state,
-    weights,
-    slopes,
-    m,
-    n_batch,
-    accuracy,
-    reach,
-    ridge,
-    longest,
-    k: tl.constexpr,
-    d_s: tl.constexpr,
-    d_a: tl.constexpr,
-    n_angles: tl.constexpr,
-    width: tl.constexpr,
-    steepness: tl.constexpr,
-    STEPS: tl.constexpr,
-    R: tl.constexpr,
-    K: tl.constexpr,
-):
+    log_psi, columns, table, points, taken, precision, state, weights, slopes, m,
+    n_batch, accuracy, reach, ridge, longest, k: tl.constexpr, d_s: tl.constexpr,
+    d_a: tl.constexpr, n_angles: tl.constexpr, width: tl.constexpr,
+    steepness: tl.constexpr, STEPS: tl.constexpr, R: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
     policy = (tl.program_id(0) % n_batch).to(tl.int64)
     row = tl.program_id(0) // n_batch * R + tl.arange(0, R)
     entry = tl.arange(0, K)

@@ -9,14 +9,8 @@ from nopg.gpu.toolchain import Tile, batched, tl, triton
 
 @triton.jit
 def row_products(
-    weights,
-    columns,
-    x,
-    row,
-    m,
-    k: tl.constexpr,
-    K: tl.constexpr,
-):
+    weights, columns, x, row, m, k: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
     """(P x)_i for a tile of rows i; zero beyond the last row."""
     entry = tl.arange(0, K)
     mask = (row < m)[:, None] & (entry < k)[None, :]
@@ -28,17 +22,9 @@ def row_products(
 
 @triton.jit
 def _matvec(
-    weights,
-    columns,
-    x,
-    y,
-    m,
-    n,
-    n_batch,
-    k: tl.constexpr,
-    R: tl.constexpr,
+    weights, columns, x, y, m, n, n_batch, k: tl.constexpr, R: tl.constexpr,
     K: tl.constexpr,
-):
+):  # fmt: skip
     policy = (tl.program_id(0) % n_batch).to(tl.int64)
     row = tl.program_id(0) // n_batch * R + tl.arange(0, R)
     products = row_products(

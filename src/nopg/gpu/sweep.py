@@ -21,23 +21,9 @@ from nopg.gpu.transpose import COLUMNS
 
 @triton.jit
 def _sweep_rows(
-    weights,
-    columns,
-    rewards,
-    discount,
-    q,
-    shift,
-    q_next,
-    sums,
-    program,
-    policy,
-    n,
-    kind_stride,
-    policy_stride,
-    k: tl.constexpr,
-    R: tl.constexpr,
-    K: tl.constexpr,
-):
+    weights, columns, rewards, discount, q, shift, q_next, sums, program, policy, n,
+    kind_stride, policy_stride, k: tl.constexpr, R: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
     """The sweep of q for one tile of rows of one policy."""
     row = program * R + tl.arange(0, R)
     is_row = row < n
@@ -59,23 +45,9 @@ def _sweep_rows(
 
 @triton.jit
 def _sweep_columns(
-    values,
-    starts,
-    rows,
-    eps0,
-    mu,
-    scale,
-    mu_next,
-    sums,
-    program,
-    policy,
-    n,
-    n_entries,
-    kind_stride,
-    policy_stride,
-    C: tl.constexpr,
-    E: tl.constexpr,
-):
+    values, starts, rows, eps0, mu, scale, mu_next, sums, program, policy, n, n_entries,
+    kind_stride, policy_stride, C: tl.constexpr, E: tl.constexpr,
+):  # fmt: skip
     """The sweep of mu for one tile of columns of one policy."""
     column = program * C + tl.arange(0, C)
     is_column = column < n
@@ -101,36 +73,11 @@ def _sweep_columns(
 
 @triton.jit
 def _sweep(
-    weights,
-    columns,
-    rewards,
-    discount,
-    q,
-    shift,
-    q_next,
-    q_sums,
-    values,
-    starts,
-    rows,
-    eps0,
-    mu,
-    scale,
-    mu_next,
-    mu_sums,
-    n,
-    n_entries,
-    q_kind_stride,
-    q_policy_stride,
-    mu_kind_stride,
-    mu_policy_stride,
-    mu_programs,
-    n_batch,
-    k: tl.constexpr,
-    R: tl.constexpr,
-    K: tl.constexpr,
-    C: tl.constexpr,
-    E: tl.constexpr,
-):
+    weights, columns, rewards, discount, q, shift, q_next, q_sums, values, starts, rows,
+    eps0, mu, scale, mu_next, mu_sums, n, n_entries, q_kind_stride, q_policy_stride,
+    mu_kind_stride, mu_policy_stride, mu_programs, n_batch, k: tl.constexpr,
+    R: tl.constexpr, K: tl.constexpr, C: tl.constexpr, E: tl.constexpr,
+):  # fmt: skip
     policy = (tl.program_id(0) % n_batch).to(tl.int64)
     program = tl.program_id(0) // n_batch
     # Columns first: the longest of them is what a launch may have to wait for.

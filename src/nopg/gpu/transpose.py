@@ -41,15 +41,9 @@ def transposed_pattern(columns: Tensor, n: int) -> tuple[Tensor, Tensor, Tensor]
 
 @triton.jit
 def _transposed_values(
-    weights,
-    source,
-    discount,
-    values,
-    n_entries,
-    n_batch,
-    k: tl.constexpr,
+    weights, source, discount, values, n_entries, n_batch, k: tl.constexpr,
     E: tl.constexpr,
-):
+):  # fmt: skip
     policy = (tl.program_id(0) % n_batch).to(tl.int64)
     at = tl.program_id(0) // n_batch * E + tl.arange(0, E)
     mask = at < n_entries
