@@ -73,23 +73,17 @@ class _Features:
 
 
 class MatchedRows(RowModel):
-    """Rows tilted until their mean is their query.
-
-    Args:
-        rows: The queries.
-        offsets: Offsets of the listed samples' states from their queries, in
-            bandwidths, (m_b, k_b, d_s) block by block.
-        sample_actions: Actions of the samples, (n, d_a), or labels (n,).
-        bandwidths: Action bandwidths, (d_a,); none for labels.
-        log_similarity: Log kernel between labels, (n_actions, n_actions), if any.
-    """
+    """Rows tilted until their mean is their query."""
 
     def __init__(
         self,
-        rows: QueryRows,
+        rows: QueryRows,  # the queries
+        # Offsets of the listed samples' states from their queries, in bandwidths, (m_b,
+        # k_b, d_s) block by block.
         offsets: Sequence[Tensor],
-        sample_actions: Tensor,
-        bandwidths: Tensor,
+        sample_actions: Tensor,  # actions of the samples, (n, d_a), or labels (n,)
+        bandwidths: Tensor,  # action bandwidths, (d_a,); none for labels
+        # Log kernel between labels, (n_actions, n_actions), if any.
         log_similarity: Tensor | None = None,
     ) -> None:
         self.rows, self._h, self._similarity = rows, bandwidths, log_similarity

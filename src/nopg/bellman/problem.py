@@ -124,25 +124,18 @@ class Problem:
     @classmethod
     def build(
         cls,
-        samples: Samples,
-        initial_states: Tensor,
-        bandwidths: Bandwidths,
-        config: EstimatorConfig,
+        samples: Samples,  # the data
+        initial_states: Tensor,  # draws from mu_0, (B, d_s)
+        bandwidths: Bandwidths,  # kernel bandwidths
+        config: EstimatorConfig,  # how integrals are taken
+        # Source of the next-state draws. They are drawn once: the lists stay valid, and
+        # J becomes a smooth function of the policy.
         generator: torch.Generator,
+        # Processes to share the next states with; all of them call this with the same
+        # data.
         ranks: Ranks | None = None,
     ) -> Problem:
-        """Draw the next states, list the neighbours, keep what never changes.
-
-        Args:
-            samples: The data.
-            initial_states: Draws from mu_0, (B, d_s).
-            bandwidths: Kernel bandwidths.
-            config: How integrals are taken.
-            generator: Source of the next-state draws. They are drawn once: the
-                lists stay valid, and J becomes a smooth function of the policy.
-            ranks: Processes to share the next states with; all of them call this
-                with the same data.
-        """
+        """Draw the next states, list the neighbours, keep what never changes."""
         if config.rows == MATCHED:
             bandwidths = on_circles(bandwidths, samples.states)
         drawn = _next_states(samples, bandwidths, config.next_state_samples, generator)

@@ -111,26 +111,16 @@ class QueryRows:
 
 
 def query_rows(
-    queries: Tensor,
-    samples: Tensor,
-    actions: Tensor,
-    bandwidths: Tensor,
-    neighbours: Neighbours,
+    queries: Tensor,  # query states, (m, d_s)
+    samples: Tensor,  # sample states, (n, d_s)
+    actions: Tensor,  # sample actions, (n, d_a), or labels (n,)
+    bandwidths: Tensor,  # state bandwidths, (d_s,)
+    neighbours: Neighbours,  # a count, "auto", or None for every sample
     *,
-    log_margin: float,
-    most: int,
+    log_margin: float,  # for "auto": how far the dropped mass lies below the kept one
+    most: int,  # for "auto": longest row
 ) -> QueryRows:
-    """List the samples that each query state listens to.
-
-    Args:
-        queries: Query states, (m, d_s).
-        samples: Sample states, (n, d_s).
-        actions: Sample actions, (n, d_a), or labels (n,).
-        bandwidths: State bandwidths, (d_s,).
-        neighbours: A count, "auto", or None for every sample.
-        log_margin: For "auto": how far the dropped mass lies below the kept one.
-        most: For "auto": longest row.
-    """
+    """List the samples that each query state listens to."""
     if neighbours is None:
         blocks = [complete_block(queries, samples, bandwidths)]
     elif neighbours == "auto":

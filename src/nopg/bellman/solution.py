@@ -111,19 +111,13 @@ class Estimator:
 
     def solve(
         self,
-        policy: Policy,
-        generator: torch.Generator,
-        solver: SolverConfig,
+        policy: Policy,  # the policy, of the family this estimator was made for
+        generator: torch.Generator,  # source of the policy's draws, where it needs any
+        solver: SolverConfig,  # accuracy of the two solves
+        # What a solution close by leaves: `following` of it.
         start: Start | None = None,
     ) -> BellmanSolution:
-        """One pass of Algorithm 1 up to the update of theta.
-
-        Args:
-            policy: The policy, of the family this estimator was made for.
-            generator: Source of the policy's draws, where it needs any.
-            solver: Accuracy of the two solves.
-            start: What a solution close by leaves: `following` of it.
-        """
+        """One pass of Algorithm 1 up to the update of theta."""
         problem, samples = self.problem, self.problem.samples
         outputs = checked_outputs(policy, problem.queries, samples.action_width)
         with torch.no_grad():
@@ -281,27 +275,16 @@ class BellmanSolution:
 
 def certified_objective(
     *,
-    gamma: float,
-    rewards: Tensor,
-    has_terminals: bool,
-    eps0: Tensor,
-    q: Solution,
-    mu: Solution,
-    dropped_mass: float,
-    dropped_most: float,
+    gamma: float,  # discount factor
+    rewards: Tensor,  # r, (n,)
+    has_terminals: bool,  # whether some rows of P are zero
+    eps0: Tensor,  # mean responsibilities of the initial states, (n,)
+    q: Solution,  # solution of Lambda q = r
+    mu: Solution,  # solution of Lambda' mu = eps0
+    dropped_mass: float,  # gamma sum_i mu_i delta_i + delta_0
+    dropped_most: float,  # max_i delta_i
 ) -> Objective:
-    """J with its bounds.
-
-    Args:
-        gamma: Discount factor.
-        rewards: r, (n,).
-        has_terminals: Whether some rows of P are zero.
-        eps0: Mean responsibilities of the initial states, (n,).
-        q: Solution of Lambda q = r.
-        mu: Solution of Lambda' mu = eps0.
-        dropped_mass: gamma sum_i mu_i delta_i + delta_0.
-        dropped_most: max_i delta_i.
-    """
+    """J with its bounds."""
     value = float(eps0 @ q.value + mu.value @ q.residual)
     res_low, res_high = _ends(q.residual)
     res_q, res_mu = max(-res_low, res_high), float(mu.residual.abs().sum())

@@ -48,23 +48,15 @@ def _build(
 
 
 def build(
-    log_psi: Tensor,
-    columns: Tensor,
-    sample_actions: Tensor,
-    taken: Tensor,
-    half_precision: Tensor,
+    log_psi: Tensor,  # log state kernel, (m, k)
+    columns: Tensor,  # samples each row lists, (m, k)
+    sample_actions: Tensor,  # their actions, (n, d_a)
+    taken: Tensor,  # action taken at each row, (m, d_a) or (B, m, d_a)
+    half_precision: Tensor,  # p = 1 / (2 h^2), (d_a,)
     *,
-    out: tuple[Tensor, Tensor] | None = None,
+    out: tuple[Tensor, Tensor] | None = None,  # where to write
 ) -> tuple[Tensor, Tensor]:
     """Weights P_ij = softmax_j(log_psi_ij - sum_d p_d (taken_id - a_jd)^2).
-
-    Args:
-        log_psi: Log state kernel, (m, k).
-        columns: Samples each row lists, (m, k).
-        sample_actions: Their actions, (n, d_a).
-        taken: Action taken at each row, (m, d_a) or (B, m, d_a).
-        half_precision: p = 1 / (2 h^2), (d_a,).
-        out: Where to write.
 
     Returns:
         Weights, (m, k) or (B, m, k), and slopes, (d_a, m, k) or (d_a, B, m, k).

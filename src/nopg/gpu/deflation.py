@@ -50,21 +50,14 @@ def _deflate(
 
 
 def deflate(
-    q_sums: Tensor,
-    mu_sums: Tensor,
-    gain: Tensor,
-    mu_total: Tensor,
+    q_sums: Tensor,  # from `sweep`, (2, B, programs)
+    mu_sums: Tensor,  # from `sweep`, (2, B, programs)
+    gain: Tensor,  # gamma / ((1 - gamma) n), or zero if some row is terminal, (1,)
+    mu_total: Tensor,  # sum(eps0) / (1 - gamma), or zero if some row is terminal, (B,)
     *,
-    out: tuple[Tensor, Tensor, Tensor] | None = None,
+    out: tuple[Tensor, Tensor, Tensor] | None = None,  # where to write
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Shift for q', scale for mu', and the residual norms of the sweep before.
-
-    Args:
-        q_sums: From `sweep`, (2, B, programs).
-        mu_sums: From `sweep`, (2, B, programs).
-        gain: gamma / ((1 - gamma) n), or zero if some row is terminal, (1,).
-        mu_total: sum(eps0) / (1 - gamma), or zero if some row is terminal, (B,).
-        out: Where to write.
 
     Returns:
         `shift` (B,), `scale` (B,) and norms (2, B): of q's residual, then of mu's.

@@ -125,24 +125,17 @@ def _match(
 
 
 class Features:
-    """What no policy changes of matched rows; s stands for coordinates of a state.
-
-    Args:
-        log_psi: Log state kernel, (m, k).
-        columns: Samples each row lists, (m, k).
-        samples: s and actions of the samples, (n, d_s) and (n, d_a).
-        points: s of the queries, (m, d_s).
-        precision: 1 / h for each of s and a, (d,).
-        n_angles: How many of s, the last ones, are angles: their offsets are wrapped.
-    """
+    """What no policy changes of matched rows; s stands for coordinates of a state."""
 
     def __init__(
         self,
-        log_psi: Tensor,
-        columns: Tensor,
+        log_psi: Tensor,  # log state kernel, (m, k)
+        columns: Tensor,  # samples each row lists, (m, k)
+        # s and actions of the samples, (n, d_s) and (n, d_a).
         samples: tuple[Tensor, Tensor],
-        points: Tensor,
-        precision: Tensor,
+        points: Tensor,  # s of the queries, (m, d_s)
+        precision: Tensor,  # 1 / h for each of s and a, (d,)
+        # How many of s, the last ones, are angles: their offsets are wrapped.
         n_angles: int,
     ) -> None:
         self.log_psi, self.columns = log_psi.contiguous(), columns.contiguous()
@@ -172,22 +165,16 @@ class Newton:
 
 
 def match(
-    features: Features,
-    newton: Newton,
-    taken: Tensor,
+    features: Features,  # rows and samples
+    newton: Newton,  # where tilts end, and when they are good enough
+    taken: Tensor,  # action taken at each row, (B, m, d_a)
+    # Tilts, their derivatives and the actions they belong to, one after the other, (B,
+    # d + d d_a + d_a, m); read as a start and brought up to date.
     state: Tensor,
     *,
-    out: tuple[Tensor, Tensor] | None = None,
+    out: tuple[Tensor, Tensor] | None = None,  # where to write
 ) -> tuple[Tensor, Tensor]:
     """Weights of matched rows, and what gives their derivative by the actions.
-
-    Args:
-        features: Rows and samples.
-        newton: Where tilts end, and when they are good enough.
-        taken: Action taken at each row, (B, m, d_a).
-        state: Tilts, their derivatives and the actions they belong to, one after
-            the other, (B, d + d d_a + d_a, m); read as a start and brought up to date.
-        out: Where to write.
 
     Returns:
         Weights (B, m, k), and slopes (d_a, B, m, k): d (P q)_i / d a_i = slopes_i q.

@@ -56,23 +56,15 @@ class FusedRows(ABC):
 
 
 class FusedKernelRows(FusedRows):
-    """The paper's rows.
-
-    Args:
-        log_psi: Log state kernel, (m, k).
-        columns: Samples each row lists, (m, k).
-        sample_actions: (n, d_a).
-        bandwidths: Of the actions, (d_a,).
-        n_policies: B.
-    """
+    """The paper's rows."""
 
     def __init__(
         self,
-        log_psi: Tensor,
-        columns: Tensor,
-        sample_actions: Tensor,
-        bandwidths: Tensor,
-        n_policies: int,
+        log_psi: Tensor,  # log state kernel, (m, k)
+        columns: Tensor,  # samples each row lists, (m, k)
+        sample_actions: Tensor,  # (n, d_a)
+        bandwidths: Tensor,  # of the actions, (d_a,)
+        n_policies: int,  # B
     ) -> None:
         super().__init__(log_psi, columns, n_policies, len(bandwidths))
         self._given = (log_psi.contiguous(), self.columns, sample_actions.contiguous())

@@ -94,37 +94,22 @@ def _sweep(
 
 
 def sweep(
-    weights: Tensor,
-    columns: Tensor,
-    rewards: Tensor,
-    discount: Tensor,
-    q: Tensor,
-    shift: Tensor,
-    values: Tensor,
-    starts: Tensor,
-    rows: Tensor,
-    eps0: Tensor,
-    mu: Tensor,
-    scale: Tensor,
+    weights: Tensor,  # P, (n, k) or (B, n, k)
+    columns: Tensor,  # its columns, (n, k)
+    rewards: Tensor,  # r, (n,)
+    discount: Tensor,  # D, gamma on live rows and zero on terminal ones, (n,)
+    q: Tensor,  # the iterate but for its shift, (n,) or (B, n)
+    shift: Tensor,  # what is still to be added to it, one number per policy, (B,)
+    values: Tensor,  # entries of T, (nnz,) or (B, nnz)
+    starts: Tensor,  # first entry of each column, (n + 1,)
+    rows: Tensor,  # row each entry comes from, (nnz,)
+    eps0: Tensor,  # (n,) or (B, n)
+    mu: Tensor,  # the iterate but for its factor, (n,) or (B, n)
+    scale: Tensor,  # that factor, one number per policy, (B,)
     *,
-    out: tuple[Tensor, Tensor, Tensor, Tensor] | None = None,
+    out: tuple[Tensor, Tensor, Tensor, Tensor] | None = None,  # where to write
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Step to q' and mu', and sum what is left program by program.
-
-    Args:
-        weights: P, (n, k) or (B, n, k).
-        columns: Its columns, (n, k).
-        rewards: r, (n,).
-        discount: D, gamma on live rows and zero on terminal ones, (n,).
-        q: The iterate but for its shift, (n,) or (B, n).
-        shift: What is still to be added to it, one number per policy, (B,).
-        values: Entries of T, (nnz,) or (B, nnz).
-        starts: First entry of each column, (n + 1,).
-        rows: Row each entry comes from, (nnz,).
-        eps0: (n,) or (B, n).
-        mu: The iterate but for its factor, (n,) or (B, n).
-        scale: That factor, one number per policy, (B,).
-        out: Where to write.
 
     Returns:
         q' and sums (2, B, programs) of squared residuals, then of residuals; mu' and

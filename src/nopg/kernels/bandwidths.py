@@ -82,11 +82,7 @@ class Bandwidths:
         )
 
     def require_widths(self, d_s: int, d_a: int) -> None:
-        """Check that there is one bandwidth per dimension.
-
-        Raises:
-            ConfigError: If not.
-        """
+        """Check that there is one bandwidth per dimension."""
         found = (len(self.state), len(self.action), len(self.next_state))
         if found != (d_s, d_a, d_s):
             raise ConfigError(

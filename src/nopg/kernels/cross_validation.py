@@ -39,9 +39,6 @@ def cross_validated(
     Remarks are warned about, but for next states, which repeat what was said of states.
     The floor of repeated values, half their spacing, holds after the factor: the paper
     has factors for the same purpose, some density between the points of a grid.
-
-    Raises:
-        ConfigError: If there are several factors, and not one per dimension.
     """
     d_all = values.shape[1]
     factors = factor if isinstance(factor, Sequence) else [factor] * d_all

@@ -45,13 +45,13 @@ def complete_block(queries: Tensor, samples: Tensor, bandwidths: Tensor) -> Bloc
 
 
 def nearest_blocks(
-    queries: Tensor,
-    samples: Tensor,
-    bandwidths: Tensor,
+    queries: Tensor,  # states of the rows, (m, d_s)
+    samples: Tensor,  # states of the samples, (n, d_s)
+    bandwidths: Tensor,  # state bandwidths, (d_s,)
     *,
-    log_margin: float,
-    most: int,
-    least: int = 8,
+    log_margin: float,  # how far, in log mass, the tail must lie below the head
+    most: int,  # rows stop growing at this length; their `log_dropped` then says more
+    least: int = 8,  # shortest row
 ) -> list[Block]:
     """Keep as many nearest samples per row as its tail mass asks for.
 
@@ -59,14 +59,6 @@ def nearest_blocks(
     of what it keeps, in the state kernel: (n - k) psi_k <= exp(-log_margin)
     sum_{j<=k} psi_j. Every dropped sample is at least as far as the k-th, which
     makes the left side an upper bound.
-
-    Args:
-        queries: States of the rows, (m, d_s).
-        samples: States of the samples, (n, d_s).
-        bandwidths: State bandwidths, (d_s,).
-        log_margin: How far, in log mass, the tail must lie below the head.
-        most: Rows stop growing at this length; their `log_dropped` then says more.
-        least: Shortest row.
 
     Returns:
         Blocks that together hold every query once. A single complete block is

@@ -47,11 +47,7 @@ class Ranks:
         return -(-n // self.size)
 
     def part(self, n: int) -> slice:
-        """The range of n samples that this rank holds.
-
-        Raises:
-            ConfigError: If a rank would hold none.
-        """
+        """The range of n samples that this rank holds."""
         width = self.width(n)
         if width * (self.size - 1) >= n:
             raise ConfigError(
@@ -103,11 +99,7 @@ class Ranks:
             self._call(dist.broadcast, tensor.data, 0)
 
     def require_same(self, fingerprint: int, what: str, device: torch.device) -> None:
-        """Check that all ranks hold the same thing.
-
-        Raises:
-            ConfigError: If some rank's fingerprint differs from this one's.
-        """
+        """Check that all ranks hold the same thing."""
         own = torch.tensor([fingerprint], dtype=torch.int64, device=device)
         found = self.gather(own, self.size)
         others = (found != own).nonzero()

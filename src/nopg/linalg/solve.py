@@ -86,25 +86,18 @@ class DiscountedSystem:
 
 
 def solve_pair(
-    system: DiscountedSystem,
-    r: Tensor,
-    eps0: Tensor,
-    config: SolverConfig,
+    system: DiscountedSystem,  # Lambda
+    r: Tensor,  # rewards, (n,)
+    eps0: Tensor,  # responsibilities of the initial states, (n,)
+    config: SolverConfig,  # accuracy and effort
+    # A guess (q, mu), for example the previous policy's.
     start: tuple[Tensor, Tensor] | None = None,
+    # A coarse inverse of Lambda, of this P or of one close to it.
     correction: CoarseCorrection | None = None,
+    # Memory for solves with it, from `workspace_for`, where there are many.
     workspace: Workspace | None = None,
 ) -> tuple[Solution, Solution]:
     """q = Lambda^-1 r and mu = Lambda^-T eps0, as in Algorithm 1.
-
-    Args:
-        system: Lambda.
-        r: Rewards, (n,).
-        eps0: Responsibilities of the initial states, (n,).
-        config: Accuracy and effort.
-        start: A guess (q, mu), for example the previous policy's.
-        correction: A coarse inverse of Lambda, of this P or of one close to it.
-        workspace: Memory for solves with it, from `workspace_for`, where there are
-            many.
 
     Raises:
         SolverError: If a system is not solved to `config.rtol`.

@@ -47,9 +47,6 @@ class ArrayPolicies:
     Args:
         policies: Perceptrons of one shape, as `PolicySpec` builds them.
         is_decided: For labels, the likeliest one as a one-hot row.
-
-    Raises:
-        ConfigError: If a policy is not such a perceptron.
     """
 
     def __init__(self, policies: Sequence[Policy], *, is_decided: bool = False) -> None:

@@ -56,14 +56,6 @@ def start_seed(seed: int, start: int) -> int:
 class Session:
     """A recording in progress: it owns a running environment, so it is not frozen.
 
-    Args:
-        simulator: The environment.
-        teleop: Reads the controls.
-        demonstrations: Where finished episodes go.
-        seed: Root of the seeds of the starts.
-        wanted: Number of episodes to record, None for no end.
-        announce: Called with one sentence on what happened to an episode.
-
     Attributes:
         phase: Where the recording stands.
         rows: The episode so far, or the one that just ended.
@@ -75,12 +67,13 @@ class Session:
 
     def __init__(
         self,
-        simulator: Simulator,
-        teleop: Teleop,
-        demonstrations: Demonstrations,
+        simulator: Simulator,  # the environment
+        teleop: Teleop,  # reads the controls
+        demonstrations: Demonstrations,  # where finished episodes go
         *,
-        seed: int,
-        wanted: int | None = None,
+        seed: int,  # root of the seeds of the starts
+        wanted: int | None = None,  # number of episodes to record, None for no end
+        # Called with one sentence on what happened to an episode.
         announce: Callable[[str], None] = lambda sentence: None,
     ) -> None:
         self.simulator, self.teleop = simulator, teleop

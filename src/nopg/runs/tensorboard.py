@@ -19,9 +19,6 @@ def summary_writer(folder: Path, settings: Mapping[str, Any], first_step: int) -
         settings: Shown beside the curves.
         first_step: The first update that will be logged; what an interrupted run
             logged beyond its checkpoint is not shown twice.
-
-    Raises:
-        MissingExtraError: If TensorBoard is not installed.
     """
     require_extra("tensorboard", "tensorboard")
     writing = require_extra("torch.utils.tensorboard.writer", "tensorboard")

@@ -179,11 +179,7 @@ def available_memory(device: str = "cpu", root: Path = Path("/")) -> int | None:
 
 @contextmanager
 def out_of_memory(budget: Budget | None) -> Iterator[None]:
-    """Turn memory that runs out within the block into one sentence.
-
-    Raises:
-        ConfigError: If memory ran out.
-    """
+    """Turn memory that runs out within the block into one sentence."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
