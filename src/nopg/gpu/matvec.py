@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from nopg.gpu.toolchain import Tile, batched, tl, triton
+from nopg.gpu.toolchain import Tile, tl, triton
 
 
 @triton.jit
@@ -34,19 +34,11 @@ def _matvec(
 
 
 def matvec(weights: Tensor, columns: Tensor, x: Tensor) -> Tensor:
-    """P x, (m,) or (B, m).
-
-    Args:
-        weights: P, (m, k) or (B, m, k).
-        columns: Its columns, (m, k).
-        x: (n,) or (B, n).
-    """
-    m, k = columns.shape
-    vectors = batched(x, 1)
-    out = x.new_empty((*x.shape[:-1], m))
-    tile = Tile.of_rows(k)
-    _matvec[(tile.programs(m) * len(vectors),)](
-        batched(weights, 2), columns.contiguous(), vectors, out, m, x.shape[-1],
-        len(vectors), k=k, R=tile.rows, K=tile.width, num_warps=tile.warps,
+    """P x, (B, m), of weights (B, m, k) with columns (m, k), and x (B, n)."""
+    (m, k), (n_batch, n) = columns.shape, x.shape
+    out, tile = x.new_empty((n_batch, m)), Tile.of_rows(k)
+    _matvec[(tile.programs(m) * n_batch,)](
+        weights.contiguous(), columns.contiguous(), x.contiguous(), out, m, n, n_batch,
+        k=k, R=tile.rows, K=tile.width, num_warps=tile.warps,
     )  # fmt: skip
     return out

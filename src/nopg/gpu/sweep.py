@@ -15,7 +15,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from nopg.gpu.matvec import row_products
-from nopg.gpu.toolchain import Tile, batched, tl, triton
+from nopg.gpu.toolchain import Tile, tl, triton
 from nopg.gpu.transpose import COLUMNS
 
 
@@ -94,45 +94,41 @@ def _sweep(
 
 
 def sweep(
-    weights: Tensor,  # P, (n, k) or (B, n, k)
+    weights: Tensor,  # P, (B, n, k)
     columns: Tensor,  # its columns, (n, k)
     rewards: Tensor,  # r, (n,)
     discount: Tensor,  # D, gamma on live rows and zero on terminal ones, (n,)
-    q: Tensor,  # the iterate but for its shift, (n,) or (B, n)
+    q: Tensor,  # the iterate but for its shift, (B, n)
     shift: Tensor,  # what is still to be added to it, one number per policy, (B,)
-    values: Tensor,  # entries of T, (nnz,) or (B, nnz)
+    values: Tensor,  # entries of T, (B, nnz)
     starts: Tensor,  # first entry of each column, (n + 1,)
     rows: Tensor,  # row each entry comes from, (nnz,)
-    eps0: Tensor,  # (n,) or (B, n)
-    mu: Tensor,  # the iterate but for its factor, (n,) or (B, n)
+    eps0: Tensor,  # (B, n)
+    mu: Tensor,  # the iterate but for its factor, (B, n)
     scale: Tensor,  # that factor, one number per policy, (B,)
-    *,
-    out: tuple[Tensor, Tensor, Tensor, Tensor] | None = None,  # where to write
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Step to q' and mu', and sum what is left program by program.
+    out: tuple[Tensor, Tensor, Tensor, Tensor],
+) -> None:
+    """Step to q' and mu', and sum what is left program by program, into `out`.
 
-    Returns:
-        q' and sums (2, B, programs) of squared residuals, then of residuals; mu' and
-        sums of squared residuals, then of mu'. Residuals are those of the input.
+    It holds q' and sums (2, B, programs) of squared residuals, then of residuals;
+    mu' and sums (2, B, programs) of squared residuals, then of mu'. Residuals
+    are those of the input.
     """
-    qs, mus = batched(q, 1), batched(mu, 1)
-    (n, k), n_batch = columns.shape, len(qs)
-    tile = Tile.of_rows(k)
-    q_programs, mu_programs = tile.programs(n), COLUMNS.programs(n)
-    if out is None:
-        out = (
-            qs.new_empty(q.shape),
-            qs.new_empty((2, n_batch, q_programs)),
-            mus.new_empty(mu.shape),
-            mus.new_empty((2, n_batch, mu_programs)),
-        )
+    (n, k), n_batch = columns.shape, len(q)
+    tile, mu_programs = Tile.of_rows(k), COLUMNS.programs(n)
     q_next, q_sums, mu_next, mu_sums = out
-    _sweep[((q_programs + mu_programs) * n_batch,)](
-        batched(weights, 2), columns.contiguous(), rewards.contiguous(),
-        discount.contiguous(), qs, shift, q_next, q_sums, batched(values, 1), starts,
-        rows, eps0.contiguous(), mus, scale, mu_next, mu_sums, n, len(rows),
-        q_sums.stride(0), q_sums.stride(1), mu_sums.stride(0), mu_sums.stride(1),
-        mu_programs, n_batch, k=k, R=tile.rows, K=tile.width, C=COLUMNS.rows,
-        E=COLUMNS.width, num_warps=tile.warps,
+    _sweep[((tile.programs(n) + mu_programs) * n_batch,)](
+        weights, columns, rewards, discount, q, shift, q_next, q_sums, values, starts,
+        rows, eps0, mu, scale, mu_next, mu_sums, n, len(rows), q_sums.stride(0),
+        q_sums.stride(1), mu_sums.stride(0), mu_sums.stride(1), mu_programs, n_batch,
+        k=k, R=tile.rows, K=tile.width, C=COLUMNS.rows, E=COLUMNS.width,
+        num_warps=tile.warps,
     )  # fmt: skip
-    return out
+
+
+def sum_buffers(columns: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Where sums of q's and of mu's sweep go, for iterates like (B, n)."""
+    n, k = columns.shape
+    counts = (Tile.of_rows(k).programs(n), COLUMNS.programs(n))
+    q_sums, mu_sums = (like.new_empty((2, len(like), count)) for count in counts)
+    return q_sums, mu_sums

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torch import Tensor
-
 from nopg.errors import MissingExtraError
 
 try:
@@ -17,7 +15,7 @@ except ImportError as error:
         'run pip install "nopg[gpu]".'
     ) from error
 
-__all__ = ["Tile", "batched", "padded", "tl", "triton"]
+__all__ = ["Tile", "padded", "tl", "triton"]
 
 ENTRIES = 1024
 """Entries a program holds in registers: eight for each of 128 threads."""
@@ -47,13 +45,3 @@ class Tile:
 def padded(k: int) -> int:
     """The power of two at or above k: tiles have no other widths."""
     return 1 << max(k - 1, 0).bit_length()
-
-
-def batched(x: Tensor, single: int) -> Tensor:
-    """`x` with a leading axis of policies, one if it had none.
-
-    Args:
-        x: A tensor of `single` axes, or of one more.
-        single: Axes it has for one policy.
-    """
-    return x.contiguous() if x.ndim > single else x.contiguous().unsqueeze(0)

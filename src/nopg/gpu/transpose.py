@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nopg.gpu.toolchain import Tile, batched, tl, triton
+from nopg.gpu.toolchain import Tile, tl, triton
 
 COLUMNS = Tile(rows=16, width=32)
 """Columns differ in length: a program takes several, 32 entries of each at a time."""
@@ -55,22 +55,14 @@ def _transposed_values(
 
 
 def transposed_values(
-    weights: Tensor, source: Tensor, discount: Tensor, *, out: Tensor | None = None
-) -> Tensor:
-    """Values of T, D_i P_ij in its order, (nnz,) or (B, nnz).
-
-    Args:
-        weights: P, (m, k) or (B, m, k).
-        source: Place of each entry among the weights, (nnz,).
-        discount: D, (m,).
-        out: Where to write.
-    """
-    policies, n_entries = batched(weights, 2), len(source)
-    n_batch = len(policies)
-    if out is None:
-        out = weights.new_empty((*weights.shape[:-2], n_entries))
+    weights: Tensor,  # P, (B, m, k)
+    source: Tensor,  # place of each entry among the weights, (nnz,)
+    discount: Tensor,  # D, (m,)
+    out: Tensor,
+) -> None:
+    """Values of T, D_i P_ij in its order, into `out`, (B, nnz)."""
+    n_entries, (n_batch, _, k) = len(source), weights.shape
     _transposed_values[(-(-n_entries // COPIED) * n_batch,)](
-        policies, source, discount.contiguous(), out, n_entries, n_batch,
-        k=weights.shape[-1], E=COPIED, num_warps=4,
+        weights, source, discount.contiguous(), out, n_entries, n_batch, k=k, E=COPIED,
+        num_warps=4,
     )  # fmt: skip
-    return out
