@@ -51,12 +51,9 @@ def _width(problem: Problem) -> int:
 
 
 class FusedSystem:
-    """Buffers and kernels of B policies over one problem.
+    """Buffers and kernels of B policies over one problem with rows of equal length.
 
-    Args:
-        problem: Rows of equal length on the device.
-        n_policies: B.
-        accuracy: When rows that are found by iteration are good enough.
+    `accuracy` is when rows that are found by iteration are good enough.
     """
 
     def __init__(
@@ -187,8 +184,7 @@ def _fused_rows(
 def _collector(columns: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
     """Sums the rows of the initial states by a small product: no atomics, same bits.
 
-    Returns:
-        The samples they list, (c,), and a matrix (b k, c) of shares 1 / b.
+    What comes is the samples they list, (c,), and a matrix (b k, c) of shares 1 / b.
     """
     places, which = torch.unique(columns.long(), return_inverse=True)
     matrix = like.new_zeros((columns.numel(), len(places)))

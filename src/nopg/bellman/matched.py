@@ -217,28 +217,19 @@ def _predicted(state: Tensor, taken: Tensor) -> Tensor:
 
 
 def _stacked(draws: Sequence[RowWeights]) -> RowWeights:
-    def stack(parts: Sequence[Tensor | None]) -> Tensor:
-        return torch.stack([part for part in parts if part is not None])
-
+    blocks = zip(*(w.blocks for w in draws), strict=True)
+    names = ("log_mass", "dropped", "displacement", "state")
     return RowWeights(
-        tuple(
-            torch.stack(each) for each in zip(*(w.blocks for w in draws), strict=True)
-        ),
-        stack([w.log_mass for w in draws]),
-        stack([w.dropped for w in draws]),
-        stack([w.displacement for w in draws]),
-        stack([w.state for w in draws]),
+        tuple(torch.stack(each) for each in blocks),
+        *(torch.stack([getattr(w, name) for w in draws]) for name in names),
     )
 
 
 class _Search:
     """Newton's method for theta, all rows of a block at once.
 
-    Args:
-        xp: NumPy on the CPU, whose small products take a tenth of torch's; torch.
-        features: Of the rows.
-        taken: Actions in bandwidths, (m, d_a).
-        d_a: How many columns they have.
+    `xp` is NumPy on the CPU, whose small products take a tenth of torch's, or torch;
+    actions `taken` are in bandwidths, (m, d_a).
     """
 
     def __init__(self, xp: Any, features: _Features, taken: Array, d_a: int) -> None:
@@ -250,16 +241,11 @@ class _Search:
         self.pairs = np.triu_indices(d)
 
     def run(self, guess: Array | None, accuracy: float) -> tuple[Array, ...]:
-        """Find the rows.
+        """Find the rows, from a first theta (m, d) or from the plain rows'.
 
-        Args:
-            guess: A first theta, (m, d); the plain rows' by default.
-            accuracy: Newton decrement at which a row counts as found.
-
-        Returns:
-            Weights (m, k), theta (m, d), its derivative by the actions (m, d d_a), the
-            log of the mass, a bound on what is left in total variation, and the
-            displacement that is left, (m,) each.
+        Weights (m, k), theta (m, d), its derivative by the actions (m, d d_a), the log
+        of the mass, a bound on what is left in total variation, and the displacement
+        that is left, (m,) each. A row is found when its Newton decrement is `accuracy`.
         """
         xp = self.xp
         theta = self.plain + 0.0 if guess is None else guess
@@ -326,10 +312,11 @@ class _Search:
 
     def _report(self, found: _Rows) -> tuple[Array, ...]:
         xp, d, d_a = self.xp, self.d, self.d_a
-        gains = [
-            _solve(found.curvature, found.bend[:, :, d - d_a + a] + unit)
-            for a, unit in enumerate(_units(xp, found.theta, d, d_a))
-        ]
+        gains = []
+        for a in range(d - d_a, d):  # (C + H) x = (I + H) e_a
+            rhs = found.bend[:, :, a] + 0.0
+            rhs[:, a] += 1.0
+            gains.append(_solve(found.curvature, rhs))
         stacked = found.theta[:, :0] if not gains else xp.stack(gains, axis=2)
         displacement = xp.sqrt((found.offset * found.offset).sum(axis=1))
         # The mass is that of the kernel: a tilt only moves where it is looked from.
@@ -379,16 +366,6 @@ def _wall(xp: Any, tilt: Array, d: int) -> tuple[Array, Array]:
         one[:, a, a] = steep + RIDGE
     radial = (STEEPNESS - 2.0) * steep[:, None, None]
     return steep, one + radial * outward[:, :, None] * outward[:, None]
-
-
-def _units(xp: Any, like: Array, d: int, d_a: int) -> list[Array]:
-    """Unit vectors of the action directions, (m, d) each."""
-    found = []
-    for a in range(d_a):
-        unit = xp.zeros_like(like)
-        unit[:, d - d_a + a] = 1.0
-        found.append(unit)
-    return found
 
 
 def _solve(matrix: Array, rhs: Array) -> Array:

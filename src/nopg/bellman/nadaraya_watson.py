@@ -84,12 +84,9 @@ class NadarayaWatson(RowModel):
 
 
 def gaussian_weights(rows: QueryRows, actions: Tensor, variances: Tensor) -> RowWeights:
-    """Rows for one continuous action per query, or for several at once.
+    """Rows for one continuous action per query, (m, d_a), or for several, (k, m, d_a).
 
-    Args:
-        rows: The queries.
-        actions: The action taken at each query, (m, d_a); draws lead, (k, m, d_a).
-        variances: Variance of the action kernel, (d_a,), or one per query (m, d_a).
+    Variances of the action kernel are for all queries, (d_a,), or one each, (m, d_a).
     """
     logits = [block.log_psi for block in rows.blocks]
     precisions = (0.5 / variances).unbind(-1)
@@ -107,13 +104,7 @@ def gaussian_weights(rows: QueryRows, actions: Tensor, variances: Tensor) -> Row
 
 
 def label_weights(rows: QueryRows, label: int, log_similarity: Tensor) -> RowWeights:
-    """Rows for one discrete action, the same at every query.
-
-    Args:
-        rows: The queries; their `actions` are labels.
-        label: The action taken.
-        log_similarity: Log action kernel between labels, (n_actions, n_actions).
-    """
+    """Rows for one discrete action, the same at every query."""
     to_label = log_similarity[label]  # (n_actions,)
     listed = zip(rows.blocks, rows.actions, strict=True)
     return normalised(rows, [b.log_psi + to_label[labels] for b, labels in listed])

@@ -69,13 +69,8 @@ class ArcCoordinates:
 def state_offsets(rows: QueryRows, samples: Tensor, bandwidths: Tensor) -> list[Tensor]:
     """Offsets of the listed samples from their queries, in bandwidths.
 
-    Args:
-        rows: The queries.
-        samples: States of the samples, (n, d_s).
-        bandwidths: State bandwidths, (d_s,), equal within a pair on a circle.
-
-    Returns:
-        Block by block (m_b, k_b, d), with one column for each pair on a circle.
+    They come block by block, (m_b, k_b, d), with one column for each pair on a circle,
+    within which the bandwidths, (d_s,), are equal.
     """
     arcs = ArcCoordinates.of(samples)
     here, there = arcs.places(rows.queries), arcs.places(samples)

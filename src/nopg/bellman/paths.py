@@ -69,9 +69,7 @@ class MeanPaths:
     def returns(self, policies: Sequence[Policy], starts: Tensor) -> Tensor:
         """Discounted return along the mean path of each policy from each start, (P, B).
 
-        Args:
-            policies: Act as they would be used: the mean, or the likeliest label.
-            starts: States, (B, d_s).
+        Policies act as they would be used: the mean, or the likeliest label.
         """
         gamma, r = self.gamma, self.samples.rewards
         low, high = self._box()

@@ -161,9 +161,7 @@ class Problem:
     def warn_if_capped(self, dropped: Tensor, most: float) -> None:
         """Say so when lists end at `max_neighbours` and that costs too much.
 
-        Args:
-            dropped: Share of its mass that each row at the next states lost, (m,).
-            most: The largest of them.
+        `dropped` is what each row at the next states lost of its mass, (m,).
         """
         config, longest = self.config, self.next_rows.blocks[-1]
         is_capped = longest.log_psi.shape[1] == config.max_neighbours

@@ -58,7 +58,8 @@ class QueryRows:
         if self.pattern is None:
             return DenseRows(weights[0])
         flat = [block_weights.reshape(-1) for block_weights in weights]
-        return SparseRows(self.pattern, flat[0] if len(flat) == 1 else torch.cat(flat))
+        values = flat[0] if len(flat) == 1 else torch.cat(flat)
+        return SparseRows.stacked(self.pattern, values)
 
     def rescaled(self, factor: float) -> QueryRows:
         """The same lists with every state bandwidth times `factor`.

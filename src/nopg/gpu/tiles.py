@@ -73,10 +73,8 @@ def spatial_order(points: Tensor, size: int = 64) -> Tensor:
     """A numbering under which near points have near numbers, (n,).
 
     Samples stored in this order make the gathers of sparse products hit the cache.
-
-    Args:
-        points: (n, d), scaled so that distances mean something.
-        size: Points that may be in any order among themselves.
+    Points, (n, d), are scaled so that distances mean something; `size` of them may be
+    in any order among themselves.
     """
     order = _balanced(points, size).reshape(-1)
     return order[order < len(points)]

@@ -23,13 +23,8 @@ COPIED = 4096
 def transposed_pattern(columns: Tensor, n: int) -> tuple[Tensor, Tensor, Tensor]:
     """Where the entries of the transpose are: made once, for every policy.
 
-    Args:
-        columns: Columns of the rows, (m, k).
-        n: Width of the matrix.
-
-    Returns:
-        `starts` (n + 1,), `rows` (m k,) ascending in each column, and `source`
-        (m k,), the place of each entry among the weights; all int32.
+    What comes is `starts` (n + 1,), `rows` (m k,) ascending in each column, and
+    `source` (m k,), the place of each entry among the weights (m, k); all int32.
     """
     flat = columns.reshape(-1).long()
     source = torch.argsort(flat, stable=True)

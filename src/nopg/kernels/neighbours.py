@@ -60,9 +60,8 @@ def nearest_blocks(
     sum_{j<=k} psi_j. Every dropped sample is at least as far as the k-th, which
     makes the left side an upper bound.
 
-    Returns:
-        Blocks that together hold every query once. A single complete block is
-        returned when lists would hold half of all pairs or more.
+    Blocks together hold every query once. It is a single complete one when lists would
+    hold half of all pairs or more.
     """
     n = len(samples)
     # An ignored dimension (h = inf) scales to zero and adds no distance.
@@ -126,13 +125,8 @@ def _search_among(
 ) -> Callable[[Tensor, int], tuple[Tensor, Tensor]]:
     """An exact search: a k-d tree on the CPU, tiles on a GPU.
 
-    Args:
-        samples: Points in units of bandwidths, (n, d).
-        queries: Points in the same units, (m, d).
-
-    Returns:
-        A function that lists, for the queries asked for, the k nearest samples,
-        nearest first, with their squared distances.
+    It lists, for the rows of `queries` asked for, the k nearest samples, nearest first,
+    with their squared distances; all points are in units of bandwidths.
     """
     if samples.is_cuda:
         from nopg.gpu.nearest import nearest

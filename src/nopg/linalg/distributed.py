@@ -42,12 +42,8 @@ class Transposition:
     ) -> Transposition:
         """Settle the exchange for rows of one pattern; all ranks call this.
 
-        Args:
-            pattern: Where this rank's entries are; None if its rows are complete.
-            own: Numbers of this rank's rows in the whole A, (m_r,): as many for each
-                of its samples.
-            n: Columns of A, which are the samples.
-            ranks: Who takes part.
+        `own` numbers this rank's rows in the whole A, (m_r,), as many for each of its
+        samples; n is the columns of A, which are the samples.
         """
         part = ranks.part(n)
         group = len(own) // (part.stop - part.start)
@@ -86,11 +82,6 @@ class ShardedRows(LinearOperator):
     """A, of which this rank holds some rows, and the same range of rows of A'.
 
     Every method is collective: all ranks call it, and all get the whole result.
-
-    Args:
-        own: This rank's rows, (m_r, n).
-        transposition: How entries reach the ranks of their columns.
-        ranks: Who takes part.
     """
 
     def __init__(

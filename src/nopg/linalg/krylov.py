@@ -38,12 +38,8 @@ class Attempt:
 class Workspace:
     """Memory for a basis, and views of it: making one costs as much as a short sum.
 
+    It holds `steps` vectors of length n beside the first, in the dtype of `like`.
     Solves one after the other may share it.
-
-    Args:
-        steps: Vectors it can hold, beside the first.
-        n: Their length.
-        like: Their dtype and device.
     """
 
     def __init__(self, steps: int, n: int, like: Tensor) -> None:

@@ -47,15 +47,9 @@ class LinearOperator(ABC):
     def block_sums(
         self, row_cells: Tensor, column_cells: Tensor, count: int
     ) -> Tensor | None:
-        """Entries summed over cells of rows and of columns, where entries are at hand.
+        """Entries summed over cells of rows, (m,), and of columns, (n,).
 
-        Args:
-            row_cells: Cell of each row, (m,).
-            column_cells: Cell of each column, (n,).
-            count: How many cells there are.
-
-        Returns:
-            The sums, (count, count); None for a map that is only ever multiplied.
+        The sums are (count, count); None for a map that is only ever multiplied.
         """
         return None
 

@@ -69,13 +69,7 @@ class Ranks:
     def exchange(
         self, values: Tensor, sent: Sequence[int], received: Sequence[int]
     ) -> Tensor:
-        """Send consecutive runs of `values` to ranks 0, 1, ...; return what came.
-
-        Args:
-            values: What this rank sends, ordered by destination, (sum(sent),).
-            sent: Values for each rank.
-            received: Values from each rank.
-        """
+        """Send runs of `values` to ranks 0, 1, ...; return what came of each."""
         import torch.distributed as dist
 
         came = values.new_empty(sum(received))

@@ -108,11 +108,9 @@ class ContinuousTeleop:
 class DiscreteTeleop:
     """Discrete actions: the key pressed last chooses the label.
 
-    Args:
-        space: The action space; its labels start at 0.
-        names: Names that are known of its labels; keys follow from them.
-        idle: What no key means: a label, `"repeat"` for the last one again, or
-            `"wait"`, which stops the time; by default what suits the labels.
+    Keys follow from the names that are known of the labels. `idle` is what no key
+    means: a label, `"repeat"` for the last one again, or `"wait"`, which stops the
+    time; by default what suits the labels.
     """
 
     kind = "discrete"

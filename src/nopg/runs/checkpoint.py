@@ -39,11 +39,8 @@ class HistoryFile:
     """The history being written.
 
     Lines go to the system at once, so that killing the process loses none of them;
-    on request to the disk too, so that a power cut does not either.
-
-    Args:
-        path: The file; what it holds beyond `keep` is removed.
-        keep: The updates it begins with.
+    on request to the disk too, so that a power cut does not either. What the file holds
+    beyond the updates `keep` is removed.
     """
 
     def __init__(self, path: Path, keep: History) -> None:

@@ -26,7 +26,6 @@ from torch import nn
 
 from nopg.algorithms.nopg.ascent import TrainingState
 from nopg.algorithms.nopg.nopg import NOPG
-from nopg.bellman.problem import NADARAYA_WATSON
 from nopg.data.fingerprint import fingerprint
 from nopg.data.locks import exclusive
 from nopg.errors import RunError
@@ -158,8 +157,7 @@ class RunFolder:
                 f"`{self.path / 'initial.nopg'}` must hold the transitions this run "
                 "began with, their SHA-256 is another one; put the file back."
             )
-        # Version 0.2 knew no other rows, and did not name them.
-        settings = {"rows": NADARAYA_WATSON, **self.config.settings}
+        settings = dict(self.config.settings)
         with reading(self.path / "run.json", "a record of how the run is trained"):
             kind = settings.pop("policy")
             model = NOPG(

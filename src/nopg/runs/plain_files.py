@@ -53,12 +53,7 @@ def require_plain(path: Path, max_bytes: int | None = None) -> None:
 
 @contextmanager
 def reading(path: Path, what: str) -> Iterator[None]:
-    """Turn whatever damaged contents make the block raise into one sentence.
-
-    Args:
-        path: The file that is read.
-        what: What it must be.
-    """
+    """Turn what the block raises where `path` is not `what` into one sentence."""
     try:
         yield
     except NopgError:
