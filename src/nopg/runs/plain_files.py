@@ -34,9 +34,6 @@ def require_plain(path: Path, max_bytes: int | None = None) -> None:
 
     A run folder may come from somebody else: a link in it could make us read any
     file of this user.
-
-    Raises:
-        RunError: If it is missing, no ordinary file, or larger than allowed.
     """
     try:
         found = path.lstat()
@@ -56,15 +53,7 @@ def require_plain(path: Path, max_bytes: int | None = None) -> None:
 
 @contextmanager
 def reading(path: Path, what: str) -> Iterator[None]:
-    """Turn whatever damaged contents make the block raise into one sentence.
-
-    Args:
-        path: The file that is read.
-        what: What it must be.
-
-    Raises:
-        RunError: If the block raises what wrong values lead to.
-    """
+    """Turn what the block raises where `path` is not `what` into one sentence."""
     try:
         yield
     except NopgError:
@@ -78,11 +67,7 @@ def reading(path: Path, what: str) -> Iterator[None]:
 
 
 def read_plain(path: Path, max_bytes: int) -> bytes:
-    """The bytes of an ordinary file.
-
-    Raises:
-        RunError: If it is missing, larger than allowed, or no ordinary file.
-    """
+    """The bytes of an ordinary file."""
     require_plain(path, max_bytes)
     with reading(path, "readable"):
         # Once more while opening: what was a file a moment ago may be a link by now.
@@ -93,11 +78,7 @@ def read_plain(path: Path, max_bytes: int) -> bytes:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object in an ordinary file.
-
-    Raises:
-        RunError: If there is none.
-    """
+    """The JSON object in an ordinary file."""
     content = read_plain(path, MAX_JSON)
     with reading(path, "a JSON object"):
         found = json.loads(content)
@@ -107,12 +88,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def checked(kind: type[T], found: Mapping[str, Any]) -> T:
-    """A dataclass from JSON, if every field is there and of the type it says.
-
-    Raises:
-        KeyError: If a field is missing.
-        TypeError: If one is of another type.
-    """
+    """A dataclass from JSON, if every field is there and of the type it says."""
     values = {}
     for field in fields(kind):  # type: ignore[arg-type]
         value = values[field.name] = found[field.name]
