@@ -67,7 +67,12 @@ COVERED = {
         "TensorBoard": "tests/runs/",
         "nopg evaluate": "tests/runs/test_evaluation.py",
     },
-    "Export": {"ONNX, torch or plain numpy": "tests/export/test_export.py"},
+    "Export": {
+        "one C99 header or JavaScript": "tests/export/test_programs.py",
+        "support guard inside": "tests/export/test_guard.py",
+        "ONNX, torch or plain numpy": "tests/export/test_export.py",
+        "a contract beside it": "tests/export/test_contract.py",
+    },
     "Scale": {
         "error bound": "tests/bellman/test_certificate.py",
         "Triton kernels": "tests/gpu/test_compiles.py",
