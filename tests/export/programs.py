@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-STRICT = "-std=c99 -O2 -Wall -Wextra -Werror -pedantic".split()
+STRICT = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic"]
 
 
 def printed_by(body: str, header: Path, *flags: str) -> list[list[float]]:

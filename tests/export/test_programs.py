@@ -113,15 +113,17 @@ def test_an_action_of_somebody_else_is_remembered(tmp_path: Path) -> None:
 def test_far_states_and_bad_numbers_are_told(tmp_path: Path) -> None:
     policy = fitted("deterministic")
     states = [*map(list, SMALL.observations[:1]), [40.0, 40.0, 900.0]]
-    body = """
-    const double rows[][3] = {{%s}, {%s}, {0, NAN, 0}, {0, 0, INFINITY}, {1e308, 1e308, -1e308}};
+    near, far = (", ".join(map(repr, map(float, row))) for row in states)
+    body = f"const double rows[][3] = {{{{{near}}}, {{{far}}},"
+    body += """
+      {0, NAN, 0}, {0, 0, INFINITY}, {1e308, 1e308, -1e308}};
     policy_state state; policy_action action[1] = {0}; int i;
     for (i = 0; i < 5; i++) {
       action[0] = 0.125;
       policy_reset(&state);
-      printf("%%d ", policy_act(&state, rows[i], action));
-      printf("%%.17g\\n", action[0]);
-    }""" % tuple(", ".join(map(repr, map(float, row))) for row in states)
+      printf("%d ", policy_act(&state, rows[i], action));
+      printf("%.17g\\n", action[0]);
+    }"""
     own = [policy.predict(state)[0][0] for state in states]
     plain = export_policy(policy, tmp_path / "policy.h")
     found = printed_by(body, plain.path)
@@ -146,7 +148,8 @@ def test_javascript_guards_too(tmp_path: Path) -> None:
     const policy = require({json.dumps(str(done.path))});
     for (const o of {json.dumps(asked[:2])}.concat([[0, NaN, 0]]))
       console.log(JSON.stringify(policy.act(policy.start(), o)));
-    try {{ policy.act(policy.start(), [0, 1]); }} catch (e) {{ console.log(e.message); }}
+    try {{ policy.act(policy.start(), [0, 1]); }}
+    catch (error) {{ console.log(error.message); }}
     """
     told = subprocess.run(
         ["node", "-e", program], capture_output=True, text=True, check=True

@@ -1,7 +1,7 @@
 """What stands beside an exported policy: what goes in, what comes out, what it is from.
 
-A file of numbers does not say that its second input is a speed in radians per second, or
-that it was learned for ten steps per second. The contract does, in JSON.
+A file of numbers does not say that its second input is a speed in radians per second,
+or that it was learned for ten steps per second. The contract does, in JSON.
 """
 
 from __future__ import annotations

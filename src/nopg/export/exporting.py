@@ -118,8 +118,8 @@ def export_policy(
         made, content = _program(policy, path, kind, single, guard_points, action)
     elif single or guard_points or fallback is not None:
         raise ConfigError(
-            f"Single precision, a guard and a fallback are for the formats c and js, got "
-            f"{kind}; leave them out, or export a program."
+            "Single precision, a guard and a fallback are for the formats c and js, "
+            f"got {kind}; leave them out, or export a program."
         )
     else:
         made, content = _graph(policy, path, kind)

@@ -60,9 +60,9 @@ class SupportPoints:
         """What the guard is and what it loses, in a sentence."""
         return (
             f"Guard inside: {len(self.points):,} of {self.n_samples:,} samples, far "
-            f"beyond {self.threshold:.3g} bandwidths ({self.full_threshold:.3g} with all "
-            f"samples); of the states compared it alone calls {lost[0]:.1%} far, and "
-            f"{lost[1]:.1%} near that are far for all samples."
+            f"beyond {self.threshold:.3g} bandwidths ({self.full_threshold:.3g} with "
+            f"all samples); of the states compared it alone calls {lost[0]:.1%} far, "
+            f"and {lost[1]:.1%} near that are far for all samples."
         )
 
     def disagreement(
