@@ -40,8 +40,9 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     page.write_text(
         "<!doctype html><meta charset=utf-8><meta name=viewport content='width=device-"
         "width'><link rel=icon href=data:,><link rel=stylesheet href=assets/site.css>"
-        "<style>body { background: var(--back); color: var(--ink); font: 20px sans-serif;"
-        " margin: 1rem; } [data-md-color-scheme=default] { --back: #fff; --ink: #222; }"
+        "<style>body { background: var(--back); color: var(--ink); margin: 1rem;"
+        " font: 20px sans-serif; }"
+        "[data-md-color-scheme=default] { --back: #fff; --ink: #222; }"
         "[data-md-color-scheme=slate] { --back: #1e2129; --ink: #e2e4e9; }</style>"
         f"<body data-md-color-scheme=default>{widget()}"
     )

@@ -105,6 +105,11 @@ def export_policy(
         ConfigError: If the policy cannot be held by the format.
         NopgError: If an action differs, or the folder cannot be written.
         MissingExtraError: If the format needs a package that is not there.
+
+    Example:
+        >>> done = nopg.export_policy(policy, "cart.h", fallback=0.0)
+        >>> done.path.name, done.contract.name
+        ('cart.h', 'cart.h.contract.json')
     """
     path = Path(path)
     kind = format or {s: f for f, s in SUFFIXES.items()}.get(path.suffix)

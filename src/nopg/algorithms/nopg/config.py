@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from nopg.bellman.problem import EstimatorConfig
-from nopg.errors import ConfigError
+from nopg.errors import ConfigError, did_you_mean
 from nopg.policies.adam import cosine_decay
 from nopg.randomness import Seed
 
@@ -120,7 +120,7 @@ class NOPGConfig:
         if unknown:
             raise ConfigError(
                 f"There is no setting {', '.join(unknown)}; known are "
-                f"{', '.join(sorted(_known()))}."
+                f"{', '.join(sorted(_known()))}{did_you_mean(unknown, _known())}."
             )
         for name in ("hidden", "max_std"):
             given = settings.get(name)

@@ -117,8 +117,8 @@ def unpacked_bytes(node: Any) -> int:
         stored = node.id.get_chunk_info(i)
         if len(packers) > 1 or packers[0] not in _RATIO:
             raise DataError(
-                f"Array {node.name!r} must be packed once, by gzip or lzf, it is packed "
-                f"by filters {filters}; write it again."
+                f"Array {node.name!r} must be packed once, by gzip or lzf, it has the "
+                f"filters {filters}; write it again."
             )
         if stored.size * _RATIO[packers[0]] > max(chunk, _SMALL):
             _require_chunk(node, stored.chunk_offset, chunk)
