@@ -90,8 +90,9 @@ class Dataset(TransitionTable):
         row is the state in the following row of the same episode.
 
         Args:
-            source: A file (`.npz`, `.csv`, `.parquet`, `.h5`), a folder of a Minari
-                dataset, or the id of a local one such as `"lab/arm-v0"`.
+            source: A file (`.npz`, `.csv`, `.parquet`, `.h5`, `.mat`, `.mcap`), a
+                folder of LeRobot or Minari, or the id of a local Minari dataset such
+                as `"lab/arm-v0"`.
             observations: Columns of the state s.
             actions: Columns of the action a.
             reward: Column of the reward, or a function of (s, a, s').
