@@ -64,6 +64,7 @@ def write_policy_file(
             "observation_space": space_to_json(data.observation_space),
             "action_space": space_to_json(data.action_space),
             "notes": list(data.notes),
+            "sample_time": data.sample_time,
         }
 
     about["digest"] = policy_digest(about, tensors)
@@ -140,6 +141,7 @@ def stored_data(
         observation_space=space_from_json(kept["observation_space"]),
         action_space=space_from_json(kept["action_space"]),
         notes=tuple(str(note) for note in kept["notes"]),
+        sample_time=kept.get("sample_time"),  # files of older versions have none
         history=HistoryLayout.from_json(metadata.get("memory")),
     )
 
