@@ -15,10 +15,10 @@ import numpy as np
 from nopg.data.dataset import Dataset
 from nopg.errors import DataError
 from nopg.evaluation.model import (
-    MOSTLY,
     ModelEvaluator,
     Returns,
     mean_and_spread,
+    out_of_support_reason,
 )
 from nopg.evaluation.spread import Spread
 from nopg.evaluation.windows import Windows, consecutive
@@ -150,11 +150,8 @@ def _found(
     worse = spread.probability_below(difference, 0.0)
     numbers = [float(x[0]) for x in (difference, low, high)]
     rest = (*values, against, n_starts)
-    if unknown > MOSTLY:
-        reason = (
-            f"{unknown:.0%} of what is earned lies where the log has no data; record "
-            "some near the path that is taken."
-        )
+    if unknown > 1.0 - level:
+        reason = out_of_support_reason(unknown)
         nan = float("nan")
         return Comparison(numbers[0], nan, nan, level, nan, *rest, False, reason)
     return Comparison(*numbers, level, float(worse[0]), *rest)

@@ -10,7 +10,8 @@ log can tell. Rows in no order test no path, and those of a grid not what lies b
 them: a kink there looks smooth to every regression. But how coarse the data are for a
 policy the kernel interval shows, and a share of its width is added. Where rollouts are
 out of support the rewards to come may be anything between the lowest and the highest
-seen; if most are, nothing is known.
+seen. They may be others still: where more of them lie there than an interval of that
+level may miss, nothing is known.
 """
 
 from __future__ import annotations
@@ -46,8 +47,6 @@ paths from each where the system is noisy."""
 SHARE = 0.1
 """Standard deviation of what neither replay nor the posterior knows of where rows are
 in no order, as a share of half the width of the kernel interval."""
-MOSTLY = 0.5
-"""Share of the discounted future out of support, from which nothing is known."""
 
 
 class Returns(NamedTuple):
@@ -285,11 +284,8 @@ class ModelEvaluator:
         low = np.maximum(low, np.minimum(lowest * horizon, value))
         high = np.minimum(high, np.maximum(highest * horizon, value))
         estimate = Estimate(value, low, high, level, "model", noise, spread.std)
-        if unknown > MOSTLY:
-            return estimate.as_unknown(
-                f"{unknown:.0%} of what the policy would earn lies where the log "
-                "has no data; record some near the path it takes."
-            )
+        if unknown > 1.0 - level:
+            return estimate.as_unknown(out_of_support_reason(unknown))
         if ((high - low) >= (highest - lowest) * horizon).any():
             return estimate.as_unknown(
                 "The learned models leave the return as open as the rewards do. "
@@ -313,6 +309,14 @@ def mean_and_spread(found: Returns, scale: float) -> tuple[Array, Spread]:
     error = np.sqrt(np.square(found.runs.std(axis=1)).sum() / group) / m
     spread = Spread(found.deviations, scale, np.hypot(error, found.ending))
     return found.runs.mean(keepdims=True)[0], spread
+
+
+def out_of_support_reason(share: float) -> str:
+    """Why nothing is known where a share of the discounted future is out of support."""
+    return (
+        f"{share:.0%} of what would be earned lies where the log has no data; record "
+        "some near the path that is taken."
+    )
 
 
 def _few(count: int) -> NDArray[np.int64]:
