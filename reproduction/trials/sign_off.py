@@ -34,7 +34,7 @@ from reproduction.trials.plants import Plant, discounted, plant_of, start_states
 LEVEL = 0.95
 FRESH = 2000
 """Added to the seed of a trial: others were looked at."""
-LEFT_OUT = 1e-3
+LEFT_OUT = 1e-5
 """Weight of the discounted sum that a simulation is too short for."""
 N_RUNS = 100
 """Simulations from each start where the plant is noisy."""

@@ -84,7 +84,7 @@ def compared_with_actor(
     both = Returns(
         ours.runs - theirs.runs,  # in the same gusts
         ours.deviations - theirs.deviations,
-        np.abs(ours.ending - theirs.ending),
+        ours.ending - theirs.ending,
         max(ours.unknown, theirs.unknown),
     )
     difference, spread = mean_and_spread(both, evaluator.scale)
@@ -104,7 +104,7 @@ def compared_with_log(
     windows = Windows.from_rows(log, episodes, len(episodes))
     lengths = np.array(windows.lengths)
     # Whose task ended earned nothing after that; another may still earn.
-    lengths[windows.terminates] = max(lengths.max(), evaluator.horizon(0.03))
+    lengths[windows.terminates] = lengths.max()
     starts = windows.starts
     ours = evaluator.mean_return(actor, starts, lengths)
     _, spread = mean_and_spread(ours, evaluator.scale)

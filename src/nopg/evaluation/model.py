@@ -34,7 +34,7 @@ from nopg.evaluation.intervals import Estimate
 from nopg.evaluation.noisy_paths import NoisyPaths
 from nopg.evaluation.regions import Membership
 from nopg.evaluation.replay import Replay, columns_of, replay_held_out, replay_others
-from nopg.evaluation.returns import NEGLIGIBLE, SHORT, ending_spread, known_return
+from nopg.evaluation.returns import NEGLIGIBLE, SHORT, DecidedEnds, known_return
 from nopg.evaluation.spread import Spread
 from nopg.policies.arrays import Actor, Array
 from nopg.randomness import Seed
@@ -44,6 +44,8 @@ N_DRAWS = 12
 FEW_STARTS, FEW_PATHS = 8, 2
 """States that rollouts in drawn models start from, where their mean is asked for, and
 paths from each where the system is noisy."""
+LITTLE = 5e-4
+"""Standard error that does not matter, as a share of what returns can be."""
 SHARE = 0.1
 """Standard deviation of what neither replay nor the posterior knows of where rows are
 in no order, as a share of half the width of the kernel interval."""
@@ -54,7 +56,7 @@ class Returns(NamedTuple):
 
     runs: Array  # (m, G), every path, what is out of support counted halfway
     deviations: Array  # (S, m), of drawn models; (S, 1) of their mean over states
-    ending: Array  # (m,), or (1,), for not knowing when tasks end
+    ending: Array  # (m,), or (1,), more if tasks ended where that is likeliest
     unknown: float  # share of the discounted future that is out of support
 
 
@@ -225,9 +227,10 @@ class ModelEvaluator:
     def _deviations(
         self, actor: Actor, states: Array, lengths: Array | None
     ) -> tuple[Array, Array]:
-        """Returns in drawn models less those in the two, (S, m); when tasks end, (m,).
+        """Returns in drawn models less those in the two, (S, m).
 
-        What is out of support earns one level of reward in each drawn model.
+        And what they become if tasks end where that is likelier than not, likewise,
+        (m,). What is out of support earns one level of reward in each drawn model.
         """
         n_steps = self.horizon(SHORT) if lengths is None else int(lengths.max())
         paths = NoisyPaths.of(self.models[0], states, n_steps, FEW_PATHS)
@@ -250,8 +253,10 @@ class ModelEvaluator:
 
         drawn = self._asked_of_drawn(earned_in, paths)  # (S, m G)
         ending = np.zeros(len(states))
-        if self.models[0].noise is None and self.models[0].termination is not None:
-            ending = ending_spread(self._arrays[0], actor, states, self.gamma)
+        if self.models[0].termination is not None:
+            decided = [ask(DecidedEnds(one), paths, until) for one in self._arrays]
+            sharp = np.mean([earned + middle * left for earned, left in decided], 0)
+            ending = paths.means(sharp - value)
         return paths.means(drawn - value), ending
 
     def _asked_of_drawn(
@@ -275,12 +280,14 @@ class ModelEvaluator:
         kernel: Estimate | None,
     ) -> Estimate:
         """Ends within what is possible; none where most is out of support."""
+        lowest, highest = self.models[0].reward_limits
+        horizon = 1.0 / (1.0 - self.gamma)
+        little = LITTLE * (highest - lowest) * horizon
+        spread = replace(spread, errors=np.hypot(spread.errors, little))
         if kernel is not None:
             coarse = SHARE * 0.5 * (kernel.high - kernel.low)
             spread = replace(spread, errors=np.hypot(spread.errors, coarse))
         low, high = spread.ends(value, level)
-        lowest, highest = self.models[0].reward_limits
-        horizon = 1.0 / (1.0 - self.gamma)
         low = np.maximum(low, np.minimum(lowest * horizon, value))
         high = np.minimum(high, np.maximum(highest * horizon, value))
         estimate = Estimate(value, low, high, level, "model", noise, spread.std)
