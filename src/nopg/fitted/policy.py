@@ -31,12 +31,14 @@ from nopg.evaluation.regions import TERMINATED, membership
 from nopg.evaluation.rollouts import Rollouts, require_steps
 from nopg.evaluation.safety import asked_region
 from nopg.evaluation.support import Support
+from nopg.evaluation.windows import PAIRS
 from nopg.fitted.buffer import EpisodeBuffer
 from nopg.fitted.history import History
 from nopg.fitted.predict import checked_observation, predicted_actions
 from nopg.fitted.search_result import SearchResult
 from nopg.fitted.storage import bandwidths_to_json, write_policy_file
 from nopg.kernels.bandwidths import Bandwidths
+from nopg.policies.arrays import Actor, actor_of
 from nopg.policies.build import PolicySpec
 from nopg.policies.families import Policy
 from nopg.randomness import Seed
@@ -45,7 +47,9 @@ if TYPE_CHECKING:
     from gymnasium.spaces import Space
 
     from nopg.dynamics.transition_model import TransitionModel
+    from nopg.evaluation.comparison import Comparison
     from nopg.evaluation.model import ModelEvaluator
+    from nopg.evaluation.replay import Replay
 
 KERNEL, MODEL = "kernel", "model"
 LEARN = "learn"
@@ -188,17 +192,18 @@ class FittedPolicy:
             by: "kernel" or "model"; by default the evaluator that fits this policy.
 
         Returns:
-            An `Estimate` of numbers: `value`, `low`, `high`, and `by`.
+            An `Estimate` of numbers: `value`, `low`, `high`; `noise` and `model`, what
+            chance and what lack of data have in them; `known` and `reason`, and `by`.
         """
         level = None if interval is None else require_level(interval)
         if self._asked(by) == KERNEL:
-            return self.kernel.expected_return(level).single()
-        starts = self._starts()
+            return self._informative(self.kernel.expected_return(level)).single()
+        starts, actor = self._starts(), self.actor
         if level is None:
-            value = self.model.values(self.policy, starts).mean()
+            value = self.model.values(actor, starts).mean()
             return Estimate.without_ends(float(value), MODEL)
-        kernel = self.kernel.expected_return(level)
-        return self.model.expected_return(self.policy, starts, kernel).single()
+        kernel = self.kernel.expected_return(level) if self._is_unordered else None
+        return self.model.expected_return(actor, starts, level, kernel).single()
 
     def value(
         self, states: Any, interval: float | None = None, by: str | None = None
@@ -213,12 +218,43 @@ class FittedPolicy:
         """
         level = None if interval is None else require_level(interval)
         by, states = self._asked(by), self._states(states)
-        if by == MODEL and level is None:
-            return self.model.values(self.policy, states)
-        kernel = self.kernel.values(states, level)
         if by == KERNEL:
-            return kernel.value if level is None else kernel
-        return self.model.value_intervals(self.policy, states, kernel)
+            kernel = self.kernel.values(states, level)
+            return kernel.value if level is None else self._informative(kernel)
+        if level is None:
+            return self.model.values(self.actor, states)
+        kernel = self.kernel.values(states, level) if self._is_unordered else None
+        return self.model.value_intervals(self.actor, states, level, kernel)
+
+    def check(self, episodes: Dataset | None = None) -> Replay:
+        """How far the learned models hold on data that they were not fitted to.
+
+        Recorded actions go through a model from recorded states, and what it predicts
+        is held against what happened; print the answer.
+
+        Args:
+            episodes: Recordings of the same system that were not learned from; by
+                default models are fitted without a part of the data, and that part is
+                replayed.
+        """
+        from nopg.fitted.sign_off import alike
+
+        if episodes is None:
+            return self.model.replay
+        return self.model.replay_of(alike(episodes, self.require_data()))
+
+    def compare(self, other: Any = None, interval: float = 0.95) -> Comparison:
+        """How much more this policy is expected to earn than another controller.
+
+        Args:
+            other: A data set of recorded episodes, best of some that were not learned
+                from; another fitted policy; a function from observations (m, d_s) to
+                actions (m, d_a) or labels (m,); by default the episodes of the data.
+            interval: How often the truth is to lie between `low` and `high`.
+        """
+        from nopg.fitted.sign_off import compared
+
+        return compared(self, other, require_level(interval))
 
     def support(self, states: Any = None, actions: Any = None) -> Support:
         """How much data stand behind states and actions.
@@ -258,15 +294,12 @@ class FittedPolicy:
             by: "kernel" or "model"; by default the evaluator that fits this policy.
         """
         level, region = require_level(interval), self._region(region)
-        kernel = self.kernel.visit_probability(region, horizon, level)
         if self._asked(by) == KERNEL:
-            return kernel.single()
+            return self.kernel.visit_probability(region, horizon, level).single()
         starts = self._starts()
         inside = asked_region(region, horizon, starts.shape[1])
-        found = self.model.visit_probability(
-            self.policy, starts, inside, horizon, kernel
-        )
-        return found.single()
+        rest = (self.actor, starts, inside, horizon, level)
+        return self.model.visit_probability(*rest).single()
 
     def rollouts(self, n_steps: int = 100, by: str | None = None) -> Rollouts:
         """Where the policy is predicted to be after each of the next steps.
@@ -279,7 +312,7 @@ class FittedPolicy:
             return self.kernel.rollouts(n_steps)
         require_steps("n_steps", n_steps)
         starts = self._starts()
-        states, weights = self.model.rollouts(self.policy, starts, n_steps)
+        states, weights = self.model.rollouts(self.actor, starts, n_steps)
         return Rollouts(states, weights, starts, MODEL)
 
     def save(self, path: str | Path, *, include_data: bool = True) -> None:
@@ -331,6 +364,11 @@ class FittedPolicy:
         """The evaluator that fits this policy: "kernel" or "model"."""
         return MODEL if self.algorithm == LEARN else KERNEL
 
+    @property
+    def actor(self) -> Actor:
+        """The policy in arrays, as it acts."""
+        return actor_of(self.policy)
+
     @cached_property
     def draws(self) -> torch.Generator:
         """Generator of the actions that `predict(deterministic=False)` draws."""
@@ -340,7 +378,7 @@ class FittedPolicy:
     @cached_property
     def kernel(self) -> KernelEvaluator:
         """Evaluation by kernel regression; its rows are laid out when first asked."""
-        data, seed = self._data(), Seed(self.seed)
+        data, seed = self.require_data(), Seed(self.seed)
         if self.problem is None:
             rule, config = self.bandwidth_rule, self.estimator
             starts = self._starts()
@@ -354,12 +392,24 @@ class FittedPolicy:
         # Neither acting nor the paper's algorithm needs Gaussian processes.
         from nopg.evaluation.model import ModelEvaluator
 
-        return ModelEvaluator(self._data(), self.gamma, Seed(self.seed), self.models)
+        data, seed = self.require_data(), Seed(self.seed)
+        return ModelEvaluator(data, self.gamma, seed, self.models)
 
     def policy_changed(self) -> None:
         """Forget what was solved for earlier parameters of the policy."""
         if "kernel" in self.__dict__:
             self.kernel.policy_changed()
+
+    @property
+    def _is_unordered(self) -> bool:
+        """Whether rows are in no order, so that no path of them can be replayed."""
+        return self.model.replay.kind == PAIRS
+
+    def _informative(self, found: Estimate) -> Estimate:
+        """A kernel estimate of returns, without ends that say nothing."""
+        if found.low is None:
+            return found
+        return found.informative(self.kernel.ensemble.possible_returns)
 
     def _asked(self, by: str | None) -> str:
         if by is None:
@@ -371,7 +421,12 @@ class FittedPolicy:
             )
         return by
 
-    def _data(self) -> Dataset:
+    def require_data(self) -> Dataset:
+        """The transitions.
+
+        Raises:
+            NotFittedError: If the policy was saved without them.
+        """
         if self.data is None:
             raise NotFittedError(
                 "Estimates need the data, this policy was saved without them; save it "
@@ -391,9 +446,9 @@ class FittedPolicy:
             found = np.empty((0, 0))
         if self.memory is not None:
             found = self.memory.complete(found)
-        width = self._data().observations.shape[1]
+        width = self.require_data().observations.shape[1]
         if found.ndim != 2 or len(found) == 0 or found.shape[1] != width:
-            called = ", ".join(self._data().observation_names)
+            called = ", ".join(self.require_data().observation_names)
             raise DataError(
                 f"`states` must be numbers, one row per state with {called}, got "
                 f"{np.shape(states) or type(states).__name__}; pass an array "
@@ -423,7 +478,7 @@ class FittedPolicy:
         return lambda states: inside(states[:, :width])
 
     def _starts(self) -> NDArray[np.float64]:
-        self._data()
+        self.require_data()
         assert self.initial_states is not None  # kept with the data
         return np.array(self.initial_states, dtype=np.float64)
 

@@ -152,7 +152,7 @@ def learn(
         )
     search = selection.choose()
     _warn_of_uncertainty(search.candidates[search.chosen].final.uncertainty)
-    return FittedPolicy(
+    fitted = FittedPolicy(
         policy=selection.found[search.chosen].policy,
         action_space=space,
         estimator=config.estimator,
@@ -169,6 +169,9 @@ def learn(
         search=search,
         models=models,
     )
+    with _few_threads(len(data)):
+        logger.info("%s", fitted.check())
+    return fitted
 
 
 def _search(
