@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from nopg.dynamics.transition_model import TransitionModel
     from nopg.evaluation.model import ModelEvaluator
+    from nopg.evaluation.suggest import Suggestion
 
 KERNEL, MODEL = "kernel", "model"
 LEARN = "learn"
@@ -280,6 +281,26 @@ class FittedPolicy:
         starts = self._starts()
         states, weights = self.model.rollouts(self.policy, starts, n_steps)
         return Rollouts(states, weights, starts, MODEL)
+
+    def suggest(self, n: int = 20) -> Suggestion:
+        """Steps to record next: those whose outcome would narrow the return most.
+
+        Args:
+            n: How many steps; fewer are named where nothing is left to be learned.
+
+        Returns:
+            A `Suggestion`: states and actions, its `table`, and `save` for a CSV file.
+        """
+        from nopg.evaluation.suggest import suggest
+
+        return suggest(
+            self.model.models[0],
+            self.policy,
+            self._starts(),
+            self._data(),
+            self.gamma,
+            n,
+        )
 
     def save(self, path: str | Path, *, include_data: bool = True) -> None:
         """Write the policy to one file, whole or not at all, without pickle.
