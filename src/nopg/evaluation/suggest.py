@@ -245,7 +245,7 @@ def informative(
     factor = np.empty((*pull.shape, 0))
     rows, remaining = [], []
     while len(rows) < min(n, pull.shape[1]) and left > SETTLED * whole:
-        scale = variance.clip(min=0.0) + noise + tiny
+        scale = np.maximum(variance.clip(min=0.0) + noise, tiny)
         gain = (pull**2 / scale).sum(axis=0)
         if model.noise is None:  # what acts the same way twice need not be repeated
             gain[rows] = 0.0
