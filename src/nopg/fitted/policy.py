@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from nopg.dynamics.transition_model import TransitionModel
     from nopg.evaluation.model import ModelEvaluator
     from nopg.evaluation.suggest import Suggestion
+    from nopg.evaluation.verdict import Grounds, Verdict
 
 KERNEL, MODEL = "kernel", "model"
 LEARN = "learn"
@@ -233,12 +234,34 @@ class FittedPolicy:
             return self.kernel.support(self._states(states), actions)
         if self._asked(None) == KERNEL:
             return self.kernel.visited_support()
+        places, weights = self.visited()
+        return self.kernel.support(places, weights=weights)
+
+    def verdict(self, avoid: Any = None, at_most: float = 0.05) -> Verdict:
+        """Whether to run the policy: go, caution or stop, its reason, what to do.
+
+        Args:
+            avoid: A region that must not be entered, as for `visit_probability`.
+            at_most: How probable that may be.
+        """
+        from nopg.evaluation.verdict import verdict
+
+        return verdict(self.grounds(avoid, at_most))
+
+    def grounds(self, avoid: Any = None, at_most: float = 0.05) -> Grounds:
+        """What `verdict` is drawn from: estimate, comparison, replay, untried steps."""
+        from nopg.fitted.grounds import grounds_of
+
+        return grounds_of(self, avoid, at_most)
+
+    def visited(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """States of rollouts with their discounted weights, (m, d_s) and (m,)."""
         found = self.rollouts(min(LONGEST, self.model.horizon(LITTLE)))
         discounts = self.gamma ** np.arange(1.0, len(found.weights) + 1.0)
         weights = (found.weights * discounts[:, None]).ravel()
         starts = np.full(len(found.initial), 1.0 / len(found.initial))
         places = np.concatenate([found.states.reshape(len(weights), -1), found.initial])
-        return self.kernel.support(places, weights=np.concatenate([weights, starts]))
+        return places, np.concatenate([weights, starts])
 
     def visit_probability(
         self,

@@ -13,21 +13,28 @@ from nopg.data.diagnostics.description import Description
 from nopg.data.validation import FloatArray
 from nopg.errors import NopgWarning
 from nopg.evaluation.intervals import Estimate
+from nopg.evaluation.suggest import Suggestion
+from nopg.evaluation.verdict import Grounds, Verdict
 from nopg.fitted.history import History
 from nopg.fitted.policy import FittedPolicy
 from nopg.report.paths import PredictedPaths, horizon, predicted_paths
 from nopg.report.support_map import VisitedStates, visited_states
 
+N_SUGGESTED = 12
+"""Steps to record that the page lists."""
+
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the findings and the pictures are made from.
+    """What the sentences and the pictures are made from.
 
     Attributes:
         policy: The policy.
         data: The transitions it was learned from.
         history: Updates of NOPG; empty after a search, or where none are known.
-        estimate: The expected return with its interval, by the evaluator that fits.
+        verdict: Go, caution or stop.
+        grounds: What the verdict was drawn from: estimate, comparison, replay.
+        suggestion: Where to record next.
         objective: J with its certificate; None where the kernels did not choose.
         visited: States the policy is predicted to visit, and the data around them.
         paths: Predicted paths.
@@ -37,11 +44,18 @@ class Evidence:
     policy: FittedPolicy
     data: Dataset
     history: History
-    estimate: Estimate
+    verdict: Verdict
+    grounds: Grounds
+    suggestion: Suggestion
     objective: Objective | None
     visited: VisitedStates
     paths: PredictedPaths
     description: Description
+
+    @property
+    def estimate(self) -> Estimate:
+        """The expected return with its interval, by the evaluator that fits."""
+        return self.grounds.estimate
 
     @property
     def is_by_models(self) -> bool:
@@ -82,17 +96,21 @@ def gather(policy: FittedPolicy) -> Evidence:
         NotFittedError: If the policy was saved without its data.
     """
     with warnings.catch_warnings():
-        # One episode cannot tell how episodes differ; the page counts them anyway.
+        # What these say is on the page, in its place.
         warnings.simplefilter("ignore", NopgWarning)
-        estimate = policy.expected_return()
+        grounds = policy.grounds()
         rollouts = policy.rollouts(horizon(policy.gamma))
+        suggestion = policy.suggest(N_SUGGESTED)
     assert policy.data is not None  # an estimate needs them
+    by_kernel = grounds.estimate.by == "kernel"
     return Evidence(
         policy=policy,
         data=policy.data,
         history=policy.history or History(),
-        estimate=estimate,
-        objective=policy.kernel.objective() if estimate.by == "kernel" else None,
+        verdict=policy.verdict(),
+        grounds=grounds,
+        suggestion=suggestion,
+        objective=policy.kernel.objective() if by_kernel else None,
         visited=visited_states(policy, rollouts),
         paths=predicted_paths(rollouts),
         description=policy.data.describe(policy.action_space),

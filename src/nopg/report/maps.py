@@ -25,11 +25,11 @@ CELLS = 500_000
 """Numbers all planes together may have: five bytes each on the page."""
 WORK = 40_000_000
 """Kernel entries all planes together may take: a few seconds on a slow core."""
-MODEL_WORK = 250_000_000
-"""Kernel entries they may take of learned models: some fifteen seconds."""
+MODEL_WORK = 25_000_000
+"""Kernel entries they may take of learned models: a second or two."""
 FINEST, COARSEST, LINE = 72, 21, 301
 """Points per side of a plane, at most and at least; points of a line."""
-FINEST_VALUE, COARSEST_VALUE = 25, 5
+FINEST_VALUE, COARSEST_VALUE = 15, 5
 """The same for values by learned models, between which values are interpolated."""
 BLUR = 1 / 32
 """Standard deviation by which visits are blurred, as a share of the plane's side."""
@@ -82,7 +82,7 @@ def planes(
             y=y,
             value=_values(evidence, drawn, held, side, value_side).reshape(shape),
             visits=_visits(evidence.visited, drawn, side),
-            distance=support_at(evidence.policy, states)[0].reshape(shape),
+            distance=support_at(evidence.policy, states).reshape(shape),
             actions=layers.reshape(-1, *shape),
         )
         found.append(plane)

@@ -18,10 +18,9 @@ from nopg.data.files import write_atomically
 from nopg.data.fingerprint import fingerprint
 from nopg.fitted.policy import FittedPolicy
 from nopg.report import fragments, text
-from nopg.report.checks import all_findings
 from nopg.report.evidence import Evidence, gather
+from nopg.report.notes import all_notes
 from nopg.report.payload import json_in_html, payload
-from nopg.report.support_map import REACH
 
 SCRIPTS = (
     "base.js",
@@ -31,7 +30,6 @@ SCRIPTS = (
     "overlays.js",
     "maps.js",
     "paths.js",
-    "support.js",
     "start.js",
 )
 """Parts of the one script, in the order they build on each other."""
@@ -78,33 +76,37 @@ def report_page(
     scripts = "\n".join(_asset(name) for name in SCRIPTS)
     script = f'(() => {{\n"use strict";\n{scripts}\n}})();'  # a scope of its own
     style = _asset("style.css")
-    found = all_findings(evidence)
-    policy, data, visited = evidence.policy, evidence.data, evidence.visited
+    policy, data, replay = evidence.policy, evidence.data, evidence.grounds.replay
+    notes = all_notes(evidence)
     fields = {
         "policy": _security(script, style),
         "version": escape(version("nopg")),
         "title": escape(title),
         "style": style,
         "script": script,
+        "verdict": fragments.verdict_card(evidence.verdict),
         "lede": escape(text.lede(evidence)),
-        "verdict": fragments.verdict_card(found),
-        "tiles": fragments.tiles(text.tiles(evidence)),
-        "gamma": fragments.number(policy.gamma),
-        "horizon": f"{1.0 / (1.0 - policy.gamma):.0f}",
-        "findings": fragments.finding_list(found),
-        "hide_learning": " hidden" if numbers["curve"] is None else "",
-        "learning": escape(text.of_training(evidence)),
+        "value": fragments.number(float(evidence.estimate.value)),
+        "interval": escape(text.interval_of(evidence)),
+        "compared": fragments.range_bars(text.compared(evidence.grounds.comparison)),
+        "earned": escape(text.of_returns(evidence)),
+        "paths": escape(text.of_paths(evidence)),
+        "path_key": _path_key(numbers["logged"] is not None),
+        "replay": escape(text.of_replay(replay)),
+        "replay_table": fragments.replay_table(replay),
+        "next": escape(text.of_next(evidence)),
+        "suggestion": fragments.suggestion_table(evidence.suggestion),
         "hide_search": " hidden" if policy.search is None else "",
         "search": fragments.search_table(policy.search) if policy.search else "",
+        "hide_learning": " hidden" if numbers["curve"] is None else "",
+        "learning": escape(text.of_training(evidence)),
+        "n_notes": str(len(notes)),
+        "notes": fragments.note_list(notes),
         "maps": escape(text.of_maps(len(numbers["axes"]))),
         "choosers": _choosers(evidence, len(numbers["axes"])),
-        "paths": escape(text.of_paths(evidence)),
-        "reach": f"{REACH:g}",
-        "shares": fragments.share_bar(visited),
-        "worst": fragments.worst_table(visited, data),
         "data": escape(text.of_data(evidence)),
         "columns": fragments.column_table(evidence.description, data),
-        "notes": fragments.notes(evidence.description),
+        "origin_of_rows": "".join(f"<p>{escape(one)}</p>" for one in data.notes),
         "settings": _settings(evidence, evaluations, origin or {}),
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "numbers": json_in_html(numbers),
@@ -127,6 +129,12 @@ def _security(script: str, style: str) -> str:
 
 def _asset(name: str) -> str:
     return files("nopg.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _path_key(has_logged: bool) -> str:
+    """What the colours of the predicted paths mean."""
+    logged = '<li class="logged">recorded episodes</li>' if has_logged else ""
+    return f'<li class="predicted">predicted with this policy</li>{logged}'
 
 
 def _choosers(evidence: Evidence, n_axes: int) -> str:

@@ -11,12 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nopg.data.dataset import Dataset
 from nopg.data.validation import FloatArray
 from nopg.dynamics.rollouts import discount_horizon
 from nopg.evaluation.rollouts import Rollouts
 
 N_PATHS = 40
 """States drawn at each step, at most."""
+N_LOGGED = 12
+"""Recorded episodes drawn beside them, spread over the log."""
 LONGEST = 300
 """Steps looked ahead at most; fewer where the discount makes the rest worthless."""
 
@@ -71,3 +74,24 @@ def predicted_paths(rollouts: Rollouts, n_paths: int = N_PATHS) -> PredictedPath
         places = rollouts.states[step % len(rollouts.states)]
         states[goes_on, step + 1] = places[drawn[goes_on]]
     return PredictedPaths(states, np.append(1.0, rollouts.running), is_path)
+
+
+def logged_paths(data: Dataset, n_steps: int) -> tuple[FloatArray, FloatArray] | None:
+    """Recorded episodes: states (k, T + 1, d_s) and actions (k, T + 1, d_a).
+
+    Not a number after the end of one; None if rows have no episodes.
+    """
+    if data.episodes is None:
+        return None
+    names = np.unique(data.episodes)
+    chosen = names[:: -(-len(names) // N_LOGGED)]
+    states = np.full((len(chosen), n_steps + 1, data.observations.shape[1]), np.nan)
+    taken = data.actions.reshape(len(data), -1)
+    actions = np.full((len(chosen), n_steps + 1, taken.shape[1]), np.nan)
+    for k, name in enumerate(chosen):
+        rows = np.nonzero(data.episodes == name)[0][: n_steps + 1]
+        states[k, : len(rows)], actions[k, : len(rows)] = (
+            data.observations[rows],
+            taken[rows],
+        )
+    return states, actions

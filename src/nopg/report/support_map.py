@@ -1,10 +1,8 @@
 """How far the data carry the policy: support where it is predicted to go.
 
-How much a state matters is its share of the discounted visits; how well it is known
-at the action the policy takes there are two numbers:
-
-    distance    to the nearest sample (s, a), in bandwidths;
-    effective   number of samples its row rests on, 1 / sum_j w_j^2.
+How much a state matters is its share of the discounted visits; how well it is known is
+the distance to the nearest sample (s, a), in bandwidths, at the action that the policy
+takes there.
 """
 
 from __future__ import annotations
@@ -21,8 +19,6 @@ from nopg.fitted.policy import FittedPolicy
 REACH = 2.0
 """Bandwidths up to which a sample speaks for its surroundings: there its kernel has
 fallen to exp(-2), and beyond it only the ratio of tiny numbers is left."""
-FEW = 2.0
-"""Effective samples below which noise in single rows is taken for truth."""
 MOST_PLACES = 6_000
 """Visited states whose support is computed; of more, a choice by their visits."""
 _ENTRIES = 2_000_000
@@ -37,7 +33,6 @@ class VisitedStates:
         actions: What the policy does there, (m, d_a), or labels (m,).
         visits: Share of all discounted visits, (m,), summing to one.
         distance: To the nearest sample, in bandwidths, (m,).
-        effective: Samples the row rests on, (m,).
         starts: Distance of the initial states to the nearest sample, (B,).
         starts_alone: The same of the state alone, whatever the action, (B,).
     """
@@ -46,7 +41,6 @@ class VisitedStates:
     actions: FloatArray | IntArray
     visits: FloatArray
     distance: FloatArray
-    effective: FloatArray
     starts: FloatArray
     starts_alone: FloatArray
 
@@ -54,26 +48,6 @@ class VisitedStates:
     def beyond(self) -> float:
         """Share of the visits farther than `REACH` from every sample."""
         return float(self.visits[self.distance > REACH].sum())
-
-    @property
-    def thin(self) -> float:
-        """Share of the visits that rest on fewer than `FEW` samples."""
-        return float(self.visits[self.effective < FEW].sum())
-
-    def quantile(self, values: FloatArray, share: float) -> float:
-        """The value that `share` of the visits stay below."""
-        order = np.argsort(values)
-        reached = np.cumsum(self.visits[order])
-        at = min(int(np.searchsorted(reached, share)), len(order) - 1)
-        return float(values[order[at]])
-
-    def worst(self, count: int) -> IntArray:
-        """Of the states that make up 95% of the visits, those farthest from data."""
-        by_visits = np.argsort(-self.visits, kind="stable")
-        needed = int(np.searchsorted(np.cumsum(self.visits[by_visits]), 0.95)) + 1
-        visited = by_visits[:needed]
-        far = np.argsort(-self.distance[visited], kind="stable")
-        return np.asarray(visited[far[:count]])
 
 
 def visited_states(policy: FittedPolicy, rollouts: Rollouts) -> VisitedStates:
@@ -85,7 +59,7 @@ def visited_states(policy: FittedPolicy, rollouts: Rollouts) -> VisitedStates:
         drawn = np.searchsorted(np.cumsum(visits), shares).clip(max=len(visits) - 1)
         chosen, counts = np.unique(drawn, return_counts=True)
         states, visits = states[chosen], counts / MOST_PLACES
-    distance, effective = support_at(policy, states)
+    distance = support_at(policy, states)
     h = np.array(policy.bandwidths.state)  # an infinite bandwidth adds nothing
     tree = cKDTree(policy.data.observations / h)
     return VisitedStates(
@@ -93,20 +67,16 @@ def visited_states(policy: FittedPolicy, rollouts: Rollouts) -> VisitedStates:
         actions=policy.predict(states)[0],
         visits=visits,
         distance=distance,
-        effective=effective,
-        starts=support_at(policy, rollouts.initial)[0],
+        starts=support_at(policy, rollouts.initial),
         starts_alone=tree.query(rollouts.initial / h)[0],
     )
 
 
-def support_at(
-    policy: FittedPolicy, states: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Distance and effective samples at the policy's action, (m,) each."""
+def support_at(policy: FittedPolicy, states: FloatArray) -> FloatArray:
+    """Distance to the nearest sample at the policy's action, (m,)."""
     assert policy.data is not None
-    found = [policy.support(some) for some in in_parts(states, len(policy.data))]
-    distance = np.concatenate([part.distance for part in found])
-    return distance, np.concatenate([part.effective for part in found])
+    parts = in_parts(states, len(policy.data))
+    return np.concatenate([policy.support(part).distance for part in parts])
 
 
 def in_parts(states: FloatArray, row_length: int) -> list[FloatArray]:

@@ -1,0 +1,169 @@
+"""What is worth knowing and does not change the verdict: the appendix, in words.
+
+Each function looks at one thing and yields diagnostics; a new kind is one more function
+in `all_notes`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from nopg.data.diagnostics.checks import Diagnostic
+from nopg.data.validation import counted
+from nopg.report.evidence import Evidence
+from nopg.report.support_map import REACH
+
+TENTH = 0.1
+"""Share of the updates that are the last ones; and of what learning changed, what they
+would have changed at its average pace."""
+
+
+def all_notes(evidence: Evidence) -> list[Diagnostic]:
+    """All of them, warnings first."""
+    found = [
+        *start_notes(evidence),
+        *logged_notes(evidence),
+        *action_notes(evidence),
+        *certificate_notes(evidence),
+        *training_notes(evidence),
+        *evidence.description.findings,
+    ]
+    return sorted(found, key=lambda note: note.level != "warning")
+
+
+def start_notes(evidence: Evidence) -> Iterator[Diagnostic]:
+    """Whether the task starts near the data, and with an action that was tried."""
+    visited, n = evidence.visited, len(evidence.visited.starts)
+    far = int((visited.starts_alone > REACH).sum())
+    untried = int((visited.starts > REACH).sum()) - far
+    if far:
+        yield Diagnostic(
+            "unknown_start",
+            "warning",
+            f"{far} of {counted(n, 'initial state')} lie more than {REACH:g} "
+            "bandwidths from every logged state, up to "
+            f"{float(visited.starts_alone.max()):.2g}.",
+            "The expected return counts from these states, so it begins with a guess; "
+            "record episodes that start there.",
+        )
+    if untried > 0:
+        yield Diagnostic(
+            "untried_at_start",
+            "note",
+            f"In {untried} of {counted(n, 'initial state')} the policy's first action "
+            "was not tried: rows near that state exist, with other actions.",
+            "What it leads to is inferred from other actions. Trying it a few times "
+            "while recording settles it.",
+        )
+
+
+def logged_notes(evidence: Evidence) -> Iterator[Diagnostic]:
+    """Claims that no logged episode backs: longer, or better than any of them."""
+    lengths, running = evidence.description.episode_lengths, evidence.paths.running
+    longest = None if lengths is None else lengths[2]
+    if longest is not None and evidence.data.terminations.any():
+        lasting = running[longest] if longest < len(running) else 0.0
+        if lasting > 0.5:
+            yield Diagnostic(
+                "outlives_the_data",
+                "warning",
+                f"{lasting:.0%} of the predicted paths go on after {longest} steps, as "
+                "long as the longest episode in the data.",
+                "No episode shows that this can last so long: each step is backed by "
+                "data, their sequence is not. Small errors that add up stay invisible.",
+            )
+    logged, value = evidence.logged_returns(), float(evidence.estimate.value)
+    if logged is not None and evidence.is_logged_to_the_end and value > logged.max():
+        yield Diagnostic(
+            "better_than_any_episode",
+            "note",
+            f"The expected return, {value:.4g}, is more than any logged episode earned "
+            f"({logged.max():.4g} at best, discounted alike).",
+            "That is what learning is for, and also what an error of the estimate "
+            "would look like; only a trial tells the two apart.",
+        )
+
+
+def action_notes(evidence: Evidence) -> Iterator[Diagnostic]:
+    """Whether the policy switches between extremes."""
+    visited, data = evidence.visited, evidence.data
+    if data.is_discrete:
+        return
+    space = evidence.policy.action_space
+    low, high = (np.asarray(getattr(space, end)) for end in ("low", "high"))
+    room = 0.02 * (high - low)
+    at_limit = ((visited.actions < low + room) | (visited.actions > high - room)).any(1)
+    share = float(visited.visits[at_limit].sum())
+    if share > 0.5:
+        yield Diagnostic(
+            "full_throttle",
+            "note",
+            f"In {share:.0%} of its steps an action is at its limit.",
+            "The policy switches between extremes; a penalty on the action in the "
+            "reward makes it gentler on a real machine.",
+        )
+
+
+def certificate_notes(evidence: Evidence) -> Iterator[Diagnostic]:
+    """Whether J is exact in numbers, where the kernels evaluate the policy."""
+    objective, estimate = evidence.objective, evidence.estimate
+    if objective is None or not objective.certificate > estimate.high - estimate.low:
+        return
+    yield Diagnostic(
+        "uncertain_numbers",
+        "warning",
+        f"The return is certain only to {objective.certificate:.2g} in numbers "
+        f"({objective.truncation_error:.1g} from dropped neighbours, "
+        f"{objective.solver_error:.1g} from the solver), more than its interval is "
+        "wide.",
+        "Raise `max_neighbours` or set neighbours=None, or lower `final_rtol`.",
+    )
+
+
+def training_notes(evidence: Evidence) -> Iterator[Diagnostic]:
+    """What the learning curve, the solver and the evaluations show."""
+    history = evidence.history
+    if history.stopped == "interrupted":
+        yield Diagnostic(
+            "interrupted",
+            "warning",
+            f"Training was interrupted after {len(history)} updates.",
+            "The policy is the one reached so far; nopg fit --resume FOLDER goes on.",
+        )
+    curve = [j for j in history["objective"] if math.isfinite(j)]
+    if len(curve) >= 10 and (whole := float(np.ptp(curve))) > 0.0:
+        changed = (curve[-1] - curve[-1 - len(curve) // 10]) / whole
+        if abs(changed) >= TENTH:
+            yield Diagnostic(
+                "still_rising" if changed > 0.0 else "fell_back",
+                "note",
+                "The last tenth of the updates changed the estimated return J by "
+                f"{changed:+.0%} of its range.",
+                "More updates would change it further: raise `n_updates`."
+                if changed > 0.0
+                else "The last steps were too large; lower the learning rate.",
+            )
+    fallbacks = np.count_nonzero(history["fallbacks"])
+    if fallbacks:
+        yield Diagnostic(
+            "solver_fallbacks",
+            "note",
+            f"In {fallbacks} of {len(history)} updates the first solver gave up and "
+            "another took over.",
+            "Every system was solved in the end. If it happens often, lower gamma or "
+            "widen the bandwidths.",
+        )
+    for name, (steps, values) in evidence.evaluators().items():
+        best = int(np.argmax(values))
+        if values[-1] < (max(values) + min(values)) / 2.0:
+            yield Diagnostic(
+                f"measured_fell_{name}",
+                "note",
+                f"{name} was best after update {steps[best]:.0f} ({values[best]:.4g}) "
+                f"and is {values[-1]:.4g} now, nearer to its worst.",
+                "The policy may exploit errors of the estimate, unless the "
+                "measurements scatter that much. Stop earlier, or record more.",
+            )
