@@ -30,14 +30,25 @@ class NoisyPaths:
     group: int
 
     @classmethod
-    def of(cls, model: TransitionModel, states: Array, n_steps: int) -> NoisyPaths:
+    def of(
+        cls,
+        model: TransitionModel,
+        states: Array,
+        n_steps: int,
+        group: int | None = None,
+    ) -> NoisyPaths:
         """One path from each of m states, or as many as a noisy system needs."""
         if model.noise is None:
             return cls(states, None, 1)
         m, d_s = states.shape
-        group = max(LEAST_PATHS, -(-N_PATHS // m))
+        group = group or max(LEAST_PATHS, -(-N_PATHS // m))
         draws = noise_draws(n_steps, m * group, d_s, np.random.default_rng(0))
         return cls(np.repeat(states, group, axis=0), draws, group)
+
+    def repeated(self, times: int) -> NoisyPaths:
+        """All paths so many times, one after the other, with the same gusts."""
+        draws = None if self.draws is None else np.tile(self.draws, (1, times, 1))
+        return NoisyPaths(np.tile(self.starts, (times, 1)), draws, self.group)
 
     def means(self, found: Array) -> Array:
         """Over the paths of each state, (..., m G) to (..., m)."""

@@ -34,6 +34,7 @@ from nopg.fitted.predict import checked_observation, predicted_actions
 from nopg.fitted.search_result import SearchResult
 from nopg.fitted.storage import bandwidths_to_json, write_policy_file
 from nopg.kernels.bandwidths import Bandwidths
+from nopg.policies.arrays import Actor, actor_of
 from nopg.policies.build import PolicySpec
 from nopg.policies.families import Policy
 from nopg.randomness import Seed
@@ -42,7 +43,9 @@ if TYPE_CHECKING:
     from gymnasium.spaces import Space
 
     from nopg.dynamics.transition_model import TransitionModel
+    from nopg.evaluation.comparison import Comparison
     from nopg.evaluation.model import ModelEvaluator
+    from nopg.evaluation.replay import Replay
     from nopg.evaluation.suggest import Suggestion
     from nopg.evaluation.verdict import Grounds, Verdict
 
@@ -194,12 +197,11 @@ class FittedPolicy:
         level = None if interval is None else require_level(interval)
         if self._asked(by) == KERNEL:
             return self.kernel.expected_return(level).single()
-        starts = self._starts()
+        starts, actor = self._starts(), self.actor
         if level is None:
-            value = self.model.values(self.policy, starts).mean()
+            value = self.model.values(actor, starts).mean()
             return Estimate.without_ends(float(value), MODEL)
-        kernel = self.kernel.expected_return(level)
-        return self.model.expected_return(self.policy, starts, kernel).single()
+        return self.model.expected_return(actor, starts, level).single()
 
     def value(
         self, states: Any, interval: float | None = None, by: str | None = None
@@ -214,12 +216,42 @@ class FittedPolicy:
         """
         level = None if interval is None else require_level(interval)
         by, states = self._asked(by), self._states(states)
-        if by == MODEL and level is None:
-            return self.model.values(self.policy, states)
-        kernel = self.kernel.values(states, level)
         if by == KERNEL:
+            kernel = self.kernel.values(states, level)
             return kernel.value if level is None else kernel
-        return self.model.value_intervals(self.policy, states, kernel)
+        if level is None:
+            return self.model.values(self.actor, states)
+        return self.model.value_intervals(self.actor, states, level)
+
+    def check(self, episodes: Dataset | None = None) -> Replay:
+        """How far the learned models hold on data that they were not fitted to.
+
+        Recorded actions go through a model from recorded states, and what it predicts
+        is held against what happened; print the answer.
+
+        Args:
+            episodes: Recordings of the same system that were not learned from; by
+                default models are fitted without a part of the data, and that part is
+                replayed.
+        """
+        from nopg.fitted.sign_off import alike
+
+        if episodes is None:
+            return self.model.replay
+        return self.model.replay_of(alike(episodes, self.require_data()))
+
+    def compare(self, other: Any = None, interval: float = 0.95) -> Comparison:
+        """How much more this policy is expected to earn than another controller.
+
+        Args:
+            other: A data set of recorded episodes, best of some that were not learned
+                from; another fitted policy; a function from observations (m, d_s) to
+                actions (m, d_a) or labels (m,); by default the episodes of the data.
+            interval: How often the truth is to lie between `low` and `high`.
+        """
+        from nopg.fitted.sign_off import compared
+
+        return compared(self, other, require_level(interval))
 
     def support(self, states: Any = None, actions: Any = None) -> Support:
         """How much data stand behind states and actions.
@@ -281,15 +313,12 @@ class FittedPolicy:
             by: "kernel" or "model"; by default the evaluator that fits this policy.
         """
         level, region = require_level(interval), self._region(region)
-        kernel = self.kernel.visit_probability(region, horizon, level)
         if self._asked(by) == KERNEL:
-            return kernel.single()
+            return self.kernel.visit_probability(region, horizon, level).single()
         starts = self._starts()
         inside = asked_region(region, horizon, starts.shape[1])
-        found = self.model.visit_probability(
-            self.policy, starts, inside, horizon, kernel
-        )
-        return found.single()
+        rest = (self.actor, starts, inside, horizon, level)
+        return self.model.visit_probability(*rest).single()
 
     def rollouts(self, n_steps: int = 100, by: str | None = None) -> Rollouts:
         """Where the policy is predicted to be after each of the next steps.
@@ -302,7 +331,7 @@ class FittedPolicy:
             return self.kernel.rollouts(n_steps)
         require_steps("n_steps", n_steps)
         starts = self._starts()
-        states, weights = self.model.rollouts(self.policy, starts, n_steps)
+        states, weights = self.model.rollouts(self.actor, starts, n_steps)
         return Rollouts(states, weights, starts, MODEL)
 
     def suggest(self, n: int = 20) -> Suggestion:
@@ -320,7 +349,7 @@ class FittedPolicy:
             self.model.models[0],
             self.policy,
             self._starts(),
-            self._data(),
+            self.require_data(),
             self.gamma,
             n,
         )
@@ -374,6 +403,11 @@ class FittedPolicy:
         """The evaluator that fits this policy: "kernel" or "model"."""
         return MODEL if self.algorithm == LEARN else KERNEL
 
+    @property
+    def actor(self) -> Actor:
+        """The policy in arrays, as it acts."""
+        return actor_of(self.policy)
+
     @cached_property
     def draws(self) -> torch.Generator:
         """Generator of the actions that `predict(deterministic=False)` draws."""
@@ -383,7 +417,7 @@ class FittedPolicy:
     @cached_property
     def kernel(self) -> KernelEvaluator:
         """Evaluation by kernel regression; its rows are laid out when first asked."""
-        data, seed = self._data(), Seed(self.seed)
+        data, seed = self.require_data(), Seed(self.seed)
         if self.problem is None:
             rule, config = self.bandwidth_rule, self.estimator
             starts = self._starts()
@@ -397,7 +431,8 @@ class FittedPolicy:
         # Neither acting nor the paper's algorithm needs Gaussian processes.
         from nopg.evaluation.model import ModelEvaluator
 
-        return ModelEvaluator(self._data(), self.gamma, Seed(self.seed), self.models)
+        data, seed = self.require_data(), Seed(self.seed)
+        return ModelEvaluator(data, self.gamma, seed, self.models)
 
     def policy_changed(self) -> None:
         """Forget what was solved for earlier parameters of the policy."""
@@ -414,7 +449,12 @@ class FittedPolicy:
             )
         return by
 
-    def _data(self) -> Dataset:
+    def require_data(self) -> Dataset:
+        """The transitions.
+
+        Raises:
+            NotFittedError: If the policy was saved without them.
+        """
         if self.data is None:
             raise NotFittedError(
                 "Estimates need the data, this policy was saved without them; save it "
@@ -434,9 +474,9 @@ class FittedPolicy:
             found = np.empty((0, 0))
         if self.memory is not None:
             found = self.memory.complete(found)
-        width = self._data().observations.shape[1]
+        width = self.require_data().observations.shape[1]
         if found.ndim != 2 or len(found) == 0 or found.shape[1] != width:
-            called = ", ".join(self._data().observation_names)
+            called = ", ".join(self.require_data().observation_names)
             raise DataError(
                 f"`states` must be numbers, one row per state with {called}, got "
                 f"{np.shape(states) or type(states).__name__}; pass an array "
@@ -466,7 +506,7 @@ class FittedPolicy:
         return lambda states: inside(states[:, :width])
 
     def _starts(self) -> NDArray[np.float64]:
-        self._data()
+        self.require_data()
         assert self.initial_states is not None  # kept with the data
         return np.array(self.initial_states, dtype=np.float64)
 
