@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nopg import Dataset
 from nopg.evaluation.rollouts import Rollouts
-from nopg.report.paths import horizon, predicted_paths
-from tests.report.policies import corridor, evidence_of, slider
+from nopg.report.paths import horizon, logged_paths, predicted_paths
+from tests.report.policies import corridor, evidence_of, pendulum, slider
 
 
 def test_draws_of_the_kernels_have_the_mean_of_their_distribution() -> None:
@@ -67,3 +68,25 @@ def test_the_horizon_is_where_rewards_stop_counting() -> None:
     assert 0.97 ** horizon(0.97) <= 0.01 < 0.97 ** (horizon(0.97) - 1)
     assert horizon(0.0) == horizon(0.1) == 10
     assert horizon(0.9999) == 300
+
+
+def test_recorded_episodes_are_drawn_from_their_first_row() -> None:
+    rows = np.arange(7.0)[:, None]
+    data = Dataset(
+        rows,
+        -rows,
+        np.zeros(7),
+        rows + 1.0,
+        np.zeros(7, dtype=bool),
+        episodes=np.array([3, 3, 3, 3, 8, 8, 8]),
+    )
+    found = logged_paths(data, 2)
+    assert found is not None
+    states, actions = found
+    np.testing.assert_array_equal(states[:, :, 0], [[0, 1, 2], [4, 5, 6]])
+    np.testing.assert_array_equal(actions, -states)
+    longer = logged_paths(data, 3)
+    assert longer is not None
+    np.testing.assert_array_equal(longer[0][1, :, 0], [4, 5, 6, np.nan])
+    assert pendulum().data is not None
+    assert logged_paths(pendulum().data, 5) is None  # type: ignore[arg-type]

@@ -80,7 +80,7 @@ def test_distances_of_continuous_actions_by_brute_force() -> None:
     ds = ((states[:, None] - data.observations[None]) / h) ** 2
     da = ((actions[:, None] - data.actions[None]) / h_a) ** 2
     expected = np.sqrt(ds.sum(-1) + da.sum(-1)).min(axis=1)
-    np.testing.assert_allclose(support_at(policy, states)[0], expected, rtol=1e-6)
+    np.testing.assert_allclose(support_at(policy, states), expected, rtol=1e-6)
 
 
 def test_parts_do_not_change_the_support(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,23 +95,18 @@ def test_starts_are_measured_with_and_without_the_action() -> None:
     # The task starts in rows of the log, whatever the policy does there.
     np.testing.assert_allclose(visited.starts_alone, 0.0, atol=1e-12)
     assert policy.initial_states is not None
-    with_action = support_at(policy, policy.initial_states)[0]
+    with_action = support_at(policy, policy.initial_states)
     np.testing.assert_array_equal(visited.starts, with_action)
     assert (visited.starts >= 0.0).all()
 
 
-def test_shares_and_worst_states_by_hand() -> None:
+def test_the_share_out_of_reach_by_hand() -> None:
     visited = VisitedStates(
         states=np.zeros((4, 1)),
         actions=np.zeros((4, 1)),
         visits=np.array([0.5, 0.3, 0.16, 0.04]),
-        distance=np.array([0.5, 3.0, 2.5, 9.0]),
-        effective=np.array([5.0, 1.0, 4.0, 1.5]),
+        distance=np.array([0.5, 3.0, 2.0, 9.0]),
         starts=np.zeros(1),
         starts_alone=np.zeros(1),
     )
-    assert visited.beyond == pytest.approx(0.5)
-    assert visited.thin == pytest.approx(0.34)
-    assert visited.quantile(visited.distance, 0.4) == 0.5
-    assert visited.quantile(visited.distance, 0.6) == 2.5
-    assert visited.worst(8).tolist() == [1, 2, 0]  # the fourth is hardly visited
+    assert visited.beyond == pytest.approx(0.34)

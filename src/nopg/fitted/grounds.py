@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nopg.fitted.policy import FittedPolicy
 
 
-def grounds_of(policy: FittedPolicy, avoid: Any, at_most: float) -> Grounds:
+def grounds_of(policy: FittedPolicy) -> Grounds:
     """Estimate, comparison, replay and untried steps of a policy."""
     estimate = policy.expected_return()
     if estimate.by == "model":
@@ -27,14 +27,8 @@ def grounds_of(policy: FittedPolicy, avoid: Any, at_most: float) -> Grounds:
     else:
         usual = usual_distance(policy.kernel.problem)
         untried = policy.support().share_beyond(usual)
-    return Grounds(
-        estimate,
-        _compared(policy, policy.require_data()),
-        policy.check(),
-        untried,
-        None if avoid is None else policy.visit_probability(avoid),
-        at_most,
-    )
+    comparison = _compared(policy, policy.require_data())
+    return Grounds(estimate, comparison, policy.check(), untried)
 
 
 def _compared(policy: FittedPolicy, data: Dataset) -> Comparison:

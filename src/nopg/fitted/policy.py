@@ -8,7 +8,7 @@ be asked by name.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -282,9 +282,16 @@ class FittedPolicy:
 
     def grounds(self, avoid: Any = None, at_most: float = 0.05) -> Grounds:
         """What `verdict` is drawn from: estimate, comparison, replay, untried steps."""
+        if avoid is None:
+            return self._grounds
+        entered = self.visit_probability(avoid)
+        return replace(self._grounds, violation=entered, at_most=at_most)
+
+    @cached_property
+    def _grounds(self) -> Grounds:
         from nopg.fitted.grounds import grounds_of
 
-        return grounds_of(self, avoid, at_most)
+        return grounds_of(self)
 
     def visited(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """States of rollouts with their discounted weights, (m, d_s) and (m,)."""
@@ -436,6 +443,7 @@ class FittedPolicy:
 
     def policy_changed(self) -> None:
         """Forget what was solved for earlier parameters of the policy."""
+        self.__dict__.pop("_grounds", None)
         if "kernel" in self.__dict__:
             self.kernel.policy_changed()
 
