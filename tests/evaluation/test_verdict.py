@@ -22,17 +22,17 @@ UNKNOWN = replace(COMPARED, known=False, reason="no data there.")
 ESTIMATE = Estimate(-5.0, -6.0, -4.0, 0.95, "model")
 
 
-def replayed(held: float, relative: float = 0.3) -> Replay:
-    """A replay whose bands hold a share, after one step and after ten."""
+def replayed(level: float, flow: float = 0.9) -> Replay:
+    """A replay whose bands hold these shares after ten steps."""
     return Replay(
         kind="episodes",
         names=("level", "flow"),
         horizons=(1, 10),
         labels=("1 step", "10 steps"),
         n_starts=(50, 40),
-        coverage=np.array([[0.9, 0.9], [held, held]]),
+        coverage=np.array([[0.9, 0.9], [level, flow]]),
         errors=np.array([[0.01, 0.02], [0.3, 0.1]]),
-        relative=np.array([0.2, relative]),
+        relative=np.array([0.2, 0.3]),
         run_off=0.0,
         scale=1.0,
         return_scale=1.0,
@@ -70,9 +70,9 @@ def test_what_speaks_for_it_is_the_reason_to_go() -> None:
         ({"untried": 0.05}, "go", "better"),
         ({"untried": 0.06}, "caution", "In 6% of its steps"),
         ({"untried": 0.6}, "stop", "In 60% of its steps"),
-        ({"replay": replayed(0.6)}, "caution", "hold 60%"),
-        ({"replay": replayed(0.4)}, "stop", "hold 40%"),
-        ({"replay": replayed(0.9, 1.5)}, "caution", "err 1.5 times"),
+        ({"replay": replayed(0.6)}, "go", "better"),
+        ({"replay": replayed(0.4, 0.7)}, "caution", "10 steps bands of 90% hold 40%"),
+        ({"replay": replayed(0.4, 0.5)}, "stop", "10 steps bands of 90% hold 40%"),
         (
             {"estimate": replace(ESTIMATE, known=False, reason="far away.")},
             "stop",

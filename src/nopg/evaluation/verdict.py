@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
 
 from nopg.dynamics.transition_model import TransitionModel
@@ -91,6 +92,11 @@ def verdict(grounds: Grounds) -> Verdict:
     return min(answers, key=lambda answer: LEVELS.index(answer.level))
 
 
+def percent(probability: float) -> str:
+    """A probability as people say it: nothing is quite impossible."""
+    return "under 1%" if probability < 0.01 else f"{probability:.0%}"
+
+
 def _level(probability: float) -> Level:
     if probability <= RARE:
         return "go"
@@ -126,15 +132,18 @@ def _untried(grounds: Grounds) -> Iterator[Verdict]:
 
 
 def _replayed(grounds: Grounds) -> Iterator[Verdict]:
+    """Bands a little too narrow have widened the interval; wrong ones cannot."""
     replay = grounds.replay
-    if replay.ok:
+    if replay.coverage.min() >= LIKELY:
         return
-    held = float(replay.coverage.mean(axis=1).min())
+    step, column = np.unravel_index(replay.coverage.argmin(), replay.coverage.shape)
+    name, held = replay.names[column], replay.coverage[step, column]
     yield Verdict(
-        "stop" if held < LIKELY else "caution",
-        f"Predictions of recorded {replay.kind} fail. {replay.reason}",
-        f"Look at {replay.worst_column} in policy.check(): a delay, a hidden state or "
-        "a machine that changed; mend the log, then learn again.",
+        "stop" if replay.coverage.mean(axis=1).min() < LIKELY else "caution",
+        f"Recorded {replay.kind} are not predicted: after {replay.labels[step]} bands "
+        f"of 90% hold {held:.0%} of {name}.",
+        f"Look for a delay, a hidden state or a change of the machine in {name}: "
+        "data.describe() names some; then learn again.",
     )
 
 
@@ -150,29 +159,20 @@ def _compared(grounds: Grounds) -> Iterator[Verdict]:
         level,
         f"It is {says[level]} than {against}: {found.difference:+.3g} "
         f"[{found.low:+.3g}, {found.high:+.3g}], worse with a probability of "
-        f"{found.probability_worse:.0%}.",
+        f"{percent(found.probability_worse)}.",
         "Watch its first run, as that of any new controller."
         if level == "go"
         else RECORD,
     )
 
 
-def untried_share(
-    model: TransitionModel, policy: Policy, states: Array, visits: Array
-) -> float:
-    """Share of the visits at which the data say less than what is left unsaid.
+def guessed_share(model: TransitionModel, policy: Policy, states: Array) -> Array:
+    """Share of a prediction's variance that the data leave, (m,).
 
-    That is where, with the policy's action, more than half of the variance that a
-    prediction had before there were any data is left.
-
-    Args:
-        model: Learned from all the data.
-        policy: Who acts.
-        states: Where the policy is predicted to be, (m, d_s).
-        visits: How often, (m,).
+    At the policy's action, of what it was before there were data: 1 is a guess.
     """
     actions = torch.from_numpy(actor_of(policy).act(states))
     places = torch.from_numpy(states)
     parts = zip(places.split(BATCH), actions.split(BATCH), strict=True)
-    left = torch.cat([model.uncertainty(*part).square() for part in parts])
-    return float(visits[left.numpy() > LIKELY].sum() / visits.sum())
+    left = [model.uncertainty(*part).square() for part in parts]
+    return np.asarray(torch.cat(left).numpy())

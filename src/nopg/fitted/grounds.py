@@ -10,25 +10,43 @@ import numpy as np
 from nopg.data.dataset import Dataset
 from nopg.errors import DataError
 from nopg.evaluation.comparison import Comparison
-from nopg.evaluation.support import usual_distance
-from nopg.evaluation.verdict import MEAN_ACTION, Grounds, untried_share
+from nopg.evaluation.verdict import LIKELY, MEAN_ACTION, Grounds, guessed_share
 from nopg.policies.arrays import Array
 
 if TYPE_CHECKING:
     from nopg.fitted.policy import FittedPolicy
 
+_ENTRIES = 2_000_000
+"""Kernel entries that are worth taking at once."""
+
 
 def grounds_of(policy: FittedPolicy) -> Grounds:
     """Estimate, comparison, replay and untried steps of a policy."""
-    estimate = policy.expected_return()
-    if estimate.by == "model":
-        model = policy.model.models[0]
-        untried = untried_share(model, policy.policy, *policy.visited())
+    if policy.evaluator == "model":
+        states, visits = policy.visited()
+        is_untried = untried_at(policy, states) > 1.0
+        untried = float(visits[is_untried].sum() / visits.sum())
     else:
-        usual = usual_distance(policy.kernel.problem)
-        untried = policy.support().share_beyond(usual)
-    comparison = _compared(policy, policy.require_data())
-    return Grounds(estimate, comparison, policy.check(), untried)
+        untried = policy.support().share_beyond(policy.kernel.usual_distance())
+    data = policy.require_data()
+    return Grounds(
+        policy.expected_return(), _compared(policy, data), policy.check(), untried
+    )
+
+
+def untried_at(policy: FittedPolicy, states: Array) -> Array:
+    """How little the data say of what the policy does in these states, (m,).
+
+    Above 1 it counts as untried: by learned models, more than half of a prediction is
+    a guess; by kernels, the nearest row is farther than rows are from each other.
+    """
+    if policy.evaluator == "model":
+        model = policy.model.models[0]
+        return guessed_share(model, policy.policy, states) / LIKELY
+    size = max(64, _ENTRIES // len(policy.require_data()))
+    parts = [states[first : first + size] for first in range(0, len(states), size)]
+    distances = np.concatenate([policy.support(part).distance for part in parts])
+    return distances / policy.kernel.usual_distance()
 
 
 def _compared(policy: FittedPolicy, data: Dataset) -> Comparison:

@@ -88,18 +88,21 @@ def replay_table(replay: Replay) -> str:
         rows.append(
             [label, f"{replay.n_starts[i]:,}", f"{held:.0%}", f"{ratio:.2f}", worst]
         )
-    heads = ["after", "starts", "within 90% bands", "error of a simple guess", "worst"]
+    heads = ["after", "starts", "in 90% bands", "error", "worst"]
     return table(heads, rows)
 
 
 def suggestion_table(suggestion: Suggestion) -> str:
     """Steps to record next: where to be and what to do."""
-    columns = [suggestion.table[name] for name in (*suggestion.names, "remaining")]
-    rows = [
-        [*(number(float(x), 3) for x in row[:-1]), f"{row[-1]:.0%}"]
-        for row in zip(*columns, strict=True)
-    ]
-    return table([*suggestion.names, "uncertainty left"], rows)
+    columns = [suggestion.table[name] for name in suggestion.names]
+    left: dict[tuple[str, ...], list[float]] = {}  # a noisy step may be asked for twice
+    for row, remaining in zip(
+        zip(*columns, strict=True), suggestion.remaining, strict=True
+    ):
+        place = tuple(number(float(x), 3) for x in row)
+        left.setdefault(place, []).append(float(remaining))
+    rows = [[*place, str(len(r)), f"{r[-1]:.0%}"] for place, r in left.items()]
+    return table([*suggestion.names, "times", "uncertainty left"], rows)
 
 
 def search_table(search: SearchResult) -> str:

@@ -14,7 +14,6 @@ import numpy as np
 from nopg.data.diagnostics.checks import Diagnostic
 from nopg.data.validation import counted
 from nopg.report.evidence import Evidence
-from nopg.report.support_map import REACH
 
 TENTH = 0.1
 """Share of the updates that are the last ones; and of what learning changed, what they
@@ -35,28 +34,16 @@ def all_notes(evidence: Evidence) -> list[Diagnostic]:
 
 
 def start_notes(evidence: Evidence) -> Iterator[Diagnostic]:
-    """Whether the task starts near the data, and with an action that was tried."""
-    visited, n = evidence.visited, len(evidence.visited.starts)
-    far = int((visited.starts_alone > REACH).sum())
-    untried = int((visited.starts > REACH).sum()) - far
-    if far:
-        yield Diagnostic(
-            "unknown_start",
-            "warning",
-            f"{far} of {counted(n, 'initial state')} lie more than {REACH:g} "
-            "bandwidths from every logged state, up to "
-            f"{float(visited.starts_alone.max()):.2g}.",
-            "The expected return counts from these states, so it begins with a guess; "
-            "record episodes that start there.",
-        )
-    if untried > 0:
+    """Whether it begins with what was tried."""
+    starts = evidence.visited.starts
+    if untried := int((starts > 1.0).sum()):
         yield Diagnostic(
             "untried_at_start",
-            "note",
-            f"In {untried} of {counted(n, 'initial state')} the policy's first action "
-            "was not tried: rows near that state exist, with other actions.",
-            "What it leads to is inferred from other actions. Trying it a few times "
-            "while recording settles it.",
+            "warning",
+            f"In {untried} of {counted(len(starts), 'initial state')} the data say "
+            "little of where the policy's first action leads.",
+            "The expected return begins with a guess there; record that action in "
+            "these states.",
         )
 
 

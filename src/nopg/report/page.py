@@ -156,15 +156,15 @@ def _settings(
     origin: Mapping[str, Any],
 ) -> str:
     policy, data = evidence.policy, evidence.data
-    h = policy.bandwidths
-    widths = [*zip(data.observation_names, h.state, strict=True)]
-    widths += [*zip(data.action_names, h.action, strict=True)]
-    rows = [[name, fragments.number(width)] for name, width in widths]
     facts = {"data, SHA-256": fingerprint(data), "python": platform.python_version()}
     facts |= {name: version(name) for name in ("nopg", "torch", "numpy", "scipy")}
     facts |= origin  # what it was made with, where that is another one
     parts = ["<h3>Settings</h3>", fragments.facts(policy.settings.items())]
-    parts += ["<h3>Bandwidths</h3>", fragments.table(["column", "bandwidth"], rows)]
+    if not evidence.is_by_models:
+        h, names = policy.bandwidths, (*data.observation_names, *data.action_names)
+        widths = [fragments.number(x) for x in (*h.state, *h.action)]
+        rows = zip(names, widths, strict=True)
+        parts += ["<h3>Bandwidths</h3>", fragments.table(["column", "width"], rows)]
     for measured in evaluations:
         parts += ["<h3>Measured</h3>", fragments.facts(measured.items())]
     parts += ["<h3>Origin</h3>", fragments.facts(facts.items())]

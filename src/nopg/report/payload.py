@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from nopg.data.validation import FloatArray, IntArray
+from nopg.fitted.grounds import untried_at
 from nopg.randomness import Seed
 from nopg.report.coordinates import (
     MOST,
@@ -25,7 +26,6 @@ from nopg.report.coordinates import (
 from nopg.report.evidence import Evidence
 from nopg.report.maps import Plane, planes
 from nopg.report.paths import logged_paths
-from nopg.report.support_map import REACH, support_at
 
 MOST_SAMPLES, MOST_UPDATES = 3000, 1200
 """Samples and updates drawn; of more, an even choice."""
@@ -34,8 +34,11 @@ MOST_SAMPLES, MOST_UPDATES = 3000, 1200
 def payload(evidence: Evidence) -> dict[str, Any]:
     """All numbers of the page."""
     policy, visited = evidence.policy, evidence.visited
-    starts, widths = policy.initial_states, np.array(policy.bandwidths.state)
+    starts = policy.initial_states
     assert starts is not None  # kept with the data
+    spread = evidence.data.observations.std(axis=0)
+    widths = spread if evidence.is_by_models else np.array(policy.bandwidths.state)
+    widths = np.where(widths > 0.0, widths, np.inf)
     most = MOST_BY_MODELS if evidence.is_by_models else MOST
     axes = coordinates(evidence.data, starts, widths, most)
     held = held_state(axes, visited.states, visited.visits)
@@ -53,7 +56,6 @@ def payload(evidence: Evidence) -> dict[str, Any]:
         "paths": _paths(evidence, axes),
         "logged": _logged(evidence, axes),
         "curve": _curve(evidence),
-        "reach": REACH,
     }
 
 
@@ -69,7 +71,7 @@ def most_telling(found: list[Plane]) -> tuple[int, int | None]:
     """The two coordinates shown first: where the value varies most within reach."""
 
     def variation(plane: Plane) -> float:
-        near = plane.distance <= REACH
+        near = plane.untried <= 1.0
         return float(plane.value[near].std() * near.mean()) if near.any() else 0.0
 
     best = max(found, key=variation)
@@ -111,7 +113,7 @@ def _plane(plane: Plane) -> dict[str, Any]:
         "ny": plane.value.shape[0],
         "value": packed(plane.value),
         "visits": packed(plane.visits),
-        "distance": packed(np.minimum(plane.distance, 1e6)),
+        "untried": packed(np.minimum(plane.untried, 1e6)),
         "actions": [packed(layer) for layer in plane.actions],
     }
 
@@ -153,7 +155,7 @@ def _paths(evidence: Evidence, axes: tuple[Coordinate, ...]) -> dict[str, Any]:
         "isPath": paths.is_path,
         "at": [packed(axis.of(paths.states)) for axis in axes],
         "action": [along(column) for column in columns],
-        "distance": along(support_at(policy, states)),
+        "untried": along(untried_at(policy, states)),
         "running": paths.running.tolist(),
     }
 

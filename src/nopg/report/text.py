@@ -7,10 +7,9 @@ import numpy as np
 from nopg.data.validation import counted
 from nopg.evaluation.comparison import Comparison
 from nopg.evaluation.replay import Replay
-from nopg.evaluation.verdict import THE_LOG
+from nopg.evaluation.verdict import THE_LOG, percent
 from nopg.report.evidence import Evidence
 from nopg.report.fragments import number
-from nopg.report.support_map import REACH
 
 EVALUATORS = {
     "model": "learned models of the system",
@@ -62,9 +61,9 @@ def of_returns(evidence: Evidence) -> str:
         else "From the same starts"
     )
     outcome = (
-        f"it earns {found.difference:+.3g} more than {found.against}, between "
-        f"{found.low:+.3g} and {found.high:+.3g}: worse with a probability of "
-        f"{found.probability_worse:.0%}."
+        f"its return differs from that of {found.against} by {found.difference:+.3g}, "
+        f"between {found.low:+.3g} and {found.high:+.3g}: worse with a probability of "
+        f"{percent(found.probability_worse)}."
         if found.known
         else f"nobody knows which earns more: {found.reason}"
     )
@@ -96,11 +95,11 @@ def of_replay(replay: Replay) -> str:
 
 def of_next(evidence: Evidence) -> str:
     """Where the data run out, and what recording there would bring."""
-    beyond, found = evidence.visited.beyond, evidence.suggestion
-    first = (
-        f"{1.0 - beyond:.0%} of the predicted steps lie near a logged row (within "
-        f"{REACH:g} bandwidths, in state and action)."
-    )
+    untried, found = evidence.grounds.untried, evidence.suggestion
+    mark = "the nearest logged row is farther than rows are from each other"
+    if evidence.is_by_models:
+        mark = "more than half of a prediction is a guess"
+    first = f"{untried:.0%} of the policy's steps are untried: {mark}."
     if not len(found):
         return f"{first} On its paths the models know the system: nothing to record."
     return (

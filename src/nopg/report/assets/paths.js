@@ -20,7 +20,7 @@ function pathSeries() {
   D.paths.action.forEach((text, i) => {
     series.push({ name: D.action.names[i], axis: {}, lines: cut(text, steps + 1), isAction: true, logged: logged("action", i) });
   });
-  series.push({ name: "distance to the nearest logged row, bandwidths", axis: {}, lines: cut(D.paths.distance, steps + 1), limit: D.reach, logged: [] });
+  series.push({ name: "how untried, 1 is the mark", axis: {}, lines: cut(D.paths.untried, steps + 1), limit: 1, logged: [] });
   return series;
 }
 
