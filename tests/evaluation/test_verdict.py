@@ -14,7 +14,7 @@ from nopg.dynamics.ensemble import fit_ensemble
 from nopg.evaluation.comparison import Comparison
 from nopg.evaluation.intervals import Estimate
 from nopg.evaluation.replay import Replay
-from nopg.evaluation.verdict import Grounds, untried_share, verdict
+from nopg.evaluation.verdict import Grounds, guessed_share, verdict
 from nopg.policies.build import linear_policy
 
 COMPARED = Comparison(2.0, 0.5, 3.5, 0.95, 0.01, -5.0, -7.0, "the log", 10)
@@ -119,19 +119,14 @@ def test_an_action_that_was_never_tried_counts_where_states_are_known(
     model = fit_ensemble(pushed(), np.random.default_rng(0))[0]
     states = np.linspace(-0.9, -0.55, 20)[:, None]
     policy = linear_policy([[gain]])
-    share = untried_share(model, policy, states, np.ones(20))
-    assert share == float(untried)
-    left = model.uncertainty(
-        torch.from_numpy(states), policy.outputs(torch.from_numpy(states))[0].detach()
-    )
-    assert bool((left.square() > 0.5).all()) == untried
-
-
-def test_visits_weigh_the_steps() -> None:
-    model = fit_ensemble(pushed(), np.random.default_rng(0))[0]
-    states = np.array([[-0.8], [-0.7], [50.0]])
-    policy = linear_policy([[1.0]])
-    assert untried_share(model, policy, states, np.array([1.0, 2.0, 1.0])) == 0.25
+    left = guessed_share(model, policy, states)
+    assert bool((left > 0.5).all()) == bool((left > 0.5).any()) == untried
+    actions = policy.outputs(torch.from_numpy(states))[0].detach()
+    inputs = torch.cat([torch.from_numpy(states), actions], dim=1)
+    process = model.process
+    whole = process.amplitude.square() + process.noise.square()
+    expected = (process.std(inputs).square() / whole).amax(dim=1)
+    np.testing.assert_allclose(left, expected, rtol=1e-9)
 
 
 def test_without_episodes_it_is_compared_with_the_mean_action() -> None:
@@ -142,6 +137,7 @@ def test_without_episodes_it_is_compared_with_the_mean_action() -> None:
     mean = float(pushed().actions.mean())
     alone = policy.compare(lambda seen: np.full((len(seen), 1), mean))
     assert found.comparison.other == pytest.approx(alone.other)
-    assert policy.verdict().level in ("go", "caution", "stop")
+    usual = policy.kernel.usual_distance()
+    assert found.untried == policy.support().share_beyond(usual)
     inside = policy.verdict(avoid=([-2.0], [2.0]))
     assert "avoided" in inside.reason

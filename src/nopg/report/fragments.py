@@ -95,14 +95,12 @@ def replay_table(replay: Replay) -> str:
 def suggestion_table(suggestion: Suggestion) -> str:
     """Steps to record next: where to be and what to do."""
     columns = [suggestion.table[name] for name in suggestion.names]
-    left: dict[tuple[str, ...], list[float]] = {}  # a noisy step may be asked for twice
-    for row, remaining in zip(
-        zip(*columns, strict=True), suggestion.remaining, strict=True
-    ):
-        place = tuple(number(float(x), 3) for x in row)
-        left.setdefault(place, []).append(float(remaining))
-    rows = [[*place, str(len(r)), f"{r[-1]:.0%}"] for place, r in left.items()]
-    return table([*suggestion.names, "times", "uncertainty left"], rows)
+    gains = -np.diff(suggestion.remaining, prepend=1.0)
+    found: dict[tuple[str, ...], list[float]] = {}  # noise may ask for a step twice
+    for *row, gain in zip(*columns, gains, strict=True):
+        found.setdefault(tuple(number(float(x), 3) for x in row), []).append(gain)
+    rows = [[*row, str(len(each)), f"{sum(each):.1%}"] for row, each in found.items()]
+    return table([*suggestion.names, "times", "narrows by"], rows)
 
 
 def search_table(search: SearchResult) -> str:

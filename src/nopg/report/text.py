@@ -99,7 +99,7 @@ def of_next(evidence: Evidence) -> str:
     mark = "the nearest logged row is farther than rows are from each other"
     if evidence.is_by_models:
         mark = "more than half of a prediction is a guess"
-    first = f"{untried:.0%} of the policy's steps are untried: {mark}."
+    first = f"{untried:.0%} of the policy's steps are untried ({mark})."
     if not len(found):
         return f"{first} On its paths the models know the system: nothing to record."
     return (
