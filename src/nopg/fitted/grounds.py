@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nopg.data.dataset import Dataset
+from nopg.data.validation import IntArray
 from nopg.errors import DataError
 from nopg.evaluation.comparison import Comparison
 from nopg.evaluation.verdict import LIKELY, MEAN_ACTION, Grounds, guessed_share
@@ -16,6 +17,8 @@ from nopg.policies.arrays import Array
 if TYPE_CHECKING:
     from nopg.fitted.policy import FittedPolicy
 
+N_PLACES = 1_000
+"""Visited states that are looked at."""
 _ENTRIES = 2_000_000
 """Kernel entries that are worth taking at once."""
 
@@ -24,14 +27,21 @@ def grounds_of(policy: FittedPolicy) -> Grounds:
     """Estimate, comparison, replay and untried steps of a policy."""
     if policy.evaluator == "model":
         states, visits = policy.visited()
-        is_untried = untried_at(policy, states) > 1.0
-        untried = float(visits[is_untried].sum() / visits.sum())
+        drawn = evenly_drawn(visits, N_PLACES)
+        untried = float((untried_at(policy, states[drawn]) > 1.0).mean())
     else:
         untried = policy.support().share_beyond(policy.kernel.usual_distance())
     data = policy.require_data()
     return Grounds(
         policy.expected_return(), _compared(policy, data), policy.check(), untried
     )
+
+
+def evenly_drawn(weights: Array, n: int) -> IntArray:
+    """Rows drawn n times as often as their share of the weights, in order, (n,)."""
+    even = (np.arange(n) + 0.5) / n
+    risen = np.cumsum(weights) / weights.sum()
+    return np.searchsorted(risen, even).clip(max=len(weights) - 1)
 
 
 def untried_at(policy: FittedPolicy, states: Array) -> Array:

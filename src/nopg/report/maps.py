@@ -16,6 +16,7 @@ import torch
 from scipy.ndimage import gaussian_filter, map_coordinates
 
 from nopg.data.validation import FloatArray
+from nopg.evaluation.noisy_paths import LEAST_PATHS
 from nopg.fitted.grounds import untried_at
 from nopg.fitted.policy import FittedPolicy
 from nopg.report.coordinates import Coordinate
@@ -103,6 +104,8 @@ def _sides(evidence: Evidence, n_planes: int, *, is_line: bool) -> tuple[int, in
         return side, side
     # Some 7 / (1 - gamma) steps in each of two models, n entries every time.
     affordable = MODEL_WORK * (1.0 - policy.gamma) / (14.0 * len(data))
+    if policy.model.models[0].noise is not None:
+        affordable /= LEAST_PATHS
     per_side = affordable if is_line else math.sqrt(affordable / n_planes)
     return side, int(np.clip(per_side, COARSEST_VALUE, min(side, FINEST_VALUE)))
 

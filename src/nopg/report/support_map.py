@@ -8,7 +8,7 @@ import numpy as np
 
 from nopg.data.validation import BoolArray, FloatArray, IntArray
 from nopg.evaluation.rollouts import Rollouts
-from nopg.fitted.grounds import untried_at
+from nopg.fitted.grounds import evenly_drawn, untried_at
 from nopg.fitted.policy import FittedPolicy
 
 MOST_PLACES = 6_000
@@ -37,8 +37,7 @@ def visited_states(policy: FittedPolicy, rollouts: Rollouts) -> VisitedStates:
     assert policy.data is not None  # rollouts need them
     states, visits = _places(rollouts, policy.gamma, ~policy.data.terminations)
     if len(states) > MOST_PLACES:
-        shares = (np.arange(MOST_PLACES) + 0.5) / MOST_PLACES
-        drawn = np.searchsorted(np.cumsum(visits), shares).clip(max=len(visits) - 1)
+        drawn = evenly_drawn(visits, MOST_PLACES)
         chosen, counts = np.unique(drawn, return_counts=True)
         states, visits = states[chosen], counts / MOST_PLACES
     return VisitedStates(
