@@ -137,7 +137,7 @@ def test_pointing_at_a_map_reads_all_of_them(page: Any, pages: dict[str, Path]) 
         "value",
         "visits",
         "torque",
-        "nearest logged row",
+        "untried",
     ):
         assert name in words
     policy = pendulum()

@@ -72,8 +72,8 @@ class Suggestion:
     @property
     def table(self) -> dict[str, NDArray[Any]]:
         """Columns by name: states, actions, start, step, remaining."""
-        actions = self.actions.reshape(len(self), -1)
-        columns = [*self.states.T, *actions.T, self.start, self.step, self.remaining]
+        acted = np.atleast_2d(self.actions.T)
+        columns = [*self.states.T, *acted, self.start, self.step, self.remaining]
         names = (*self.names, "start", "step", "remaining")
         return dict(zip(names, columns, strict=True))
 

@@ -101,7 +101,7 @@ def of_next(evidence: Evidence) -> str:
         mark = "more than half of a prediction is a guess"
     first = f"{untried:.0%} of the policy's steps are untried ({mark})."
     if not len(found):
-        return f"{first} On its paths the models know the system: nothing to record."
+        return f"{first} The models know the system there: nothing to record."
     return (
         f"{first} Recording these {len(found)} steps, best first, would leave "
         f"{found.remaining[-1]:.0%} of what lack of data makes uncertain about its "
