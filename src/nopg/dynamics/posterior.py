@@ -76,7 +76,7 @@ class _DrawnProcess:
         torch.from_numpy(kernels).exp_()
         features = np.concatenate([kernels, self._features(z)], axis=1)
         n_draws = len(self._weights)
-        parts = features.reshape(n_draws, -1, features.shape[1]) @ self._weights
+        parts = features.reshape(n_draws, len(z) // n_draws, -1) @ self._weights
         curved = parts.reshape(len(inputs), -1)
         return np.asarray(curved + self._linear[0] + z @ self._linear[1:])
 

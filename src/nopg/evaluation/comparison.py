@@ -8,13 +8,18 @@ then is subtracted; the episodes differ by chance, which is part of the interval
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from nopg.data.dataset import Dataset
 from nopg.errors import DataError
-from nopg.evaluation.model import MOSTLY, ModelEvaluator
+from nopg.evaluation.model import (
+    MOSTLY,
+    ModelEvaluator,
+    Returns,
+    mean_and_spread,
+)
 from nopg.evaluation.spread import Spread
 from nopg.evaluation.windows import Windows, consecutive
 from nopg.policies.arrays import Actor, Array
@@ -75,15 +80,16 @@ def compared_with_actor(
 ) -> Comparison:
     """A policy against anybody else who acts, from the same starts."""
     ours, theirs = (evaluator.mean_return(one, starts) for one in (actor, other))
-    difference = ours.value - theirs.value
-    spread = Spread(
-        ours.spread.deviations - theirs.spread.deviations,
-        evaluator.scale,
-        np.hypot(ours.spread.errors, theirs.spread.errors),
+    values = (float(ours.runs.mean()), float(theirs.runs.mean()))
+    both = Returns(
+        ours.runs - theirs.runs,  # in the same gusts
+        ours.deviations - theirs.deviations,
+        np.abs(ours.ending - theirs.ending),
+        max(ours.unknown, theirs.unknown),
     )
-    unknown = max(ours.unknown, theirs.unknown)
-    values = (float(ours.value[0]), float(theirs.value[0]))
-    return _found(difference, spread, level, values, against, len(starts), unknown)
+    difference, spread = mean_and_spread(both, evaluator.scale)
+    rest = (values, against, len(starts), both.unknown)
+    return _found(difference, spread, level, *rest)
 
 
 def compared_with_log(
@@ -101,19 +107,17 @@ def compared_with_log(
     lengths[windows.terminates] = max(lengths.max(), evaluator.horizon(0.03))
     starts = windows.starts
     ours = evaluator.mean_return(actor, starts, lengths)
+    _, spread = mean_and_spread(ours, evaluator.scale)
     earned = windows.returns(evaluator.gamma)
-    each = ours.each - earned
+    each = ours.runs.mean(axis=1) - earned
     n = len(each)
     # With one episode only the models know how much another would have differed.
-    chance = each.std(ddof=1) if n > 1 else float(ours.noise[0])
-    spread = Spread(
-        ours.spread.deviations,
-        evaluator.scale,
-        np.hypot(ours.spread.errors, chance / np.sqrt(n)),
-    )
-    values = (float(ours.value[0]), float(earned.mean()))
+    chance = each.std(ddof=1) if n > 1 else ours.runs.std()
+    errors = np.hypot(spread.errors, chance / np.sqrt(n))
+    values = (float(ours.runs.mean()), float(earned.mean()))
+    rest = (values, "the log", n, ours.unknown)
     difference = each.mean(keepdims=True)
-    return _found(difference, spread, level, values, "the log", n, ours.unknown)
+    return _found(difference, replace(spread, errors=errors), level, *rest)
 
 
 def first_runs(log: Dataset) -> list[np.ndarray]:

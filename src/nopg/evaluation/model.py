@@ -6,18 +6,22 @@ gusts where these have found the system to be noisy. How wrong they may be is as
 models drawn from the posterior (`dynamics/posterior.py`), on the same paths: that is
 the part which more data would narrow. It is multiplied by what replay of held-out data
 finds bands to be too narrow by, so that what no posterior knows of counts as far as the
-log can tell. Where rollouts are out of support the rewards to come may be anything
-between the lowest and the highest seen; if most are, nothing is known.
+log can tell. Rows in no order test no path, and those of a grid not what lies between
+them: a kink there looks smooth to every regression. But how coarse the data are for a
+policy the kernel interval shows, and a share of its width is added. Where rollouts are
+out of support the rewards to come may be anything between the lowest and the highest
+seen; if most are, nothing is known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nopg.data.dataset import Dataset
 from nopg.dynamics.ensemble import fit_ensemble
@@ -39,6 +43,9 @@ N_DRAWS = 12
 FEW_STARTS, FEW_PATHS = 8, 2
 """States that rollouts in drawn models start from, where their mean is asked for, and
 paths from each where the system is noisy."""
+SHARE = 0.1
+"""Standard deviation of what neither replay nor the posterior knows of where rows are
+in no order, as a share of half the width of the kernel interval."""
 MOSTLY = 0.5
 """Share of the discounted future out of support, from which nothing is known."""
 
@@ -46,10 +53,9 @@ MOSTLY = 0.5
 class Returns(NamedTuple):
     """Discounted returns from m states, or their mean as one, and what is open."""
 
-    value: Array  # (m,), what is out of support counted halfway
-    each: Array  # (B,), of which it is the mean
-    noise: Array  # (m,), standard deviation of single runs
-    spread: Spread
+    runs: Array  # (m, G), every path, what is out of support counted halfway
+    deviations: Array  # (S, m), of drawn models; (S, 1) of their mean over states
+    ending: Array  # (m,), or (1,), for not knowing when tasks end
     unknown: float  # share of the discounted future that is out of support
 
 
@@ -89,7 +95,8 @@ class ModelEvaluator:
     @property
     def scale(self) -> float:
         """What deviations of drawn models are multiplied by."""
-        return max(1.0, self.replay.scale)
+        found = (1.0, self.replay.scale, self.replay.return_scale)
+        return float(np.nanmax(found))
 
     def horizon(self, negligible: float) -> int:
         """Steps until the discount leaves a negligible weight."""
@@ -102,32 +109,45 @@ class ModelEvaluator:
 
         What is not known is counted halfway.
         """
-        return self._mean_paths(actor, states, lengths)[0]
+        return np.asarray(self._runs(actor, states, lengths)[0].mean(axis=1))
 
-    def expected_return(self, actor: Actor, starts: Array, level: float) -> Estimate:
-        """Mean return from `starts`, (B, d_s), with its interval, (1,) each."""
-        return self._estimate(self.mean_return(actor, starts), level)
+    def expected_return(
+        self, actor: Actor, starts: Array, level: float, kernel: Estimate | None = None
+    ) -> Estimate:
+        """Mean return from `starts`, (B, d_s), with its interval, (1,) each.
 
-    def value_intervals(self, actor: Actor, states: Array, level: float) -> Estimate:
-        """Return from each of the states, (m, d_s), with its interval, (m,) each."""
-        value, noise, errors, unknown = self._mean_paths(actor, states, None)
+        `kernel` is the kernel estimate with its interval, for rows in no order.
+        """
+        found = self.mean_return(actor, starts)
+        value, spread = mean_and_spread(found, self.scale)
+        noise = np.sqrt(np.square(found.runs.std(axis=1)).mean(keepdims=True))
+        return self._estimate(value, noise, spread, found.unknown, level, kernel)
+
+    def value_intervals(
+        self, actor: Actor, states: Array, level: float, kernel: Estimate | None = None
+    ) -> Estimate:
+        """Return from each of the states, (m, d_s), with its interval, (m,) each.
+
+        `kernel` holds the kernel estimates with theirs, for rows in no order.
+        """
+        runs, unknown = self._runs(actor, states, None)
         deviations, ending = self._deviations(actor, states, None)
-        spread = Spread(deviations, self.scale, np.hypot(errors, ending))
-        return self._estimate(Returns(value, value, noise, spread, unknown), level)
+        noise = runs.std(axis=1)
+        errors = np.hypot(noise / np.sqrt(runs.shape[1]), ending)
+        spread = Spread(deviations, self.scale, errors)
+        value = runs.mean(axis=1)
+        return self._estimate(value, noise, spread, unknown, level, kernel)
 
     def mean_return(
         self, actor: Actor, starts: Array, lengths: Array | None = None
     ) -> Returns:
         """Mean return from `starts`, (B, d_s), of `lengths` steps, (B,), if given."""
-        value, noise, errors, unknown = self._mean_paths(actor, starts, lengths)
-        chosen = np.linspace(0, len(starts) - 1, min(len(starts), FEW_STARTS))
-        some = chosen.astype(int)
+        some = _few(len(starts))
         few = None if lengths is None else lengths[some]
         deviations, ending = self._deviations(actor, starts[some], few)
-        error = np.hypot(np.sqrt(np.square(errors).sum()) / len(errors), ending.mean())
-        spread = Spread(deviations.mean(axis=1)[:, None], self.scale, error[None])
-        typical = np.sqrt(np.square(noise).mean(keepdims=True))
-        return Returns(value.mean(keepdims=True), value, typical, spread, unknown)
+        means = (x.mean(axis=-1, keepdims=True) for x in (deviations, ending))
+        runs, unknown = self._runs(actor, starts, lengths)
+        return Returns(runs, *means, unknown)
 
     def visit_probability(
         self,
@@ -155,10 +175,8 @@ class ModelEvaluator:
         certain, expected, possible = paths.means(found).mean(axis=2).T
         errors = paths.standard_errors(found[:, 1].mean(axis=0))
         error = np.array([np.sqrt(np.square(errors).sum()) / len(starts)])
-        chosen = np.linspace(0, len(starts) - 1, min(len(starts), FEW_STARTS))
-        some = NoisyPaths.of(
-            self.models[0], starts[chosen.astype(int)], last, FEW_PATHS
-        )
+        few = starts[_few(len(starts))]
+        some = NoisyPaths.of(self.models[0], few, last, FEW_PATHS)
         centre = np.mean([ask(model, some)[1] for model in self._arrays])
         drawn = self._asked_of_drawn(lambda model, many: ask(model, many)[1], some)
         deviations = drawn.mean(axis=1, keepdims=True) - centre
@@ -188,10 +206,10 @@ class ModelEvaluator:
         running = np.concatenate(weights, axis=1)
         return np.concatenate(states, axis=1), running / running.shape[1]
 
-    def _mean_paths(
+    def _runs(
         self, actor: Actor, states: Array, lengths: Array | None
-    ) -> tuple[Array, Array, Array, float]:
-        """Returns in the two models from m states: value, noise, its error, (m,) each.
+    ) -> tuple[Array, float]:
+        """Returns of every path from m states in the two models, (m, G).
 
         And the share of the discounted future that is out of support.
         """
@@ -201,12 +219,9 @@ class ModelEvaluator:
         rest = (actor, paths.starts, self.gamma, paths.draws)
         found = [known_return(one, *rest, lengths=until) for one in self._arrays]
         earned, unknown = (np.mean(part, axis=0) for part in zip(*found, strict=True))
-        low, high = self.models[0].reward_limits
-        every = earned + 0.5 * (low + high) * unknown  # (m G,)
-        errors = paths.standard_errors(every)
-        noise = errors * np.sqrt(paths.group)
+        every = earned + 0.5 * sum(self.models[0].reward_limits) * unknown  # (m G,)
         share = float(unknown.mean()) * (1.0 - self.gamma)
-        return paths.means(every), noise, errors, share
+        return every.reshape(len(states), -1), share
 
     def _deviations(
         self, actor: Actor, states: Array, lengths: Array | None
@@ -244,23 +259,35 @@ class ModelEvaluator:
         self, ask: Callable[[Steps, NoisyPaths], Array], paths: NoisyPaths
     ) -> Array:
         """Answers of every drawn model on the same paths, (S, P)."""
-        many = paths.repeated(N_DRAWS)
+        # How large the noise is was learned from n errors, to one in sqrt(2 n).
+        n, d_s = len(self.data), paths.starts.shape[1]
+        normal = self.seed.numpy("noise-levels").standard_normal((N_DRAWS, d_s))
+        many = paths.repeated(1.0 + normal / np.sqrt(2.0 * n))
         found = [ask(drawn, many).reshape(N_DRAWS, -1) for drawn in self._drawn]
         return np.concatenate(found)
 
-    def _estimate(self, found: Returns, level: float) -> Estimate:
+    def _estimate(
+        self,
+        value: Array,
+        noise: Array,
+        spread: Spread,
+        unknown: float,
+        level: float,
+        kernel: Estimate | None,
+    ) -> Estimate:
         """Ends within what is possible; none where most is out of support."""
-        low, high = found.spread.ends(found.value, level)
+        if kernel is not None:
+            coarse = SHARE * 0.5 * (kernel.high - kernel.low)
+            spread = replace(spread, errors=np.hypot(spread.errors, coarse))
+        low, high = spread.ends(value, level)
         lowest, highest = self.models[0].reward_limits
         horizon = 1.0 / (1.0 - self.gamma)
-        low = np.maximum(low, np.minimum(lowest * horizon, found.value))
-        high = np.minimum(high, np.maximum(highest * horizon, found.value))
-        estimate = Estimate(
-            *(found.value, low, high, level, "model"), found.noise, found.spread.std
-        )
-        if found.unknown > MOSTLY:
+        low = np.maximum(low, np.minimum(lowest * horizon, value))
+        high = np.minimum(high, np.maximum(highest * horizon, value))
+        estimate = Estimate(value, low, high, level, "model", noise, spread.std)
+        if unknown > MOSTLY:
             return estimate.as_unknown(
-                f"{found.unknown:.0%} of what the policy would earn lies where the log "
+                f"{unknown:.0%} of what the policy would earn lies where the log "
                 "has no data; record some near the path it takes."
             )
         if ((high - low) >= (highest - lowest) * horizon).any():
@@ -278,3 +305,16 @@ class ModelEvaluator:
     def _drawn(self) -> tuple[ArrayTransitionModel, ...]:
         generator = self.seed.numpy("drawn-models")
         return tuple(drawn_models(model, N_DRAWS, generator) for model in self.models)
+
+
+def mean_and_spread(found: Returns, scale: float) -> tuple[Array, Spread]:
+    """The mean over all states, (1,), and how far it may be off."""
+    m, group = found.runs.shape
+    error = np.sqrt(np.square(found.runs.std(axis=1)).sum() / group) / m
+    spread = Spread(found.deviations, scale, np.hypot(error, found.ending))
+    return found.runs.mean(keepdims=True)[0], spread
+
+
+def _few(count: int) -> NDArray[np.int64]:
+    """A few of so many starts, evenly spread."""
+    return np.linspace(0, count - 1, min(count, FEW_STARTS)).astype(np.int64)

@@ -45,10 +45,12 @@ class NoisyPaths:
         draws = noise_draws(n_steps, m * group, d_s, np.random.default_rng(0))
         return cls(np.repeat(states, group, axis=0), draws, group)
 
-    def repeated(self, times: int) -> NoisyPaths:
-        """All paths so many times, one after the other, with the same gusts."""
-        draws = None if self.draws is None else np.tile(self.draws, (1, times, 1))
-        return NoisyPaths(np.tile(self.starts, (times, 1)), draws, self.group)
+    def repeated(self, levels: Array) -> NoisyPaths:
+        """All paths S times one after the other, gusts times `levels`, (S, d_s)."""
+        draws = self.draws
+        if draws is not None:
+            draws = np.concatenate([draws * level for level in levels], axis=1)
+        return NoisyPaths(np.tile(self.starts, (len(levels), 1)), draws, self.group)
 
     def means(self, found: Array) -> Array:
         """Over the paths of each state, (..., m G) to (..., m)."""

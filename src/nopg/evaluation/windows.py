@@ -123,15 +123,20 @@ def held_out_rows(
     """What to hold out, in a word, and which rows that are, (n,).
 
     Whole episodes where there are two or more of several steps; parts of a single one;
-    else random rows.
+    else rows around a few places.
     """
     every = np.ones(len(data), dtype=bool)
     runs = consecutive(data, every)
     long = [run for run in runs if len(run) > 1]
     held_out = np.zeros(len(data), dtype=bool)
     if not long or sum(map(len, long)) < len(data) // 2:
-        n = max(1, len(data) // HELD_OUT)
-        held_out[generator.permutation(len(data))[:n]] = True
+        # Neighbours together: on a grid single rows say nothing of what lies between.
+        inputs = np.column_stack([data.observations, regression_actions(data).numpy()])
+        spread = inputs.std(axis=0)
+        inputs = inputs / np.where(spread > 0.0, spread, 1.0)
+        for row in generator.permutation(len(data))[:HELD_OUT]:
+            distance = np.square(inputs - inputs[row]).sum(axis=1)
+            held_out[np.argsort(distance)[: -(-len(data) // HELD_OUT**2)]] = True
         return PAIRS, held_out
     names = np.unique(data.episodes)
     if len(names) < 2:

@@ -28,6 +28,7 @@ from nopg.evaluation.regions import TERMINATED, membership
 from nopg.evaluation.rollouts import Rollouts, require_steps
 from nopg.evaluation.safety import asked_region
 from nopg.evaluation.support import Support
+from nopg.evaluation.windows import PAIRS
 from nopg.fitted.buffer import EpisodeBuffer
 from nopg.fitted.history import History
 from nopg.fitted.predict import checked_observation, predicted_actions
@@ -201,7 +202,8 @@ class FittedPolicy:
         if level is None:
             value = self.model.values(actor, starts).mean()
             return Estimate.without_ends(float(value), MODEL)
-        return self.model.expected_return(actor, starts, level).single()
+        kernel = self.kernel.expected_return(level) if self._is_unordered else None
+        return self.model.expected_return(actor, starts, level, kernel).single()
 
     def value(
         self, states: Any, interval: float | None = None, by: str | None = None
@@ -221,7 +223,8 @@ class FittedPolicy:
             return kernel.value if level is None else kernel
         if level is None:
             return self.model.values(self.actor, states)
-        return self.model.value_intervals(self.actor, states, level)
+        kernel = self.kernel.values(states, level) if self._is_unordered else None
+        return self.model.value_intervals(self.actor, states, level, kernel)
 
     def check(self, episodes: Dataset | None = None) -> Replay:
         """How far the learned models hold on data that they were not fitted to.
@@ -446,6 +449,11 @@ class FittedPolicy:
         self.__dict__.pop("_grounds", None)
         if "kernel" in self.__dict__:
             self.kernel.policy_changed()
+
+    @property
+    def _is_unordered(self) -> bool:
+        """Whether rows are in no order, so that no path of them can be replayed."""
+        return self.model.replay.kind == PAIRS
 
     def _asked(self, by: str | None) -> str:
         if by is None:
