@@ -148,6 +148,7 @@ def widths(system: System, seed: int) -> dict[str, Any]:
     for name, one in policies.items():
         estimate = one.expected_return(0.95)
         row[name] = estimate.high - estimate.low
+        row[f"{name} model"] = estimate.model
         row[f"{name} holds"] = estimate.low <= row["true"] <= estimate.high
     return row
 

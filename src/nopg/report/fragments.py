@@ -39,9 +39,9 @@ def verdict_card(verdict: Verdict) -> str:
 
 def range_bars(rows: Sequence[tuple[str, float, float, float]]) -> str:
     """Returns on one scale: name, lower end, value, upper end of each."""
-    ends = np.array([row[1:] for row in rows])
-    if np.isnan(ends).any():
+    if not rows:
         return ""
+    ends = np.array([row[1:] for row in rows])
     low, high = float(ends.min()), float(ends.max())
     room = 0.05 * (high - low) or 1.0
     low, width = low - room, high - low + 2.0 * room

@@ -88,7 +88,7 @@ def report_page(
         "lede": escape(text.lede(evidence)),
         "value": fragments.number(float(evidence.estimate.value)),
         "interval": escape(text.interval_of(evidence)),
-        "compared": fragments.range_bars(text.compared(evidence.grounds.comparison)),
+        "compared": fragments.range_bars(text.compared(evidence)),
         "earned": escape(text.of_returns(evidence)),
         "paths": escape(text.of_paths(evidence)),
         "path_key": _path_key(numbers["logged"] is not None),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from nopg.data.validation import counted
-from nopg.evaluation.comparison import Comparison
 from nopg.evaluation.replay import Replay
 from nopg.evaluation.verdict import THE_LOG, percent
 from nopg.report.evidence import Evidence
@@ -42,13 +41,18 @@ def interval_of(evidence: Evidence) -> str:
     return f"expected return, 95 times of 100 between {low} and {high}"
 
 
-def compared(comparison: Comparison) -> list[tuple[str, float, float, float]]:
-    """Name, lower end, value and upper end of both returns, on one scale."""
-    other, found = comparison.other, comparison
+def compared(evidence: Evidence) -> list[tuple[str, float, float, float]]:
+    """Name, lower end, value and upper end of both returns, on one scale.
+
+    Learned models compare; where kernels evaluate, their numbers would be others.
+    """
+    found = evidence.grounds.comparison
+    if not (found.known and evidence.is_by_models):
+        return []
     # All that is uncertain about the difference is drawn at the policy.
-    ends = (other + found.low, other + found.difference, other + found.high)
+    ends = (found.other + x for x in (found.low, found.difference, found.high))
     name = f"{found.against[:1].upper()}{found.against[1:]}"
-    return [("This policy", *ends), (name, other, other, other)]
+    return [("This policy", *ends), (name, *[found.other] * 3)]
 
 
 def of_returns(evidence: Evidence) -> str:
@@ -62,8 +66,8 @@ def of_returns(evidence: Evidence) -> str:
     )
     outcome = (
         f"its return differs from that of {found.against} by {found.difference:+.3g}, "
-        f"between {found.low:+.3g} and {found.high:+.3g}: worse with a probability of "
-        f"{percent(found.probability_worse)}."
+        f"between {found.low:+.3g} and {found.high:+.3g}, by learned models: worse "
+        f"with a probability of {percent(found.probability_worse)}."
         if found.known
         else f"nobody knows which earns more: {found.reason}"
     )
