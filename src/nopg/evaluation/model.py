@@ -32,7 +32,7 @@ from nopg.evaluation.entries import entry_probability, latest
 from nopg.evaluation.intervals import Estimate
 from nopg.evaluation.noisy_paths import NoisyPaths
 from nopg.evaluation.regions import Membership
-from nopg.evaluation.replay import Replay, replay_held_out, replay_others
+from nopg.evaluation.replay import Replay, columns_of, replay_held_out, replay_others
 from nopg.evaluation.returns import NEGLIGIBLE, SHORT, ending_spread, known_return
 from nopg.evaluation.spread import Spread
 from nopg.policies.arrays import Actor, Array
@@ -303,8 +303,8 @@ class ModelEvaluator:
 
     @cached_property
     def _drawn(self) -> tuple[ArrayTransitionModel, ...]:
-        generator = self.seed.numpy("drawn-models")
-        return tuple(drawn_models(model, N_DRAWS, generator) for model in self.models)
+        rest = (columns_of(self.data), N_DRAWS, self.seed.numpy("drawn-models"))
+        return tuple(drawn_models(model, *rest) for model in self.models)
 
 
 def mean_and_spread(found: Returns, scale: float) -> tuple[Array, Spread]:

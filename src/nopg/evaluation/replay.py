@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from nopg.data.dataset import Dataset
 from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.posterior import drawn_models
+from nopg.dynamics.rollouts import Steps
 from nopg.dynamics.transition_model import TransitionModel, regression_actions
 from nopg.evaluation.windows import EPISODES, PAIRS, Rows, Windows, held_out_rows
 from nopg.policies.arrays import Array
@@ -168,7 +169,8 @@ def _replay(
     d = model.process.linear.shape[1] - 1  # of the present
     spread = data.observations[:, :d].std(axis=0)
     spread = np.where(spread > 0.0, spread, 1.0)
-    drawn, returns = _drawn_paths(model, windows, gamma, generator)
+    steps = drawn_models(model, columns_of(data), N_DRAWS, generator)
+    drawn, returns = _drawn_paths(steps, windows, gamma, generator)
     centre, half = _band(drawn[..., :d], NEGLIGIBLE * spread)  # (T, B, d) both
     missed = windows.truth[..., :d] - centre
     ratios = np.abs(missed) / half
@@ -228,14 +230,13 @@ def columns_of(data: Dataset) -> list[torch.Tensor]:
 
 
 def _drawn_paths(
-    model: TransitionModel,
+    steps: Steps,
     windows: Windows,
     gamma: float,
     generator: np.random.Generator,
 ) -> tuple[Array, Array]:
     """Predicted states (T, S, B, d_s) and discounted returns (S, B) of the windows."""
     (n_steps, n_windows, _), d_s = windows.actions.shape, windows.starts.shape[1]
-    steps = drawn_models(model, N_DRAWS, generator)
     found = np.full((n_steps, N_DRAWS, n_windows, d_s), np.nan)
     returns = np.zeros((N_DRAWS, n_windows))
     draws = noise_draws(n_steps, N_DRAWS * n_windows, d_s, generator)
