@@ -132,7 +132,7 @@ def test_an_action_that_was_never_tried_counts_where_states_are_known(
 def test_without_episodes_it_is_compared_with_the_mean_action() -> None:
     algorithm = nopg.NOPG(gamma=0.9, hidden=(4,))
     policy = algorithm.fit(pushed(), [[-0.5]], n_updates=2, progress=False)
-    found = policy.grounds()
+    found = policy.grounds
     assert found.comparison.against == "the mean action"
     mean = float(pushed().actions.mean())
     alone = policy.compare(lambda seen: np.full((len(seen), 1), mean))

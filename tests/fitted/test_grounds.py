@@ -49,7 +49,7 @@ def test_the_share_is_that_of_all_visits() -> None:
     states, visits = policy.visited()
     is_untried = untried_at(policy, states) > 1.0
     share = visits[is_untried].sum() / visits.sum()
-    assert policy.grounds().untried == pytest.approx(share, abs=0.01)
+    assert policy.grounds.untried == pytest.approx(share, abs=0.01)
 
 
 def test_rows_are_drawn_as_often_as_they_weigh() -> None:

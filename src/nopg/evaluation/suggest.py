@@ -79,25 +79,20 @@ class Suggestion:
 
     def save(self, path: str | Path) -> None:
         """Write the table as CSV, whole or not at all."""
-        rows = zip(*(column.tolist() for column in self.table.values()), strict=True)
         quoted = (f'"{name.replace(chr(34), chr(34) * 2)}"' for name in self.table)
-        lines = [",".join(quoted), *(",".join(map(repr, row)) for row in rows)]
-        text = "\n".join(lines) + "\n"
+        rows = zip(*(column.tolist() for column in self.table.values()), strict=True)
+        text = "\n".join(
+            [",".join(quoted), *(",".join(map(repr, r)) for r in rows), ""]
+        )
         write_atomically(Path(path), lambda stream: stream.write(text.encode()))
 
     def __str__(self) -> str:
         if not len(self):
             return "Nothing to record: the models know the system on the policy's paths"
         heads = [*self.names, "remaining"]
-        values = np.column_stack([self.table[name] for name in heads])
-        rows = [[f"{value:.4g}" for value in row] for row in values]
-        widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-        return "\n".join(
-            "  ".join(
-                cell.rjust(width) for cell, width in zip(row, widths, strict=True)
-            )
-            for row in (heads, *rows)
-        )
+        rows = zip(*(self.table[name] for name in heads), strict=True)
+        lines = [heads, *([f"{value:.4g}" for value in row] for row in rows)]
+        return "\n".join("".join(f"{cell:>12}" for cell in line) for line in lines)
 
 
 class Places(NamedTuple):
@@ -126,15 +121,12 @@ def suggest(
     places = compared(model, path_places(model, policy, starts, gamma), gamma)
     rows, remaining = informative(model, places, n)
     taken, d_s = places.inputs[rows].numpy(), starts.shape[1]
-    actions = taken[:, d_s:]
-    return Suggestion(
-        taken[:, :d_s],
-        actions.argmax(axis=1) if data.is_discrete else actions,
-        places.start[rows],
-        places.step[rows],
-        remaining,
-        (*data.observation_names, *data.action_names),
-    )
+    actions: NDArray[Any] = taken[:, d_s:]
+    if data.is_discrete:
+        actions = actions.argmax(axis=1)
+    names = (*data.observation_names, *data.action_names)
+    origin = (places.start[rows], places.step[rows])
+    return Suggestion(taken[:, :d_s], actions, *origin, remaining, names)
 
 
 def path_places(
@@ -200,13 +192,8 @@ def compared(model: TransitionModel, places: Places, gamma: float) -> Places:
     drawn = np.searchsorted(np.cumsum(share), even).clip(max=len(share) - 1)
     rows, counts = np.unique(drawn, return_counts=True)
     stands_for = torch.from_numpy(counts / (N_PLACES * share[rows]))
-    return Places(
-        places.inputs[rows],
-        places.visits[rows],
-        slopes[rows] * stands_for[:, None],
-        places.start[rows],
-        places.step[rows],
-    )
+    chosen = Places(*(field[rows] for field in places))
+    return chosen._replace(slopes=slopes[rows] * stands_for[:, None])
 
 
 def _acted(

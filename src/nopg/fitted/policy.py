@@ -281,17 +281,14 @@ class FittedPolicy:
         """
         from nopg.evaluation.verdict import verdict
 
-        return verdict(self.grounds(avoid, at_most))
-
-    def grounds(self, avoid: Any = None, at_most: float = 0.05) -> Grounds:
-        """What `verdict` is drawn from: estimate, comparison, replay, untried steps."""
         if avoid is None:
-            return self._grounds
+            return verdict(self.grounds)
         entered = self.visit_probability(avoid)
-        return replace(self._grounds, violation=entered, at_most=at_most)
+        return verdict(replace(self.grounds, violation=entered, at_most=at_most))
 
     @cached_property
-    def _grounds(self) -> Grounds:
+    def grounds(self) -> Grounds:
+        """What `verdict` is drawn from: estimate, comparison, replay, untried steps."""
         from nopg.fitted.grounds import grounds_of
 
         return grounds_of(self)
@@ -355,14 +352,8 @@ class FittedPolicy:
         """
         from nopg.evaluation.suggest import suggest
 
-        return suggest(
-            self.model.models[0],
-            self.policy,
-            self._starts(),
-            self.require_data(),
-            self.gamma,
-            n,
-        )
+        model, starts = self.model.models[0], self._starts()
+        return suggest(model, self.policy, starts, self.require_data(), self.gamma, n)
 
     def save(self, path: str | Path, *, include_data: bool = True) -> None:
         """Write the policy to one file, whole or not at all, without pickle.
@@ -446,7 +437,7 @@ class FittedPolicy:
 
     def policy_changed(self) -> None:
         """Forget what was solved for earlier parameters of the policy."""
-        self.__dict__.pop("_grounds", None)
+        self.__dict__.pop("grounds", None)
         if "kernel" in self.__dict__:
             self.kernel.policy_changed()
 

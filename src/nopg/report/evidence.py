@@ -5,12 +5,8 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 
-import numpy as np
-
-from nopg.bellman.solution import Objective
 from nopg.data.dataset import Dataset
 from nopg.data.diagnostics.description import Description
-from nopg.data.validation import FloatArray
 from nopg.errors import NopgWarning
 from nopg.evaluation.intervals import Estimate
 from nopg.evaluation.suggest import Suggestion
@@ -35,7 +31,6 @@ class Evidence:
         verdict: Go, caution or stop.
         grounds: What the verdict was drawn from: estimate, comparison, replay.
         suggestion: Where to record next.
-        objective: J with its certificate; None where the kernels did not choose.
         visited: States the policy is predicted to visit, and the data around them.
         paths: Predicted paths.
         description: What `describe` says of the data.
@@ -47,7 +42,6 @@ class Evidence:
     verdict: Verdict
     grounds: Grounds
     suggestion: Suggestion
-    objective: Objective | None
     visited: VisitedStates
     paths: PredictedPaths
     description: Description
@@ -61,27 +55,6 @@ class Evidence:
     def is_by_models(self) -> bool:
         """Whether learned models evaluate the policy, and not the kernels."""
         return self.estimate.by == "model"
-
-    def logged_returns(self) -> FloatArray | None:
-        """Discounted return of every logged episode; None if rows have no episode."""
-        data, gamma = self.data, self.policy.gamma
-        if data.episodes is None:
-            return None
-        order = np.argsort(data.episodes, kind="stable")
-        _, first, counts = np.unique(
-            data.episodes[order], return_index=True, return_counts=True
-        )
-        age = np.arange(len(order)) - np.repeat(first, counts)
-        return np.asarray(np.add.reduceat(data.rewards[order] * gamma**age, first))
-
-    @property
-    def is_logged_to_the_end(self) -> bool:
-        """Whether rewards after the logged episodes hardly count: only then compare."""
-        lengths = self.description.episode_lengths
-        if lengths is None:
-            return False
-        all_end = int(self.data.terminations.sum()) == self.data.n_episodes
-        return all_end or self.policy.gamma ** lengths[0] < 0.1
 
     def evaluators(self) -> dict[str, tuple[list[int], list[float]]]:
         """Steps and results of every evaluator that ran during training."""
@@ -98,11 +71,10 @@ def gather(policy: FittedPolicy) -> Evidence:
     with warnings.catch_warnings():
         # What these say is on the page, in its place.
         warnings.simplefilter("ignore", NopgWarning)
-        grounds = policy.grounds()
+        grounds = policy.grounds
         rollouts = policy.rollouts(horizon(policy.gamma))
         suggestion = policy.suggest(N_SUGGESTED)
     assert policy.data is not None  # an estimate needs them
-    by_kernel = grounds.estimate.by == "kernel"
     return Evidence(
         policy=policy,
         data=policy.data,
@@ -110,7 +82,6 @@ def gather(policy: FittedPolicy) -> Evidence:
         verdict=policy.verdict(),
         grounds=grounds,
         suggestion=suggestion,
-        objective=policy.kernel.objective() if by_kernel else None,
         visited=visited_states(policy, rollouts),
         paths=predicted_paths(rollouts),
         description=policy.data.describe(policy.action_space),

@@ -26,7 +26,6 @@ def all_notes(evidence: Evidence) -> list[Diagnostic]:
         *start_notes(evidence),
         *logged_notes(evidence),
         *action_notes(evidence),
-        *certificate_notes(evidence),
         *training_notes(evidence),
         *evidence.description.findings,
     ]
@@ -48,7 +47,7 @@ def start_notes(evidence: Evidence) -> Iterator[Diagnostic]:
 
 
 def logged_notes(evidence: Evidence) -> Iterator[Diagnostic]:
-    """Claims that no logged episode backs: longer, or better than any of them."""
+    """Whether paths are predicted to outlast every recorded one."""
     lengths, running = evidence.description.episode_lengths, evidence.paths.running
     longest = None if lengths is None else lengths[2]
     if longest is not None and evidence.data.terminations.any():
@@ -62,16 +61,6 @@ def logged_notes(evidence: Evidence) -> Iterator[Diagnostic]:
                 "No episode shows that this can last so long: each step is backed by "
                 "data, their sequence is not. Small errors that add up stay invisible.",
             )
-    logged, value = evidence.logged_returns(), float(evidence.estimate.value)
-    if logged is not None and evidence.is_logged_to_the_end and value > logged.max():
-        yield Diagnostic(
-            "better_than_any_episode",
-            "note",
-            f"The expected return, {value:.4g}, is more than any logged episode earned "
-            f"({logged.max():.4g} at best, discounted alike).",
-            "That is what learning is for, and also what an error of the estimate "
-            "would look like; only a trial tells the two apart.",
-        )
 
 
 def action_notes(evidence: Evidence) -> Iterator[Diagnostic]:
@@ -94,24 +83,8 @@ def action_notes(evidence: Evidence) -> Iterator[Diagnostic]:
         )
 
 
-def certificate_notes(evidence: Evidence) -> Iterator[Diagnostic]:
-    """Whether J is exact in numbers, where the kernels evaluate the policy."""
-    objective, estimate = evidence.objective, evidence.estimate
-    if objective is None or not objective.certificate > estimate.high - estimate.low:
-        return
-    yield Diagnostic(
-        "uncertain_numbers",
-        "warning",
-        f"The return is certain only to {objective.certificate:.2g} in numbers "
-        f"({objective.truncation_error:.1g} from dropped neighbours, "
-        f"{objective.solver_error:.1g} from the solver), more than its interval is "
-        "wide.",
-        "Raise `max_neighbours` or set neighbours=None, or lower `final_rtol`.",
-    )
-
-
 def training_notes(evidence: Evidence) -> Iterator[Diagnostic]:
-    """What the learning curve, the solver and the evaluations show."""
+    """How learning ended."""
     history = evidence.history
     if history.stopped == "interrupted":
         yield Diagnostic(
@@ -132,25 +105,4 @@ def training_notes(evidence: Evidence) -> Iterator[Diagnostic]:
                 "More updates would change it further: raise `n_updates`."
                 if changed > 0.0
                 else "The last steps were too large; lower the learning rate.",
-            )
-    fallbacks = np.count_nonzero(history["fallbacks"])
-    if fallbacks:
-        yield Diagnostic(
-            "solver_fallbacks",
-            "note",
-            f"In {fallbacks} of {len(history)} updates the first solver gave up and "
-            "another took over.",
-            "Every system was solved in the end. If it happens often, lower gamma or "
-            "widen the bandwidths.",
-        )
-    for name, (steps, values) in evidence.evaluators().items():
-        best = int(np.argmax(values))
-        if values[-1] < (max(values) + min(values)) / 2.0:
-            yield Diagnostic(
-                f"measured_fell_{name}",
-                "note",
-                f"{name} was best after update {steps[best]:.0f} ({values[best]:.4g}) "
-                f"and is {values[-1]:.4g} now, nearer to its worst.",
-                "The policy may exploit errors of the estimate, unless the "
-                "measurements scatter that much. Stop earlier, or record more.",
             )

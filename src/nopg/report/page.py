@@ -91,7 +91,7 @@ def report_page(
         "compared": fragments.range_bars(text.compared(evidence)),
         "earned": escape(text.of_returns(evidence)),
         "paths": escape(text.of_paths(evidence)),
-        "path_key": _path_key(numbers["logged"] is not None),
+        "hide_logged": " hidden" if numbers["logged"] is None else "",
         "replay": escape(text.of_replay(replay)),
         "replay_table": fragments.replay_table(replay),
         "next": escape(text.of_next(evidence)),
@@ -129,12 +129,6 @@ def _security(script: str, style: str) -> str:
 
 def _asset(name: str) -> str:
     return files("nopg.report").joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def _path_key(has_logged: bool) -> str:
-    """What the colours of the predicted paths mean."""
-    logged = '<li class="logged">recorded episodes</li>' if has_logged else ""
-    return f'<li class="predicted">predicted with this policy</li>{logged}'
 
 
 def _choosers(evidence: Evidence, n_axes: int) -> str:
