@@ -27,6 +27,7 @@ from nopg.fitted.policy import FittedPolicy
 from nopg.randomness import Seed
 from reproduction.tasks.continuous import cart_pole_task, pendulum_grid_task
 from reproduction.tasks.noisy import NoisyTask, double_integrator_task
+from reproduction.tasks.two_tanks import TwoTanks, flow, rewards_of
 
 N_MORE, GAMMA = 200, 0.97
 N_RUNS = 200
@@ -44,7 +45,7 @@ class System:
     observe: Callable[[FloatArray], FloatArray]
     restored: Callable[[FloatArray], FloatArray]  # states of observations
     move: Move
-    limit: float  # of the actions
+    limits: tuple[float, float]  # of the actions
 
     def more(self, states: FloatArray, actions: FloatArray, seed: int) -> Dataset:
         """The log and one more row for every state and action."""
@@ -69,7 +70,7 @@ class System:
         seen = self.restored(self.data.observations)
         shape = (N_MORE, seen.shape[1])
         states = generator.uniform(seen.min(axis=0), seen.max(axis=0), shape)
-        return states, generator.uniform(-self.limit, self.limit, (N_MORE, 1))
+        return states, generator.uniform(*self.limits, (N_MORE, 1))
 
     def true_return(self, policy: FittedPolicy, n_steps: int = 300) -> float:
         """Discounted return from the starts."""
@@ -95,7 +96,7 @@ def simulated(env: Env, data: Dataset, restored: Any = np.copy) -> System:
         env.observe,
         restored,
         lambda states, actions, _: env.step(states, actions),
-        limit,
+        (-limit, limit),
     )
 
 
@@ -108,7 +109,21 @@ def noisy(task: NoisyTask, data: Dataset) -> System:
 
     starts = system.starts(15, Seed(0).numpy("initial-states"))
     limit = system.action_limit
-    return System(data, starts, system.observe, np.copy, move, limit)
+    return System(data, starts, system.observe, np.copy, move, (-limit, limit))
+
+
+def tanks(data: Dataset) -> System:
+    """Two tanks and a pump, disturbed a little."""
+    plant = TwoTanks()
+
+    def move(levels: FloatArray, pump: FloatArray, generator: Any) -> Step:
+        pumped = np.clip(pump, 0.0, 1.0)
+        gusts = plant.noise * generator.standard_normal(levels.shape)
+        after = np.clip(flow(levels, pumped[:, 0]) + gusts, 0.0, 1.0)
+        return Step(after, rewards_of(levels, pumped), np.zeros(len(after), dtype=bool))
+
+    starts = plant.initial_observations(0)
+    return System(data, starts, np.copy, np.copy, move, (0.0, 1.0))
 
 
 def angles(seen: FloatArray) -> FloatArray:
@@ -125,7 +140,10 @@ def systems(seed: int) -> dict[str, System]:
     """Three systems with a log each."""
     swing, cart, mass = pendulum_grid_task(), cart_pole_task(), double_integrator_task()
     return {
-        "pendulum, 128 steps": simulated(swing.env, swing.dataset(128, seed), angles),
+        "pendulum, 450 steps": simulated(swing.env, swing.dataset(450, seed), angles),
+        "tanks, 60 steps": tanks(
+            replace(TwoTanks().log(2, 30, seed), action_space=None)
+        ),
         "cart-pole, 150 steps": simulated(cart.env, cart.dataset(150, seed), centred),
         "mass in the wind, 200 steps": noisy(mass, mass.dataset(200, seed)),
     }

@@ -48,16 +48,6 @@ def with_history(evidence: Evidence, curve: Any, stopped: str = "finished") -> E
     return replace(evidence, history=History(updates, stopped))
 
 
-@pytest.mark.parametrize(("starts", "said"), [([0.5, 1.2], True), ([0.5, 0.9], False)])
-def test_starts_whose_first_action_was_not_tried(
-    evidence: Evidence, starts: Any, said: bool
-) -> None:
-    visited = replace(evidence.visited, starts=np.array(starts))
-    found = {n.name: n.what for n in all_notes(replace(evidence, visited=visited))}
-    assert ("untried_at_start" in found) == said
-    assert not said or found["untried_at_start"].startswith("In 1 of 2 initial states")
-
-
 RISE = 1.0 - np.exp(-np.arange(100) / 10.0)
 
 
@@ -90,12 +80,21 @@ def test_paths_that_outlast_every_episode(ending: Evidence) -> None:
 
 
 def test_full_throttle(evidence: Evidence) -> None:
-    flat_out = replace(
-        evidence.visited, actions=np.full_like(evidence.visited.actions, 2)
+    class Always:
+        action_space = evidence.policy.action_space
+
+        def __init__(self, torque: float) -> None:
+            self.torque = torque
+
+        def predict(self, states: Any) -> tuple[Any, None]:
+            return np.full((len(states), 1), self.torque), None
+
+    flat_out, gentle = (
+        levels(replace(evidence, policy=Always(torque)))  # type: ignore[arg-type]
+        for torque in (2.0, 0.0)
     )
-    gentle = replace(evidence.visited, actions=np.zeros_like(evidence.visited.actions))
-    assert "full_throttle" in levels(replace(evidence, visited=flat_out))
-    assert "full_throttle" not in levels(replace(evidence, visited=gentle))
+    assert "full_throttle" in flat_out
+    assert "full_throttle" not in gentle
 
 
 def test_what_describe_says_of_the_data_is_passed_on(ending: Evidence) -> None:

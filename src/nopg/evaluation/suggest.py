@@ -30,14 +30,21 @@ from nopg.data.dataset import Dataset
 from nopg.data.files import write_atomically
 from nopg.data.validation import IntArray
 from nopg.dynamics.noise import noise_draws
-from nopg.dynamics.rollouts import discount_horizon
-from nopg.dynamics.transition_model import PredictedStep, TransitionModel
+from nopg.dynamics.posterior import drawn_models
+from nopg.dynamics.rollouts import Steps, discount_horizon, rollout_steps
+from nopg.dynamics.transition_model import (
+    ArrayTransitionModel,
+    PredictedStep,
+    TransitionModel,
+)
+from nopg.evaluation.replay import columns_of
 from nopg.evaluation.rollouts import require_steps
 from nopg.policies.arrays import Array, actor_of
 from nopg.policies.families import CategoricalPolicy, Policy
 
 N_PATHS = 32
-"""Predicted paths that are looked at: of more starts an even choice."""
+"""Predicted paths that are looked at, each in a model of its own, drawn from what the
+data allow: a single path would show one place where the policy may come by."""
 N_PLACES = 1_000
 """Steps along them that are compared; of more a choice by what they matter."""
 BATCH = 2_000
@@ -118,41 +125,51 @@ def suggest(
     Fewer are returned where nothing is left to be learned.
     """
     require_steps("n", n)
-    places = compared(model, path_places(model, policy, starts, gamma), gamma)
+    chosen = np.linspace(0, len(starts) - 1, N_PATHS).round().astype(np.int64)
+    generator = np.random.default_rng(0)
+    drawn = drawn_models(model, columns_of(data), N_PATHS, generator)
+    found = path_places(model, policy, starts[chosen], gamma, drawn)
+    places = compared(model, found, gamma)
     rows, remaining = informative(model, places, n)
     taken, d_s = places.inputs[rows].numpy(), starts.shape[1]
     actions: NDArray[Any] = taken[:, d_s:]
     if data.is_discrete:
         actions = actions.argmax(axis=1)
     names = (*data.observation_names, *data.action_names)
-    origin = (places.start[rows], places.step[rows])
+    origin = (chosen[places.start[rows]], places.step[rows])
     return Suggestion(taken[:, :d_s], actions, *origin, remaining, names)
 
 
 def path_places(
-    model: TransitionModel, policy: Policy, starts: Array, gamma: float
+    model: TransitionModel,
+    policy: Policy,
+    starts: Array,
+    gamma: float,
+    moved_by: Steps | None = None,
 ) -> Places:
     """Every step of the policy's predicted paths, with its sensitivity.
 
     A path that is out of support goes on: it is there that something is to be learned.
+
+    Args:
+        model: The learned model.
+        policy: Who acts.
+        starts: Where the paths begin, (B, d_s).
+        gamma: Discount factor.
+        moved_by: Who makes the steps of the paths; the model itself by default.
     """
-    n_steps, chosen = discount_horizon(gamma), np.arange(len(starts))
-    if model.noise is not None or len(starts) > N_PATHS:
-        chosen = np.linspace(0, len(starts) - 1, N_PATHS).round().astype(np.int64)
-    shape = (len(chosen), starts.shape[1])
-    draws = torch.from_numpy(noise_draws(n_steps, *shape, np.random.default_rng(0)))
-    here, alive = torch.from_numpy(starts[chosen]), torch.ones(len(chosen)).double()
-    states, visits = [], []
-    for t in range(n_steps):
-        states.append(here)
-        visits.append(gamma**t * alive / len(chosen))
-        with torch.no_grad():
-            outcome = _acted(model, policy, here, draws[t])[1]
-        here, alive = outcome.next_states, alive * (1.0 - outcome.terminated)
-    value, adjoint = torch.zeros(len(chosen)).double(), torch.zeros_like(here)
+    n_steps, actor = discount_horizon(gamma), actor_of(policy)
+    noise = noise_draws(n_steps, *starts.shape, np.random.default_rng(0))
+    steps = moved_by or ArrayTransitionModel(model)
+    path = [*rollout_steps(steps, actor, starts, n_steps, draws=noise)]
+    draws = torch.from_numpy(noise)
+    value, adjoint = (
+        torch.zeros(len(starts)).double(),
+        torch.zeros(starts.shape).double(),
+    )
     inputs, slopes = [], []
     for t in reversed(range(n_steps)):
-        at = states[t].clone().requires_grad_()
+        at = torch.from_numpy(path[t].states).requires_grad_()
         taken, outcome = _acted(model, policy, at, draws[t])
         beside = outcome.next_states - outcome.next_states.detach()
         ahead = value + (adjoint * beside).sum(dim=1)
@@ -161,13 +178,16 @@ def path_places(
         value = total.detach()
         slopes.append(_by_prediction(model, moved, 1.0 - outcome.terminated.detach()))
         inputs.append(taken.detach())
-    weights = torch.cat(visits)
+    goes_on = np.stack([1.0 - one.outcome.terminated for one in path])  # (T, B)
+    alive = np.cumprod(np.vstack([np.ones(len(starts)), goes_on[:-1]]), axis=0)
+    discounts = gamma ** np.arange(n_steps)[:, None]
+    visits = torch.from_numpy(discounts * alive / len(starts)).reshape(-1)
     return Places(
         torch.cat(inputs[::-1]),
-        weights,
-        torch.cat(slopes[::-1]) * weights[:, None],
-        np.tile(chosen, n_steps),
-        np.repeat(np.arange(n_steps), len(chosen)),
+        visits,
+        torch.cat(slopes[::-1]) * visits[:, None],
+        np.tile(np.arange(len(starts)), n_steps),
+        np.repeat(np.arange(n_steps), len(starts)),
     )
 
 

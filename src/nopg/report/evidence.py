@@ -13,8 +13,13 @@ from nopg.evaluation.suggest import Suggestion
 from nopg.evaluation.verdict import Grounds, Verdict
 from nopg.fitted.history import History
 from nopg.fitted.policy import FittedPolicy
-from nopg.report.paths import PredictedPaths, horizon, predicted_paths
-from nopg.report.support_map import VisitedStates, visited_states
+from nopg.report.paths import (
+    PredictedPaths,
+    VisitedStates,
+    horizon,
+    predicted_paths,
+    visited_states,
+)
 
 N_SUGGESTED = 12
 """Steps to record that the page lists."""
@@ -31,7 +36,7 @@ class Evidence:
         verdict: Go, caution or stop.
         grounds: What the verdict was drawn from: estimate, comparison, replay.
         suggestion: Where to record next.
-        visited: States the policy is predicted to visit, and the data around them.
+        visited: States the policy is predicted to visit.
         paths: Predicted paths.
         description: What `describe` says of the data.
     """
@@ -82,7 +87,7 @@ def gather(policy: FittedPolicy) -> Evidence:
         verdict=policy.verdict(),
         grounds=grounds,
         suggestion=suggestion,
-        visited=visited_states(policy, rollouts),
+        visited=visited_states(rollouts, policy.gamma, ~policy.data.terminations),
         paths=predicted_paths(rollouts),
         description=policy.data.describe(policy.action_space),
     )

@@ -21,7 +21,7 @@ from nopg.fitted.grounds import untried_at
 from nopg.fitted.policy import FittedPolicy
 from nopg.report.coordinates import Coordinate
 from nopg.report.evidence import Evidence
-from nopg.report.support_map import VisitedStates
+from nopg.report.paths import VisitedStates
 
 CELLS = 500_000
 """Numbers all planes together may have: five bytes each on the page."""

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from nopg.data.diagnostics.checks import Diagnostic
-from nopg.data.validation import counted
 from nopg.report.evidence import Evidence
 
 TENTH = 0.1
@@ -23,27 +22,12 @@ would have changed at its average pace."""
 def all_notes(evidence: Evidence) -> list[Diagnostic]:
     """All of them, warnings first."""
     found = [
-        *start_notes(evidence),
         *logged_notes(evidence),
         *action_notes(evidence),
         *training_notes(evidence),
         *evidence.description.findings,
     ]
     return sorted(found, key=lambda note: note.level != "warning")
-
-
-def start_notes(evidence: Evidence) -> Iterator[Diagnostic]:
-    """Whether it begins with what was tried."""
-    starts = evidence.visited.starts
-    if untried := int((starts > 1.0).sum()):
-        yield Diagnostic(
-            "untried_at_start",
-            "warning",
-            f"In {untried} of {counted(len(starts), 'initial state')} the data say "
-            "little of where the policy's first action leads.",
-            "The expected return begins with a guess there; record that action in "
-            "these states.",
-        )
 
 
 def logged_notes(evidence: Evidence) -> Iterator[Diagnostic]:
@@ -65,13 +49,12 @@ def logged_notes(evidence: Evidence) -> Iterator[Diagnostic]:
 
 def action_notes(evidence: Evidence) -> Iterator[Diagnostic]:
     """Whether the policy switches between extremes."""
-    visited, data = evidence.visited, evidence.data
-    if data.is_discrete:
+    policy, visited = evidence.policy, evidence.visited
+    if evidence.data.is_discrete:
         return
-    space = evidence.policy.action_space
-    low, high = (np.asarray(getattr(space, end)) for end in ("low", "high"))
-    room = 0.02 * (high - low)
-    at_limit = ((visited.actions < low + room) | (visited.actions > high - room)).any(1)
+    low, high = (np.asarray(getattr(policy.action_space, x)) for x in ("low", "high"))
+    actions, room = policy.predict(visited.states)[0], 0.02 * (high - low)
+    at_limit = ((actions < low + room) | (actions > high - room)).any(axis=1)
     share = float(visited.visits[at_limit].sum())
     if share > 0.5:
         yield Diagnostic(
