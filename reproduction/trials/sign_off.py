@@ -31,6 +31,7 @@ from nopg.randomness import Seed
 from reproduction.trial import Result, Trial
 from reproduction.trials.plants import Plant, discounted, plant_of, start_states
 
+SIGN_OFF = "sign-off"
 LEVEL = 0.95
 FRESH = 2000
 """Added to the seed of a trial: others were looked at."""
