@@ -19,7 +19,7 @@ from nopg.envs.pendulum import Pendulum
 from nopg.envs.rollouts import rollout
 from nopg.evaluation.model import SHARE, ModelEvaluator
 from nopg.evaluation.replay import columns_of
-from nopg.evaluation.returns import NEGLIGIBLE, ending_spread, known_return
+from nopg.evaluation.returns import NEGLIGIBLE, DecidedEnds, known_return
 from nopg.policies.arrays import Array, actor_of
 from nopg.policies.build import linear_policy
 from nopg.randomness import Seed
@@ -174,21 +174,23 @@ def test_out_of_support_nothing_is_known() -> None:
 
 
 class Ending:
-    """A reward of 1 per step; the third step is the last one every other time."""
+    """A reward of 1 per step; the third one is the last in two cases of five."""
 
     def step(
         self, states: Array, actions: Array, draws: Array | None = None
     ) -> PredictedStep[Array]:
         after, one = states + 1.0, np.ones(len(states))
-        ends = 0.5 * (after[:, 0] == 3.0) + 1.0 * (after[:, 0] == 6.0)
+        ends = 0.4 * (after[:, 0] == 3.0) + 1.0 * (after[:, 0] == 6.0)
         return PredictedStep(after, after, one, ends, 0.0 * one, one)
 
 
-def test_when_a_task_ends_may_be_open() -> None:
-    idle = actor_of(linear_policy([[0.0]]))
-    found = ending_spread(Ending(), idle, np.zeros((1, 1)), GAMMA)
+def test_ends_can_be_decided() -> None:
+    idle, start = actor_of(linear_policy([[0.0]])), np.zeros((1, 1))
+    soft, _ = known_return(Ending(), idle, start, GAMMA)
+    sharp, _ = known_return(DecidedEnds(Ending()), idle, start, GAMMA)
     sums = [(1.0 - GAMMA**n) / (1.0 - GAMMA) for n in (3, 6)]
-    assert found[0] == pytest.approx(0.5 * (sums[1] - sums[0]))
+    assert soft[0] == pytest.approx(0.4 * sums[0] + 0.6 * sums[1])
+    assert sharp[0] == pytest.approx(sums[1])  # an end after three is less likely
 
 
 def test_models_are_fitted_when_first_asked_for(evaluator: ModelEvaluator) -> None:

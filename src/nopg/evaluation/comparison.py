@@ -15,10 +15,10 @@ import numpy as np
 from nopg.data.dataset import Dataset
 from nopg.errors import DataError
 from nopg.evaluation.model import (
-    MOSTLY,
     ModelEvaluator,
     Returns,
     mean_and_spread,
+    out_of_support_reason,
 )
 from nopg.evaluation.spread import Spread
 from nopg.evaluation.windows import Windows, consecutive
@@ -84,7 +84,7 @@ def compared_with_actor(
     both = Returns(
         ours.runs - theirs.runs,  # in the same gusts
         ours.deviations - theirs.deviations,
-        np.abs(ours.ending - theirs.ending),
+        ours.ending - theirs.ending,
         max(ours.unknown, theirs.unknown),
     )
     difference, spread = mean_and_spread(both, evaluator.scale)
@@ -104,7 +104,7 @@ def compared_with_log(
     windows = Windows.from_rows(log, episodes, len(episodes))
     lengths = np.array(windows.lengths)
     # Whose task ended earned nothing after that; another may still earn.
-    lengths[windows.terminates] = max(lengths.max(), evaluator.horizon(0.03))
+    lengths[windows.terminates] = lengths.max()
     starts = windows.starts
     ours = evaluator.mean_return(actor, starts, lengths)
     _, spread = mean_and_spread(ours, evaluator.scale)
@@ -150,11 +150,8 @@ def _found(
     worse = spread.probability_below(difference, 0.0)
     numbers = [float(x[0]) for x in (difference, low, high)]
     rest = (*values, against, n_starts)
-    if unknown > MOSTLY:
-        reason = (
-            f"{unknown:.0%} of what is earned lies where the log has no data; record "
-            "some near the path that is taken."
-        )
+    if unknown > 1.0 - level:
+        reason = out_of_support_reason(unknown)
         nan = float("nan")
         return Comparison(numbers[0], nan, nan, level, nan, *rest, False, reason)
     return Comparison(*numbers, level, float(worse[0]), *rest)

@@ -46,7 +46,8 @@ class Estimate:
             does not act the same way twice; None if nobody looked.
         model: Standard deviation of the value itself, because the data leave open what
             the system does.
-        known: Whether the data say anything; if not, `low` and `high` are NaN.
+        known: Whether the data say anything, of every state asked about; where they do
+            not, `low` and `high` are NaN.
         reason: Why not, in a sentence.
     """
 
@@ -78,6 +79,20 @@ class Estimate:
         """The same without ends, since nothing is known of them."""
         nothing = np.full(np.shape(self.value), np.nan)
         return replace(self, low=nothing, high=nothing, known=False, reason=reason)
+
+    def informative(self, possible: tuple[float, float]) -> Estimate:
+        """The same; without ends where these are all that is possible anyway."""
+        if self.low is None:
+            return self
+        is_all = (self.low <= possible[0]) & (self.high >= possible[1])
+        if not np.any(is_all):
+            return self
+        reason = (
+            "The data leave the return as open as the rewards do; record transitions "
+            "near the path of the policy."
+        )
+        low, high = (np.where(is_all, np.nan, end) for end in (self.low, self.high))
+        return replace(self, low=low, high=high, known=False, reason=reason)
 
     def __repr__(self) -> str:
         value = np.ravel(self.value)

@@ -10,7 +10,8 @@ log can tell. Rows in no order test no path, and those of a grid not what lies b
 them: a kink there looks smooth to every regression. But how coarse the data are for a
 policy the kernel interval shows, and a share of its width is added. Where rollouts are
 out of support the rewards to come may be anything between the lowest and the highest
-seen; if most are, nothing is known.
+seen. They may be others still: where more of them lie there than an interval of that
+level may miss, nothing is known.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from nopg.evaluation.intervals import Estimate
 from nopg.evaluation.noisy_paths import NoisyPaths
 from nopg.evaluation.regions import Membership
 from nopg.evaluation.replay import Replay, columns_of, replay_held_out, replay_others
-from nopg.evaluation.returns import NEGLIGIBLE, SHORT, ending_spread, known_return
+from nopg.evaluation.returns import NEGLIGIBLE, SHORT, DecidedEnds, known_return
 from nopg.evaluation.spread import Spread
 from nopg.policies.arrays import Actor, Array
 from nopg.randomness import Seed
@@ -43,11 +44,11 @@ N_DRAWS = 12
 FEW_STARTS, FEW_PATHS = 8, 2
 """States that rollouts in drawn models start from, where their mean is asked for, and
 paths from each where the system is noisy."""
+LITTLE = 5e-4
+"""Standard error that does not matter, as a share of what returns can be."""
 SHARE = 0.1
 """Standard deviation of what neither replay nor the posterior knows of where rows are
 in no order, as a share of half the width of the kernel interval."""
-MOSTLY = 0.5
-"""Share of the discounted future out of support, from which nothing is known."""
 
 
 class Returns(NamedTuple):
@@ -55,7 +56,7 @@ class Returns(NamedTuple):
 
     runs: Array  # (m, G), every path, what is out of support counted halfway
     deviations: Array  # (S, m), of drawn models; (S, 1) of their mean over states
-    ending: Array  # (m,), or (1,), for not knowing when tasks end
+    ending: Array  # (m,), or (1,), more if tasks ended where that is likeliest
     unknown: float  # share of the discounted future that is out of support
 
 
@@ -226,9 +227,10 @@ class ModelEvaluator:
     def _deviations(
         self, actor: Actor, states: Array, lengths: Array | None
     ) -> tuple[Array, Array]:
-        """Returns in drawn models less those in the two, (S, m); when tasks end, (m,).
+        """Returns in drawn models less those in the two, (S, m).
 
-        What is out of support earns one level of reward in each drawn model.
+        And what they become if tasks end where that is likelier than not, likewise,
+        (m,). What is out of support earns one level of reward in each drawn model.
         """
         n_steps = self.horizon(SHORT) if lengths is None else int(lengths.max())
         paths = NoisyPaths.of(self.models[0], states, n_steps, FEW_PATHS)
@@ -251,8 +253,10 @@ class ModelEvaluator:
 
         drawn = self._asked_of_drawn(earned_in, paths)  # (S, m G)
         ending = np.zeros(len(states))
-        if self.models[0].noise is None and self.models[0].termination is not None:
-            ending = ending_spread(self._arrays[0], actor, states, self.gamma)
+        if self.models[0].termination is not None:
+            decided = [ask(DecidedEnds(one), paths, until) for one in self._arrays]
+            sharp = np.mean([earned + middle * left for earned, left in decided], 0)
+            ending = paths.means(sharp - value)
         return paths.means(drawn - value), ending
 
     def _asked_of_drawn(
@@ -276,20 +280,19 @@ class ModelEvaluator:
         kernel: Estimate | None,
     ) -> Estimate:
         """Ends within what is possible; none where most is out of support."""
+        lowest, highest = self.models[0].reward_limits
+        horizon = 1.0 / (1.0 - self.gamma)
+        little = LITTLE * (highest - lowest) * horizon
+        spread = replace(spread, errors=np.hypot(spread.errors, little))
         if kernel is not None:
             coarse = SHARE * 0.5 * (kernel.high - kernel.low)
             spread = replace(spread, errors=np.hypot(spread.errors, coarse))
         low, high = spread.ends(value, level)
-        lowest, highest = self.models[0].reward_limits
-        horizon = 1.0 / (1.0 - self.gamma)
         low = np.maximum(low, np.minimum(lowest * horizon, value))
         high = np.minimum(high, np.maximum(highest * horizon, value))
         estimate = Estimate(value, low, high, level, "model", noise, spread.std)
-        if unknown > MOSTLY:
-            return estimate.as_unknown(
-                f"{unknown:.0%} of what the policy would earn lies where the log "
-                "has no data; record some near the path it takes."
-            )
+        if unknown > 1.0 - level:
+            return estimate.as_unknown(out_of_support_reason(unknown))
         if ((high - low) >= (highest - lowest) * horizon).any():
             return estimate.as_unknown(
                 "The learned models leave the return as open as the rewards do. "
@@ -313,6 +316,14 @@ def mean_and_spread(found: Returns, scale: float) -> tuple[Array, Spread]:
     error = np.sqrt(np.square(found.runs.std(axis=1)).sum() / group) / m
     spread = Spread(found.deviations, scale, np.hypot(error, found.ending))
     return found.runs.mean(keepdims=True)[0], spread
+
+
+def out_of_support_reason(share: float) -> str:
+    """Why nothing is known where a share of the discounted future is out of support."""
+    return (
+        f"{share:.0%} of what would be earned lies where the log has no data; record "
+        "some near the path that is taken."
+    )
 
 
 def _few(count: int) -> NDArray[np.int64]:

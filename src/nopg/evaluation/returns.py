@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nopg.dynamics.rollouts import Steps, discount_horizon, rollout_steps
+from nopg.dynamics.transition_model import PredictedStep
 from nopg.policies.arrays import Actor, Array
 
 NEGLIGIBLE = 1e-3
@@ -49,20 +50,23 @@ def known_return(
     return earned, left / (1.0 - gamma)
 
 
-def ending_spread(model: Steps, actor: Actor, starts: Array, gamma: float) -> Array:
-    """Standard deviation of returns because it is not known when tasks end, (B,).
+class DecidedEnds:
+    """A model in which a step is the last one if that is likelier than not.
 
-    A termination model says with which probability each step is the last. In a system
-    that does the same thing twice this is no chance, but what the data leave open.
+    A termination model blurs where tasks end, over as much as data are apart. What that
+    does to a return is seen beside the same model without the blur.
     """
-    so_far, mean, square = np.zeros((3, len(starts)))
-    horizon = discount_horizon(gamma, SHORT)
-    for t, one in enumerate(rollout_steps(model, actor, starts, horizon, LEAST)):
-        so_far = so_far + gamma**t * one.outcome.continuing_rewards
-        ends = one.running * one.outcome.terminated
-        mean += ends * so_far
-        square += ends * so_far**2
-    mean += one.survivors * so_far
-    square += one.survivors * so_far**2
-    # Of what leaves the support nothing is counted here: it is unknown otherwise.
-    return np.asarray(np.sqrt(np.maximum(square - mean**2, 0.0)))
+
+    def __init__(self, model: Steps) -> None:
+        self._model = model
+
+    def step(
+        self, states: Array, actions: Array, draws: Array | None = None
+    ) -> PredictedStep[Array]:
+        """One step of m states, ended or not."""
+        found = self._model.step(states, actions, draws)
+        p, going = found.terminated, found.continuing_rewards
+        final = (found.rewards - (1.0 - p) * going) / np.maximum(p, 1e-300)
+        ends = p > 0.5
+        rewards = np.where(ends, final, going)
+        return found._replace(rewards=rewards, terminated=ends.astype(np.float64))

@@ -193,11 +193,12 @@ class FittedPolicy:
             by: "kernel" or "model"; by default the evaluator that fits this policy.
 
         Returns:
-            An `Estimate` of numbers: `value`, `low`, `high`, and `by`.
+            An `Estimate` of numbers: `value`, `low`, `high`; `noise` and `model`, what
+            chance and what lack of data have in them; `known` and `reason`, and `by`.
         """
         level = None if interval is None else require_level(interval)
         if self._asked(by) == KERNEL:
-            return self.kernel.expected_return(level).single()
+            return self._informative(self.kernel.expected_return(level)).single()
         starts, actor = self._starts(), self.actor
         if level is None:
             value = self.model.values(actor, starts).mean()
@@ -220,7 +221,7 @@ class FittedPolicy:
         by, states = self._asked(by), self._states(states)
         if by == KERNEL:
             kernel = self.kernel.values(states, level)
-            return kernel.value if level is None else kernel
+            return kernel.value if level is None else self._informative(kernel)
         if level is None:
             return self.model.values(self.actor, states)
         kernel = self.kernel.values(states, level) if self._is_unordered else None
@@ -445,6 +446,12 @@ class FittedPolicy:
     def _is_unordered(self) -> bool:
         """Whether rows are in no order, so that no path of them can be replayed."""
         return self.model.replay.kind == PAIRS
+
+    def _informative(self, found: Estimate) -> Estimate:
+        """A kernel estimate of returns, without ends that say nothing."""
+        if found.low is None:
+            return found
+        return found.informative(self.kernel.ensemble.possible_returns)
 
     def _asked(self, by: str | None) -> str:
         if by is None:
