@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,9 @@ from numpy.typing import NDArray
 from nopg.bellman.problem import EstimatorConfig, Problem
 from nopg.data.dataset import Dataset
 from nopg.data.history import HistoryLayout
+from nopg.data.html import html_summary, html_table
 from nopg.data.spaces import space_to_json
+from nopg.data.validation import HUGE
 from nopg.errors import ConfigError, DataError, NotFittedError
 from nopg.evaluation.intervals import Estimate, require_level
 from nopg.evaluation.kernel import FINAL_RTOL, KernelEvaluator, build_problem
@@ -53,8 +56,6 @@ if TYPE_CHECKING:
 KERNEL, MODEL = "kernel", "model"
 LEARN = "learn"
 """The algorithm whose policies are evaluated by learned models."""
-HUGE = 1e150
-"""Squares of larger numbers are infinite."""
 LITTLE, LONGEST = 0.05, 1000
 """Rollouts whose support is taken end at this discount, or after so many steps."""
 
@@ -523,6 +524,17 @@ class FittedPolicy:
         self.require_data()
         assert self.initial_states is not None  # kept with the data
         return np.array(self.initial_states, dtype=np.float64)
+
+    def _repr_html_(self) -> str:
+        """What it sees, does and was chosen from, for notebooks."""
+        space: Any = self.action_space
+        seen = self.observation_names or ()
+        rows = [("sees", ", ".join(seen)), ("does", space), ("gamma", self.gamma)]
+        if self.memory is not None:
+            past = f"{self.memory.observations} observations"
+            rows.append(("remembers", f"{past}, {self.memory.actions} actions"))
+        found = "" if self.search is None else f"<pre>{escape(str(self.search))}</pre>"
+        return html_summary(repr(self), html_table(("", ""), rows) + found)
 
     def __repr__(self) -> str:
         n = None if self.data is None else len(self.data)

@@ -63,7 +63,7 @@ from nopg.errors import (
     NopgWarning,
     SupportWarning,
 )
-from nopg.fitted.build import action_space_of, build_policy, require_dataset
+from nopg.fitted.build import action_space_of, as_dataset, build_policy
 from nopg.fitted.policy import LEARN, FittedPolicy
 from nopg.fitted.search_result import Candidate, SearchResult
 from nopg.policies.arrays import Array
@@ -98,7 +98,8 @@ def learn(
     """Learn a policy with nothing to tune: learned models, planning, refinement.
 
     Args:
-        data: Logged transitions.
+        data: Logged transitions; or a data frame whose columns have usual names, see
+            `Dataset.load`.
         initial_states: Where the task starts, (B, d_s); by default the first state of
             each episode.
         policy: "deterministic", "stochastic" or "discrete".
@@ -119,12 +120,19 @@ def learn(
     Returns:
         The policy; `policy.search` says what was tried. Ctrl-C ends the search and
         keeps the best policy so far.
+
+    Example:
+        >>> start, quick = [[0.0, 0.0]], {"n_updates": 2, "n_refining": 0}
+        >>> policy = nopg.learn(data, start, **quick, progress=False)
+        >>> action, _ = policy.predict([0.1, 0.0])
+        >>> action.shape
+        (1,)
     """
     common = {"policy": policy, "gamma": gamma, "action_space": action_space}
     common |= settings
     _require_known(common, n_updates, n_refining)
     worst_share = _worst_share(risk)
-    require_dataset(data)
+    data = as_dataset(data)
     _require_choice(data)
     config = NOPG(seed=seed, **common).config
     space = action_space_of(data, action_space)
