@@ -27,7 +27,7 @@ from nopg.fitted.policy import FittedPolicy
 from nopg.randomness import Seed
 from reproduction.tasks.continuous import pendulum_random_task
 from reproduction.tasks.noisy import NoisyTask, double_integrator_task
-from reproduction.tasks.two_tanks import TwoTanks, flow, reward
+from reproduction.tasks.two_tanks import TwoTanks, flow, rewards_of
 
 N_MORE, GAMMA = 200, 0.95
 N_RUNS = 200
@@ -120,7 +120,7 @@ def tanks(data: Dataset) -> System:
         pumped = np.clip(pump, 0.0, 1.0)
         gusts = plant.noise * generator.standard_normal(levels.shape)
         after = np.clip(flow(levels, pumped[:, 0]) + gusts, 0.0, 1.0)
-        return Step(after, reward(levels, pumped), np.zeros(len(after), dtype=bool))
+        return Step(after, rewards_of(levels, pumped), np.zeros(len(after), dtype=bool))
 
     starts = plant.initial_observations(0)
     return System(data, starts, np.copy, np.copy, move, (0.0, 1.0))

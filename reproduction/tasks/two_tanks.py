@@ -184,7 +184,7 @@ class TwoTanks:
             arrived = actions[step - self.delay][:, 0] if step >= self.delay else off
             disturbance = self.noise * generator.standard_normal((n_episodes, 2))
             levels.append(np.clip(flow(levels[-1], arrived) + disturbance, 0.0, 1.0))
-            rewards.append(reward(levels[-2], actions[-1]))
+            rewards.append(rewards_of(levels[-2], actions[-1]))
             is_start = np.zeros(n_episodes, dtype=bool)
         return np.stack(levels), np.stack(actions), np.stack(rewards)
 
@@ -243,7 +243,7 @@ def flow(levels: FloatArray, pump: FloatArray) -> FloatArray:
     return np.column_stack([upper, lower])
 
 
-def reward(levels: FloatArray, actions: FloatArray) -> FloatArray:
+def rewards_of(levels: FloatArray, actions: FloatArray) -> FloatArray:
     """What is paid for levels (m, 2) and pump settings (m, 1)."""
     level_cost = LEVEL_COST * (levels[:, 1] - TARGET) ** 2
     pump_cost = PUMP_COST * (actions[:, 0] - HOLDING) ** 2
