@@ -25,11 +25,11 @@ from nopg.envs.base import Env, FloatArray, Step
 from nopg.errors import NopgWarning
 from nopg.fitted.policy import FittedPolicy
 from nopg.randomness import Seed
-from reproduction.tasks.continuous import cart_pole_task, pendulum_grid_task
+from reproduction.tasks.continuous import pendulum_random_task
 from reproduction.tasks.noisy import NoisyTask, double_integrator_task
 from reproduction.tasks.two_tanks import TwoTanks, flow, rewards_of
 
-N_MORE, GAMMA = 200, 0.97
+N_MORE, GAMMA = 200, 0.95
 N_RUNS = 200
 """Runs that the true return is the mean of."""
 Move = Callable[[FloatArray, FloatArray, np.random.Generator], Step]
@@ -131,28 +131,23 @@ def angles(seen: FloatArray) -> FloatArray:
     return np.stack([np.arctan2(seen[:, 1], seen[:, 0]), seen[:, 2]], axis=1)
 
 
-def centred(seen: FloatArray) -> FloatArray:
-    """States of a cart-pole whose cart, which is not observed, stands in the middle."""
-    return np.insert(seen, 0, 0.0, axis=1)
-
-
 def systems(seed: int) -> dict[str, System]:
     """Three systems with a log each."""
-    swing, cart, mass = pendulum_grid_task(), cart_pole_task(), double_integrator_task()
+    swing, mass = pendulum_random_task(), double_integrator_task()
+    log = replace(TwoTanks().log(4, 30, seed), action_space=None)
     return {
-        "pendulum, 450 steps": simulated(swing.env, swing.dataset(450, seed), angles),
-        "tanks, 60 steps": tanks(
-            replace(TwoTanks().log(2, 30, seed), action_space=None)
-        ),
-        "cart-pole, 150 steps": simulated(cart.env, cart.dataset(150, seed), centred),
-        "mass in the wind, 200 steps": noisy(mass, mass.dataset(200, seed)),
+        "two tanks, 120 steps": tanks(log),
+        "pendulum, 300 steps": simulated(swing.env, swing.dataset(300, seed), angles),
+        "mass in the wind, 60 steps": noisy(mass, mass.dataset(60, seed)),
     }
 
 
 def widths(system: System, seed: int) -> dict[str, Any]:
     """Widths of one policy's interval, before and after, and the true return."""
     starts = system.observe(system.starts)
-    policy = nopg.learn(system.data, starts, gamma=GAMMA, seed=seed, progress=False)
+    # Which policy it is does not matter here: a short search will do.
+    effort: Any = {"n_updates": 5, "n_refining": 20, "progress": False}
+    policy = nopg.learn(system.data, starts, gamma=GAMMA, seed=seed, **effort)
     found = policy.suggest(N_MORE)
     asked = {
         "suggested": (system.restored(found.states), np.asarray(found.actions)),

@@ -244,7 +244,7 @@ def flow(levels: FloatArray, pump: FloatArray) -> FloatArray:
 
 
 def rewards_of(levels: FloatArray, actions: FloatArray) -> FloatArray:
-    """Rewards of steps from levels (m, 2) with pump settings (m, 1), (m,)."""
+    """What is paid for levels (m, 2) and pump settings (m, 1)."""
     level_cost = LEVEL_COST * (levels[:, 1] - TARGET) ** 2
     pump_cost = PUMP_COST * (actions[:, 0] - HOLDING) ** 2
     return np.asarray(-level_cost - pump_cost)

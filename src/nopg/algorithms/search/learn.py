@@ -158,7 +158,7 @@ def learn(
         )
     search = selection.choose()
     _warn_of_uncertainty(search.candidates[search.chosen].final.uncertainty)
-    found = FittedPolicy(
+    fitted = FittedPolicy(
         policy=selection.found[search.chosen].policy,
         action_space=space,
         estimator=config.estimator,
@@ -175,10 +175,11 @@ def learn(
         search=search,
         models=models,
     )
-    if progress:
-        with _few_threads(len(data)):
-            _say_verdict(found)
-    return found
+    with _few_threads(len(data)):
+        logger.info("%s", fitted.check())
+        if progress:
+            _say_verdict(fitted)
+    return fitted
 
 
 def _say_verdict(policy: FittedPolicy) -> None:
