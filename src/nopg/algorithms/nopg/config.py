@@ -120,7 +120,7 @@ class NOPGConfig:
         if unknown:
             raise ConfigError(
                 f"There is no setting {', '.join(unknown)}; known are "
-                f"{', '.join(sorted(_known()))}{did_you_mean(unknown, _known())}."
+                f"{', '.join(sorted(_known()))}{did_you_mean(unknown, _known())}"
             )
         for name in ("hidden", "max_std"):
             given = settings.get(name)
