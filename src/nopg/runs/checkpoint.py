@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from nopg.algorithms.nopg.ascent import TrainingState
-from nopg.data.files import write_atomically
+from nopg.data.files import parse_json, write_atomically
 from nopg.errors import RunError
 from nopg.fitted.history import History, Update
 from nopg.runs.plain_files import checked, read_plain, reading
@@ -73,7 +73,7 @@ def read_history(path: Path) -> History:
     history = History()
     for number, line in enumerate(lines, start=1):
         with reading(path, f"one update per line, also line {number}"):
-            update = checked(Update, json.loads(line))
+            update = checked(Update, parse_json(line))
             if update.step != number:
                 raise ValueError(f"it is of step {update.step}")
             sum(update.evaluations.values(), 0.0)  # fails unless all are numbers
@@ -122,7 +122,7 @@ def read_checkpoint(path: Path, history: History) -> TrainingState:
         if digest != hashlib.sha256(content).digest():
             raise ValueError("its checksum is wrong")
         tensors = load(content)
-        parts = unflatten(json.loads(tensors[_STRUCTURE].numpy().tobytes()), tensors)
+        parts = unflatten(parse_json(tensors[_STRUCTURE].numpy().tobytes()), tensors)
         step = int(parts["ascent"]["step"])
         if step != step_of(path):
             raise ValueError(f"it is of step {step}")

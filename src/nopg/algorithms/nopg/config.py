@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from nopg.bellman.problem import EstimatorConfig
-from nopg.errors import ConfigError
+from nopg.errors import ConfigError, did_you_mean
 from nopg.policies.adam import cosine_decay
 from nopg.randomness import Seed
 
@@ -122,7 +122,7 @@ class NOPGConfig(EstimatorConfig, TrainingConfig):
         if unknown := sorted(set(settings) - known):
             raise ConfigError(
                 f"There is no setting {', '.join(unknown)}; known are "
-                f"{', '.join(sorted(known))}."
+                f"{', '.join(sorted(known))}{did_you_mean(unknown, known)}"
             )
         return cls(**settings)
 
