@@ -29,8 +29,13 @@ N_STARTS = 10
 class Plant(Protocol):
     """A system that can be started anywhere."""
 
-    gamma: float
-    is_noisy: bool
+    @property
+    def gamma(self) -> float:
+        """Discount factor."""
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether no two runs are alike."""
 
     @property
     def action_space(self) -> Any:

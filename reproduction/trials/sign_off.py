@@ -70,8 +70,9 @@ def run_sign_off(trial: Trial) -> Result:
         results = []
         others = [*list(found.values())[1:], found["clone"]]
         for (name, policy), other in zip(found.items(), others, strict=True):
-            results.append({"policy": name} | _facts(policy, plant, states, logged))
-            results[-1]["against"] = _ends(policy.compare(other, LEVEL))
+            facts = _facts(policy, plant, states, logged)
+            against = {"against": _ends(policy.compare(other, LEVEL))}
+            results.append(facts | against | {"policy": name})
     return {
         "n": len(data),
         "replay": {

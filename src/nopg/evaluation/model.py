@@ -146,9 +146,9 @@ class ModelEvaluator:
         some = _few(len(starts))
         few = None if lengths is None else lengths[some]
         deviations, ending = self._deviations(actor, starts[some], few)
-        means = (x.mean(axis=-1, keepdims=True) for x in (deviations, ending))
         runs, unknown = self._runs(actor, starts, lengths)
-        return Returns(runs, *means, unknown)
+        mean = deviations.mean(axis=1, keepdims=True)
+        return Returns(runs, mean, ending.mean(keepdims=True), unknown)
 
     def visit_probability(
         self,
@@ -168,9 +168,11 @@ class ModelEvaluator:
             level: How often the truth is to lie within the interval.
         """
         last = self.horizon(NEGLIGIBLE) if horizon is None else latest(horizon)
-        ask = lambda model, paths: entry_probability(  # noqa: E731
-            model, actor, paths.starts, inside, horizon, self.gamma, paths.draws
-        )
+
+        def ask(model: Steps, paths: NoisyPaths) -> tuple[Array, Array, Array]:
+            rest = (inside, horizon, self.gamma, paths.draws)
+            return entry_probability(model, actor, paths.starts, *rest)
+
         paths = NoisyPaths.of(self.models[0], starts, last)
         found = np.array([ask(model, paths) for model in self._arrays])  # (2, 3, P)
         certain, expected, possible = paths.means(found).mean(axis=2).T
@@ -221,7 +223,8 @@ class ModelEvaluator:
         found = [known_return(one, *rest, lengths=until) for one in self._arrays]
         earned, unknown = (np.mean(part, axis=0) for part in zip(*found, strict=True))
         every = earned + 0.5 * sum(self.models[0].reward_limits) * unknown  # (m G,)
-        share = float(unknown.mean()) * (1.0 - self.gamma)
+        total = 1.0 if until is None else 1.0 - float((self.gamma**until).mean())
+        share = float(unknown.mean()) * (1.0 - self.gamma) / total
         return every.reshape(len(states), -1), share
 
     def _deviations(

@@ -289,7 +289,7 @@ def _return_scale(
     ends = np.nonzero(windows.terminates)[0]
     last[ends] = windows.rewards[lengths[ends] - 1, ends]
     recorded = windows.returns(gamma) - gamma ** (lengths - 1.0) * last
-    steps = (1.0 - gamma**lengths) / (1.0 - gamma)
+    steps = (1.0 - gamma ** lengths.astype(np.float64)) / (1.0 - gamma)
     centre, half = _band(drawn[..., None], NEGLIGIBLE * deviation * steps[:, None])
     ratios = np.abs(recorded[:, None] - centre) / half  # (B, 1)
     return _scale(
