@@ -34,7 +34,7 @@ from nopg.evaluation.intervals import Estimate
 from nopg.evaluation.noisy_paths import NoisyPaths
 from nopg.evaluation.regions import Membership
 from nopg.evaluation.replay import Replay, columns_of, replay_held_out, replay_others
-from nopg.evaluation.returns import NEGLIGIBLE, SHORT, DecidedEnds, known_return
+from nopg.evaluation.returns import NEGLIGIBLE, SHORT, known_return
 from nopg.evaluation.spread import Spread
 from nopg.policies.arrays import Actor, Array
 from nopg.randomness import Seed
@@ -44,6 +44,8 @@ N_DRAWS = 12
 FEW_STARTS, FEW_PATHS = 8, 2
 """States that rollouts in drawn models start from, where their mean is asked for, and
 paths from each where the system is noisy."""
+SHARPER = 4.0
+"""How much narrower the kernel of a termination model is made, to see its blur."""
 LITTLE = 5e-4
 """Standard error that does not matter, as a share of what returns can be."""
 SHARE = 0.1
@@ -56,7 +58,7 @@ class Returns(NamedTuple):
 
     runs: Array  # (m, G), every path, what is out of support counted halfway
     deviations: Array  # (S, m), of drawn models; (S, 1) of their mean over states
-    ending: Array  # (m,), or (1,), more if tasks ended where that is likeliest
+    ending: Array  # (m,), or (1,), of models with sharper ends
     unknown: float  # share of the discounted future that is out of support
 
 
@@ -232,8 +234,8 @@ class ModelEvaluator:
     ) -> tuple[Array, Array]:
         """Returns in drawn models less those in the two, (S, m).
 
-        And what they become if tasks end where that is likelier than not, likewise,
-        (m,). What is out of support earns one level of reward in each drawn model.
+        And those in models with sharper ends, likewise, (m,). What is out of support
+        earns one level of reward in each drawn model.
         """
         n_steps = self.horizon(SHORT) if lengths is None else int(lengths.max())
         paths = NoisyPaths.of(self.models[0], states, n_steps, FEW_PATHS)
@@ -256,9 +258,9 @@ class ModelEvaluator:
 
         drawn = self._asked_of_drawn(earned_in, paths)  # (S, m G)
         ending = np.zeros(len(states))
-        if self.models[0].termination is not None:
-            decided = [ask(DecidedEnds(one), paths, until) for one in self._arrays]
-            sharp = np.mean([earned + middle * left for earned, left in decided], 0)
+        if self._sharper:
+            found = [ask(model, paths, until) for model in self._sharper]
+            sharp = np.mean([earned + middle * left for earned, left in found], axis=0)
             ending = paths.means(sharp - value)
         return paths.means(drawn - value), ending
 
@@ -306,6 +308,21 @@ class ModelEvaluator:
     @cached_property
     def _arrays(self) -> tuple[ArrayTransitionModel, ...]:
         return tuple(ArrayTransitionModel(model) for model in self.models)
+
+    @cached_property
+    def _sharper(self) -> tuple[ArrayTransitionModel, ...]:
+        """The models with less blur about where and how tasks end; none without ends.
+
+        A termination model blurs over as much as data are apart, and the difference
+        shows what that does to a return.
+        """
+        found = []
+        for model in self.models:
+            ends = model.termination
+            if ends is not None:
+                sharp = replace(ends, width=ends.width / SHARPER)
+                found.append(ArrayTransitionModel(replace(model, termination=sharp)))
+        return tuple(found)
 
     @cached_property
     def _drawn(self) -> tuple[ArrayTransitionModel, ...]:
