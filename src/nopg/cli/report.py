@@ -56,6 +56,8 @@ def expectation(policy: FittedPolicy) -> str:
     """The expected return with its interval, in one sentence."""
     found = policy.expected_return(0.95)
     by = "learned models" if found.by == "model" else "kernel regression"
+    if not found.known:
+        return f"Expected discounted return: unknown, by {by}. {found.reason}"
     return (
         f"Expected discounted return: {found.value:.4g}, 95 % interval "
         f"[{found.low:.4g}, {found.high:.4g}], by {by}."
