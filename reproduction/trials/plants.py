@@ -203,7 +203,7 @@ class TankPlant:
         waiting = np.concatenate([told, states[:, 2:]], axis=1)
         gusts = self.tanks.noise * generator.standard_normal(levels.shape)
         after = np.clip(two_tanks.flow(levels, waiting[:, -1]) + gusts, 0.0, 1.0)
-        rewards = two_tanks.reward(levels, told)
+        rewards = two_tanks.rewards_of(levels, told)
         reached = np.concatenate([after, waiting[:, :-1]], axis=1)
         return Step(reached, rewards, np.zeros(len(levels), dtype=bool))
 

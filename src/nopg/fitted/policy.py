@@ -8,8 +8,9 @@ be asked by name.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,9 @@ from numpy.typing import NDArray
 from nopg.bellman.problem import EstimatorConfig, Problem
 from nopg.data.dataset import Dataset
 from nopg.data.history import HistoryLayout
+from nopg.data.html import html_summary, html_table
 from nopg.data.spaces import space_to_json
+from nopg.data.validation import HUGE
 from nopg.errors import ConfigError, DataError, NotFittedError
 from nopg.evaluation.intervals import Estimate, require_level
 from nopg.evaluation.kernel import FINAL_RTOL, KernelEvaluator, build_problem
@@ -47,12 +50,12 @@ if TYPE_CHECKING:
     from nopg.evaluation.comparison import Comparison
     from nopg.evaluation.model import ModelEvaluator
     from nopg.evaluation.replay import Replay
+    from nopg.evaluation.suggest import Suggestion
+    from nopg.evaluation.verdict import Grounds, Verdict
 
 KERNEL, MODEL = "kernel", "model"
 LEARN = "learn"
 """The algorithm whose policies are evaluated by learned models."""
-HUGE = 1e150
-"""Squares of larger numbers are infinite."""
 LITTLE, LONGEST = 0.05, 1000
 """Rollouts whose support is taken end at this discount, or after so many steps."""
 
@@ -268,12 +271,38 @@ class FittedPolicy:
             return self.kernel.support(self._states(states), actions)
         if self._asked(None) == KERNEL:
             return self.kernel.visited_support()
+        places, weights = self.visited()
+        return self.kernel.support(places, weights=weights)
+
+    def verdict(self, avoid: Any = None, at_most: float = 0.05) -> Verdict:
+        """Whether to run the policy: go, caution or stop, its reason, what to do.
+
+        Args:
+            avoid: A region that must not be entered, as for `visit_probability`.
+            at_most: How probable that may be.
+        """
+        from nopg.evaluation.verdict import verdict
+
+        if avoid is None:
+            return verdict(self.grounds)
+        entered = self.visit_probability(avoid)
+        return verdict(replace(self.grounds, violation=entered, at_most=at_most))
+
+    @cached_property
+    def grounds(self) -> Grounds:
+        """What `verdict` is drawn from: estimate, comparison, replay, untried steps."""
+        from nopg.fitted.grounds import grounds_of
+
+        return grounds_of(self)
+
+    def visited(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """States of rollouts with their discounted weights, (m, d_s) and (m,)."""
         found = self.rollouts(min(LONGEST, self.model.horizon(LITTLE)))
         discounts = self.gamma ** np.arange(1.0, len(found.weights) + 1.0)
         weights = (found.weights * discounts[:, None]).ravel()
         starts = np.full(len(found.initial), 1.0 / len(found.initial))
         places = np.concatenate([found.states.reshape(len(weights), -1), found.initial])
-        return self.kernel.support(places, weights=np.concatenate([weights, starts]))
+        return places, np.concatenate([weights, starts])
 
     def visit_probability(
         self,
@@ -313,6 +342,20 @@ class FittedPolicy:
         starts = self._starts()
         states, weights = self.model.rollouts(self.actor, starts, n_steps)
         return Rollouts(states, weights, starts, MODEL)
+
+    def suggest(self, n: int = 20) -> Suggestion:
+        """Steps to record next: those whose outcome would narrow the return most.
+
+        Args:
+            n: How many steps; fewer are named where nothing is left to be learned.
+
+        Returns:
+            A `Suggestion`: states and actions, its `table`, and `save` for a CSV file.
+        """
+        from nopg.evaluation.suggest import suggest
+
+        model, starts = self.model.models[0], self._starts()
+        return suggest(model, self.policy, starts, self.require_data(), self.gamma, n)
 
     def save(self, path: str | Path, *, include_data: bool = True) -> None:
         """Write the policy to one file, whole or not at all, without pickle.
@@ -396,6 +439,7 @@ class FittedPolicy:
 
     def policy_changed(self) -> None:
         """Forget what was solved for earlier parameters of the policy."""
+        self.__dict__.pop("grounds", None)
         if "kernel" in self.__dict__:
             self.kernel.policy_changed()
 
@@ -480,6 +524,17 @@ class FittedPolicy:
         self.require_data()
         assert self.initial_states is not None  # kept with the data
         return np.array(self.initial_states, dtype=np.float64)
+
+    def _repr_html_(self) -> str:
+        """What it sees, does and was chosen from, for notebooks."""
+        space: Any = self.action_space
+        seen = self.observation_names or ()
+        rows = [("sees", ", ".join(seen)), ("does", space), ("gamma", self.gamma)]
+        if self.memory is not None:
+            past = f"{self.memory.observations} observations"
+            rows.append(("remembers", f"{past}, {self.memory.actions} actions"))
+        found = "" if self.search is None else f"<pre>{escape(str(self.search))}</pre>"
+        return html_summary(repr(self), html_table(("", ""), rows) + found)
 
     def __repr__(self) -> str:
         n = None if self.data is None else len(self.data)
