@@ -8,7 +8,7 @@ import torch
 
 import nopg
 from nopg.cli.swing_up import BOTTOM, grid_dataset
-from nopg.dynamics.ensemble import fit_ensemble
+from nopg.dynamics.ensemble import fit_ensemble, model_columns
 from nopg.dynamics.rollouts import discount_horizon, model_rollout
 from nopg.dynamics.transition_model import (
     ArrayTransitionModel,
@@ -17,7 +17,6 @@ from nopg.dynamics.transition_model import (
 from nopg.envs.pendulum import Pendulum
 from nopg.envs.rollouts import rollout
 from nopg.evaluation.model import SHARE, ModelEvaluator
-from nopg.evaluation.replay import columns_of
 from nopg.evaluation.returns import NEGLIGIBLE, known_return
 from nopg.policies.arrays import Array, actor_of
 from nopg.policies.build import linear_policy
@@ -109,7 +108,7 @@ def drifting_data() -> nopg.Dataset:
 
 
 def drifting() -> TransitionModel:
-    columns = columns_of(drifting_data())
+    columns = model_columns(drifting_data())
     return TransitionModel.fit(*columns, generator=np.random.default_rng(0))
 
 

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nopg.data.dataset import Dataset
-from nopg.dynamics.ensemble import fit_ensemble
+from nopg.dynamics.ensemble import fit_ensemble, model_columns
 from nopg.dynamics.posterior import drawn_models
 from nopg.dynamics.rollouts import Steps, discount_horizon, rollout_steps
 from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
@@ -33,7 +33,7 @@ from nopg.evaluation.entries import entry_probability, latest
 from nopg.evaluation.intervals import Estimate
 from nopg.evaluation.noisy_paths import NoisyPaths
 from nopg.evaluation.regions import Membership
-from nopg.evaluation.replay import Replay, columns_of, replay_held_out, replay_others
+from nopg.evaluation.replay import Replay, replay_held_out, replay_others
 from nopg.evaluation.returns import NEGLIGIBLE, SHORT, known_return
 from nopg.evaluation.spread import Spread
 from nopg.policies.arrays import Actor, Array
@@ -326,7 +326,7 @@ class ModelEvaluator:
 
     @cached_property
     def _drawn(self) -> tuple[ArrayTransitionModel, ...]:
-        rest = (columns_of(self.data), N_DRAWS, self.seed.numpy("drawn-models"))
+        rest = (model_columns(self.data), N_DRAWS, self.seed.numpy("drawn-models"))
         return tuple(drawn_models(model, *rest) for model in self.models)
 
 
