@@ -29,6 +29,7 @@ from torch import Tensor
 from nopg.data.dataset import Dataset
 from nopg.data.files import write_atomically
 from nopg.data.validation import IntArray
+from nopg.dynamics.ensemble import model_columns
 from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.posterior import drawn_models
 from nopg.dynamics.rollouts import Steps, discount_horizon, rollout_steps
@@ -37,7 +38,6 @@ from nopg.dynamics.transition_model import (
     PredictedStep,
     TransitionModel,
 )
-from nopg.evaluation.replay import columns_of
 from nopg.evaluation.rollouts import require_steps
 from nopg.policies.arrays import Array, actor_of
 from nopg.policies.families import CategoricalPolicy, Policy
@@ -127,7 +127,7 @@ def suggest(
     require_steps("n", n)
     chosen = np.linspace(0, len(starts) - 1, N_PATHS).round().astype(np.int64)
     generator = np.random.default_rng(0)
-    drawn = drawn_models(model, columns_of(data), N_PATHS, generator)
+    drawn = drawn_models(model, model_columns(data), N_PATHS, generator)
     found = path_places(model, policy, starts[chosen], gamma, drawn)
     places = compared(model, found, gamma)
     rows, remaining = informative(model, places, n)
