@@ -22,10 +22,10 @@ import nopg
 from nopg.data.dataset import Dataset
 from nopg.data.sampling import merge
 from nopg.envs.base import Env, FloatArray, Step
+from nopg.envs.pendulum import Pendulum
 from nopg.errors import NopgWarning
 from nopg.fitted.policy import FittedPolicy
 from nopg.randomness import Seed
-from reproduction.tasks.continuous import pendulum_random_task
 from reproduction.tasks.noisy import NoisyTask, double_integrator_task
 from reproduction.tasks.two_tanks import TwoTanks, flow, rewards_of
 
@@ -131,13 +131,32 @@ def angles(seen: FloatArray) -> FloatArray:
     return np.stack([np.arctan2(seen[:, 1], seen[:, 0]), seen[:, 2]], axis=1)
 
 
+def swings(env: Env, seed: int) -> Dataset:
+    """Twelve episodes of fifteen random torques, from any angle and many speeds."""
+    generator = Seed(seed).numpy("data")
+    states, rows = generator.uniform([-np.pi, -4.0], [np.pi, 4.0], (12, 2)), []
+    for _ in range(15):
+        torques = generator.uniform(*env.action_bounds, (12, 1))
+        after, rewards, ends = env.step(states, torques)
+        rows.append((env.observe(states), torques, rewards, env.observe(after), ends))
+        states = after
+    columns = [np.stack(one, axis=1) for one in zip(*rows, strict=True)]
+    flat: list[Any] = [one.reshape(180, *one.shape[2:]) for one in columns]
+    is_last = np.arange(180) % 15 == 14
+    names: Any = {
+        "observation_names": env.observation_names,
+        "action_names": env.action_names,
+    }
+    return Dataset(*flat, is_last, np.arange(180) // 15, **names)
+
+
 def systems(seed: int) -> dict[str, System]:
     """Three systems with a log each."""
-    swing, mass = pendulum_random_task(), double_integrator_task()
+    env, mass = Pendulum(), double_integrator_task()
     log = replace(TwoTanks().log(4, 30, seed), action_space=None)
     return {
         "two tanks, 120 steps": tanks(log),
-        "pendulum, 300 steps": simulated(swing.env, swing.dataset(300, seed), angles),
+        "pendulum, 180 steps": simulated(env, swings(env, seed), angles),
         "mass in the wind, 60 steps": noisy(mass, mass.dataset(60, seed)),
     }
 

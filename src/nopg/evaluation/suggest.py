@@ -32,11 +32,7 @@ from nopg.data.validation import IntArray
 from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.posterior import drawn_models
 from nopg.dynamics.rollouts import Steps, discount_horizon, rollout_steps
-from nopg.dynamics.transition_model import (
-    ArrayTransitionModel,
-    PredictedStep,
-    TransitionModel,
-)
+from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
 from nopg.evaluation.replay import columns_of
 from nopg.evaluation.rollouts import require_steps
 from nopg.policies.arrays import Array, actor_of
@@ -169,17 +165,20 @@ def path_places(
     )
     inputs, slopes = [], []
     for t in reversed(range(n_steps)):
-        at = torch.from_numpy(path[t].states).requires_grad_()
-        taken, outcome = _acted(model, policy, at, draws[t])
-        beside = outcome.next_states - outcome.next_states.detach()
-        ahead = value + (adjoint * beside).sum(dim=1)
-        total = outcome.rewards + gamma * (1.0 - outcome.terminated) * ahead
-        adjoint, moved = torch.autograd.grad(total.sum(), [at, outcome.reached])
-        value = total.detach()
-        slopes.append(_by_prediction(model, moved, 1.0 - outcome.terminated.detach()))
-        inputs.append(taken.detach())
-    goes_on = np.stack([1.0 - one.outcome.terminated for one in path])  # (T, B)
-    alive = np.cumprod(np.vstack([np.ones(len(starts)), goes_on[:-1]]), axis=0)
+        states, actions = (torch.from_numpy(x) for x in path[t][:2])
+        outcome = model.step(states, actions, draws[t])
+        by = model.jacobians(states, actions, outcome, draws[t])
+        goes_on = (1.0 - outcome.terminated)[:, None]
+        after = gamma * (goes_on * adjoint - value[:, None] * by.terminated)
+        moved = _product(after + by.final_rewards, by.next_states)  # by state reached
+        joint = by.rewards + _product(moved, by.reached)
+        by_action = joint[:, states.shape[1] :]
+        adjoint = joint[:, : states.shape[1]] + _pulled_back(policy, states, by_action)
+        value = outcome.rewards + gamma * goes_on[:, 0] * value
+        slopes.append(_by_prediction(model, moved, goes_on))
+        inputs.append(torch.cat([states, actions], dim=1))
+    lasts = np.stack([1.0 - one.outcome.terminated for one in path])  # (T, B)
+    alive = np.cumprod(np.vstack([np.ones(len(starts)), lasts[:-1]]), axis=0)
     discounts = gamma ** np.arange(n_steps)[:, None]
     visits = torch.from_numpy(discounts * alive / len(starts)).reshape(-1)
     return Places(
@@ -216,15 +215,17 @@ def compared(model: TransitionModel, places: Places, gamma: float) -> Places:
     return chosen._replace(slopes=slopes[rows] * stands_for[:, None])
 
 
-def _acted(
-    model: TransitionModel, policy: Policy, states: Tensor, draws: Tensor
-) -> tuple[Tensor, PredictedStep[Tensor]]:
-    """States with the policy's actions, (m, d_s + d_a), and what the model expects."""
+def _product(rows: Tensor, matrices: Tensor) -> Tensor:
+    """Each row times its matrix, (m, a) and (m, a, b) to (m, b)."""
+    return (rows[:, None] @ matrices)[:, 0]
+
+
+def _pulled_back(policy: Policy, states: Tensor, by_action: Tensor) -> Tensor:
+    """Slopes by the policy's actions as slopes by the states, (m, d_s)."""
     if isinstance(policy, CategoricalPolicy):  # a label does not move with the state
-        actions = torch.from_numpy(actor_of(policy).act(states.detach().numpy()))
-    else:
-        actions = policy.outputs(states)[0]
-    return torch.cat([states, actions], dim=1), model.step(states, actions, draws)
+        return torch.zeros_like(states)
+    at = states.clone().requires_grad_()
+    return torch.autograd.grad(policy.outputs(at)[0], at, by_action)[0]
 
 
 def _by_prediction(model: TransitionModel, moved: Tensor, goes_on: Tensor) -> Tensor:
@@ -234,7 +235,7 @@ def _by_prediction(model: TransitionModel, moved: Tensor, goes_on: Tensor) -> Te
     if model.history is not None:  # the past holds how the present differs from it
         changes = model.history.n_changes
         slopes[:, :changes] += moved[:, d_s : d_s + changes]
-    return torch.cat([slopes, goes_on[:, None]], dim=1)
+    return torch.cat([slopes, goes_on], dim=1)
 
 
 def informative(
