@@ -100,7 +100,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "fqe_seeds": 1,
         "learned": {},
         "n_refining": (),
-        "sign_off": {"double-integrator": (60,)},
+        "sign_off": {"cart-pole": (60,)},
         "budget": {"n_updates": 1, "n_refining": 1, "early": 1},
     },
 }

@@ -59,4 +59,4 @@ def did_you_mean(asked: Iterable[str], known: Iterable[str]) -> str:
     lower = {name.lower(): name for name in known}
     close = (difflib.get_close_matches(n.lower(), list(lower), n=1) for n in asked)
     found = [repr(lower[match]) for matches in close for match in matches]
-    return f"; did you mean {', '.join(found)}" if found else ""
+    return f"; did you mean {', '.join(found)}?" if found else "."

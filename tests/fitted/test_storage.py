@@ -284,3 +284,15 @@ def test_any_damaged_field_is_a_clear_error(
     with pytest.raises(nopg.NopgError) as caught:
         nopg.load(rewritten(saved, tmp_path, **{key: value}))
     assert "\n" not in str(caught.value)
+
+
+def test_the_sample_time_is_kept(tmp_path: Path) -> None:
+    states = np.random.default_rng(0).normal(size=(20, 1))
+    data = nopg.Dataset(
+        states, states, states[:, 0], states, np.zeros(20), sample_time=0.25
+    )
+    policy = nopg.NOPG(hidden=(4,), search_start=False).prepare(data, [[0.0]])
+    policy.save(tmp_path / "p.nopg")
+    again = nopg.load(tmp_path / "p.nopg").data
+    assert again is not None
+    assert again.sample_time == 0.25

@@ -19,14 +19,14 @@ const policy = (() => {
   const nTaken = 1;
   const nChanges = 0;
   const width = 3;
-  const threshold = 3.3094194874819487;
-  const fallback = null;
   const first = [];
   const copied = [];
   const widths = [3, 50, 1];
+  const mean = [-0.06666667, -7.350632e-18, -4.421155e-16];
+  const std = [0.7272475, 0.68313, 4.9377074];
   const before = [];
   const centre = [0.0];
-  const halfWidth = [2.0];
+  const half_width = [2.0];
   const low = [-2.0];
   const high = [2.0];
   const scale = [6.843429, 6.843429, 2.3071241, 0.5];
@@ -79,8 +79,8 @@ const policy = (() => {
     6.165716, 2.9692526, -5.2734265, 1.0, -1.5228062, -6.6718497, 15.82028, -1.0,
     4.266808, -5.350408, 18.456993, 1.0, 4.266808, 5.350408, 18.456993, 1.0,
     -4.266808, 5.350408, 7.91014, 1.0, -6.843429, -8.3807833e-16, -13.183567, 1.0];
-  const mean = [-0.06666667, -7.350632e-18, -4.421155e-16];
-  const std = [0.7272475, 0.68313, 4.9377074];
+  const threshold = [3.3094194];
+  const fallback = [];
   const weights = [-0.52064687, -0.1780534, -0.85734487, -0.8078425, -0.21721235,
     0.73928565, 0.5403999, 0.23299058, 0.46107483, -0.31535718, -0.51191247,
     -0.2359169, 0.33800402, 0.5407233, -0.08417482, -0.1577176, -0.6519854,
@@ -139,7 +139,7 @@ const policy = (() => {
     }
     if (isDiscrete) return x.every(isFinite) ? x.indexOf(Math.max(...x)) : null;
     x = x.slice(0, nTaken).map((value, j) => {
-      const free = isSquashed ? centre[j] + halfWidth[j] * Math.tanh(value) : value;
+      const free = isSquashed ? centre[j] + half_width[j] * Math.tanh(value) : value;
       return Math.min(Math.max(free, low[j]), high[j]);
     });
     return x.every(isFinite) ? x : null;
@@ -150,7 +150,7 @@ const policy = (() => {
     for (let at = 0; at < points.length; at += x.length) {
       let distance = 0;
       for (let i = 0; i < x.length; i++) distance += (x[i] - points[at + i]) ** 2;
-      if (distance <= threshold ** 2) return true;
+      if (distance <= threshold[0] ** 2) return true;
     }
     return points.length === 0;
   }
@@ -171,7 +171,8 @@ const policy = (() => {
       i < nChanges ? observation[i] - value : value)];
     const chosen = seen.every(isFinite) ? choose(seen) : null;
     const found = chosen === null ? "refused" : isNear(seen, chosen) ? "ok" : "far";
-    const action = found === "ok" || fallback === null ? chosen : fallback;
+    const instead = isDiscrete ? fallback[0] : fallback;
+    const action = found === "ok" || !fallback.length ? chosen : instead;
     if (found !== "refused") {
       state.past = copied.map((k) => seen[k]);
       took(state, action);

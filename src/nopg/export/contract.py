@@ -7,7 +7,6 @@ or that it was learned for ten steps per second. The contract does, in JSON.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -74,11 +73,6 @@ def contract(
     }
 
 
-def contract_text(found: Mapping[str, Any]) -> bytes:
-    """The contract as a file."""
-    return (json.dumps(found, indent=1, allow_nan=False) + "\n").encode()
-
-
 def spoken(found: Mapping[str, Any]) -> list[str]:
     """The contract in the comment that begins a program."""
     limits = [
@@ -110,19 +104,14 @@ def spoken(found: Mapping[str, Any]) -> list[str]:
 
 
 def _observations(policy: FittedPolicy) -> list[dict[str, Any]]:
-    """Name, unit and the range seen of every column that goes in."""
-    data = policy.data
-    names = policy.observation_names
-    if names is None:
-        n = 0 if policy.spec is None else policy.spec.n_states
-        n = n if policy.memory is None else policy.memory.n_observed
-        names = tuple(f"state {i}" for i in range(n)) if data is None else None
+    """Name, unit and, where the data are there, the range seen of what goes in."""
+    data, names = policy.data, policy.observation_names
     if data is None:
         return [_column(name) for name in names or ()]
-    names = names or data.observation_names
     low, high = data.observations.min(axis=0), data.observations.max(axis=0)
-    columns = zip(names, low.tolist(), high.tolist(), strict=False)
-    return [_column(name) | {"seen": [a, b]} for name, a, b in columns]
+    ranges = zip(low.tolist(), high.tolist(), strict=True)
+    columns = zip(names or data.observation_names, ranges, strict=False)
+    return [_column(name) | {"seen": list(seen)} for name, seen in columns]
 
 
 def _actions(policy: FittedPolicy) -> list[dict[str, Any]]:

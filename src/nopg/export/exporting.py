@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,10 +14,10 @@ import torch
 from gymnasium.spaces import Discrete
 
 from nopg.data.files import write_atomically
-from nopg.errors import ConfigError, NopgError
+from nopg.errors import ConfigError
 from nopg.export import numpy_reader
 from nopg.export.compiled import ProgramRunner
-from nopg.export.contract import contract, contract_text, spoken
+from nopg.export.contract import contract, spoken
 from nopg.export.deployed import deployed
 from nopg.export.guard import N_POINTS, SupportPoints, support_points
 from nopg.export.numpy_format import policy_arrays, to_numpy
@@ -26,7 +27,6 @@ from nopg.export.verify import (
     Runner,
     dtype_of,
     graph_inputs,
-    library_actions,
     onnx_runner,
     pt2_runner,
     seen_states,
@@ -41,8 +41,6 @@ SUFFIXES = {"onnx": ".onnx", "pt2": ".pt2", "numpy": ".npz", "c": ".h", "js": ".
 PROGRAMS = {"c": to_c, "js": to_js}
 READER = "read_policy.py"
 """Name of the reader that is put beside a numpy file."""
-SLACK = {torch.float64: 1e-9, torch.float32: 1e-4}
-"""How near a threshold, relative to it, rounding may decide."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +116,8 @@ def export_policy(
             f"`format` must be one of {', '.join(SUFFIXES)}, got {kind or path.name!r};"
             " choose one, or a path that ends in .onnx, .pt2, .npz, .h or .js."
         )
+    action = _fallback(policy, fallback)
     if kind in PROGRAMS:
-        action = _fallback(policy, fallback)
         made, content = _program(policy, path, kind, single, guard_points, action)
     elif single or guard_points or fallback is not None:
         raise ConfigError(
@@ -128,12 +126,15 @@ def export_policy(
         )
     else:
         made, content = _graph(policy, path, kind)
-    measured: dict[str, Any] = {"format": kind, "n_states": made.n_states}
-    measured["difference"] = made.difference if made.n_states else None
-    action = _fallback(policy, fallback)
+    measured = {
+        "format": kind,
+        "n_states": made.n_states,
+        "difference": made.difference if made.n_states else None,
+    }
     found = contract(policy, content, measured, made.guard, action, verdict)
+    text = json.dumps(found, indent=1, allow_nan=False) + "\n"
     write_atomically(path, lambda stream: stream.write(content))
-    write_atomically(made.contract, lambda stream: stream.write(contract_text(found)))
+    write_atomically(made.contract, lambda stream: stream.write(text.encode()))
     if made.reader is not None:
         program = Path(numpy_reader.__file__).read_bytes()
         write_atomically(made.reader, lambda stream: stream.write(program))
@@ -196,7 +197,9 @@ def _program(
     lost = (0.0, 0.0)
     if guard is not None:
         seen = seen_states(policy, states)
-        lost = _verify_guard(policy, guard, run, seen, SLACK[dtype])
+        distance = policy.support(seen, policy.predict(seen)[0]).distance
+        here, there = run.found == 1, distance > guard.full_threshold
+        lost = float((here & ~there).mean()), float((there & ~here).mean())
     made = Exported(
         path,
         len(states),
@@ -207,29 +210,6 @@ def _program(
         lost=lost,
     )
     return made, content
-
-
-def _verify_guard(
-    policy: FittedPolicy,
-    guard: SupportPoints,
-    run: ProgramRunner,
-    states: Any,
-    slack: float,
-) -> tuple[float, float]:
-    """Refuse a guard that answers otherwise than its points; say what they lose."""
-    actions = library_actions(policy, states)
-    if isinstance(policy.action_space, Discrete):
-        actions = actions.astype(np.int64)
-    distance = guard.distance(states, actions)
-    assert run.found is not None
-    is_clear = np.abs(distance - guard.threshold) > slack * guard.threshold
-    differs = is_clear & ((run.found == 1) != (distance > guard.threshold))
-    if differs.any():
-        raise NopgError(
-            f"The guard of an export must answer as its samples do, it does not at "
-            f"{differs.sum()} states; nothing was written, please report this."
-        )
-    return guard.disagreement(policy, states, actions)
 
 
 def _fallback(policy: FittedPolicy, fallback: Any) -> list[float] | None:

@@ -4,15 +4,15 @@
 bandwidths. A table of every sample would not fit a small machine, so an export holds
 the samples that greedy farthest-point selection keeps (Gonzalez 1985): each next one is
 the sample farthest from those kept. Where that leaves gaps the threshold grows, until
-99 of 100 samples are within it again. What is lost by that is measured, not assumed:
-`disagreement` says how often the two guards answer differently.
+99 of 100 samples are within it again. What is lost by that is measured, not assumed: an
+export says how often the two guards answer differently.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,6 @@ class SupportPoints:
         threshold: Largest distance to the nearest point.
         full_threshold: That of `SafePolicy`, which knows every sample.
         n_samples: How many samples there are.
-        n_labels: Labels of discrete actions; 0 for continuous ones.
     """
 
     points: FloatArray
@@ -47,14 +46,6 @@ class SupportPoints:
     threshold: float
     full_threshold: float
     n_samples: int
-    n_labels: int
-
-    def distance(self, states: FloatArray, actions: Any) -> FloatArray:
-        """To the nearest point, (m,), from states (m, d_s) with their actions."""
-        from scipy.spatial import cKDTree
-
-        places = _columns(states, actions, self.n_labels) * self.scale
-        return np.asarray(cKDTree(self.points).query(places)[0], dtype=np.float64)
 
     def told(self, lost: tuple[float, float]) -> str:
         """What the guard is and what it loses, in a sentence."""
@@ -64,14 +55,6 @@ class SupportPoints:
             f"all samples); of the states compared it alone calls {lost[0]:.1%} far, "
             f"and {lost[1]:.1%} near that are far for all samples."
         )
-
-    def disagreement(
-        self, policy: FittedPolicy, states: FloatArray, actions: Any
-    ) -> tuple[float, float]:
-        """Shares of states that are far only here, and far only for `SafePolicy`."""
-        here = self.distance(states, actions) > self.threshold
-        there = policy.support(states, actions).distance > self.full_threshold
-        return float((here & ~there).mean()), float((there & ~here).mean())
 
 
 def support_points(policy: FittedPolicy, n_points: int = N_POINTS) -> SupportPoints:
@@ -100,18 +83,12 @@ def support_points(policy: FittedPolicy, n_points: int = N_POINTS) -> SupportPoi
         )
         along_actions = np.full(n_labels, math.sqrt(-log_ratio))
     scale = np.concatenate([1.0 / np.asarray(widths.state), along_actions])
-    samples = _columns(data.observations, data.actions, n_labels) * scale
+    taken = data.actions if n_labels == 0 else np.eye(n_labels)[data.actions]
+    samples = np.concatenate([data.observations, taken], axis=1) * scale
     kept, gaps = _farthest_first(samples, n_points)
     usual = policy.kernel.usual_distance()
     reach = max(usual, float(np.quantile(gaps, USUAL_SHARE)))
-    return SupportPoints(samples[kept], scale, reach, usual, len(samples), n_labels)
-
-
-def _columns(states: FloatArray, actions: Any, n_labels: int) -> FloatArray:
-    taken = np.asarray(actions)
-    if n_labels:
-        taken = np.eye(n_labels)[taken.reshape(-1).astype(np.int64)]
-    return np.concatenate([states, taken.reshape(len(states), -1)], axis=1)
+    return SupportPoints(samples[kept], scale, reach, usual, len(samples))
 
 
 def _farthest_first(samples: FloatArray, n_points: int) -> tuple[list[int], FloatArray]:

@@ -20,6 +20,11 @@ from nopg.export.guard import SupportPoints
 
 BLOCK = 16
 """Points of the guard that a C program compares at once."""
+_TABLES = (
+    *("mean", "std", "before", "centre", "half_width", "low", "high"),
+    *("scale", "points", "threshold", "fallback"),
+)
+"""Tables of real numbers; some policies lack some."""
 TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -85,11 +90,13 @@ class Program:
         """Real numbers by name; weights layer by layer, a bias and then each input."""
         a = self.arrays
         parts = [np.concatenate([bias[None], weight.T]) for weight, bias in self.layers]
-        names = ("mean", "std", "before", "centre", "half_width", "low", "high")
-        found = {name: a[name] for name in names if name in a}
+        found = {name: a[name] for name in _TABLES if name in a}
         found["weights"] = np.concatenate([part.reshape(-1) for part in parts])
         if self.guard is not None:
             found |= {"scale": self.guard.scale, "points": self.guard.points}
+            found["threshold"] = [self.guard.threshold]
+        if self.fallback is not None:
+            found["fallback"] = self.fallback
         return found
 
     @property
@@ -103,72 +110,53 @@ class Program:
 
 def to_c(program: Program) -> str:
     """The header. Points are laid out in blocks, column by column."""
-    real = "float" if program.is_single else "double"
-    tables = program.tables
+    ending, tables, lines = "f" if program.is_single else "", program.tables, []
     if program.guard is not None:
         points = tables["points"]
         n = program.sizes["N_BLOCKS"] * BLOCK
         filled = points[np.minimum(np.arange(n), len(points) - 1)]  # the last, again
         blocks = filled.reshape(-1, BLOCK, points.shape[1])
-        tables["points"] = blocks.transpose(0, 2, 1).reshape(-1)
-        tables["threshold"] = [program.guard.threshold]
-    ending = "f" if program.is_single else ""
-    lines = [f"#define @P@_{name} {value}" for name, value in program.sizes.items()]
+        tables["points"] = blocks.transpose(0, 2, 1)
+    lines += [f"#define @P@_{name} {value}" for name, value in program.sizes.items()]
     for name, integers in program.whole_tables.items():
         lines.append(f"static const int @p@_{name}[] = {{{_joined(integers)}}};")
     for name, values in tables.items():
-        texts = _numbers(values, program.is_single, ending, "INFINITY")
-        head, tail = ("[] = {", "}") if name != "threshold" else (" = ", "")
-        line = f"static const @p@_real @p@_{name}{head}{', '.join(texts)}{tail};"
-        is_guard = name in ("scale", "points", "threshold")
+        kind = "action" if name == "fallback" else "real"
+        if name == "fallback" and program.is_discrete:
+            texts = [str(int(values[0]))]
+        else:
+            texts = _numbers(values, program.is_single, ending, "INFINITY")
+        line = f"static const @p@_{kind} @p@_{name}[] = {{{_joined(texts)}}};"
         wrapped = textwrap.fill(line, 88, subsequent_indent="  ")
-        lines.append(
-            f"#ifndef @P@_NO_GUARD\n{wrapped}\n#endif" if is_guard else wrapped
-        )
-    action = "int" if program.is_discrete else "@p@_real"
-    if program.fallback is not None:
-        texts = _numbers(program.fallback, program.is_single, ending, "INFINITY")
-        if program.is_discrete:
-            texts = [str(int(program.fallback[0]))]
-        lines.append(f"static const @p@_action @p@_fallback[] = {{{_joined(texts)}}};")
-    return _filled(
-        "policy.h",
-        program,
-        "\n".join(lines),
-        REAL=real,
-        ACTION=action,
-        TANH=f"tanh{ending}",
-    )
+        is_guard = name in ("scale", "points", "threshold")
+        guarded = f"#ifndef @P@_NO_GUARD\n{wrapped}\n#endif"
+        lines.append(guarded if is_guard else wrapped)
+    words = {
+        "REAL": "float" if program.is_single else "double",
+        "TANH": f"tanh{ending}",
+    }
+    words["ACTION"] = "int" if program.is_discrete else "@p@_real"
+    return _filled("policy.h", program, "\n".join(lines), **words)
 
 
 def to_js(program: Program) -> str:
     """The script: a constant of the program's name."""
-    sizes, guard = program.sizes, program.guard
+    sizes, flags = program.sizes, ("false", "true")
     values: dict[str, Any] = {
-        "isDiscrete": "true" if program.is_discrete else "false",
-        "isSquashed": "true" if sizes["IS_SQUASHED"] else "false",
+        "isDiscrete": flags[sizes["IS_DISCRETE"]],
+        "isSquashed": flags[sizes["IS_SQUASHED"]],
         "nObservations": sizes["N_OBSERVATIONS"],
         "nTaken": sizes["N_TAKEN"],
         "nChanges": sizes["N_CHANGES"],
         "width": sizes["WIDTH"],
-        "threshold": 0.0 if guard is None else guard.threshold,
     }
-    empty = ("before", "centre", "half_width", "low", "high", "scale", "points")
-    tables = {name: () for name in empty} | program.tables
-    whole = {"first": [], "copied": []} | program.whole_tables
-    fallback: Any = "null"
-    if program.fallback is not None:
-        texts = _numbers(program.fallback, program.is_single, "", "Infinity")
-        fallback = (
-            int(program.fallback[0]) if program.is_discrete else f"[{_joined(texts)}]"
-        )
+    tables: dict[str, Any] = dict.fromkeys(_TABLES, ()) | program.tables
+    whole: dict[str, Any] = {"first": (), "copied": ()} | program.whole_tables
     lines = [f"const {name} = {value};" for name, value in values.items()]
-    lines.append(f"const fallback = {fallback};")
     lines += [f"const {name} = [{_joined(v)}];" for name, v in whole.items()]
     for name, table in tables.items():
-        called = "halfWidth" if name == "half_width" else name
         texts = _numbers(table, program.is_single, "", "Infinity")
-        line = f"const {called} = [{_joined(texts)}];"
+        line = f"const {name} = [{_joined(texts)}];"
         lines.append(textwrap.fill(line, 84, subsequent_indent="  "))
     return _filled("policy.js", program, textwrap.indent("\n".join(lines), "  "))
 

@@ -138,6 +138,7 @@ def stored_data(
         *(None if each is None else each.numpy() for each in found),
         observation_names=kept["observation_names"],
         action_names=kept["action_names"],
+        sample_time=kept.get("sample_time"),  # files of 0.2 have none
         observation_space=space_from_json(kept["observation_space"]),
         action_space=space_from_json(kept["action_space"]),
         notes=tuple(str(note) for note in kept["notes"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
@@ -61,7 +62,8 @@ def read_plain(path: Path, max_bytes: int) -> bytes:
     """The bytes of an ordinary file."""
     require_plain(path, max_bytes)
     with reading(path, "readable"), open_plain(path, max_bytes) as stream:
-        return stream.read(max_bytes)
+        # Of a number of bytes as large as the limit Python would reserve all.
+        return stream.read(os.fstat(stream.fileno()).st_size)
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -29,7 +29,8 @@ _PARTS = {
     "time": "timestamp",
     "truncation": "next.done",
 }
-_LARGEST_INFO = 2**24
+_DAMAGE = (ValueError, KeyError, TypeError, AttributeError, OverflowError)
+_LARGEST_INFO, _WIDEST = 2**24, 1024
 
 
 def read_lerobot(folder: Path, options: ReadOptions) -> dict[str, Any]:
@@ -67,7 +68,7 @@ class LeRobotFolder:
                 n_bytes += decoded_bytes(parquet.read_metadata(file))
             options.require_size(n_bytes, folder)
             self.columns_of = {n: _names(n, f) for n, f in features.items()}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (*_DAMAGE, OSError) as error:
             if isinstance(error, DataError):
                 raise
             raise _refusal(folder, error) from None
@@ -102,6 +103,8 @@ def _names(feature: str, about: Mapping[str, Any]) -> list[str]:
     if not str(kind).startswith(("float", "int", "bool")) or len(shape) > 1:
         return []
     width = int(shape[0]) if shape else 1
+    if not 0 < width <= _WIDEST:
+        raise ValueError(f"{feature} has {width} columns")
     stored = about.get("names")
     if isinstance(stored, dict):
         stored = [name for group in stored.values() for name in group]
@@ -115,6 +118,6 @@ def _names(feature: str, about: Mapping[str, Any]) -> list[str]:
 def _refusal(folder: Path, error: Exception) -> DataError:
     return DataError(
         f"`{folder}` must be a LeRobot data set with data/**/*.parquet and {INFO}, "
-        f"reading it failed ({type(error).__name__}: {str(error)[:150]}); fetch it "
-        "anew."
+        f"reading it failed ({type(error).__name__}: "
+        f"{' '.join(str(error)[:150].split())}); fetch it anew."
     )

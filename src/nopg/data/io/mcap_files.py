@@ -123,7 +123,8 @@ class McapFile:
         except Exception as error:  # decoders report damage by many errors
             raise DataError(
                 f"`{self._path}` must be an MCAP file, reading it failed "
-                f"({type(error).__name__}: {str(error)[:150]}); record it again."
+                f"({type(error).__name__}: {' '.join(str(error)[:99].split())}); "
+                "record it again."
             ) from None
 
 

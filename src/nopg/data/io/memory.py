@@ -82,6 +82,6 @@ def _named(options: Mapping[str, Any]) -> ReadOptions:
     if unknown:
         raise ConfigError(
             f"Options must be those of `Dataset.load`, there is no {unknown[0]!r}"
-            f"{did_you_mean(unknown, known)}."
+            f"{did_you_mean(unknown, known)}"
         )
     return ReadOptions(**options)

@@ -63,8 +63,8 @@ class ParquetFile:
         self._options.require_size(8 * self._n_rows * len(names), self._path)
         texts = [name for name in names if name not in self.numeric]
         with self._open(texts) as file:
-            parts = column_chunks(file.metadata)
-            largest = max((part.total_uncompressed_size for part in parts), default=0)
+            groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
+            largest = max((group.total_byte_size for group in groups), default=0)
             self._options.require_size(largest, self._path)
             for batch in file.iter_batches(_ROWS_AT_ONCE, columns=list(names)):
                 yield {name: _cells(batch.column(name)) for name in names}
@@ -98,18 +98,20 @@ def _cells(column: Any) -> Any:
     return np.array(words, dtype=object)[indices]  # each word once, named often
 
 
-def column_chunks(metadata: Any) -> Iterator[Any]:
-    """What a Parquet file says of each column in each group of rows."""
-    for group in map(metadata.row_group, range(metadata.num_row_groups)):
-        yield from map(group.column, range(group.num_columns))
-
-
 def decoded_bytes(metadata: Any) -> int:
-    """The most that a whole Parquet file can take; a text may be named in every row."""
+    """The most that a whole Parquet file can take; a text may be named in every row.
+
+    Columns are not asked one by one: of damaged ones pyarrow ends the process.
+    """
+    kinds = {
+        metadata.schema.column(i).physical_type for i in range(metadata.num_columns)
+    }
+    has_texts = any(kind.endswith("BYTE_ARRAY") for kind in kinds)
     total = 0
-    for part in column_chunks(metadata):
-        is_text = part.physical_type.endswith("BYTE_ARRAY")
-        total += part.num_values * (part.total_uncompressed_size if is_text else 8)
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        size, n_rows = group.total_byte_size, group.num_rows
+        total += max(size, 8 * n_rows * metadata.num_columns)
+        total += n_rows * size if has_texts else 0
     return int(total)
 
 

@@ -197,7 +197,7 @@ def _require_present(names: Sequence[str], options: ReadOptions) -> None:
     if absent:
         raise DataError(
             f"The columns you name must be in the table, {_shown(absent)} are not; it "
-            f"has {_shown(names)}{did_you_mean(absent, names)}."
+            f"has {_shown(names)}{did_you_mean(absent, names)}"
         )
 
 

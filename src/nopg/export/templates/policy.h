@@ -105,7 +105,7 @@ static inline int @p@_is_near(const @p@_real *seen, const @p@_action *action) {
       for (j = 0; j < @P@_BLOCK; j++)
         distance[j] += (x[i] - point[j]) * (x[i] - point[j]);
     for (j = 0; j < @P@_BLOCK; j++)
-      if (distance[j] <= @p@_threshold * @p@_threshold) return 1;
+      if (distance[j] <= @p@_threshold[0] * @p@_threshold[0]) return 1;
   }
   return 0;
 }

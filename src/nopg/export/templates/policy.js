@@ -28,7 +28,7 @@ const @p@ = (() => {
     }
     if (isDiscrete) return x.every(isFinite) ? x.indexOf(Math.max(...x)) : null;
     x = x.slice(0, nTaken).map((value, j) => {
-      const free = isSquashed ? centre[j] + halfWidth[j] * Math.tanh(value) : value;
+      const free = isSquashed ? centre[j] + half_width[j] * Math.tanh(value) : value;
       return Math.min(Math.max(free, low[j]), high[j]);
     });
     return x.every(isFinite) ? x : null;
@@ -39,7 +39,7 @@ const @p@ = (() => {
     for (let at = 0; at < points.length; at += x.length) {
       let distance = 0;
       for (let i = 0; i < x.length; i++) distance += (x[i] - points[at + i]) ** 2;
-      if (distance <= threshold ** 2) return true;
+      if (distance <= threshold[0] ** 2) return true;
     }
     return points.length === 0;
   }
@@ -60,7 +60,8 @@ const @p@ = (() => {
       i < nChanges ? observation[i] - value : value)];
     const chosen = seen.every(isFinite) ? choose(seen) : null;
     const found = chosen === null ? "refused" : isNear(seen, chosen) ? "ok" : "far";
-    const action = found === "ok" || fallback === null ? chosen : fallback;
+    const instead = isDiscrete ? fallback[0] : fallback;
+    const action = found === "ok" || !fallback.length ? chosen : instead;
     if (found !== "refused") {
       state.past = copied.map((k) => seen[k]);
       took(state, action);
