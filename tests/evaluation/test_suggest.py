@@ -18,7 +18,7 @@ from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.rollouts import discount_horizon
 from nopg.dynamics.transition_model import TransitionModel
 from nopg.evaluation import suggest
-from nopg.evaluation.suggest import compared, informative, path_places
+from nopg.evaluation.suggest import Places, Unknown, compared, informative, path_places
 from nopg.policies.build import linear_policy
 from nopg.policies.families import Policy
 
@@ -100,6 +100,11 @@ def test_slopes_are_differences_of_the_return(kind: str) -> None:
             assert float(found[target]) == pytest.approx(difference, abs=1e-5)
 
 
+def chosen(model: TransitionModel, places: Places, scatter: float = 0.05) -> Places:
+    unknown = Unknown.of(model, spring(scatter=scatter))
+    return compared(unknown, places, model.reward_limits, GAMMA)
+
+
 def posterior(process: GaussianProcess, c: int, seen: torch.Tensor) -> torch.Tensor:
     """Covariance of all of (new, seen) given the seen, by the textbook."""
     z = (seen - process.centre) / process.spread * process.inverse_scales[c]
@@ -115,13 +120,13 @@ def test_the_gain_of_a_row_is_that_of_the_posterior_with_it(
     data = spring(scatter=0.05)
     model = model_of(data)
     process = model.process
-    places = compared(model, path_places(model, push(), STARTS, GAMMA), GAMMA)
+    places = chosen(model, path_places(model, push(), STARTS, GAMMA))
     places = places._replace(  # a few: the truth below inverts full matrices
         inputs=places.inputs[::7],
         slopes=places.slopes[::7],
         visits=places.visits[::7],
     )
-    rows, remaining = informative(model, places, 4)
+    rows, remaining = informative(Unknown.of(model, data), places, 4, True)
     rows_seen = torch.cat(
         [torch.tensor(data.observations), torch.tensor(data.actions)], 1
     )
@@ -148,13 +153,12 @@ def test_the_gain_of_a_row_is_that_of_the_posterior_with_it(
 
 def test_the_first_row_is_the_best_of_all() -> None:
     model = model_of(spring(scatter=0.05))
-    places = compared(model, path_places(model, push(), STARTS, GAMMA), GAMMA)
-    _, (left,) = informative(model, places, 1)
-    process = model.process
-    covariance = process.covariance(places.inputs)
-    g = places.slopes[:, process.curved].T
+    places = chosen(model, path_places(model, push(), STARTS, GAMMA))
+    unknown = Unknown.of(model, spring(scatter=0.05))
+    _, (left,) = informative(unknown, places, 1, True)
+    covariance, g = unknown.covariance(places.inputs), places.slopes.T
     pull = (covariance @ g[..., None])[..., 0]
-    whole, noise = float((g * pull).sum()), process.noise[process.curved].square()
+    whole, noise = float((g * pull).sum()), unknown.noise.square()
     for row in range(0, len(places.inputs), 3):
         gain = (pull[:, row] ** 2 / (covariance[:, row, row] + noise)).sum()
         assert float(gain) <= (1.0 - left**2) * whole * (1.0 + 1e-6)
@@ -164,14 +168,15 @@ def test_a_choice_of_places_stands_for_all(monkeypatch: pytest.MonkeyPatch) -> N
     model = model_of(spring(scatter=0.05))
     everything = path_places(model, push(), STARTS, GAMMA)
     monkeypatch.setattr(suggest, "N_PLACES", 10**9)
-    whole = compared(model, everything, GAMMA)
+    whole = chosen(model, everything)
     monkeypatch.setattr(suggest, "N_PLACES", 16)
-    some = compared(model, everything, GAMMA)
+    some = chosen(model, everything)
     assert len(some.inputs) <= 16 < len(whole.inputs)
     spread = []
     for places in (whole, some):
-        g = places.slopes[:, model.process.curved].T[..., None]
-        spread.append(float((g.mT @ model.process.covariance(places.inputs) @ g).sum()))
+        g = places.slopes.T[..., None]
+        unknown = Unknown.of(model, spring(scatter=0.05))
+        spread.append(float((g.mT @ unknown.covariance(places.inputs) @ g).sum()))
     assert spread[1] == pytest.approx(spread[0], rel=0.1)
 
 
@@ -179,10 +184,13 @@ def test_a_steep_path_changes_the_return_by_no_more_than_is_left() -> None:
     model = model_of(spring())
     places = path_places(model, push(), STARTS, GAMMA)
     steep = places._replace(slopes=1e6 * places.slopes)
-    found = compared(model, steep, GAMMA)
+    found = chosen(model, steep, scatter=0.0)
     low, high = model.reward_limits
     most = places.visits[:, None] * (high - low) / (1.0 - GAMMA)
-    assert (found.slopes.abs() * model.process.std(found.inputs) <= most + 1e-9).all()
+    assert (
+        found.slopes.abs() * Unknown.of(model, spring()).std(found.inputs)
+        <= most + 1e-9
+    ).all()
 
 
 @pytest.fixture(scope="module")

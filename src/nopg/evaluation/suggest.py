@@ -29,6 +29,7 @@ from torch import Tensor
 from nopg.data.dataset import Dataset
 from nopg.data.files import write_atomically
 from nopg.data.validation import IntArray
+from nopg.dynamics.gaussian_process import GaussianProcess
 from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.posterior import drawn_models
 from nopg.dynamics.rollouts import Steps, discount_horizon, rollout_steps
@@ -98,6 +99,45 @@ class Suggestion:
         return "\n".join("".join(f"{cell:>12}" for cell in line) for line in lines)
 
 
+class Unknown(NamedTuple):
+    """What the data leave open about a model's predictions, of q targets."""
+
+    process: GaussianProcess
+    linear: Tensor  # (q, 1 + d, 1 + d), roots of the covariance of coefficients
+    noise: Tensor  # (q,), standard deviation of what no input explains
+
+    @classmethod
+    def of(cls, model: TransitionModel, data: Dataset) -> Unknown:
+        """A kernel speaks for the linear mean below it; other targets have none."""
+        states, actions, rewards, following, _ = columns_of(data)
+        process = model.process
+        design = _design(process, torch.cat([states, actions], dim=1))
+        d_s, is_free = (
+            process.linear.shape[1] - 1,
+            ~model.bounds.are_saturated(following),
+        )
+        moved = (following - states)[:, :d_s]
+        errors = torch.cat([moved, rewards[:, None]], dim=1) - design @ process.linear
+        design, errors = design[is_free], errors[is_free]
+        precision = design.T @ design + 1e-9 * len(design) * torch.eye(design.shape[1])
+        root = torch.linalg.inv(torch.linalg.cholesky(precision)).T
+        std = errors.std(dim=0, correction=0)
+        std[process.curved] = 0.0
+        return cls(process, std[:, None, None] * root, torch.hypot(process.noise, std))
+
+    def std(self, inputs: Tensor) -> Tensor:
+        """Standard deviation of each prediction, (m, q)."""
+        linear = (_design(self.process, inputs) @ self.linear).square().sum(dim=2).T
+        return (self.process.std(inputs).square() + linear).sqrt()
+
+    def covariance(self, inputs: Tensor) -> Tensor:
+        """Covariance of predictions between inputs, (q, m, m)."""
+        parts = _design(self.process, inputs) @ self.linear
+        found = parts @ parts.mT
+        found[self.process.curved] += self.process.covariance(inputs)
+        return found
+
+
 class Places(NamedTuple):
     """Steps along predicted paths, and how the return depends on their outcomes."""
 
@@ -125,8 +165,9 @@ def suggest(
     generator = np.random.default_rng(0)
     drawn = drawn_models(model, columns_of(data), N_PATHS, generator)
     found = path_places(model, policy, starts[chosen], gamma, drawn)
-    places = compared(model, found, gamma)
-    rows, remaining = informative(model, places, n)
+    unknown = Unknown.of(model, data)
+    places = compared(unknown, found, model.reward_limits, gamma)
+    rows, remaining = informative(unknown, places, n, model.noise is not None)
     taken, d_s = places.inputs[rows].numpy(), starts.shape[1]
     actions: NDArray[Any] = taken[:, d_s:]
     if data.is_discrete:
@@ -190,16 +231,18 @@ def path_places(
     )
 
 
-def compared(model: TransitionModel, places: Places, gamma: float) -> Places:
+def compared(
+    unknown: Unknown, places: Places, limits: tuple[float, float], gamma: float
+) -> Places:
     """The places that matter, at most `N_PLACES`, with what they stand for.
 
     No error of one step can change the return by more than all that is still to be
     earned, however steep a chaotic path is. Of many places some are drawn by how much
     their error may change the return, and stand for as much more.
     """
-    low, high = model.reward_limits
+    low, high = limits  # of rewards
     parts = places.inputs.split(BATCH)
-    std = torch.cat([model.process.std(part) for part in parts])  # (m, q)
+    std = torch.cat([unknown.std(part) for part in parts])  # (m, q)
     most = places.visits[:, None] * max(high - low, 1e-300) / (1.0 - gamma)
     change = places.slopes.abs() * std
     slopes = places.slopes * (most / change.clamp_min(1e-300)).clamp_max(1.0)
@@ -213,6 +256,12 @@ def compared(model: TransitionModel, places: Places, gamma: float) -> Places:
     stands_for = torch.from_numpy(counts / (N_PLACES * share[rows]))
     chosen = Places(*(field[rows] for field in places))
     return chosen._replace(slopes=slopes[rows] * stands_for[:, None])
+
+
+def _design(process: GaussianProcess, inputs: Tensor) -> Tensor:
+    """(1, z) of inputs, (m, 1 + d)."""
+    z = (inputs - process.centre) / process.spread
+    return torch.cat([torch.ones_like(z[:, :1]), z], dim=1)
 
 
 def _product(rows: Tensor, matrices: Tensor) -> Tensor:
@@ -239,23 +288,22 @@ def _by_prediction(model: TransitionModel, moved: Tensor, goes_on: Tensor) -> Te
 
 
 def informative(
-    model: TransitionModel, places: Places, n: int
+    unknown: Unknown, places: Places, n: int, is_noisy: bool
 ) -> tuple[IntArray, Array]:
     """Rows of the places to record, greedily, and the deviation left after each."""
-    process = model.process
-    covariance = process.covariance(places.inputs).numpy()  # (c, m, m)
-    g = places.slopes[:, process.curved].T.numpy()  # (c, m)
-    noise = process.noise[process.curved, None].square().numpy()
-    variance = np.diagonal(covariance, axis1=1, axis2=2).copy()  # (c, m)
-    pull = (covariance @ g[..., None])[..., 0]  # of each place's outcome on J, (c, m)
+    covariance = unknown.covariance(places.inputs).numpy()  # (q, m, m)
+    g = places.slopes.T.numpy()  # (q, m)
+    noise = unknown.noise[:, None].square().numpy()
+    variance = np.diagonal(covariance, axis1=1, axis2=2).copy()  # (q, m)
+    pull = (covariance @ g[..., None])[..., 0]  # of each place's outcome on J, (q, m)
     whole = left = float((g * pull).sum())
-    tiny = 1e-9 * process.amplitude[process.curved, None].square().numpy()
+    tiny = 1e-9 * variance.max(axis=1, keepdims=True) + 1e-300
     factor = np.empty((*pull.shape, 0))
     rows, remaining = [], []
     while len(rows) < min(n, pull.shape[1]) and left > SETTLED * whole:
         scale = np.maximum(variance.clip(min=0.0) + noise, tiny)
         gain = (pull**2 / scale).sum(axis=0)
-        if model.noise is None:  # what acts the same way twice need not be repeated
+        if not is_noisy:  # what acts the same way twice need not be repeated
             gain[rows] = 0.0
         best = int(gain.argmax())
         column = covariance[:, :, best] - (factor @ factor[:, best, :, None])[..., 0]
