@@ -142,7 +142,6 @@ def stored_data(
         observation_space=space_from_json(kept["observation_space"]),
         action_space=space_from_json(kept["action_space"]),
         notes=tuple(str(note) for note in kept["notes"]),
-        sample_time=kept.get("sample_time"),  # files of older versions have none
         history=HistoryLayout.from_json(metadata.get("memory")),
     )
 

@@ -122,7 +122,7 @@ class NOPGConfig(EstimatorConfig, TrainingConfig):
         if unknown := sorted(set(settings) - known):
             raise ConfigError(
                 f"There is no setting {', '.join(unknown)}; known are "
-                f"{', '.join(sorted(known))}{did_you_mean(unknown, known)}."
+                f"{', '.join(sorted(known))}{did_you_mean(unknown, known)}"
             )
         return cls(**settings)
 
