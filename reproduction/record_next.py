@@ -157,7 +157,7 @@ def systems(seed: int) -> dict[str, System]:
     return {
         "two tanks, 120 steps": tanks(log),
         "pendulum, 180 steps": simulated(env, swings(env, seed), angles),
-        "mass in the wind, 60 steps": noisy(mass, mass.dataset(60, seed)),
+        "mass in the wind, 100 steps": noisy(mass, mass.dataset(100, seed)),
     }
 
 
