@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +13,10 @@ import nopg
 from nopg.dynamics import gaussian_process
 from nopg.dynamics.ensemble import fit_ensemble
 from nopg.dynamics.gaussian_process import GaussianProcess
-from nopg.dynamics.noise import noise_draws
-from nopg.dynamics.rollouts import discount_horizon
 from nopg.dynamics.transition_model import TransitionModel
 from nopg.evaluation import suggest
-from nopg.evaluation.suggest import Places, Unknown, compared, informative, path_places
+from nopg.evaluation.sensitivity import Places, path_places
+from nopg.evaluation.suggest import Unknown, compared, informative
 from nopg.policies.build import linear_policy
 from nopg.policies.families import Policy
 
@@ -50,54 +48,6 @@ def model_of(data: nopg.Dataset) -> TransitionModel:
 
 def push(width: int = 2) -> Policy:
     return linear_policy([[-0.5, -0.4, *[0.1] * (width - 2)]])
-
-
-def expected(model: TransitionModel, starts: np.ndarray) -> float:
-    """The mean return of paths that go on out of support."""
-    here, alive = torch.from_numpy(starts), torch.ones(len(starts)).double()
-    n_steps, total = discount_horizon(GAMMA), 0.0
-    draws = noise_draws(n_steps, *starts.shape, np.random.default_rng(0))
-    for t in range(n_steps):
-        actions = push(starts.shape[1]).outputs(here)[0].detach()
-        step = model.step(here, actions, torch.from_numpy(draws[t]))
-        total += GAMMA**t * float((alive * step.rewards).mean())
-        here, alive = step.next_states, alive * (1.0 - step.terminated)
-    return total
-
-
-def changed(model: TransitionModel, t: int, target: int, by: float) -> TransitionModel:
-    """The model with one prediction changed: of the first path in step t."""
-    steps = iter(range(10**6))
-
-    class Changed(GaussianProcess):
-        def predict(self, inputs: torch.Tensor) -> torch.Tensor:
-            found = super().predict(inputs).clone()
-            found[0, target] += by if next(steps) == t else 0.0
-            return found
-
-    return replace(model, process=Changed(**vars(model.process)))
-
-
-@pytest.mark.parametrize("kind", ["plain", "noisy", "ending", "history"])
-def test_slopes_are_differences_of_the_return(kind: str) -> None:
-    data = spring(scatter=0.05 * (kind == "noisy"), ends=kind == "ending")
-    starts = STARTS
-    if kind == "history":
-        data = data.with_history(1)
-        assert data.history is not None
-        starts = data.history.complete(STARTS)
-    model = model_of(data)
-    assert (model.noise is not None) == (kind == "noisy")
-    assert (model.termination is not None) == (kind == "ending")
-    places = path_places(model, push(starts.shape[1]), starts, GAMMA)
-    for t in (0, 2, 5):
-        found = places.slopes[(places.step == t).nonzero()[0][0]]
-        for target in range(3):
-            ends = [
-                expected(changed(model, t, target, by), starts) for by in (1e-3, -1e-3)
-            ]
-            difference = (ends[0] - ends[1]) / 2e-3
-            assert float(found[target]) == pytest.approx(difference, abs=1e-5)
 
 
 def chosen(model: TransitionModel, places: Places, scatter: float = 0.05) -> Places:
@@ -149,6 +99,26 @@ def test_the_gain_of_a_row_is_that_of_the_posterior_with_it(
         remaining, rel=1e-3
     )
     assert (np.diff([1.0, *remaining]) < 0.0).all()
+
+
+def test_coefficients_of_linear_targets_are_unknown_as_in_the_textbook() -> None:
+    """Var(b) = sigma^2 (X'X)^-1 of least squares."""
+    rng = np.random.default_rng(0)
+    x, a = rng.normal(size=(80, 1)), rng.normal(size=(80, 1))
+    after = 0.9 * x + 0.2 * a + 1e-6 * rng.normal(size=(80, 1))
+    data = nopg.Dataset(x, a, -(x[:, 0] ** 2), after, np.zeros(80, dtype=bool))
+    model = model_of(data)
+    assert model.process.curved.tolist() == [1]  # the reward alone
+    new = torch.tensor([[0.0, 0.0], [1.0, -2.0], [5.0, 5.0]]).double()
+    design = np.column_stack([np.ones(80), x, a])
+    at = np.column_stack([np.ones(3), new.numpy()])
+    moved = after - x
+    errors = moved - design @ np.linalg.lstsq(design, moved, rcond=None)[0]
+    covariance = at @ np.linalg.inv(design.T @ design) @ at.T * np.square(errors).mean()
+    found = Unknown.of(model, data).covariance(new)[0].numpy()
+    np.testing.assert_allclose(found, covariance, rtol=1e-4)
+    std = Unknown.of(model, data).std(new)[:, 0].numpy()
+    np.testing.assert_allclose(std, np.sqrt(np.diag(covariance)), rtol=1e-4)
 
 
 def test_the_first_row_is_the_best_of_all() -> None:
