@@ -28,6 +28,7 @@ from nopg.envs.pendulum import Pendulum
 from nopg.errors import NopgWarning
 from nopg.fitted.policy import FittedPolicy
 from nopg.randomness import Seed
+from reproduction.tasks.continuous import cart_pole_task
 from reproduction.tasks.noisy import NoisyTask, double_integrator_task
 from reproduction.tasks.two_tanks import TwoTanks, flow, rewards_of
 
@@ -133,6 +134,11 @@ def angles(seen: FloatArray) -> FloatArray:
     return np.stack([np.arctan2(seen[:, 1], seen[:, 0]), seen[:, 2]], axis=1)
 
 
+def centred(seen: FloatArray) -> FloatArray:
+    """States of a cart-pole whose cart, which is not observed, stands in the middle."""
+    return np.insert(seen, 0, 0.0, axis=1)
+
+
 def swings(env: Env, seed: int) -> Dataset:
     """Twelve episodes of fifteen random torques, from any angle and many speeds."""
     generator = Seed(seed).numpy("data")
@@ -153,12 +159,13 @@ def swings(env: Env, seed: int) -> Dataset:
 
 
 def systems(seed: int) -> dict[str, System]:
-    """Three systems with a log each."""
-    env, mass = Pendulum(), double_integrator_task()
+    """Systems with a small log each."""
+    env, cart, mass = Pendulum(), cart_pole_task(), double_integrator_task()
     log = replace(TwoTanks().log(4, 30, seed), action_space=None)
     return {
         "two tanks, 120 steps": tanks(log),
         "pendulum, 180 steps": simulated(env, swings(env, seed), angles),
+        "cart-pole, 60 steps": simulated(cart.env, cart.dataset(60, seed), centred),
         "mass in the wind, 100 steps": noisy(mass, mass.dataset(100, seed)),
     }
 
