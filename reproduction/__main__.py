@@ -31,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the experiments asked for; 0 when no trial is left, 3 when some are."""
     options = _parser().parse_args(arguments)
     if options.figures == [REAL_LOGS]:
-        print(real_logs(options.data))
+        print(real_logs(options.data, options.seeds))
         return 0
     missing = 0
     for outcome in _outcomes(options, arguments):

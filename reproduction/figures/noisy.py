@@ -1,8 +1,10 @@
-"""Not in the paper: systems that do not act the same way twice.
+"""Not in the paper: systems that do not act the same way twice, or answer late.
 
 `NOPG` and `learn` with the library's defaults on the tasks of `tasks.noisy`, beside a
 policy that knows the dynamics: dynamic programming, or Riccati's equation for the
 double integrator. Returns are means over many episodes, and on the cliff falls count.
+`learn` alone on two tanks with a delay or a hidden level, beside a PID that was tuned
+on the simulator.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from reproduction.arms import Arm, runner_of, trials_of
 from reproduction.experiment import Experiment, Plan
 from reproduction.results import Record
 from reproduction.tasks.noisy import CliffPath
+from reproduction.tasks.two_tanks import TANKS
 from reproduction.trial import DEFAULTS, Trial
 from reproduction.trials.learn import LEARN, QUICK, SMOKE
 from reproduction.trials.noisy import REFERENCE, run_reference
@@ -27,6 +30,9 @@ SIZES = {
     "cliff-weak": 1000,
     "cliff-fresh": 1000,
     "cliff-strong": 1000,
+    "late-pole": 1200,
+    "heater": 800,
+    **dict.fromkeys(TANKS, 12),
 }
 FIT: dict[str, Any] = {"gamma": 0.99, "n_updates": 200, "n_evaluations": 1}
 PRESETS: dict[str, dict[str, Any]] = {
@@ -58,6 +64,8 @@ def trials(plan: Plan) -> list[Trial]:
             Arm("NOPG-D", DEFAULTS, {**FIT, **preset["NOPG"]}, (size,), seeds),
             Arm(REFERENCE, "", {}, (size,), seeds),
         ]
+        if task in (*TANKS, "late-pole", "heater"):  # kernels know no past
+            arms = [arm for arm in arms if arm.method != "NOPG-D"]
         found += trials_of(NAME, task, arms)
     return found
 

@@ -10,6 +10,7 @@ from reproduction.baselines.progress import Act
 from reproduction.tasks.continuous import task_of
 from reproduction.tasks.discrete import DISCRETE_TASKS
 from reproduction.tasks.noisy import NOISY_TASKS
+from reproduction.tasks.two_tanks import TANKS
 from reproduction.trial import Trial
 
 
@@ -36,4 +37,6 @@ def learnable_of(trial: Trial) -> Learnable:
         return DISCRETE_TASKS[trial.task]()
     if trial.task in NOISY_TASKS:
         return NOISY_TASKS[trial.task]()
+    if trial.task in TANKS:
+        return TANKS[trial.task]
     return task_of(trial)

@@ -21,14 +21,23 @@ from nopg.envs.pendulum import Pendulum
 from nopg.randomness import Seed
 from reproduction.baselines.progress import Act
 from reproduction.tasks.action_box import ActionBox
+from reproduction.tasks.late import LinearSystem, heater, late_pole
 
 
 class NoisySystem(Protocol):
     """Dynamics with a disturbance in every step."""
 
-    observation_names: ClassVar[tuple[str, ...]]
-    action_limit: ClassVar[float]
-    horizon: ClassVar[int]
+    @property
+    def observation_names(self) -> tuple[str, ...]:
+        """What a policy sees."""
+
+    @property
+    def action_limit(self) -> float:
+        """Largest action to either side."""
+
+    @property
+    def horizon(self) -> int:
+        """Steps of an evaluation episode."""
 
     def starts(self, n: int, generator: np.random.Generator) -> FloatArray:
         """States the task starts in, (n, d_state)."""
@@ -265,9 +274,16 @@ def double_integrator_task() -> NoisyTask:
     )
 
 
+def late_task(name: str, system: LinearSystem) -> NoisyTask:
+    """A system that answers late or hides something, from episodes of 40 steps."""
+    return NoisyTask(name=name, system=system, episode=40, n_episodes=200)
+
+
 NOISY_TASKS: dict[str, Callable[[], NoisyTask]] = {
     "double-integrator": double_integrator_task,
     "gusty-pendulum": gusty_pendulum_task,
     **{f"cliff-{level}": partial(cliff_task, level) for level in GUSTS},
+    "late-pole": lambda: late_task("late-pole", late_pole()),
+    "heater": lambda: late_task("heater", heater()),
 }
 """Every task by its name."""

@@ -7,9 +7,11 @@ reference is a PID that is tuned on the simulator itself, for each delay.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from scipy.optimize import minimize
@@ -18,6 +20,7 @@ from nopg.data.dataset import Dataset
 from nopg.envs.base import FloatArray
 from nopg.errors import ConfigError
 from nopg.randomness import Seed
+from reproduction.baselines.progress import Act
 from reproduction.tasks.action_box import ActionBox
 
 TARGET = 0.5
@@ -39,6 +42,7 @@ EXPLORATION = 0.1
 """Standard deviation of what is added to its actions."""
 
 
+@runtime_checkable
 class Predicts(Protocol):
     """Anything with the `predict` of stable-baselines3, recurrent policies included."""
 
@@ -138,13 +142,17 @@ class TwoTanks:
         starts = _starts(15, Seed(seed).numpy("initial-states"))
         return starts[:, 1:] if self.hide_level else starts
 
-    def returns(self, policy: Predicts, seed: int, n_episodes: int = 20) -> FloatArray:
+    def returns(
+        self, policy: Predicts | Act, seed: int, n_episodes: int = 20
+    ) -> FloatArray:
         """Undiscounted return of each evaluation episode, (n_episodes,).
 
         The policy sees all episodes side by side, as in a vectorised environment of
         stable-baselines3: (m, d_s) in, (m, d_a) out, `episode_start` (m,).
         """
         generator = Seed(seed).numpy("evaluation")
+        if not isinstance(policy, Predicts):
+            policy = _Acting(policy)
         rewards = self._episodes(policy, generator, n_episodes, HORIZON)[2]
         return np.asarray(rewards.sum(axis=0))
 
@@ -175,10 +183,33 @@ class TwoTanks:
             off = np.zeros(n_episodes)
             arrived = actions[step - self.delay][:, 0] if step >= self.delay else off
             disturbance = self.noise * generator.standard_normal((n_episodes, 2))
-            levels.append(np.clip(_flow(levels[-1], arrived) + disturbance, 0.0, 1.0))
-            rewards.append(_reward(levels[-2], actions[-1]))
+            levels.append(np.clip(flow(levels[-1], arrived) + disturbance, 0.0, 1.0))
+            rewards.append(rewards_of(levels[-2], actions[-1]))
             is_start = np.zeros(n_episodes, dtype=bool)
         return np.stack(levels), np.stack(actions), np.stack(rewards)
+
+
+@dataclass(frozen=True)
+class _Acting:
+    """A function that acts, and remembers by itself what it needs."""
+
+    act: Act
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = False,
+    ) -> tuple[FloatArray, Any]:
+        return self.act(observation), state
+
+
+TANKS: Mapping[str, TwoTanks] = MappingProxyType(
+    {f"tanks-{delay}": TwoTanks(delay) for delay in (0, 2, 5, 8)}
+    | {"tanks-hidden": TwoTanks(hide_level=True)}
+)
+"""The plants of the experiment, by the delay of the pump."""
 
 
 @lru_cache
@@ -201,7 +232,7 @@ def _starts(n: int, generator: np.random.Generator) -> FloatArray:
     return generator.uniform(LOWEST_START, HIGHEST_START, (n, 2))
 
 
-def _flow(levels: FloatArray, pump: FloatArray) -> FloatArray:
+def flow(levels: FloatArray, pump: FloatArray) -> FloatArray:
     """The levels (m, 2) after one step of the pump (m,), by small Euler steps."""
     upper, lower = levels.T
     for _ in range(SUBSTEPS):
@@ -212,7 +243,8 @@ def _flow(levels: FloatArray, pump: FloatArray) -> FloatArray:
     return np.column_stack([upper, lower])
 
 
-def _reward(levels: FloatArray, actions: FloatArray) -> FloatArray:
+def rewards_of(levels: FloatArray, actions: FloatArray) -> FloatArray:
+    """What is paid for levels (m, 2) and pump settings (m, 1)."""
     level_cost = LEVEL_COST * (levels[:, 1] - TARGET) ** 2
     pump_cost = PUMP_COST * (actions[:, 0] - HOLDING) ** 2
     return np.asarray(-level_cost - pump_cost)

@@ -13,6 +13,9 @@ from types import MappingProxyType
 from typing import Any
 
 from nopg.algorithms.search.learn import learn
+from nopg.envs.base import FloatArray
+from nopg.fitted.policy import FittedPolicy
+from reproduction.baselines.progress import Act
 from reproduction.tasks.discrete import DISCRETE_TASKS
 from reproduction.tasks.learnable import learnable_of
 from reproduction.trial import Result, Trial, rounded
@@ -53,7 +56,7 @@ def run_learn(trial: Trial) -> Result:
         **budget,
     )
     seconds = time.perf_counter() - began
-    returns = task.returns(lambda states: policy.predict(states)[0], trial.seed)
+    returns = task.returns(_acting(policy), trial.seed)
     assert policy.search is not None
     kept = policy.search.candidates[policy.search.chosen].final
     mean = round(float(returns.mean()), 4)
@@ -70,3 +73,15 @@ def run_learn(trial: Trial) -> Result:
         "n": len(data),
         "seconds": round(seconds, 2),
     }
+
+
+def _acting(policy: FittedPolicy) -> Act:
+    """Act in episodes side by side; a policy that needs its past gets it."""
+    kept: Any = None
+
+    def act(observations: FloatArray) -> FloatArray:
+        nonlocal kept
+        actions, kept = policy.predict(observations, kept, kept is None)
+        return actions
+
+    return act

@@ -6,6 +6,7 @@ import time
 
 from reproduction.tasks.noisy import NOISY_TASKS
 from reproduction.tasks.noisy_references import best_policy
+from reproduction.tasks.two_tanks import TANKS, Pid, tuned_gains
 from reproduction.trial import Result, Trial, rounded
 
 REFERENCE = "known dynamics"
@@ -13,11 +14,14 @@ REFERENCE = "known dynamics"
 
 def run_reference(trial: Trial) -> Result:
     """Evaluate the reference on the same episodes as the policies of this seed."""
-    task = NOISY_TASKS[trial.task]()
     began = time.perf_counter()
-    policy = best_policy(task)
+    if trial.task in TANKS:
+        plant = TANKS[trial.task]
+        returns = plant.returns(Pid(tuned_gains(plant.delay)), trial.seed)
+    else:
+        task = NOISY_TASKS[trial.task]()
+        returns = task.returns(best_policy(task), trial.seed)
     seconds = time.perf_counter() - began
-    returns = task.returns(policy, trial.seed)
     mean = round(float(returns.mean()), 4)
     return {
         "last": mean,

@@ -62,6 +62,8 @@ COVERED = {
     },
     "The report": {
         "one HTML page, no network": "tests/report/test_page.py",
+        "go, caution or stop": "tests/evaluation/test_verdict.py",
+        "what to record next": "tests/evaluation/test_suggest.py",
         "maps": "tests/report/test_maps.py",
         "predicted paths": "tests/report/test_paths.py",
     },

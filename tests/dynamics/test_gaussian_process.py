@@ -69,6 +69,23 @@ def test_many_samples_are_projected(
     assert (process.predict(samples[0]) - exact).abs().max() < 0.02
 
 
+def test_noisy_samples_need_fewer_and_lose_less_than_they_do_not_know(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(0)
+    x = torch.tensor(rng.uniform(-1.0, 1.0, (900, 2)))
+    y = torch.sin(3.0 * x[:, :1]) * x[:, 1:] + 0.1 * torch.tensor(
+        rng.normal(size=(900, 1))
+    )
+    few = fitted((x, y))
+    monkeypatch.setattr(gaussian_process, "NOISY", np.inf)
+    all_of_them = fitted((x, y))
+    assert len(all_of_them.inducing) == gaussian_process.N_INDUCING
+    assert len(few.inducing) < 100
+    lost = (few.predict(x) - all_of_them.predict(x)).square().mean().sqrt()
+    assert lost < 0.5 * all_of_them.std(x).square().mean().sqrt()
+
+
 def test_uncertainty_grows_away_from_the_data(
     samples: tuple[torch.Tensor, torch.Tensor],
 ) -> None:

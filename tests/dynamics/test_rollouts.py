@@ -43,8 +43,12 @@ def through_time(
     gamma: float,
     T: int,
     draws: torch.Tensor | None = None,
+    credit: float = 1.0,
 ) -> torch.Tensor:
-    """The same return of each start with a graph over all steps, for autograd."""
+    """The same return of each start with a graph over all steps, for autograd.
+
+    A credit below 1 is the share of each state that is no constant in the graph.
+    """
     here, alive = starts, torch.ones(len(starts)).double()
     total = torch.zeros_like(alive)
     for t in range(T):
@@ -54,6 +58,7 @@ def through_time(
         worst = gamma ** (t + 1) * model.worst_value(gamma)
         total = total + worst * alive * step.out_of_support
         alive, here = alive * (1 - step.out_of_support), step.next_states
+        here = credit * here + (1.0 - credit) * here.detach()
     return total
 
 
@@ -111,6 +116,21 @@ def test_the_gradient_along_noisy_paths_is_that_of_autograd(worst_share: float) 
     assert weighted == pytest.approx(float(expected.detach()))
 
 
+def test_an_action_answers_for_as_many_steps_as_its_credit() -> None:
+    model, start = learned(pendulum_grid(8, 8, 2)), torch.tensor([[0.3, 0.9, 1.0]])
+    team = [small_policy(3, 2.0)] * 2
+    gradients = rollout_gradients(
+        model, team, start.numpy().astype(float), 0.97, 30, credits=[1.0, 0.8]
+    )
+    for credit, gradient in zip((1.0, 0.8), gradients, strict=True):
+        rest = (0.97, 30, None, credit)
+        expected = through_time(model, team[0], start.double(), *rest).sum()
+        slopes = torch.autograd.grad(expected, list(team[0].parameters()))
+        for ours, theirs in zip(gradient, slopes, strict=True):
+            assert torch.allclose(ours, theirs, rtol=1e-6, atol=1e-9)
+    assert not torch.allclose(gradients[0][0], gradients[1][0], rtol=0.05)
+
+
 def test_an_evened_gradient_follows_no_single_path() -> None:
     rng, n = np.random.default_rng(0), 200
     s, a = rng.uniform(-1.0, 1.0, (2, n, 1))
@@ -120,7 +140,7 @@ def test_an_evened_gradient_follows_no_single_path() -> None:
     draws[0, 2] = 4.0  # one of three is carried to where rewards are steep
 
     def gradient(paths: slice, is_evened: bool = False) -> torch.Tensor:
-        rest = (0.9, 4, draws[:, paths], 1.0, is_evened)
+        rest = (0.9, 4, draws[:, paths], 1.0, [1.0] if is_evened else None)
         ((first, *_),) = rollout_gradients(model, team, starts[paths], *rest)
         return first
 

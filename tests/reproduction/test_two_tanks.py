@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from reproduction.tasks import two_tanks
+from reproduction.tasks.learnable import learnable_of
 from reproduction.tasks.two_tanks import HOLDING, TARGET, Pid, TwoTanks
+from reproduction.trial import Trial
+from reproduction.trials.noisy import run_reference
 
 from nopg.errors import ConfigError
 
@@ -34,7 +37,7 @@ def test_the_holding_setting_keeps_the_wanted_level() -> None:
     # from the pump.
     upper = TARGET * (two_tanks.LOWER_DRAIN / two_tanks.UPPER_DRAIN) ** 2
     levels = np.array([[upper, TARGET]])
-    after = two_tanks._flow(levels, np.array([HOLDING]))
+    after = two_tanks.flow(levels, np.array([HOLDING]))
     np.testing.assert_allclose(after, levels, rtol=1e-12)
 
 
@@ -72,3 +75,14 @@ def test_a_tuned_pid_earns_more_than_the_one_that_made_the_log() -> None:
 def test_a_delay_is_not_negative() -> None:
     with pytest.raises(ConfigError, match="0 is none"):
         TwoTanks(delay=-1)
+
+
+@pytest.mark.parametrize("name", two_tanks.TANKS)
+def test_every_plant_is_a_task(name: str) -> None:
+    trial = Trial(experiment="noisy", task=name, method="learn", size=12, seed=3)
+    plant = learnable_of(trial)
+    assert plant.dataset(2, 3).n_episodes == 2
+    by_function = plant.returns(lambda seen: np.full((len(seen), 1), 0.4), 3)
+    by_policy = two_tanks.TANKS[name].returns(Constant(0.4), 3)
+    np.testing.assert_array_equal(by_function, by_policy)
+    assert run_reference(trial)["last"] > by_policy.mean()

@@ -11,6 +11,7 @@ from nopg.data.html import html_summary, html_table
 from nopg.data.io.load import load, save
 from nopg.data.io.options import MAX_BYTES, ReadOptions
 from nopg.data.past import with_history
+from nopg.data.resampling import resample
 from nopg.data.transitions import TransitionTable
 
 if TYPE_CHECKING:
@@ -214,3 +215,18 @@ class Dataset(TransitionTable):
             steps if observations is None else observations,
             steps if actions is None else actions,
         )
+
+    def resample(self, sample_time: float) -> Self:
+        """The data with one row every `sample_time`; `data.notes` says what was done.
+
+        States are on a line between rows, actions the last one before, rewards summed
+        over each step. Less than a step at the end of a run is left out, unless the
+        task terminates there.
+
+        Args:
+            sample_time: In the units of `data.sample_time`, which must be known.
+
+        Raises:
+            DataError: If there is no sample time, no episodes, or a history already.
+        """
+        return resample(self, sample_time)

@@ -43,7 +43,7 @@ def with_history(table: Table, observations: int, actions: int) -> Table:
         )
     if observations == actions == 0:
         return table
-    order, age = _ages(table, max(observations, actions))
+    order, age = in_runs(table, "A history", max(observations, actions))
     layout = HistoryLayout(
         n_observed=table.observations.shape[1],
         observations=int(observations),
@@ -79,21 +79,27 @@ def known_states(table: TransitionTable) -> FloatArray:
     layout = table.history
     assert layout is not None
     steps = max(layout.observations, layout.actions)
-    order, age = _ages(table, steps)
+    order, age = in_runs(table, "A history", steps)
     rows = order[age == steps]
     return np.asarray(table.observations[rows])
 
 
-def _ages(table: TransitionTable, steps: int) -> tuple[IntArray, IntArray]:
+def in_runs(
+    table: TransitionTable, what: str, steps: int = 0
+) -> tuple[IntArray, IntArray]:
     """Rows in time order, and how many of its own run precede each, (n,) both.
 
     A run is rows that follow each other: it ends with its episode, at a flag, and
     where rows are missing in between.
+
+    Raises:
+        DataError: If `what` cannot be had: there are no episodes, none has rows in
+            order, or one is shorter than so many steps.
     """
     if table.episodes is None:
         raise DataError(
-            "A history needs rows in time order with episode ids, these data have "
-            "none; pass `episodes`, or load them with an episode column."
+            f"{what} needs rows in time order with episode ids, these data have none; "
+            "pass `episodes`, or load them with an episode column."
         )
     order = np.argsort(table.episodes, kind="stable")
     ids = table.episodes[order]
@@ -111,8 +117,8 @@ def _ages(table: TransitionTable, steps: int) -> tuple[IntArray, IntArray]:
     is_new[1:] = (ids[1:] != ids[:-1]) | ended[:-1] | gap.any(axis=1)
     if is_new.all():
         raise DataError(
-            "A history needs rows of an episode in time order, no row starts where "
-            "the one before it ended; sort them by time."
+            f"{what} needs rows of an episode in time order, no row starts where the "
+            "one before it ended; sort them by time."
         )
     place = np.arange(len(order))
     return order, place - np.maximum.accumulate(np.where(is_new, place, 0))

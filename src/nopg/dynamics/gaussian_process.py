@@ -7,7 +7,7 @@ projected process approximation), so that a prediction costs the same at any n.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,8 @@ from nopg.dynamics.hyperparameters import (
 
 N_INDUCING = 600
 """Samples the kernel is projected on; fewer samples are all used, without error."""
+NOISY = 0.001
+"""Noise over amplitude from which fewer do, see `_enough`."""
 N_HYPER = 256
 """Samples whose likelihood chooses length scales and noise."""
 N_ROWS = 20_000
@@ -48,7 +50,8 @@ class GaussianProcess:
         curved: Which targets have a kernel, (c,).
         inducing: Standardised inputs the kernel is projected on, (m, d).
         inverse_scales: One over the length scales, (c, d).
-        weights: Coefficient of each kernel, in units of the targets, (c, m).
+        weights: Coefficient of each kernel, in units of the targets, (c, m); 0 beyond
+            the first so many, where noisy targets need fewer.
         whitening: Inverse Cholesky factors whose difference is the variance that the
             data have removed, two of (c, m, m).
         amplitude: Prior standard deviation, in units of the targets, (q,).
@@ -97,23 +100,34 @@ class GaussianProcess:
         linear = _linear_mean(x, y)
         residual = y - linear[0] - x @ linear[1:]
         inducing = x[_farthest_points(x, N_INDUCING)]
-        curved = torch.nonzero(residual.std(dim=0, correction=0) > LINEAR)[:, 0]
+        is_curved = residual.std(dim=0, correction=0) > LINEAR
+        if limits.is_linear:
+            is_curved &= torch.isin(
+                torch.arange(len(unit)), torch.tensor(with_outliers)
+            )
+        curved = torch.nonzero(is_curved)[:, 0]
+        found, belongs = [], []
+        for j in curved.tolist():
+            initial = None if like is None else like.hyperparameters(j, unit[j])
+            one, is_inlier = _hyperparameters(x, residual[:, j], initial, limits)
+            found.append(one)
+            keeps_all = j in with_outliers
+            belongs.append(torch.ones_like(is_inlier) if keeps_all else is_inlier)
+        counts = [_enough(x, inducing, one) for one in found]
+        inducing = inducing[: max(counts, default=1)]
         (m, d), c = inducing.shape, len(curved)
-        inverse_scales, weights = x.new_empty(c, d), x.new_empty(c, m)
-        first, second = x.new_empty(2, c, m, m)
+        inverse_scales, weights = x.new_empty(c, d), x.new_zeros(c, m)
+        first, second = x.new_zeros(2, c, m, m)
         amplitude, noise = x.new_zeros(2, len(unit))
         for i, j in enumerate(curved.tolist()):
-            initial = None if like is None else like.hyperparameters(j, unit[j])
-            *kernel, amplitude[j], noise[j] = _regress(
-                x,
-                residual[:, j],
-                inducing,
-                initial,
-                limits,
-                keeps_all=j in with_outliers,
-            )
-            inverse_scales[i], weights[i], first[i], second[i] = kernel
+            k, own = counts[i], belongs[i]
+            kernel = _regress(x[own], residual[own, j], inducing[:k], found[i])
+            inverse_scales[i] = 1.0 / found[i].scales
+            weights[i, :k], first[i, :k, :k], second[i, :k, :k] = kernel
             weights[i] *= unit[j]
+            deviation = residual[:, j].std(correction=0)
+            amplitude[j] = found[i].amplitude * deviation
+            noise[j] = found[i].noise * deviation
         return cls(
             centre,
             spread,
@@ -141,7 +155,9 @@ class GaussianProcess:
     def predict(self, inputs: Tensor) -> Tensor:
         """The mean of each target, (m, q)."""
         z = (inputs - self.centre) / self.spread
-        smooth = (self._kernel(z) * self.weights).sum(dim=2)
+        smooth = z.new_empty(len(z), len(self.curved))
+        for i, weighted in self._weighted(z):
+            smooth[:, i] = weighted.sum(dim=1)
         mean = torch.addmm(self.linear[0], z, self.linear[1:])
         return mean.index_add(1, self.curved, smooth)
 
@@ -151,8 +167,10 @@ class GaussianProcess:
         The kernel of u has the derivative k(z, u) (u - z) / scale^2.
         """
         z = (inputs - self.centre) / self.spread
-        weighted = self._kernel(z) * self.weights
-        smooth = weighted @ self.inducing - weighted.sum(dim=2)[..., None] * z[:, None]
+        smooth = z.new_empty(len(z), *self.inverse_scales.shape)
+        for i, weighted in self._weighted(z):
+            drawn = weighted @ self.inducing[: weighted.shape[1]]
+            smooth[:, i] = drawn - weighted.sum(dim=1)[:, None] * z
         smooth = smooth * self.inverse_scales.square()
         linear = self.linear[1:].T.expand(len(z), -1, -1)
         return linear.index_add(1, self.curved, smooth) / self.spread
@@ -168,6 +186,16 @@ class GaussianProcess:
         found[:, self.curved] = (share.sqrt() * self.amplitude[self.curved, None]).T
         return found
 
+    def covariance(self, inputs: Tensor) -> Tensor:
+        """Covariance of the mean between inputs for lack of data, (c, m, m)."""
+        z = (inputs - self.centre) / self.spread
+        scaled = z * self.inverse_scales[:, None]  # (c, m, d)
+        between = torch.exp(-0.5 * torch.cdist(scaled, scaled).square())
+        kernel = self._kernel(z).permute(1, 2, 0)
+        explained, left = (factor @ kernel for factor in self.whitening)
+        between += left.mT @ left - explained.mT @ explained
+        return between * self.amplitude[self.curved, None, None].square()
+
     def noise_errors(self, inputs: Tensor, targets: Tensor) -> Tensor:
         """Errors at the samples of `fit`, as large as their noise alone, (n, q).
 
@@ -181,6 +209,15 @@ class GaussianProcess:
         own = (self.whitening[1] @ kernel).square().sum(dim=1) / ratio  # (c, n)
         errors[:, self.curved] /= (1.0 - own.T).clamp_min(1e-3).sqrt()
         return errors
+
+    def _weighted(self, z: Tensor) -> Iterator[tuple[int, Tensor]]:
+        """Every curved target, and its kernels times their weights, (m, used)."""
+        features, m = torch.cat([z.square(), z], dim=1), len(self.inducing)
+        for i, weights in enumerate(self.weights):
+            used = int(weights.count_nonzero())  # the first ones
+            exponent = self.exponent[:, i * m : i * m + used]
+            kernel = torch.addmm(exponent[-1], features, exponent[:-1]).exp_()
+            yield i, kernel.mul_(weights[:used])
 
     def _kernel(self, z: Tensor) -> Tensor:
         """exp(-1/2 |(z - u) / scale|^2) of every curved target, (m, c, i)."""
@@ -210,38 +247,58 @@ def _exponent(inducing: Tensor, inverse_scales: Tensor) -> Tensor:
     return torch.cat(parts).contiguous()
 
 
-def _regress(
-    x: Tensor,
-    y: Tensor,
-    inducing: Tensor,
-    initial: Hyperparameters | None,
-    limits: HyperparameterLimits,
-    *,
-    keeps_all: bool,
-) -> tuple[Tensor, ...]:
-    """One target: inverse scales, weights, whitening factors, amplitude and noise."""
+def _hyperparameters(
+    x: Tensor, y: Tensor, initial: Hyperparameters | None, limits: HyperparameterLimits
+) -> tuple[Hyperparameters, Tensor]:
+    """Of one target in its deviations, and which samples are no outliers."""
     unit = y.std(correction=0)
     if initial is not None:
         scales, amplitude, noise = initial
         initial = Hyperparameters(scales, amplitude / unit, noise / unit)
-    (scales, amplitude, noise), belongs = robust_hyperparameters(
-        x, y / unit, N_HYPER, initial, limits
-    )
-    if not keeps_all:
-        x, y = x[belongs], y[belongs]
+    return robust_hyperparameters(x, y / unit, N_HYPER, initial, limits)
+
+
+def _enough(x: Tensor, inducing: Tensor, found: Hyperparameters) -> int:
+    """Inducing points that n noisy samples can tell apart from all of them.
+
+    What a projection on the first m points leaves of the kernel's variance falls with
+    m, and what noise leaves unknown of m functions, noise^2 m / n, grows: beyond where
+    they meet, points cost time and tell nothing.
+    """
+    m, ratio = len(inducing), (found.noise / found.amplitude).square()
+    if float(ratio) < NOISY**2:
+        return m
+    inverse, across = _kernels(inducing, x[:N_INDUCING], found.scales)
+    whitened = inverse @ across
+    left = 1.0 - whitened.square().mean(dim=1).cumsum(dim=0)
+    unknown = ratio * torch.arange(1, m + 1).to(x) / len(x)
+    enough = torch.nonzero(left <= unknown)
+    return int(enough[0]) + 1 if len(enough) else m
+
+
+def _kernels(inducing: Tensor, x: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
+    """Inverse Cholesky factor of the kernel among `inducing`, and that with x."""
     centres, points = inducing / scales, x / scales
     within = torch.exp(-0.5 * torch.cdist(centres, centres).square())
     across = torch.exp(-0.5 * torch.cdist(centres, points).square())
-    ratio = (noise / amplitude) ** 2 + JITTER
     eye = torch.eye(len(inducing)).to(x)
     lower = torch.linalg.cholesky(within + JITTER * eye)
-    first = torch.linalg.solve_triangular(lower, eye, upper=False)
+    return torch.linalg.solve_triangular(lower, eye, upper=False), across
+
+
+def _regress(
+    x: Tensor, y: Tensor, inducing: Tensor, found: Hyperparameters
+) -> tuple[Tensor, ...]:
+    """One target: weights and whitening factors."""
+    scales, amplitude, noise = found
+    first, across = _kernels(inducing, x, scales)
     whitened = first @ across
+    ratio = (noise / amplitude) ** 2 + JITTER
+    eye = torch.eye(len(inducing)).to(x)
     inner = torch.linalg.cholesky(ratio * eye + whitened @ whitened.T)
     second = torch.linalg.solve_triangular(inner, first, upper=False)
     weights = second.T @ (second @ (across @ y))
-    kernel = (1.0 / scales, weights, first, second * ratio.sqrt())
-    return *kernel, amplitude * unit, noise * unit
+    return weights, first, second * ratio.sqrt()
 
 
 def _farthest_points(x: Tensor, count: int) -> Tensor:

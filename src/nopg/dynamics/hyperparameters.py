@@ -46,6 +46,10 @@ class HyperparameterLimits(NamedTuple):
     is_wide: bool = False
     """Whether many inputs are past ones: longer scales are expected, and the search
     starts from noise as well."""
+    is_linear: bool = False
+    """Whether targets have no kernel, but a linear mean alone."""
+    is_fixed: bool = False
+    """Whether hyperparameters that are given are taken as they are."""
 
 
 FREE = HyperparameterLimits()
@@ -57,6 +61,8 @@ SMOOTHER = (
 )
 """Length scales of at least half a deviation, with more and more noise at least; and
 ones so long that what is left of the kernel bends only slightly."""
+LINEAR = HyperparameterLimits(is_linear=True)
+"""Where all else is carried off."""
 
 
 class Hyperparameters(NamedTuple):
@@ -125,6 +131,8 @@ def likeliest_hyperparameters(
     """
     from scipy.optimize import minimize
 
+    if initial is not None and limits.is_fixed:
+        return initial
     d = x.shape[1]
     prior = LOG_SCALE_PRIOR
     if limits.is_wide:

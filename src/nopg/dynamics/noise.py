@@ -10,7 +10,7 @@ it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -80,6 +80,14 @@ class ProcessNoise:
         factor = torch.linalg.cholesky(safe) * is_noisy[:, None]
         limits = (log_std.amin(dim=0), log_std.amax(dim=0))
         return cls(centre, spread, weights, limits, factor)
+
+    def scaled(self, factors: Array) -> ProcessNoise:
+        """The same with deviations of so many times the size, (d_s,)."""
+        more = torch.from_numpy(np.log(factors)).to(self.weights)
+        weights = self.weights.clone()
+        weights[-1] += more
+        low, high = self.limits
+        return replace(self, weights=weights, limits=(low + more, high + more))
 
     def std(self, inputs: Tensor) -> Tensor:
         """Standard deviation of each column, (m, d_s)."""

@@ -170,15 +170,17 @@ def rollout_gradients(
     horizon: int,
     draws: Array | None = None,
     worst_share: float = 1.0,
-    is_evened: bool = False,
+    credits: Sequence[float] | None = None,
 ) -> list[tuple[Tensor, ...]]:
     """The gradient of each policy's mean return in the model, in its parameters.
 
     `draws` are those of the noise from each start, (horizon, B, d_s), the same for all
     policies: given them a noisy path is as smooth in the policy as any other. Of the
-    returns the mean of the worst share is meant, see `tail_weights`. If `is_evened`, no
-    path counts for more than a usual one: along some noisy paths gradients explode, and
-    a mean of a few dozen would follow these alone.
+    returns the mean of the worst share is meant, see `tail_weights`. Along some noisy
+    paths gradients explode, and a mean of a few would follow these alone. So where
+    `credits` are given no path counts for more than a usual one, and in those of a
+    policy of credit c dU_{t+1}/ds is multiplied by c: an action answers for about
+    1 / (1 - c) steps.
 
     The actions are the policies' first outputs: means, or probabilities of labels,
     which stand for the mean effect of a randomised label.
@@ -208,8 +210,9 @@ def rollout_gradients(
         for k, policy in enumerate(policies)
     ]
     by_state = [each.reshape(n_steps, len(starts), -1, d_s) for _, each in acted]
+    credit = np.repeat(credits or [1.0] * len(policies), len(starts))[:, None]
     gradients = _action_gradients(
-        model, rollout, np.concatenate(by_state, axis=1), gamma, gusts
+        model, rollout, np.concatenate(by_state, axis=1), gamma, gusts, credit
     )
     outcomes = rollout.outcomes
     survival = (1.0 - outcomes.terminated) * (1.0 - outcomes.out_of_support)
@@ -218,7 +221,7 @@ def rollout_gradients(
     weights = tail_weights(returns, worst_share).ravel()
     discount = gamma ** np.arange(n_steps)
     gradients *= (reached * discount[:, None] * weights)[..., None]
-    if is_evened:
+    if credits is not None:
         gradients *= _evened(gradients, len(policies))[:, None]
     gradients = gradients.reshape(n_steps, len(policies), len(starts), -1)
     return [
@@ -253,6 +256,7 @@ def _action_gradients(
     by_state: Array,
     gamma: float,
     draws: Array | None,
+    credit: Array,
 ) -> Array:
     """dU_t / da_t along each rollout, (T, B, d_a); `by_state` is dpi/ds."""
     n_steps, n_paths, d_s = rollout.states.shape
@@ -286,6 +290,7 @@ def _action_gradients(
         joint = earning[t] + (ahead[:, None] @ moving[t])[:, 0]
         gradients[t] = joint[:, d_s:]
         adjoint = joint[:, :d_s] + (gradients[t][:, None] @ by_state[t])[:, 0]
+        adjoint *= credit
         value = rewards[t] + gamma * stays[t] * expected
     return gradients
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
@@ -234,9 +235,13 @@ class ArrayTransitionModel:
     beforehand, so that a step is a few products of small matrices.
     """
 
-    def __init__(self, model: TransitionModel) -> None:
+    def __init__(
+        self,
+        model: TransitionModel,
+        process: Callable[[Array], Array] | None = None,
+    ) -> None:
         bounds = model.bounds
-        self._process = _ArrayProcess(model.process)
+        self._process = process or _ArrayProcess(model.process)
         self.noise = model.noise
         self._bounds = bounds
         self._low, self._high = bounds.low.numpy(), bounds.high.numpy()
@@ -295,10 +300,12 @@ class _ArrayProcess:
         d, q = len(process.centre), process.linear.shape[1]
         self._centre = process.centre.numpy()
         self._factor = 1.0 / process.spread.numpy()
-        self._exponent = process.exponent.numpy()
-        self._weights = np.zeros((n_curved * m, q))
+        weights = np.zeros((n_curved * m, q))
         for i, target in enumerate(process.curved.tolist()):
-            self._weights[i * m : (i + 1) * m, target] = process.weights[i].numpy()
+            weights[i * m : (i + 1) * m, target] = process.weights[i].numpy()
+        is_used = weights.any(axis=1)
+        self._weights = np.ascontiguousarray(weights[is_used])
+        self._exponent = np.ascontiguousarray(process.exponent.numpy()[:, is_used])
         self._linear = np.zeros((2 * d + 1, q))
         self._linear[d : 2 * d] = process.linear[1:].numpy()
         self._linear[-1] = process.linear[0].numpy()

@@ -33,9 +33,6 @@ def require_plain(path: Path, max_bytes: int | None = None) -> None:
 
     A run folder may come from somebody else: a link in it could make us read any
     file of this user.
-
-    Raises:
-        RunError: If it is missing, no ordinary file, or larger than allowed.
     """
     try:
         open_plain(path, max_bytes).close()
@@ -48,15 +45,7 @@ def require_plain(path: Path, max_bytes: int | None = None) -> None:
 
 @contextmanager
 def reading(path: Path, what: str) -> Iterator[None]:
-    """Turn whatever damaged contents make the block raise into one sentence.
-
-    Args:
-        path: The file that is read.
-        what: What it must be.
-
-    Raises:
-        RunError: If the block raises what wrong values lead to.
-    """
+    """Turn what the block raises where `path` is not `what` into one sentence."""
     try:
         yield
     except NopgError:
@@ -70,11 +59,7 @@ def reading(path: Path, what: str) -> Iterator[None]:
 
 
 def read_plain(path: Path, max_bytes: int) -> bytes:
-    """The bytes of an ordinary file.
-
-    Raises:
-        RunError: If it is missing, larger than allowed, or no ordinary file.
-    """
+    """The bytes of an ordinary file."""
     require_plain(path, max_bytes)
     with reading(path, "readable"), open_plain(path, max_bytes) as stream:
         # Of a number of bytes as large as the limit Python would reserve all.
@@ -82,23 +67,14 @@ def read_plain(path: Path, max_bytes: int) -> bytes:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object in an ordinary file.
-
-    Raises:
-        RunError: If there is none.
-    """
+    """The JSON object in an ordinary file."""
     content = read_plain(path, MAX_JSON)
     with reading(path, "a JSON object"):
         return parse_json(content)
 
 
 def checked(kind: type[T], found: Mapping[str, Any]) -> T:
-    """A dataclass from JSON, if every field is there and of the type it says.
-
-    Raises:
-        KeyError: If a field is missing.
-        TypeError: If one is of another type.
-    """
+    """A dataclass from JSON, if every field is there and of the type it says."""
     values = {}
     for field in fields(kind):  # type: ignore[arg-type]
         value = values[field.name] = found[field.name]

@@ -212,3 +212,23 @@ def test_refining_improves_the_worst_share_in_noise() -> None:
     (after,) = refine(models, [policy], STARTS, GAMMA, 40, worst_share=0.25)
     assert after > before
     assert after == model_returns(models, [policy], starts, GAMMA, 0.25)[0]
+
+
+def test_every_update_in_noise_meets_new_gusts_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, policy = learned(lambda s, a: -(s**2), noise=0.2), build(1)
+    asked: list[Any] = []
+
+    def noted(_: Any, policies: Any, starts: Any, *rest: Any) -> Any:
+        asked.append((starts[:, 0].tolist(), rest[2], rest[4]))
+        return rollout_gradients(model, policies, starts, *rest)
+
+    monkeypatch.setattr(refinement, "rollout_gradients", noted)
+    refine((model,), [policy], np.arange(10.0)[:, None], GAMMA, 2)
+    (first, gusts, credits), (second, others, _) = asked
+    assert (first, second) == ([8, 9, 0, 1, 2, 3, 4, 5], [6, 7, 8, 9, 0, 1, 2, 3])
+    assert gusts.shape[1] == refinement.N_NEW_PATHS
+    assert not np.array_equal(gusts, others)
+    # Once for all that follows and once for a while; the better is kept.
+    assert credits == list(refinement.CREDITS)

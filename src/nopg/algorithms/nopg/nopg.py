@@ -175,10 +175,7 @@ class NOPG:
         bandwidths = select_bandwidths(
             self.bandwidth_rule, arrays, seeds.numpy("bandwidths")
         )
-        n_ranks, n_local = (1, 1) if ranks is None else (ranks.size, ranks.n_local)
-        budget = estimate_budget(
-            policy, samples, initial, bandwidths, config, n_ranks, n_local
-        )
+        budget = estimate_budget(policy, samples, initial, bandwidths, config, ranks)
         if budget.is_large and announce is not None:
             announce(str(budget))
         if ranks is not None:

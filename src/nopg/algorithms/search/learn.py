@@ -56,7 +56,13 @@ from nopg.bellman.samples import initial_state_tensor
 from nopg.data.dataset import Dataset
 from nopg.dynamics.ensemble import fit_ensemble
 from nopg.dynamics.transition_model import TransitionModel
-from nopg.errors import ConfigError, DataError, NopgWarning, SupportWarning
+from nopg.errors import (
+    ConfigError,
+    DataError,
+    NopgError,
+    NopgWarning,
+    SupportWarning,
+)
 from nopg.fitted.build import action_space_of, as_dataset, build_policy
 from nopg.fitted.policy import LEARN, FittedPolicy
 from nopg.fitted.search_result import Candidate, SearchResult
@@ -108,7 +114,7 @@ def learn(
             `Dataset.with_history`.
         action_space: Gymnasium space of the actions; by default that of the data.
         seed: Seed of every draw.
-        progress: Show a bar.
+        progress: Show a bar, and the verdict at the end.
         settings: Any other setting of `NOPG`, except `bandwidths`.
 
     Returns:
@@ -152,7 +158,7 @@ def learn(
         )
     search = selection.choose()
     _warn_of_uncertainty(search.candidates[search.chosen].final.uncertainty)
-    return FittedPolicy(
+    fitted = FittedPolicy(
         policy=selection.found[search.chosen].policy,
         action_space=space,
         estimator=config.estimator,
@@ -169,6 +175,20 @@ def learn(
         search=search,
         models=models,
     )
+    with _few_threads(len(data)):
+        logger.info("%s", fitted.check())
+        if progress:
+            _say_verdict(fitted)
+    return fitted
+
+
+def _say_verdict(policy: FittedPolicy) -> None:
+    """Whether to run it, in one line; whatever goes wrong, the policy is there."""
+    try:
+        line = str(policy.verdict())
+    except (NopgError, MemoryError, KeyboardInterrupt) as error:
+        line = f"There is no verdict ({error}); policy.verdict() asks again."
+    tqdm.write(line)
 
 
 def _search(

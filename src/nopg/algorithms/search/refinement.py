@@ -32,17 +32,21 @@ from nopg.policies.families import Policy
 Models = Sequence[TransitionModel]
 Policies = Sequence[Policy]
 
-LEARNING_RATE = 5e-3
-"""Adam's first step size; half of that of the search, which has farther to go."""
+LEARNING_RATE, NOISY_LEARNING_RATE = 5e-3, 2e-2
+"""Adam's first step size; half of that of the search, which has farther to go. In noise
+gradients are rough, and only what lasts over many long steps is learned."""
+CREDITS = (1.0, 0.95)
+"""Where the system is noisy each policy ascends twice: an action answers for all that
+follows, or for about twenty steps, where gradients of more are lost in noise."""
 PATIENCE = 25
-"""Updates without a gain after which refining a policy ends."""
+"""Updates without a gain after which refining a policy ends; in noise it does not."""
 GAIN = 1e-3
 """Smallest gain that counts, as a share of |J|."""
 N_KEPT, FIRST_ROUND = 3, 0.3
 """All policies are refined for this share of the updates, then so many of the best:
 where a policy starts says little about where it can get."""
-CHECK_EVERY = 5
-"""Updates between estimates by all models."""
+CHECK_EVERY, NOISY_CHECK_EVERY = 5, 10
+"""Updates between estimates by all models; noisy ones take many paths."""
 SEARCH_WEIGHT = 0.005
 """Weight gamma^T at which rollouts end while searching."""
 FINAL_WEIGHT = 1e-8
@@ -53,10 +57,11 @@ N_STARTS = 5
 N_PATHS, N_FINAL_PATHS = 24, 96
 """Paths instead where the system is noisy, over all starts in turn; and where the last
 choice is made."""
+N_NEW_PATHS = 8
+"""Paths of each update where the system is noisy, with new gusts every time: what is
+learned from many gusts, a few at a time, does not hold for these alone."""
 NOISY_FINAL_WEIGHT = 1e-3
 """Weight at which these end: what fails late on one path fails early on another."""
-ESTIMATES, GRADIENTS = 0, 1
-"""Streams of draws: what an update gained on its own gusts must hold in others."""
 N_UNCERTAINTIES = 256
 """Steps whose uncertainty is averaged: it costs more than the rollout itself."""
 
@@ -110,21 +115,25 @@ def attainable_return(
 class _Ascent:
     """A policy, and the best it has been."""
 
-    def __init__(self, policy: Policy, value: float, attainable: float) -> None:
+    def __init__(
+        self, policy: Policy, value: float, attainable: float, credit: float
+    ) -> None:
         self.policy, self.best, self.attainable = policy, value, attainable
+        self.credit = credit
         self.adam = Adam([p for p in policy.parameters() if p.requires_grad])
         self.best_parameters = copy.deepcopy(policy.state_dict())
         self.last_gain = 0
         self.is_done = value >= attainable
 
-    def record(self, value: float, step: int) -> None:
+    def record(self, value: float, step: int, is_noisy: bool) -> None:
         """Note the lowest return in the models after so many updates."""
         if value > self.best + GAIN * abs(self.best):
             self.last_gain = step
         if value > self.best:
             self.best = value
             self.best_parameters = copy.deepcopy(self.policy.state_dict())
-        self.is_done = self.best >= self.attainable or step - self.last_gain > PATIENCE
+        is_stuck = step - self.last_gain > PATIENCE and not is_noisy
+        self.is_done = self.best >= self.attainable or is_stuck
 
 
 def refine(
@@ -155,52 +164,62 @@ def refine(
         The lowest return of each policy in the models; of an interrupted refining,
         none.
     """
-    starts = search_starts(models[0], starts)
+    every, starts = starts, search_starts(models[0], starts)
     first = model_returns(models, policies, starts, gamma, worst_share)
     most = attainable_return(models[0], gamma)
-    ascents = [_Ascent(*one, most) for one in zip(policies, first, strict=True)]
+    is_noisy = models[0].noise is not None
+    check_every = NOISY_CHECK_EVERY if is_noisy else CHECK_EVERY
+    ascents = [
+        _Ascent(policy if credit == 1.0 else copy.deepcopy(policy), value, most, credit)
+        for credit in CREDITS[: 2 if is_noisy else 1]
+        for policy, value in zip(policies, first, strict=True)
+    ]
     try:
         for step in range(1, n_updates + 1):
             active = [one for one in ascents if not one.is_done]
             if not active:
                 break
             progress = (step - 1) / n_updates
-            _update(models[0], active, starts, gamma, progress, worst_share)
-            if step % CHECK_EVERY == 0 or step == n_updates:
+            some, draws = _new_paths(models[0], every, gamma, step, worst_share)
+            _update(models[0], active, some, draws, gamma, progress, worst_share)
+            if step % check_every == 0 or step == n_updates:
                 team = [one.policy for one in active]
                 found = model_returns(models, team, starts, gamma, worst_share)
                 for one, value in zip(active, found, strict=True):
-                    one.record(value, step)
+                    one.record(value, step, is_noisy)
             if step == math.ceil(FIRST_ROUND * n_updates):
                 for one in sorted(ascents, key=lambda one: -one.best)[N_KEPT:]:
                     one.is_done = True
             advance(max(one.best for one in ascents))
     finally:  # an interrupt, too, leaves the best
-        for one in ascents:
-            one.policy.load_state_dict(one.best_parameters)
-    return [one.best for one in ascents]
+        n = len(policies)
+        best = [max(ascents[i::n], key=lambda one: one.best) for i in range(n)]
+        for policy, one in zip(policies, best, strict=True):
+            policy.load_state_dict(one.best_parameters)
+    return [one.best for one in best]
 
 
 def _update(
     model: TransitionModel,
     ascents: Sequence[_Ascent],
     starts: Array,
+    draws: Array | None,
     gamma: float,
     progress: float,
     worst_share: float,
 ) -> None:
     """One update of each policy, with a step size that falls along a cosine."""
     policies = [one.policy for one in ascents]
-    horizon = discount_horizon(gamma)
-    draws = _draws(model, starts, horizon, GRADIENTS)
-    options = (horizon, draws, worst_share, draws is not None)
+    credits = None if draws is None else [one.credit for one in ascents]
+    options = (discount_horizon(gamma), draws, worst_share, credits)
+    rate = LEARNING_RATE if draws is None else NOISY_LEARNING_RATE
     gradients = rollout_gradients(model, policies, starts, gamma, *options)
     decay = cosine_decay(progress, 1.0)
     for one, gradient in zip(ascents, gradients, strict=True):
         norm = math.sqrt(sum(float(g.square().sum()) for g in gradient))
         if math.isfinite(norm) and norm > 0.0:
-            one.adam.step(gradient, LEARNING_RATE * decay)
-        else:
+            one.adam.step(gradient, rate * decay)
+        elif draws is None:  # other gusts may do
             one.is_done = True
 
 
@@ -216,7 +235,7 @@ def _rollout(
     actor = ArrayPolicies(policies, is_decided=True)
     every = np.tile(starts, (len(policies), 1))
     horizon = discount_horizon(gamma, negligible)
-    draws = _draws(model, starts, horizon, ESTIMATES)
+    draws = _draws(model, starts, horizon)
     if draws is not None:
         draws = np.tile(draws, (1, len(policies), 1))
     rollout = model_rollout(
@@ -235,10 +254,25 @@ def search_starts(
     return starts[np.arange(n_paths) % len(starts)]
 
 
+def _new_paths(
+    model: TransitionModel, starts: Array, gamma: float, step: int, worst_share: float
+) -> tuple[Array, Array | None]:
+    """Where the paths of an update start, and gusts of its own: none without noise."""
+    if model.noise is None:
+        return search_starts(model, starts), None
+    # The worst share of a few paths is hardly one of them.
+    n_paths = N_NEW_PATHS if worst_share == 1.0 else N_PATHS
+    some = starts[(np.arange(n_paths) + n_paths * step) % len(starts)]
+    return some, _draws(model, some, discount_horizon(gamma), step)
+
+
 def _draws(
-    model: TransitionModel, starts: Array, horizon: int, stream: int
+    model: TransitionModel, starts: Array, horizon: int, stream: int = 0
 ) -> Array | None:
-    """Common random numbers: the same gusts for every policy and model, or none."""
+    """Common random numbers: the same gusts for every policy and model, or none.
+
+    Estimates have stream 0: what an update gained on its own gusts must hold there.
+    """
     if model.noise is None:
         return None
     generator = np.random.default_rng(stream)
