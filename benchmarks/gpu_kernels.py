@@ -23,12 +23,12 @@ from torch import Tensor
 
 from nopg.bellman.fused import RIDGE
 from nopg.bellman.matched import LONGEST_STEP, REACH, STEEPNESS
-from nopg.gpu.build import build
+from nopg.gpu.build import FusedKernelRows
 from nopg.gpu.deflation import deflate
-from nopg.gpu.matched import Features, Newton, match
+from nopg.gpu.matched import FusedMatchedRows, Newton
 from nopg.gpu.matvec import matvec
 from nopg.gpu.nearest import nearest
-from nopg.gpu.sweep import sweep
+from nopg.gpu.sweep import sum_buffers, sweep
 from nopg.gpu.tiles import spatial_order
 from nopg.gpu.toolchain import triton
 from nopg.gpu.transpose import transposed_pattern, transposed_values
@@ -44,11 +44,11 @@ Args = tuple[Tensor, ...]
 class Update:
     """Tensors of one update: uniform states in four dimensions, one action."""
 
-    def __init__(self, n: int, k: int, n_batch: int = 0) -> None:
-        self.n, self.k, self.n_policies = n, k, max(n_batch, 1)
+    def __init__(self, n: int, k: int, n_batch: int = 1) -> None:
+        self.n, self.k, self.n_policies = n, k, n_batch
         device = "cuda" if HAS_GPU else "cpu"
         draw = torch.Generator(device).manual_seed(n)
-        policies = (n_batch,) if n_batch else ()
+        policies = (n_batch,)
 
         def normal(*shape: int) -> Tensor:
             return torch.randn(shape, generator=draw, device=device)
@@ -71,20 +71,33 @@ class Update:
         self.scale = normal(self.n_policies).abs()
         self.gain = torch.full_like(self.rewards[:1], GAMMA / (1 - GAMMA) / n)
         self.mu_total = self.eps0.sum(-1).reshape(-1) / (1 - GAMMA)
-        self.weights, _ = build(*self.build)
-        self.values = transposed_values(*self.transpose)
+        given = (self.log_psi, self.columns, self.a)
+        self.kernel_rows = FusedKernelRows(*given, self.variances.sqrt(), n_batch)
+        self.weights = self.kernel_rows.build(self.taken)
+        self.values = torch.empty_like(self.weights).reshape(n_batch, -1)
+        transposed_values(*self.transpose, out=self.values)
+        self.next = (torch.empty_like(self.q), torch.empty_like(self.mu))
+        self.sums = sum_buffers(self.columns, self.q)
         inverse = (4.0 / squares[:, -1].mean()).sqrt()  # log_psi is -|offset|^2 / 2
         precision = torch.cat([inverse.expand(4), self.variances.rsqrt()])
-        self.features = Features(
-            self.log_psi, self.columns, (states, self.a), self.queries, precision, 0
-        )
-        self.taken_by_each = self.taken.reshape(self.n_policies, n, 1)
-        self.tilts = self.features.no_tilts(self.n_policies)
+        newton = Newton(REACH, STEEPNESS, LONGEST_STEP, RIDGE, accuracy=1e-3)
+        listed = (self.log_psi, self.columns, (states, self.a), self.queries)
+        self.matched_rows = FusedMatchedRows(*listed, precision, 0, newton, n_batch)
 
-    @property
-    def build(self) -> Args:
-        """Arguments of `build`."""
-        return self.log_psi, self.columns, self.a, self.taken, self.half
+    def build(self) -> tuple[Tensor, Tensor]:
+        """The paper's rows, and their slopes."""
+        return self.kernel_rows.build(self.taken), self.kernel_rows.slopes
+
+    def turn(self) -> Tensor:
+        """Values of the transpose."""
+        transposed_values(*self.transpose, out=self.values)
+        return self.values
+
+    def sweep(self) -> tuple[Tensor, Tensor]:
+        """One sweep of both systems."""
+        out = (self.next[0], self.sums[0], self.next[1], self.sums[1])
+        sweep(*self.row_sweep, *self.column_sweep, out=out)
+        return self.next
 
     @property
     def transpose(self) -> Args:
@@ -103,25 +116,32 @@ class Update:
         known = (self.values, self.starts, self.rows, self.eps0)
         return *known, self.mu, self.scale
 
-    def match(self) -> tuple[Tensor, Tensor]:
+    def match(self) -> Tensor:
         """Matched rows, from where the last call left them: one evaluation."""
-        newton = Newton(REACH, STEEPNESS, LONGEST_STEP, RIDGE, accuracy=1e-3)
-        return match(self.features, newton, self.taken_by_each, self.tilts)
+        return self.matched_rows.build(self.taken)
 
     def whole(self) -> Tensor:
         """Everything of an update but the policy's own passes."""
-        weights, slopes = build(*self.build)
-        values = transposed_values(weights, self.source, self.discount)
-        q, mu, shift, scale = self.q, self.mu, self.shift, self.scale
+        (weights, slopes), values = self.build(), self.turn()
+        now, after = (self.q, self.mu), self.next
+        spare = (torch.empty_like(self.q), torch.empty_like(self.mu))
+        shift, scale = self.shift.clone(), self.scale.clone()
         nothing, one = torch.zeros_like(shift), torch.ones_like(scale)
+        norms, is_corrected = shift.new_empty((2, self.n_policies)), True
         for number in range(SWEEPS):
-            q, q_sums, mu, mu_sums = sweep(
-                weights, self.columns, self.rewards, self.discount, q, shift,
-                values, self.starts, self.rows, self.eps0, mu, scale,
+            sweep(
+                weights, self.columns, self.rewards, self.discount, now[0],
+                shift if is_corrected else nothing, values, self.starts, self.rows,
+                self.eps0, now[1], scale if is_corrected else one,
+                out=(after[0], self.sums[0], after[1], self.sums[1]),
             )  # fmt: skip
-            shift, scale = nothing, one
-            if number % 5 == 4:
-                shift, scale, _ = deflate(q_sums, mu_sums, self.gain, self.mu_total)
+            # The start stays as it is, for the next call.
+            now, after = after, spare if number == 0 else now
+            is_corrected = number % 5 == 4
+            if is_corrected:
+                out = (shift, scale, norms)
+                deflate(*self.sums, self.gain, self.mu_total, out=out)
+        q, mu = now
         return mu * matvec(slopes[0], self.columns, q - q.mean(-1, keepdim=True))
 
 
@@ -149,14 +169,13 @@ def kernels(x: Update) -> list[Row]:
         return q, mu
 
     return [
-        ("build", lambda: build(*x.build), twin_build, 2 * shared + 2 * own),
+        ("build", x.build, twin_build, 2 * shared + 2 * own),
         ("matvec", lambda: matvec(*product),
          lambda: reference.matvec(*double(*product)), shared + own),
-        ("transposed values", lambda: transposed_values(*x.transpose),
+        ("transposed values", x.turn,
          lambda: reference.transposed_values(*double(*x.transpose)), shared + 2 * own),
         ("matched rows", x.match, None, 2 * shared + 2 * own),
-        ("sweep", lambda: sweep(*x.row_sweep, *x.column_sweep)[::2], twin_sweep,
-         2 * (shared + own)),
+        ("sweep", x.sweep, twin_sweep, 2 * (shared + own)),
         (f"whole, {SWEEPS} sweeps", x.whole, None,
          4 * shared + 5 * own + SWEEPS * 2 * (shared + own)),
     ]  # fmt: skip
@@ -218,11 +237,11 @@ def main() -> None:
     if not HAS_GPU and os.environ.get("TRITON_INTERPRET") != "1":
         raise SystemExit("This needs a GPU; TRITON_INTERPRET=1 checks errors alone.")
     sizes = options.sizes if HAS_GPU else [200]
-    batches = [(n, 0) for n in sizes] + [(sizes[0], options.batch if HAS_GPU else 3)]
+    batches = [(n, 1) for n in sizes] + [(sizes[0], options.batch if HAS_GPU else 3)]
     for n, n_batch in batches:
         x = Update(n, options.neighbours, n_batch)
         report(x)
-        if not n_batch:
+        if n_batch == 1:
             report_search(x)
 
 

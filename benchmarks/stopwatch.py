@@ -7,15 +7,15 @@ the clock when they are called.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import torch
 from benchmarks.our_formulation import OurFormulation
 from torch import Tensor
 
-from nopg.bellman.queries import QueryResponsibilities, RowsAtQueries
-from nopg.bellman.row_model import EXACT
+from nopg.bellman.responsibilities import PolicyRows, Responsibilities
+from nopg.bellman.rows import EXACT
 from nopg.bellman.solution import Start
 from nopg.linalg.operators import LinearOperator
 from nopg.linalg.solve import SolverConfig
@@ -36,26 +36,26 @@ def parts_of_update(
         The parts, and where to start the next one from.
     """
     estimator, solver = ours.estimator, SolverConfig(rtol=ours.task.rtol)
-    at_queries = _Timed(estimator.at_queries)
-    timed = replace(estimator, at_queries=at_queries)
+    at_next, at_initial = _Timed(estimator.at_next), _Timed(estimator.at_initial)
+    timed = replace(estimator, at_next=at_next, at_initial=at_initial)
     began = time.perf_counter()
     solution = timed.solve(ours.policy, ours.generator, solver, start)
     solved = time.perf_counter()
     solution.gradient(ours.policy)
-    asked, built = at_queries.times
-    turned = at_queries.spies[0].seen_at or solved
+    asked, built = at_next.times[0], at_initial.times[1]
+    turned = at_next.spies[0].seen_at or solved
     moments = (began, asked, built, turned, solved, time.perf_counter())
     spans = [later - sooner for sooner, later in pairwise(moments)]
     return dict(zip(PARTS, spans, strict=True)), solution.following()
 
 
-@dataclass(frozen=True)
-class _Timed(QueryResponsibilities):
+class _Timed(Responsibilities):
     """Notes when rows were asked for and when they were made."""
 
-    inner: QueryResponsibilities
-    times: list[float] = field(default_factory=list)
-    spies: list[_FirstTransposed] = field(default_factory=list)
+    def __init__(self, inner: Responsibilities) -> None:
+        self.rows, self.inner = inner.rows, inner
+        self.times: list[float] = []
+        self.spies: list[_FirstTransposed] = []
 
     def evaluate(
         self,
@@ -63,20 +63,18 @@ class _Timed(QueryResponsibilities):
         generator: torch.Generator,
         start: Tensor | None = None,
         accuracy: float = EXACT,
-    ) -> RowsAtQueries:
+    ) -> PolicyRows:
         self.times.append(time.perf_counter())
         found = self.inner.evaluate(outputs, generator, start, accuracy)
         self.times.append(time.perf_counter())
-        self.spies.append(_FirstTransposed(found.at_next.operator))
-        at_next = replace(found.at_next, operator=self.spies[-1])
-        return replace(found, at_next=at_next)
+        self.spies.append(_FirstTransposed(found.operator))
+        return replace(found, operator=self.spies[-1])
 
     def vjp(
-        self, found: RowsAtQueries, q: Tensor, later: Tensor, first: Tensor
+        self, found: PolicyRows, q: Tensor, row_weights: Tensor
     ) -> tuple[Tensor, ...]:
-        at_next = replace(found.at_next, operator=self.spies[-1].inner)
-        unwrapped = replace(found, at_next=at_next)
-        return self.inner.vjp(unwrapped, q, later, first)
+        unwrapped = replace(found, operator=self.spies[-1].inner)
+        return self.inner.vjp(unwrapped, q, row_weights)
 
 
 class _FirstTransposed(LinearOperator):
@@ -96,12 +94,6 @@ class _FirstTransposed(LinearOperator):
     def rmatvec(self, y: Tensor) -> Tensor:
         self._note()
         return self.inner.rmatvec(y)
-
-    def matmat(self, columns: Tensor) -> Tensor:
-        return self.inner.matmat(columns)
-
-    def rmatmat(self, columns: Tensor) -> Tensor:
-        return self.inner.rmatmat(columns)
 
     def single(self) -> LinearOperator | None:
         inner = self.inner.single()

@@ -131,6 +131,20 @@ assert len(Dataset.load("check/zeros-v0")) == 18
 """,
     ),
     FirstUse(
+        "mcap",
+        "an MCAP file",
+        ("mcap", "mcap_ros2"),
+        """
+from pathlib import Path
+from nopg import DataError, Dataset
+Path("bag.mcap").write_bytes(b"no bag")
+try:
+    Dataset.load("bag.mcap")
+except DataError as error:
+    assert "must be an MCAP file" in str(error)
+""",
+    ),
+    FirstUse(
         "record",
         "the recorder's page",
         ("websockets",),

@@ -50,3 +50,11 @@ def test_layers_hold() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout
+
+
+def test_a_misspelt_name_is_told_apart() -> None:
+    program = "import nopg; nopg.lern"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True
+    )
+    assert "Did you mean: 'learn'" in done.stderr

@@ -4,7 +4,9 @@ For each policy on its data set the intervals of J, by kernels and by learned mo
 are compared with the true discounted return; fitted Q evaluation estimates the same
 number for some of them. On the tasks that can be failed, the chance of failing within
 some steps is compared with the simulator, and the support of states on failed paths
-with that on successful ones.
+with that on successful ones. The method "sign-off" puts what a user asks before he
+switches a policy on beside the truth, on noisy, delayed and partly hidden tasks too
+(`trials/sign_off.py`).
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from reproduction.arms import Arm, trials_of
 from reproduction.baselines.fqe import fqe_value
 from reproduction.experiment import Experiment, Plan
 from reproduction.figures.coverage_tables import coverage_tables
+from reproduction.figures.sign_off_tables import sign_off_tables
 from reproduction.results import Record
 from reproduction.trial import DEFAULTS, Result, Trial, rounded
 from reproduction.trials.known_policies import (
@@ -29,6 +32,7 @@ from reproduction.trials.known_policies import (
     known_policies,
     learned_policies,
 )
+from reproduction.trials.sign_off import SIGN_OFF, run_sign_off
 
 NAME = "coverage"
 LEVEL = 0.95
@@ -62,6 +66,20 @@ PRESETS: dict[str, dict[str, Any]] = {
         "fqe_seeds": 1,
         "learned": {"pendulum-grid": (200,), "cart-pole": (500,), "mountain-car": (2,)},
         "n_refining": (0, 100),
+        "sign_off": {
+            "pendulum-grid": (200,),
+            "pendulum-random": (500,),
+            "cart-pole": (250,),
+            "mountain-car": (2,),
+            LQR: (5,),
+            "double-integrator": (300,),
+            "gusty-pendulum": (1000,),
+            "cliff-fresh": (600,),
+            "tanks-0": (12,),
+            "tanks-5": (12,),
+            "tanks-hidden": (12,),
+        },
+        "budget": {"n_updates": 20, "n_refining": 20, "early": 8},
     },
     "quick": {
         "sizes": {"pendulum-grid": (200,), "cart-pole": (250,), LQR: (5,)},
@@ -71,6 +89,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "fqe_seeds": 1,
         "learned": {"cart-pole": (250,)},
         "n_refining": (0,),
+        "sign_off": {"double-integrator": (200,)},
+        "budget": {"n_updates": 5, "n_refining": 5, "early": 5},
     },
     "smoke": {
         "sizes": {"cart-pole": (60,), LQR: (2,)},
@@ -80,6 +100,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "fqe_seeds": 1,
         "learned": {},
         "n_refining": (),
+        "sign_off": {"cart-pole": (60,)},
+        "budget": {"n_updates": 1, "n_refining": 1, "early": 1},
     },
 }
 PRESETS["standard"] = PRESETS["paper"] | {"seeds": 5}
@@ -101,6 +123,9 @@ def trials(plan: Plan) -> list[Trial]:
     settings = {"gamma": LEARN_GAMMA, "n_refining": preset["n_refining"]}
     for task, sizes in preset["learned"].items():
         found += trials_of(NAME, task, [Arm("learn", "", settings, sizes, seeds)])
+    for task, sizes in preset["sign_off"].items():
+        arm = Arm(SIGN_OFF, "", preset["budget"], sizes, seeds)
+        found += trials_of(NAME, task, [arm])
     return found
 
 
@@ -214,15 +239,17 @@ def _by_fqe(known: KnownPolicy, trial: Trial) -> Result:
 
 
 def analyse(records: list[Record]) -> dict[str, Any]:
-    """Coverage, width and error by task; falls; what support tells apart."""
-    return coverage_tables(records)
+    """Coverage, width and error by task; falls; support; what sign-off is worth."""
+    signed = [one for one in records if one.trial.method == SIGN_OFF]
+    others = [one for one in records if one.trial.method != SIGN_OFF]
+    return coverage_tables(others) | sign_off_tables(signed)
 
 
 EXPERIMENT = Experiment(
     name=NAME,
     title="How often 95% intervals of J hold the true return, beside FQE",
     trials=trials,
-    runner_of=lambda trial: run,
+    runner_of=lambda trial: run_sign_off if trial.method == SIGN_OFF else run,
     chart="coverage",
     analyse=analyse,
     takes_data=False,

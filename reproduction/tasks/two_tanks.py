@@ -183,8 +183,8 @@ class TwoTanks:
             off = np.zeros(n_episodes)
             arrived = actions[step - self.delay][:, 0] if step >= self.delay else off
             disturbance = self.noise * generator.standard_normal((n_episodes, 2))
-            levels.append(np.clip(_flow(levels[-1], arrived) + disturbance, 0.0, 1.0))
-            rewards.append(_reward(levels[-2], actions[-1]))
+            levels.append(np.clip(flow(levels[-1], arrived) + disturbance, 0.0, 1.0))
+            rewards.append(rewards_of(levels[-2], actions[-1]))
             is_start = np.zeros(n_episodes, dtype=bool)
         return np.stack(levels), np.stack(actions), np.stack(rewards)
 
@@ -232,7 +232,7 @@ def _starts(n: int, generator: np.random.Generator) -> FloatArray:
     return generator.uniform(LOWEST_START, HIGHEST_START, (n, 2))
 
 
-def _flow(levels: FloatArray, pump: FloatArray) -> FloatArray:
+def flow(levels: FloatArray, pump: FloatArray) -> FloatArray:
     """The levels (m, 2) after one step of the pump (m,), by small Euler steps."""
     upper, lower = levels.T
     for _ in range(SUBSTEPS):
@@ -243,7 +243,8 @@ def _flow(levels: FloatArray, pump: FloatArray) -> FloatArray:
     return np.column_stack([upper, lower])
 
 
-def _reward(levels: FloatArray, actions: FloatArray) -> FloatArray:
+def rewards_of(levels: FloatArray, actions: FloatArray) -> FloatArray:
+    """What is paid for levels (m, 2) and pump settings (m, 1)."""
     level_cost = LEVEL_COST * (levels[:, 1] - TARGET) ** 2
     pump_cost = PUMP_COST * (actions[:, 0] - HOLDING) ** 2
     return np.asarray(-level_cost - pump_cost)

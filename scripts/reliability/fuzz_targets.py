@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import pyarrow
+from pyarrow import parquet
+from scipy.io import savemat
 
 import nopg
 from nopg.cli.settings import read_settings
@@ -72,7 +78,51 @@ def targets(folder: Path) -> list[Target]:
         path = folder / f"data.{suffix}"
         data.save(path)
         found.append(_of_run(f"data.{suffix}", path, _read_data))
+    return [*found, *_robots(folder, data)]
+
+
+def _robots(folder: Path, data: nopg.Dataset) -> list[Target]:
+    """Files of other programs; an MCAP file only where its packages are."""
+    log = {"x": data.observations[:, 0], "u": data.actions, "r": data.rewards}
+    savemat(folder / "log.mat", log, do_compression=True)
+    arm = folder / "arm"
+    shapes = {"observation.state": [3], "action": [1], "next.reward": [1]}
+    features = {n: {"dtype": "float64", "shape": shape} for n, shape in shapes.items()}
+    (arm / "meta").mkdir(parents=True)
+    (arm / "data").mkdir()
+    (arm / "meta" / "info.json").write_text(json.dumps({"features": features}))
+    parts = (data.observations.tolist(), data.actions.tolist(), data.rewards)
+    columns = dict(zip(shapes, parts, strict=True))
+    parquet.write_table(pyarrow.table(columns), arm / "data" / "e.parquet")
+    found = [
+        _of_run("matlab", folder / "log.mat", _read_data),
+        _of_run("lerobot info", arm / "meta" / "info.json", lambda p: _read_data(arm)),
+        _of_run("lerobot", arm / "data" / "e.parquet", lambda p: _read_data(arm)),
+    ]
+    with contextlib.suppress(ImportError):
+        from mcap.writer import Writer
+
+        with (folder / "log.mcap").open("wb") as stream:
+            writer = Writer(stream)
+            writer.start()
+            schema = writer.register_schema("log", "jsonschema", b"{}")
+            channel = writer.register_channel("/log", "json", schema)
+            for i in range(9):
+                content = json.dumps({"x": i, "u": 0.5, "r": 1.5}).encode()
+                writer.add_message(channel, i * 10**8, content, i * 10**8)
+            writer.finish()
+        found.append(_of_run("mcap", folder / "log.mcap", _read_bag))
     return found
+
+
+def _read_bag(path: Path) -> object:
+    return nopg.Dataset.load(
+        path,
+        observations=["/log.x"],
+        actions=["/log.u"],
+        reward="/log.r",
+        max_bytes=2**24,
+    )
 
 
 def _of_run(name: str, path: Path, read: Callable[[Path], object]) -> Target:

@@ -11,6 +11,7 @@
 policy gradient; it returns the same kind of `FittedPolicy`.
 """
 
+import sys as _sys
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _IS_CHECKED
 from typing import Any
@@ -105,7 +106,9 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         found = globals()[name] = getattr(_import_module(_LAZY[name]), name)
         return found
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # With `obj` the interpreter says which name was meant.
+    text = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(text, name=name, obj=_sys.modules[__name__])
 
 
 def __dir__() -> list[str]:

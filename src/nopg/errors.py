@@ -6,6 +6,9 @@ what to do.
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class NopgError(Exception):
     """Base of every error this library raises on purpose."""
@@ -49,3 +52,11 @@ class NopgWarning(UserWarning):
 
 class SupportWarning(NopgWarning):
     """The data say next to nothing where it matters; what is learned may be wrong."""
+
+
+def did_you_mean(asked: Iterable[str], known: Iterable[str]) -> str:
+    """The end of a sentence about unknown names: those they may stand for, if any."""
+    lower = {name.lower(): name for name in known}
+    close = (difflib.get_close_matches(n.lower(), list(lower), n=1) for n in asked)
+    found = [repr(lower[match]) for matches in close for match in matches]
+    return f"; did you mean {', '.join(found)}?" if found else "."

@@ -16,8 +16,7 @@ import nopg
 from nopg.bellman.matched import MatchedRows
 from nopg.bellman.offsets import ArcCoordinates, on_circles, state_offsets
 from nopg.bellman.problem import MATCHED
-from nopg.bellman.row_model import RowWeights
-from nopg.bellman.rows import QueryRows, query_rows
+from nopg.bellman.rows import QueryRows, RowWeights, query_rows
 from nopg.bellman.samples import Samples
 from nopg.bellman.solution import Estimator
 from nopg.linalg.solve import SolverConfig

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from nopg.bellman.nadaraya_watson import gaussian_weights, label_weights
-from nopg.bellman.row_model import mixed_weights
-from nopg.bellman.rows import Neighbours, QueryRows, joined_rows, query_rows
+from nopg.bellman.responsibilities import mixed
+from nopg.bellman.rows import Neighbours, QueryRows, query_rows
 from nopg.errors import ConfigError
 from nopg.kernels.similarity import log_label_similarity
 
@@ -136,27 +136,9 @@ def test_label_rows_and_their_mixture(
         dense.append(expected)
     logits = torch.randn((M, 3), dtype=torch.float64, generator=generator)
     shares = torch.softmax(logits, dim=1)
-    mixed = mixed_weights(rows, parts, shares.unbind(1))
+    operator, *_ = mixed(rows, parts, shares.T, (shares,))
     expected = torch.einsum("amn,ma->mn", torch.stack(dense), shares)
-    torch.testing.assert_close(rows.operator(mixed.blocks).dense(), expected)
-
-
-@pytest.mark.parametrize("neighbours", KINDS)
-def test_joined_rows_are_one_under_the_other(
-    neighbours: Neighbours, generator: torch.Generator
-) -> None:
-    queries, samples, actions = points(generator)
-    parts = [
-        listed(some, samples, actions, neighbours) for some in torch.split(queries, 21)
-    ]
-    both = joined_rows(*parts)
-    taken = torch.randn((M, 2), dtype=torch.float64, generator=generator)
-    dense = [
-        rows.operator(gaussian_weights(rows, some, VARIANCES).blocks).dense()
-        for rows, some in zip(parts, torch.split(taken, 21), strict=True)
-    ]
-    weights = gaussian_weights(both, taken, VARIANCES)
-    torch.testing.assert_close(both.operator(weights.blocks).dense(), torch.cat(dense))
+    torch.testing.assert_close(operator.dense(), expected)
 
 
 @pytest.mark.parametrize("neighbours", KINDS)

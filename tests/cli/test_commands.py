@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import nopg
+from nopg.cli import main
 from nopg.cli.swing_up import BOTTOM, grid_dataset
 
 CONFIG = """
@@ -32,6 +36,26 @@ initial_states = [[-1.0, 0.0, 0.0]]
 
 
 def run(*words: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """What a shell would get; in this process, since importing torch takes seconds."""
+    given, code = [str(word) for word in words], 0
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        contextlib.chdir(cwd),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        warnings.catch_warnings(action="default"),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr(sys, "argv", ["nopg", *given])
+        try:
+            main.run()
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 1
+    return subprocess.CompletedProcess(given, code, out.getvalue(), err.getvalue())
+
+
+def run_alone(*words: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """The same in a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "nopg", *map(str, words)],
         cwd=cwd,
@@ -50,7 +74,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_fit_writes_a_run_that_loads(folder: Path) -> None:
-    done = run("fit", "data.npz", "--config", "train.toml", "--out", "a", cwd=folder)
+    words = ("fit", "data.npz", "--config", "train.toml", "--out", "a")
+    done = run_alone(*words, cwd=folder)
     assert done.returncode == 0, done.stderr
     policy = nopg.load(folder / "a" / "policy.nopg")
     assert policy.gamma == 0.95
@@ -62,7 +87,7 @@ def test_fit_writes_a_run_that_loads(folder: Path) -> None:
     assert "a/report.html : open it in a browser" in done.stdout
     page = (folder / "a" / "report.html").read_text()
     assert "<h1>a</h1>" in page
-    again = run("fit", "data.npz", "--config", "train.toml", "--out", "a", cwd=folder)
+    again = run(*words, cwd=folder)
     assert again.returncode == 1
     assert "already holds a run" in again.stderr
 

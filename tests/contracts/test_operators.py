@@ -34,7 +34,7 @@ def sparse(generator: torch.Generator) -> tuple[LinearOperator, Tensor]:
     for block, c, v in zip(rows, columns, values, strict=True):
         twin[block[:, None], c] = v
     pattern = Pattern.stack(rows, [c.to(torch.int32) for c in columns], 7)
-    return SparseRows(pattern, torch.cat([v.reshape(-1) for v in values])), twin
+    return SparseRows.stacked(pattern, torch.cat([v.reshape(-1) for v in values])), twin
 
 
 def averaged(generator: torch.Generator) -> tuple[LinearOperator, Tensor]:
@@ -65,24 +65,6 @@ def test_rmatvec_matches_dense_twin(make: Make, generator: torch.Generator) -> N
 def test_mean_of_the_rows(make: Make, generator: torch.Generator) -> None:
     operator, twin = make(generator)
     torch.testing.assert_close(operator.row_mean(), twin.mean(dim=0))
-
-
-@pytest.mark.parametrize("make", OPERATORS)
-def test_matmat_matches_dense_twin(make: Make, generator: torch.Generator) -> None:
-    operator, twin = make(generator)
-    X = torch.randn((twin.shape[1], 5), dtype=twin.dtype, generator=generator)
-    torch.testing.assert_close(operator.matmat(X), twin @ X)
-    torch.testing.assert_close(LinearOperator.matmat(operator, X), twin @ X)
-    torch.testing.assert_close(operator.matmat(X.float()), twin @ X.float().double())
-
-
-@pytest.mark.parametrize("make", OPERATORS)
-def test_rmatmat_matches_dense_twin(make: Make, generator: torch.Generator) -> None:
-    operator, twin = make(generator)
-    Y = torch.randn((twin.shape[0], 5), dtype=twin.dtype, generator=generator)
-    torch.testing.assert_close(operator.rmatmat(Y), twin.T @ Y)
-    torch.testing.assert_close(LinearOperator.rmatmat(operator, Y), twin.T @ Y)
-    torch.testing.assert_close(operator.rmatmat(Y.float()), twin.T @ Y.float().double())
 
 
 @pytest.mark.parametrize("make", OPERATORS)

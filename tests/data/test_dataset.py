@@ -127,3 +127,22 @@ def test_subset_keeps_the_rest() -> None:
     data = nopg.Dataset(**arrays(), action_names=["u"])
     assert len(data.subset([0, 2, 4])) == 3
     assert data.subset(slice(0, 2)).action_names == ("u",)
+
+
+@pytest.mark.parametrize("part", ["observations", "rewards", "next_observations"])
+def test_numbers_whose_squares_are_infinite_are_refused(part: str) -> None:
+    bad = arrays()
+    bad[part] = bad[part].copy()
+    bad[part][2] = 1e155
+    with pytest.raises(nopg.DataError, match=r"below 1e\+150.*row 2"):
+        nopg.Dataset(**bad)
+
+
+def test_notebooks_show_columns_and_escape_them() -> None:
+    names = ("<script>x</script>", "speed")
+    data = nopg.Dataset(**arrays(), observation_names=names, notes=("a & b",))
+    page = data._repr_html_()
+    assert "<script>" not in page
+    assert "&lt;script&gt;x" in page
+    assert "a &amp; b" in page
+    assert f"{data.rewards.mean():.4g}" in page

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import nopg
 from nopg.errors import ConfigError
 from nopg.linalg.ranks import Ranks, joined_ranks
 from tests.distributed.rank_program import CASES, Answers, equations, trained
@@ -24,7 +25,11 @@ PROGRAM = "tests.distributed.rank_program"
 
 
 def environment(**more: str) -> dict[str, str]:
-    fixed = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    paths = (Path(nopg.__file__).parents[1], ROOT)  # this very library
+    fixed = {
+        "PYTHONPATH": os.pathsep.join(map(str, paths)),
+        "OMP_NUM_THREADS": "1",
+    }
     return os.environ | fixed | {"MASTER_ADDR": "127.0.0.1"} | more
 
 

@@ -28,7 +28,7 @@ CSV = ROOT / "docs" / "tutorials" / "csv_to_policy.md"
 BEFORE = {"README.md": blocks(CSV)[0].code}
 """The reader's own log, where a page starts from one: that of the CSV tutorial."""
 MOST_NOT_RUN = 2
-MOST_UPDATES = 100
+MOST_UPDATES = 20
 """Pages train as long as a reader should; here this many updates show that they run."""
 MOST_SEARCHED = {"n_updates": 5, "n_refining": 2}
 """The same of searches, which train several policies."""

@@ -26,6 +26,9 @@ COVERED = {
         "npz, CSV, Parquet, HDF5": "tests/data/io/test_round_trips.py",
         "D4RL": "tests/data/io/test_array_files.py",
         "Minari": "tests/data/io/test_minari_files.py",
+        "LeRobot": "tests/data/io/test_lerobot_files.py",
+        "MCAP (ROS 2 bags)": "tests/data/io/test_mcap_files.py",
+        "MATLAB": "tests/data/io/test_matlab_files.py",
         "stable-baselines3 buffers, d3rlpy datasets": "tests/data/io/test_bridges.py",
         "rollouts": "tests/data/io/test_rollouts.py",
         "recorded demonstrations": "tests/record/test_demonstrations.py",
@@ -59,6 +62,8 @@ COVERED = {
     },
     "The report": {
         "one HTML page, no network": "tests/report/test_page.py",
+        "go, caution or stop": "tests/evaluation/test_verdict.py",
+        "what to record next": "tests/evaluation/test_suggest.py",
         "maps": "tests/report/test_maps.py",
         "predicted paths": "tests/report/test_paths.py",
     },
@@ -67,7 +72,12 @@ COVERED = {
         "TensorBoard": "tests/runs/",
         "nopg evaluate": "tests/runs/test_evaluation.py",
     },
-    "Export": {"ONNX, torch or plain numpy": "tests/export/test_export.py"},
+    "Export": {
+        "one C99 header or JavaScript": "tests/export/test_programs.py",
+        "support guard inside": "tests/export/test_guard.py",
+        "ONNX, torch or plain numpy": "tests/export/test_export.py",
+        "a contract beside it": "tests/export/test_contract.py",
+    },
     "Scale": {
         "error bound": "tests/bellman/test_certificate.py",
         "Triton kernels": "tests/gpu/test_compiles.py",

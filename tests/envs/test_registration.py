@@ -15,6 +15,7 @@ HORIZONS = {
     "PendulumSwingUp": 500,
     "CartPoleQuanser": 10_000,
     "MountainCarSteps": 500,
+    "Qube": 1_500,
     "LQR": 30,
 }
 

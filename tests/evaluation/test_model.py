@@ -8,7 +8,7 @@ import torch
 
 import nopg
 from nopg.cli.swing_up import BOTTOM, grid_dataset
-from nopg.dynamics.ensemble import fit_ensemble
+from nopg.dynamics.ensemble import fit_ensemble, model_columns
 from nopg.dynamics.rollouts import discount_horizon, model_rollout
 from nopg.dynamics.transition_model import (
     ArrayTransitionModel,
@@ -16,7 +16,8 @@ from nopg.dynamics.transition_model import (
 )
 from nopg.envs.pendulum import Pendulum
 from nopg.envs.rollouts import rollout
-from nopg.evaluation.model import NEGLIGIBLE, SHARE, ModelEvaluator, known_return
+from nopg.evaluation.model import SHARE, ModelEvaluator
+from nopg.evaluation.returns import NEGLIGIBLE, known_return
 from nopg.policies.arrays import Array, actor_of
 from nopg.policies.build import linear_policy
 from nopg.randomness import Seed
@@ -40,10 +41,6 @@ def simulated(model: nopg.FittedPolicy, n_steps: int = 200) -> tuple[Array, Arra
     return record.rewards @ GAMMA ** np.arange(n_steps), record.observations
 
 
-def kernel(value: Array, half_width: Array | float) -> nopg.Estimate:
-    return nopg.Estimate(value, value - half_width, value + half_width, 0.95)
-
-
 def test_an_interval_holds_what_the_simulator_says(model: nopg.FittedPolicy) -> None:
     true = simulated(model)[0][0]
     found = model.expected_return(interval=0.95, by="model")
@@ -59,42 +56,41 @@ def test_values_have_intervals_of_their_own(
     model: nopg.FittedPolicy, evaluator: ModelEvaluator
 ) -> None:
     true, observations = simulated(model)
-    states = observations[:, 0]
-    values = evaluator.values(model.policy, states)
-    found = evaluator.value_intervals(model.policy, states, kernel(true, 0.2 * -true))
-    assert found.by == "model"
-    assert found.level == 0.95
-    np.testing.assert_array_equal(found.value, values)
-    assert values == pytest.approx(true, rel=0.05, abs=0.5)
+    states, actor = observations[:, 0], actor_of(model.policy)
+    kernel = model.kernel.values(states, 0.95)
+    found = evaluator.value_intervals(actor, states, 0.95, kernel)
+    assert (found.by, found.level, found.known) == ("model", 0.95, True)
+    np.testing.assert_array_equal(found.value, evaluator.values(actor, states))
+    assert found.value == pytest.approx(true, rel=0.05, abs=0.5)
     assert ((found.low <= true) & (true <= found.high)).all()
+    assert (found.noise == 0.0).all()  # it does the same thing twice
     for i, state in enumerate(states):  # the same as of a task that starts there
-        alone = kernel(true[i : i + 1], 0.2 * -true[i : i + 1])
-        one = evaluator.expected_return(model.policy, state[None], alone)
-        ends = [found.value[i], found.low[i], found.high[i]]
-        np.testing.assert_allclose(np.ravel([one.value, one.low, one.high]), ends)
+        alone = model.kernel.values(state, 0.95)
+        one = evaluator.expected_return(actor, state[None], 0.95, alone)
+        ends = [found.value[i], found.low[i], found.high[i], found.model[i]]
+        np.testing.assert_allclose(
+            np.ravel([one.value, one.low, one.high, one.model]), ends, rtol=1e-6
+        )
 
 
-def test_each_state_is_padded_by_its_own_kernel_interval(
+def test_a_wide_kernel_interval_widens_that_of_the_models(
     model: nopg.FittedPolicy, evaluator: ModelEvaluator
 ) -> None:
-    states, widths = evaluator.data.observations[::50], np.arange(4.0)
-    sharp, wide = (
-        evaluator.value_intervals(model.policy, states, kernel(np.zeros(4), width))
-        for width in (0.0, widths)
-    )
-    assert (sharp.low < sharp.high).all()  # two models, and a cut-off
-    rewards, horizon = evaluator.data.rewards, 1.0 / (1.0 - GAMMA)
-    low = np.maximum(sharp.low - SHARE * widths, rewards.min() * horizon)
-    high = np.minimum(sharp.high + SHARE * widths, rewards.max() * horizon)
-    np.testing.assert_allclose(wide.low, low, atol=1e-12)
-    np.testing.assert_allclose(wide.high, high, atol=1e-12)
+    actor = actor_of(model.policy)
+    value, ends = evaluator.values(actor, START), []
+    for half in (0.0, 30.0):
+        kernel = nopg.Estimate(value, value - half, value + half, 0.95)
+        found = evaluator.expected_return(actor, START, 0.95, kernel)
+        ends.append(float(found.high[0] - value[0]))
+    # Student's distribution of 23 degrees of freedom is 2.07 deviations wide.
+    assert np.hypot(ends[0], 2.07 * SHARE * 30.0) == pytest.approx(ends[1], rel=0.01)
 
 
 def test_rollouts_visit_the_states_of_the_simulator(
     model: nopg.FittedPolicy, evaluator: ModelEvaluator
 ) -> None:
     _, observations = simulated(model, 15)
-    states, weights = evaluator.rollouts(model.policy, observations[:, 0], 15)
+    states, weights = evaluator.rollouts(actor_of(model.policy), observations[:, 0], 15)
     assert states.shape == (15, 8, 3)
     assert weights.shape == (15, 8)
     assert weights == pytest.approx(1.0 / 8.0)
@@ -103,12 +99,16 @@ def test_rollouts_visit_the_states_of_the_simulator(
         assert found == pytest.approx(real, abs=0.2)
 
 
-def drifting() -> TransitionModel:
+def drifting_data() -> nopg.Dataset:
     """s' = s + a, in [-1, 1] and a margin of 0.24 beyond."""
     rng = np.random.default_rng(0)
     states, actions = rng.uniform(-1, 1, size=(60, 1)), rng.uniform(-0.2, 0.2, (60, 1))
-    rows = (states, actions, np.ones(60), states + actions, np.zeros(60))
-    columns = [torch.tensor(row) for row in rows]
+    never = np.zeros(60, dtype=bool)
+    return nopg.Dataset(states, actions, np.ones(60), states + actions, never)
+
+
+def drifting() -> TransitionModel:
+    columns = model_columns(drifting_data())
     return TransitionModel.fit(*columns, generator=np.random.default_rng(0))
 
 
@@ -116,7 +116,7 @@ def test_rollouts_out_of_support_weigh_nothing() -> None:
     drift = drifting()
     evaluator = ModelEvaluator(grid_dataset(4, 4), GAMMA, Seed(0), (drift, drift))
     states, weights = evaluator.rollouts(
-        linear_policy([[1.0]]), np.array([[0.05], [0.0]]), 12
+        actor_of(linear_policy([[1.0]])), np.array([[0.05], [0.0]]), 12
     )
     # From 0.05 it doubles until it leaves, from 0 it does not move.
     assert states[:4, 0, 0] == pytest.approx([0.1, 0.2, 0.4, 0.8], abs=1e-6)
@@ -133,19 +133,61 @@ def test_what_is_known_is_the_return_of_a_rollout_in_support(
     earned, unknown = known_return(ArrayTransitionModel(first), actor, START, GAMMA)
     n_steps = discount_horizon(GAMMA, NEGLIGIBLE)
     whole = model_rollout(first, actor, START, GAMMA, n_steps)
-    np.testing.assert_allclose(earned, whole.returns)
-    np.testing.assert_allclose(unknown, GAMMA**n_steps / (1.0 - GAMMA))
+    # Where it is cut off it goes on as it was.
+    after = GAMMA**n_steps / (1.0 - GAMMA) * whole.outcomes.rewards[-1]
+    np.testing.assert_allclose(earned, whole.returns + after)
+    assert unknown == pytest.approx(0.0, abs=1e-12)
 
 
-def test_what_is_not_known_is_the_worst_or_the_best() -> None:
+def test_so_many_steps_count_as_are_asked_for(
+    model: nopg.FittedPolicy, evaluator: ModelEvaluator
+) -> None:
+    first, actor = evaluator.models[0], actor_of(model.policy)
+    starts, lengths = np.repeat(START, 2, axis=0), np.array([3, 7])
+    steps = ArrayTransitionModel(first)
+    earned, _ = known_return(steps, actor, starts, GAMMA, lengths=lengths)
+    whole = [model_rollout(first, actor, START, GAMMA, int(n)) for n in lengths]
+    np.testing.assert_allclose(earned, [one.returns[0] for one in whole])
+
+
+def test_out_of_support_nothing_is_known() -> None:
     drift = replace(drifting(), rewards=(-5.0, 2.0))
-    evaluator = ModelEvaluator(grid_dataset(4, 4), GAMMA, Seed(0), (drift, drift))
-    policy, start = linear_policy([[9.0]]), np.array([[1.0]])  # away in one step
-    found = evaluator.expected_return(policy, start, kernel(np.zeros(1), 0.0))
-    beyond = GAMMA / (1.0 - GAMMA)
-    ends = [1.0 - 5.0 * beyond, 1.0 + 2.0 * beyond]
-    assert [found.low[0], found.high[0]] == pytest.approx(ends)
-    assert found.value[0] == pytest.approx(np.mean(ends))
+    policy, start = actor_of(linear_policy([[9.0]])), np.array([[1.0]])
+    steps = ArrayTransitionModel(drift)
+    earned, unknown = known_return(steps, policy, start, GAMMA)  # away in one step
+    assert earned[0] == pytest.approx(1.0)
+    assert unknown[0] == pytest.approx(GAMMA / (1.0 - GAMMA))
+    evaluator = ModelEvaluator(drifting_data(), GAMMA, Seed(0), (drift, drift))
+    found = evaluator.expected_return(policy, start, 0.95)
+    assert not found.known
+    assert np.isnan([found.low[0], found.high[0]]).all()
+    assert "where the log has no data" in found.reason
+    assert found.value[0] == pytest.approx(1.0 - 1.5 * GAMMA / (1.0 - GAMMA))
+    assert repr(found).startswith("unknown (by model)")
+    near = evaluator.expected_return(
+        actor_of(linear_policy([[-0.5]])), np.array([[0.1]]), 0.95
+    )
+    assert near.known
+    assert near.value[0] == pytest.approx(1.0 / (1.0 - GAMMA), rel=1e-3)
+
+
+def test_what_an_end_pays_is_open_where_ends_lie_close() -> None:
+    rng = np.random.default_rng(0)
+    states, pushes = rng.uniform(-1, 1, (200, 1)), rng.uniform(-1, 1, (200, 1))
+    after = states + pushes
+    ends = np.abs(after[:, 0]) > 1.0
+    rewards = np.where(after[:, 0] > 1.0, 10.0, np.where(ends, -10.0, 0.0))
+    data = nopg.Dataset(states, pushes, rewards, after, ends)
+    evaluator = ModelEvaluator(data, GAMMA, Seed(0))
+    ahead, beside = (
+        evaluator.value_intervals(
+            actor_of(linear_policy([[gain]])), np.array([[0.6]]), 0.95
+        )
+        for gain in (2.0, 0.667)
+    )
+    # Far over the line an end is sure and pays 10; just at it, who knows.
+    assert ahead.value[0] == pytest.approx(10.0, rel=0.02)
+    assert beside.high[0] - beside.low[0] > 5.0 * (ahead.high[0] - ahead.low[0])
 
 
 def test_models_are_fitted_when_first_asked_for(evaluator: ModelEvaluator) -> None:

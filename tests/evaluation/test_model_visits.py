@@ -11,11 +11,9 @@ from nopg.dynamics.transition_model import PredictedStep
 from nopg.envs.pendulum import Pendulum
 from nopg.envs.rollouts import rollout
 from nopg.errors import ConfigError
-from nopg.evaluation.model import (
-    ModelEvaluator,
-    entry_probability,
-)
-from nopg.policies.arrays import Array
+from nopg.evaluation.entries import entry_probability
+from nopg.evaluation.model import ModelEvaluator
+from nopg.policies.arrays import Array, actor_of
 from nopg.randomness import Seed
 from tests.evaluation.conftest import GAMMA
 
@@ -110,21 +108,15 @@ def test_predicted_probabilities_hold_what_the_simulator_says(
         assert found.high - found.low <= kernel.high - kernel.low + 1e-9
 
 
-@pytest.mark.parametrize(("kernel", "high"), [(0.0, 0.0), (1.0, 0.2)])
-def test_a_kernel_certain_of_the_contrary_widens_the_interval(
-    model: nopg.FittedPolicy, kernel: float, high: float
-) -> None:
+def test_what_is_never_met_has_no_width(model: nopg.FittedPolicy) -> None:
     def never(states: Array) -> np.ndarray:
         return states[:, 2] > 100.0
 
-    ends = np.array([kernel])
-    certain = nopg.Estimate(ends, ends, ends, 0.95)
-    starts = np.array([BOTTOM])
+    starts, actor = np.array([BOTTOM]), actor_of(model.policy)
     evaluator = ModelEvaluator(grid_dataset(10, 10), GAMMA, Seed(0))
-    found = evaluator.visit_probability(model.policy, starts, never, 20, certain)
+    found = evaluator.visit_probability(actor, starts, never, 20, 0.95)
     assert found.by == "model"
-    assert found.value[0] == found.low[0] == 0.0
-    assert found.high[0] == pytest.approx(high)
+    assert found.value[0] == found.low[0] == found.high[0] == 0.0
 
 
 def test_bad_regions_are_refused_alike(model: nopg.FittedPolicy) -> None:

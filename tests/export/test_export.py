@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import subprocess
 import sys
@@ -38,6 +39,7 @@ class Saturating(nn.Module):
         return found * 5.0
 
 
+@functools.cache
 def fitted(kind: str) -> nopg.FittedPolicy:
     data: nopg.Dataset = SMALL
     settings: dict[str, Any] = {"bandwidths": GIVEN, "hidden": (6, 5)}
@@ -220,7 +222,7 @@ def test_a_policy_that_is_no_graph_is_refused_in_one_sentence(tmp_path: Path) ->
     with pytest.raises(ConfigError, match="branches on values") as caught:
         export_policy(policy, tmp_path / "p.pt2")
     assert "\n" not in str(caught.value)
-    with pytest.raises(ConfigError, match="must be one of onnx, pt2, numpy"):
+    with pytest.raises(ConfigError, match="must be one of onnx, pt2, numpy, c, js"):
         export_policy(policy, tmp_path / "p.tflite")
     assert not list(tmp_path.iterdir())
 
@@ -263,3 +265,28 @@ def test_memory_goes_in_and_out_of_every_format(
         ):
             np.testing.assert_allclose(action, expected, rtol=0, atol=1e-12)
             np.testing.assert_allclose(past, state, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["linear", "discrete"])
+def test_numbers_that_are_not_finite_get_no_action(kind: str, tmp_path: Path) -> None:
+    import onnxruntime
+
+    policy = fitted(kind)
+    width = len(policy.observation_names or ())
+    bad = np.zeros((3, width))
+    bad[0, 0], bad[1, 1] = np.nan, np.inf
+    session = onnxruntime.InferenceSession(
+        export_policy(policy, tmp_path / "p.onnx").path
+    )
+    found = session.run(["action"], {"observation": bad})[0]
+    run = pt2_runner(export_policy(policy, tmp_path / "p.pt2").path.read_bytes())
+    for answered in (found, run(bad)):
+        if kind == "discrete":
+            assert answered[:2].tolist() == [-1, -1]
+            assert answered[2] >= 0
+        else:
+            assert np.isnan(answered[:2]).all()
+            assert np.isfinite(answered[2]).all()
+    reader = numpy_reader.NumpyPolicy(export_policy(policy, tmp_path / "p.npz").path)
+    with pytest.raises(ValueError, match="each finite"):
+        reader(bad)

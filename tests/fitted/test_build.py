@@ -11,8 +11,10 @@ from gymnasium.spaces import Box, Discrete
 
 import nopg
 from nopg.algorithms.nopg.config import NOPGConfig
-from nopg.fitted.build import action_space_of, build_policy
+from nopg.errors import ConfigError
+from nopg.fitted.build import action_space_of, as_dataset, build_policy
 from nopg.policies.families import Policy
+from tests.test_house import swinging
 
 
 def logged(actions: Any = None, **extra: Any) -> nopg.Dataset:
@@ -101,3 +103,24 @@ def test_what_does_not_fit_is_refused(
 ) -> None:
     with pytest.raises(nopg.ConfigError, match=sentence):
         built(data, **settings)
+
+
+def test_a_data_frame_is_learned_from_by_its_names() -> None:
+    data = swinging(60)
+    table = {
+        "x": data.observations[:, 0],
+        "v": data.observations[:, 1],
+        "next_x": data.next_observations[:, 0],
+        "next_v": data.next_observations[:, 1],
+        "u": data.actions[:, 0],
+        "reward": data.rewards,
+    }
+    algorithm = nopg.NOPG(hidden=(4,), search_start=False, seed=3)
+    starts = data.observations[:1]
+    expected = algorithm.fit(data, starts, n_updates=2, progress=False)
+    found = algorithm.fit(table, starts, n_updates=2, progress=False)  # type: ignore[arg-type]
+    asked = data.observations[:5]
+    assert (found.predict(asked)[0] == expected.predict(asked)[0]).all()
+    for wrong in ("log.csv", 3, [1, 2]):
+        with pytest.raises(ConfigError, match="from_table"):
+            as_dataset(wrong)

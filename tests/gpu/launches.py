@@ -14,19 +14,20 @@ from nopg.bellman.rows import query_rows
 from tests.gpu import reference
 
 if TYPE_CHECKING:
-    from nopg.gpu.matched import Features
+    from nopg.gpu.build import FusedKernelRows
+    from nopg.gpu.matched import FusedMatchedRows, Newton
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @dataclass(frozen=True)
 class Case:
-    """A shape: B = 0 stands for tensors without an axis of policies."""
+    """A shape."""
 
     n: int
     k: int
     d_a: int
-    n_batch: int = 0
+    n_batch: int = 1
     dtype: torch.dtype = torch.float64
 
     def __str__(self) -> str:
@@ -41,7 +42,7 @@ CASES = (
     Case(n=64, k=22, d_a=4, dtype=torch.float32),
     Case(n=150, k=130, d_a=1),  # one row of 256 a quarter of a program
     Case(n=1, k=1, d_a=1),  # every size a constant
-    Case(n=40, k=16, d_a=1, n_batch=1, dtype=torch.float32),
+    Case(n=40, k=16, d_a=1, dtype=torch.float32),
 )
 
 
@@ -86,8 +87,7 @@ def inputs(case: Case, seed: int = 0) -> Inputs:
 
     generator = torch.Generator().manual_seed(seed)
     n, k, d_a = case.n, case.k, case.d_a
-    policies = (case.n_batch,) if case.n_batch else ()
-    one_each = (max(case.n_batch, 1),)
+    policies = one_each = (case.n_batch,)
 
     def normal(*shape: int) -> Tensor:
         drawn = torch.randn(shape, generator=generator, dtype=torch.float64)
@@ -142,13 +142,15 @@ class Matching:
     """
 
     plain: MatchedRows
-    features: Features
+    fused: FusedMatchedRows
+    columns: Tensor
+    sample_actions: Tensor
     taken: Tensor
 
     @classmethod
     def of(cls, case: Case, seed: int = 0) -> Matching:
         """Rows of the shape of `case`."""
-        from nopg.gpu.matched import Features
+        from nopg.gpu.matched import FusedMatchedRows
 
         draw, like = torch.Generator().manual_seed(seed), torch.float64
         m = min(case.n, 13)
@@ -163,7 +165,7 @@ class Matching:
         queries[-1, 2] = points[-1, 0] = 9.0
         a, h = normal(case.n, case.d_a), torch.tensor([0.6, 0.6, 0.5], dtype=like)
         h_a = torch.full((case.d_a,), 0.8, dtype=like)
-        taken = 0.7 * normal(max(case.n_batch, 1), m, case.d_a)
+        taken = 0.7 * normal(case.n_batch, m, case.d_a)
         rows = query_rows(queries, s, a, h, case.k, log_margin=1.0, most=1024)
         block = rows.blocks[0]
         columns = block.columns
@@ -175,39 +177,75 @@ class Matching:
         ]
         log_psi, arc, actions, points, precision = moved
         listed = columns.to(DEVICE, torch.int32)
-        features = Features(log_psi, listed, (arc, actions), points, precision, 1)
+        fused = FusedMatchedRows(
+            *(log_psi, listed, (arc, actions), points, precision, 1),
+            newton(case.dtype),
+            case.n_batch,
+        )
         plain = MatchedRows(rows, state_offsets(rows, s, h), a, h_a)
-        return cls(plain, features, taken.to(DEVICE, case.dtype))
+        return cls(plain, fused, listed, actions, taken.to(DEVICE, case.dtype))
 
-    def match(self, taken: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    def match(self, taken: Tensor) -> tuple[Tensor, Tensor]:
         """Weights and slopes by the kernel, as accurate as the numbers allow."""
-        from nopg.gpu.matched import Newton, match
+        return self.fused.build(taken).clone(), self.fused.slopes.clone()
 
-        is_single = taken.dtype == torch.float32
-        ridge, accuracy = (1e-6, 1e-4) if is_single else (1e-9, 1e-10)
-        newton = Newton(REACH, STEEPNESS, LONGEST_STEP, ridge, accuracy)
-        return match(self.features, newton, taken, state)
+
+def newton(dtype: torch.dtype) -> Newton:
+    """As accurate as the numbers allow."""
+    from nopg.gpu.matched import Newton
+
+    is_single = dtype == torch.float32
+    ridge, accuracy = (1e-6, 1e-4) if is_single else (1e-9, 1e-10)
+    return Newton(REACH, STEEPNESS, LONGEST_STEP, ridge, accuracy)
 
 
 ROW_SWEEP = ("weights", "columns", "rewards", "discount", "q", "shift")
 COLUMN_SWEEP = ("values", "starts", "rows", "eps0", "mu", "scale")
-BUILD = ("log_psi", "columns", "sample_actions", "taken", "half_precision")
 TRANSPOSE = ("weights", "source", "discount")
+
+
+def kernel_rows(x: Inputs) -> FusedKernelRows:
+    """Rows of the paper, still to be built."""
+    from nopg.gpu.build import FusedKernelRows
+
+    bandwidths = (0.5 / x.half_precision).sqrt()
+    given = (x.log_psi, x.columns, x.sample_actions)
+    return FusedKernelRows(*given, bandwidths, len(x.taken))
+
+
+def swept(
+    weights: Tensor, columns: Tensor, *rest: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """What `sweep` writes into new buffers; the arguments are its own."""
+    from nopg.gpu.sweep import sum_buffers, sweep
+
+    q, mu = rest[2], rest[-2]
+    q_sums, mu_sums = sum_buffers(columns, q)
+    out = (torch.empty_like(q), q_sums, torch.empty_like(mu), mu_sums)
+    sweep(weights, columns, *rest, out=out)
+    return out
+
+
+def deflated(q_sums: Tensor, *rest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """What `deflate` writes into new buffers; the arguments are its own."""
+    from nopg.gpu.deflation import deflate
+
+    shift = q_sums.new_empty(q_sums.shape[1])
+    out = (shift, torch.empty_like(shift), q_sums.new_empty((2, len(shift))))
+    deflate(q_sums, *rest, out=out)
+    return out
 
 
 def launch_all(case: Case) -> None:
     """Call every kernel once."""
-    from nopg.gpu.build import build
-    from nopg.gpu.deflation import deflate
     from nopg.gpu.matvec import matvec
-    from nopg.gpu.sweep import sweep
     from nopg.gpu.transpose import transposed_values
 
     x = inputs(case)
-    build(*x.some(*BUILD))
+    kernel_rows(x).build(x.taken)
     matvec(x.weights, x.columns, x.q)
-    transposed_values(*x.some(*TRANSPOSE))
-    _, q_sums, _, mu_sums = sweep(*x.some(*ROW_SWEEP, *COLUMN_SWEEP))
-    deflate(q_sums, mu_sums, x.gain, x.mu_total)
+    transposed_values(*x.some(*TRANSPOSE), out=torch.empty_like(x.values))
+    _, q_sums, _, mu_sums = swept(*x.some(*ROW_SWEEP, *COLUMN_SWEEP))
+    deflated(q_sums, mu_sums, x.gain, x.mu_total)
     rows = Matching.of(case)
-    rows.match(rows.taken, rows.features.no_tilts(len(rows.taken)))
+    rows.match(rows.taken)

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
 
 pytest.importorskip("triton", reason="Triton is not available on this platform")
 
-from nopg.gpu.build import build
-from nopg.gpu.deflation import deflate
 from nopg.gpu.matvec import matvec
-from nopg.gpu.rows import FusedKernelRows
-from nopg.gpu.sweep import sweep
 from nopg.gpu.transpose import transposed_values
 from tests.gpu import reference
 from tests.gpu.launches import (
-    BUILD,
     CASES,
     COLUMN_SWEEP,
     DEVICE,
     ROW_SWEEP,
     TRANSPOSE,
     Case,
+    deflated,
     inputs,
+    kernel_rows,
+    swept,
 )
 
 each_case = pytest.mark.parametrize("case", CASES, ids=str)
@@ -42,8 +42,10 @@ def assert_same(found: Tensor, expected: Tensor) -> None:
 @each_case
 def test_build_is_a_softmax(case: Case) -> None:
     x = inputs(case)
-    out = torch.full((case.d_a + 1, *x.weights.shape), torch.nan).to(x.weights)
-    found, slopes = build(*x.some(*BUILD), out=(out[0], out[1:]))
+    rows = kernel_rows(x)
+    rows.weights.fill_(torch.nan)
+    rows.slopes.fill_(torch.nan)
+    found, slopes = rows.build(x.taken), rows.slopes
     expected = reference.build(
         *x.double("log_psi", "gathered", "taken", "half_precision")
     )
@@ -55,7 +57,7 @@ def test_build_is_a_softmax(case: Case) -> None:
 
 def test_build_survives_queries_far_from_all_data() -> None:
     x = inputs(CASES[2])
-    weights, _ = build(x.log_psi - 1e4, *x.some(*BUILD[1:]))
+    weights = kernel_rows(replace(x, log_psi=x.log_psi - 1e4)).build(x.taken)
     torch.testing.assert_close(weights, x.weights, rtol=1e-2, atol=1e-4)
 
 
@@ -84,7 +86,7 @@ def test_the_transpose_agrees_with_a_dense_one(case: Case) -> None:
 @each_case
 def test_a_sweep_steps_and_measures(case: Case) -> None:
     x = inputs(case)
-    q_next, q_sums, mu_next, mu_sums = sweep(*x.some(*ROW_SWEEP, *COLUMN_SWEEP))
+    q_next, q_sums, mu_next, mu_sums = swept(*x.some(*ROW_SWEEP, *COLUMN_SWEEP))
     expected, residual = reference.sweep_values(*x.double(*ROW_SWEEP))
     assert_same(q_next, expected)
     assert_same(q_sums.sum(-1)[0], residual.square().sum(-1).reshape(-1))
@@ -102,8 +104,8 @@ def test_deflation_reads_the_sums(case: Case, has_terminals: bool) -> None:
     gain, mu_total = x.some("gain", "mu_total")
     if has_terminals:
         gain, mu_total = torch.zeros_like(gain), torch.zeros_like(mu_total)
-    _, q_sums, _, mu_sums = sweep(*x.some(*ROW_SWEEP, *COLUMN_SWEEP))
-    found = deflate(q_sums, mu_sums, gain, mu_total)
+    _, q_sums, _, mu_sums = swept(*x.some(*ROW_SWEEP, *COLUMN_SWEEP))
+    found = deflated(q_sums, mu_sums, gain, mu_total)
     _, q_residual = reference.sweep_values(*x.double(*ROW_SWEEP))
     mu_next, mu_residual = reference.sweep_visits(*x.double(*COLUMN_SWEEP))
     per_policy = [v.reshape(-1, case.n) for v in (q_residual, mu_residual, mu_next)]
@@ -118,10 +120,7 @@ def test_products_with_slopes_are_derivatives_of_the_rows() -> None:
     """Against autograd through the softmax, which knows nothing of covariances."""
     x = inputs(CASES[1])
     n_policies, n, _ = x.taken.shape
-    bandwidths = (0.5 / x.half_precision).sqrt()
-    rows = FusedKernelRows(
-        x.log_psi, x.columns, x.sample_actions, bandwidths, n_policies
-    )
+    rows = kernel_rows(x)
     rows.build(x.taken)
     share = torch.linspace(0.1, 1.0, n).to(x.q).expand(n_policies, n)
     taken = x.taken.clone().requires_grad_()
@@ -138,7 +137,7 @@ def test_deflated_sweeps_solve_both_systems() -> None:
     discount = torch.full_like(x.discount, gamma)
     values = reference.transposed_values(x.weights, x.source, discount)
     P = torch.zeros(60, 60, dtype=torch.float64, device=DEVICE)
-    P.scatter_(1, x.columns.long(), x.weights)
+    P.scatter_(1, x.columns.long(), x.weights[0])
     system = torch.eye(60, dtype=torch.float64, device=DEVICE) - gamma * P
     q, mu = torch.zeros_like(x.q), torch.zeros_like(x.mu)
     shift, scale = torch.zeros_like(x.shift), torch.ones_like(x.scale)
@@ -146,14 +145,14 @@ def test_deflated_sweeps_solve_both_systems() -> None:
     mu_total = (x.eps0.sum() / (1 - gamma)).reshape(1)
     for _ in range(12):
         for _ in range(5):
-            q, q_sums, mu, mu_sums = sweep(
+            q, q_sums, mu, mu_sums = swept(
                 x.weights, x.columns, x.rewards, discount, q, shift,
                 values, x.starts, x.rows, x.eps0, mu, scale,
             )  # fmt: skip
             shift, scale = torch.zeros_like(shift), torch.ones_like(scale)
-        shift, scale, norms = deflate(q_sums, mu_sums, gain, mu_total)
+        shift, scale, norms = deflated(q_sums, mu_sums, gain, mu_total)
     assert float(norms.max()) < 1e-6  # 0.99^60 is 0.55
     expected = torch.linalg.solve(system, x.rewards)
-    torch.testing.assert_close(q + shift, expected, rtol=1e-5, atol=1e-5)
-    expected = torch.linalg.solve(system.mT, x.eps0)
-    torch.testing.assert_close(scale * mu, expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close((q + shift)[0], expected, rtol=1e-5, atol=1e-5)
+    expected = torch.linalg.solve(system.mT, x.eps0[0])
+    torch.testing.assert_close((scale * mu)[0], expected, rtol=1e-5, atol=1e-5)

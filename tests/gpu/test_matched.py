@@ -8,9 +8,8 @@ from torch import Tensor
 
 pytest.importorskip("triton", reason="Triton is not available on this platform")
 
-from nopg.gpu.matched import Features
-from nopg.gpu.rows import FusedMatchedRows
-from tests.gpu.launches import DEVICE, Case, Matching
+from nopg.gpu.matched import FusedMatchedRows
+from tests.gpu.launches import DEVICE, Case, Matching, newton
 
 CASES = (
     Case(n=33, k=16, d_a=1, n_batch=2),
@@ -20,12 +19,12 @@ CASES = (
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-8}
 
 
-def compared(rows: Matching, taken: Tensor, state: Tensor) -> None:
+def compared(rows: Matching, taken: Tensor) -> None:
     """Weights and derivatives of a random q are those of the plain path."""
-    weights, slopes = (x.double().cpu() for x in rows.match(taken, state))
+    weights, slopes = (x.double().cpu() for x in rows.match(taken))
     tolerance = TOLERANCE[taken.dtype]
-    q = torch.linspace(-1.0, 1.0, len(rows.features.table), dtype=torch.float64).cos()
-    beside = q[rows.features.columns.long().cpu()]
+    q = torch.linspace(-1.0, 1.0, len(rows.sample_actions), dtype=torch.float64).cos()
+    beside = q[rows.columns.long().cpu()]
     for policy, actions in enumerate(taken.double().cpu()):
         expected = rows.plain.at(actions)
         found = weights[policy]
@@ -40,16 +39,15 @@ def compared(rows: Matching, taken: Tensor, state: Tensor) -> None:
 def test_rows_and_slopes_are_those_of_the_plain_path(case: Case) -> None:
     """From kernel rows, and from the rows of actions close by."""
     rows = Matching.of(case)
-    state = rows.features.no_tilts(len(rows.taken))
-    compared(rows, rows.taken, state)
-    compared(rows, rows.taken + 0.05, state)
-    compared(rows, rows.taken - 2.0, state)
+    compared(rows, rows.taken)
+    compared(rows, rows.taken + 0.05)
+    compared(rows, rows.taken - 2.0)
 
 
 def test_the_mean_is_the_query_where_samples_surround_it() -> None:
     rows = Matching.of(CASES[0])
-    weights, _ = rows.match(rows.taken, rows.features.no_tilts(2))
-    actions = rows.features.table[:, 2][rows.features.columns.long()]  # (m, k)
+    weights, _ = rows.match(rows.taken)
+    actions = rows.sample_actions[:, 0][rows.columns.long()]  # (m, k)
     for policy, taken in enumerate(rows.taken):
         displacement = rows.plain.at(taken.cpu()).displacement
         assert displacement is not None
@@ -64,14 +62,13 @@ def test_slopes_are_the_derivative_of_the_weights() -> None:
     """Against differences of the kernel's own weights."""
     rows, step = Matching.of(CASES[1]), 1e-5
     q = torch.linspace(0.0, 3.0, 24, dtype=torch.float64, device=DEVICE).sin()
-    beside = q[rows.features.columns.long()]
-    state = rows.features.no_tilts(1)
-    _, slopes = rows.match(rows.taken, state)
+    beside = q[rows.columns.long()]
+    _, slopes = rows.match(rows.taken)
     for a in range(2):
         change = torch.zeros_like(rows.taken)
         change[..., a] = step
         above, below = (
-            rows.match(rows.taken + sign * change, state)[0] for sign in (1.0, -1.0)
+            rows.match(rows.taken + sign * change)[0] for sign in (1.0, -1.0)
         )
         expected = ((above - below) * beside).sum(dim=-1) / (2.0 * step)
         found = (slopes[a] * beside).sum(dim=-1)
@@ -86,14 +83,10 @@ def test_samples_in_one_place_make_plain_rows(where: str) -> None:
     log_psi = torch.linspace(-2.0, 0.0, m * k, device=DEVICE).reshape(m, k)
     columns = torch.arange(k, dtype=torch.int32, device=DEVICE).repeat(m, 1)
     samples = like.new_full((k, 2), there), like.new_ones((k, 1))
-    features = Features(
-        log_psi, columns, samples, like.new_zeros((m, 2)), like.new_ones(3), 0
-    )
-    taken = like.new_full((1, m, 1), 0.5)
-    rows = Matching.of(CASES[2])
-    weights, slopes = Matching(rows.plain, features, taken).match(
-        taken, features.no_tilts(1)
-    )
+    where_to = (like.new_zeros((m, 2)), like.new_ones(3), 0)
+    accuracy = newton(torch.float32)
+    rows = FusedMatchedRows(log_psi, columns, samples, *where_to, accuracy, 1)
+    weights, slopes = rows.build(like.new_full((1, m, 1), 0.5)), rows.slopes
     torch.testing.assert_close(weights[0], log_psi.softmax(dim=1), rtol=1e-4, atol=0)
     assert float(slopes.abs().max()) < 1e-3
 
@@ -101,11 +94,7 @@ def test_samples_in_one_place_make_plain_rows(where: str) -> None:
 def test_the_vjp_is_that_of_the_weights() -> None:
     """A product with the slopes, whatever constant q has."""
     rows = Matching.of(CASES[0])
-    from nopg.bellman.matched import LONGEST_STEP, REACH, STEEPNESS
-    from nopg.gpu.matched import Newton
-
-    newton = Newton(REACH, STEEPNESS, LONGEST_STEP, 1e-9, 1e-10)
-    fused = FusedMatchedRows(rows.features, newton, 2)
+    fused = rows.fused
     fused.build(rows.taken)
     q = torch.linspace(0.0, 3.0, 33, dtype=torch.float64, device=DEVICE).sin() + 1e3
     share = torch.linspace(0.1, 1.0, 13, dtype=torch.float64, device=DEVICE)

@@ -62,7 +62,7 @@ def test_lists_that_would_hold_everything_become_complete() -> None:
     queries, samples, h = clouds(2)
     blocks = nearest_blocks(queries, samples, 100 * h, log_margin=5.0, most=300)
     assert len(blocks) == 1
-    assert blocks[0].is_complete
+    assert blocks[0].columns is None
     assert bool(torch.isneginf(blocks[0].log_dropped).all())
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from nopg.errors import ConfigError, SolverError
 from nopg.linalg import solve as solve_module
-from nopg.linalg.krylov import Attempt, bicgstab, gmres
+from nopg.linalg.krylov import Attempt, gmres
 from nopg.linalg.operators import DenseRows
 from nopg.linalg.solve import (
     DiscountedSystem,
@@ -24,7 +24,7 @@ def stochastic(n: int, generator: torch.Generator, sharpness: float = 3.0) -> Te
     return torch.softmax(sharpness * logits, dim=1)
 
 
-@pytest.mark.parametrize("solver", [bicgstab, gmres, fixed_point])
+@pytest.mark.parametrize("solver", [gmres, fixed_point])
 @pytest.mark.parametrize("gamma", [0.5, 0.97])
 def test_every_solver_matches_lu(
     solver: object, gamma: float, generator: torch.Generator
@@ -50,7 +50,7 @@ def test_pair_solves_both_systems(dense_below: int, generator: torch.Generator) 
     A = torch.eye(60, dtype=torch.float64) - 0.95 * P
     torch.testing.assert_close(A @ q.value, r, rtol=0, atol=1e-9)
     torch.testing.assert_close(A.T @ mu.value, eps0, rtol=0, atol=1e-9)
-    assert q.method == ("direct" if dense_below else "bicgstab")
+    assert q.method == ("direct" if dense_below else "gmres")
 
 
 def test_warm_start_saves_products(generator: torch.Generator) -> None:
@@ -66,18 +66,16 @@ def test_warm_start_saves_products(generator: torch.Generator) -> None:
     assert warm[0].matvecs < again[0].matvecs
 
 
-def test_forced_breakdown_falls_back_and_is_counted() -> None:
-    """A cyclic shift and a one-hot right-hand side stop BiCGStab in its tracks."""
+def test_the_worst_case_of_krylov_solvers_is_solved() -> None:
+    """A cyclic shift and a one-hot right-hand side: no step but the last gains much."""
     n = 50
     P = torch.roll(torch.eye(n, dtype=torch.float64), 1, dims=1)
     b = torch.zeros(n, dtype=torch.float64)
     b[0] = 1.0
     system = DiscountedSystem(DenseRows(P), 0.99)
     q, mu = solve_pair(system, b, b, SolverConfig(rtol=1e-8, dense_below=0))
-    assert q.breakdowns + mu.breakdowns > 0
-    assert q.fallbacks + mu.fallbacks > 0
-    residual = system.apply(q.value) - b
-    assert float(residual.norm()) <= 1e-8
+    assert float((system.apply(q.value) - b).norm()) <= 1e-8
+    assert float((system.apply_transpose(mu.value) - b).norm()) <= 1e-8
 
 
 def test_chain_ends_with_an_error_that_advises(
@@ -92,8 +90,8 @@ def test_chain_ends_with_an_error_that_advises(
     def diverges(*_: object) -> Attempt:
         return Attempt(r * torch.nan, r * torch.nan, False, 1)
 
-    chain = {"bicgstab": diverges, "gmres": diverges, "fixed point": fixed_point}
-    monkeypatch.setattr(solve_module, "_CHAIN", chain)
+    chain = {"first": diverges, "second": diverges, "fixed point": fixed_point}
+    monkeypatch.setattr(solve_module, "CHAIN", chain)
     q, _ = solve_pair(system, r, r, SolverConfig(rtol=1e-3, dense_below=0))
     assert q.method == "fixed point"
     assert q.fallbacks == 2

@@ -31,7 +31,6 @@ def history(*, is_measured: bool) -> History:
                 gradient_norm=1.0,
                 learning_rate=0.01,
                 matvecs=1,
-                breakdowns=0,
                 fallbacks=0,
                 seconds=0.1,
                 evaluations=measured,

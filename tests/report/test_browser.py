@@ -81,6 +81,9 @@ def page(browser: Any) -> Iterator[Any]:
 def visit(page: Any, path: Path) -> None:
     page.goto(path.as_uri())
     page.wait_for_selector('html[data-ready="yes"]', timeout=180_000)
+    for part in page.locator("summary").all():
+        part.click()
+    page.wait_for_timeout(100)  # what was folded is drawn once it has a width
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -91,8 +94,8 @@ def test_every_plot_is_drawn_in_both_schemes_and_widths(
     n_columns = {"pendulum": 2, "corridor": 4, "hostile": 1, "slider": 2}[name]
     n_actions = 2 if name == "hostile" else 1
     n_curves = {"corridor": 1, "slider": 0}.get(name, 2)  # J, and what was measured
-    # Four maps, a plot per series of the paths and their distance, two histograms.
-    n_plots = n_curves + 4 + n_columns + n_actions + 1 + 2
+    # Four maps, a plot per series of the paths, and one of their distance.
+    n_plots = n_curves + 4 + n_columns + n_actions + 1
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         for width in (1200, 400):
@@ -134,7 +137,7 @@ def test_pointing_at_a_map_reads_all_of_them(page: Any, pages: dict[str, Path]) 
         "value",
         "visits",
         "torque",
-        "nearest logged row",
+        "untried",
     ):
         assert name in words
     policy = pendulum()
@@ -228,6 +231,27 @@ def test_a_hostile_name_is_read_and_not_run(page: Any, pages: dict[str, Path]) -
     page.locator(".map").first.hover()
     assert HOSTILE in page.inner_text("#tip")
     assert page.locator("img").count() == 0
+
+
+def test_internals_are_folded_and_drawn_when_asked_for(
+    page: Any, pages: dict[str, Path]
+) -> None:
+    page.goto(pages["slider"].as_uri())
+    page.wait_for_selector('html[data-ready="yes"]')
+    assert page.is_visible("#verdict")
+    assert page.is_hidden("#maps")
+    page.click("#states summary")
+    page.wait_for_timeout(150)
+    assert page.locator("#maps canvas").first.evaluate(COLOURS) > 10
+
+
+def test_recorded_episodes_are_drawn_under_the_predicted_paths(
+    page: Any, pages: dict[str, Path]
+) -> None:
+    visit(page, pages["corridor"])
+    assert page.inner_text(".key .logged") == "recorded episodes"
+    visit(page, pages["pendulum"])
+    assert page.is_hidden(".key .logged")
 
 
 def test_the_page_prints(page: Any, pages: dict[str, Path]) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -94,8 +96,9 @@ def test_samples_and_curve_are_the_policys_own(pages: dict[str, str]) -> None:
     assert drawn["samples"]["colour"] == "action"  # the reward is the same everywhere
     assert drawn["curve"]["value"] == history["objective"]
     assert drawn["curve"]["band"] == history["certificate"]
-    shares = drawn["support"]["distance"]["share"]
-    assert sum(shares) == pytest.approx(1.0)
+    assert drawn["logged"]["k"] == 10  # every other of twenty episodes
+    first = unpacked(drawn["logged"]["at"][0])[:8]
+    np.testing.assert_allclose(first, data.observations[:8, 0], rtol=1e-6)
 
 
 def shown(value: float) -> str:
@@ -111,13 +114,70 @@ def test_there_is_one_return_and_it_is_said_who_predicts_it(
 ) -> None:
     page, estimate = pages[name], POLICIES[name]().expected_return()
     low, high = shown(estimate.low), shown(estimate.high)
-    interval = f"95 times of 100 between {low} and {high}"
-    assert f"<dd>{shown(estimate.value)}<small>{interval}</small>" in page
+    interval = f"expected return, 95 times of 100 between {low} and {high}"
+    assert f"{shown(estimate.value)} <small>{interval}</small>" in page
     assert re.search(rf"predicted from the data, by {by}", page)
     other = "model" if estimate.by == "kernel" else "kernel"
     contrary = POLICIES[name]().expected_return(None, by=other).value
     assert shown(contrary) != shown(estimate.value)
     assert f">{shown(contrary)}<" not in page
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_the_page_begins_with_the_verdict_and_ends_with_the_internals(
+    pages: dict[str, str], name: str
+) -> None:
+    page, evidence = pages[name], evidence_of(name)
+    verdict = evidence.verdict
+    order = [
+        f'class="verdict {verdict.level}"',
+        html.escape(verdict.reason),
+        html.escape(verdict.advice),
+        'id="returns"',
+        'id="response"',
+        'id="replay"',
+        'id="next"',
+        'id="search"',
+        'id="appendix"',
+        '<details id="states">',
+    ]
+    places = [page.index(part) for part in order]
+    assert places == sorted(places)
+    assert page.count("<details id=") == page.count("<details") == 4  # all folded
+
+
+def test_comparison_replay_and_suggestion_are_the_policys_own(
+    pages: dict[str, str],
+) -> None:
+    page, evidence = pages["slider"], evidence_of("slider")
+    found, replay = evidence.grounds.comparison, evidence.grounds.replay
+    assert found.against == "the mean action"
+    assert f"<em>{shown(found.other)}</em>" in page
+    for label, held in zip(replay.labels, replay.coverage, strict=True):
+        assert re.search(rf"<td>{label}</td><td>\d+</td><td>{held.mean():.0%}<", page)
+    table = page[page.index('id="next"') : page.index('id="search"')]
+    assert table.count("<tr>") == 1 + len(evidence.suggestion)
+    first = evidence.suggestion.states[0, 0]
+    assert f"<td>{first:.3g}".replace("-", "\N{MINUS SIGN}") in table
+
+
+def test_an_unknown_return_is_said_to_be_unknown() -> None:
+    evidence = evidence_of("slider")
+    grounds = evidence.grounds
+    unknown = replace(
+        evidence,
+        grounds=replace(
+            grounds,
+            estimate=grounds.estimate.as_unknown("nothing was tried there."),
+            comparison=replace(
+                grounds.comparison, known=False, low=np.nan, high=np.nan, reason="why."
+            ),
+        ),
+    )
+    page = report_page(unknown)
+    assert "<small>unknown: nothing was tried there.</small>" in page
+    assert "nobody knows which earns more: why." in page
+    assert "ranges" not in page.split("</style>")[1].split("<script")[0]
 
 
 def test_data_settings_and_what_was_measured_are_named(tmp_path: Path) -> None:
@@ -139,7 +199,7 @@ def test_data_settings_and_what_was_measured_are_named(tmp_path: Path) -> None:
     assert "<h3>Measured</h3>" in page
     assert "-123.5" in page
     assert "<code>&lt;lab&gt;</code>" in page
-    assert page.count("<tr>") > 8  # worst states and columns
+    assert page.count("<tr>") > 8  # steps to record and columns
 
 
 def test_a_policy_without_a_history_has_no_curve(tmp_path: Path) -> None:

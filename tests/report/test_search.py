@@ -1,8 +1,6 @@
-"""The page of a policy that `nopg.learn` found says how, and what its models know."""
+"""The page of a policy that `nopg.learn` found says how."""
 
 from __future__ import annotations
-
-import pytest
 
 from nopg.fitted.search_result import (
     PLANNING,
@@ -12,7 +10,6 @@ from nopg.fitted.search_result import (
     SearchResult,
 )
 from nopg.report.fragments import MINUS, search_table
-from nopg.report.learning_checks import search_findings
 from nopg.report.page import report_page
 from tests.report.policies import evidence_of
 
@@ -28,20 +25,6 @@ def searched(uncertainty: float) -> SearchResult:
     return SearchResult(tried, 1)
 
 
-@pytest.mark.parametrize(
-    ("uncertainty", "found"),
-    [
-        (0.1, {"models_know": "good"}),
-        (0.5, {"models_guess": "warning"}),
-        (0.8, {"models_guess": "serious"}),
-    ],
-)
-def test_uncertainty_decides_what_is_said(
-    uncertainty: float, found: dict[str, str]
-) -> None:
-    assert {f.name: f.level for f in search_findings(searched(uncertainty))} == found
-
-
 def test_the_table_names_every_candidate_and_marks_the_one_kept() -> None:
     table = search_table(searched(0.125))
     values = f"<td>{MINUS}50</td><td>{MINUS}40</td><td>0.12</td><td>kept</td>"
@@ -53,7 +36,6 @@ def test_the_page_has_the_table_and_no_curve() -> None:
     page = report_page(evidence_of("slider"))
     assert '<section id="search">' in page
     assert '<section id="learning" hidden>' in page
-    assert "no_history" not in page
 
 
 def test_other_pages_have_no_table() -> None:

@@ -37,7 +37,7 @@ def test_the_holding_setting_keeps_the_wanted_level() -> None:
     # from the pump.
     upper = TARGET * (two_tanks.LOWER_DRAIN / two_tanks.UPPER_DRAIN) ** 2
     levels = np.array([[upper, TARGET]])
-    after = two_tanks._flow(levels, np.array([HOLDING]))
+    after = two_tanks.flow(levels, np.array([HOLDING]))
     np.testing.assert_allclose(after, levels, rtol=1e-12)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -55,15 +54,13 @@ def test_cut_twice_and_continued_is_uncut(case: str, tmp_path: Path) -> None:
     assert bits(tmp_path / "cut") == bits(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("kind", ["cells", "modes", "renewed often"])
+@pytest.mark.parametrize("kind", ["kept", "renewed often"])
 @pytest.mark.parametrize("cut", [3, 4, 8, 9])
 def test_the_coarse_inverse_is_kept(
     cut: int, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Larger problems carry one from update to update, and renew it now and then."""
     monkeypatch.setattr("nopg.bellman.problem.WORTHWHILE", len(LARGER))
-    if kind == "cells":
-        monkeypatch.setattr("nopg.bellman.problem.MANY", len(LARGER))
     if kind == "renewed often":  # whenever products are more than they once were
         monkeypatch.setattr("nopg.algorithms.nopg.ascent.GROWTH", 1.0)
         monkeypatch.setattr("nopg.algorithms.nopg.ascent.NOTICEABLE", 0)
@@ -76,36 +73,6 @@ def test_the_coarse_inverse_is_kept(
         is_renewed = state.ascent["fewest"] is None
         assert ("core" in state.ascent["start"]) == (not is_renewed)
         assert kind == "renewed often" or not is_renewed
-    carry_on(tmp_path / "cut")
-    assert bits(tmp_path / "cut") == bits(tmp_path / "whole")
-
-
-def test_a_coarse_inverse_of_another_kind_is_made_anew(tmp_path: Path) -> None:
-    """As states of earlier versions hold it: the run goes on, with its own."""
-    with pytest.raises(PowerCut):
-        begin(tmp_path / "cut", cut=5, data=LARGER)
-    run = RunFolder.open(tmp_path / "cut")
-    state = run.state()
-    assert state is not None
-    last, core = state.ascent["start"], torch.zeros((256, 256), dtype=torch.float64)
-    start = [last["q"], last["mu"], core]
-    older = {k: v for k, v in state.ascent.items() if k != "fewest"} | {"start": start}
-    model = run.prepared()
-    history = model.training(12, replace(state, ascent=older)).run(progress=False)
-    assert len(history) == 12
-    assert max(history["fallbacks"]) == 0
-
-
-def test_a_run_that_names_no_rows_goes_on_with_the_papers(tmp_path: Path) -> None:
-    """As version 0.2 began it: no other rows were known."""
-    begin(tmp_path / "whole", rows="nadaraya-watson")
-    with pytest.raises(PowerCut):
-        begin(tmp_path / "cut", cut=5, rows="nadaraya-watson")
-    record = tmp_path / "cut" / "run.json"
-    about = json.loads(record.read_text())
-    for name in ("rows", "search_start"):
-        del about["settings"][name]
-    record.write_text(json.dumps(about))
     carry_on(tmp_path / "cut")
     assert bits(tmp_path / "cut") == bits(tmp_path / "whole")
 

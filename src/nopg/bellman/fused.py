@@ -17,8 +17,7 @@ from torch import Tensor
 from nopg.bellman.matched import LONGEST_STEP, REACH, STEEPNESS
 from nopg.bellman.offsets import ArcCoordinates
 from nopg.bellman.problem import NADARAYA_WATSON, Problem
-from nopg.bellman.row_model import EXACT
-from nopg.bellman.rows import QueryRows
+from nopg.bellman.rows import EXACT, QueryRows
 from nopg.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -52,12 +51,9 @@ def _width(problem: Problem) -> int:
 
 
 class FusedSystem:
-    """Buffers and kernels of B policies over one problem.
+    """Buffers and kernels of B policies over one problem with rows of equal length.
 
-    Args:
-        problem: Rows of equal length on the device.
-        n_policies: B.
-        accuracy: When rows that are found by iteration are good enough.
+    `accuracy` is when rows that are found by iteration are good enough.
     """
 
     def __init__(
@@ -89,8 +85,7 @@ class FusedSystem:
         self._allocate(like)
 
     def _allocate(self, like: Tensor) -> None:
-        from nopg.gpu.toolchain import Tile
-        from nopg.gpu.transpose import COLUMNS
+        from nopg.gpu.sweep import sum_buffers
 
         B, n = self.n_policies, self.n
         self.q, self.mu = like.new_zeros((2, B, n)), like.new_zeros((2, B, n))
@@ -102,11 +97,7 @@ class FusedSystem:
         self.no_shift, self.no_scale = like.new_zeros(B), like.new_ones(B)
         self.mu_total = like.new_zeros(B)
         self.norms = like.new_zeros((2, B))
-        row_programs = Tile.of_rows(self.columns.shape[1]).programs(n)
-        self.sums = (
-            like.new_empty((2, B, row_programs)),
-            like.new_empty((2, B, COLUMNS.programs(n))),
-        )
+        self.sums = sum_buffers(self.columns, self.q[0])
         self.limits = like.new_zeros((2, B))
         self.left = like.new_zeros(())
 
@@ -167,8 +158,8 @@ def _fused_rows(
     problem: Problem, rows: QueryRows, n_policies: int, accuracy: float
 ) -> FusedRows:
     """Rows at some queries, by the row model of the settings."""
-    from nopg.gpu.matched import Features, Newton
-    from nopg.gpu.rows import FusedKernelRows, FusedMatchedRows
+    from nopg.gpu.build import FusedKernelRows
+    from nopg.gpu.matched import FusedMatchedRows, Newton
 
     samples, h = problem.samples, problem.bandwidths
     block, widths = rows.blocks[0], samples.states.new_tensor(h.action)
@@ -178,23 +169,22 @@ def _fused_rows(
         return FusedKernelRows(*listed, samples.actions, widths, n_policies)
     arcs = ArcCoordinates.of(samples.states)
     in_state = arcs.widths(samples.states.new_tensor(h.state))
-    features = Features(
+    accuracy = max(accuracy, 100.0 * torch.finfo(widths.dtype).eps)
+    return FusedMatchedRows(
         *listed,
         (arcs.places(samples.states), samples.actions),
         arcs.places(rows.queries),
         torch.cat([in_state, widths]).reciprocal(),
         len(arcs.pairs),
+        Newton(REACH, STEEPNESS, LONGEST_STEP, RIDGE, accuracy),
+        n_policies,
     )
-    accuracy = max(accuracy, 100.0 * torch.finfo(widths.dtype).eps)
-    newton = Newton(REACH, STEEPNESS, LONGEST_STEP, RIDGE, accuracy)
-    return FusedMatchedRows(features, newton, n_policies)
 
 
 def _collector(columns: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
     """Sums the rows of the initial states by a small product: no atomics, same bits.
 
-    Returns:
-        The samples they list, (c,), and a matrix (b k, c) of shares 1 / b.
+    What comes is the samples they list, (c,), and a matrix (b k, c) of shares 1 / b.
     """
     places, which = torch.unique(columns.long(), return_inverse=True)
     matrix = like.new_zeros((columns.numel(), len(places)))

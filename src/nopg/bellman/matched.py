@@ -38,9 +38,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nopg.bellman.row_model import EXACT, RowModel, RowWeights, listed_values
-from nopg.bellman.rows import QueryRows
-from nopg.errors import ConfigError
+from nopg.bellman.rows import EXACT, QueryRows, RowModel, RowWeights, require_labels
 from nopg.linalg.operators import LinearOperator
 
 REACH, STEEPNESS = 8.0, 12
@@ -63,17 +61,11 @@ Array = Any
 
 @dataclass(frozen=True)
 class _Features:
-    """What no action changes of the rows of one block.
+    """What no action changes of the rows of one block."""
 
-    Attributes:
-        base: Log of psi_j exp(-|a_j|^2 / 2), (m, k).
-        g: Offsets and actions in bandwidths, (m, d, k).
-        squares: Products of pairs of features, (m, d (d + 1) / 2, k).
-    """
-
-    base: Array
-    g: Array
-    squares: Array
+    base: Array  # log of psi_j exp(-|a_j|^2 / 2), (m, k)
+    g: Array  # offsets and actions in bandwidths, (m, d, k)
+    squares: Array  # products of pairs of features, (m, d (d + 1) / 2, k)
 
     def of(self, which: Array) -> _Features:
         """Only some of the rows."""
@@ -81,23 +73,17 @@ class _Features:
 
 
 class MatchedRows(RowModel):
-    """Rows tilted until their mean is their query.
-
-    Args:
-        rows: The queries.
-        offsets: Offsets of the listed samples' states from their queries, in
-            bandwidths, (m_b, k_b, d_s) block by block.
-        sample_actions: Actions of the samples, (n, d_a), or labels (n,).
-        bandwidths: Action bandwidths, (d_a,); none for labels.
-        log_similarity: Log kernel between labels, (n_actions, n_actions), if any.
-    """
+    """Rows tilted until their mean is their query."""
 
     def __init__(
         self,
-        rows: QueryRows,
+        rows: QueryRows,  # the queries
+        # Offsets of the listed samples' states from their queries, in bandwidths, (m_b,
+        # k_b, d_s) block by block.
         offsets: Sequence[Tensor],
-        sample_actions: Tensor,
-        bandwidths: Tensor,
+        sample_actions: Tensor,  # actions of the samples, (n, d_a), or labels (n,)
+        bandwidths: Tensor,  # action bandwidths, (d_a,); none for labels
+        # Log kernel between labels, (n_actions, n_actions), if any.
         log_similarity: Tensor | None = None,
     ) -> None:
         self.rows, self._h, self._similarity = rows, bandwidths, log_similarity
@@ -133,13 +119,9 @@ class MatchedRows(RowModel):
 
     def at_label(self, label: int | Tensor) -> RowWeights:
         """Rows for a discrete action, or one per query; their mean is the query."""
-        if self._similarity is None:
-            raise ConfigError(
-                "Rows of a label need data with labels, these actions are continuous; "
-                "pass integer actions."
-            )
+        kernel, features = APART * require_labels(self._similarity), []
         taken = torch.as_tensor(label).expand(self.rows.shape[0])
-        similarity, features = APART * self._similarity[taken], []  # (m, n_actions)
+        similarity = kernel[taken]  # (m, n_actions)
         listed = zip(self.rows.blocks, self.rows.actions, self._offsets, strict=True)
         for block, labels, offset in listed:
             beside = labels.expand(block.log_psi.shape)
@@ -209,7 +191,7 @@ class MatchedRows(RowModel):
         xp, parts = self._xp, []
         for b, weights in enumerate(blocks):
             w = self._array(weights)
-            beside = self._array(listed_values(self.rows, b, q))
+            beside = self._array(self.rows.beside(b, q))
             mean = (w * beside).sum(axis=1, keepdims=True)
             moved = (w * (beside - mean))[..., None]
             parts.append(self._tensor(xp.matmul(self._features[b].g, moved)[..., 0]).mT)
@@ -235,28 +217,19 @@ def _predicted(state: Tensor, taken: Tensor) -> Tensor:
 
 
 def _stacked(draws: Sequence[RowWeights]) -> RowWeights:
-    def stack(parts: Sequence[Tensor | None]) -> Tensor:
-        return torch.stack([part for part in parts if part is not None])
-
+    blocks = zip(*(w.blocks for w in draws), strict=True)
+    names = ("log_mass", "dropped", "displacement", "state")
     return RowWeights(
-        tuple(
-            torch.stack(each) for each in zip(*(w.blocks for w in draws), strict=True)
-        ),
-        stack([w.log_mass for w in draws]),
-        stack([w.dropped for w in draws]),
-        stack([w.displacement for w in draws]),
-        stack([w.state for w in draws]),
+        tuple(torch.stack(each) for each in blocks),
+        *(torch.stack([getattr(w, name) for w in draws]) for name in names),
     )
 
 
 class _Search:
     """Newton's method for theta, all rows of a block at once.
 
-    Args:
-        xp: NumPy on the CPU, whose small products take a tenth of torch's; torch.
-        features: Of the rows.
-        taken: Actions in bandwidths, (m, d_a).
-        d_a: How many columns they have.
+    `xp` is NumPy on the CPU, whose small products take a tenth of torch's, or torch;
+    actions `taken` are in bandwidths, (m, d_a).
     """
 
     def __init__(self, xp: Any, features: _Features, taken: Array, d_a: int) -> None:
@@ -268,16 +241,11 @@ class _Search:
         self.pairs = np.triu_indices(d)
 
     def run(self, guess: Array | None, accuracy: float) -> tuple[Array, ...]:
-        """Find the rows.
+        """Find the rows, from a first theta (m, d) or from the plain rows'.
 
-        Args:
-            guess: A first theta, (m, d); the plain rows' by default.
-            accuracy: Newton decrement at which a row counts as found.
-
-        Returns:
-            Weights (m, k), theta (m, d), its derivative by the actions (m, d d_a), the
-            log of the mass, a bound on what is left in total variation, and the
-            displacement that is left, (m,) each.
+        Weights (m, k), theta (m, d), its derivative by the actions (m, d d_a), the log
+        of the mass, a bound on what is left in total variation, and the displacement
+        that is left, (m,) each. A row is found when its Newton decrement is `accuracy`.
         """
         xp = self.xp
         theta = self.plain + 0.0 if guess is None else guess
@@ -344,10 +312,11 @@ class _Search:
 
     def _report(self, found: _Rows) -> tuple[Array, ...]:
         xp, d, d_a = self.xp, self.d, self.d_a
-        gains = [
-            _solve(found.curvature, found.bend[:, :, d - d_a + a] + unit)
-            for a, unit in enumerate(_units(xp, found.theta, d, d_a))
-        ]
+        gains = []
+        for a in range(d - d_a, d):  # (C + H) x = (I + H) e_a
+            rhs = found.bend[:, :, a] + 0.0
+            rhs[:, a] += 1.0
+            gains.append(_solve(found.curvature, rhs))
         stacked = found.theta[:, :0] if not gains else xp.stack(gains, axis=2)
         displacement = xp.sqrt((found.offset * found.offset).sum(axis=1))
         # The mass is that of the kernel: a tilt only moves where it is looked from.
@@ -397,16 +366,6 @@ def _wall(xp: Any, tilt: Array, d: int) -> tuple[Array, Array]:
         one[:, a, a] = steep + RIDGE
     radial = (STEEPNESS - 2.0) * steep[:, None, None]
     return steep, one + radial * outward[:, :, None] * outward[:, None]
-
-
-def _units(xp: Any, like: Array, d: int, d_a: int) -> list[Array]:
-    """Unit vectors of the action directions, (m, d) each."""
-    found = []
-    for a in range(d_a):
-        unit = xp.zeros_like(like)
-        unit[:, d - d_a + a] = 1.0
-        found.append(unit)
-    return found
 
 
 def _solve(matrix: Array, rhs: Array) -> Array:

@@ -20,33 +20,25 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from nopg.bellman.row_model import (
+from nopg.bellman.rows import (
     EXACT,
+    QueryRows,
     RowModel,
     RowWeights,
-    listed_values,
     normalised,
+    require_labels,
 )
-from nopg.bellman.rows import QueryRows
-from nopg.errors import ConfigError
 from nopg.linalg.operators import LinearOperator
 
 
 @dataclass(frozen=True)
 class NadarayaWatson(RowModel):
-    """Kernel weights, normalised.
-
-    Attributes:
-        rows: The queries.
-        sample_actions: Actions of the samples, (n, d_a), or labels (n,).
-        variances: Squared action bandwidths, (d_a,); none for labels.
-        log_similarity: Log kernel between labels, (n_actions, n_actions), if any.
-    """
+    """Kernel weights, normalised."""
 
     rows: QueryRows
-    sample_actions: Tensor
-    variances: Tensor
-    log_similarity: Tensor | None = None
+    sample_actions: Tensor  # (n, d_a), or labels (n,)
+    variances: Tensor  # squared action bandwidths, (d_a,); none for labels
+    log_similarity: Tensor | None = None  # between labels, (n_actions, n_actions)
 
     def at(
         self, actions: Tensor, start: Tensor | None = None, accuracy: float = EXACT
@@ -56,12 +48,7 @@ class NadarayaWatson(RowModel):
 
     def at_label(self, label: int) -> RowWeights:
         """Rows for one discrete action, the same at every query."""
-        if self.log_similarity is None:
-            raise ConfigError(
-                "Rows of a label need data with labels, these actions are continuous; "
-                "pass integer actions."
-            )
-        return label_weights(self.rows, label, self.log_similarity)
+        return label_weights(self.rows, label, require_labels(self.log_similarity))
 
     def slopes(
         self, weights: RowWeights, operator: LinearOperator, q: Tensor
@@ -75,7 +62,7 @@ class NadarayaWatson(RowModel):
         d_a = len(self.variances)
         parts = []
         for b, W in enumerate(weights.blocks):  # (k, m_b, k_b)
-            a, beside = self.rows.actions[b], listed_values(self.rows, b, q)
+            a, beside = self.rows.actions[b], self.rows.beside(b, q)
             features = torch.stack([beside, *a, *(beside * a)], dim=-1)
             moments = torch.matmul(W.transpose(0, 1), features).permute(2, 1, 0)
             v, mean, product = torch.split(moments, [1, d_a, d_a])
@@ -97,12 +84,9 @@ class NadarayaWatson(RowModel):
 
 
 def gaussian_weights(rows: QueryRows, actions: Tensor, variances: Tensor) -> RowWeights:
-    """Rows for one continuous action per query, or for several at once.
+    """Rows for one continuous action per query, (m, d_a), or for several, (k, m, d_a).
 
-    Args:
-        rows: The queries.
-        actions: The action taken at each query, (m, d_a); draws lead, (k, m, d_a).
-        variances: Variance of the action kernel, (d_a,), or one per query (m, d_a).
+    Variances of the action kernel are for all queries, (d_a,), or one each, (m, d_a).
     """
     logits = [block.log_psi for block in rows.blocks]
     precisions = (0.5 / variances).unbind(-1)
@@ -120,13 +104,7 @@ def gaussian_weights(rows: QueryRows, actions: Tensor, variances: Tensor) -> Row
 
 
 def label_weights(rows: QueryRows, label: int, log_similarity: Tensor) -> RowWeights:
-    """Rows for one discrete action, the same at every query.
-
-    Args:
-        rows: The queries; their `actions` are labels.
-        label: The action taken.
-        log_similarity: Log action kernel between labels, (n_actions, n_actions).
-    """
+    """Rows for one discrete action, the same at every query."""
     to_label = log_similarity[label]  # (n_actions,)
     listed = zip(rows.blocks, rows.actions, strict=True)
     return normalised(rows, [b.log_psi + to_label[labels] for b, labels in listed])

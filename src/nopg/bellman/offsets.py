@@ -21,15 +21,10 @@ from nopg.kernels.bandwidths import Bandwidths
 
 @dataclass(frozen=True)
 class ArcCoordinates:
-    """Straight columns as they are, then one angle for each pair on a circle.
+    """Straight columns as they are, then one angle for each pair on a circle."""
 
-    Attributes:
-        straight: Columns that are no part of a pair.
-        pairs: Columns that are cosine and sine.
-    """
-
-    straight: tuple[int, ...]
-    pairs: tuple[tuple[int, int], ...]
+    straight: tuple[int, ...]  # columns that are no part of a pair
+    pairs: tuple[tuple[int, int], ...]  # columns that are cosine and sine
 
     @classmethod
     def of(cls, states: Tensor) -> ArcCoordinates:
@@ -74,13 +69,8 @@ class ArcCoordinates:
 def state_offsets(rows: QueryRows, samples: Tensor, bandwidths: Tensor) -> list[Tensor]:
     """Offsets of the listed samples from their queries, in bandwidths.
 
-    Args:
-        rows: The queries.
-        samples: States of the samples, (n, d_s).
-        bandwidths: State bandwidths, (d_s,), equal within a pair on a circle.
-
-    Returns:
-        Block by block (m_b, k_b, d), with one column for each pair on a circle.
+    They come block by block, (m_b, k_b, d), with one column for each pair on a circle,
+    within which the bandwidths, (d_s,), are equal.
     """
     arcs = ArcCoordinates.of(samples)
     here, there = arcs.places(rows.queries), arcs.places(samples)

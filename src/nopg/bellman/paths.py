@@ -40,26 +40,17 @@ RIDGE = 1e-2
 
 @dataclass(frozen=True)
 class MeanPaths:
-    """Mean paths through one data set.
+    """Mean paths through one data set."""
 
-    Attributes:
-        samples: The data, on the CPU.
-        bandwidths: Kernel bandwidths.
-        gamma: Discount factor.
-        arcs: Coordinates of its states.
-        places: Coordinates of the samples, (n, d).
-        steps: Where each sample leads: change of the coordinates, reward, whether the
-            task goes on, (n, d + 2).
-        tree: The samples' states in bandwidths, for finding neighbours.
-    """
-
-    samples: Samples
-    bandwidths: Bandwidths
-    gamma: float
-    arcs: ArcCoordinates
-    places: Tensor
+    samples: Samples  # the data, on the CPU
+    bandwidths: Bandwidths  # kernel bandwidths
+    gamma: float  # discount factor
+    arcs: ArcCoordinates  # coordinates of its states
+    places: Tensor  # coordinates of the samples, (n, d)
+    # Where each sample leads: change of the coordinates, reward, whether the task goes
+    # on, (n, d + 2).
     steps: Tensor
-    tree: Any
+    tree: Any  # the samples' states in bandwidths, for finding neighbours
 
     @classmethod
     def of(cls, samples: Samples, bandwidths: Bandwidths, gamma: float) -> MeanPaths:
@@ -78,9 +69,7 @@ class MeanPaths:
     def returns(self, policies: Sequence[Policy], starts: Tensor) -> Tensor:
         """Discounted return along the mean path of each policy from each start, (P, B).
 
-        Args:
-            policies: Act as they would be used: the mean, or the likeliest label.
-            starts: States, (B, d_s).
+        Policies act as they would be used: the mean, or the likeliest label.
         """
         gamma, r = self.gamma, self.samples.rewards
         low, high = self._box()

@@ -25,28 +25,22 @@ from nopg.bellman.responsibilities import (
     IntegratedResponsibilities,
     Responsibilities,
 )
-from nopg.bellman.row_model import RowModel
-from nopg.bellman.rows import Neighbours, QueryRows, query_rows
+from nopg.bellman.rows import Neighbours, QueryRows, RowModel, query_rows
 from nopg.bellman.samples import Samples
 from nopg.errors import ConfigError, NopgWarning
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.kernels.similarity import log_label_similarity
-from nopg.linalg.coarse import CoarseCells, CoarseSpace, Modes
-from nopg.linalg.operators import AveragedRows
+from nopg.linalg.coarse import CoarseCells
 from nopg.linalg.ranks import Ranks
 from nopg.policies.families import CategoricalPolicy, GaussianPolicy, Policy
 
-WORTHWHILE, MANY = 257, 1200
-"""Samples from which solves get a coarse inverse: below, calling it costs more than it
-saves. And samples from which it is one over cells: smooth functions cost too much."""
+WORTHWHILE = 257
+"""Samples from which solves get a coarse inverse: fewer are solved directly."""
 MATCHED, NADARAYA_WATSON = "matched", "nadaraya-watson"
 """The row models by name."""
 NEAREST = 64
 """Samples a matched row keeps where nothing else is said. They are part of what the
 row is: it looks for its mean among them."""
-CAPTURED = 0.6
-"""Part of the state kernel that smooth functions must hold to be used. Scattered data
-in many dimensions has no small space: with 0.5 of it solves took half as long again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,54 +106,36 @@ class EstimatorConfig:
 
 @dataclass(frozen=True)
 class Problem:
-    """Kernel rows at the next states and at the initial states.
-
-    Attributes:
-        samples: The data.
-        bandwidths: Kernel bandwidths.
-        config: How integrals are taken.
-        queries: States where the policy is asked: N_phi next states of each sample
-            one after the other, then the initial states, (n N_phi + B, d_s).
-        next_rows: Rows at the next states.
-        initial_rows: Rows at the initial states.
-        ranks: The processes that share the next states, each holding a range of
-            them; None when this one holds all.
-        coarse: Functions of where samples lead to, for the solves: a row of P
-            depends on its next state alone. None if solves go without: with few
-            samples, or scattered ones, on a GPU, and where ranks share the rows.
-    """
+    """Kernel rows at the next states and at the initial states."""
 
     samples: Samples
     bandwidths: Bandwidths
     config: EstimatorConfig
+    # States where the policy is asked: N_phi next states of each sample one after the
+    # other, then the initial states, (n N_phi + B, d_s).
     queries: Tensor
     next_rows: QueryRows
     initial_rows: QueryRows
-    ranks: Ranks | None = None
-    coarse: CoarseSpace | None = None
+    ranks: Ranks | None = None  # processes that hold a range of the next states each
+    # Cells of where samples lead to, for the solves: a row of P depends on its next
+    # state alone. None with few samples, on a GPU, and where ranks share the rows.
+    coarse: CoarseCells | None = None
 
     @classmethod
     def build(
         cls,
-        samples: Samples,
-        initial_states: Tensor,
-        bandwidths: Bandwidths,
-        config: EstimatorConfig,
+        samples: Samples,  # the data
+        initial_states: Tensor,  # draws from mu_0, (B, d_s)
+        bandwidths: Bandwidths,  # kernel bandwidths
+        config: EstimatorConfig,  # how integrals are taken
+        # Source of the next-state draws. They are drawn once: the lists stay valid, and
+        # J becomes a smooth function of the policy.
         generator: torch.Generator,
+        # Processes to share the next states with; all of them call this with the same
+        # data.
         ranks: Ranks | None = None,
     ) -> Problem:
-        """Draw the next states, list the neighbours, keep what never changes.
-
-        Args:
-            samples: The data.
-            initial_states: Draws from mu_0, (B, d_s).
-            bandwidths: Kernel bandwidths.
-            config: How integrals are taken.
-            generator: Source of the next-state draws. They are drawn once: the
-                lists stay valid, and J becomes a smooth function of the policy.
-            ranks: Processes to share the next states with; all of them call this
-                with the same data.
-        """
+        """Draw the next states, list the neighbours, keep what never changes."""
         if config.rows == MATCHED:
             bandwidths = on_circles(bandwidths, samples.states)
         drawn = _next_states(samples, bandwidths, config.next_state_samples, generator)
@@ -173,17 +149,10 @@ class Problem:
         queries = torch.cat([drawn, initial_states])
         coarse = None
         if len(samples.rewards) >= WORTHWHILE and ranks is None and not drawn.is_cuda:
-            coarse = _coarse_space(samples, bandwidths, config, next_rows)
-        return cls(
-            samples,
-            bandwidths,
-            config,
-            queries,
-            next_rows,
-            initial_rows,
-            ranks,
-            coarse,
-        )
+            h = samples.states.new_tensor(bandwidths.state)
+            coarse = CoarseCells.of(samples.next_states / h)
+        rows = (next_rows, initial_rows)
+        return cls(samples, bandwidths, config, queries, *rows, ranks, coarse)
 
     def rows_at(self, states: Tensor) -> QueryRows:
         """Rows at any other states, listed by the same rule."""
@@ -192,9 +161,7 @@ class Problem:
     def warn_if_capped(self, dropped: Tensor, most: float) -> None:
         """Say so when lists end at `max_neighbours` and that costs too much.
 
-        Args:
-            dropped: Share of its mass that each row at the next states lost, (m,).
-            most: The largest of them.
+        `dropped` is what each row at the next states lost of its mass, (m,).
         """
         config, longest = self.config, self.next_rows.blocks[-1]
         is_capped = longest.log_psi.shape[1] == config.max_neighbours
@@ -262,25 +229,6 @@ class Problem:
             return NadarayaWatson(rows, s.actions, widths**2, similarity)
         offsets = state_offsets(rows, s.states, s.states.new_tensor(h.state))
         return MatchedRows(rows, offsets, s.actions, widths, similarity)
-
-
-def _coarse_space(
-    samples: Samples,
-    bandwidths: Bandwidths,
-    config: EstimatorConfig,
-    next_rows: QueryRows,
-) -> CoarseSpace | None:
-    """Functions of the next states in which P is nearly closed, if there are."""
-    cells = CoarseCells.of(
-        samples.next_states / samples.states.new_tensor(bandwidths.state)
-    )
-    if len(samples.rewards) >= MANY:
-        return cells
-    weights = [torch.softmax(block.log_psi, dim=-1) for block in next_rows.blocks]
-    group, live = config.next_state_samples, samples.continuation_mask
-    kernel = AveragedRows(next_rows.operator(weights), group, live)
-    modes = Modes.of(kernel, cells)
-    return modes if modes.captured(kernel) >= CAPTURED else None
 
 
 def _next_states(

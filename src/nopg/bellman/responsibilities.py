@@ -8,11 +8,13 @@ outputs, from which the gradient of the objective (Eq. (10)) is one backward pas
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from nopg.bellman.nadaraya_watson import (
     NadarayaWatson,
@@ -21,15 +23,13 @@ from nopg.bellman.nadaraya_watson import (
     gaussian_weights,
 )
 from nopg.bellman.quadrature import Nodes
-from nopg.bellman.row_model import (
-    EXACT,
-    RowModel,
-    RowWeights,
-    mixed_weights,
-    row_values,
-)
-from nopg.bellman.rows import QueryRows
+from nopg.bellman.rows import EXACT, QueryRows, RowModel, RowWeights
 from nopg.linalg.operators import LinearOperator
+
+Outputs = tuple[Tensor, ...]
+"""What a policy says at the queries, one row per query each."""
+Guess = Tensor | None
+"""`PolicyRows.state` of a policy close by, for row models that iterate."""
 
 TOGETHER = 2_000_000
 """Entries of single draws computed in one go: enough to outweigh the launches, few
@@ -39,115 +39,80 @@ CACHED_ENTRIES = 20_000_000
 
 
 @dataclass(frozen=True)
-class PolicyRows:
-    """Rows of one policy at fixed queries.
-
-    Attributes:
-        operator: E, (m, n); rows sum to one.
-        dropped: Bound on what truncation cost each row, in total variation, (m,).
-        outputs: What the policy said at the queries.
-        weights: The rows as the row model made them, where there is one action each.
-        draws: For integrals over actions, those taken, and their part in the row.
-    """
-
-    operator: LinearOperator
-    dropped: Tensor
-    outputs: tuple[Tensor, ...]
-    weights: RowWeights | None = None
-    draws: Draws | None = None
-
-    @property
-    def state(self) -> Tensor | None:
-        """Where rows of a policy close by may start, if the row model iterates."""
-        if self.draws is not None:
-            return self.draws.state
-        return None if self.weights is None else self.weights.state
-
-    @property
-    def displacement(self) -> Tensor | None:
-        """How far each row's mean is from its query, in bandwidths, (m,), if known."""
-        if self.draws is not None:
-            return self.draws.displacement
-        return None if self.weights is None else self.weights.displacement
-
-
-@dataclass(frozen=True)
 class Draws:
     """Actions at the queries and their part in the row."""
 
     noise: Tensor  # (k, m, d_a)
     actions: Tensor  # (k, m, d_a)
     shares: Tensor  # (k, m)
-    weights: list[RowWeights] = field(default_factory=list)  # a few draws each
-    state: Tensor | None = None  # (k, m, ...)
-    displacement: Tensor | None = None  # (m,)
+
+
+@dataclass(frozen=True)
+class PolicyRows:
+    """Rows of one policy at fixed queries."""
+
+    operator: LinearOperator  # E, (m, n); rows sum to one
+    dropped: Tensor  # bound on what truncation cost each row, in total variation, (m,)
+    outputs: Outputs
+    # How far each row's mean is from its query, in bandwidths, (m,), if known.
+    displacement: Tensor | None = None
+    state: Tensor | None = None  # where rows of a policy close by may start
+    # The rows as the row model made them, a few draws each; none where they are many.
+    weights: tuple[RowWeights, ...] = ()
+    draws: Draws | None = None  # for integrals over actions
 
 
 class Responsibilities(ABC):
     """Rows at fixed queries, for any policy of one family."""
 
-    @property
-    @abstractmethod
-    def rows(self) -> QueryRows:
-        """The queries."""
+    rows: QueryRows
 
     @abstractmethod
     def evaluate(
         self,
-        outputs: tuple[Tensor, ...],
-        generator: torch.Generator,
-        start: Tensor | None = None,
+        outputs: Outputs,
+        generator: Generator,
+        start: Guess = None,
         accuracy: float = EXACT,
     ) -> PolicyRows:
         """Rows for the policy whose `outputs` at the queries are given.
 
-        Args:
-            outputs: Of the policy.
-            generator: Source of draws, where there are any.
-            start: `state` of the rows of a policy close by.
-            accuracy: When row models that iterate may stop.
+        `generator` is the source of draws, `accuracy` says when row models that
+        iterate may stop.
         """
 
     @abstractmethod
-    def vjp(
-        self, evaluation: PolicyRows, q: Tensor, row_weights: Tensor
-    ) -> tuple[Tensor, ...]:
+    def vjp(self, found: PolicyRows, q: Tensor, row_weights: Tensor) -> Outputs:
         """Gradient of sum_i row_weights_i (E q)_i with respect to the outputs."""
 
 
-@dataclass(frozen=True)
 class DeterministicResponsibilities(Responsibilities):
     """epsilon(s) at the one action the policy takes; outputs are (actions,)."""
 
-    model: RowModel
-
-    @property
-    def rows(self) -> QueryRows:
-        """The queries."""
-        return self.model.rows
+    def __init__(self, model: RowModel) -> None:
+        self.rows, self.model = model.rows, model
 
     def evaluate(
         self,
-        outputs: tuple[Tensor, ...],
-        generator: torch.Generator,
-        start: Tensor | None = None,
+        outputs: Outputs,
+        _: Generator,
+        start: Guess = None,
         accuracy: float = EXACT,
     ) -> PolicyRows:
-        """Rows for the policy whose `outputs` at the queries are given."""
-        weights = self.model.at(outputs[0], start, accuracy)
-        operator = self.rows.operator(weights.blocks)
-        return PolicyRows(operator, weights.dropped, outputs, weights)
+        """One row per query, for the action taken there."""
+        made = self.model.at(outputs[0], start, accuracy)
+        operator, beside = (
+            self.rows.operator(made.blocks),
+            (made.displacement, made.state),
+        )
+        return PolicyRows(operator, made.dropped, outputs, *beside, (made,))
 
-    def vjp(
-        self, evaluation: PolicyRows, q: Tensor, row_weights: Tensor
-    ) -> tuple[Tensor, ...]:
-        """Gradient of sum_i row_weights_i (E q)_i with respect to the outputs."""
-        assert evaluation.weights is not None
-        slopes = self.model.slopes(evaluation.weights, evaluation.operator, q)
+    def vjp(self, found: PolicyRows, q: Tensor, row_weights: Tensor) -> Outputs:
+        """The slopes of the rows."""
+        slopes = self.model.slopes(found.weights[0], found.operator, q)
         return (row_weights[:, None] * slopes,)
 
 
-@dataclass(frozen=True)
 class AnalyticResponsibilities(Responsibilities):
     """The authors' order with its integral done: outputs are (mean, std).
 
@@ -156,33 +121,26 @@ class AnalyticResponsibilities(Responsibilities):
     noise. It is not the estimator of Definition 2 (see deviations).
     """
 
-    model: NadarayaWatson
-
-    @property
-    def rows(self) -> QueryRows:
-        """The queries."""
-        return self.model.rows
+    def __init__(self, model: NadarayaWatson) -> None:
+        self.rows, self.model = model.rows, model
 
     def evaluate(
         self,
-        outputs: tuple[Tensor, ...],
-        generator: torch.Generator,
-        start: Tensor | None = None,
+        outputs: Outputs,
+        _: Generator,
+        start: Guess = None,
         accuracy: float = EXACT,
     ) -> PolicyRows:
-        """Rows for the policy whose `outputs` at the queries are given."""
+        """One row per query, its action kernel widened by the policy's spread."""
         mean, std = outputs
-        variances = self.model.variances + std.square()
-        weights = gaussian_weights(self.rows, mean, variances)
-        return PolicyRows(self.rows.operator(weights.blocks), weights.dropped, outputs)
+        made = gaussian_weights(self.rows, mean, self.model.variances + std.square())
+        return PolicyRows(self.rows.operator(made.blocks), made.dropped, outputs)
 
-    def vjp(
-        self, evaluation: PolicyRows, q: Tensor, row_weights: Tensor
-    ) -> tuple[Tensor, ...]:
-        """Gradient of sum_i row_weights_i (E q)_i with respect to the outputs."""
-        mean, std = evaluation.outputs
+    def vjp(self, found: PolicyRows, q: Tensor, row_weights: Tensor) -> Outputs:
+        """Two covariances per row."""
+        mean, std = found.outputs
         total = self.model.variances + std.square()  # (m, d_a)
-        both = covariances(evaluation.operator, q, self._centred)
+        both = covariances(found.operator, q, self._centred)
         first, second = both.chunk(2, dim=1)  # Cov(q, a), Cov(q, a^2)
         second = second - 2.0 * mean * first
         w = row_weights[:, None] / total
@@ -195,7 +153,6 @@ class AnalyticResponsibilities(Responsibilities):
         return centred_columns(torch.cat([a, a**2], dim=1))
 
 
-@dataclass(frozen=True)
 class IntegratedResponsibilities(Responsibilities):
     """epsilon(s) averaged over actions of a Gaussian policy; outputs are (mean, std).
 
@@ -205,76 +162,73 @@ class IntegratedResponsibilities(Responsibilities):
     actions without data nearby drop out.
     """
 
-    model: RowModel
-    nodes: Nodes
-    averages_kernels: bool = False
-
-    @property
-    def rows(self) -> QueryRows:
-        """The queries."""
-        return self.model.rows
+    def __init__(
+        self, model: RowModel, nodes: Nodes, averages_kernels: bool = False
+    ) -> None:
+        self.rows, self.model, self.nodes = model.rows, model, nodes
+        self.averages_kernels = averages_kernels
 
     def evaluate(
         self,
-        outputs: tuple[Tensor, ...],
-        generator: torch.Generator,
-        start: Tensor | None = None,
+        outputs: Outputs,
+        generator: Generator,
+        start: Guess = None,
         accuracy: float = EXACT,
     ) -> PolicyRows:
-        """Rows for the policy whose `outputs` at the queries are given."""
+        """The mean of the rows of all actions drawn."""
         mean, std = outputs
         noise, shares = self.nodes(mean, generator)
         actions = mean + std * noise
-        size = max(1, TOGETHER // self.rows.n_entries)
-        starts = [None] * len(actions) if start is None else torch.split(start, size)
-        weights = [
+        parts = torch.split(actions, self._size)
+        starts = (
+            [None] * len(parts) if start is None else torch.split(start, self._size)
+        )
+        weights = tuple(
             self.model.at(some, first, accuracy)
-            for some, first in zip(torch.split(actions, size), starts, strict=False)
-        ]
+            for some, first in zip(parts, starts, strict=True)
+        )
         if self.averages_kernels:
             shares = torch.softmax(torch.cat([w.log_mass for w in weights]), dim=0)
-        mixed = [
-            _mixed([w.blocks[b] for w in weights], shares[:, block.rows], size)
-            for b, block in enumerate(self.rows.blocks)
-        ]
-        dropped = (torch.cat([w.dropped for w in weights]) * shares).sum(dim=0)
-        state = _joined([w.state for w in weights])
-        displacement = _joined([w.displacement for w in weights])
-        if displacement is not None:
-            displacement = (displacement * shares).sum(dim=0)
-        if len(actions) * self.rows.n_entries > CACHED_ENTRIES:
-            weights = []
-        draws = Draws(noise, actions, shares, weights, state, displacement)
-        operator = self.rows.operator(mixed)
-        return PolicyRows(operator, dropped, outputs, None, draws)
+        found = mixed(self.rows, weights, shares, outputs)
+        is_small = len(actions) * self.rows.n_entries <= CACHED_ENTRIES
+        states = [w.state for w in weights if w.state is not None]
+        return PolicyRows(
+            *found,
+            torch.cat(states) if states else None,
+            weights if is_small else (),
+            Draws(noise, actions, shares),
+        )
 
-    def vjp(
-        self, evaluation: PolicyRows, q: Tensor, row_weights: Tensor
-    ) -> tuple[Tensor, ...]:
-        """Gradient of sum_i row_weights_i (E q)_i with respect to the outputs."""
-        assert evaluation.draws is not None
-        draws = evaluation.draws
-        size = max(1, TOGETHER // self.rows.n_entries)
+    def vjp(self, found: PolicyRows, q: Tensor, row_weights: Tensor) -> Outputs:
+        """The slopes of all rows, with their shares."""
+        assert found.draws is not None
+        draws = found.draws
         q = q - q.mean()  # slopes do not change, cancellation does
-        v = evaluation.operator.matvec(q)
+        v = found.operator.matvec(q)
         slopes = []
-        for c, actions in enumerate(torch.split(draws.actions, size)):
-            if draws.weights:
-                weights = draws.weights[c]
+        for c, actions in enumerate(torch.split(draws.actions, self._size)):
+            if found.weights:
+                weights = found.weights[c]
             else:
-                first = None if draws.state is None else draws.state[c * size :]
+                first = None if found.state is None else found.state[c * self._size :]
                 weights = self.model.at(actions, first)
             slope = self.model.draw_slopes(weights, q)
             if self.averages_kernels:
-                assert isinstance(self.model, NadarayaWatson)
                 # The share of a draw grows with its kernel mass, and moving the
                 # action moves that mass: (E_k q - v) d log mass / d a.
-                better = row_values(self.rows, weights, q) - v
-                towards = self.model.mass_slopes(weights, actions)
+                blocks = enumerate(weights.blocks)
+                values = [(W * self.rows.beside(b, q)).sum(dim=-1) for b, W in blocks]
+                better = self.rows.gather(values) - v
+                towards = cast(NadarayaWatson, self.model).mass_slopes(weights, actions)
                 slope = slope + better[..., None] * towards
             slopes.append(slope)
         g = (row_weights * draws.shares)[..., None] * torch.cat(slopes)  # (k, m, d_a)
         return g.sum(dim=0), (g * draws.noise).sum(dim=0)
+
+    @property
+    def _size(self) -> int:
+        """Draws made in one go."""
+        return max(1, TOGETHER // self.rows.n_entries)
 
 
 class CategoricalResponsibilities(Responsibilities):
@@ -285,45 +239,49 @@ class CategoricalResponsibilities(Responsibilities):
     """
 
     def __init__(self, model: RowModel, n_actions: int) -> None:
-        self._rows = model.rows
+        self.rows = model.rows
         self._weights = [model.at_label(a) for a in range(n_actions)]
         self._operators = [self.rows.operator(w.blocks) for w in self._weights]
 
-    @property
-    def rows(self) -> QueryRows:
-        """The queries."""
-        return self._rows
-
     def evaluate(
         self,
-        outputs: tuple[Tensor, ...],
-        generator: torch.Generator,
-        start: Tensor | None = None,
+        outputs: Outputs,
+        _: Generator,
+        start: Guess = None,
         accuracy: float = EXACT,
     ) -> PolicyRows:
-        """Rows for the policy whose `outputs` at the queries are given."""
-        mixed = mixed_weights(self.rows, self._weights, outputs[0].unbind(1))
-        operator = self.rows.operator(mixed.blocks)
-        return PolicyRows(operator, mixed.dropped, outputs, mixed)
+        """The rows of all labels, weighted by their probabilities."""
+        return PolicyRows(*mixed(self.rows, self._weights, outputs[0].T, outputs))
 
-    def vjp(
-        self, evaluation: PolicyRows, q: Tensor, row_weights: Tensor
-    ) -> tuple[Tensor, ...]:
-        """Gradient of sum_i row_weights_i (E q)_i with respect to the outputs."""
+    def vjp(self, found: PolicyRows, q: Tensor, row_weights: Tensor) -> Outputs:
+        """The mean of q under the rows of each label."""
         values = torch.stack([E.matvec(q) for E in self._operators], dim=1)
         return (row_weights[:, None] * values,)
 
 
-def _mixed(parts: list[Tensor], shares: Tensor, size: int) -> Tensor:
-    """Rows of all draws, weighted by their shares, (m_b, k_b)."""
-    # Not as products of tiny matrices: without MKL each of them is a call.
-    each = [
-        (weights * share[..., None]).sum(dim=0)
-        for weights, share in zip(parts, torch.split(shares, size), strict=True)
-    ]
-    return each[0] if len(each) == 1 else torch.stack(each).sum(dim=0)
+def mixed(
+    rows: QueryRows, parts: Sequence[RowWeights], shares: Tensor, outputs: Outputs
+) -> tuple[LinearOperator, Tensor, Outputs, Tensor | None]:
+    """Rows of several actions averaged, with a share of each at each query, (k, m).
 
+    Shares of one query sum to one, so the result is normalised too; and since the
+    distance of an average is at most the average distance, so is `dropped`. What
+    comes is what `PolicyRows` begins with; a part is one action or a few of them.
+    """
+    m = rows.shape[0]
+    pieces = torch.split(shares, [part.dropped.numel() // m for part in parts])
+    blocks = []
+    for b, block in enumerate(rows.blocks):
+        # Not as products of tiny matrices: without MKL each of them is a call.
+        each = [
+            (part.blocks[b] * share[:, block.rows][..., None]).sum(dim=0)
+            for part, share in zip(parts, pieces, strict=True)
+        ]
+        blocks.append(each[0] if len(each) == 1 else torch.stack(each).sum(dim=0))
 
-def _joined(parts: list[Tensor | None]) -> Tensor | None:
-    known = [part for part in parts if part is not None]
-    return torch.cat(known) if known else None
+    def mean(values: list[Tensor]) -> Tensor:
+        return (torch.cat([v.view(-1, m) for v in values]) * shares).sum(dim=0)
+
+    away = [part.displacement for part in parts if part.displacement is not None]
+    dropped = mean([part.dropped for part in parts])
+    return rows.operator(blocks), dropped, outputs, mean(away) if away else None

@@ -1,11 +1,17 @@
-"""Query rows: the part of responsibilities that no policy changes.
+"""Query rows: which samples a state listens to, and what a row model makes of them.
 
-For m query states, the samples each one listens to, their state kernels and their
-actions. A row model (`row_model`) makes weights of them for the action that is taken.
+`QueryRows` is the part of responsibilities that no policy changes: for m query states,
+the samples each one listens to, their state kernels and their actions. A `RowModel`
+maps the action taken at each query to weights over these samples, and knows the way
+back: how the mean of q under a row moves with the action. It is the one thing a new
+kind of rows has to say; the Bellman equation, its certificate, its gradient and
+everything that is asked of it are the same whatever the rows are. `nadaraya_watson` has
+the paper's, `matched` those whose mean is the query.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,26 +31,22 @@ from nopg.linalg.sparse import Pattern, SparseRows
 
 Neighbours = int | str | None
 """How many samples a row keeps: a number, "auto", or None for all."""
+EXACT = 1e-9
+"""Accuracy of rows that are found by iteration, where nothing else is asked for."""
 
 
 @dataclass(frozen=True)
 class QueryRows:
-    """Neighbour blocks of m queries with the samples' actions laid out beside.
+    """Neighbour blocks of m queries with the samples' actions laid out beside."""
 
-    Attributes:
-        blocks: Rows of equal length together; every query is in exactly one.
-        actions: For each block, actions of the listed samples, (d_a, m_b, k_b), or
-            labels (m_b, k_b); a complete block broadcasts (d_a, 1, n) or (1, n).
-        queries: States of the rows, (m, d_s).
-        pattern: Sparsity of the rows, None if they are complete.
-        shape: Number of queries and of samples.
-    """
-
+    # Rows of equal length together; every query is in exactly one block.
     blocks: tuple[Block, ...]
+    # Actions of each block's listed samples, (d_a, m_b, k_b), or labels (m_b, k_b); a
+    # complete block broadcasts (d_a, 1, n) or (1, n).
     actions: tuple[Tensor, ...]
-    queries: Tensor
-    pattern: Pattern | None
-    shape: tuple[int, int]
+    queries: Tensor  # states of the rows, (m, d_s)
+    pattern: Pattern | None  # sparsity of the rows, None if they are complete
+    shape: tuple[int, int]  # number of queries and of samples
 
     @property
     def n_entries(self) -> int:
@@ -56,7 +58,8 @@ class QueryRows:
         if self.pattern is None:
             return DenseRows(weights[0])
         flat = [block_weights.reshape(-1) for block_weights in weights]
-        return SparseRows(self.pattern, flat[0] if len(flat) == 1 else torch.cat(flat))
+        values = flat[0] if len(flat) == 1 else torch.cat(flat)
+        return SparseRows.stacked(self.pattern, values)
 
     def rescaled(self, factor: float) -> QueryRows:
         """The same lists with every state bandwidth times `factor`.
@@ -70,7 +73,7 @@ class QueryRows:
             farthest = block.log_psi[:, -1]
             how_many = block.log_dropped - farthest  # log of their number
             dropped = farthest * power + how_many
-            if block.is_complete:
+            if block.columns is None:
                 dropped = block.log_dropped
             scaled = replace(block, log_psi=block.log_psi * power, log_dropped=dropped)
             blocks.append(scaled)
@@ -92,6 +95,11 @@ class QueryRows:
         parts: tuple[Tensor, ...] = torch.split(stacked, sizes, dim=-1)
         return parts
 
+    def beside(self, b: int, q: Tensor) -> Tensor:
+        """q of the samples that each row of block b lists, (m_b, k_b) or (1, n)."""
+        columns = self.blocks[b].columns
+        return q[None] if columns is None else q[columns.long()]
+
     @cached_property
     def _order(self) -> Tensor:
         """Original number of each stacked row, (m,)."""
@@ -104,26 +112,16 @@ class QueryRows:
 
 
 def query_rows(
-    queries: Tensor,
-    samples: Tensor,
-    actions: Tensor,
-    bandwidths: Tensor,
-    neighbours: Neighbours,
+    queries: Tensor,  # query states, (m, d_s)
+    samples: Tensor,  # sample states, (n, d_s)
+    actions: Tensor,  # sample actions, (n, d_a), or labels (n,)
+    bandwidths: Tensor,  # state bandwidths, (d_s,)
+    neighbours: Neighbours,  # a count, "auto", or None for every sample
     *,
-    log_margin: float,
-    most: int,
+    log_margin: float,  # for "auto": how far the dropped mass lies below the kept one
+    most: int,  # for "auto": longest row
 ) -> QueryRows:
-    """List the samples that each query state listens to.
-
-    Args:
-        queries: Query states, (m, d_s).
-        samples: Sample states, (n, d_s).
-        actions: Sample actions, (n, d_a), or labels (n,).
-        bandwidths: State bandwidths, (d_s,).
-        neighbours: A count, "auto", or None for every sample.
-        log_margin: For "auto": how far the dropped mass lies below the kept one.
-        most: For "auto": longest row.
-    """
+    """List the samples that each query state listens to."""
     if neighbours is None:
         blocks = [complete_block(queries, samples, bandwidths)]
     elif neighbours == "auto":
@@ -137,62 +135,89 @@ def query_rows(
             f'`neighbours` must be a whole number, "auto" or None, got {neighbours!r}; '
             '"auto" keeps as many as the tolerance asks for.'
         )
-    return QueryRows(
-        blocks=tuple(blocks),
-        actions=tuple(_actions_beside(block, actions) for block in blocks),
-        queries=queries,
-        pattern=_pattern(blocks, len(samples)),
-        shape=(len(queries), len(samples)),
-    )
-
-
-def joined_rows(first: QueryRows, second: QueryRows) -> QueryRows:
-    """The rows of both, those of `first` before those of `second`.
-
-    Blocks of equal length become one. The samples are the same for both.
-    """
-    m, (m_second, n_samples) = first.shape[0], second.shape
-    by_length: dict[int, list[tuple[Block, Tensor]]] = {}
-    for rows, offset in ((first, 0), (second, m)):
-        for block, beside in zip(rows.blocks, rows.actions, strict=True):
-            moved = replace(block, rows=block.rows + offset)
-            by_length.setdefault(block.log_psi.shape[1], []).append((moved, beside))
-    merged = [_one_block(by_length[length]) for length in sorted(by_length)]
-    blocks = [block for block, _ in merged]
-    return QueryRows(
-        blocks=tuple(blocks),
-        actions=tuple(actions for _, actions in merged),
-        queries=torch.cat([first.queries, second.queries]),
-        pattern=_pattern(blocks, n_samples),
-        shape=(m + m_second, n_samples),
-    )
-
-
-def _one_block(parts: Sequence[tuple[Block, Tensor]]) -> tuple[Block, Tensor]:
-    """Blocks of one length, each with the actions beside it, one under the other."""
-    blocks = [block for block, _ in parts]
     columns = [block.columns for block in blocks if block.columns is not None]
-    block = Block(
-        rows=torch.cat([block.rows for block in blocks]),
-        columns=torch.cat(columns) if columns else None,
-        log_psi=torch.cat([block.log_psi for block in blocks]),
-        log_dropped=torch.cat([block.log_dropped for block in blocks]),
-    )
-    actions = [actions for _, actions in parts]
-    # Beside complete rows lie all actions, once.
-    return block, torch.cat(actions, dim=-2) if columns else actions[0]
-
-
-def _actions_beside(block: Block, actions: Tensor) -> Tensor:
+    numbers, pattern = [block.rows for block in blocks], None
+    if columns:
+        pattern = Pattern.stack(numbers, columns, len(samples))
     # Gathered once: a gather inside the update would cost more than its softmax.
-    by_dimension = actions if actions.ndim == 1 else actions.T.contiguous()  # (d_a, n)
-    if block.columns is None:
-        return by_dimension.unsqueeze(-2)
-    return by_dimension[..., block.columns.long()]
+    listed = actions if actions.ndim == 1 else actions.T.contiguous()  # (d_a, n)
+    beside = [
+        listed.unsqueeze(-2) if b.columns is None else listed[..., b.columns.long()]
+        for b in blocks
+    ]
+    shape = (len(queries), len(samples))
+    return QueryRows(tuple(blocks), tuple(beside), queries, pattern, shape)
 
 
-def _pattern(blocks: Sequence[Block], n_samples: int) -> Pattern | None:
-    if blocks[0].columns is None:
-        return None
-    columns = [block.columns for block in blocks if block.columns is not None]
-    return Pattern.stack([block.rows for block in blocks], columns, n_samples)
+@dataclass(frozen=True)
+class RowWeights:
+    """Normalised rows of one action per query, or of several: draws lead, (k, m)."""
+
+    blocks: tuple[Tensor, ...]  # ([k,] m_b, k_b) each; each row sums to one
+    log_mass: Tensor  # log of the kernel mass a row kept, ([k,] m)
+    # Largest total-variation distance to the row that was meant, ([k,] m): what
+    # truncation can have cost, or an iteration that stopped early.
+    dropped: Tensor
+    # |mean of the row - query| in bandwidths, ([k,] m), where the model controls it.
+    displacement: Tensor | None = None
+    # What the row model needs for the way back, and as a start for rows of actions
+    # close by, ([k,] m, ...).
+    state: Tensor | None = None
+
+
+class RowModel(ABC):
+    """Rows at fixed queries, for whatever action is taken there."""
+
+    rows: QueryRows
+
+    @abstractmethod
+    def at(
+        self, actions: Tensor, start: Tensor | None = None, accuracy: float = EXACT
+    ) -> RowWeights:
+        """Rows for one action per query, (m, d_a), or for several, (k, m, d_a).
+
+        Args:
+            actions: What is done at each query.
+            start: `state` of the rows of actions close by, for models that iterate.
+            accuracy: When an iteration may stop.
+        """
+
+    @abstractmethod
+    def at_label(self, label: int) -> RowWeights:
+        """Rows for one discrete action, the same at every query."""
+
+    @abstractmethod
+    def slopes(
+        self, weights: RowWeights, operator: LinearOperator, q: Tensor
+    ) -> Tensor:
+        """d (E q)_i / d a_i for rows of one action per query, (m, d_a).
+
+        `operator` is the same rows as a matrix E, (m, n); q is one number per sample.
+        """
+
+    @abstractmethod
+    def draw_slopes(self, weights: RowWeights, q: Tensor) -> Tensor:
+        """The same for rows of several actions per query, (k, m, d_a)."""
+
+
+def require_labels(log_similarity: Tensor | None) -> Tensor:
+    """The kernel between labels, where the actions of the data are labels."""
+    if log_similarity is None:
+        raise ConfigError(
+            "Rows of a label need data with labels, these actions are continuous; "
+            "pass integer actions."
+        )
+    return log_similarity
+
+
+def normalised(rows: QueryRows, logits: Sequence[Tensor]) -> RowWeights:
+    """Softmax block by block: rows sum to one however far the query is."""
+    blocks = tuple(torch.softmax(block_logits, dim=-1) for block_logits in logits)
+    # A logit less the log of its weight is the log of the mass, whichever it is; the
+    # largest weight is at least 1 / k, so that its log is safe.
+    peaks = [block_logits.amax(dim=-1) for block_logits in logits]
+    largest = [weights.amax(dim=-1) for weights in blocks]
+    log_mass = rows.gather(peaks) - rows.gather(largest).log()
+    # Dropped mass T, kept mass Z: the share T / (T + Z), without overflow.
+    dropped = torch.sigmoid(rows.log_dropped - log_mass)
+    return RowWeights(blocks, log_mass, dropped)

@@ -20,24 +20,16 @@ ORDERED_FROM = 4096
 
 @dataclass(frozen=True)
 class Samples:
-    """The transitions as tensors.
+    """The transitions as tensors."""
 
-    Attributes:
-        states: s, (n, d_s).
-        actions: a, (n, d_a), or labels (n,).
-        rewards: r, (n,).
-        next_states: s', (n, d_s).
-        continuation: 1 where the task goes on after the row, 0 where it ended, (n,).
-        n_actions: Number of labels, 0 for continuous actions.
-        order: Row of the data set each sample is; None if they are the rows in order.
-    """
-
-    states: Tensor
-    actions: Tensor
-    rewards: Tensor
-    next_states: Tensor
+    states: Tensor  # s, (n, d_s)
+    actions: Tensor  # a, (n, d_a), or labels (n,)
+    rewards: Tensor  # r, (n,)
+    next_states: Tensor  # s', (n, d_s)
+    # 1 where the task goes on after the row, 0 where it ended, (n,).
     continuation: Tensor
-    n_actions: int = 0
+    n_actions: int = 0  # number of labels, 0 for continuous actions
+    # Row of the data set each sample is; None if they are the rows in order.
     order: Tensor | None = None
 
     @cached_property

@@ -11,109 +11,63 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from nopg.bellman.problem import Problem
 from nopg.bellman.quadrature import Nodes
 from nopg.bellman.responsibilities import (
+    Guess,
     IntegratedResponsibilities,
+    Outputs,
     PolicyRows,
     Responsibilities,
 )
-from nopg.bellman.row_model import EXACT
-from nopg.bellman.rows import QueryRows
+from nopg.bellman.rows import EXACT
 from nopg.linalg.distributed import ShardedRows, Transposition
-from nopg.linalg.ranks import Ranks
 
 
-@dataclass(frozen=True)
 class ShardedResponsibilities(Responsibilities):
     """Rows at all next states, of which this rank makes its own.
 
-    Attributes:
+    All ranks make one together.
+
+    Args:
         own: Responsibilities at this rank's next states.
-        first: Number of this rank's first row among all rows.
-        transposition: How weights reach the ranks of their samples.
-        ranks: Who takes part.
+        problem: Whose rows are shared out.
     """
 
-    own: Responsibilities
-    first: int
-    transposition: Transposition
-    ranks: Ranks
-
-    @property
-    def rows(self) -> QueryRows:
-        """This rank's rows."""
-        return self.own.rows
-
-    @classmethod
-    def of(cls, own: Responsibilities, problem: Problem) -> ShardedResponsibilities:
-        """Share out the rows of `problem`; all ranks call this together."""
+    def __init__(self, own: Responsibilities, problem: Problem) -> None:
         assert problem.ranks is not None
         n, group = len(problem.samples.rewards), problem.config.next_state_samples
         m = own.rows.shape[0]
         first = problem.ranks.part(n).start * group
+        self._part = slice(first, first + m)
         if isinstance(own, IntegratedResponsibilities):
-            part = slice(first, first + m)
-            own = replace(own, nodes=_SharedNodes(n * group, part, own.nodes))
+            own.nodes = _SharedNodes(n * group, self._part, own.nodes)
         numbers = first + torch.arange(m, device=problem.queries.device)
-        exchange = Transposition.of(own.rows.pattern, numbers, n, problem.ranks)
-        return cls(own, first, exchange, problem.ranks)
+        self.rows, self._own, self._ranks = own.rows, own, problem.ranks
+        self._transposition = Transposition.of(
+            own.rows.pattern, numbers, n, problem.ranks
+        )
 
     def evaluate(
         self,
-        outputs: tuple[Tensor, ...],
-        generator: torch.Generator,
-        start: Tensor | None = None,
+        outputs: Outputs,
+        generator: Generator,
+        start: Guess = None,
         accuracy: float = EXACT,
     ) -> PolicyRows:
         """Rows for the policy whose `outputs` at this rank's queries are given."""
-        part = self.own.evaluate(outputs, generator, start, accuracy)
-        operator = ShardedRows(part.operator, self.transposition, self.ranks)
+        part = self._own.evaluate(outputs, generator, start, accuracy)
+        operator = ShardedRows(part.operator, self._transposition, self._ranks)
         dropped = operator.gather_rows(part.dropped)
         return replace(part, operator=operator, dropped=dropped)
 
-    def vjp(
-        self, evaluation: PolicyRows, q: Tensor, row_weights: Tensor
-    ) -> tuple[Tensor, ...]:
+    def vjp(self, found: PolicyRows, q: Tensor, row_weights: Tensor) -> Outputs:
         """The gradient with respect to this rank's outputs; no message is needed."""
-        assert isinstance(evaluation.operator, ShardedRows)
-        part = replace(evaluation, operator=evaluation.operator.own)
-        last = self.first + self.rows.shape[0]
-        return self.own.vjp(part, q, row_weights[self.first : last])
-
-
-@dataclass(frozen=True)
-class ReplicatedResponsibilities(Responsibilities):
-    """Rows that every rank makes, the few at the initial states.
-
-    Gradients are summed over the ranks, so each rank adds its share of them only.
-    """
-
-    own: Responsibilities
-    ranks: Ranks
-
-    @property
-    def rows(self) -> QueryRows:
-        """The queries."""
-        return self.own.rows
-
-    def evaluate(
-        self,
-        outputs: tuple[Tensor, ...],
-        generator: torch.Generator,
-        start: Tensor | None = None,
-        accuracy: float = EXACT,
-    ) -> PolicyRows:
-        """Rows for the policy whose `outputs` at the queries are given."""
-        return self.own.evaluate(outputs, generator, start, accuracy)
-
-    def vjp(
-        self, evaluation: PolicyRows, q: Tensor, row_weights: Tensor
-    ) -> tuple[Tensor, ...]:
-        """This rank's share of the gradient with respect to the outputs."""
-        return self.own.vjp(evaluation, q, row_weights / self.ranks.size)
+        assert isinstance(found.operator, ShardedRows)
+        part = replace(found, operator=found.operator.own)
+        return self._own.vjp(part, q, row_weights[self._part])
 
 
 @dataclass(frozen=True)
@@ -127,9 +81,7 @@ class _SharedNodes:
     part: slice
     nodes: Nodes
 
-    def __call__(
-        self, means: Tensor, generator: torch.Generator
-    ) -> tuple[Tensor, Tensor]:
+    def __call__(self, means: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
         whole = means.new_empty((self.n_rows, means.shape[1]))
         noise, shares = self.nodes(whole, generator)
         return noise[:, self.part], shares[:, self.part]

@@ -21,14 +21,10 @@ import torch
 from torch import Tensor
 
 from nopg.bellman.problem import Problem
-from nopg.bellman.queries import (
-    QueryResponsibilities,
-    RowsAtQueries,
-    query_responsibilities,
-)
-from nopg.bellman.responsibilities import PolicyRows
-from nopg.bellman.row_model import EXACT
-from nopg.linalg.coarse import CoarseCorrection, CoarseSpace
+from nopg.bellman.responsibilities import Outputs, PolicyRows, Responsibilities
+from nopg.bellman.rows import EXACT
+from nopg.bellman.sharded import ShardedResponsibilities
+from nopg.linalg.coarse import PRECISION, CoarseCells, CoarseCorrection
 from nopg.linalg.krylov import Workspace
 from nopg.linalg.operators import AveragedRows
 from nopg.linalg.solve import (
@@ -87,19 +83,12 @@ class Objective(float):
 
 @dataclass(frozen=True)
 class Start:
-    """Where solves for a policy close to a solved one begin.
+    """Where solves for a policy close to a solved one begin."""
 
-    Attributes:
-        q: Solution of (I - gamma P) q = r.
-        mu: Solution of (I - gamma P)' mu = eps0.
-        core: What the coarse inverse was made of, if there is one.
-        rows: What the rows were found by, for row models that iterate.
-    """
-
-    q: Tensor
-    mu: Tensor
-    core: Tensor | None = None
-    rows: Tensor | None = None
+    q: Tensor  # solution of (I - gamma P) q = r
+    mu: Tensor  # solution of (I - gamma P)' mu = eps0
+    core: Tensor | None = None  # what the coarse inverse was made of, if there is one
+    rows: Tensor | None = None  # what rows were found by, where the row model iterates
 
 
 @dataclass(frozen=True)
@@ -107,56 +96,73 @@ class Estimator:
     """A problem together with the kind of responsibilities its policy needs."""
 
     problem: Problem
-    at_queries: QueryResponsibilities
+    at_next: Responsibilities
+    at_initial: Responsibilities
 
     @classmethod
     def of(cls, problem: Problem, policy: Policy) -> Estimator:
         """The estimator for `policy` and every policy of the same family."""
-        return cls(problem, query_responsibilities(problem, policy))
+        later = problem.responsibilities(policy, problem.next_rows)
+        if problem.ranks is not None:
+            later = ShardedResponsibilities(later, problem)
+        return cls(
+            problem, later, problem.responsibilities(policy, problem.initial_rows)
+        )
 
     def solve(
         self,
-        policy: Policy,
-        generator: torch.Generator,
-        solver: SolverConfig,
+        policy: Policy,  # the policy, of the family this estimator was made for
+        generator: torch.Generator,  # source of the policy's draws, where it needs any
+        solver: SolverConfig,  # accuracy of the two solves
+        # What a solution close by leaves: `following` of it.
         start: Start | None = None,
     ) -> BellmanSolution:
-        """One pass of Algorithm 1 up to the update of theta.
-
-        Args:
-            policy: The policy, of the family this estimator was made for.
-            generator: Source of the policy's draws, where it needs any.
-            solver: Accuracy of the two solves.
-            start: What a solution close by leaves: `following` of it.
-        """
-        samples, gamma = self.problem.samples, self.problem.config.gamma
-        outputs = checked_outputs(policy, self.problem.queries, samples.action_width)
+        """One pass of Algorithm 1 up to the update of theta."""
+        problem, samples = self.problem, self.problem.samples
+        outputs = checked_outputs(policy, problem.queries, samples.action_width)
         with torch.no_grad():
-            values = tuple(output.detach() for output in outputs)
-            rows = None if start is None else start.rows
-            accuracy = max(EXACT, solver.rtol)
-            found = self.at_queries.evaluate(values, generator, rows, accuracy)
-            P = AveragedRows(
-                found.at_next.operator,
-                self.problem.config.next_state_samples,
-                samples.continuation_mask,
-            )
-            eps0 = found.at_initial.operator.row_mean()  # (n,)
-            system = DiscountedSystem(P, gamma)
+            at_next, at_initial = self._rows(outputs, generator, solver, start)
+            group = problem.config.next_state_samples
+            P = AveragedRows(at_next.operator, group, samples.continuation_mask)
+            eps0 = at_initial.operator.row_mean()  # (n,)
             correction = None
-            if self.problem.coarse is not None and len(eps0) > solver.dense_below:
-                correction = self._correction(self.problem.coarse, P, start)
-            guess = None if start is None else (start.q, start.mu)
+            if problem.coarse is not None and len(eps0) > solver.dense_below:
+                correction = self._correction(problem.coarse, P, start)
             q, mu = solve_pair(
-                system,
+                DiscountedSystem(P, problem.config.gamma),
                 samples.rewards,
                 eps0,
                 solver,
-                guess,
+                None if start is None else (start.q, start.mu),
                 correction,
                 self._workspace,
             )
-        return BellmanSolution(self, outputs, found, P, eps0, q, mu, correction)
+        return BellmanSolution(
+            self, outputs, at_next, at_initial, P, eps0, q, mu, correction
+        )
+
+    def _rows(
+        self,
+        outputs: Outputs,
+        generator: torch.Generator,
+        solver: SolverConfig,
+        start: Start | None,
+    ) -> list[PolicyRows]:
+        """Rows at the next states, then at the initial ones."""
+        m, accuracy = self.at_next.rows.shape[0], max(EXACT, solver.rtol)
+        guess = None if start is None else start.rows
+        return [
+            responsibilities.evaluate(
+                tuple(output.detach()[some] for output in outputs),
+                generator,
+                None if guess is None else guess[..., some, :],
+                accuracy,
+            )
+            for responsibilities, some in (
+                (self.at_next, slice(m)),
+                (self.at_initial, slice(m, None)),
+            )
+        ]
 
     @cached_property
     def _workspace(self) -> Workspace:
@@ -164,48 +170,27 @@ class Estimator:
         return workspace_for(self.problem.samples.rewards)
 
     def _correction(
-        self, space: CoarseSpace, P: AveragedRows, start: Start | None
+        self, cells: CoarseCells, P: AveragedRows, start: Start | None
     ) -> CoarseCorrection | None:
         """That of the start if it brought one, else a new one."""
-        kept = None
         if start is not None and start.core is not None:
-            kept = CoarseCorrection.kept(start.core, space)
-        return kept or CoarseCorrection.of(P, self.problem.config.gamma, space)
+            return CoarseCorrection(cells, start.core.to(PRECISION))
+        return CoarseCorrection.of(P, self.problem.config.gamma, cells)
 
 
 @dataclass(frozen=True)
 class BellmanSolution:
-    """The solved equation of one policy.
-
-    Attributes:
-        estimator: What it was solved with.
-        outputs: The policy's outputs at the queries, still attached to their graph.
-        found: Rows at the queries.
-        transition: P, (n, n).
-        eps0: Mean responsibilities of the initial states, (n,).
-        q: Solution of (I - gamma P) q = r.
-        mu: Solution of (I - gamma P)' mu = eps0.
-        correction: The coarse inverse both were solved with, if any.
-    """
+    """The solved equation of one policy."""
 
     estimator: Estimator
-    outputs: tuple[Tensor, ...]
-    found: RowsAtQueries
-    transition: AveragedRows
-    eps0: Tensor
-    q: Solution
-    mu: Solution
-    correction: CoarseCorrection | None = None
-
-    @property
-    def at_next(self) -> PolicyRows:
-        """Rows at the next states."""
-        return self.found.at_next
-
-    @property
-    def at_initial(self) -> PolicyRows:
-        """Rows at the initial states."""
-        return self.found.at_initial
+    outputs: Outputs  # the policy's at the queries, still attached to their graph
+    at_next: PolicyRows
+    at_initial: PolicyRows
+    transition: AveragedRows  # P, (n, n)
+    eps0: Tensor  # mean responsibilities of the initial states, (n,)
+    q: Solution  # of (I - gamma P) q = r
+    mu: Solution  # of (I - gamma P)' mu = eps0
+    correction: CoarseCorrection | None = None  # what both were solved with
 
     def following(self, *, keep_correction: bool = True) -> Start:
         """Where to start solving for a policy close by.
@@ -214,9 +199,14 @@ class BellmanSolution:
             keep_correction: Whether to pass on the coarse inverse; it grows old
                 slowly, and making it takes as long as some ten products.
         """
-        has_core = keep_correction and self.correction is not None
-        core = self.correction.core if has_core and self.correction else None
-        return Start(self.q.value, self.mu.value, core, self.found.state)
+        core = None
+        if keep_correction and self.correction is not None:
+            core = self.correction.core
+        later, first = self.at_next.state, self.at_initial.state
+        rows = None
+        if later is not None and first is not None:
+            rows = torch.cat([later, first], dim=-2)
+        return Start(self.q.value, self.mu.value, core, rows)
 
     def objective(self) -> Objective:
         """J with bounds on what truncation and solver can have cost."""
@@ -249,9 +239,13 @@ class BellmanSolution:
         """
         q, gamma = self.q.value, self.estimator.problem.config.gamma
         visits = gamma * self.transition.spread(self.mu.value)
-        n_initial = len(self.at_initial.dropped)
-        share = q.new_full((n_initial,), 1.0 / n_initial)
-        return self.estimator.at_queries.vjp(self.found, q, visits, share)
+        estimator, ranks = self.estimator, self.estimator.problem.ranks
+        # Every rank makes all rows at the initial states, and adds its share of them.
+        n_initial = len(self.at_initial.dropped) * (1 if ranks is None else ranks.size)
+        share = torch.full_like(self.at_initial.dropped, 1.0 / n_initial)
+        later = estimator.at_next.vjp(self.at_next, q, visits)
+        first = estimator.at_initial.vjp(self.at_initial, q, share)
+        return tuple(torch.cat(both) for both in zip(later, first, strict=True))
 
     def gradient(self, policy: Policy) -> tuple[Tensor, ...]:
         """dJ / d theta, one tensor per parameter: one backward pass, Eq. (10).
@@ -281,27 +275,16 @@ class BellmanSolution:
 
 def certified_objective(
     *,
-    gamma: float,
-    rewards: Tensor,
-    has_terminals: bool,
-    eps0: Tensor,
-    q: Solution,
-    mu: Solution,
-    dropped_mass: float,
-    dropped_most: float,
+    gamma: float,  # discount factor
+    rewards: Tensor,  # r, (n,)
+    has_terminals: bool,  # whether some rows of P are zero
+    eps0: Tensor,  # mean responsibilities of the initial states, (n,)
+    q: Solution,  # solution of Lambda q = r
+    mu: Solution,  # solution of Lambda' mu = eps0
+    dropped_mass: float,  # gamma sum_i mu_i delta_i + delta_0
+    dropped_most: float,  # max_i delta_i
 ) -> Objective:
-    """J with its bounds.
-
-    Args:
-        gamma: Discount factor.
-        rewards: r, (n,).
-        has_terminals: Whether some rows of P are zero.
-        eps0: Mean responsibilities of the initial states, (n,).
-        q: Solution of Lambda q = r.
-        mu: Solution of Lambda' mu = eps0.
-        dropped_mass: gamma sum_i mu_i delta_i + delta_0.
-        dropped_most: max_i delta_i.
-    """
+    """J with its bounds."""
     value = float(eps0 @ q.value + mu.value @ q.residual)
     res_low, res_high = _ends(q.residual)
     res_q, res_mu = max(-res_low, res_high), float(mu.residual.abs().sum())

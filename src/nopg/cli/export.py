@@ -1,4 +1,4 @@
-"""`nopg export RUN --format onnx`: the policy as a file for other programs."""
+"""`nopg export RUN --format c`: the policy as a file for other programs."""
 
 from __future__ import annotations
 
@@ -7,15 +7,34 @@ from typing import Annotated
 
 import typer
 
+from nopg.errors import ConfigError
+
 
 def export(
     run: Annotated[Path, typer.Argument(help="A run folder, or a .nopg file.")],
     format: Annotated[
-        str, typer.Option(help="onnx (any runtime), pt2 (torch), numpy (only numpy).")
+        str,
+        typer.Option(
+            help="c (one header), js, onnx (any runtime), pt2 (torch), numpy."
+        ),
     ] = "onnx",
     out: Annotated[
         Path | None, typer.Option(help="File; by default policy.* in the run folder.")
     ] = None,
+    single: Annotated[
+        bool, typer.Option("--single", help="Single precision (c, js).")
+    ] = False,
+    guard_points: Annotated[
+        int | None,
+        typer.Option(help="Samples of the support guard (c, js); 0 for no guard."),
+    ] = None,
+    fallback: Annotated[
+        str | None,
+        typer.Option(help="Action far from the data, such as 0 or 0.5,-1 (c, js)."),
+    ] = None,
+    verdict: Annotated[
+        bool, typer.Option("--verdict", help="Put the verdict into the contract.")
+    ] = False,
 ) -> None:
     """Write the policy as one file, checked at 10,000 states before it is there."""
     from nopg.export.exporting import SUFFIXES, export_policy
@@ -23,10 +42,40 @@ def export(
 
     folder = run if run.is_dir() else run.parent
     path = folder / f"policy{SUFFIXES.get(format, '')}" if out is None else out
-    done = export_policy(read_run(run).policy, path, format)
-    print(
-        f"{done.path}: acts as the library does at {done.n_states:,} states "
-        f"(largest difference {done.difference:.1e})."
+    action = None if fallback is None else [_number(x) for x in fallback.split(",")]
+    done = export_policy(
+        read_run(run).policy,
+        path,
+        format,
+        single=single,
+        guard_points=guard_points,
+        fallback=action,
+        verdict=verdict,
     )
+    if done.n_states:
+        print(
+            f"{done.path}: acts as the library does at {done.n_states:,} states "
+            f"(largest difference {done.difference:.1e})."
+        )
+    else:
+        print(f"{done.path}: NOT compared with the library, no compiler is here.")
+    if done.seconds is not None:
+        print(
+            f"{done.path.stat().st_size / 1024:.1f} KB, {done.seconds * 1e6:.2f} "
+            "microseconds per action on this machine."
+        )
+    if done.guard is not None:
+        print(done.guard.told(done.lost))
     if done.reader is not None:
         print(f"It runs with numpy alone: {done.reader}")
+    print(f"What goes in and comes out: {done.contract}")
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigError(
+            f"--fallback must be numbers between commas, got {text!r}; write "
+            "--fallback 0.5,-1 for two actions."
+        ) from None

@@ -46,6 +46,8 @@ def report(
 def conclude(policy: FittedPolicy, out: Path) -> None:
     """Say what the policy will earn, where it is, and where its report is."""
     print(f"\n{expectation(policy)}")
+    if policy.search is None:  # a search has said so itself
+        print(policy.verdict())
     print(
         f"The policy is in {out / 'policy.nopg'} : nopg.load(...).predict(observation)"
     )
@@ -56,6 +58,8 @@ def expectation(policy: FittedPolicy) -> str:
     """The expected return with its interval, in one sentence."""
     found = policy.expected_return(0.95)
     by = "learned models" if found.by == "model" else "kernel regression"
+    if not found.known:
+        return f"Expected discounted return: unknown, {found.reason}"
     return (
         f"Expected discounted return: {found.value:.4g}, 95 % interval "
         f"[{found.low:.4g}, {found.high:.4g}], by {by}."

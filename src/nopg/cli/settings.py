@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from nopg.data.dataset import Dataset
 
 
+_LARGEST = 2**20
+"""Most bytes a config may have."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """The three tables of a config.
@@ -35,11 +39,14 @@ def read_settings(path: Path | None) -> Settings:
     Raises:
         ConfigError: If it is no TOML, or has tables or keys that do not exist.
     """
+    from nopg.data.files import open_plain
     from nopg.errors import ConfigError
 
+    table: dict[str, Any] = {}
     try:
-        text = "" if path is None else path.read_text(encoding="utf-8")
-        table = tomllib.loads(text)
+        if path is not None:
+            with open_plain(path, _LARGEST, follow=True) as stream:
+                table = tomllib.load(stream)
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(
             f"`--config` must be a TOML file, reading {path} failed ({error})."

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from nopg.data.diagnostics.description import Description, describe
+from nopg.data.html import html_summary, html_table
 from nopg.data.io.load import load, save
 from nopg.data.io.options import MAX_BYTES, ReadOptions
 from nopg.data.past import with_history
@@ -46,6 +47,15 @@ class Dataset(TransitionTable):
 
     Raises:
         DataError: If the arrays cannot be transitions; the sentence says why.
+
+    Example:
+        >>> states = np.array([[0.0], [0.5], [0.8]])
+        >>> pushes = np.array([[1.0], [0.5], [0.0]])
+        >>> data = nopg.Dataset(
+        ...     states, pushes, [0.0, 1.0, 2.0], states + 0.1, [False, False, True]
+        ... )
+        >>> len(data), data.terminations.tolist()
+        (3, [False, False, True])
     """
 
     @classmethod
@@ -81,8 +91,9 @@ class Dataset(TransitionTable):
         row is the state in the following row of the same episode.
 
         Args:
-            source: A file (`.npz`, `.csv`, `.parquet`, `.h5`), a folder of a Minari
-                dataset, or the id of a local one such as `"lab/arm-v0"`.
+            source: A file (`.npz`, `.csv`, `.parquet`, `.h5`, `.mat`, `.mcap`), a
+                folder of LeRobot or Minari, or the id of a local Minari dataset such
+                as `"lab/arm-v0"`.
             observations: Columns of the state s.
             actions: Columns of the action a.
             reward: Column of the reward, or a function of (s, a, s').
@@ -111,6 +122,15 @@ class Dataset(TransitionTable):
 
         Raises:
             DataError: If the file is missing, damaged or not a data set.
+
+        Example:
+            >>> lines = ["x;u;r", "0,0;1,0;0", "0,5;0,5;1", "0,8;0,0;2"]
+            >>> _ = Path("log.csv").write_text(chr(10).join(lines))
+            >>> data = nopg.Dataset.load("log.csv")
+            >>> data.observations[:, 0], data.actions[:, 0]
+            (array([0. , 0.5]), array([1. , 0.5]))
+            >>> "Decimal commas were read." in data.notes
+            True
         """
         options = ReadOptions(
             observations=observations,
@@ -141,6 +161,23 @@ class Dataset(TransitionTable):
             path: Ends in `.npz`, `.csv`, `.csv.gz`, `.parquet` or `.h5`.
         """
         save(self, path)
+
+    def _repr_html_(self) -> str:
+        """What the columns hold, for notebooks."""
+        actions = self.actions.reshape(len(self), -1)
+        parts = [
+            ("state", n, v)
+            for n, v in zip(self.observation_names, self.observations.T, strict=True)
+        ]
+        parts += [
+            ("action", n, v) for n, v in zip(self.action_names, actions.T, strict=True)
+        ]
+        rows = [
+            (part, name, *(f"{x:.4g}" for x in (v.min(), v.mean(), v.max())))
+            for part, name, v in (*parts, ("reward", "", self.rewards))
+        ]
+        table = html_table(("", "column", "least", "mean", "most"), rows)
+        return html_summary(repr(self), table, self.notes)
 
     def describe(self, action_space: Space[Any] | None = None) -> Description:
         """What the data are and what that means for learning; print it.

@@ -1,15 +1,65 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and opened only if they are files."""
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
+import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from nopg.errors import NopgError
+
+
+def open_plain(
+    path: Path, max_bytes: int | None = None, *, follow: bool = False
+) -> BinaryIO:
+    """An ordinary file, opened for reading.
+
+    What comes from somebody else may be a link to any file of this user, a pipe that
+    is never written to, or larger than the memory. The file that is open is looked at,
+    not its name: what was a file a moment ago may be a link by now.
+
+    Args:
+        path: The file.
+        max_bytes: What it may have at most.
+        follow: Whether a link is followed: only for names that the user gave.
+
+    Raises:
+        OSError: If it is missing, no ordinary file or too large; in one clause.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+    if not follow:
+        flags |= getattr(os, "O_NOFOLLOW", 0)
+        if path.is_symlink():  # not every system refuses it while opening
+            raise OSError("a link")
+    stream = os.fdopen(os.open(path, flags), "rb")
+    found = os.fstat(stream.fileno())
+    if not stat.S_ISREG(found.st_mode):
+        stream.close()
+        raise OSError("no ordinary file")
+    if max_bytes is not None and found.st_size > max_bytes:
+        stream.close()
+        raise OSError(f"{found.st_size:,} bytes where at most {max_bytes:,} may be")
+    return stream
+
+
+def parse_json(text: str | bytes) -> dict[str, Any]:
+    """The object that untrusted JSON holds.
+
+    Raises:
+        ValueError: If it is damaged, nested without end, or no object.
+    """
+    try:
+        found = json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"it is a {type(found).__name__}, no object")
+    return found
 
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:

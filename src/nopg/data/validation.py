@@ -13,6 +13,8 @@ from nopg.errors import DataError
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+HUGE = 1e150
+"""Squares of larger numbers are infinite: nothing can be learned from them."""
 RewardFunction = Callable[[FloatArray, Any, FloatArray], Any]
 """Takes states (n, d_s), actions and successors (n, d_s); gives rewards (n,)."""
 
@@ -175,7 +177,7 @@ def _numeric(name: str, values: Any) -> FloatArray:
 
 
 def _require_finite(name: str, array: FloatArray) -> None:
-    bad = ~np.isfinite(array)
+    bad = ~(np.abs(array) < HUGE)
     if not bad.any():
         return
     rows = np.unique(np.nonzero(bad)[0])
@@ -183,8 +185,8 @@ def _require_finite(name: str, array: FloatArray) -> None:
     if array.ndim == 2:
         where += f", column {preview(np.unique(np.nonzero(bad)[1]))}"
     raise DataError(
-        f"`{name}` must be finite, found NaN or infinity in {int(bad.sum())} places "
-        f"({where}); drop or repair these rows."
+        f"`{name}` must be finite and below {HUGE:.0e}, found NaN, infinity or more in "
+        f"{int(bad.sum())} places ({where}); drop or repair these rows."
     )
 
 

@@ -186,6 +186,16 @@ class GaussianProcess:
         found[:, self.curved] = (share.sqrt() * self.amplitude[self.curved, None]).T
         return found
 
+    def covariance(self, inputs: Tensor) -> Tensor:
+        """Covariance of the mean between inputs for lack of data, (c, m, m)."""
+        z = (inputs - self.centre) / self.spread
+        scaled = z * self.inverse_scales[:, None]  # (c, m, d)
+        between = torch.exp(-0.5 * torch.cdist(scaled, scaled).square())
+        kernel = self._kernel(z).permute(1, 2, 0)
+        explained, left = (factor @ kernel for factor in self.whitening)
+        between += left.mT @ left - explained.mT @ explained
+        return between * self.amplitude[self.curved, None, None].square()
+
     def noise_errors(self, inputs: Tensor, targets: Tensor) -> Tensor:
         """Errors at the samples of `fit`, as large as their noise alone, (n, q).
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
@@ -234,9 +235,13 @@ class ArrayTransitionModel:
     beforehand, so that a step is a few products of small matrices.
     """
 
-    def __init__(self, model: TransitionModel) -> None:
+    def __init__(
+        self,
+        model: TransitionModel,
+        process: Callable[[Array], Array] | None = None,
+    ) -> None:
         bounds = model.bounds
-        self._process = _ArrayProcess(model.process)
+        self._process = process or _ArrayProcess(model.process)
         self.noise = model.noise
         self._bounds = bounds
         self._low, self._high = bounds.low.numpy(), bounds.high.numpy()

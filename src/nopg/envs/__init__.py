@@ -5,6 +5,7 @@ from nopg.envs.cart_pole import CartPole, cart_pole_random
 from nopg.envs.lqr import Lqr
 from nopg.envs.mountain_car import MountainCar
 from nopg.envs.pendulum import Pendulum, pendulum_grid, pendulum_random
+from nopg.envs.qube import Qube
 from nopg.envs.registration import register, task
 from nopg.envs.rollouts import (
     Rollout,
@@ -22,6 +23,7 @@ __all__ = [
     "Lqr",
     "MountainCar",
     "Pendulum",
+    "Qube",
     "Rollout",
     "Transitions",
     "cart_pole_random",

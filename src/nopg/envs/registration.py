@@ -10,6 +10,7 @@ from nopg.envs.cart_pole import CartPole
 from nopg.envs.lqr import Lqr
 from nopg.envs.mountain_car import MountainCar
 from nopg.envs.pendulum import Pendulum
+from nopg.envs.qube import Qube
 from nopg.errors import ConfigError
 
 TASKS: MappingProxyType[str, type[Env]] = MappingProxyType(
@@ -18,6 +19,7 @@ TASKS: MappingProxyType[str, type[Env]] = MappingProxyType(
         "CartPoleQuanser": CartPole,
         "MountainCarSteps": MountainCar,
         "LQR": Lqr,
+        "Qube": Qube,
     }
 )
 """Every task under the name Gymnasium knows it by, without `nopg/` and `-v0`."""

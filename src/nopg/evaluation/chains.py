@@ -17,8 +17,7 @@ from torch import Tensor
 
 from nopg.bellman.problem import MATCHED, NADARAYA_WATSON, Problem, list_rows
 from nopg.bellman.responsibilities import PolicyRows
-from nopg.bellman.row_model import EXACT
-from nopg.bellman.rows import QueryRows
+from nopg.bellman.rows import EXACT, QueryRows
 from nopg.bellman.samples import initial_state_tensor
 from nopg.bellman.solution import BellmanSolution
 from nopg.linalg.operators import LinearOperator

@@ -42,6 +42,13 @@ class Estimate:
         level: How often the truth is meant to lie between, such as 0.95.
         by: Who says so: "kernel", the Bellman equation of kernel regression, or
             "model", rollouts in learned models of the system.
+        noise: Standard deviation of single runs around the value, because the system
+            does not act the same way twice; None if nobody looked.
+        model: Standard deviation of the value itself, because the data leave open what
+            the system does.
+        known: Whether the data say anything, of every state asked about; where they do
+            not, `low` and `high` are NaN.
+        reason: Why not, in a sentence.
     """
 
     value: Any
@@ -49,6 +56,10 @@ class Estimate:
     high: Any
     level: float | None
     by: str = "kernel"
+    noise: Any = None
+    model: Any = None
+    known: bool = True
+    reason: str = ""
 
     @classmethod
     def without_ends(cls, value: Any, by: str) -> Estimate:
@@ -57,14 +68,36 @@ class Estimate:
 
     def single(self) -> Estimate:
         """The same with numbers in place of arrays of one entry."""
-        value, low, high = (
-            None if end is None else float(np.ravel(end)[0])
-            for end in (self.value, self.low, self.high)
+        names = ("value", "low", "high", "noise", "model")
+        numbers: dict[str, Any] = {
+            name: None if found is None else float(np.ravel(found)[0])
+            for name, found in ((name, getattr(self, name)) for name in names)
+        }
+        return replace(self, **numbers)
+
+    def as_unknown(self, reason: str) -> Estimate:
+        """The same without ends, since nothing is known of them."""
+        nothing = np.full(np.shape(self.value), np.nan)
+        return replace(self, low=nothing, high=nothing, known=False, reason=reason)
+
+    def informative(self, possible: tuple[float, float]) -> Estimate:
+        """The same; without ends where these are all that is possible anyway."""
+        if self.low is None:
+            return self
+        is_all = (self.low <= possible[0]) & (self.high >= possible[1])
+        if not np.any(is_all):
+            return self
+        reason = (
+            "The data leave the return as open as the rewards do; record transitions "
+            "near the path of the policy."
         )
-        return replace(self, value=value, low=low, high=high)
+        low, high = (np.where(is_all, np.nan, end) for end in (self.low, self.high))
+        return replace(self, low=low, high=high, known=False, reason=reason)
 
     def __repr__(self) -> str:
         value = np.ravel(self.value)
+        if not self.known:
+            return f"unknown (by {self.by}): {self.reason}"
         if self.low is None or self.level is None:
             return f"{', '.join(f'{v:.4g}' for v in value)} (by {self.by})"
         rows = zip(value, np.ravel(self.low), np.ravel(self.high), strict=True)

@@ -1,51 +1,65 @@
 """Model-based evaluation: what a policy earns and visits in two learned models.
 
 Kernel rows blur; a Gaussian process of the same transitions predicts a smooth system
-hundreds of steps ahead. Where a rollout is out of support, the rewards to come may be
-the lowest seen or the highest, for ever: the return lies between L and H. What is wrong
-with the regression itself neither its own standard deviation nor resampling shows: a
-reward with a kink between the rows of a grid looks smooth to both. But such errors come
-from coarse data, and how coarse they are for this policy the kernel interval shows. So
-the interval is
-
-    [min L - share W, max H + share W]
-
-over the two models, W half the width of the kernel interval. The same holds for the
-probability of entering a region, L and H being what is certain and what is possible
-and W at least the distance between the two estimates. Where the models have found the
-system to be noisy, L and H are means over paths that meet drawn gusts, and two standard
-errors of these means are added at both ends.
+hundreds of steps ahead. Values are means over rollouts in two models, and over drawn
+gusts where these have found the system to be noisy. How wrong they may be is asked of
+models drawn from the posterior (`dynamics/posterior.py`), on the same paths: that is
+the part which more data would narrow. It is multiplied by what replay of held-out data
+finds bands to be too narrow by, so that what no posterior knows of counts as far as the
+log can tell. Rows in no order test no path, and those of a grid not what lies between
+them: a kink there looks smooth to every regression. But how coarse the data are for a
+policy the kernel interval shows, and a share of its width is added. Where rollouts are
+out of support the rewards to come may be anything between the lowest and the highest
+seen. They may be others still: where more of them lie there than an interval of that
+level may miss, nothing is known.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nopg.data.dataset import Dataset
-from nopg.dynamics.ensemble import fit_ensemble
+from nopg.dynamics.ensemble import fit_ensemble, model_columns
+from nopg.dynamics.posterior import drawn_models
 from nopg.dynamics.rollouts import Steps, discount_horizon, rollout_steps
 from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
+from nopg.evaluation.entries import entry_probability, latest
 from nopg.evaluation.intervals import Estimate
 from nopg.evaluation.noisy_paths import NoisyPaths
 from nopg.evaluation.regions import Membership
-from nopg.policies.arrays import Actor, Array, actor_of
-from nopg.policies.families import Policy
+from nopg.evaluation.replay import Replay, replay_held_out, replay_others
+from nopg.evaluation.returns import NEGLIGIBLE, SHORT, known_return
+from nopg.evaluation.spread import Spread
+from nopg.policies.arrays import Actor, Array
 from nopg.randomness import Seed
 
-SHARE = 0.2
-"""How far the models may err, as a share of half the width of the kernel interval.
-Chosen on other data than the published coverage is counted on."""
-NEGLIGIBLE = 1e-3
-"""Weight gamma^T at which a rollout is cut off."""
-LEAST = 1e-9
-"""Probability of running at which a rollout has ended."""
-SLACK = 0.1
-"""How early or late a rollout may be, as a share of the time it takes: small errors of
-a speed add up."""
+N_DRAWS = 12
+"""Models drawn from the posterior of each of the two."""
+FEW_STARTS, FEW_PATHS = 8, 2
+"""States that rollouts in drawn models start from, where their mean is asked for, and
+paths from each where the system is noisy."""
+SHARPER = 4.0
+"""How much narrower the kernel of a termination model is made, to see its blur."""
+LITTLE = 5e-4
+"""Standard error that does not matter, as a share of what returns can be."""
+SHARE = 0.1
+"""Standard deviation of what neither replay nor the posterior knows of where rows are
+in no order, as a share of half the width of the kernel interval."""
+
+
+class Returns(NamedTuple):
+    """Discounted returns from m states, or their mean as one, and what is open."""
+
+    runs: Array  # (m, G), every path, what is out of support counted halfway
+    deviations: Array  # (S, m), of drawn models; (S, 1) of their mean over states
+    ending: Array  # (m,), or (1,), of models with sharper ends
+    unknown: float  # share of the discounted future that is out of support
 
 
 @dataclass(frozen=True)
@@ -70,75 +84,116 @@ class ModelEvaluator:
         seed = self.seed.numpy("transition-model")
         return self.given or fit_ensemble(self.data, seed)
 
+    @cached_property
+    def replay(self) -> Replay:
+        """How far such models hold on data that they were not fitted to."""
+        generator = self.seed.numpy("replay")
+        return replay_held_out(self.data, self.models[0], self.gamma, generator)
+
+    def replay_of(self, episodes: Dataset) -> Replay:
+        """The same on recordings of the user's, none of which were learned from."""
+        generator = self.seed.numpy("replay")
+        return replay_others(self.models[0], self.data, episodes, self.gamma, generator)
+
+    @property
+    def scale(self) -> float:
+        """What deviations of drawn models are multiplied by."""
+        found = (1.0, self.replay.scale, self.replay.return_scale)
+        return float(np.nanmax(found))
+
     def horizon(self, negligible: float) -> int:
         """Steps until the discount leaves a negligible weight."""
         return discount_horizon(self.gamma, negligible)
 
-    def values(self, policy: Policy, states: Array) -> Array:
-        """Return from each state, what is not known counted halfway, (m,)."""
-        low, high, _ = self._return_limits(policy, states)
-        return _halfway(low, high)
+    def values(
+        self, actor: Actor, states: Array, lengths: Array | None = None
+    ) -> Array:
+        """Return from each state, of `lengths` steps if given, (m,).
+
+        What is not known is counted halfway.
+        """
+        return np.asarray(self._runs(actor, states, lengths)[0].mean(axis=1))
 
     def expected_return(
-        self, policy: Policy, starts: Array, kernel: Estimate
+        self, actor: Actor, starts: Array, level: float, kernel: Estimate | None = None
     ) -> Estimate:
         """Mean return from `starts`, (B, d_s), with its interval, (1,) each.
 
-        `kernel` is the kernel estimate of the same, with its interval.
+        `kernel` is the kernel estimate with its interval, for rows in no order.
         """
-        low, high, errors = self._return_limits(policy, starts)
-        low, high = low.mean(axis=1), high.mean(axis=1)
-        error = np.array([np.sqrt(np.square(errors).sum()) / len(starts)])
-        value = np.array([np.mean([low, high])])
-        return _padded(value, low[:, None], high[:, None], kernel, self._limits, error)
+        found = self.mean_return(actor, starts)
+        value, spread = mean_and_spread(found, self.scale)
+        noise = np.sqrt(np.square(found.runs.std(axis=1)).mean(keepdims=True))
+        return self._estimate(value, noise, spread, found.unknown, level, kernel)
 
     def value_intervals(
-        self, policy: Policy, states: Array, kernel: Estimate
+        self, actor: Actor, states: Array, level: float, kernel: Estimate | None = None
     ) -> Estimate:
         """Return from each of the states, (m, d_s), with its interval, (m,) each.
 
-        `kernel` holds the kernel estimates of the same, with their intervals.
+        `kernel` holds the kernel estimates with theirs, for rows in no order.
         """
-        low, high, errors = self._return_limits(policy, states)
-        value = _halfway(low, high)
-        return _padded(value, low, high, kernel, self._limits, errors)
+        runs, unknown = self._runs(actor, states, None)
+        deviations, ending = self._deviations(actor, states, None)
+        noise = runs.std(axis=1)
+        errors = np.hypot(noise / np.sqrt(runs.shape[1]), ending)
+        spread = Spread(deviations, self.scale, errors)
+        value = runs.mean(axis=1)
+        return self._estimate(value, noise, spread, unknown, level, kernel)
+
+    def mean_return(
+        self, actor: Actor, starts: Array, lengths: Array | None = None
+    ) -> Returns:
+        """Mean return from `starts`, (B, d_s), of `lengths` steps, (B,), if given."""
+        some = _few(len(starts))
+        few = None if lengths is None else lengths[some]
+        deviations, ending = self._deviations(actor, starts[some], few)
+        runs, unknown = self._runs(actor, starts, lengths)
+        mean = deviations.mean(axis=1, keepdims=True)
+        return Returns(runs, mean, ending.mean(keepdims=True), unknown)
 
     def visit_probability(
         self,
-        policy: Policy,
+        actor: Actor,
         starts: Array,
         inside: Membership | None,
         horizon: int | None,
-        kernel: Estimate,
+        level: float,
     ) -> Estimate:
         """Probability of entering a region from `starts`, with its interval.
 
         Args:
-            policy: Who acts.
+            actor: Who acts.
             starts: Where the task starts, (B, d_s).
             inside: The region; None for the termination of the task.
             horizon: Steps within which; None weighs an entry after t by gamma^t.
-            kernel: The kernel estimate of the same, with its interval.
+            level: How often the truth is to lie within the interval.
         """
-        actor = actor_of(policy)
         last = self.horizon(NEGLIGIBLE) if horizon is None else latest(horizon)
+
+        def ask(model: Steps, paths: NoisyPaths) -> tuple[Array, Array, Array]:
+            rest = (inside, horizon, self.gamma, paths.draws)
+            return entry_probability(model, actor, paths.starts, *rest)
+
         paths = NoisyPaths.of(self.models[0], starts, last)
-        rest = (inside, horizon, self.gamma, paths.draws)
-        found = [
-            entry_probability(model, actor, paths.starts, *rest)
-            for model in self._arrays
-        ]
-        certain, expected, possible = np.mean(found, axis=2).T[..., None]  # (2, 1) each
-        value = expected.mean(axis=0)
-        error = paths.standard_errors(np.mean(found, axis=0)[1])
-        error = np.array([np.sqrt(np.square(error).sum()) / len(starts)])
-        # Over many steps the kernel chain enters for certain, with no width at all:
-        # then it is their contradiction that tells how coarse the data are.
-        gap = abs(kernel.value - value)
-        return _padded(value, certain, possible, kernel, (0.0, 1.0), error, gap)
+        found = np.array([ask(model, paths) for model in self._arrays])  # (2, 3, P)
+        certain, expected, possible = paths.means(found).mean(axis=2).T
+        errors = paths.standard_errors(found[:, 1].mean(axis=0))
+        error = np.array([np.sqrt(np.square(errors).sum()) / len(starts)])
+        few = starts[_few(len(starts))]
+        some = NoisyPaths.of(self.models[0], few, last, FEW_PATHS)
+        centre = np.mean([ask(model, some)[1] for model in self._arrays])
+        drawn = self._asked_of_drawn(lambda model, many: ask(model, many)[1], some)
+        deviations = drawn.mean(axis=1, keepdims=True) - centre
+        spread = Spread(deviations, self.scale, error)
+        value = expected.mean(keepdims=True)
+        low, high = spread.ends(value, level)
+        low = np.clip(low - value + certain.min(), 0.0, value)
+        high = np.clip(high - value + possible.max(), value, 1.0)
+        return Estimate(value, low, high, level, "model", None, spread.std)
 
     def rollouts(
-        self, policy: Policy, starts: Array, n_steps: int
+        self, actor: Actor, starts: Array, n_steps: int
     ) -> tuple[Array, Array]:
         """Predicted states after each of T steps, (T, P, d_s), and weights, (T, P).
 
@@ -146,7 +201,6 @@ class ModelEvaluator:
         noisy. A weight is the probability that the rollout is still running and in
         support, over P.
         """
-        actor = actor_of(policy)
         states, weights = [], []
         paths = NoisyPaths.of(self.models[0], starts, n_steps)
         rest = (paths.starts, n_steps, 0.0, paths.draws)
@@ -157,137 +211,141 @@ class ModelEvaluator:
         running = np.concatenate(weights, axis=1)
         return np.concatenate(states, axis=1), running / running.shape[1]
 
-    def _return_limits(
-        self, policy: Policy, states: Array
-    ) -> tuple[Array, Array, Array]:
-        """Least and most each model allows from each state, (2, m), and their errors.
+    def _runs(
+        self, actor: Actor, states: Array, lengths: Array | None
+    ) -> tuple[Array, float]:
+        """Returns of every path from m states in the two models, (m, G).
 
-        The errors, (m,), are standard ones of means over noisy paths.
+        And the share of the discounted future that is out of support.
         """
-        actor, (lowest, highest) = actor_of(policy), self.models[0].reward_limits
-        paths = NoisyPaths.of(self.models[0], states, self.horizon(NEGLIGIBLE))
-        found = [
-            known_return(one, actor, paths.starts, self.gamma, paths.draws)
-            for one in self._arrays
-        ]
-        earned, unknown = (np.stack(part) for part in zip(*found, strict=True))
-        low, high = earned + unknown * lowest, earned + unknown * highest
-        errors = paths.standard_errors(0.5 * (low + high).mean(axis=0))
-        return paths.means(low), paths.means(high), errors
+        n_steps = self.horizon(NEGLIGIBLE) if lengths is None else int(lengths.max())
+        paths = NoisyPaths.of(self.models[0], states, n_steps)
+        until = None if lengths is None else np.repeat(lengths, paths.group)
+        rest = (actor, paths.starts, self.gamma, paths.draws)
+        found = [known_return(one, *rest, lengths=until) for one in self._arrays]
+        earned, unknown = (np.mean(part, axis=0) for part in zip(*found, strict=True))
+        every = earned + 0.5 * sum(self.models[0].reward_limits) * unknown  # (m G,)
+        total = 1.0 if until is None else 1.0 - float((self.gamma**until).mean())
+        share = float(unknown.mean()) * (1.0 - self.gamma) / total
+        return every.reshape(len(states), -1), share
 
-    @property
-    def _limits(self) -> tuple[float, float]:
-        """Lowest and highest return there can be."""
+    def _deviations(
+        self, actor: Actor, states: Array, lengths: Array | None
+    ) -> tuple[Array, Array]:
+        """Returns in drawn models less those in the two, (S, m).
+
+        And those in models with sharper ends, likewise, (m,). What is out of support
+        earns one level of reward in each drawn model.
+        """
+        n_steps = self.horizon(SHORT) if lengths is None else int(lengths.max())
+        paths = NoisyPaths.of(self.models[0], states, n_steps, FEW_PATHS)
+        until = None if lengths is None else np.repeat(lengths, paths.group)
+
+        def ask(model: Steps, some: NoisyPaths, until: Array | None) -> Any:
+            rest = (some.starts, self.gamma, some.draws)
+            return known_return(model, actor, *rest, negligible=SHORT, lengths=until)
+
         low, high = self.models[0].reward_limits
+        middle = 0.5 * (low + high)
+        found = [ask(model, paths, until) for model in self._arrays]
+        value = np.mean([earned + middle * unknown for earned, unknown in found], 0)
+        levels = low + (high - low) * (np.arange(N_DRAWS)[:, None] + 0.5) / N_DRAWS
+
+        def earned_in(model: Steps, many: NoisyPaths) -> Array:
+            tiled = None if until is None else np.tile(until, N_DRAWS)
+            earned, unknown = ask(model, many, tiled)
+            return np.asarray(earned + np.repeat(levels, len(value)) * unknown)
+
+        drawn = self._asked_of_drawn(earned_in, paths)  # (S, m G)
+        ending = np.zeros(len(states))
+        if self._sharper:
+            found = [ask(model, paths, until) for model in self._sharper]
+            sharp = np.mean([earned + middle * left for earned, left in found], axis=0)
+            ending = paths.means(sharp - value)
+        return paths.means(drawn - value), ending
+
+    def _asked_of_drawn(
+        self, ask: Callable[[Steps, NoisyPaths], Array], paths: NoisyPaths
+    ) -> Array:
+        """Answers of every drawn model on the same paths, (S, P)."""
+        # How large the noise is was learned from n errors, to one in sqrt(2 n).
+        n, d_s = len(self.data), paths.starts.shape[1]
+        normal = self.seed.numpy("noise-levels").standard_normal((N_DRAWS, d_s))
+        many = paths.repeated(1.0 + normal / np.sqrt(2.0 * n))
+        found = [ask(drawn, many).reshape(N_DRAWS, -1) for drawn in self._drawn]
+        return np.concatenate(found)
+
+    def _estimate(
+        self,
+        value: Array,
+        noise: Array,
+        spread: Spread,
+        unknown: float,
+        level: float,
+        kernel: Estimate | None,
+    ) -> Estimate:
+        """Ends within what is possible; none where most is out of support."""
+        lowest, highest = self.models[0].reward_limits
         horizon = 1.0 / (1.0 - self.gamma)
-        return low * horizon, high * horizon
+        little = LITTLE * (highest - lowest) * horizon
+        spread = replace(spread, errors=np.hypot(spread.errors, little))
+        if kernel is not None:
+            coarse = SHARE * 0.5 * (kernel.high - kernel.low)
+            spread = replace(spread, errors=np.hypot(spread.errors, coarse))
+        low, high = spread.ends(value, level)
+        low = np.maximum(low, np.minimum(lowest * horizon, value))
+        high = np.minimum(high, np.maximum(highest * horizon, value))
+        estimate = Estimate(value, low, high, level, "model", noise, spread.std)
+        if unknown > 1.0 - level:
+            return estimate.as_unknown(out_of_support_reason(unknown))
+        if ((high - low) >= (highest - lowest) * horizon).any():
+            return estimate.as_unknown(
+                "The learned models leave the return as open as the rewards do. "
+                + self.replay.reason
+            )
+        return estimate
 
     @cached_property
     def _arrays(self) -> tuple[ArrayTransitionModel, ...]:
         return tuple(ArrayTransitionModel(model) for model in self.models)
 
+    @cached_property
+    def _sharper(self) -> tuple[ArrayTransitionModel, ...]:
+        """The models with less blur about where and how tasks end; none without ends.
 
-def known_return(
-    model: Steps, actor: Actor, starts: Array, gamma: float, draws: Array | None = None
-) -> tuple[Array, Array]:
-    """What rollouts from `starts` earn in support, and the weight of what is unknown.
+        A termination model blurs over as much as data are apart, and the difference
+        shows what that does to a return.
+        """
+        found = []
+        for model in self.models:
+            ends = model.termination
+            if ends is not None:
+                sharp = replace(ends, width=ends.width / SHARPER)
+                found.append(ArrayTransitionModel(replace(model, termination=sharp)))
+        return tuple(found)
 
-    Out of support nobody knows what a rollout earns, and where it is cut off, nobody
-    looked. Both make a discounted weight beside the discounted return that is known,
-    to be multiplied by the worst or the best reward the data allow; (B,) each.
-    """
-    earned, left = np.zeros((2, len(starts)))
-    horizon = discount_horizon(gamma, NEGLIGIBLE)
-    path = rollout_steps(model, actor, starts, horizon, LEAST, draws)
-    for t, one in enumerate(path):
-        earned += gamma**t * one.running * one.outcome.rewards
-        left += gamma ** (t + 1) * (one.running * one.outcome.leaves)
-    cut_off = gamma ** (t + 1) * one.survivors
-    return earned, (left + cut_off) / (1.0 - gamma)
-
-
-def entry_probability(
-    model: Steps,
-    actor: Actor,
-    starts: Array,
-    inside: Membership | None,
-    horizon: int | None,
-    gamma: float,
-    draws: Array | None = None,
-) -> tuple[Array, Array, Array]:
-    """Certain, expected and possible probability of entering a region, (B,) each.
-
-    Out of support a rollout may enter at any step after, or never; halfway is expected.
-    What must happen by step T counts as certain if it happens a tenth of the time
-    sooner, and as possible if it happens a tenth later.
-    """
-    if horizon is None:
-        last = discount_horizon(gamma, NEGLIGIBLE)
-        entered, left = _entries(model, actor, starts, inside, last, draws)
-        weights = gamma ** np.arange(last + 1.0)
-        certain = entered.T @ weights
-        running = 1.0 - entered.sum(axis=0) - left.sum(axis=0)
-        unknown = left.T @ weights + gamma**last * running
-        return certain, certain + 0.5 * unknown, certain + unknown
-    entered, left = _entries(model, actor, starts, inside, latest(horizon), draws)
-    early = math.floor(horizon / (1.0 + SLACK))
-    certain = entered[: early + 1].sum(axis=0)
-    by_then = entered[: horizon + 1].sum(axis=0)
-    unknown = left[: horizon + 1].sum(axis=0)
-    possible = entered.sum(axis=0) + left.sum(axis=0)
-    return certain, by_then + 0.5 * unknown, possible
+    @cached_property
+    def _drawn(self) -> tuple[ArrayTransitionModel, ...]:
+        rest = (model_columns(self.data), N_DRAWS, self.seed.numpy("drawn-models"))
+        return tuple(drawn_models(model, *rest) for model in self.models)
 
 
-def latest(horizon: int) -> int:
-    """The step until which an entry by `horizon` counts as possible."""
-    return math.ceil(horizon * (1.0 + SLACK))
+def mean_and_spread(found: Returns, scale: float) -> tuple[Array, Spread]:
+    """The mean over all states, (1,), and how far it may be off."""
+    m, group = found.runs.shape
+    error = np.sqrt(np.square(found.runs.std(axis=1)).sum() / group) / m
+    spread = Spread(found.deviations, scale, np.hypot(error, found.ending))
+    return found.runs.mean(keepdims=True)[0], spread
 
 
-def _entries(
-    model: Steps,
-    actor: Actor,
-    starts: Array,
-    inside: Membership | None,
-    last: int,
-    draws: Array | None,
-) -> tuple[Array, Array]:
-    """Probability of entering, and of leaving the data, at each step 0 to `last`."""
-    entered, left = np.zeros((2, last + 1, len(starts)))
-    is_outside = np.ones(len(starts), dtype=bool)
-    if inside is not None:
-        is_outside = ~inside(starts)
-        entered[0] = ~is_outside
-    path = rollout_steps(model, actor, starts, last, LEAST, draws)
-    for t, one in enumerate(path, start=1):
-        running = one.running * is_outside
-        left[t] = running * one.outcome.leaves
-        if inside is None:
-            entered[t] = running * one.outcome.terminated
-            continue
-        enters = inside(one.outcome.next_states)
-        entered[t] = (running - left[t]) * enters
-        is_outside = is_outside & ~enters
-        if not is_outside.any():
-            break
-    return entered, left
+def out_of_support_reason(share: float) -> str:
+    """Why nothing is known where a share of the discounted future is out of support."""
+    return (
+        f"{share:.0%} of what would be earned lies where the log has no data; record "
+        "some near the path that is taken."
+    )
 
 
-def _halfway(low: Array, high: Array) -> Array:
-    """Mean of the ends of two models, (2, m) both."""
-    return np.asarray((low + high).mean(axis=0) / 2.0)
-
-
-def _padded(
-    value: Array,
-    low: Array,
-    high: Array,
-    kernel: Estimate,
-    possible: tuple[float, float],
-    errors: Array,
-    gap: Array | float = 0.0,
-) -> Estimate:
-    """From the lowest to the highest model, (2, m) both, and a share beyond."""
-    pad = SHARE * np.maximum(0.5 * (kernel.high - kernel.low), gap) + 2.0 * errors
-    lowest = np.maximum(low.min(axis=0) - pad, np.minimum(possible[0], value))
-    highest = np.minimum(high.max(axis=0) + pad, np.maximum(possible[1], value))
-    return Estimate(value, lowest, highest, kernel.level, by="model")
+def _few(count: int) -> NDArray[np.int64]:
+    """A few of so many starts, evenly spread."""
+    return np.linspace(0, count - 1, min(count, FEW_STARTS)).astype(np.int64)

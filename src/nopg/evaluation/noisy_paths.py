@@ -30,14 +30,27 @@ class NoisyPaths:
     group: int
 
     @classmethod
-    def of(cls, model: TransitionModel, states: Array, n_steps: int) -> NoisyPaths:
+    def of(
+        cls,
+        model: TransitionModel,
+        states: Array,
+        n_steps: int,
+        group: int | None = None,
+    ) -> NoisyPaths:
         """One path from each of m states, or as many as a noisy system needs."""
         if model.noise is None:
             return cls(states, None, 1)
         m, d_s = states.shape
-        group = max(LEAST_PATHS, -(-N_PATHS // m))
+        group = group or max(LEAST_PATHS, -(-N_PATHS // m))
         draws = noise_draws(n_steps, m * group, d_s, np.random.default_rng(0))
         return cls(np.repeat(states, group, axis=0), draws, group)
+
+    def repeated(self, levels: Array) -> NoisyPaths:
+        """All paths S times one after the other, gusts times `levels`, (S, d_s)."""
+        draws = self.draws
+        if draws is not None:
+            draws = np.concatenate([draws * level for level in levels], axis=1)
+        return NoisyPaths(np.tile(self.starts, (len(levels), 1)), draws, self.group)
 
     def means(self, found: Array) -> Array:
         """Over the paths of each state, (..., m G) to (..., m)."""

@@ -53,21 +53,28 @@ class Deployed(nn.Module):
 
         Returns:
             Actions (m, d_a), and the standard deviation (m, d_a) of a stochastic
-            policy; or labels (m,) and the probability (m, n_actions) of each.
+            policy; or labels (m,) and the probability (m, n_actions) of each. To
+            numbers that are not finite NaN is answered, or label -1.
         """
         if isinstance(self.policy, CategoricalPolicy):
             (probabilities,) = self.policy.outputs(observation)
-            return probabilities.argmax(dim=1), probabilities
+            is_finite = torch.isfinite(observation.sum(1) + probabilities.sum(1))
+            return torch.where(
+                is_finite, probabilities.argmax(dim=1), -1
+            ), probabilities
         if isinstance(self.policy, GaussianPolicy):
             mean, std = self.policy.outputs(observation)
             # A constant spread is a view of one row; a graph wants real rows.
-            return self._clipped(mean), std + torch.zeros_like(mean)
-        return (self._clipped(self.policy.act(observation)),)
+            return self._clipped(mean, observation), std + torch.zeros_like(mean)
+        return (self._clipped(self.policy.act(observation), observation),)
 
-    def _clipped(self, actions: Tensor) -> Tensor:
+    def _clipped(self, actions: Tensor, observation: Tensor) -> Tensor:
         if self.low is None or self.high is None:
             return actions
-        return torch.minimum(torch.maximum(actions, self.low), self.high)
+        inside = torch.minimum(torch.maximum(actions, self.low), self.high)
+        # Runtimes differ in what the smaller of a number and NaN is.
+        is_finite = torch.isfinite(observation.sum(1) + actions.sum(1))
+        return torch.where(is_finite[:, None], inside, torch.nan)
 
 
 class DeployedWithMemory(nn.Module):

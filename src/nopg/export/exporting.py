@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
-from dataclasses import dataclass
-from importlib.metadata import version
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import torch
+from gymnasium.spaces import Discrete
+
 from nopg.data.files import write_atomically
-from nopg.data.spaces import space_to_json
 from nopg.errors import ConfigError
 from nopg.export import numpy_reader
-from nopg.export.deployed import Deployed, DeployedWithMemory, deployed
-from nopg.export.numpy_format import to_numpy
+from nopg.export.compiled import ProgramRunner
+from nopg.export.contract import contract, spoken
+from nopg.export.deployed import deployed
+from nopg.export.guard import N_POINTS, SupportPoints, support_points
+from nopg.export.numpy_format import policy_arrays, to_numpy
+from nopg.export.program_formats import Program, program_name, to_c, to_js
 from nopg.export.torch_formats import to_onnx, to_pt2
 from nopg.export.verify import (
+    Runner,
     dtype_of,
     graph_inputs,
     onnx_runner,
     pt2_runner,
+    seen_states,
     trial_states,
     verify,
 )
@@ -28,7 +37,8 @@ from nopg.export.verify import (
 if TYPE_CHECKING:
     from nopg.fitted.policy import FittedPolicy
 
-SUFFIXES = {"onnx": ".onnx", "pt2": ".pt2", "numpy": ".npz"}
+SUFFIXES = {"onnx": ".onnx", "pt2": ".pt2", "numpy": ".npz", "c": ".h", "js": ".js"}
+PROGRAMS = {"c": to_c, "js": to_js}
 READER = "read_policy.py"
 """Name of the reader that is put beside a numpy file."""
 
@@ -39,29 +49,53 @@ class Exported:
 
     Attributes:
         path: The file.
-        n_states: States at which it was compared with the library.
+        n_states: States at which it was compared with the library; 0 for a program
+            where there is no compiler, or no Node.js, to compare it with.
         difference: Largest difference of an action there.
+        contract: The JSON beside it: columns, limits, sample time, data, verdict.
         reader: The program beside it, for the numpy format.
+        seconds: What one action takes here, for programs.
+        guard: The support guard inside, for programs.
+        lost: Shares of those states that are far for the guard inside alone, and for
+            the library's alone.
     """
 
     path: Path
     n_states: int
     difference: float
+    contract: Path
     reader: Path | None = None
+    seconds: float | None = None
+    guard: SupportPoints | None = None
+    lost: tuple[float, float] = (0.0, 0.0)
 
 
 def export_policy(
-    policy: FittedPolicy, path: str | Path, format: str | None = None
+    policy: FittedPolicy,
+    path: str | Path,
+    format: str | None = None,
+    *,
+    single: bool = False,
+    guard_points: int | None = None,
+    fallback: Sequence[float] | float | None = None,
+    verdict: bool = False,
 ) -> Exported:
     """Write `policy` for other programs, scaling and limits inside.
 
     The file is first compared with `policy.predict` at 10,000 states; it is there,
-    whole, only if every action agrees.
+    whole, only if every action agrees. A contract is written beside it.
 
     Args:
         policy: A fitted policy.
         path: Where to.
-        format: "onnx", "pt2" or "numpy"; by default what the suffix says.
+        format: "onnx", "pt2", "numpy", "c" or "js"; by default what the suffix says.
+        single: Single precision in C and JavaScript.
+        guard_points: Samples that the support guard of a program holds at most; 0 for
+            no guard. By default 512, or none if the policy has no data.
+        fallback: The action of a program where no sample is near, or a label; by
+            default it is the policy's own, and only the answer says so.
+        verdict: Ask for the verdict first, which can take a minute; one that is known
+            stands in the contract anyway.
 
     Returns:
         The file and the largest difference found.
@@ -70,27 +104,56 @@ def export_policy(
         ConfigError: If the policy cannot be held by the format.
         NopgError: If an action differs, or the folder cannot be written.
         MissingExtraError: If the format needs a package that is not there.
+
+    Example:
+        >>> done = nopg.export_policy(policy, "cart.h", fallback=0.0)
+        >>> done.path.name, done.contract.name
+        ('cart.h', 'cart.h.contract.json')
     """
     path = Path(path)
     kind = format or {s: f for f, s in SUFFIXES.items()}.get(path.suffix)
     if kind not in SUFFIXES:
         raise ConfigError(
             f"`format` must be one of {', '.join(SUFFIXES)}, got {kind or path.name!r};"
-            " choose one, or a path that ends in .onnx, .pt2 or .npz."
+            " choose one, or a path that ends in .onnx, .pt2, .npz, .h or .js."
         )
-    reader = path.with_name(READER) if kind == "numpy" else None
-    program = Path(numpy_reader.__file__).read_bytes()
-    first, _, _ = program.partition(b"\n")
-    if reader and reader.exists() and not reader.read_bytes().startswith(first):
+    action = _fallback(policy, fallback)
+    if verdict:
+        policy.verdict()
+    if kind in PROGRAMS:
+        made, content = _program(policy, path, kind, single, guard_points, action)
+    elif single or guard_points or fallback is not None:
         raise ConfigError(
-            f"`{reader}` must be free for the reader of the export, there is another "
-            "file of this name; choose another folder."
+            "Single precision, a guard and a fallback are for the formats c and js, "
+            f"got {kind}; leave them out, or export a program."
         )
+    else:
+        made, content = _graph(policy, path, kind)
+    measured = {
+        "format": kind,
+        "n_states": made.n_states,
+        "difference": made.difference if made.n_states else None,
+    }
+    found = contract(policy, content, measured, made.guard, action)
+    text = json.dumps(found, indent=1, allow_nan=False) + "\n"
+    write_atomically(path, lambda stream: stream.write(content))
+    write_atomically(made.contract, lambda stream: stream.write(text.encode()))
+    if made.reader is not None:
+        program = Path(numpy_reader.__file__).read_bytes()
+        write_atomically(made.reader, lambda stream: stream.write(program))
+    return made
+
+
+def _graph(policy: FittedPolicy, path: Path, kind: str) -> tuple[Exported, bytes]:
+    """The formats that others run: ONNX, PT2 and arrays."""
+    reader = path.with_name(READER) if kind == "numpy" else None
+    if reader is not None:
+        _require_free(reader)
     graph, states = deployed(policy), trial_states(policy)
     example = graph_inputs(policy, states[:2])
-    run: Callable[..., Any]
+    run: Runner
     if kind == "numpy":
-        content = to_numpy(graph)
+        content = to_numpy(policy_arrays(graph))
         run = numpy_reader.NumpyPolicy(io.BytesIO(content))
         if policy.memory is not None:
             run = numpy_reader.NumpyMemoryPolicy(io.BytesIO(content)).step
@@ -98,25 +161,97 @@ def export_policy(
         content = to_pt2(graph, example)
         run = pt2_runner(content)
     else:
-        content = to_onnx(graph, example, _metadata(policy, graph))
+        about = contract(policy, b"", {"outputs": graph.outputs}, None, None)
+        about["dtype"] = str(dtype_of(policy)).removeprefix("torch.")
+        content = to_onnx(graph, example, about)
         run = onnx_runner(content)
     difference = verify(policy, run, states)
-    write_atomically(path, lambda stream: stream.write(content))
-    if reader is not None:
-        write_atomically(reader, lambda stream: stream.write(program))
-    return Exported(path, len(states), difference, reader)
+    return Exported(path, len(states), difference, _beside(path), reader), content
 
 
-def _metadata(
-    policy: FittedPolicy, graph: Deployed | DeployedWithMemory
-) -> dict[str, Any]:
-    """What a person finds in the file: names, limits, versions."""
-    memory = policy.memory
-    return ({} if memory is None else {"memory": memory.to_json()}) | {
-        "nopg": version("nopg"),
-        "dtype": str(dtype_of(policy)).removeprefix("torch."),
-        "outputs": graph.outputs,
-        "action_space": space_to_json(policy.action_space),
-        "observation_names": policy.observation_names,
-        "action_names": None if policy.data is None else policy.data.action_names,
-    }
+def _program(
+    policy: FittedPolicy,
+    path: Path,
+    kind: str,
+    single: bool,
+    guard_points: int | None,
+    fallback: list[float] | None,
+) -> tuple[Exported, bytes]:
+    """The formats that are programs: C and JavaScript."""
+    arrays = policy_arrays(deployed(policy))
+    if guard_points is None:
+        guard_points = 0 if policy.data is None else N_POINTS
+    guard = support_points(policy, guard_points) if guard_points else None
+    about = spoken(contract(policy, b"", {}, guard, fallback))
+    is_single = single or dtype_of(policy) == torch.float32
+    name = program_name(path.stem)
+    program = Program(name, about, arrays, guard, fallback, is_single)
+    content = PROGRAMS[kind](program).encode()
+    suffix = SUFFIXES[kind]
+    if ProgramRunner.tool(suffix) is None:
+        made = Exported(path, 0, float("nan"), _beside(path), guard=guard)
+        return made, content
+    # With the fallback in, the policy's own action would not be seen everywhere.
+    bare = replace(program, fallback=None)
+    run = ProgramRunner(bare, PROGRAMS[kind](bare), suffix)
+    states = trial_states(policy)
+    dtype = torch.float32 if is_single else torch.float64
+    difference = verify(policy, run, states, dtype)
+    lost = (0.0, 0.0)
+    if guard is not None:
+        seen = seen_states(policy, states)
+        distance = policy.support(seen, policy.predict(seen)[0]).distance
+        here, there = run.found == 1, distance > guard.full_threshold
+        lost = float((here & ~there).mean()), float((there & ~here).mean())
+    made = Exported(
+        path,
+        len(states),
+        difference,
+        _beside(path),
+        seconds=run.seconds,
+        guard=guard,
+        lost=lost,
+    )
+    return made, content
+
+
+def _fallback(policy: FittedPolicy, fallback: Any) -> list[float] | None:
+    """The action of a guard, one number per column, or a label.
+
+    Raises:
+        ConfigError: If it is not inside the action space.
+    """
+    if fallback is None:
+        return None
+    space: Any = policy.action_space
+    is_discrete = isinstance(space, Discrete)
+    n = 1 if is_discrete else int(np.prod(space.shape))
+    try:
+        found = np.asarray(fallback, dtype=np.float64).reshape(-1)
+    except (TypeError, ValueError):
+        found = np.empty(0)
+    fits = len(found) == n and bool(np.isfinite(found).all())
+    if fits and is_discrete:
+        fits = 0 <= found[0] < space.n and found[0] == int(found[0])
+    elif fits:
+        fits = bool(((found >= space.low) & (found <= space.high)).all())
+    if not fits:
+        inside = f"a label below {space.n}" if is_discrete else f"{n} in {space}"
+        raise ConfigError(
+            f"`fallback` must be {inside}, got {fallback!r}; name an action that is "
+            "safe anywhere, or leave it out."
+        )
+    return [float(value) for value in found]
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f"{path.name}.contract.json")
+
+
+def _require_free(reader: Path) -> None:
+    first, _, _ = Path(numpy_reader.__file__).read_bytes().partition(b"\n")
+    if reader.exists() and not reader.read_bytes().startswith(first):
+        raise ConfigError(
+            f"`{reader}` must be free for the reader of the export, there is another "
+            "file of this name; choose another folder."
+        )

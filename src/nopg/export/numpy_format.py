@@ -1,9 +1,9 @@
-"""A policy as plain arrays: layers, scaling and limits in one npz file."""
+"""A policy as plain arrays: layers, scaling, limits and past; one npz file of them."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,15 @@ from nopg.policies.families import (
 )
 
 
-def to_numpy(graph: Deployed | DeployedWithMemory) -> bytes:
-    """The bytes of an npz file that `numpy_reader` runs.
+def to_numpy(arrays: Mapping[str, Any]) -> bytes:
+    """The bytes of an npz file that `numpy_reader` runs."""
+    stream = io.BytesIO()
+    np.savez(stream, **arrays)
+    return stream.getvalue()
+
+
+def policy_arrays(graph: Deployed | DeployedWithMemory) -> dict[str, Any]:
+    """Layers, scaling, limits and past of a policy by name.
 
     Raises:
         ConfigError: If the policy is not made of linear layers with ReLU between.
@@ -57,9 +64,7 @@ def to_numpy(graph: Deployed | DeployedWithMemory) -> bytes:
             arrays["half_width"] = squash.half_width
     for name, value in arrays.items():
         arrays[name] = value.detach().numpy() if isinstance(value, Tensor) else value
-    stream = io.BytesIO()
-    np.savez(stream, **arrays)
-    return stream.getvalue()
+    return arrays
 
 
 def _layers(network: nn.Module) -> Iterator[tuple[Tensor, Tensor]]:
@@ -82,6 +87,6 @@ def _layers(network: nn.Module) -> Iterator[tuple[Tensor, Tensor]]:
 
 def _refusal(found: nn.Module) -> ConfigError:
     return ConfigError(
-        "The numpy format holds linear layers with ReLU between them, got a "
+        "The formats numpy, c and js hold linear layers with ReLU between them, got a "
         f"{type(found).__name__} in the policy; export it as onnx or pt2."
     )

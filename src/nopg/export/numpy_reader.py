@@ -15,8 +15,8 @@ class NumpyPolicy:
     def outputs(self, observation: Any) -> Any:
         """Raw outputs of the last layer, (m, width)."""
         a, x = self.arrays, np.atleast_2d(observation)
-        if x.shape[1:] != a["mean"].shape:
-            raise ValueError(f"a state has {len(a['mean'])} numbers, not {x.shape[1]}")
+        if x.shape[1:] != a["mean"].shape or not np.isfinite(x).all():
+            raise ValueError(f"a state has {len(a['mean'])} numbers, each finite")
         x = (x.astype(a["mean"].dtype) - a["mean"]) / a["std"]
         for i in range(int(a["n_layers"])):
             x = (np.maximum(x, 0.0) if i else x) @ a[f"weight_{i}"].T + a[f"bias_{i}"]

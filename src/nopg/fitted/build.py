@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -51,18 +52,24 @@ class PolicySettings(Protocol):
         """Its precision."""
 
 
-def require_dataset(data: object) -> None:
-    """Refuse what is no `Dataset`.
+def as_dataset(data: Any) -> Dataset:
+    """A data set as it is; a data frame or a dictionary of columns by their names.
 
     Raises:
-        ConfigError: With the way to make one.
+        ConfigError: If it is anything else, with the way to make one.
+        DataError: If columns have other names than the usual ones.
     """
-    if not isinstance(data, Dataset):
-        raise ConfigError(
-            f"`data` must be a nopg.Dataset, got {type(data).__name__}; make one with "
-            "nopg.Dataset(observations, actions, rewards, next_observations, "
-            "terminations)."
-        )
+    if isinstance(data, Dataset):
+        return data
+    if isinstance(data, Mapping) or hasattr(data, "columns"):
+        from nopg.data.io.memory import from_table
+
+        return from_table(data)
+    raise ConfigError(
+        f"`data` must be a nopg.Dataset or a data frame, got {type(data).__name__}; "
+        "make one with nopg.Dataset.load(file), nopg.data.from_table(frame, ...) or "
+        "nopg.Dataset(observations, actions, rewards, next_observations, terminations)."
+    )
 
 
 def action_space_of(data: Dataset, given: Space[Any] | None) -> Space[Any]:

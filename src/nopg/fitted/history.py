@@ -19,7 +19,6 @@ class Update:
         gradient_norm: Euclidean length of dJ / d theta.
         learning_rate: Step size used.
         matvecs: Products with P spent on the two solves.
-        breakdowns: Breakdowns of BiCGStab met.
         fallbacks: Solvers that gave up before one converged.
         seconds: Time since training began.
         evaluations: Results of the evaluators, where they ran.
@@ -31,7 +30,6 @@ class Update:
     gradient_norm: float
     learning_rate: float
     matvecs: int
-    breakdowns: int
     fallbacks: int
     seconds: float
     evaluations: dict[str, float] = field(default_factory=dict)

@@ -38,6 +38,12 @@ def load(
 
     Raises:
         PolicyFileError: If the file is missing, damaged, foreign or of another format.
+
+    Example:
+        >>> policy.save("cart.nopg")
+        >>> again = nopg.load("cart.nopg")
+        >>> bool(again.predict([0.1, 0.0])[0] == policy.predict([0.1, 0.0])[0])
+        True
     """
     metadata, tensors = read_policy_file(Path(path))
     if metadata.get("policy") is None and policy is None:

@@ -8,8 +8,9 @@ be asked by name.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,9 @@ from numpy.typing import NDArray
 from nopg.bellman.problem import EstimatorConfig, Problem
 from nopg.data.dataset import Dataset
 from nopg.data.history import HistoryLayout
+from nopg.data.html import html_summary, html_table
 from nopg.data.spaces import space_to_json
+from nopg.data.validation import HUGE
 from nopg.errors import ConfigError, DataError, NotFittedError
 from nopg.evaluation.intervals import Estimate, require_level
 from nopg.evaluation.kernel import FINAL_RTOL, KernelEvaluator, build_problem
@@ -28,12 +31,14 @@ from nopg.evaluation.regions import TERMINATED, membership
 from nopg.evaluation.rollouts import Rollouts, require_steps
 from nopg.evaluation.safety import asked_region
 from nopg.evaluation.support import Support
+from nopg.evaluation.windows import PAIRS
 from nopg.fitted.buffer import EpisodeBuffer
 from nopg.fitted.history import History
 from nopg.fitted.predict import checked_observation, predicted_actions
 from nopg.fitted.search_result import SearchResult
 from nopg.fitted.storage import bandwidths_to_json, write_policy_file
 from nopg.kernels.bandwidths import Bandwidths
+from nopg.policies.arrays import Actor, actor_of
 from nopg.policies.build import PolicySpec
 from nopg.policies.families import Policy
 from nopg.randomness import Seed
@@ -42,13 +47,15 @@ if TYPE_CHECKING:
     from gymnasium.spaces import Space
 
     from nopg.dynamics.transition_model import TransitionModel
+    from nopg.evaluation.comparison import Comparison
     from nopg.evaluation.model import ModelEvaluator
+    from nopg.evaluation.replay import Replay
+    from nopg.evaluation.suggest import Suggestion
+    from nopg.evaluation.verdict import Grounds, Verdict
 
 KERNEL, MODEL = "kernel", "model"
 LEARN = "learn"
 """The algorithm whose policies are evaluated by learned models."""
-HUGE = 1e150
-"""Squares of larger numbers are infinite."""
 LITTLE, LONGEST = 0.05, 1000
 """Rollouts whose support is taken end at this discount, or after so many steps."""
 
@@ -187,17 +194,18 @@ class FittedPolicy:
             by: "kernel" or "model"; by default the evaluator that fits this policy.
 
         Returns:
-            An `Estimate` of numbers: `value`, `low`, `high`, and `by`.
+            An `Estimate` of numbers: `value`, `low`, `high`; `noise` and `model`, what
+            chance and what lack of data have in them; `known` and `reason`, and `by`.
         """
         level = None if interval is None else require_level(interval)
         if self._asked(by) == KERNEL:
-            return self.kernel.expected_return(level).single()
-        starts = self._starts()
+            return self._informative(self.kernel.expected_return(level)).single()
+        starts, actor = self._starts(), self.actor
         if level is None:
-            value = self.model.values(self.policy, starts).mean()
+            value = self.model.values(actor, starts).mean()
             return Estimate.without_ends(float(value), MODEL)
-        kernel = self.kernel.expected_return(level)
-        return self.model.expected_return(self.policy, starts, kernel).single()
+        kernel = self.kernel.expected_return(level) if self._is_unordered else None
+        return self.model.expected_return(actor, starts, level, kernel).single()
 
     def value(
         self, states: Any, interval: float | None = None, by: str | None = None
@@ -212,12 +220,43 @@ class FittedPolicy:
         """
         level = None if interval is None else require_level(interval)
         by, states = self._asked(by), self._states(states)
-        if by == MODEL and level is None:
-            return self.model.values(self.policy, states)
-        kernel = self.kernel.values(states, level)
         if by == KERNEL:
-            return kernel.value if level is None else kernel
-        return self.model.value_intervals(self.policy, states, kernel)
+            kernel = self.kernel.values(states, level)
+            return kernel.value if level is None else self._informative(kernel)
+        if level is None:
+            return self.model.values(self.actor, states)
+        beside = self.kernel.values(states, level) if self._is_unordered else None
+        return self.model.value_intervals(self.actor, states, level, beside)
+
+    def check(self, episodes: Dataset | None = None) -> Replay:
+        """How far the learned models hold on data that they were not fitted to.
+
+        Recorded actions go through a model from recorded states, and what it predicts
+        is held against what happened; print the answer.
+
+        Args:
+            episodes: Recordings of the same system that were not learned from; by
+                default models are fitted without a part of the data, and that part is
+                replayed.
+        """
+        from nopg.fitted.sign_off import alike
+
+        if episodes is None:
+            return self.model.replay
+        return self.model.replay_of(alike(episodes, self.require_data()))
+
+    def compare(self, other: Any = None, interval: float = 0.95) -> Comparison:
+        """How much more this policy is expected to earn than another controller.
+
+        Args:
+            other: A data set of recorded episodes, best of some that were not learned
+                from; another fitted policy; a function from observations (m, d_s) to
+                actions (m, d_a) or labels (m,); by default the episodes of the data.
+            interval: How often the truth is to lie between `low` and `high`.
+        """
+        from nopg.fitted.sign_off import compared
+
+        return compared(self, other, require_level(interval))
 
     def support(self, states: Any = None, actions: Any = None) -> Support:
         """How much data stand behind states and actions.
@@ -232,12 +271,38 @@ class FittedPolicy:
             return self.kernel.support(self._states(states), actions)
         if self._asked(None) == KERNEL:
             return self.kernel.visited_support()
+        places, weights = self.visited()
+        return self.kernel.support(places, weights=weights)
+
+    def verdict(self, avoid: Any = None, at_most: float = 0.05) -> Verdict:
+        """Whether to run the policy: go, caution or stop, its reason, what to do.
+
+        Args:
+            avoid: A region that must not be entered, as for `visit_probability`.
+            at_most: How probable that may be.
+        """
+        from nopg.evaluation.verdict import verdict
+
+        if avoid is None:
+            return verdict(self.grounds)
+        entered = self.visit_probability(avoid)
+        return verdict(replace(self.grounds, violation=entered, at_most=at_most))
+
+    @cached_property
+    def grounds(self) -> Grounds:
+        """What `verdict` is drawn from: estimate, comparison, replay, untried steps."""
+        from nopg.fitted.grounds import grounds_of
+
+        return grounds_of(self)
+
+    def visited(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """States of rollouts with their discounted weights, (m, d_s) and (m,)."""
         found = self.rollouts(min(LONGEST, self.model.horizon(LITTLE)))
         discounts = self.gamma ** np.arange(1.0, len(found.weights) + 1.0)
         weights = (found.weights * discounts[:, None]).ravel()
         starts = np.full(len(found.initial), 1.0 / len(found.initial))
         places = np.concatenate([found.states.reshape(len(weights), -1), found.initial])
-        return self.kernel.support(places, weights=np.concatenate([weights, starts]))
+        return places, np.concatenate([weights, starts])
 
     def visit_probability(
         self,
@@ -257,15 +322,12 @@ class FittedPolicy:
             by: "kernel" or "model"; by default the evaluator that fits this policy.
         """
         level, region = require_level(interval), self._region(region)
-        kernel = self.kernel.visit_probability(region, horizon, level)
         if self._asked(by) == KERNEL:
-            return kernel.single()
+            return self.kernel.visit_probability(region, horizon, level).single()
         starts = self._starts()
         inside = asked_region(region, horizon, starts.shape[1])
-        found = self.model.visit_probability(
-            self.policy, starts, inside, horizon, kernel
-        )
-        return found.single()
+        rest = (self.actor, starts, inside, horizon, level)
+        return self.model.visit_probability(*rest).single()
 
     def rollouts(self, n_steps: int = 100, by: str | None = None) -> Rollouts:
         """Where the policy is predicted to be after each of the next steps.
@@ -278,8 +340,22 @@ class FittedPolicy:
             return self.kernel.rollouts(n_steps)
         require_steps("n_steps", n_steps)
         starts = self._starts()
-        states, weights = self.model.rollouts(self.policy, starts, n_steps)
+        states, weights = self.model.rollouts(self.actor, starts, n_steps)
         return Rollouts(states, weights, starts, MODEL)
+
+    def suggest(self, n: int = 20) -> Suggestion:
+        """Steps to record next: those whose outcome would narrow the return most.
+
+        Args:
+            n: How many steps; fewer are named where nothing is left to be learned.
+
+        Returns:
+            A `Suggestion`: states and actions, its `table`, and `save` for a CSV file.
+        """
+        from nopg.evaluation.suggest import suggest
+
+        model, starts = self.model.models[0], self._starts()
+        return suggest(model, self.policy, starts, self.require_data(), self.gamma, n)
 
     def save(self, path: str | Path, *, include_data: bool = True) -> None:
         """Write the policy to one file, whole or not at all, without pickle.
@@ -330,6 +406,11 @@ class FittedPolicy:
         """The evaluator that fits this policy: "kernel" or "model"."""
         return MODEL if self.algorithm == LEARN else KERNEL
 
+    @property
+    def actor(self) -> Actor:
+        """The policy in arrays, as it acts."""
+        return actor_of(self.policy)
+
     @cached_property
     def draws(self) -> torch.Generator:
         """Generator of the actions that `predict(deterministic=False)` draws."""
@@ -339,7 +420,7 @@ class FittedPolicy:
     @cached_property
     def kernel(self) -> KernelEvaluator:
         """Evaluation by kernel regression; its rows are laid out when first asked."""
-        data, seed = self._data(), Seed(self.seed)
+        data, seed = self.require_data(), Seed(self.seed)
         if self.problem is None:
             rule, config = self.bandwidth_rule, self.estimator
             starts = self._starts()
@@ -353,12 +434,25 @@ class FittedPolicy:
         # Neither acting nor the paper's algorithm needs Gaussian processes.
         from nopg.evaluation.model import ModelEvaluator
 
-        return ModelEvaluator(self._data(), self.gamma, Seed(self.seed), self.models)
+        data, seed = self.require_data(), Seed(self.seed)
+        return ModelEvaluator(data, self.gamma, seed, self.models)
 
     def policy_changed(self) -> None:
         """Forget what was solved for earlier parameters of the policy."""
+        self.__dict__.pop("grounds", None)
         if "kernel" in self.__dict__:
             self.kernel.policy_changed()
+
+    @property
+    def _is_unordered(self) -> bool:
+        """Whether rows are in no order, so that no path of them can be replayed."""
+        return self.model.replay.kind == PAIRS
+
+    def _informative(self, found: Estimate) -> Estimate:
+        """A kernel estimate of returns, without ends that say nothing."""
+        if found.low is None:
+            return found
+        return found.informative(self.kernel.ensemble.possible_returns)
 
     def _asked(self, by: str | None) -> str:
         if by is None:
@@ -370,7 +464,12 @@ class FittedPolicy:
             )
         return by
 
-    def _data(self) -> Dataset:
+    def require_data(self) -> Dataset:
+        """The transitions.
+
+        Raises:
+            NotFittedError: If the policy was saved without them.
+        """
         if self.data is None:
             raise NotFittedError(
                 "Estimates need the data, this policy was saved without them; save it "
@@ -390,9 +489,9 @@ class FittedPolicy:
             found = np.empty((0, 0))
         if self.memory is not None:
             found = self.memory.complete(found)
-        width = self._data().observations.shape[1]
+        width = self.require_data().observations.shape[1]
         if found.ndim != 2 or len(found) == 0 or found.shape[1] != width:
-            called = ", ".join(self._data().observation_names)
+            called = ", ".join(self.require_data().observation_names)
             raise DataError(
                 f"`states` must be numbers, one row per state with {called}, got "
                 f"{np.shape(states) or type(states).__name__}; pass an array "
@@ -422,9 +521,22 @@ class FittedPolicy:
         return lambda states: inside(states[:, :width])
 
     def _starts(self) -> NDArray[np.float64]:
-        self._data()
+        self.require_data()
         assert self.initial_states is not None  # kept with the data
         return np.array(self.initial_states, dtype=np.float64)
+
+    def _repr_html_(self) -> str:
+        """What it sees, does and was chosen from, for notebooks."""
+        space: Any = self.action_space
+        seen = self.observation_names or ()
+        rows = [("sees", ", ".join(seen)), ("does", space), ("gamma", self.gamma)]
+        if self.memory is not None:
+            past = f"{self.memory.observations} observations"
+            rows.append(("remembers", f"{past}, {self.memory.actions} actions"))
+        if "grounds" in self.__dict__:  # else it would take a minute
+            rows.append(("verdict", self.verdict()))
+        found = "" if self.search is None else f"<pre>{escape(str(self.search))}</pre>"
+        return html_summary(repr(self), html_table(("", ""), rows) + found)
 
     def __repr__(self) -> str:
         n = None if self.data is None else len(self.data)

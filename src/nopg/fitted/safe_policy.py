@@ -32,6 +32,13 @@ class SafePolicy:
         threshold: The threshold in use.
         decisions: Actions asked for so far.
         interventions: How many of them came from the fallback.
+
+    Example:
+        >>> safe = nopg.SafePolicy(policy, fallback=lambda observation: [0.0])
+        >>> safe.predict([100.0, 100.0])[0]  # nothing was logged there
+        array([0.])
+        >>> safe.interventions
+        1
     """
 
     def __init__(

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nopg.data.dataset import Dataset
-from nopg.data.files import write_atomically
+from nopg.data.files import parse_json, write_atomically
 from nopg.data.history import HistoryLayout
 from nopg.data.spaces import space_from_json, space_to_json
 from nopg.data.transitions import ARRAYS
@@ -92,18 +92,16 @@ def read_policy_file(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         with safe_open(path, framework="pt") as stream:
             stored = stream.metadata() or {}
             tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
-        metadata = json.loads(stored["nopg"])
+        metadata = parse_json(stored["nopg"])
     except FileNotFoundError:
         raise PolicyFileError(
             f"`{path}` must exist, found no such file; check the path."
         ) from None
-    except (OSError, SafetensorError, KeyError, ValueError, RecursionError) as error:
+    except (OSError, SafetensorError, KeyError, ValueError) as error:
         raise PolicyFileError(
             f"`{path}` must be a policy written by `save`, reading it failed "
             f"({type(error).__name__}: {error}); it is damaged or of another program."
         ) from None
-    if not isinstance(metadata, dict):
-        raise PolicyFileError(f"`{path}` must describe a policy, it does not.")
     if metadata.get("format") not in (FORMAT, WITH_MEMORY):
         raise PolicyFileError(
             f"`{path}` must be of format {FORMAT} or {WITH_MEMORY}, it is of format "
@@ -140,10 +138,10 @@ def stored_data(
         *(None if each is None else each.numpy() for each in found),
         observation_names=kept["observation_names"],
         action_names=kept["action_names"],
+        sample_time=kept.get("sample_time"),  # files of 0.2 have none
         observation_space=space_from_json(kept["observation_space"]),
         action_space=space_from_json(kept["action_space"]),
         notes=tuple(str(note) for note in kept["notes"]),
-        sample_time=kept.get("sample_time"),  # files of older versions have none
         history=HistoryLayout.from_json(metadata.get("memory")),
     )
 

@@ -9,25 +9,15 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from nopg.gpu.toolchain import Tile, batched, tl, triton
+from nopg.gpu.rows import FusedRows
+from nopg.gpu.toolchain import Tile, tl, triton
 
 
 @triton.jit
 def _build(
-    log_psi,
-    columns,
-    actions,
-    taken,
-    half_precision,
-    weights,
-    slopes,
-    m,
-    n_batch,
-    k: tl.constexpr,
-    d_a: tl.constexpr,
-    R: tl.constexpr,
-    K: tl.constexpr,
-):
+    log_psi, columns, actions, taken, half_precision, weights, slopes, m, n_batch,
+    k: tl.constexpr, d_a: tl.constexpr, R: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
     # Policies of one row tile run side by side: what they share stays in cache.
     policy = tl.program_id(0) % n_batch
     row = tl.program_id(0) // n_batch * R + tl.arange(0, R)
@@ -58,37 +48,28 @@ def _build(
         tl.store(slopes + of_policy + at, slope, mask=mask)
 
 
-def build(
-    log_psi: Tensor,
-    columns: Tensor,
-    sample_actions: Tensor,
-    taken: Tensor,
-    half_precision: Tensor,
-    *,
-    out: tuple[Tensor, Tensor] | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Weights P_ij = softmax_j(log_psi_ij - sum_d p_d (taken_id - a_jd)^2).
+class FusedKernelRows(FusedRows):
+    """The paper's rows, softmax_j(log_psi_ij - sum_d (taken_id - a_jd)^2 / 2 h_d^2)."""
 
-    Args:
-        log_psi: Log state kernel, (m, k).
-        columns: Samples each row lists, (m, k).
-        sample_actions: Their actions, (n, d_a).
-        taken: Action taken at each row, (m, d_a) or (B, m, d_a).
-        half_precision: p = 1 / (2 h^2), (d_a,).
-        out: Where to write.
+    def __init__(
+        self,
+        log_psi: Tensor,  # log state kernel, (m, k)
+        columns: Tensor,  # samples each row lists, (m, k)
+        sample_actions: Tensor,  # (n, d_a)
+        bandwidths: Tensor,  # of the actions, h, (d_a,)
+        n_policies: int,  # B
+    ) -> None:
+        super().__init__(log_psi, columns, len(bandwidths), n_policies)
+        self._sample_actions = sample_actions.contiguous()
+        self._half_precision = 0.5 / bandwidths**2
 
-    Returns:
-        Weights, (m, k) or (B, m, k), and slopes, (d_a, m, k) or (d_a, B, m, k).
-    """
-    m, k = log_psi.shape
-    policies = batched(taken, 2)  # (B, m, d_a)
-    if out is None:
-        shape = (*taken.shape[:-2], m, k)
-        out = log_psi.new_empty(shape), log_psi.new_empty((taken.shape[-1], *shape))
-    tile = Tile.of_rows(k)
-    _build[(tile.programs(m) * len(policies),)](
-        log_psi.contiguous(), columns.contiguous(), sample_actions.contiguous(),
-        policies, half_precision.contiguous(), *out, m, len(policies), k=k,
-        d_a=taken.shape[-1], R=tile.rows, K=tile.width, num_warps=tile.warps,
-    )  # fmt: skip
-    return out
+    def build(self, taken: Tensor) -> Tensor:
+        """A softmax per row."""
+        (m, k), (n_batch, _, d_a) = self.columns.shape, taken.shape
+        tile = Tile.of_rows(k)
+        _build[(tile.programs(m) * n_batch,)](
+            self.log_psi, self.columns, self._sample_actions, taken.contiguous(),
+            self._half_precision, self.weights, self.slopes, m, n_batch, k=k, d_a=d_a,
+            R=tile.rows, K=tile.width, num_warps=tile.warps,
+        )  # fmt: skip
+        return self.weights

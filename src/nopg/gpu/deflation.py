@@ -9,7 +9,6 @@ sweep: sweeps in between only make the residual more nearly constant.
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from nopg.gpu.toolchain import tl, triton
@@ -30,18 +29,9 @@ def _total(sums, n_programs, BLOCK: tl.constexpr):
 
 @triton.jit
 def _deflate(
-    q_sums,
-    mu_sums,
-    gain,
-    mu_total,
-    shift,
-    scale,
-    norms,
-    q_programs,
-    mu_programs,
-    n_batch,
-    BLOCK: tl.constexpr,
-):
+    q_sums, mu_sums, gain, mu_total, shift, scale, norms, q_programs, mu_programs,
+    n_batch, BLOCK: tl.constexpr,
+):  # fmt: skip
     policy = tl.program_id(0)
     q_first = q_sums + policy * q_programs
     mu_first = mu_sums + policy * mu_programs
@@ -59,32 +49,19 @@ def _deflate(
 
 
 def deflate(
-    q_sums: Tensor,
-    mu_sums: Tensor,
-    gain: Tensor,
-    mu_total: Tensor,
+    q_sums: Tensor,  # from `sweep`, (2, B, programs)
+    mu_sums: Tensor,  # from `sweep`, (2, B, programs)
+    gain: Tensor,  # gamma / ((1 - gamma) n), or zero if some row is terminal, (1,)
+    mu_total: Tensor,  # sum(eps0) / (1 - gamma), or zero if some row is terminal, (B,)
     *,
-    out: tuple[Tensor, Tensor, Tensor] | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Shift for q', scale for mu', and the residual norms of the sweep before.
+    out: tuple[Tensor, Tensor, Tensor],
+) -> None:
+    """Shift for q' and scale for mu', (B,) each, and the residual norms, into `out`.
 
-    Args:
-        q_sums: From `sweep`, (2, B, programs).
-        mu_sums: From `sweep`, (2, B, programs).
-        gain: gamma / ((1 - gamma) n), or zero if some row is terminal, (1,).
-        mu_total: sum(eps0) / (1 - gamma), or zero if some row is terminal, (B,).
-        out: Where to write.
-
-    Returns:
-        `shift` (B,), `scale` (B,) and norms (2, B): of q's residual, then of mu's.
+    Norms are those of the sweep before, (2, B): of q's residual, then of mu's.
     """
-    q_sums, mu_sums = q_sums.contiguous(), mu_sums.contiguous()
     n_batch = q_sums.shape[1]
-    if out is None:
-        shift = q_sums.new_empty(n_batch)
-        out = (shift, torch.empty_like(shift), q_sums.new_empty((2, n_batch)))
     _deflate[(n_batch,)](
         q_sums, mu_sums, gain, mu_total, *out, q_sums.shape[2], mu_sums.shape[2],
         n_batch, BLOCK=BLOCK, num_warps=8,
     )  # fmt: skip
-    return out

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from nopg.gpu.newton import evaluate, solve, wall
+from nopg.gpu.rows import FusedRows
 from nopg.gpu.toolchain import Tile, padded, tl, triton
 
 ENTRIES = 256
@@ -35,31 +36,11 @@ TURN = tl.constexpr(2.0 * math.pi)
 
 @triton.jit
 def _match(
-    log_psi,
-    columns,
-    table,
-    points,
-    taken,
-    precision,
-    state,
-    weights,
-    slopes,
-    m,
-    n_batch,
-    accuracy,
-    reach,
-    ridge,
-    longest,
-    k: tl.constexpr,
-    d_s: tl.constexpr,
-    d_a: tl.constexpr,
-    n_angles: tl.constexpr,
-    width: tl.constexpr,
-    steepness: tl.constexpr,
-    STEPS: tl.constexpr,
-    R: tl.constexpr,
-    K: tl.constexpr,
-):
+    log_psi, columns, table, points, taken, precision, state, weights, slopes, m,
+    n_batch, accuracy, reach, ridge, longest, k: tl.constexpr, d_s: tl.constexpr,
+    d_a: tl.constexpr, n_angles: tl.constexpr, width: tl.constexpr,
+    steepness: tl.constexpr, STEPS: tl.constexpr, R: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
     policy = (tl.program_id(0) % n_batch).to(tl.int64)
     row = tl.program_id(0) // n_batch * R + tl.arange(0, R)
     entry = tl.arange(0, K)
@@ -144,93 +125,53 @@ def _match(
         tl.store(kept + (d + d * d_a + a) * m, here, mask=is_row)
 
 
-class Features:
-    """What no policy changes of matched rows; s stands for coordinates of a state.
+@dataclass(frozen=True)
+class Newton:
+    """How tilts are found."""
 
-    Args:
-        log_psi: Log state kernel, (m, k).
-        columns: Samples each row lists, (m, k).
-        samples: s and actions of the samples, (n, d_s) and (n, d_a).
-        points: s of the queries, (m, d_s).
-        precision: 1 / h for each of s and a, (d,).
-        n_angles: How many of s, the last ones, are angles: their offsets are wrapped.
-    """
+    reach: float  # where the wall stands
+    steepness: int  # its power, even
+    longest: float  # longest step of a tilt
+    ridge: float  # curvature that is always there
+    accuracy: float  # decrement at which a row is good enough
+
+
+class FusedMatchedRows(FusedRows):
+    """Rows whose mean is their query; s stands for coordinates of a state."""
 
     def __init__(
         self,
-        log_psi: Tensor,
-        columns: Tensor,
-        samples: tuple[Tensor, Tensor],
-        points: Tensor,
-        precision: Tensor,
-        n_angles: int,
+        log_psi: Tensor,  # log state kernel, (m, k)
+        columns: Tensor,  # samples each row lists, (m, k)
+        samples: tuple[Tensor, Tensor],  # s and actions, (n, d_s) and (n, d_a)
+        points: Tensor,  # s of the queries, (m, d_s)
+        precision: Tensor,  # 1 / h for each of s and a, (d,)
+        n_angles: int,  # how many of s, the last ones, are angles, and are wrapped
+        newton: Newton,
+        n_policies: int,  # B
     ) -> None:
-        self.log_psi, self.columns = log_psi.contiguous(), columns.contiguous()
-        self.points, self.precision = points.contiguous(), precision
-        self.n_angles = n_angles
-        (n, self.d_s), self.d_a = samples[0].shape, samples[1].shape[1]
+        d_s, d_a = (part.shape[1] for part in samples)
+        super().__init__(log_psi, columns, d_a, n_policies)
+        self._points, self._precision = points.contiguous(), precision
+        self._n_angles, self._newton = n_angles, newton
         # A sample's features lie in one sector of memory: one read fetches them all.
-        self.table = log_psi.new_zeros((n, padded(len(precision))))
-        self.table[:, : len(precision)] = torch.cat(samples, dim=1)
+        self._table = log_psi.new_zeros((len(samples[0]), padded(len(precision))))
+        self._table[:, : len(precision)] = torch.cat(samples, dim=1)
+        # Tilts, their derivatives and the actions they belong to, one after the other;
+        # rows that no update has seen start as kernel rows.
+        numbers = (d_s + d_a) * (1 + d_a) + d_a
+        self._state = points.new_zeros((n_policies, numbers, len(points)))
 
-    def no_tilts(self, n_policies: int) -> Tensor:
-        """State of rows that no update has seen: they start as kernel rows."""
-        d = self.d_s + self.d_a
-        numbers = d + d * self.d_a + self.d_a
-        return self.points.new_zeros((n_policies, numbers, len(self.points)))
-
-
-@dataclass(frozen=True)
-class Newton:
-    """How tilts are found.
-
-    Attributes:
-        reach: Where the wall stands.
-        steepness: Its power, even.
-        longest: Longest step of a tilt.
-        ridge: Curvature that is always there.
-        accuracy: Newton decrement at which a row is good enough.
-    """
-
-    reach: float
-    steepness: int
-    longest: float
-    ridge: float
-    accuracy: float
-
-
-def match(
-    features: Features,
-    newton: Newton,
-    taken: Tensor,
-    state: Tensor,
-    *,
-    out: tuple[Tensor, Tensor] | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Weights of matched rows, and what gives their derivative by the actions.
-
-    Args:
-        features: Rows and samples.
-        newton: Where tilts end, and when they are good enough.
-        taken: Action taken at each row, (B, m, d_a).
-        state: Tilts, their derivatives and the actions they belong to, one after
-            the other, (B, d + d d_a + d_a, m); read as a start and brought up to date.
-        out: Where to write.
-
-    Returns:
-        Weights (B, m, k), and slopes (d_a, B, m, k): d (P q)_i / d a_i = slopes_i q.
-    """
-    (m, k), (n_batch, _, d_a) = features.columns.shape, taken.shape
-    if out is None:
-        like = features.log_psi
-        out = like.new_empty((n_batch, m, k)), like.new_empty((d_a, n_batch, m, k))
-    tile = Tile.of_rows(k, ENTRIES, warps=1)
-    _match[(tile.programs(m) * n_batch,)](
-        features.log_psi, features.columns, features.table, features.points,
-        taken.contiguous(), features.precision, state, *out, m, n_batch,
-        newton.accuracy, newton.reach, newton.ridge, newton.longest, k=k,
-        d_s=features.d_s, d_a=d_a, n_angles=features.n_angles,
-        width=features.table.shape[1], steepness=newton.steepness, STEPS=STEPS,
-        R=tile.rows, K=tile.width, num_warps=tile.warps,
-    )  # fmt: skip
-    return out
+    def build(self, taken: Tensor) -> Tensor:
+        """Newton's method, from where the last actions left it."""
+        (m, k), (n_batch, _, d_a) = self.columns.shape, taken.shape
+        tile, newton = Tile.of_rows(k, ENTRIES, warps=1), self._newton
+        _match[(tile.programs(m) * n_batch,)](
+            self.log_psi, self.columns, self._table, self._points, taken.contiguous(),
+            self._precision, self._state, self.weights, self.slopes, m, n_batch,
+            newton.accuracy, newton.reach, newton.ridge, newton.longest, k=k,
+            d_s=self._points.shape[1], d_a=d_a, n_angles=self._n_angles,
+            width=self._table.shape[1], steepness=newton.steepness, STEPS=STEPS,
+            R=tile.rows, K=tile.width, num_warps=tile.warps,
+        )  # fmt: skip
+        return self.weights

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from nopg.gpu.toolchain import Tile, batched, tl, triton
+from nopg.gpu.toolchain import Tile, tl, triton
 
 
 @triton.jit
 def row_products(
-    weights,
-    columns,
-    x,
-    row,
-    m,
-    k: tl.constexpr,
-    K: tl.constexpr,
-):
+    weights, columns, x, row, m, k: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
     """(P x)_i for a tile of rows i; zero beyond the last row."""
     entry = tl.arange(0, K)
     mask = (row < m)[:, None] & (entry < k)[None, :]
@@ -28,17 +22,9 @@ def row_products(
 
 @triton.jit
 def _matvec(
-    weights,
-    columns,
-    x,
-    y,
-    m,
-    n,
-    n_batch,
-    k: tl.constexpr,
-    R: tl.constexpr,
+    weights, columns, x, y, m, n, n_batch, k: tl.constexpr, R: tl.constexpr,
     K: tl.constexpr,
-):
+):  # fmt: skip
     policy = (tl.program_id(0) % n_batch).to(tl.int64)
     row = tl.program_id(0) // n_batch * R + tl.arange(0, R)
     products = row_products(
@@ -48,19 +34,11 @@ def _matvec(
 
 
 def matvec(weights: Tensor, columns: Tensor, x: Tensor) -> Tensor:
-    """P x, (m,) or (B, m).
-
-    Args:
-        weights: P, (m, k) or (B, m, k).
-        columns: Its columns, (m, k).
-        x: (n,) or (B, n).
-    """
-    m, k = columns.shape
-    vectors = batched(x, 1)
-    out = x.new_empty((*x.shape[:-1], m))
-    tile = Tile.of_rows(k)
-    _matvec[(tile.programs(m) * len(vectors),)](
-        batched(weights, 2), columns.contiguous(), vectors, out, m, x.shape[-1],
-        len(vectors), k=k, R=tile.rows, K=tile.width, num_warps=tile.warps,
+    """P x, (B, m), of weights (B, m, k) with columns (m, k), and x (B, n)."""
+    (m, k), (n_batch, n) = columns.shape, x.shape
+    out, tile = x.new_empty((n_batch, m)), Tile.of_rows(k)
+    _matvec[(tile.programs(m) * n_batch,)](
+        weights.contiguous(), columns.contiguous(), x.contiguous(), out, m, n, n_batch,
+        k=k, R=tile.rows, K=tile.width, num_warps=tile.warps,
     )  # fmt: skip
     return out

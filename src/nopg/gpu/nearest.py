@@ -105,9 +105,8 @@ def _scan(
 ) -> tuple[Tensor, Tensor]:
     """The k nearest samples among candidate tiles (T, C), for tiles of queries (T, S).
 
-    Returns:
-        Squared distances, ascending, and numbers of the samples, (T, S, k); where
-        candidates hold fewer than k samples, the rest is infinitely far.
+    Squared distances, ascending, and numbers of the samples, (T, S, k); where
+    candidates hold fewer than k samples, the rest is infinitely far.
     """
     at_once = max(1, pairs // mine.points.numel() // its.points.shape[1])
     shape = (*mine.points.shape, k)

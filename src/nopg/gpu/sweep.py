@@ -15,29 +15,15 @@ from __future__ import annotations
 from torch import Tensor
 
 from nopg.gpu.matvec import row_products
-from nopg.gpu.toolchain import Tile, batched, tl, triton
+from nopg.gpu.toolchain import Tile, tl, triton
 from nopg.gpu.transpose import COLUMNS
 
 
 @triton.jit
 def _sweep_rows(
-    weights,
-    columns,
-    rewards,
-    discount,
-    q,
-    shift,
-    q_next,
-    sums,
-    program,
-    policy,
-    n,
-    kind_stride,
-    policy_stride,
-    k: tl.constexpr,
-    R: tl.constexpr,
-    K: tl.constexpr,
-):
+    weights, columns, rewards, discount, q, shift, q_next, sums, program, policy, n,
+    kind_stride, policy_stride, k: tl.constexpr, R: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
     """The sweep of q for one tile of rows of one policy."""
     row = program * R + tl.arange(0, R)
     is_row = row < n
@@ -59,23 +45,9 @@ def _sweep_rows(
 
 @triton.jit
 def _sweep_columns(
-    values,
-    starts,
-    rows,
-    eps0,
-    mu,
-    scale,
-    mu_next,
-    sums,
-    program,
-    policy,
-    n,
-    n_entries,
-    kind_stride,
-    policy_stride,
-    C: tl.constexpr,
-    E: tl.constexpr,
-):
+    values, starts, rows, eps0, mu, scale, mu_next, sums, program, policy, n, n_entries,
+    kind_stride, policy_stride, C: tl.constexpr, E: tl.constexpr,
+):  # fmt: skip
     """The sweep of mu for one tile of columns of one policy."""
     column = program * C + tl.arange(0, C)
     is_column = column < n
@@ -101,36 +73,11 @@ def _sweep_columns(
 
 @triton.jit
 def _sweep(
-    weights,
-    columns,
-    rewards,
-    discount,
-    q,
-    shift,
-    q_next,
-    q_sums,
-    values,
-    starts,
-    rows,
-    eps0,
-    mu,
-    scale,
-    mu_next,
-    mu_sums,
-    n,
-    n_entries,
-    q_kind_stride,
-    q_policy_stride,
-    mu_kind_stride,
-    mu_policy_stride,
-    mu_programs,
-    n_batch,
-    k: tl.constexpr,
-    R: tl.constexpr,
-    K: tl.constexpr,
-    C: tl.constexpr,
-    E: tl.constexpr,
-):
+    weights, columns, rewards, discount, q, shift, q_next, q_sums, values, starts, rows,
+    eps0, mu, scale, mu_next, mu_sums, n, n_entries, q_kind_stride, q_policy_stride,
+    mu_kind_stride, mu_policy_stride, mu_programs, n_batch, k: tl.constexpr,
+    R: tl.constexpr, K: tl.constexpr, C: tl.constexpr, E: tl.constexpr,
+):  # fmt: skip
     policy = (tl.program_id(0) % n_batch).to(tl.int64)
     program = tl.program_id(0) // n_batch
     # Columns first: the longest of them is what a launch may have to wait for.
@@ -147,60 +94,42 @@ def _sweep(
 
 
 def sweep(
-    weights: Tensor,
-    columns: Tensor,
-    rewards: Tensor,
-    discount: Tensor,
-    q: Tensor,
-    shift: Tensor,
-    values: Tensor,
-    starts: Tensor,
-    rows: Tensor,
-    eps0: Tensor,
-    mu: Tensor,
-    scale: Tensor,
+    weights: Tensor,  # P, (B, n, k)
+    columns: Tensor,  # its columns, (n, k)
+    rewards: Tensor,  # r, (n,)
+    discount: Tensor,  # D, gamma on live rows and zero on terminal ones, (n,)
+    q: Tensor,  # the iterate but for its shift, (B, n)
+    shift: Tensor,  # what is still to be added to it, one number per policy, (B,)
+    values: Tensor,  # entries of T, (B, nnz)
+    starts: Tensor,  # first entry of each column, (n + 1,)
+    rows: Tensor,  # row each entry comes from, (nnz,)
+    eps0: Tensor,  # (B, n)
+    mu: Tensor,  # the iterate but for its factor, (B, n)
+    scale: Tensor,  # that factor, one number per policy, (B,)
     *,
-    out: tuple[Tensor, Tensor, Tensor, Tensor] | None = None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Step to q' and mu', and sum what is left program by program.
+    out: tuple[Tensor, Tensor, Tensor, Tensor],
+) -> None:
+    """Step to q' and mu', and sum what is left program by program, into `out`.
 
-    Args:
-        weights: P, (n, k) or (B, n, k).
-        columns: Its columns, (n, k).
-        rewards: r, (n,).
-        discount: D, gamma on live rows and zero on terminal ones, (n,).
-        q: The iterate but for its shift, (n,) or (B, n).
-        shift: What is still to be added to it, one number per policy, (B,).
-        values: Entries of T, (nnz,) or (B, nnz).
-        starts: First entry of each column, (n + 1,).
-        rows: Row each entry comes from, (nnz,).
-        eps0: (n,) or (B, n).
-        mu: The iterate but for its factor, (n,) or (B, n).
-        scale: That factor, one number per policy, (B,).
-        out: Where to write.
-
-    Returns:
-        q' and sums (2, B, programs) of squared residuals, then of residuals; mu' and
-        sums of squared residuals, then of mu'. Residuals are those of the input.
+    It holds q' and sums (2, B, programs) of squared residuals, then of residuals;
+    mu' and sums (2, B, programs) of squared residuals, then of mu'. Residuals
+    are those of the input.
     """
-    qs, mus = batched(q, 1), batched(mu, 1)
-    (n, k), n_batch = columns.shape, len(qs)
-    tile = Tile.of_rows(k)
-    q_programs, mu_programs = tile.programs(n), COLUMNS.programs(n)
-    if out is None:
-        out = (
-            qs.new_empty(q.shape),
-            qs.new_empty((2, n_batch, q_programs)),
-            mus.new_empty(mu.shape),
-            mus.new_empty((2, n_batch, mu_programs)),
-        )
+    (n, k), n_batch = columns.shape, len(q)
+    tile, mu_programs = Tile.of_rows(k), COLUMNS.programs(n)
     q_next, q_sums, mu_next, mu_sums = out
-    _sweep[((q_programs + mu_programs) * n_batch,)](
-        batched(weights, 2), columns.contiguous(), rewards.contiguous(),
-        discount.contiguous(), qs, shift, q_next, q_sums, batched(values, 1), starts,
-        rows, eps0.contiguous(), mus, scale, mu_next, mu_sums, n, len(rows),
-        q_sums.stride(0), q_sums.stride(1), mu_sums.stride(0), mu_sums.stride(1),
-        mu_programs, n_batch, k=k, R=tile.rows, K=tile.width, C=COLUMNS.rows,
-        E=COLUMNS.width, num_warps=tile.warps,
+    _sweep[((tile.programs(n) + mu_programs) * n_batch,)](
+        weights, columns, rewards, discount, q, shift, q_next, q_sums, values, starts,
+        rows, eps0, mu, scale, mu_next, mu_sums, n, len(rows), q_sums.stride(0),
+        q_sums.stride(1), mu_sums.stride(0), mu_sums.stride(1), mu_programs, n_batch,
+        k=k, R=tile.rows, K=tile.width, C=COLUMNS.rows, E=COLUMNS.width,
+        num_warps=tile.warps,
     )  # fmt: skip
-    return out
+
+
+def sum_buffers(columns: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Where sums of q's and of mu's sweep go, for iterates like (B, n)."""
+    n, k = columns.shape
+    counts = (Tile.of_rows(k).programs(n), COLUMNS.programs(n))
+    q_sums, mu_sums = (like.new_empty((2, len(like), count)) for count in counts)
+    return q_sums, mu_sums

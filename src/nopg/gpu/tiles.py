@@ -15,19 +15,12 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Tiles:
-    """Tiles of equally many points; the last places of some may be empty.
+    """Tiles of equally many points; the last places of some may be empty."""
 
-    Attributes:
-        points: Number of the point at each place, (T, S); n marks an empty place.
-        coordinates: Of those points, infinite at empty places, (d, T, S).
-        low: Smallest coordinates in each tile, (d, T).
-        high: Largest coordinates in each tile, (d, T).
-    """
-
-    points: Tensor
-    coordinates: Tensor
-    low: Tensor
-    high: Tensor
+    points: Tensor  # number of the point at each place, (T, S); n marks an empty place
+    coordinates: Tensor  # of those points, infinite at empty places, (d, T, S)
+    low: Tensor  # smallest coordinates in each tile, (d, T)
+    high: Tensor  # largest coordinates in each tile, (d, T)
 
     @classmethod
     def of(cls, points: Tensor, size: int) -> Tiles:
@@ -80,10 +73,8 @@ def spatial_order(points: Tensor, size: int = 64) -> Tensor:
     """A numbering under which near points have near numbers, (n,).
 
     Samples stored in this order make the gathers of sparse products hit the cache.
-
-    Args:
-        points: (n, d), scaled so that distances mean something.
-        size: Points that may be in any order among themselves.
+    Points, (n, d), are scaled so that distances mean something; `size` of them may be
+    in any order among themselves.
     """
     order = _balanced(points, size).reshape(-1)
     return order[order < len(points)]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torch import Tensor
-
 from nopg.errors import MissingExtraError
 
 try:
@@ -17,7 +15,7 @@ except ImportError as error:
         'run pip install "nopg[gpu]".'
     ) from error
 
-__all__ = ["Tile", "batched", "padded", "tl", "triton"]
+__all__ = ["Tile", "padded", "tl", "triton"]
 
 ENTRIES = 1024
 """Entries a program holds in registers: eight for each of 128 threads."""
@@ -25,17 +23,11 @@ ENTRIES = 1024
 
 @dataclass(frozen=True)
 class Tile:
-    """How much of a matrix one program takes.
+    """How much of a matrix one program takes."""
 
-    Attributes:
-        rows: Rows (or columns of a transposed product) of one program.
-        width: Entries of a row read at once; a power of two.
-        warps: Warps that share the work.
-    """
-
-    rows: int
-    width: int
-    warps: int = 4
+    rows: int  # rows (or columns of a transposed product) of one program
+    width: int  # entries of a row read at once; a power of two
+    warps: int = 4  # warps that share the work
 
     @classmethod
     def of_rows(cls, k: int, entries: int = ENTRIES, warps: int = 4) -> Tile:
@@ -53,13 +45,3 @@ class Tile:
 def padded(k: int) -> int:
     """The power of two at or above k: tiles have no other widths."""
     return 1 << max(k - 1, 0).bit_length()
-
-
-def batched(x: Tensor, single: int) -> Tensor:
-    """`x` with a leading axis of policies, one if it had none.
-
-    Args:
-        x: A tensor of `single` axes, or of one more.
-        single: Axes it has for one policy.
-    """
-    return x.contiguous() if x.ndim > single else x.contiguous().unsqueeze(0)

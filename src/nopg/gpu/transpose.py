@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nopg.gpu.toolchain import Tile, batched, tl, triton
+from nopg.gpu.toolchain import Tile, tl, triton
 
 COLUMNS = Tile(rows=16, width=32)
 """Columns differ in length: a program takes several, 32 entries of each at a time."""
@@ -23,13 +23,8 @@ COPIED = 4096
 def transposed_pattern(columns: Tensor, n: int) -> tuple[Tensor, Tensor, Tensor]:
     """Where the entries of the transpose are: made once, for every policy.
 
-    Args:
-        columns: Columns of the rows, (m, k).
-        n: Width of the matrix.
-
-    Returns:
-        `starts` (n + 1,), `rows` (m k,) ascending in each column, and `source`
-        (m k,), the place of each entry among the weights; all int32.
+    What comes is `starts` (n + 1,), `rows` (m k,) ascending in each column, and
+    `source` (m k,), the place of each entry among the weights (m, k); all int32.
     """
     flat = columns.reshape(-1).long()
     source = torch.argsort(flat, stable=True)
@@ -41,15 +36,9 @@ def transposed_pattern(columns: Tensor, n: int) -> tuple[Tensor, Tensor, Tensor]
 
 @triton.jit
 def _transposed_values(
-    weights,
-    source,
-    discount,
-    values,
-    n_entries,
-    n_batch,
-    k: tl.constexpr,
+    weights, source, discount, values, n_entries, n_batch, k: tl.constexpr,
     E: tl.constexpr,
-):
+):  # fmt: skip
     policy = (tl.program_id(0) % n_batch).to(tl.int64)
     at = tl.program_id(0) // n_batch * E + tl.arange(0, E)
     mask = at < n_entries
@@ -61,22 +50,15 @@ def _transposed_values(
 
 
 def transposed_values(
-    weights: Tensor, source: Tensor, discount: Tensor, *, out: Tensor | None = None
-) -> Tensor:
-    """Values of T, D_i P_ij in its order, (nnz,) or (B, nnz).
-
-    Args:
-        weights: P, (m, k) or (B, m, k).
-        source: Place of each entry among the weights, (nnz,).
-        discount: D, (m,).
-        out: Where to write.
-    """
-    policies, n_entries = batched(weights, 2), len(source)
-    n_batch = len(policies)
-    if out is None:
-        out = weights.new_empty((*weights.shape[:-2], n_entries))
+    weights: Tensor,  # P, (B, m, k)
+    source: Tensor,  # place of each entry among the weights, (nnz,)
+    discount: Tensor,  # D, (m,)
+    *,
+    out: Tensor,
+) -> None:
+    """Values of T, D_i P_ij in its order, into `out`, (B, nnz)."""
+    n_entries, (n_batch, _, k) = len(source), weights.shape
     _transposed_values[(-(-n_entries // COPIED) * n_batch,)](
-        policies, source, discount.contiguous(), out, n_entries, n_batch,
-        k=weights.shape[-1], E=COPIED, num_warps=4,
+        weights, source, discount.contiguous(), out, n_entries, n_batch, k=k, E=COPIED,
+        num_warps=4,
     )  # fmt: skip
-    return out

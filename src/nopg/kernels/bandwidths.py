@@ -82,11 +82,7 @@ class Bandwidths:
         )
 
     def require_widths(self, d_s: int, d_a: int) -> None:
-        """Check that there is one bandwidth per dimension.
-
-        Raises:
-            ConfigError: If not.
-        """
+        """Check that there is one bandwidth per dimension."""
         found = (len(self.state), len(self.action), len(self.next_state))
         if found != (d_s, d_a, d_s):
             raise ConfigError(
@@ -184,7 +180,8 @@ class LeaveOneOut:
     """Largest action bandwidth allowed, in standard deviations."""
 
     def __post_init__(self) -> None:
-        _require_positive(self, "state_factor", "widest_action")
+        for name in ("state_factor", "widest_action"):
+            _factor(name, getattr(self, name))
 
     def select(
         self, data: TransitionArrays, generator: np.random.Generator
@@ -212,15 +209,8 @@ def select_bandwidths(
 ) -> Bandwidths:
     """Apply what the user passed as `bandwidths`.
 
-    Args:
-        rule: `Bandwidths`, "auto", or a rule: `CrossValidated`, `LeaveOneOut`, or any
-            object with their `select`.
-        data: The transitions.
-        generator: Randomness of subsampling rules.
-
-    Raises:
-        ConfigError: If `rule` is none of these, or has the wrong widths.
-        DataError: If every action is the same.
+    `rule` is `Bandwidths`, "auto", or a rule: `CrossValidated`, `LeaveOneOut`, or any
+    object with their `select`; `generator` is the randomness of subsampling ones.
     """
     actions = data.actions if data.actions.ndim == 2 else data.actions[:, None]
     if bool((actions == actions[0]).all()):
@@ -239,15 +229,6 @@ def select_bandwidths(
         )
     chosen.require_widths(data.states.shape[1], actions.shape[1])
     return chosen
-
-
-def _require_positive(rule: object, *names: str) -> None:
-    for name in names:
-        if not getattr(rule, name) > 0:
-            raise ConfigError(
-                f"`{name}` must be positive, got {getattr(rule, name)}; 1 is the "
-                "default."
-            )
 
 
 def _factor(name: str, given: Any) -> Factor:

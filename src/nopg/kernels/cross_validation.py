@@ -39,9 +39,6 @@ def cross_validated(
     Remarks are warned about, but for next states, which repeat what was said of states.
     The floor of repeated values, half their spacing, holds after the factor: the paper
     has factors for the same purpose, some density between the points of a grid.
-
-    Raises:
-        ConfigError: If there are several factors, and not one per dimension.
     """
     d_all = values.shape[1]
     factors = factor if isinstance(factor, Sequence) else [factor] * d_all
@@ -73,14 +70,10 @@ def half_spacing(column: FloatArray) -> float:
 
 
 def cross_validated_bandwidth(column: FloatArray) -> tuple[float, str | None]:
-    """The candidate with the highest held-out log-likelihood.
+    """The candidate with the highest held-out log-likelihood, for a column (n,).
 
-    Args:
-        column: Values of one dimension, (n,).
-
-    Returns:
-        The bandwidth, infinity for a constant column; and a remark in words where
-        the choice says more about repeated values than about the density.
+    The bandwidth, infinity for a constant column; and a remark in words where the
+    choice says more about repeated values than about the density.
     """
     n = len(column)
     spread = float(np.std(column, ddof=1)) if n > 1 else 0.0

@@ -34,17 +34,9 @@ def leave_one_out(
         w_ij ~ exp(-1/2 sum_d ((x_id - x_jd) / h_d)^2)
 
     Copies of a query are left out with it: they predict it perfectly and would
-    drive every bandwidth to zero.
-
-    Args:
-        inputs: x = (s, a) side by side, (n, d).
-        targets: y = (s', r) side by side, (n, p).
-        generator: Chooses what is predicted, and from what.
-        largest: Upper bounds on h in standard deviations of the column, (d,).
-
-    Returns:
-        One bandwidth per column of `inputs`, (d,), infinity where the column is
-        constant; and the relative error reached.
+    drive every bandwidth to zero. Inputs are x = (s, a), (n, d), targets y = (s', r),
+    (n, p); `largest` bounds h in standard deviations of the column, (d,). What comes is
+    h, (d,), infinity where the column is constant, and the relative error reached.
     """
     spread = inputs.std(dim=0, correction=0)
     varies = spread > 1e-12 * (1.0 + inputs.abs().amax(dim=0))

@@ -24,24 +24,14 @@ BLOCK_LENGTHS = tuple(int(2 ** (e / 2)) for e in range(6, 60))  # 8, 11, 16, 22,
 
 @dataclass(frozen=True)
 class Block:
-    """Rows that keep the same number of samples.
+    """Rows that keep the same number of samples."""
 
-    Attributes:
-        rows: Which queries these are, (m,), ascending.
-        columns: Samples each row keeps, nearest first, (m, k) int32; None keeps all.
-        log_psi: Log state kernel at those samples, relative to its peak, (m, k).
-        log_dropped: Log of an upper bound on the state-kernel mass a row drops, (m,).
-    """
-
-    rows: Tensor
+    rows: Tensor  # which queries these are, (m,), ascending
+    # Samples each row keeps, nearest first, (m, k) int32; None keeps all.
     columns: Tensor | None
-    log_psi: Tensor
+    log_psi: Tensor  # log state kernel at those samples, relative to its peak, (m, k)
+    # Log of an upper bound on the state-kernel mass a row drops, (m,).
     log_dropped: Tensor
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether every row keeps every sample."""
-        return self.columns is None
 
 
 def complete_block(queries: Tensor, samples: Tensor, bandwidths: Tensor) -> Block:
@@ -55,13 +45,13 @@ def complete_block(queries: Tensor, samples: Tensor, bandwidths: Tensor) -> Bloc
 
 
 def nearest_blocks(
-    queries: Tensor,
-    samples: Tensor,
-    bandwidths: Tensor,
+    queries: Tensor,  # states of the rows, (m, d_s)
+    samples: Tensor,  # states of the samples, (n, d_s)
+    bandwidths: Tensor,  # state bandwidths, (d_s,)
     *,
-    log_margin: float,
-    most: int,
-    least: int = 8,
+    log_margin: float,  # how far, in log mass, the tail must lie below the head
+    most: int,  # rows stop growing at this length; their `log_dropped` then says more
+    least: int = 8,  # shortest row
 ) -> list[Block]:
     """Keep as many nearest samples per row as its tail mass asks for.
 
@@ -70,17 +60,8 @@ def nearest_blocks(
     sum_{j<=k} psi_j. Every dropped sample is at least as far as the k-th, which
     makes the left side an upper bound.
 
-    Args:
-        queries: States of the rows, (m, d_s).
-        samples: States of the samples, (n, d_s).
-        bandwidths: State bandwidths, (d_s,).
-        log_margin: How far, in log mass, the tail must lie below the head.
-        most: Rows stop growing at this length; their `log_dropped` then says more.
-        least: Shortest row.
-
-    Returns:
-        Blocks that together hold every query once. A single complete block is
-        returned when lists would hold half of all pairs or more.
+    Blocks together hold every query once. It is a single complete one when lists would
+    hold half of all pairs or more.
     """
     n = len(samples)
     # An ignored dimension (h = inf) scales to zero and adds no distance.
@@ -144,13 +125,8 @@ def _search_among(
 ) -> Callable[[Tensor, int], tuple[Tensor, Tensor]]:
     """An exact search: a k-d tree on the CPU, tiles on a GPU.
 
-    Args:
-        samples: Points in units of bandwidths, (n, d).
-        queries: Points in the same units, (m, d).
-
-    Returns:
-        A function that lists, for the queries asked for, the k nearest samples,
-        nearest first, with their squared distances.
+    It lists, for the rows of `queries` asked for, the k nearest samples, nearest first,
+    with their squared distances; all points are in units of bandwidths.
     """
     if samples.is_cuda:
         from nopg.gpu.nearest import nearest

@@ -25,16 +25,10 @@ from torch import Tensor
 def log_similarity(queries: Tensor, centres: Tensor, bandwidths: Tensor) -> Tensor:
     """Logarithm of the kernel without its constant: 0 at the centre, never above.
 
-    Row weights are ratios of kernels, so the constant cancels there; and a bound
-    of one on every kernel is what the truncation certificate rests on.
-
-    Args:
-        queries: Points x, (m, d).
-        centres: Kernel centres c, (n, d).
-        bandwidths: One h per dimension, (d,); infinity ignores the dimension.
-
-    Returns:
-        log(k_h(x, c) / k_h(c, c)), (m, n).
+    Row weights are ratios of kernels, so the constant cancels there; and a bound of one
+    on every kernel is what the truncation certificate rests on. Queries x, (m, d), and
+    centres c, (n, d), make log(k_h(x, c) / k_h(c, c)), (m, n); an infinite h ignores
+    its dimension.
     """
     total = queries.new_zeros((len(queries), len(centres)))
     # One dimension at a time: no (m, n, d) tensor, and no cancellation as in
@@ -49,9 +43,7 @@ def log_similarity(queries: Tensor, centres: Tensor, bandwidths: Tensor) -> Tens
 def log_label_similarity(n_actions: int, smoothing: float) -> Tensor:
     """Logarithms of varphi(a, b) / varphi(a, a), (n_actions, n_actions).
 
-    Args:
-        n_actions: Number of labels.
-        smoothing: In (0, 1 - 1 / n_actions]; the upper end makes labels irrelevant.
+    Smoothing is in (0, 1 - 1 / n_actions]; the upper end makes labels irrelevant.
     """
     off_diagonal = smoothing / max(n_actions - 1, 1) / (1.0 - smoothing)
     similarity = torch.full((n_actions, n_actions), off_diagonal, dtype=torch.float64)

@@ -25,26 +25,16 @@ class Transposition:
 
     The pattern of A does not change, so who sends what to whom is settled once;
     a new A then costs one message of its values.
-
-    Attributes:
-        shape: Rows and columns of the whole A.
-        group: Consecutive rows that stay together on one rank.
-        outgoing: Stored entries ordered by destination, (nnz,).
-        sent: Entries for each rank.
-        received: Entries from each rank.
-        starts: Row starts of this rank's part of A', int32.
-        columns: Its columns, which are row numbers of A, int32.
-        incoming: Which received entry each stored one of A' is.
     """
 
-    shape: tuple[int, int]
-    group: int
-    outgoing: Tensor
-    sent: tuple[int, ...]
-    received: tuple[int, ...]
-    starts: Tensor
-    columns: Tensor
-    incoming: Tensor
+    shape: tuple[int, int]  # rows and columns of the whole A
+    group: int  # consecutive rows that stay together on one rank
+    outgoing: Tensor  # stored entries ordered by destination, (nnz,)
+    sent: tuple[int, ...]  # entries for each rank
+    received: tuple[int, ...]  # entries from each rank
+    starts: Tensor  # row starts of this rank's part of A', int32
+    columns: Tensor  # its columns, which are row numbers of A, int32
+    incoming: Tensor  # which received entry each stored one of A' is
 
     @classmethod
     def of(
@@ -52,12 +42,8 @@ class Transposition:
     ) -> Transposition:
         """Settle the exchange for rows of one pattern; all ranks call this.
 
-        Args:
-            pattern: Where this rank's entries are; None if its rows are complete.
-            own: Numbers of this rank's rows in the whole A, (m_r,): as many for each
-                of its samples.
-            n: Columns of A, which are the samples.
-            ranks: Who takes part.
+        `own` numbers this rank's rows in the whole A, (m_r,), as many for each of its
+        samples; n is the columns of A, which are the samples.
         """
         part = ranks.part(n)
         group = len(own) // (part.stop - part.start)
@@ -96,11 +82,6 @@ class ShardedRows(LinearOperator):
     """A, of which this rank holds some rows, and the same range of rows of A'.
 
     Every method is collective: all ranks call it, and all get the whole result.
-
-    Args:
-        own: This rank's rows, (m_r, n).
-        transposition: How entries reach the ranks of their columns.
-        ranks: Who takes part.
     """
 
     def __init__(

@@ -1,12 +1,9 @@
-"""Krylov solvers for A x = b with non-symmetric A: BiCGStab and GMRES.
+"""GMRES for A x = b with non-symmetric A (Saad and Schultz 1986).
 
-Solvers are plain functions. Each one stops at ||b - A x|| <= tolerance and reports
-what happened; none of them raises.
-
-GMRES makes the residual least over a growing Krylov space (Saad and Schultz 1986). It
-needs the fewest products of all solvers, and keeps a vector for each of them: the
-choice where a good preconditioner makes solves short. With a thousand samples it is
-calls that cost, not arithmetic, so a step here is as few of them as possible.
+It makes the residual least over a growing Krylov space, needs the fewest products of
+all solvers, and keeps a vector for each of them: the choice where a good preconditioner
+makes solves short. With a thousand samples it is calls that cost, not arithmetic, so a
+step here is as few of them as possible.
 """
 
 from __future__ import annotations
@@ -20,104 +17,29 @@ from torch import Tensor
 
 MatVec = Callable[[Tensor], Tensor]
 
+RESTART = 30
+"""Steps after which the basis is given up, without a preconditioner."""
 MARGIN = 0.9
 """Steps aim at this share of the tolerance: their residual is an estimate."""
-
 UNSURE = {d: torch.finfo(d).eps ** (1 / 3) for d in (torch.float32, torch.float64)}
 """Share of a vector's square below which what is new in it is not to be trusted."""
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """What one solver reached.
+    """What one solver reached; none of them raises."""
 
-    Attributes:
-        value: The last iterate, (n,).
-        residual: b - A x, recomputed, not updated by recurrence, (n,).
-        is_converged: Whether its norm is within the tolerance.
-        matvecs: Products with A spent.
-        breakdowns: Times the recurrence divided by almost nothing.
-    """
-
-    value: Tensor
-    residual: Tensor
-    is_converged: bool
-    matvecs: int
-    breakdowns: int = 0
-
-
-def bicgstab(
-    matvec: MatVec,
-    b: Tensor,
-    start: Tensor,
-    tolerance: float,
-    max_matvecs: int,
-    *,
-    max_breakdowns: int = 3,
-) -> Attempt:
-    """Stabilised biconjugate gradients with a guard against breakdown.
-
-    The recurrence divides by (shadow, r) and (shadow, A p). When one of them is
-    tiny beside its factors the iteration restarts from the present point with a
-    fresh shadow vector, at most `max_breakdowns` times. SciPy's version stops or
-    returns garbage there; on one-hot right-hand sides that is the rule, not the
-    exception.
-
-    Args:
-        matvec: x -> A x.
-        b: Right-hand side, (n,).
-        start: First guess, (n,).
-        tolerance: Largest ||b - A x|| that counts as solved.
-        max_matvecs: Products that may be spent.
-        max_breakdowns: Restarts before this solver gives up.
-    """
-    x = start
-    r = b - matvec(x)
-    rr = _dot(r, r)
-    matvecs, breakdowns, enough = 1, 0, tolerance**2
-    while breakdowns <= max_breakdowns and matvecs < max_matvecs:
-        shadow, p, rho, shadow_square = r.clone(), r.clone(), rr, rr
-        y = torch.zeros_like(x)  # A y = r: what x lacks
-        while rr > enough and matvecs < max_matvecs:
-            v = matvec(p)
-            sigma = _dot(shadow, v)
-            if _is_tiny(sigma, shadow_square * _dot(v, v)):
-                break
-            alpha = rho / sigma
-            s = r.sub_(v, alpha=alpha)  # r itself is not needed any more
-            t = matvec(s)
-            matvecs += 2
-            tt = _dot(t, t)
-            omega = _dot(t, s) / tt if tt > 0.0 else 0.0
-            y.add_(p, alpha=alpha).add_(s, alpha=omega)
-            r = s.sub_(t, alpha=omega)
-            rr, rho_next = _dot(r, r), _dot(shadow, r)
-            if omega == 0.0 or _is_tiny(rho_next, shadow_square * rr):
-                break
-            beta = (rho_next / rho) * (alpha / omega)
-            p.sub_(v, alpha=omega).mul_(beta).add_(r)
-            rho = rho_next
-        x = x + y
-        r = b - matvec(x)  # the recurrence drifts: only the true residual counts
-        rr = _dot(r, r)
-        matvecs += 1
-        if rr <= enough:
-            return Attempt(x, r, True, matvecs, breakdowns)
-        breakdowns += 1
-        if not math.isfinite(rr):
-            break
-    return Attempt(x, r, False, matvecs, breakdowns)
+    value: Tensor  # the last iterate, (n,)
+    residual: Tensor  # b - A x, recomputed, not updated by recurrence, (n,)
+    is_converged: bool  # whether its norm is within the tolerance
+    matvecs: int  # products with A spent
 
 
 class Workspace:
     """Memory for a basis, and views of it: making one costs as much as a short sum.
 
+    It holds `steps` vectors of length n beside the first, in the dtype of `like`.
     Solves one after the other may share it.
-
-    Args:
-        steps: Vectors it can hold, beside the first.
-        n: Their length.
-        like: Their dtype and device.
     """
 
     def __init__(self, steps: int, n: int, like: Tensor) -> None:
@@ -144,18 +66,13 @@ class Workspace:
 
 @dataclass(frozen=True)
 class Preconditioner:
-    """What makes a solve short, all in one precision, which may be a lower one.
+    """What makes a solve short, all in one precision, which may be a lower one."""
 
-    Attributes:
-        product: x -> A x.
-        apply: x -> M x with M close to A^-1 and invertible. It is applied on the
-            right, so that residuals are those of A x = b itself.
-        workspace: For the basis; its size is how many steps are made before a restart.
-    """
-
-    product: MatVec
+    product: MatVec  # x -> A x
+    # x -> M x with M close to A^-1 and invertible. It is applied on the right, so that
+    # residuals are those of A x = b itself.
     apply: MatVec
-    workspace: Workspace
+    workspace: Workspace  # its size is how many steps are made before a restart
 
 
 def gmres(
@@ -166,22 +83,13 @@ def gmres(
     max_matvecs: int,
     *,
     preconditioner: Preconditioner | None = None,
-    restart: int = 30,
+    restart: int = RESTART,
 ) -> Attempt:
     """Generalised minimal residuals, restarted; it cannot break down.
 
     With a preconditioner, steps are made in single precision: they find what x lacks,
     and need not find it exactly. The residual between restarts is that of `matvec`, so
-    that the solution is as accurate as is asked for.
-
-    Args:
-        matvec: x -> A x.
-        b: Right-hand side, (n,).
-        start: First guess, (n,).
-        tolerance: Largest ||b - A x|| that counts as solved.
-        max_matvecs: Products that may be spent, of both kinds.
-        preconditioner: An approximate inverse, with a product in its own precision.
-        restart: Steps after which the basis is given up, without one.
+    that the solution is as accurate as is asked for: ||b - A x|| <= `tolerance`.
     """
     inner = preconditioner or Preconditioner(
         matvec, lambda x: x, Workspace(restart, len(b), b)
@@ -230,8 +138,7 @@ def _least_residual(
 def _orthonormalise(space: Workspace, j: int) -> list[float]:
     """Make vector j orthogonal to those before it, and of length one, in place.
 
-    Returns:
-        Its coefficients along them, and the length that was left.
+    Returns its coefficients along them, and the length that was left.
     """
     w, (_, known, along) = space.row(j), space.head(j)
     both, _, products = space.head(j + 1)
@@ -255,9 +162,6 @@ class _LeastSquares:
     """min_y || (norm, 0, ..., 0)' - H y || as columns of a Hessenberg H arrive.
 
     Rotations keep H triangular, in plain numbers: it is tiny.
-
-    Args:
-        norm: Length of the first residual.
     """
 
     def __init__(self, norm: float) -> None:
@@ -297,8 +201,3 @@ class _LeastSquares:
 
 def _dot(left: Tensor, right: Tensor) -> float:
     return float(torch.dot(left, right).item())  # half the cost of a norm, and of `@`
-
-
-def _is_tiny(product: float, square: float) -> bool:
-    """Whether a product is lost in rounding beside its factors' squared lengths."""
-    return not product * product >= 1e-14 * square  # true for NaN as well

@@ -28,14 +28,6 @@ class LinearOperator(ABC):
     def dense(self) -> Tensor:
         """The matrix itself, (m, n)."""
 
-    def matmat(self, columns: Tensor) -> Tensor:
-        """A X in the precision of A, (n, c) -> (m, c)."""
-        return torch.stack([self.matvec(x) for x in columns.T.contiguous()], dim=1)
-
-    def rmatmat(self, columns: Tensor) -> Tensor:
-        """A' Y in the precision of A, (m, c) -> (n, c)."""
-        return torch.stack([self.rmatvec(y) for y in columns.T.contiguous()], dim=1)
-
     def row_mean(self) -> Tensor:
         """Mean of the rows, (n,)."""
         return self.dense().mean(dim=0)
@@ -55,15 +47,9 @@ class LinearOperator(ABC):
     def block_sums(
         self, row_cells: Tensor, column_cells: Tensor, count: int
     ) -> Tensor | None:
-        """Entries summed over cells of rows and of columns, where entries are at hand.
+        """Entries summed over cells of rows, (m,), and of columns, (n,).
 
-        Args:
-            row_cells: Cell of each row, (m,).
-            column_cells: Cell of each column, (n,).
-            count: How many cells there are.
-
-        Returns:
-            The sums, (count, count); None for a map that is only ever multiplied.
+        The sums are (count, count); None for a map that is only ever multiplied.
         """
         return None
 
@@ -81,14 +67,6 @@ class DenseRows(LinearOperator):
     def rmatvec(self, y: Tensor) -> Tensor:
         """A' y, (m,) -> (n,)."""
         return y @ self.matrix
-
-    def matmat(self, columns: Tensor) -> Tensor:
-        """A X in the precision of A, (n, c) -> (m, c)."""
-        return self.matrix @ columns.to(self.matrix)
-
-    def rmatmat(self, columns: Tensor) -> Tensor:
-        """A' Y in the precision of A, (m, c) -> (n, c)."""
-        return self.matrix.T @ columns.to(self.matrix)
 
     def single(self) -> LinearOperator:
         """A in single precision."""
@@ -130,21 +108,6 @@ class AveragedRows(LinearOperator):
     def rmatvec(self, y: Tensor) -> Tensor:
         """A' y, (m,) -> (n,)."""
         return self.rows.rmatvec(self.spread(y))
-
-    def matmat(self, columns: Tensor) -> Tensor:
-        """A X in the precision of A, (n, c) -> (m, c)."""
-        Y = self.rows.matmat(columns)
-        if self.group > 1:
-            Y = Y.view(-1, self.group, Y.shape[1]).mean(dim=1)
-        return Y if self.continuation is None else Y * self.continuation[:, None]
-
-    def rmatmat(self, columns: Tensor) -> Tensor:
-        """A' Y in the precision of A, (m, c) -> (n, c)."""
-        if self.continuation is not None:
-            columns = columns * self.continuation[:, None]
-        if self.group > 1:
-            columns = (columns / self.group).repeat_interleave(self.group, dim=0)
-        return self.rows.rmatmat(columns)
 
     def single(self) -> LinearOperator | None:
         """A in single precision, if the rows can be."""

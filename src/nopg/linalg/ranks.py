@@ -31,16 +31,11 @@ class Ranks:
 
     Samples are shared in contiguous ranges of equal length, the last one shorter:
     gathered parts then lie end to end as the whole does, with padding behind it.
-
-    Attributes:
-        rank: Number of this process, from 0.
-        size: Number of processes.
-        n_local: How many of them share this machine's memory.
     """
 
-    rank: int
-    size: int
-    n_local: int = 1
+    rank: int  # number of this process, from 0
+    size: int  # number of processes
+    n_local: int = 1  # how many of them share this machine's memory
 
     @property
     def is_first(self) -> bool:
@@ -52,11 +47,7 @@ class Ranks:
         return -(-n // self.size)
 
     def part(self, n: int) -> slice:
-        """The range of n samples that this rank holds.
-
-        Raises:
-            ConfigError: If a rank would hold none.
-        """
+        """The range of n samples that this rank holds."""
         width = self.width(n)
         if width * (self.size - 1) >= n:
             raise ConfigError(
@@ -78,13 +69,7 @@ class Ranks:
     def exchange(
         self, values: Tensor, sent: Sequence[int], received: Sequence[int]
     ) -> Tensor:
-        """Send consecutive runs of `values` to ranks 0, 1, ...; return what came.
-
-        Args:
-            values: What this rank sends, ordered by destination, (sum(sent),).
-            sent: Values for each rank.
-            received: Values from each rank.
-        """
+        """Send runs of `values` to ranks 0, 1, ...; return what came of each."""
         import torch.distributed as dist
 
         came = values.new_empty(sum(received))
@@ -108,11 +93,7 @@ class Ranks:
             self._call(dist.broadcast, tensor.data, 0)
 
     def require_same(self, fingerprint: int, what: str, device: torch.device) -> None:
-        """Check that all ranks hold the same thing.
-
-        Raises:
-            ConfigError: If some rank's fingerprint differs from this one's.
-        """
+        """Check that all ranks hold the same thing."""
         own = torch.tensor([fingerprint], dtype=torch.int64, device=device)
         found = self.gather(own, self.size)
         others = (found != own).nonzero()

@@ -42,10 +42,7 @@ class Pattern:
     ) -> Pattern:
         """A pattern from blocks of equally long rows.
 
-        Args:
-            rows: Row numbers of each block, (m_b,) each.
-            columns: Entries of each block, (m_b, k_b) each.
-            n_columns: Width of the matrix.
+        Each has its row numbers, (m_b,), and the columns of its entries, (m_b, k_b).
         """
         order = torch.cat(rows)
         lengths = torch.cat([c.new_full((len(c),), c.shape[1]) for c in columns]).long()
@@ -103,24 +100,21 @@ def _silence_warnings() -> None:
 
 
 class SparseRows(LinearOperator):
-    """A pattern with values: P as it is kept during training.
+    """A pattern with values, (nnz,), row after row: P as it is kept during training.
 
     Index arrays are int32: half the bytes, and the fast path of the sparse
     kernels torch calls.
-
-    Args:
-        pattern: Where entries are.
-        stacked: Their values in the order they were listed, (nnz,).
-        is_in_order: Whether they are listed row after row, whatever the pattern says.
     """
 
-    def __init__(
-        self, pattern: Pattern, stacked: Tensor, *, is_in_order: bool = False
-    ) -> None:
-        self.pattern = pattern
-        self.values = stacked  # row after row
-        if pattern.source is not None and not is_in_order:
-            self.values = stacked.index_select(0, pattern.source)
+    def __init__(self, pattern: Pattern, values: Tensor) -> None:
+        self.pattern, self.values = pattern, values
+
+    @classmethod
+    def stacked(cls, pattern: Pattern, values: Tensor) -> SparseRows:
+        """Of values in the order in which blocks listed them."""
+        if pattern.source is not None:
+            values = values.index_select(0, pattern.source)
+        return cls(pattern, values)
 
     def matvec(self, x: Tensor) -> Tensor:
         """A x, (n,) -> (m,)."""
@@ -138,19 +132,11 @@ class SparseRows(LinearOperator):
         zeros = self.values.new_zeros(n)
         return zeros.index_add_(0, self.pattern.columns, self.values, alpha=1.0 / m)
 
-    def matmat(self, columns: Tensor) -> Tensor:
-        """A X in the precision of A, (n, c) -> (m, c)."""
-        return self._rows @ columns.to(self.values)
-
-    def rmatmat(self, columns: Tensor) -> Tensor:
-        """A' Y in the precision of A, (m, c) -> (n, c)."""
-        return self._transposed @ columns.to(self.values)
-
     def single(self) -> LinearOperator:
         """A in single precision."""
         if self.values.dtype == torch.float32:
             return self
-        return SparseRows(self.pattern, self.values.float(), is_in_order=True)
+        return SparseRows(self.pattern, self.values.float())
 
     def discounted(self, x: Tensor, gamma: float) -> Tensor:
         """x - gamma A x in one pass."""

@@ -59,11 +59,7 @@ class Adam:
         return {"step": self._step, "means": self._means, "squares": self._squares}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from where another one's `state_dict` stood.
-
-        Raises:
-            ValueError: If it was of other parameters.
-        """
+        """Go on from where another one's `state_dict` stood."""
         found = {name: list(state_dict[name]) for name in ("means", "squares")}
         shapes = [p.shape for p in self._parameters]
         for name, moments in found.items():

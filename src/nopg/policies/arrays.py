@@ -44,12 +44,8 @@ def actor_of(policy: Policy) -> Actor:
 class ArrayPolicies:
     """The first output of K policies: typical actions, or probabilities of labels.
 
-    Args:
-        policies: Perceptrons of one shape, as `PolicySpec` builds them.
-        is_decided: For labels, the likeliest one as a one-hot row.
-
-    Raises:
-        ConfigError: If a policy is not such a perceptron.
+    They are perceptrons of one shape, as `PolicySpec` builds them; `is_decided` makes
+    of labels the likeliest one, as a one-hot row.
     """
 
     def __init__(self, policies: Sequence[Policy], *, is_decided: bool = False) -> None:

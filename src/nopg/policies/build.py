@@ -70,20 +70,15 @@ class PolicySpec:
 
     def build(
         self,
-        generator: torch.Generator,
+        generator: torch.Generator,  # source of the first parameters
+        # Lower corner of the action box, (d_a,), for continuous actions.
         low: Tensor | None = None,
-        high: Tensor | None = None,
+        high: Tensor | None = None,  # upper corner
+        # Largest standard deviation, (d_a,), for stochastic policies; half the half
+        # width of the box by default.
         max_std: Tensor | None = None,
     ) -> Policy:
-        """A fresh policy with parameters from `generator`.
-
-        Args:
-            generator: Source of the first parameters.
-            low: Lower corner of the action box, (d_a,), for continuous actions.
-            high: Upper corner.
-            max_std: Largest standard deviation, (d_a,), for stochastic policies;
-                half the half width of the box by default.
-        """
+        """A fresh policy with parameters from `generator`."""
         wide = self.kind == "stochastic" and not self.has_fixed_std
         network = self._network(
             2 * self.n_outputs if wide else self.n_outputs, generator

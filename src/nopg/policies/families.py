@@ -80,14 +80,8 @@ class Squash(nn.Module):
         return torch.addcmul(centre, self.half_width, torch.tanh(x))
 
 
-class DeterministicPolicy(Policy):
-    """One action per state: squash(network(standardise(s))).
-
-    Args:
-        network: States (m, d_s) to raw actions (m, d_a).
-        standardise: Applied to the states first; None leaves them as they are.
-        squash: Applied to the raw actions last; None leaves them unbounded.
-    """
+class _NetworkPolicy(Policy):
+    """A policy around a network, with what comes before it and what comes after."""
 
     def __init__(
         self,
@@ -96,23 +90,39 @@ class DeterministicPolicy(Policy):
         squash: Squash | None = None,
     ) -> None:
         super().__init__()
-        self.standardise = standardise
-        self.network = network
+        self.standardise, self.network = standardise, network
         self.squash = squash
+
+    def _raw(self, states: Tensor) -> Tensor:
+        """What the network says, (m, width)."""
+        found: Tensor = self.network(
+            states if self.standardise is None else self.standardise(states)
+        )
+        return found
+
+    def _squashed(self, raw: Tensor) -> Tensor:
+        return raw if self.squash is None else self.squash(raw)
+
+
+class DeterministicPolicy(_NetworkPolicy):
+    """One action per state: squash(network(standardise(s))).
+
+    Args:
+        network: States (m, d_s) to raw actions (m, d_a).
+        standardise: Applied to the states first; None leaves them as they are.
+        squash: Applied to the raw actions last; None leaves them unbounded.
+    """
 
     def outputs(self, states: Tensor) -> tuple[Tensor, ...]:
         """The action at each state, ((m, d_a),)."""
-        raw = self.network(
-            states if self.standardise is None else self.standardise(states)
-        )
-        return (raw if self.squash is None else self.squash(raw),)
+        return (self._squashed(self._raw(states)),)
 
     def act(self, states: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The action at each state; a deterministic policy draws nothing."""
         return self.outputs(states)[0]
 
 
-class GaussianPolicy(Policy):
+class GaussianPolicy(_NetworkPolicy):
     """Independent Gaussian actions: mean as above, std = max_std * sigmoid(head).
 
     Args:
@@ -133,24 +143,17 @@ class GaussianPolicy(Policy):
         standardise: Standardise | None = None,
         squash: Squash | None = None,
     ) -> None:
-        super().__init__()
-        self.standardise = standardise
-        self.network = network
-        self.squash = squash
+        super().__init__(network, standardise, squash)
         self.register_buffer("max_std", max_std.to(torch.float64))
 
     def outputs(self, states: Tensor) -> tuple[Tensor, ...]:
         """Mean and standard deviation at each state, ((m, d_a), (m, d_a))."""
-        raw = self.network(
-            states if self.standardise is None else self.standardise(states)
-        )
-        d_a = len(self.max_std)
-        mean, std = raw, self.max_std.expand(raw.shape[0], d_a)
-        if raw.shape[1] > d_a:
-            # One call to split: the way back is one call then, too.
-            mean, heads = raw.split([d_a, raw.shape[1] - d_a], dim=1)
-            std = self.max_std * torch.sigmoid(heads)
-        return (mean if self.squash is None else self.squash(mean)), std
+        raw, d_a = self._raw(states), len(self.max_std)
+        if raw.shape[1] <= d_a:
+            return self._squashed(raw), self.max_std.expand(raw.shape[0], d_a)
+        # One call to split: the way back is one call then, too.
+        mean, heads = torch.split(raw, [d_a, raw.shape[1] - d_a], dim=1)
+        return self._squashed(mean), self.max_std * torch.sigmoid(heads)
 
     def act(self, states: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The mean action, or a draw; draws may leave the action box."""
@@ -163,7 +166,7 @@ class GaussianPolicy(Policy):
         return mean + std * noise
 
 
-class CategoricalPolicy(Policy):
+class CategoricalPolicy(_NetworkPolicy):
     """Probabilities softmax(network(standardise(s))) over n_actions labels.
 
     Args:
@@ -171,19 +174,9 @@ class CategoricalPolicy(Policy):
         standardise: Applied to the states first; None leaves them as they are.
     """
 
-    def __init__(
-        self, network: nn.Module, standardise: Standardise | None = None
-    ) -> None:
-        super().__init__()
-        self.standardise = standardise
-        self.network = network
-
     def outputs(self, states: Tensor) -> tuple[Tensor, ...]:
         """The probability of each action at each state, ((m, n_actions),)."""
-        raw = self.network(
-            states if self.standardise is None else self.standardise(states)
-        )
-        return (torch.softmax(raw, dim=1),)
+        return (torch.softmax(self._raw(states), dim=1),)
 
     def act(self, states: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The likeliest label at each state, or a draw, (m,) int64."""

@@ -67,16 +67,10 @@ def ramped(
     """Where `level` is after `seconds` of moving towards `target`.
 
     A key is either up or down, a hand on a stick is not: without a limit on its speed
-    every action would be bang-bang. A change of direction first falls to rest and
-    then rises with the time that is left, so that reversing is never quicker than
-    letting go and pressing.
-
-    Args:
-        level: The present level in units of the reachable range, in [-1, 1].
-        target: What the keys ask for, in [-1, 1].
-        seconds: Environment time that passes, zero or more.
-        rise: Seconds from rest to an end; 0 jumps.
-        fall: Seconds from an end back to rest; 0 jumps.
+    every action would be bang-bang. A change of direction first falls to rest and then
+    rises with the time that is left, so that reversing is never quicker than letting go
+    and pressing. Levels and targets are in [-1, 1]; `rise` is the seconds from rest to
+    an end, `fall` those back, and 0 jumps.
     """
     stop = target if level * target > 0 else 0.0
     if abs(level) > abs(stop):

@@ -66,11 +66,7 @@ class Demonstrations:
         return len(self._before) + sum(map(len, self._episodes))
 
     def add(self, episode: Episode) -> None:
-        """Append `episode` and save; on an error the file and this object stay.
-
-        Raises:
-            NopgError: If the rows are no transitions or the file cannot be written.
-        """
+        """Append `episode` and save; on an error the file and this object stay."""
         self._save([*self._episodes, episode])
         self._episodes.append(episode)
 

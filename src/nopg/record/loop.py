@@ -23,20 +23,15 @@ class Loop:
 
     A late step is not made up for: after a pause of the machine the environment goes
     on, it does not race.
-
-    Args:
-        session: The recording.
-        link: Where the page is.
-        fps: Steps per second.
-        invite: Shows the page's address: at first, and when a page does not come back.
     """
 
     def __init__(
         self,
-        session: Session,
-        link: Link,
+        session: Session,  # the recording
+        link: Link,  # where the page is
         *,
-        fps: float,
+        fps: float,  # steps per second
+        # Shows the page's address: at first, and when a page does not come back.
         invite: Callable[[], None],
     ) -> None:
         self._session, self._link = session, link

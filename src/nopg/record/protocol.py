@@ -31,11 +31,7 @@ class MalformedMessage(ValueError):
 
 
 def read_ticket(text: str | bytes) -> str:
-    """The ticket of a `hello` message.
-
-    Raises:
-        MalformedMessage: If it is anything else.
-    """
+    """The ticket of a `hello` message."""
     match _parsed(text):
         case {"type": "hello", "ticket": str(ticket), **rest} if not rest:
             return ticket
@@ -43,11 +39,7 @@ def read_ticket(text: str | bytes) -> str:
 
 
 def read_message(text: str | bytes) -> Controls | Command:
-    """The controls or the command in a message of the page.
-
-    Raises:
-        MalformedMessage: If it is anything else.
-    """
+    """The controls or the command in a message of the page."""
     match _parsed(text):
         case {"type": "command", "name": str(name), **rest} if not rest:
             if name in set(Command):

@@ -162,11 +162,7 @@ def _show(websocket: ServerConnection, link: Link) -> None:
 
 
 def bind(port: int) -> socket.socket:
-    """A listening socket on the loopback address; port 0 takes any free one.
-
-    Raises:
-        ConfigError: If the port is not free.
-    """
+    """A listening socket on the loopback address; port 0 takes any free one."""
     try:
         return socket.create_server((LOOPBACK, port))
     except OSError as error:
@@ -180,11 +176,7 @@ def bind(port: int) -> socket.socket:
 def serving(
     link: Link, ticket: Ticket, welcome: dict[str, Any], listener: socket.socket
 ) -> Iterator[None]:
-    """Serve the page from threads of its own while the block runs.
-
-    Raises:
-        MissingExtraError: If websockets is not installed.
-    """
+    """Serve the page from threads of its own while the block runs."""
     server = require_extra("websockets.sync.server", "record").serve(
         lambda websocket: _talk(websocket, link, ticket, welcome),
         sock=listener,

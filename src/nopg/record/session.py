@@ -54,33 +54,17 @@ def start_seed(seed: int, start: int) -> int:
 
 
 class Session:
-    """A recording in progress: it owns a running environment, so it is not frozen.
-
-    Args:
-        simulator: The environment.
-        teleop: Reads the controls.
-        demonstrations: Where finished episodes go.
-        seed: Root of the seeds of the starts.
-        wanted: Number of episodes to record, None for no end.
-        announce: Called with one sentence on what happened to an episode.
-
-    Attributes:
-        phase: Where the recording stands.
-        rows: The episode so far, or the one that just ended.
-        observation: Where it is now, (d_s,).
-        total: Its rewards so far.
-        ending: How it ended, empty while it goes on.
-        notice: What went wrong last, for the page.
-    """
+    """A recording in progress: it owns a running environment, so it is not frozen."""
 
     def __init__(
         self,
-        simulator: Simulator,
-        teleop: Teleop,
-        demonstrations: Demonstrations,
+        simulator: Simulator,  # the environment
+        teleop: Teleop,  # reads the controls
+        demonstrations: Demonstrations,  # where finished episodes go
         *,
-        seed: int,
-        wanted: int | None = None,
+        seed: int,  # root of the seeds of the starts
+        wanted: int | None = None,  # number of episodes to record, None for no end
+        # Called with one sentence on what happened to an episode.
         announce: Callable[[str], None] = lambda sentence: None,
     ) -> None:
         self.simulator, self.teleop = simulator, teleop
@@ -90,10 +74,12 @@ class Session:
         # Starts go on counting where an appended file stopped: with the same seed it
         # gets new starts, not the old ones again.
         self._start = demonstrations.n_episodes
-        self.phase, self.notice, self.ending = Phase.READY, "", ""
-        self.rows: list[Transition] = []
-        self.observation: NDArray[np.float64] = np.zeros(0)
-        self.total, self._is_armed = 0.0, False
+        self.phase, self._is_armed = Phase.READY, False
+        self.notice = ""  # what went wrong last, for the page
+        self.rows: list[Transition] = []  # the episode so far, or that just ended
+        self.ending = ""  # how it ended, empty while it goes on
+        self.total = 0.0  # its rewards so far
+        self.observation: NDArray[np.float64] = np.zeros(0)  # where it is now, (d_s,)
         self._begin()
 
     @property

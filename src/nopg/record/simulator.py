@@ -65,11 +65,7 @@ class Simulator:
         return self._observation
 
     def step(self, action: Action) -> Transition:
-        """Apply `action`, rounded to the type of the action space, and report it.
-
-        Raises:
-            NopgError: If the environment's own code fails.
-        """
+        """Apply `action`, rounded to the type of the action space, and report it."""
         before = self._observation
         applied = np.asarray(action, dtype=self.action_space.dtype)
         argument = int(applied) if isinstance(action, int) else applied
@@ -91,12 +87,7 @@ class Simulator:
         )
 
     def frame(self) -> NDArray[np.uint8]:
-        """The present picture, (height, width, 3).
-
-        Raises:
-            ConfigError: If the environment draws something else.
-            MissingExtraError: If a package that draws it is not installed.
-        """
+        """The present picture, (height, width, 3)."""
         try:
             picture: Any = self._env.render()
         except gymnasium.error.DependencyNotInstalled as error:
@@ -120,11 +111,7 @@ class Simulator:
 
 
 def as_jpeg(picture: NDArray[np.uint8]) -> bytes:
-    """JPEG bytes of a picture (height, width, 3), colours at full resolution.
-
-    Raises:
-        MissingExtraError: If Pillow is not installed.
-    """
+    """JPEG bytes of a picture (height, width, 3), colours at full resolution."""
     stream = io.BytesIO()
     image = require_extra("PIL.Image", "record").fromarray(picture)
     image.save(stream, "JPEG", quality=_JPEG_QUALITY, subsampling=0)

@@ -31,29 +31,18 @@ class Lever:
 
 
 class ContinuousTeleop:
-    """Continuous actions: keys and sticks push each axis, a ramp limits its speed.
-
-    Args:
-        space: The action space, a vector.
-        names: Names that are known of its columns.
-        rise: Seconds in which a held key moves an axis from rest to its end.
-        fall: Seconds in which it comes back.
-        seconds: Environment time of one step.
-
-    Raises:
-        ConfigError: If the space is no vector.
-    """
+    """Continuous actions: keys and sticks push each axis, a ramp limits its speed."""
 
     kind = "continuous"
 
     def __init__(
         self,
-        space: Box,
-        names: Names = (),
+        space: Box,  # the action space, a vector
+        names: Names = (),  # names that are known of its columns
         *,
-        rise: float,
-        fall: float,
-        seconds: float,
+        rise: float,  # seconds in which a held key moves an axis from rest to its end
+        fall: float,  # seconds in which it comes back
+        seconds: float,  # environment time of one step
     ) -> None:
         if len(space.shape) != 1:
             raise ConfigError(
@@ -119,14 +108,9 @@ class ContinuousTeleop:
 class DiscreteTeleop:
     """Discrete actions: the key pressed last chooses the label.
 
-    Args:
-        space: The action space; its labels start at 0.
-        names: Names that are known of its labels; keys follow from them.
-        idle: What no key means: a label, `"repeat"` for the last one again, or
-            `"wait"`, which stops the time; by default what suits the labels.
-
-    Raises:
-        ConfigError: If `idle` does not fit the space.
+    Keys follow from the names that are known of the labels. `idle` is what no key
+    means: a label, `"repeat"` for the last one again, or `"wait"`, which stops the
+    time; by default what suits the labels.
     """
 
     kind = "discrete"

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from nopg.data.dataset import Dataset
+from nopg.data.diagnostics.checks import Diagnostic
 from nopg.data.diagnostics.description import Description
 from nopg.data.validation import FloatArray
+from nopg.evaluation.replay import Replay
+from nopg.evaluation.suggest import Suggestion
+from nopg.evaluation.verdict import Verdict
 from nopg.fitted.search_result import SearchResult
-from nopg.report.support_map import REACH, VisitedStates
-from nopg.report.verdict import GRAVE, SENTENCES, Finding, verdict
 
 MINUS, DASH = "\N{MINUS SIGN}", "\N{EN DASH}"
 
@@ -26,20 +28,35 @@ def number(value: float, digits: int = 4) -> str:
     return f"{value:.{digits}g}".replace("-", MINUS)
 
 
-def verdict_card(findings: Sequence[Finding]) -> str:
-    """The verdict with its reasons; findings come the gravest first."""
-    level = verdict(findings)
-    sentence, advice = SENTENCES[level]
-    reasons = "".join(
-        f'<li class="{"against" if finding.level in GRAVE else "for"}">'
-        f"{escape(finding.brief[0].upper() + finding.brief[1:])}.</li>"
-        for finding in findings
-        if finding.brief and finding.level != "note"
-    )
+def verdict_card(verdict: Verdict) -> str:
+    """The verdict, its one reason and the one thing to do."""
     return (
-        f'<div class="verdict {level}" id="verdict"><strong>{sentence}</strong>'
-        f"<p>{advice}</p><ul>{reasons}</ul></div>"
+        f'<div class="verdict {verdict.level}" id="verdict">'
+        f"<strong>{escape(verdict.headline)}</strong><p>{escape(verdict.reason)}</p>"
+        f"<p><b>What to do:</b> {escape(verdict.advice)}</p></div>"
     )
+
+
+def range_bars(rows: Sequence[tuple[str, float, float, float]]) -> str:
+    """Returns on one scale: name, lower end, value, upper end of each."""
+    if not rows:
+        return ""
+    ends = np.array([row[1:] for row in rows])
+    low, high = float(ends.min()), float(ends.max())
+    room = 0.05 * (high - low) or 1.0
+    low, width = low - room, high - low + 2.0 * room
+    bars = ""
+    for name, *numbers in rows:
+        first, value, last = (100.0 * (x - low) / width for x in numbers)
+        bars += (
+            f"<li><span>{escape(name)}</span>"
+            '<svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">'
+            '<rect class="whole" width="100" y="4" height="2"/>'
+            f'<rect class="band" x="{first:.2f}" width="{last - first:.2f}" '
+            f'height="10"/><rect class="mark" x="{value - 0.3:.2f}" width="0.6" '
+            f'height="10"/></svg><em>{number(numbers[1])}</em></li>'
+        )
+    return f'<ul class="ranges">{bars}</ul>'
 
 
 def tiles(entries: Iterable[tuple[str, str, str]]) -> str:
@@ -52,57 +69,38 @@ def tiles(entries: Iterable[tuple[str, str, str]]) -> str:
     return f'<dl class="tiles">{cells}</dl>'
 
 
-def finding_list(findings: Sequence[Finding]) -> str:
-    """Warnings and notes in the open, what speaks for the policy folded below."""
-    good = [finding for finding in findings if finding.level == "good"]
-    others = [finding for finding in findings if finding.level != "good"]
-    shown = _findings(others) if others else "<p>Nothing to warn of.</p>"
-    return shown + _folded("What speaks for it", good)
-
-
-def share_bar(visited: VisitedStates) -> str:
-    """How the visits divide into near, stretched and out of reach."""
-    half = REACH / 2.0
-    near = float(visited.visits[visited.distance <= half].sum())
-    shares = {
-        "near": (near, f"within {half:g} bandwidth"),
-        "stretched": (
-            max(0.0, 1.0 - near - visited.beyond),
-            f"from {half:g} to {REACH:g} bandwidths",
-        ),
-        "beyond": (visited.beyond, f"beyond {REACH:g}: out of reach"),
-    }
-    rects = items = ""
-    left = 0.0
-    for name, (share, meaning) in shares.items():
-        place = f'x="{left:.3f}" width="{100.0 * share:.3f}"'
-        rects += f'<rect class="{name}" {place} height="10"/>'
-        items += f'<li class="{name}">{share:.0%} {escape(meaning)}</li>'
-        left += 100.0 * share
-    return (
-        '<svg class="shares" viewBox="0 0 100 10" preserveAspectRatio="none" '
-        f'role="img" aria-label="Shares of the visits">{rects}</svg>'
-        f'<ul class="key">{items}</ul>'
+def note_list(found: Sequence[Diagnostic]) -> str:
+    """What the appendix says in words."""
+    items = "".join(
+        f'<li class="{one.level}" data-name="{escape(one.name)}">'
+        f"<p>{escape(one.what)}</p><p>{escape(one.meaning)}</p></li>"
+        for one in found
     )
+    return f'<ul class="findings">{items}</ul>' if items else "<p>Nothing.</p>"
 
 
-def worst_table(visited: VisitedStates, data: Dataset, count: int = 8) -> str:
-    """The least known of the visited states."""
-    # What is wrong comes first: on a phone the rest is a swipe away.
-    heads = ["distance", "rows", "visits"]
-    heads += [*data.observation_names, *data.action_names]
-    rows: dict[tuple[str, ...], list[str]] = {}
-    for i in visited.worst(8 * count):
-        place = tuple(number(value, 2) for value in visited.states[i])
-        if place in rows or len(rows) == count:  # paths of two models are often alike
-            continue
-        cells = [number(float(visited.distance[i]), 3)]
-        cells += [number(float(visited.effective[i]), 3)]
-        share = float(visited.visits[i])
-        cells += ["< 0.1%" if share < 0.0005 else f"{share:.1%}"]
-        actions = np.atleast_1d(visited.actions[i])
-        rows[place] = cells + [number(v, 3) for v in (*visited.states[i], *actions)]
-    return table(heads, rows.values())
+def replay_table(replay: Replay) -> str:
+    """How far predictions of recordings held, by how far ahead."""
+    rows = []
+    for i, label in enumerate(replay.labels):
+        worst = replay.names[int(replay.errors[i].argmax())]
+        held, ratio = replay.coverage[i].mean(), replay.relative[i]
+        rows.append(
+            [label, f"{replay.n_starts[i]:,}", f"{held:.0%}", f"{ratio:.2f}", worst]
+        )
+    heads = ["after", "starts", "in 90% bands", "error", "worst"]
+    return table(heads, rows)
+
+
+def suggestion_table(suggestion: Suggestion) -> str:
+    """Steps to record next: where to be and what to do."""
+    columns = [suggestion.table[name] for name in suggestion.names]
+    gains = -np.diff(suggestion.remaining, prepend=1.0)
+    found: dict[tuple[str, ...], list[float]] = {}  # noise may ask for a step twice
+    for *row, gain in zip(*columns, gains, strict=True):
+        found.setdefault(tuple(number(float(x), 3) for x in row), []).append(gain)
+    rows = [[*row, str(len(each)), f"{sum(each):.1%}"] for row, each in found.items()]
+    return table([*suggestion.names, "times", "narrows by"], rows)
 
 
 def search_table(search: SearchResult) -> str:
@@ -134,20 +132,6 @@ def column_table(description: Description, data: Dataset) -> str:
     return _framed(heads, body)
 
 
-def notes(description: Description) -> str:
-    """How the rows came to be, and what `describe` notes without warning."""
-    parts = ""
-    if description.notes:
-        items = "".join(f"<li>{escape(note)}</li>" for note in description.notes)
-        parts += f"<h3>How the rows came to be</h3><ul>{items}</ul>"
-    found = [
-        Finding(one.name, "note", one.what, one.meaning)
-        for one in description.findings
-        if one.level == "note"
-    ]
-    return parts + _folded("Notes on the data", found)
-
-
 def facts(entries: Iterable[tuple[str, Any]]) -> str:
     """Names and values side by side; long values take a line of their own."""
     cells = ""
@@ -176,23 +160,6 @@ def _framed(heads: Sequence[str], body: str) -> str:
         f'<div class="scroll" tabindex="0"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
-
-
-def _folded(title: str, findings: Sequence[Finding]) -> str:
-    if not findings:
-        return ""
-    head = f"<summary>{escape(title)} ({len(findings)})</summary>"
-    return f"<details>{head}{_findings(findings)}</details>"
-
-
-def _findings(findings: Iterable[Finding]) -> str:
-    items = "".join(
-        f'<li class="{f.level}" data-name="{escape(f.name)}">'
-        f"<b>{f.level.capitalize()}</b>"
-        f"<p>{escape(f.what)}</p><p>{escape(f.meaning)}</p></li>"
-        for f in findings
-    )
-    return f'<ul class="findings">{items}</ul>'
 
 
 def _sparkline(values: FloatArray, bins: int = 21) -> str:

@@ -16,20 +16,24 @@ import torch
 from scipy.ndimage import gaussian_filter, map_coordinates
 
 from nopg.data.validation import FloatArray
+from nopg.evaluation.noisy_paths import LEAST_PATHS
+from nopg.fitted.grounds import untried_at
 from nopg.fitted.policy import FittedPolicy
 from nopg.report.coordinates import Coordinate
 from nopg.report.evidence import Evidence
-from nopg.report.support_map import VisitedStates, in_parts, support_at
+from nopg.report.paths import VisitedStates
 
 CELLS = 500_000
 """Numbers all planes together may have: five bytes each on the page."""
 WORK = 40_000_000
 """Kernel entries all planes together may take: a few seconds on a slow core."""
-MODEL_WORK = 250_000_000
-"""Kernel entries they may take of learned models: some fifteen seconds."""
+PART = 2_000_000
+"""Kernel entries at once."""
+MODEL_WORK = 25_000_000
+"""Kernel entries they may take of learned models: a second or two."""
 FINEST, COARSEST, LINE = 72, 21, 301
 """Points per side of a plane, at most and at least; points of a line."""
-FINEST_VALUE, COARSEST_VALUE = 25, 5
+FINEST_VALUE, COARSEST_VALUE = 15, 5
 """The same for values by learned models, between which values are interpolated."""
 BLUR = 1 / 32
 """Standard deviation by which visits are blurred, as a share of the plane's side."""
@@ -45,7 +49,7 @@ class Plane:
         value: V(s) by the evaluator that fits the policy, (r, c).
         visits: Share of the predicted visits around each cell, wherever the other
             coordinates are, (r, c).
-        distance: To the nearest sample at the policy's action, in bandwidths, (r, c).
+        untried: How untried the policy's action is, from 1 on it counts, (r, c).
         actions: The policy: one layer per action dimension, (d_a, r, c); for discrete
             actions the likeliest label and its probability, (2, r, c).
     """
@@ -54,7 +58,7 @@ class Plane:
     y: int | None
     value: FloatArray
     visits: FloatArray
-    distance: FloatArray
+    untried: FloatArray
     actions: FloatArray
 
 
@@ -82,7 +86,7 @@ def planes(
             y=y,
             value=_values(evidence, drawn, held, side, value_side).reshape(shape),
             visits=_visits(evidence.visited, drawn, side),
-            distance=support_at(evidence.policy, states)[0].reshape(shape),
+            untried=untried_at(evidence.policy, states).reshape(shape),
             actions=layers.reshape(-1, *shape),
         )
         found.append(plane)
@@ -100,6 +104,8 @@ def _sides(evidence: Evidence, n_planes: int, *, is_line: bool) -> tuple[int, in
         return side, side
     # Some 7 / (1 - gamma) steps in each of two models, n entries every time.
     affordable = MODEL_WORK * (1.0 - policy.gamma) / (14.0 * len(data))
+    if policy.model.models[0].noise is not None:
+        affordable /= LEAST_PATHS
     per_side = affordable if is_line else math.sqrt(affordable / n_planes)
     return side, int(np.clip(per_side, COARSEST_VALUE, min(side, FINEST_VALUE)))
 
@@ -125,8 +131,8 @@ def _values(
     policy = evidence.policy
     states = _grid(drawn, held, value_side)
     if not evidence.is_by_models:
-        row_length = len(evidence.data) * policy.estimator.policy_samples
-        parts = in_parts(states, row_length)
+        size = max(64, PART // (len(evidence.data) * policy.estimator.policy_samples))
+        parts = [states[first : first + size] for first in range(0, len(states), size)]
         return np.concatenate([policy.value(part) for part in parts])
     values = np.asarray(policy.value(states)).reshape(-1, value_side)
     steps = np.linspace(0.0, value_side - 1.0, side)

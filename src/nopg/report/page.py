@@ -18,10 +18,9 @@ from nopg.data.files import write_atomically
 from nopg.data.fingerprint import fingerprint
 from nopg.fitted.policy import FittedPolicy
 from nopg.report import fragments, text
-from nopg.report.checks import all_findings
 from nopg.report.evidence import Evidence, gather
+from nopg.report.notes import all_notes
 from nopg.report.payload import json_in_html, payload
-from nopg.report.support_map import REACH
 
 SCRIPTS = (
     "base.js",
@@ -31,7 +30,6 @@ SCRIPTS = (
     "overlays.js",
     "maps.js",
     "paths.js",
-    "support.js",
     "start.js",
 )
 """Parts of the one script, in the order they build on each other."""
@@ -78,33 +76,37 @@ def report_page(
     scripts = "\n".join(_asset(name) for name in SCRIPTS)
     script = f'(() => {{\n"use strict";\n{scripts}\n}})();'  # a scope of its own
     style = _asset("style.css")
-    found = all_findings(evidence)
-    policy, data, visited = evidence.policy, evidence.data, evidence.visited
+    policy, data, replay = evidence.policy, evidence.data, evidence.grounds.replay
+    notes = all_notes(evidence)
     fields = {
         "policy": _security(script, style),
         "version": escape(version("nopg")),
         "title": escape(title),
         "style": style,
         "script": script,
+        "verdict": fragments.verdict_card(evidence.verdict),
         "lede": escape(text.lede(evidence)),
-        "verdict": fragments.verdict_card(found),
-        "tiles": fragments.tiles(text.tiles(evidence)),
-        "gamma": fragments.number(policy.gamma),
-        "horizon": f"{1.0 / (1.0 - policy.gamma):.0f}",
-        "findings": fragments.finding_list(found),
-        "hide_learning": " hidden" if numbers["curve"] is None else "",
-        "learning": escape(text.of_training(evidence)),
+        "value": fragments.number(float(evidence.estimate.value)),
+        "interval": escape(text.interval_of(evidence)),
+        "compared": fragments.range_bars(text.compared(evidence)),
+        "earned": escape(text.of_returns(evidence)),
+        "paths": escape(text.of_paths(evidence)),
+        "hide_logged": " hidden" if numbers["logged"] is None else "",
+        "replay": escape(text.of_replay(replay)),
+        "replay_table": fragments.replay_table(replay),
+        "next": escape(text.of_next(evidence)),
+        "suggestion": fragments.suggestion_table(evidence.suggestion),
         "hide_search": " hidden" if policy.search is None else "",
         "search": fragments.search_table(policy.search) if policy.search else "",
+        "hide_learning": " hidden" if numbers["curve"] is None else "",
+        "learning": escape(text.of_training(evidence)),
+        "n_notes": str(len(notes)),
+        "notes": fragments.note_list(notes),
         "maps": escape(text.of_maps(len(numbers["axes"]))),
         "choosers": _choosers(evidence, len(numbers["axes"])),
-        "paths": escape(text.of_paths(evidence)),
-        "reach": f"{REACH:g}",
-        "shares": fragments.share_bar(visited),
-        "worst": fragments.worst_table(visited, data),
         "data": escape(text.of_data(evidence)),
         "columns": fragments.column_table(evidence.description, data),
-        "notes": fragments.notes(evidence.description),
+        "origin_of_rows": "".join(f"<p>{escape(one)}</p>" for one in data.notes),
         "settings": _settings(evidence, evaluations, origin or {}),
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "numbers": json_in_html(numbers),
@@ -148,15 +150,15 @@ def _settings(
     origin: Mapping[str, Any],
 ) -> str:
     policy, data = evidence.policy, evidence.data
-    h = policy.bandwidths
-    widths = [*zip(data.observation_names, h.state, strict=True)]
-    widths += [*zip(data.action_names, h.action, strict=True)]
-    rows = [[name, fragments.number(width)] for name, width in widths]
     facts = {"data, SHA-256": fingerprint(data), "python": platform.python_version()}
     facts |= {name: version(name) for name in ("nopg", "torch", "numpy", "scipy")}
     facts |= origin  # what it was made with, where that is another one
     parts = ["<h3>Settings</h3>", fragments.facts(policy.settings.items())]
-    parts += ["<h3>Bandwidths</h3>", fragments.table(["column", "bandwidth"], rows)]
+    if not evidence.is_by_models:
+        h, names = policy.bandwidths, (*data.observation_names, *data.action_names)
+        widths = [fragments.number(x) for x in (*h.state, *h.action)]
+        rows = zip(names, widths, strict=True)
+        parts += ["<h3>Bandwidths</h3>", fragments.table(["column", "width"], rows)]
     for measured in evaluations:
         parts += ["<h3>Measured</h3>", fragments.facts(measured.items())]
     parts += ["<h3>Origin</h3>", fragments.facts(facts.items())]

@@ -1,4 +1,4 @@
-"""Predicted paths: states drawn from where the policy is predicted to be.
+"""Predicted paths: where the policy is predicted to be, and states drawn from that.
 
 Learned models predict paths, one from each start. The kernels predict a distribution
 over the logged next states at every step; draws from it are a cloud of states, and
@@ -8,15 +8,22 @@ no line leads from one step's to the next.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from nopg.data.validation import FloatArray
+from nopg.data.dataset import Dataset
+from nopg.data.validation import BoolArray, FloatArray
 from nopg.dynamics.rollouts import discount_horizon
 from nopg.evaluation.rollouts import Rollouts
+from nopg.fitted.grounds import evenly_drawn
 
 N_PATHS = 40
 """States drawn at each step, at most."""
+N_LOGGED = 12
+"""Recorded episodes drawn beside them, spread over the log."""
+MOST_PLACES = 6_000
+"""Visited states that are looked at; of more, a choice by their visits."""
 LONGEST = 300
 """Steps looked ahead at most; fewer where the discount makes the rest worthless."""
 
@@ -41,6 +48,13 @@ class PredictedPaths:
         return len(self.running) - 1
 
 
+class VisitedStates(NamedTuple):
+    """States the policy is predicted to visit, and how often."""
+
+    states: FloatArray  # (m, d_s)
+    visits: FloatArray  # (m,), shares of all discounted visits
+
+
 def horizon(gamma: float) -> int:
     """Steps until a reward counts a hundredth, at least 10 and at most `LONGEST`."""
     return int(np.clip(discount_horizon(gamma, 0.01), 10, LONGEST))
@@ -60,8 +74,10 @@ def predicted_paths(rollouts: Rollouts, n_paths: int = N_PATHS) -> PredictedPath
     length = len(rollouts.weights)
     states = np.full((n_paths, length + 1, rollouts.states.shape[2]), np.nan)
     chosen = (shares * (n_places if is_path else n_starts)).astype(np.int64)
-    # Paths are in the order of the starts, once for each model.
-    states[:, 0] = rollouts.initial[chosen % n_starts]
+    # Paths are in the order of the starts, once for each of two models, and where the
+    # system is noisy several from each start.
+    group = max(1, n_places // (2 * n_starts)) if is_path else 1
+    states[:, 0] = rollouts.initial[chosen // group % n_starts]
     for step, weights in enumerate(rollouts.weights):
         if is_path:
             drawn, goes_on = chosen, weights[chosen] > 0.5 / n_places
@@ -71,3 +87,47 @@ def predicted_paths(rollouts: Rollouts, n_paths: int = N_PATHS) -> PredictedPath
         places = rollouts.states[step % len(rollouts.states)]
         states[goes_on, step + 1] = places[drawn[goes_on]]
     return PredictedPaths(states, np.append(1.0, rollouts.running), is_path)
+
+
+def logged_paths(data: Dataset, n_steps: int) -> tuple[FloatArray, FloatArray] | None:
+    """Recorded episodes: states (k, T + 1, d_s) and actions (k, T + 1, d_a).
+
+    Not a number after the end of one; None if rows have no episodes.
+    """
+    if data.episodes is None:
+        return None
+    names = np.unique(data.episodes)
+    chosen = names[:: -(-len(names) // N_LOGGED)]
+    states = np.full((len(chosen), n_steps + 1, data.observations.shape[1]), np.nan)
+    taken = data.actions.reshape(len(data), -1)
+    actions = np.full((len(chosen), n_steps + 1, taken.shape[1]), np.nan)
+    for k, name in enumerate(chosen):
+        rows = np.nonzero(data.episodes == name)[0][: n_steps + 1]
+        states[k, : len(rows)], actions[k, : len(rows)] = (
+            data.observations[rows],
+            taken[rows],
+        )
+    return states, actions
+
+
+def visited_states(
+    rollouts: Rollouts, gamma: float, goes_on: BoolArray
+) -> VisitedStates:
+    """Every place of rollouts with its share of the discounted visits.
+
+    Where the task has ended the policy does not act: by kernels, that is after the
+    rows that do not go on, (n,); rollouts of learned models have lost that weight
+    already.
+    """
+    discounts = gamma ** np.arange(1.0, len(rollouts.weights) + 1.0)
+    weights = discounts[:, None] * rollouts.weights
+    if len(rollouts.states) == 1:  # the same places at every step, one per row
+        weights = weights.sum(axis=0) * goes_on
+    n_starts = len(rollouts.initial)
+    visits = np.append(weights.ravel(), np.full(n_starts, 1.0 / n_starts))
+    places = rollouts.states.reshape(-1, rollouts.states.shape[2])
+    states = np.vstack([places, rollouts.initial])
+    if (visits > 0.0).sum() > MOST_PLACES:
+        visits = np.bincount(evenly_drawn(visits, MOST_PLACES), minlength=len(visits))
+    is_visited = visits > 0.0
+    return VisitedStates(states[is_visited], visits[is_visited] / visits.sum())

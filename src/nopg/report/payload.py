@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from nopg.data.validation import FloatArray, IntArray
+from nopg.fitted.grounds import untried_at
 from nopg.randomness import Seed
 from nopg.report.coordinates import (
     MOST,
@@ -24,7 +25,7 @@ from nopg.report.coordinates import (
 )
 from nopg.report.evidence import Evidence
 from nopg.report.maps import Plane, planes
-from nopg.report.support_map import FEW, REACH, VisitedStates, support_at
+from nopg.report.paths import logged_paths
 
 MOST_SAMPLES, MOST_UPDATES = 3000, 1200
 """Samples and updates drawn; of more, an even choice."""
@@ -33,8 +34,11 @@ MOST_SAMPLES, MOST_UPDATES = 3000, 1200
 def payload(evidence: Evidence) -> dict[str, Any]:
     """All numbers of the page."""
     policy, visited = evidence.policy, evidence.visited
-    starts, widths = policy.initial_states, np.array(policy.bandwidths.state)
+    starts = policy.initial_states
     assert starts is not None  # kept with the data
+    spread = evidence.data.observations.std(axis=0)
+    widths = spread if evidence.is_by_models else np.array(policy.bandwidths.state)
+    widths = np.where(widths > 0.0, widths, np.inf)
     most = MOST_BY_MODELS if evidence.is_by_models else MOST
     axes = coordinates(evidence.data, starts, widths, most)
     held = held_state(axes, visited.states, visited.visits)
@@ -50,8 +54,8 @@ def payload(evidence: Evidence) -> dict[str, Any]:
         "planes": [_plane(plane) for plane in drawn],
         "samples": _samples(evidence, axes),
         "paths": _paths(evidence, axes),
+        "logged": _logged(evidence, axes),
         "curve": _curve(evidence),
-        "support": _histograms(visited),
     }
 
 
@@ -67,7 +71,7 @@ def most_telling(found: list[Plane]) -> tuple[int, int | None]:
     """The two coordinates shown first: where the value varies most within reach."""
 
     def variation(plane: Plane) -> float:
-        near = plane.distance <= REACH
+        near = plane.untried <= 1.0
         return float(plane.value[near].std() * near.mean()) if near.any() else 0.0
 
     best = max(found, key=variation)
@@ -109,7 +113,7 @@ def _plane(plane: Plane) -> dict[str, Any]:
         "ny": plane.value.shape[0],
         "value": packed(plane.value),
         "visits": packed(plane.visits),
-        "distance": packed(np.minimum(plane.distance, 1e6)),
+        "untried": packed(np.minimum(plane.untried, 1e6)),
         "actions": [packed(layer) for layer in plane.actions],
     }
 
@@ -151,8 +155,21 @@ def _paths(evidence: Evidence, axes: tuple[Coordinate, ...]) -> dict[str, Any]:
         "isPath": paths.is_path,
         "at": [packed(axis.of(paths.states)) for axis in axes],
         "action": [along(column) for column in columns],
-        "distance": along(support_at(policy, states)[0]),
+        "untried": along(untried_at(policy, states)),
         "running": paths.running.tolist(),
+    }
+
+
+def _logged(evidence: Evidence, axes: tuple[Coordinate, ...]) -> dict[str, Any] | None:
+    """Recorded episodes, to be drawn under the predicted paths."""
+    found = logged_paths(evidence.data, evidence.paths.horizon)
+    if found is None:
+        return None
+    states, actions = found
+    return {
+        "k": len(states),
+        "at": [packed(axis.of(states)) for axis in axes],
+        "action": [packed(actions[..., d]) for d in range(actions.shape[2])],
     }
 
 
@@ -172,26 +189,3 @@ def _curve(evidence: Evidence) -> dict[str, Any] | None:
             for name, (at, values) in evidence.evaluators().items()
         ],
     }
-
-
-def _histograms(visited: VisitedStates) -> dict[str, Any]:
-    """Shares of the visits by distance, and by effective samples on a log scale."""
-    far = max(2.0 * REACH, min(4.0 * REACH, visited.quantile(visited.distance, 0.999)))
-    far_edges = np.linspace(0.0, far, 25)
-    most = max(16.0, visited.quantile(visited.effective, 0.999))
-    few_edges = 2.0 ** np.arange(0.0, math.ceil(math.log2(most)) + 0.25, 0.25)
-    return {
-        "reach": REACH,
-        "few": FEW,
-        "distance": _histogram(visited.distance, visited.visits, far_edges),
-        "effective": _histogram(visited.effective, visited.visits, few_edges),
-    }
-
-
-def _histogram(
-    values: FloatArray, weights: FloatArray, edges: FloatArray
-) -> dict[str, Any]:
-    """Shares between the edges; what lies beyond the last counts to the last bar."""
-    inside = np.clip(values, edges[0], np.nextafter(edges[-1], 0.0))
-    shares, _ = np.histogram(inside, bins=edges, weights=weights)
-    return {"edges": edges.tolist(), "share": shares.tolist()}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from nopg.data.validation import counted
+from nopg.evaluation.replay import Replay
+from nopg.evaluation.verdict import THE_LOG, percent
 from nopg.report.evidence import Evidence
 from nopg.report.fragments import number
 
@@ -30,30 +32,85 @@ def lede(evidence: Evidence) -> str:
     )
 
 
-def tiles(evidence: Evidence) -> list[tuple[str, str, str]]:
-    """The numbers to remember: name, number, what it means."""
+def interval_of(evidence: Evidence) -> str:
+    """Where the expected return lies, in words."""
     estimate = evidence.estimate
+    if not estimate.known:
+        return f"unknown: {estimate.reason}"
     low, high = number(float(estimate.low)), number(float(estimate.high))
-    value = number(float(estimate.value))
-    entries = [("Expected return", value, f"95 times of 100 between {low} and {high}")]
-    logged = evidence.logged_returns()
-    if logged is not None:
-        lengths = evidence.description.episode_lengths
-        steps = "" if lengths is None else f" of {lengths[1]} steps"
-        best = f"per logged episode{steps}, {number(float(logged.max()))} at best"
-        entries.append(("Earned in the data", number(float(logged.mean())), best))
-    near = 1.0 - evidence.visited.beyond
-    similar = "of the predicted steps: something similar was tried there"
-    entries.append(("Near the data", f"{near:.0%}", similar))
-    measured = evidence.evaluators()
-    for name, (_, values) in list(measured.items())[:1]:
-        name = f"{name[:1].upper()}{name[1:]}, measured"
-        entries.append((name, number(values[-1]), "last policy"))
-    if not measured and evidence.data.terminations.any():
-        paths = evidence.paths
-        ended = f"of the predicted paths within {paths.horizon} steps"
-        entries.append(("Task over", f"{1.0 - paths.running[-1]:.0%}", ended))
-    return entries
+    return f"expected return, 95 times of 100 between {low} and {high}"
+
+
+def compared(evidence: Evidence) -> list[tuple[str, float, float, float]]:
+    """Name, lower end, value and upper end of both returns, on one scale.
+
+    Learned models compare; where kernels evaluate, their numbers would be others.
+    """
+    found = evidence.grounds.comparison
+    if not (found.known and evidence.is_by_models):
+        return []
+    # All that is uncertain about the difference is drawn at the policy.
+    ends = (found.other + x for x in (found.low, found.difference, found.high))
+    name = f"{found.against[:1].upper()}{found.against[1:]}"
+    return [("This policy", *ends), (name, *[found.other] * 3)]
+
+
+def of_returns(evidence: Evidence) -> str:
+    """What is compared, and what a return is."""
+    gamma, found = evidence.policy.gamma, evidence.grounds.comparison
+    alike = (
+        f"From the first states of {counted(found.n_starts, 'recorded episode')} and "
+        "for as long as each lasted"
+        if found.against == THE_LOG
+        else "From the same starts"
+    )
+    outcome = (
+        f"its return differs from that of {found.against} by {found.difference:+.3g}, "
+        f"between {found.low:+.3g} and {found.high:+.3g}, by learned models: worse "
+        f"with a probability of {percent(found.probability_worse)}."
+        if found.known
+        else f"nobody knows which earns more: {found.reason}"
+    )
+    return (
+        f"{alike}, {outcome} A return is the sum of all rewards, one t steps ahead "
+        f"counting {number(gamma)} to the power t: about the next "
+        f"{1.0 / (1.0 - gamma):.0f} steps matter."
+    )
+
+
+def of_replay(replay: Replay) -> str:
+    """What was replayed, and what came of it."""
+    what = {
+        "episodes": "Some recorded episodes were held out while the models were fitted "
+        "once more, and their actions replayed in them from their own states.",
+        "blocks": "The end of the recording was held out while the models were fitted "
+        "once more, and its actions replayed in them.",
+        "pairs": "Rows have no order here, so that only single steps could be held out "
+        "and predicted: nothing is known of longer predictions.",
+    }[replay.kind]
+    came = (
+        replay.reason or "What happened lies within the bands about as often as said."
+    )
+    return (
+        f"{what} {came} An error of 1 is that of the better of a linear model and "
+        "standing still."
+    )
+
+
+def of_next(evidence: Evidence) -> str:
+    """Where the data run out, and what recording there would bring."""
+    untried, found = evidence.grounds.untried, evidence.suggestion
+    mark = "the nearest logged row is farther than rows are from each other"
+    if evidence.is_by_models:
+        mark = "more than half of a prediction is a guess"
+    first = f"{untried:.0%} of the policy's steps are untried ({mark})."
+    if not len(found):
+        return f"{first} The models know the system there: nothing to record."
+    return (
+        f"{first} Recording these {len(found)} steps, best first, would leave "
+        f"{found.remaining[-1]:.0%} of what lack of data makes uncertain about its "
+        "return. policy.suggest(n).save(file) writes as many as you can record."
+    )
 
 
 def of_training(evidence: Evidence) -> str:
@@ -91,7 +148,7 @@ def of_paths(evidence: Evidence) -> str:
         )
     ended = np.nonzero(paths.running <= 0.5)[0]
     ends = f" Half of them have ended after {ended[0]} steps." if len(ended) else ""
-    return f"{first} The band holds 80% of them, the line is their middle.{ends}"
+    return f"{first} The band holds 80% of them.{ends}"
 
 
 def of_data(evidence: Evidence) -> str:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from nopg.algorithms.nopg.ascent import TrainingState
-from nopg.data.files import write_atomically
+from nopg.data.files import parse_json, write_atomically
 from nopg.errors import RunError
 from nopg.fitted.history import History, Update
 from nopg.runs.plain_files import checked, read_plain, reading
@@ -39,14 +39,8 @@ class HistoryFile:
     """The history being written.
 
     Lines go to the system at once, so that killing the process loses none of them;
-    on request to the disk too, so that a power cut does not either.
-
-    Args:
-        path: The file; what it holds beyond `keep` is removed.
-        keep: The updates it begins with.
-
-    Raises:
-        NopgError: If the file cannot be written.
+    on request to the disk too, so that a power cut does not either. What the file holds
+    beyond the updates `keep` is removed.
     """
 
     def __init__(self, path: Path, keep: History) -> None:
@@ -55,11 +49,7 @@ class HistoryFile:
         self._path, self._stream = path, path.open("ab", buffering=0)
 
     def write(self, *updates: Update, sync: bool = False) -> None:
-        """Add a line per update; `sync` puts every line so far on the disk.
-
-        Raises:
-            RunError: If the disk is full or gone; what stands in the file is kept.
-        """
+        """Add a line per update; `sync` puts every line so far on the disk."""
         lines = memoryview(History(list(updates)).to_json_lines().encode())
         try:
             while lines:
@@ -78,16 +68,12 @@ class HistoryFile:
 
 
 def read_history(path: Path) -> History:
-    """The updates of a history file; a last line without its end does not count.
-
-    Raises:
-        RunError: If the file is missing, or a line in it is not an update.
-    """
+    """The updates of a history file; a last line without its end does not count."""
     lines = read_plain(path, MAX_HISTORY).split(b"\n")[:-1]  # the rest was torn
     history = History()
     for number, line in enumerate(lines, start=1):
         with reading(path, f"one update per line, also line {number}"):
-            update = checked(Update, json.loads(line))
+            update = checked(Update, parse_json(line))
             if update.step != number:
                 raise ValueError(f"it is of step {update.step}")
             sum(update.evaluations.values(), 0.0)  # fails unless all are numbers
@@ -127,11 +113,7 @@ def step_of(path: Path) -> int:
 
 
 def read_checkpoint(path: Path, history: History) -> TrainingState:
-    """The state a checkpoint holds, with the updates of `history` that led to it.
-
-    Raises:
-        RunError: If the file is damaged, foreign, or the history is shorter.
-    """
+    """The state a checkpoint holds, with the updates of `history` that led to it."""
     from safetensors.torch import load
 
     content = read_plain(path, MAX_BYTES)
@@ -140,7 +122,7 @@ def read_checkpoint(path: Path, history: History) -> TrainingState:
         if digest != hashlib.sha256(content).digest():
             raise ValueError("its checksum is wrong")
         tensors = load(content)
-        parts = unflatten(json.loads(tensors[_STRUCTURE].numpy().tobytes()), tensors)
+        parts = unflatten(parse_json(tensors[_STRUCTURE].numpy().tobytes()), tensors)
         step = int(parts["ascent"]["step"])
         if step != step_of(path):
             raise ValueError(f"it is of step {step}")

@@ -26,7 +26,6 @@ from torch import nn
 
 from nopg.algorithms.nopg.ascent import TrainingState
 from nopg.algorithms.nopg.nopg import NOPG
-from nopg.bellman.problem import NADARAYA_WATSON
 from nopg.data.fingerprint import fingerprint
 from nopg.data.locks import exclusive
 from nopg.errors import RunError
@@ -95,11 +94,7 @@ class RunFolder:
         return history
 
     def status(self) -> dict[str, Any]:
-        """How training last ended: `stopped`, `updates`, `ended`; or nothing.
-
-        Raises:
-            RunError: If the file is damaged.
-        """
+        """How training last ended: `stopped`, `updates`, `ended`; or nothing."""
         path = self.path / "status.json"
         if not path.exists():
             return {}
@@ -115,11 +110,7 @@ class RunFolder:
         return self.status().get("stopped") in DONE
 
     def state(self) -> TrainingState | None:
-        """The newest checkpoint that is whole; None before the first.
-
-        Raises:
-            RunError: If there are checkpoints and all are damaged.
-        """
+        """The newest checkpoint that is whole; None before the first."""
         found = checkpoints(self.checkpoints)
         history = self.history() if found else History()
         for path in found:
@@ -159,19 +150,14 @@ class RunFolder:
         return fitted
 
     def prepared(self, policy: nn.Module | None = None) -> NOPG:
-        """NOPG with the run's settings, data, bandwidths and first policy.
-
-        Raises:
-            NopgError: If the data are others, or a setting is wrong.
-        """
+        """NOPG with the run's settings, data, bandwidths and first policy."""
         base = self._stored("initial.nopg", policy)
         if base.data is None or fingerprint(base.data) != self.config.data_sha256:
             raise RunError(
                 f"`{self.path / 'initial.nopg'}` must hold the transitions this run "
                 "began with, their SHA-256 is another one; put the file back."
             )
-        # Version 0.2 knew no other rows, and did not name them.
-        settings = {"rows": NADARAYA_WATSON, **self.config.settings}
+        settings = dict(self.config.settings)
         with reading(self.path / "run.json", "a record of how the run is trained"):
             kind = settings.pop("policy")
             model = NOPG(
@@ -189,11 +175,7 @@ class RunFolder:
         return load(self.path / name, policy)
 
     def evaluations(self) -> list[dict[str, Any]]:
-        """What `nopg evaluate` measured, in the order it was run; see `Evaluation`.
-
-        Raises:
-            RunError: If the file is damaged.
-        """
+        """What `nopg evaluate` measured, in the order it was run; see `Evaluation`."""
         path = self.path / "evaluation.json"
         if not path.exists():
             return []
@@ -262,11 +244,7 @@ def read_run(path: str | Path) -> Run:
 
 
 def require_vacant(path: Path) -> None:
-    """Check that nothing would be lost by beginning a run in `path`.
-
-    Raises:
-        RunError: If there is a run or a policy already.
-    """
+    """Check that nothing would be lost by beginning a run in `path`."""
     if (path / "run.json").exists() or (path / "policy.nopg").exists():
         raise RunError(
             f"`{path}` must be a new folder, it already holds a run; choose another "
@@ -276,11 +254,7 @@ def require_vacant(path: Path) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the run folder `path` for writing; litter of killed processes is removed.
-
-    Raises:
-        NopgError: If another process holds it, or it cannot be written.
-    """
+    """Hold the run folder `path` for writing; litter of killed processes is removed."""
     with exclusive(path / ".lock", str(path), "writer"):
         if (path / "checkpoints").is_symlink():
             raise RunError(

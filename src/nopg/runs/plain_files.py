@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
@@ -13,7 +12,7 @@ from typing import Any, TypeVar
 
 from safetensors import SafetensorError
 
-from nopg.data.files import write_atomically
+from nopg.data.files import open_plain, parse_json, write_atomically
 from nopg.errors import NopgError, RunError
 
 MAX_JSON = 2**26
@@ -34,37 +33,19 @@ def require_plain(path: Path, max_bytes: int | None = None) -> None:
 
     A run folder may come from somebody else: a link in it could make us read any
     file of this user.
-
-    Raises:
-        RunError: If it is missing, no ordinary file, or larger than allowed.
     """
     try:
-        found = path.lstat()
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError("a link, or no ordinary file")
+        open_plain(path, max_bytes).close()
     except OSError as error:
         raise RunError(
             f"`{path}` must be a readable file, got {error.strerror or error}; is this "
-            "the folder of a run?"
+            "the folder of a run, and undamaged?"
         ) from None
-    if max_bytes is not None and found.st_size > max_bytes:
-        raise RunError(
-            f"`{path}` must have at most {max_bytes:,} bytes, it has "
-            f"{found.st_size:,}; no run writes so much: it is not ours, or damaged."
-        )
 
 
 @contextmanager
 def reading(path: Path, what: str) -> Iterator[None]:
-    """Turn whatever damaged contents make the block raise into one sentence.
-
-    Args:
-        path: The file that is read.
-        what: What it must be.
-
-    Raises:
-        RunError: If the block raises what wrong values lead to.
-    """
+    """Turn what the block raises where `path` is not `what` into one sentence."""
     try:
         yield
     except NopgError:
@@ -78,41 +59,22 @@ def reading(path: Path, what: str) -> Iterator[None]:
 
 
 def read_plain(path: Path, max_bytes: int) -> bytes:
-    """The bytes of an ordinary file.
-
-    Raises:
-        RunError: If it is missing, larger than allowed, or no ordinary file.
-    """
+    """The bytes of an ordinary file."""
     require_plain(path, max_bytes)
-    with reading(path, "readable"):
-        # Once more while opening: what was a file a moment ago may be a link by now.
-        safe = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-        handle = os.open(path, os.O_RDONLY | safe | getattr(os, "O_BINARY", 0))
-        with os.fdopen(handle, "rb") as stream:
-            return stream.read(max_bytes)
+    with reading(path, "readable"), open_plain(path, max_bytes) as stream:
+        # Of a number of bytes as large as the limit Python would reserve all.
+        return stream.read(os.fstat(stream.fileno()).st_size)
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object in an ordinary file.
-
-    Raises:
-        RunError: If there is none.
-    """
+    """The JSON object in an ordinary file."""
     content = read_plain(path, MAX_JSON)
     with reading(path, "a JSON object"):
-        found = json.loads(content)
-        if not isinstance(found, dict):
-            raise TypeError(f"it is a {type(found).__name__}")
-    return found
+        return parse_json(content)
 
 
 def checked(kind: type[T], found: Mapping[str, Any]) -> T:
-    """A dataclass from JSON, if every field is there and of the type it says.
-
-    Raises:
-        KeyError: If a field is missing.
-        TypeError: If one is of another type.
-    """
+    """A dataclass from JSON, if every field is there and of the type it says."""
     values = {}
     for field in fields(kind):  # type: ignore[arg-type]
         value = values[field.name] = found[field.name]

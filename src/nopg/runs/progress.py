@@ -49,21 +49,14 @@ class Monitoring:
 
 
 class ProgressWriter:
-    """Writes a run folder as its training goes on.
-
-    Args:
-        run: The folder; this process holds its lock.
-        training: The training, just made or restored.
-        monitoring: How often, and what else.
-        interrupted: Set when somebody asked training to stop.
-    """
+    """Writes a run folder as its training goes on."""
 
     def __init__(
         self,
-        run: RunFolder,
-        training: Training,
-        monitoring: Monitoring,
-        interrupted: threading.Event,
+        run: RunFolder,  # the folder; this process holds its lock
+        training: Training,  # the training, just made or restored
+        monitoring: Monitoring,  # how often, and what else
+        interrupted: threading.Event,  # set when somebody asked training to stop
     ) -> None:
         self._run, self._training = run, training
         self._monitoring, self._interrupted = monitoring, interrupted

@@ -82,11 +82,7 @@ class RunConfig:
 
     @classmethod
     def read(cls, path: Path) -> RunConfig:
-        """The config in a `run.json`; its settings are checked where they are used.
-
-        Raises:
-            RunError: If it is none, or of another format.
-        """
+        """The config in a `run.json`; its settings are checked where they are used."""
         found = read_json(path)
         if found.get("format") != FORMAT:
             raise RunError(

@@ -14,14 +14,8 @@ from nopg.fitted.history import Update
 def summary_writer(folder: Path, settings: Mapping[str, Any], first_step: int) -> Any:
     """Torch's writer of event files in a run folder, for `tensorboard --logdir runs`.
 
-    Args:
-        folder: The run folder.
-        settings: Shown beside the curves.
-        first_step: The first update that will be logged; what an interrupted run
-            logged beyond its checkpoint is not shown twice.
-
-    Raises:
-        MissingExtraError: If TensorBoard is not installed.
+    Settings are shown beside the curves. `first_step` is the first update that will be
+    logged: what an interrupted run logged beyond its checkpoint is not shown twice.
     """
     require_extra("tensorboard", "tensorboard")
     writing = require_extra("torch.utils.tensorboard.writer", "tensorboard")

@@ -77,3 +77,8 @@ def test_unequal_successors_and_bad_options() -> None:
     with pytest.raises(ConfigError):
         ReadOptions(time_limit=0)
     assert ReadOptions(observations="x").observations == ("x",)
+
+
+def test_an_option_that_does_not_exist_names_the_one_that_does() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'observations'"):
+        from_table({"x": [1.0]}, observation=["x"])

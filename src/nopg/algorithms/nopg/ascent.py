@@ -100,14 +100,12 @@ class AscentState:
         state.step, state.seconds = int(plain["step"]), float(plain["seconds"])
         stored = plain["start"]
         if stored is not None:
-            if not isinstance(stored, Mapping):  # of version 0.2
-                stored = dict(zip(("q", "mu", "core"), stored, strict=False))
             start = Start(**{k: v.to(like) for k, v in stored.items()})
             if start.q.shape != start.mu.shape or start.q.ndim != 1:
                 shapes = f"{start.q.shape} and {start.mu.shape}"
                 raise ValueError(f"q and mu have shapes {shapes}")
             state.start = start
-        fewest = plain.get("fewest")  # absent in older states
+        fewest = plain["fewest"]
         state.fewest = None if fewest is None else int(fewest)
         state._waiting = plain
         return state
@@ -201,7 +199,6 @@ def _record(
         gradient_norm=math.hypot(*[g.item() for g in torch._foreach_norm(gradients)]),
         learning_rate=rate,
         matvecs=q.matvecs + mu.matvecs,
-        breakdowns=q.breakdowns + mu.breakdowns,
         fallbacks=q.fallbacks + mu.fallbacks,
         seconds=seconds,
     )

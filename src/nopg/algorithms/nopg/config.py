@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import torch
 
 from nopg.bellman.problem import EstimatorConfig
-from nopg.errors import ConfigError
+from nopg.errors import ConfigError, did_you_mean
 from nopg.policies.adam import cosine_decay
 from nopg.randomness import Seed
 
@@ -55,8 +55,8 @@ class TrainingConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NOPGConfig:
-    """Settings of a model, as plain values."""
+class NOPGConfig(EstimatorConfig, TrainingConfig):
+    """Settings of a model, as plain values; those of its two parts are among them."""
 
     policy: str = "deterministic"
     """"deterministic", "stochastic", "discrete", or "custom" for a module."""
@@ -76,12 +76,10 @@ class NOPGConfig:
     max_memory: float | None = None
     """Bytes a job may take; by default what the machine, or its container, or the GPU
     has free. A job that needs more is refused before it starts."""
-    estimator: EstimatorConfig = field(default_factory=EstimatorConfig)
-    """The integrals and the sparsity of the rows."""
-    training: TrainingConfig = field(default_factory=TrainingConfig)
-    """Step sizes and solver accuracy."""
 
     def __post_init__(self) -> None:
+        EstimatorConfig.__post_init__(self)
+        TrainingConfig.__post_init__(self)
         if self.policy not in ("deterministic", "stochastic", "discrete", "custom"):
             raise ConfigError(
                 '`policy` must be "deterministic", "stochastic", "discrete" or a torch '
@@ -93,6 +91,15 @@ class NOPGConfig:
                 "is the safe choice."
             )
         Seed(self.seed)  # refuses what is no seed
+        for name in ("hidden", "max_std"):
+            given = getattr(self, name)
+            if isinstance(given, list):
+                object.__setattr__(self, name, tuple(given))
+            elif given is not None and not isinstance(given, tuple):
+                raise ConfigError(
+                    f"`{name}` must be a list of numbers, got {given!r}; write "
+                    f"({given!r},) for a single one."
+                )
         if self.max_memory is not None and not self.max_memory > 0:
             raise ConfigError(
                 f"`max_memory` must be a positive number of bytes, got "
@@ -106,43 +113,33 @@ class NOPGConfig:
 
     @classmethod
     def of(cls, **settings: Any) -> NOPGConfig:
-        """A configuration from one flat list of settings, whichever part they are of.
+        """A configuration from settings by name.
 
         Raises:
             ConfigError: If a setting does not exist; the known ones are listed.
         """
-        parts: dict[str, dict[str, Any]] = {}
-        for part in (EstimatorConfig, TrainingConfig):
-            names = {f.name for f in fields(part)} & set(settings)
-            parts[part.__name__] = {name: settings.pop(name) for name in names}
-        own = {f.name for f in fields(cls)} - {"estimator", "training"}
-        unknown = sorted(set(settings) - own)
-        if unknown:
+        known = {f.name for f in fields(cls)}
+        if unknown := sorted(set(settings) - known):
             raise ConfigError(
                 f"There is no setting {', '.join(unknown)}; known are "
-                f"{', '.join(sorted(_known()))}."
+                f"{', '.join(sorted(known))}{did_you_mean(unknown, known)}"
             )
-        for name in ("hidden", "max_std"):
-            given = settings.get(name)
-            if given is None:
-                continue
-            if not isinstance(given, list | tuple):
-                raise ConfigError(
-                    f"`{name}` must be a list of numbers, got {given!r}; write "
-                    f"({given!r},) for a single one."
-                )
-            settings[name] = tuple(given)
-        return cls(
-            estimator=EstimatorConfig(**parts["EstimatorConfig"]),
-            training=TrainingConfig(**parts["TrainingConfig"]),
-            **settings,
-        )
+        return cls(**settings)
+
+    @property
+    def estimator(self) -> EstimatorConfig:
+        """The integrals and the sparsity of the rows alone."""
+        names = (f.name for f in fields(EstimatorConfig))
+        return EstimatorConfig(**{name: getattr(self, name) for name in names})
+
+    @property
+    def training(self) -> TrainingConfig:
+        """Step sizes and solver accuracy."""
+        return self
 
     def flat(self) -> dict[str, Any]:
-        """All settings in one flat dictionary, as `of` takes them."""
-        own: dict[str, Any] = asdict(self)
-        parts: dict[str, Any] = own.pop("estimator") | own.pop("training")
-        return own | parts
+        """All settings by name, as `of` takes them."""
+        return asdict(self)
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -154,8 +151,3 @@ def require_count(name: str, count: object) -> None:
     """Raise a `ConfigError` unless an argument is a whole number from 1."""
     if not isinstance(count, int) or count < 1:
         raise ConfigError(f"`{name}` must be a whole number from 1, got {count!r}.")
-
-
-def _known() -> set[str]:
-    parts = (NOPGConfig, EstimatorConfig, TrainingConfig)
-    return {f.name for part in parts for f in fields(part)} - {"estimator", "training"}

@@ -39,23 +39,15 @@ def is_fusible(problem: Problem, policy: Policy) -> bool:
 
 
 def ascend_together(
-    problem: Problem,
-    policies: Sequence[Policy],
-    config: TrainingConfig,
-    n_updates: int,
-    generators: Sequence[torch.Generator],
+    problem: Problem,  # the data
+    policies: Sequence[Policy],  # of one architecture; trained in place
+    config: TrainingConfig,  # step sizes and accuracy
+    n_updates: int,  # updates of each; the schedule is spread over them
+    generators: Sequence[torch.Generator],  # source of each policy's draws
+    # Where each one's ascent begins, see `ascend`; the fused path has none.
     states: Sequence[AscentState] | None = None,
 ) -> Iterator[Sequence[Update]]:
-    """Updates of policies over one problem: fused where that is possible.
-
-    Args:
-        problem: The data.
-        policies: Of one architecture; trained in place.
-        config: Step sizes and accuracy.
-        n_updates: Updates of each; the schedule is spread over them.
-        generators: Source of each policy's draws.
-        states: Where each one's ascent begins, see `ascend`; the fused path has none.
-    """
+    """Updates of policies over one problem: fused where that is possible."""
     if is_fusible(problem, policies[0]):
         yield from ascend_fused(FusedTrainer(problem, policies, config, n_updates))
         return
@@ -68,25 +60,18 @@ def ascend_together(
 
 
 class FusedTrainer:
-    """B policies of one architecture that ascend side by side over one problem.
-
-    Args:
-        problem: The data, on the device.
-        policies: Trained in place, all of the same architecture; from here on they
-            are views of one stack of parameters.
-        config: Step sizes and accuracy.
-        n_updates: Updates to come; the schedule is spread over them.
-        is_captured: Replay CUDA graphs; False launches kernel by kernel.
-    """
+    """B policies of one architecture that ascend side by side over one problem."""
 
     def __init__(
         self,
-        problem: Problem,
+        problem: Problem,  # the data, on the device
+        # Trained in place, all of the same architecture; from here on they are views of
+        # one stack of parameters.
         policies: Sequence[Policy],
-        config: TrainingConfig,
-        n_updates: int,
+        config: TrainingConfig,  # step sizes and accuracy
+        n_updates: int,  # updates to come; the schedule is spread over them
         *,
-        is_captured: bool = True,
+        is_captured: bool = True,  # replay CUDA graphs; False launches kernel by kernel
     ) -> None:
         self.system = FusedSystem(problem, len(policies), config.rtol)
         self.config, self.n_updates = config, n_updates
@@ -185,7 +170,6 @@ def ascend_fused(trainer: FusedTrainer) -> Iterator[list[Update]]:
                 gradient_norm=norm,
                 learning_rate=trainer.config.rate(step, trainer.n_updates),
                 matvecs=2 * SWEEPS * trainer.groups,
-                breakdowns=0,
                 fallbacks=0,
                 seconds=seconds,
             )

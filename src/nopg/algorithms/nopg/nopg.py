@@ -24,7 +24,7 @@ from nopg.bellman.rows import Neighbours
 from nopg.bellman.samples import Samples, initial_state_tensor
 from nopg.data.dataset import Dataset
 from nopg.errors import NotFittedError, SupportWarning
-from nopg.fitted.build import action_space_of, build_policy, require_dataset
+from nopg.fitted.build import action_space_of, as_dataset, build_policy
 from nopg.fitted.history import Update
 from nopg.fitted.policy import FittedPolicy
 from nopg.kernels.bandwidths import Bandwidths, TransitionArrays, select_bandwidths
@@ -62,6 +62,12 @@ class NOPG:
     Attributes:
         config: All settings.
         bandwidth_rule: What `bandwidths` was.
+
+    Example:
+        >>> algorithm = nopg.NOPG(gamma=0.9, hidden=(8,), search_start=False)
+        >>> policy = algorithm.fit(data, [[0.0, 0.0]], n_updates=2, progress=False)
+        >>> len(policy.history)
+        2
     """
 
     def __init__(
@@ -156,7 +162,7 @@ class NOPG:
         What a large job will take is told to `announce` first; one that does not fit
         into memory is refused.
         """
-        require_dataset(data)
+        data = as_dataset(data)
         config, seeds = self.config, Seed(self.config.seed)
         samples = Samples.of(data, config.torch_dtype, config.device)
         starts = data.first_states() if initial_states is None else initial_states
@@ -169,10 +175,7 @@ class NOPG:
         bandwidths = select_bandwidths(
             self.bandwidth_rule, arrays, seeds.numpy("bandwidths")
         )
-        n_ranks, n_local = (1, 1) if ranks is None else (ranks.size, ranks.n_local)
-        budget = estimate_budget(
-            policy, samples, initial, bandwidths, config, n_ranks, n_local
-        )
+        budget = estimate_budget(policy, samples, initial, bandwidths, config, ranks)
         if budget.is_large and announce is not None:
             announce(str(budget))
         if ranks is not None:

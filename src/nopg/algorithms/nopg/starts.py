@@ -3,9 +3,9 @@
 Gradient ascent finds the nearest hill of J, and which hill is near depends on the rows.
 The blur of the paper's rows helps to see far, matched rows are right about what is
 near, and where several kinds agree a policy exploits none of them. So one short ascent
-is made on each kind and one on all in turn, on a part of the data, and the policy whose
-mean path earns most is where the long ascent starts. J itself cannot choose: it is what
-each of them was raised on.
+is made on the paper's rows and one on several kinds in turn, on a part of the data, and
+the policy whose mean path earns most is where the long ascent starts. J itself cannot
+choose: it is what each of them was raised on.
 """
 
 from __future__ import annotations
@@ -32,15 +32,19 @@ from nopg.randomness import Seed
 Kind = tuple[str, float]
 """A row model and a factor on the bandwidths."""
 PLAIN, NEAR, WIDE = (NADARAYA_WATSON, 1.0), (MATCHED, 1.0), (MATCHED, 2.0)
-KINDS: tuple[tuple[Kind, ...], ...] = ((PLAIN,), (NEAR,), (PLAIN, NEAR, WIDE))
+KINDS: tuple[tuple[Kind, ...], ...] = ((PLAIN,), (PLAIN, NEAR, WIDE))
 """What each short ascent uses, one kind after the other from update to update."""
-N_SHORT, SNAPSHOTS = 200, 2
+N_SHORT, SNAPSHOTS = 200, 4
 """Most updates of each, and how many of its policies are compared, the last among them:
 on a flat J an ascent walks on after it has arrived."""
 N_ROWS = 800
 """Samples each rests on, a random part of more."""
 N_PATH_ROWS = 5000
 """Samples that mean paths are made from."""
+PATH_SCALE = 2.0
+"""Factor on the bandwidths for them: what a local line leaves grows with the square of
+the bandwidth, what a local mean leaves with the bandwidth itself, so that the one may
+look twice as far as the other and averages more noise away."""
 N_STARTS = 5
 """Initial states they begin at."""
 N_ELSEWHERE, WEIGHT = 20, 0.2
@@ -103,7 +107,9 @@ def path_returns(
     if n > N_PATH_ROWS:
         chosen = seed.numpy("judged-rows").permutation(n)[:N_PATH_ROWS]
         samples = samples.subset(torch.as_tensor(chosen))
-    paths = MeanPaths.of(samples, bandwidths, config.gamma)
+    in_action = 1.0 if samples.n_actions else PATH_SCALE
+    wide = bandwidths.scaled(PATH_SCALE, in_action)
+    paths = MeanPaths.of(samples, wide, config.gamma)
     return list(paths.returns(policies, initial[:N_STARTS]).mean(dim=1).tolist())
 
 

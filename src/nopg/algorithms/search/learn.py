@@ -56,8 +56,14 @@ from nopg.bellman.samples import initial_state_tensor
 from nopg.data.dataset import Dataset
 from nopg.dynamics.ensemble import fit_ensemble
 from nopg.dynamics.transition_model import TransitionModel
-from nopg.errors import ConfigError, DataError, NopgWarning, SupportWarning
-from nopg.fitted.build import action_space_of, build_policy, require_dataset
+from nopg.errors import (
+    ConfigError,
+    DataError,
+    NopgError,
+    NopgWarning,
+    SupportWarning,
+)
+from nopg.fitted.build import action_space_of, as_dataset, build_policy
 from nopg.fitted.policy import LEARN, FittedPolicy
 from nopg.fitted.search_result import Candidate, SearchResult
 from nopg.policies.arrays import Array
@@ -92,7 +98,8 @@ def learn(
     """Learn a policy with nothing to tune: learned models, planning, refinement.
 
     Args:
-        data: Logged transitions.
+        data: Logged transitions; or a data frame whose columns have usual names, see
+            `Dataset.load`.
         initial_states: Where the task starts, (B, d_s); by default the first state of
             each episode.
         policy: "deterministic", "stochastic" or "discrete".
@@ -107,18 +114,25 @@ def learn(
             `Dataset.with_history`.
         action_space: Gymnasium space of the actions; by default that of the data.
         seed: Seed of every draw.
-        progress: Show a bar.
+        progress: Show a bar, and the verdict at the end.
         settings: Any other setting of `NOPG`, except `bandwidths`.
 
     Returns:
         The policy; `policy.search` says what was tried. Ctrl-C ends the search and
         keeps the best policy so far.
+
+    Example:
+        >>> start, quick = [[0.0, 0.0]], {"n_updates": 2, "n_refining": 0}
+        >>> policy = nopg.learn(data, start, **quick, progress=False)
+        >>> action, _ = policy.predict([0.1, 0.0])
+        >>> action.shape
+        (1,)
     """
     common = {"policy": policy, "gamma": gamma, "action_space": action_space}
     common |= settings
     _require_known(common, n_updates, n_refining)
     worst_share = _worst_share(risk)
-    require_dataset(data)
+    data = as_dataset(data)
     _require_choice(data)
     config = NOPG(seed=seed, **common).config
     space = action_space_of(data, action_space)
@@ -144,7 +158,7 @@ def learn(
         )
     search = selection.choose()
     _warn_of_uncertainty(search.candidates[search.chosen].final.uncertainty)
-    return FittedPolicy(
+    fitted = FittedPolicy(
         policy=selection.found[search.chosen].policy,
         action_space=space,
         estimator=config.estimator,
@@ -161,6 +175,20 @@ def learn(
         search=search,
         models=models,
     )
+    with _few_threads(len(data)):
+        logger.info("%s", fitted.check())
+        if progress:
+            _say_verdict(fitted)
+    return fitted
+
+
+def _say_verdict(policy: FittedPolicy) -> None:
+    """Whether to run it, in one line; whatever goes wrong, the policy is there."""
+    try:
+        line = str(policy.verdict())
+    except (NopgError, MemoryError, KeyboardInterrupt) as error:
+        line = f"There is no verdict ({error}); policy.verdict() asks again."
+    tqdm.write(line)
 
 
 def _search(

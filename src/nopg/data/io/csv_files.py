@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from nopg.data.files import write_atomically
+from nopg.data.files import open_plain, write_atomically
 from nopg.data.io.metadata import metadata_from_json, metadata_to_json
 from nopg.data.io.options import ReadOptions
 from nopg.data.io.tables import as_columns
@@ -77,8 +77,9 @@ class CsvFile:
             if _is_number(cell) or not cell.strip()
         )
         self.metadata: dict[str, Any] | None = None
-        if metadata_path(path).is_file():
-            with metadata_path(path).open("rb") as stream:
+        beside = metadata_path(path)
+        if beside.is_file() and not beside.is_symlink():
+            with open_plain(beside) as stream:
                 stored = stream.read(_LARGEST_METADATA)
             if b'"observation_names"' in stored:  # else another program's
                 self.metadata = metadata_from_json(stored)
@@ -111,7 +112,7 @@ class CsvFile:
     def _rows(self) -> Iterator[Iterator[list[str]]]:
         """The rows that are not blank; damage becomes one sentence."""
         try:
-            with self._path.open("rb") as raw:
+            with open_plain(self._path, follow=True) as raw:
                 packed = self._path.suffix.lower() == ".gz"
                 stream: Any = gzip.GzipFile(fileobj=raw) if packed else raw
                 text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")

@@ -8,6 +8,7 @@ are filled in. A file that leads out of itself is refused.
 from __future__ import annotations
 
 import math
+import zlib
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,6 +23,11 @@ from nopg.data.transitions import TransitionTable
 from nopg.errors import DataError
 
 _KEY = "nopg"
+_HARMLESS = (2, 3)
+"""Filters that leave the size as it is: shuffle, and Fletcher's checksum."""
+_RATIO = {1: 1032, 32000: 1}
+"""How much one byte can become: gzip; lzf stops at the size of a chunk by itself."""
+_SMALL, _CHECKSUM = 2**20, 4
 
 
 def write_hdf5(table: TransitionTable, path: Path) -> None:
@@ -95,6 +101,41 @@ def arrays_inside(file: Any, where: object) -> dict[str, Any]:
 
 
 def unpacked_bytes(node: Any) -> int:
-    """Bytes that reading an HDF5 array takes: all of it, and one chunk at least."""
-    largest = max(math.prod(node.shape), math.prod(node.chunks or ()))
-    return int(largest * node.dtype.itemsize)
+    """Bytes that reading an HDF5 array takes: all of it, and one chunk at least.
+
+    The library unpacks a chunk before it asks whether it is one, so that a few bytes
+    could fill the memory: chunks that may be such are unpacked here, and counted.
+
+    Raises:
+        DataError: If a chunk holds more than the array it is a part of.
+    """
+    chunk = math.prod(node.chunks or ()) * node.dtype.itemsize
+    plist = node.id.get_create_plist()
+    filters = [plist.get_filter(i)[0] for i in range(plist.get_nfilters())]
+    packers = [code for code in filters if code not in _HARMLESS]
+    for i in range(node.id.get_num_chunks() if packers else 0):
+        stored = node.id.get_chunk_info(i)
+        if len(packers) > 1 or packers[0] not in _RATIO:
+            raise DataError(
+                f"Array {node.name!r} must be packed once, by gzip or lzf, it has the "
+                f"filters {filters}; write it again."
+            )
+        if stored.size * _RATIO[packers[0]] > max(chunk, _SMALL):
+            _require_chunk(node, stored.chunk_offset, chunk)
+    return int(max(math.prod(node.shape) * node.dtype.itemsize, chunk))
+
+
+def _require_chunk(node: Any, offset: tuple[int, ...], n_bytes: int) -> None:
+    """Unpack a chunk piece by piece and refuse one that does not end in time."""
+    mask, packed = node.id.read_direct_chunk(offset)
+    if mask:  # some filter was left out for it: it is stored as it is
+        return
+    unpacking, found = zlib.decompressobj(), 0
+    while packed and not unpacking.eof:
+        found += len(unpacking.decompress(packed, _SMALL))
+        packed = unpacking.unconsumed_tail
+        if found > n_bytes + _CHECKSUM:
+            raise DataError(
+                f"Chunks of array {node.name!r} must unpack to {n_bytes:,} bytes, one "
+                "goes on; the file is damaged, or made to fill the memory."
+            )

@@ -8,6 +8,9 @@ from typing import Any
 
 from nopg.data.io.csv_files import CsvFile, write_csv
 from nopg.data.io.hdf5_files import read_hdf5, write_hdf5
+from nopg.data.io.lerobot_files import INFO, read_lerobot
+from nopg.data.io.matlab_files import MatlabFile
+from nopg.data.io.mcap_files import McapFile
 from nopg.data.io.minari_files import is_minari_id, read_minari
 from nopg.data.io.npz import read_npz, write_npz
 from nopg.data.io.options import ReadOptions
@@ -25,6 +28,8 @@ def _table(source: Callable[[Path, ReadOptions], TableSource]) -> Reader:
     return lambda path, options: table_arguments(source(path, options), options)
 
 
+READ_ONLY: dict[str, Reader] = {".mat": _table(MatlabFile), ".mcap": _table(McapFile)}
+"""How to read a file that others write."""
 FORMATS: dict[str, tuple[Reader, Writer]] = {
     ".npz": (read_npz, write_npz),
     **dict.fromkeys(_TEXT, (_table(CsvFile), write_csv)),
@@ -35,15 +40,18 @@ FORMATS: dict[str, tuple[Reader, Writer]] = {
 
 
 def load(source: str | Path, options: ReadOptions) -> dict[str, Any]:
-    """The arguments of `Dataset` from a file, a Minari folder or a Minari id.
+    """The arguments of `Dataset` from a file, a folder or a Minari id.
 
     Raises:
         DataError: If the source is missing, damaged or of an unknown kind.
     """
     path = Path(source)
+    if (path / INFO).is_file():
+        return read_lerobot(path, options)
     if path.is_dir() or (is_minari_id(str(source)) and not path.exists()):
         return read_minari(source, options)
-    read, _ = _format(path)
+    other = READ_ONLY.get(path.suffix.lower())
+    read = _format(path)[0] if other is None else other
     if not path.is_file():
         found = "something else" if path.exists() else "no such file"
         raise DataError(f"`{path}` must be a file, found {found}; check the path.")
@@ -67,7 +75,7 @@ def _format(path: Path) -> tuple[Reader, Writer]:
     advice = "rename or convert it (Minari datasets are read by folder or id)"
     if path.suffix.lower() == ".npy":
         advice = "save the arrays by name with numpy.savez instead of numpy.save"
+    known = ", ".join((*FORMATS, *READ_ONLY))
     raise DataError(
-        f"The name of a data file must end in {', '.join(FORMATS)}, got `{path}`; "
-        f"{advice}."
+        f"The name of a data file must end in {known}, got `{path}`; {advice}."
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from nopg.data.dataset import Dataset
 from nopg.data.io.minari_files import minari_arguments
 from nopg.data.io.options import ReadOptions
 from nopg.data.io.tables import table_arguments
-from nopg.errors import DataError
+from nopg.errors import ConfigError, DataError, did_you_mean
 
 
 class MemoryTable:
@@ -49,8 +50,16 @@ def from_table(table: Any, **options: Any) -> Dataset:
 
     Raises:
         DataError: If columns are missing or do not hold what their part needs.
+
+    Example:
+        >>> columns = {"x": [0.0, 0.5, 0.8], "u": [1.0, 0.5, 0.0], "r": [0.0, 1.0, 2.0]}
+        >>> data = nopg.data.from_table(columns, actions=["u"])
+        >>> data
+        Dataset(2 transitions, 1-d states, 1-d actions, 0 terminations, 1 episodes)
+        >>> data.next_observations[:, 0]
+        array([0.5, 0.8])
     """
-    return Dataset(**table_arguments(MemoryTable(table), ReadOptions(**options)))
+    return Dataset(**table_arguments(MemoryTable(table), _named(options)))
 
 
 def from_minari(dataset: Any, **options: Any) -> Dataset:
@@ -63,4 +72,16 @@ def from_minari(dataset: Any, **options: Any) -> Dataset:
     Raises:
         DataError: If an episode's arrays do not fit each other.
     """
-    return Dataset(**minari_arguments(dataset, ReadOptions(**options)))
+    return Dataset(**minari_arguments(dataset, _named(options)))
+
+
+def _named(options: Mapping[str, Any]) -> ReadOptions:
+    """The options of `Dataset.load`, if they are some."""
+    known = [field.name for field in fields(ReadOptions)]
+    unknown = [name for name in options if name not in known]
+    if unknown:
+        raise ConfigError(
+            f"Options must be those of `Dataset.load`, there is no {unknown[0]!r}"
+            f"{did_you_mean(unknown, known)}"
+        )
+    return ReadOptions(**options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from nopg.data.files import parse_json
 from nopg.data.history import HistoryLayout
 from nopg.data.spaces import space_from_json, space_to_json
 from nopg.data.transitions import TransitionTable
@@ -34,7 +35,7 @@ def metadata_from_json(text: str | bytes) -> dict[str, Any]:
         DataError: If it is anything else.
     """
     try:
-        stored = json.loads(text)
+        stored = parse_json(text)
         texts: dict[str, Any] = {name: stored[name] for name in _TEXTS}
         for found in texts.values():
             if not (isinstance(found, list) and all(isinstance(s, str) for s in found)):
@@ -44,7 +45,7 @@ def metadata_from_json(text: str | bytes) -> dict[str, Any]:
         is_discrete = bool(stored["is_discrete"])
         spaces = {name: stored[name] for name in _SPACES}
         history = HistoryLayout.from_json(stored.get("history"))
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise DataError(
             "The names and spaces of the file must be JSON written by Dataset.save, "
             f"reading them failed ({str(error)[:100]}); write the file again."

@@ -11,7 +11,7 @@ from nopg.data.validation import BoolArray, FloatArray, IntArray, counted
 
 Arrays = dict[str, NDArray[Any]]
 """Columns (n, d) by the names of `Dataset`, rows in the order of the file."""
-_LATE = 0.25
+LATE = 0.25
 """Steps by which a row may be late and still count at a time of the grid."""
 
 
@@ -70,7 +70,7 @@ def resampled(
         # Clocks jitter: a row that is a little late is still the row of its time.
         n_steps = int(clock[-1] / step + 1e-3) + 1
         grid: FloatArray = step * np.arange(n_steps, dtype=np.float64)
-        late = _LATE * min(own, step)
+        late = LATE * min(own, step)
         before = np.searchsorted(clock, grid + late, side="right") - 1
         for name, array in arrays.items():
             values = array[rows]

@@ -6,7 +6,6 @@ names, then hand over the cells of the columns asked for, some rows at a time.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +20,7 @@ from nopg.data.io.clock import follow_clock
 from nopg.data.io.options import ReadOptions
 from nopg.data.io.rates import Arrays, hold_actions
 from nopg.data.transitions import TransitionTable
-from nopg.errors import DataError
+from nopg.errors import DataError, did_you_mean
 
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys(("observations", "actions", "next_observations"), "number"),
@@ -196,16 +195,9 @@ def _require_present(names: Sequence[str], options: ReadOptions) -> None:
         )
     absent = [name for name in options.columns() if name not in names]
     if absent:
-        lower = {name.lower(): name for name in names}
-        close = [
-            lower[match]
-            for name in absent
-            for match in difflib.get_close_matches(name.lower(), list(lower), n=1)
-        ]
-        hint = f"; did you mean {_shown(close)}?" if close else "."
         raise DataError(
             f"The columns you name must be in the table, {_shown(absent)} are not; it "
-            f"has {_shown(names)}{hint}"
+            f"has {_shown(names)}{did_you_mean(absent, names)}"
         )
 
 

@@ -31,7 +31,7 @@ function drawLine(pen, frame, kind, plane) {
   pen.globalAlpha = view.fade ? 0.3 : 1;
   polyline(pen, frame, xs, layer);
   pen.globalAlpha = 1;
-  polyline(pen, frame, xs, layer.map((v, i) => (plane.distance[i] <= D.support.reach ? v : NaN)));
+  polyline(pen, frame, xs, layer.map((v, i) => (plane.untried[i] <= 1 ? v : NaN)));
   if (!view.data) return;
   pen.fillStyle = ink("muted");
   for (const x of samples.at[0]) pen.fillRect(frame.px(x), frame.plot.bottom - 7, 1, 7);
@@ -61,9 +61,8 @@ function probeRows(x, y) {
   if (view.y !== null) rows.push([D.axes[view.y].name, formatOn(D.axes[view.y], y)]);
   rows.push(["value", format(plane.value[i])], ["visits", `${format(100 * plane.visits[i], 2)} %`]);
   rows.push(...actionWords(plane.actions.map((layer) => layer[i])));
-  const distance = plane.distance[i];
-  const isFar = distance > D.support.reach;
-  rows.push(["nearest logged row", `${format(distance, 2)} bandwidths${isFar ? " – far" : ""}`]);
+  const untried = plane.untried[i];
+  rows.push(["untried", `${format(untried, 2)}${untried > 1 ? " – a guess" : ""}`]);
   return rows;
 }
 

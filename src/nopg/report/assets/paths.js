@@ -11,15 +11,16 @@ const paths = {
 
 function pathSeries() {
   const { k, steps } = D.paths;
-  const cut = (text, length) => {
+  const cut = (text, length, count = k) => {
     const all = floats(text);
-    return Array.from({ length: k }, (_, i) => all.subarray(i * length, (i + 1) * length));
+    return Array.from({ length: count }, (_, i) => all.subarray(i * length, (i + 1) * length));
   };
-  const series = D.axes.map((axis, i) => ({ name: axis.name, axis, lines: cut(D.paths.at[i], steps + 1) }));
+  const logged = (part, i) => (D.logged ? cut(D.logged[part][i], steps + 1, D.logged.k) : []);
+  const series = D.axes.map((axis, i) => ({ name: axis.name, axis, lines: cut(D.paths.at[i], steps + 1), logged: logged("at", i) }));
   D.paths.action.forEach((text, i) => {
-    series.push({ name: D.action.names[i], axis: {}, lines: cut(text, steps + 1), isAction: true });
+    series.push({ name: D.action.names[i], axis: {}, lines: cut(text, steps + 1), isAction: true, logged: logged("action", i) });
   });
-  series.push({ name: "distance to the nearest logged row, bandwidths", axis: {}, lines: cut(D.paths.distance, steps + 1), limit: D.support.reach });
+  series.push({ name: "how untried, 1 is the mark", axis: {}, lines: cut(D.paths.untried, steps + 1), limit: 1, logged: [] });
   return series;
 }
 
@@ -58,13 +59,17 @@ function drawSeries(host, series) {
   const times = Array.from({ length: D.paths.steps + 1 }, (_, i) => i);
   const lines = series.lines.map((line) => brokenAtWraps(line, series.axis));
   const parts = quantiles(series.lines, series.lines[0].length, series.isAction);
-  const all = lines.flatMap((line) => Array.from(line));
+  const logged = series.logged.map((line) => brokenAtWraps(line, series.axis));
+  const all = [...lines, ...logged].flatMap((line) => Array.from(line));
   const frame = new Frame(host, {
     height: 168,
     label: `${series.name} along ${D.paths.k} predicted paths.`,
     ticks: { y: 3 },
     draw(pen) {
       pen.lineJoin = "round";
+      pen.lineWidth = 1;
+      pen.strokeStyle = ink("logged");
+      for (const line of logged) polyline(pen, frame, times, line);
       pen.strokeStyle = pen.fillStyle = ink(series.limit ? "warm" : "accent");
       pen.lineWidth = 1;
       pen.globalAlpha = series.axis.angle ? 0.3 : 0.12;

@@ -6,7 +6,7 @@ const planes = D.planes.map((plane) => ({
   ...plane,
   value: floats(plane.value),
   visits: floats(plane.visits),
-  distance: floats(plane.distance),
+  untried: floats(plane.untried),
   actions: plane.actions.map(floats),
   pictures: new Map(),
 }));
@@ -47,7 +47,7 @@ function cellAt(x, y) {
 function rangeOf(plane, layer) {
   plane.ranges ??= new Map();
   if (!plane.ranges.has(layer)) {
-    const reached = Array.from(layer).filter((_, i) => plane.distance[i] <= D.support.reach);
+    const reached = Array.from(layer).filter((_, i) => plane.untried[i] <= 1);
     const all = (reached.length > 3 ? reached : Array.from(layer)).sort((a, b) => a - b);
     const at = (share) => all[Math.round(share * (all.length - 1))];
     plane.ranges.set(layer, all.length > 400 ? [at(0.01), at(0.99)] : extent(all));
@@ -84,10 +84,9 @@ function isDark() {
 }
 
 // How much of a cell is shown: all of it near data, a trace of it far from them.
-function presence(kind, distance) {
+function presence(kind, untried) {
   if (!view.fade || kind === "visits") return 255; // where it goes is no matter of data
-  const reach = D.support.reach;
-  return 255 * Math.max(0.1, Math.min(1, 1 - (distance - reach) / reach));
+  return 255 * Math.max(0.1, Math.min(1, 2 - untried));
 }
 
 function picture(kind) {
@@ -105,7 +104,7 @@ function picture(kind) {
       const [x, y] = turned ? [row, column] : [column, row];
       const at = 4 * ((height - 1 - y) * width + x);  // pictures begin at the top
       pixels.data.set(cellColour(kind, plane, i, range), at);
-      pixels.data[at + 3] = presence(kind, plane.distance[i]);
+      pixels.data[at + 3] = presence(kind, plane.untried[i]);
     }
   }
   pen.putImageData(pixels, 0, 0);

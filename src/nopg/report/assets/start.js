@@ -5,12 +5,14 @@ function start() {
   startCurves();
   startMaps();
   startPaths();
-  startSupport();
-  // Pictures printed on paper are drawn for white paper.
+  // Paper is white, and nothing on it can be unfolded.
   addEventListener("beforeprint", () => {
+    const folded = [...document.querySelectorAll("details:not([open])")];
+    for (const part of folded) part.open = true;
     const kept = document.documentElement.dataset.theme;
     setTheme("light");
     addEventListener("afterprint", () => {
+      for (const part of folded) part.open = false;
       if (kept) setTheme(kept);
       else {
         delete document.documentElement.dataset.theme;

@@ -1,0 +1,27 @@
+# The demo in a container, or any other command:
+#
+#     docker build -t nopg .
+#     docker run --rm -v "$PWD/out:/out" nopg                    # nopg demo --out /out
+#     docker run --rm -v "$PWD:/work" nopg learn log.csv --out run
+#
+# It has the CPU build of torch and runs as an unprivileged user; `gcc` is there so that
+# `nopg export --format c` can compare what it writes.
+FROM python:3.12-slim
+
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends gcc libc6-dev \
+ && rm -rf /var/lib/apt/lists/* \
+ && useradd --create-home learner \
+ && mkdir /out /work \
+ && chown learner /out /work
+
+COPY pyproject.toml constraints.txt README.md LICENSE /build/
+COPY src /build/src
+RUN pip install --no-cache-dir -c /build/constraints.txt "/build[plots,data]" \
+ && rm -rf /build
+
+USER learner
+WORKDIR /work
+ENV OMP_NUM_THREADS=2
+ENTRYPOINT ["nopg"]
+CMD ["demo", "--out", "/out"]

@@ -1,0 +1,123 @@
+"""LeRobot folders: Parquet files of frames, and `meta/info.json` that names them.
+
+A frame holds `observation.state` and `action` as lists, `episode_index`, `timestamp`,
+and in simulated tasks `next.reward` and `next.done`. `next.done` says that a recording
+ended, by a goal or by a time limit alike, so it is a truncation unless you say
+otherwise. Pictures and videos are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nopg.data.extras import require_extra
+from nopg.data.files import open_plain, parse_json
+from nopg.data.io.options import ReadOptions
+from nopg.data.io.parquet_files import decoded_bytes
+from nopg.data.io.tables import table_arguments
+from nopg.errors import DataError
+
+INFO = Path("meta") / "info.json"
+_PARTS = {
+    "reward": "next.reward",
+    "episode": "episode_index",
+    "time": "timestamp",
+    "truncation": "next.done",
+}
+_DAMAGE = (ValueError, KeyError, TypeError, AttributeError, OverflowError)
+_LARGEST_INFO, _WIDEST = 2**24, 1024
+
+
+def read_lerobot(folder: Path, options: ReadOptions) -> dict[str, Any]:
+    """The arguments of `Dataset` from a LeRobot folder.
+
+    Raises:
+        DataError: If it is damaged, too large, or leads elsewhere.
+    """
+    source = LeRobotFolder(folder, options)
+    own: dict[str, Any] = {
+        part: name for part, name in _PARTS.items() if name in source.names
+    }
+    for part, feature in (("observations", "observation.state"), ("actions", "action")):
+        own[part] = source.columns_of.get(feature)
+    given = {part: said for part, said in own.items() if getattr(options, part) is None}
+    if options.termination == given.get("truncation"):
+        given.pop("truncation", None)
+    return table_arguments(source, replace(options, **given))
+
+
+class LeRobotFolder:
+    """The frames of a LeRobot folder as a table."""
+
+    metadata: dict[str, Any] | None = None
+
+    def __init__(self, folder: Path, options: ReadOptions) -> None:
+        parquet = require_extra("pyarrow.parquet", "data")
+        self._files = sorted(folder.glob("data/**/*.parquet"))
+        n_bytes = 0
+        try:
+            with open_plain(folder / INFO, _LARGEST_INFO) as stream:
+                features = parse_json(stream.read())["features"]
+            for file in self._files:
+                open_plain(file).close()  # no links in a folder of somebody else
+                n_bytes += decoded_bytes(parquet.read_metadata(file))
+            options.require_size(n_bytes, folder)
+            self.columns_of = {n: _names(n, f) for n, f in features.items()}
+        except (*_DAMAGE, OSError) as error:
+            if isinstance(error, DataError):
+                raise
+            raise _refusal(folder, error) from None
+        left = [n for n, names in self.columns_of.items() if not names]
+        self.columns_of = {n: names for n, names in self.columns_of.items() if names}
+        self.names = tuple(c for names in self.columns_of.values() for c in names)
+        self.numeric = frozenset(self.names)
+        self.notes: tuple[str, ...] = (f"Left out: {', '.join(left)}.",) if left else ()
+        self._folder = folder
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        """A file at a time."""
+        parquet = require_extra("pyarrow.parquet", "data")
+        features = [f for f, own in self.columns_of.items() if set(own) & set(names)]
+        for file in self._files:
+            try:
+                table = parquet.read_table(file, columns=features, partitioning=None)
+                cells: dict[str, Any] = {}
+                for feature in features:
+                    values = np.array(table[feature].to_pylist(), dtype=np.float64)
+                    own = self.columns_of[feature]
+                    matrix = values.reshape(len(table), len(own))
+                    cells |= dict(zip(own, matrix.T, strict=True))
+            except Exception as error:  # arrow reports damage by many errors
+                raise _refusal(self._folder, error) from None
+            yield {name: cells[name] for name in names}
+
+
+def _names(feature: str, about: Mapping[str, Any]) -> list[str]:
+    """Columns of a feature: none for pictures and texts."""
+    shape, kind = about["shape"], about["dtype"]
+    if not str(kind).startswith(("float", "int", "bool")) or len(shape) > 1:
+        return []
+    width = int(shape[0]) if shape else 1
+    if not 0 < width <= _WIDEST:
+        raise ValueError(f"{feature} has {width} columns")
+    stored = about.get("names")
+    if isinstance(stored, dict):
+        stored = [name for group in stored.values() for name in group]
+    if width == 1 and not (isinstance(stored, list) and feature in ("action",)):
+        return [feature]
+    if not isinstance(stored, list) or len(stored) != width:
+        stored = list(range(width))
+    return [f"{feature}.{name}" for name in stored]
+
+
+def _refusal(folder: Path, error: Exception) -> DataError:
+    return DataError(
+        f"`{folder}` must be a LeRobot data set with data/**/*.parquet and {INFO}, "
+        f"reading it failed ({type(error).__name__}: "
+        f"{' '.join(str(error)[:150].split())}); fetch it anew."
+    )

@@ -1,0 +1,166 @@
+"""MCAP files, as ROS 2 bags are: messages of many topics, each at its own rate.
+
+Every number in a message is a column, `/joint_states.position.elbow` for example. The
+messages of one topic are the rows: that of the first state column, or of the busiest
+one. At each of its times the other topics have their last message before; an action
+may be a quarter of a step late, since it follows from what was seen. The clock then
+does the rest: `resample=` lays the rows on a grid. ROS is not needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nopg.data.extras import require_extra
+from nopg.data.files import open_plain, parse_json
+from nopg.data.io.options import ReadOptions
+from nopg.data.io.rates import LATE
+from nopg.errors import DataError
+
+TIME = "time"
+_LONGEST = 64
+"""Numbers of a list that are columns; longer ones are pictures or scans."""
+_RATIO = 255
+"""How much a byte of a packed chunk can become."""
+
+
+class McapFile:
+    """The numbers of an MCAP file as a table.
+
+    Args:
+        path: The file.
+        options: The columns that will be asked for, and the limit on its size.
+
+    Raises:
+        DataError: If it is damaged, too large or holds no numbers.
+    """
+
+    metadata: dict[str, Any] | None = None
+
+    def __init__(self, path: Path, options: ReadOptions) -> None:
+        self._path, self._options = path, options
+        self._topic_of: dict[str, str] = {}
+        self._counts: dict[str, int] = {}
+        seen: set[str] = set()
+        for topic, _, cells in self._messages(None):
+            self._counts[topic] = self._counts.get(topic, 0) + 1
+            if topic not in seen and cells:  # its first message names its columns
+                seen.add(topic)
+                self._topic_of |= dict.fromkeys(cells, topic)
+        if not self._topic_of:
+            raise DataError(f"`{path}` must hold messages with numbers, it has none.")
+        self.names = (TIME, *self._topic_of)
+        self.numeric = frozenset(self.names)
+        left = sorted(set(self._counts) - seen)
+        self.notes: tuple[str, ...] = ()
+        if left:
+            self.notes = (f"Left out: {', '.join(left)}, without numbers.",)
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        """The columns at the times of one topic, all rows at once."""
+        asked = [name for name in names if name != TIME]
+        times: dict[str, list[float]] = {}
+        rows: dict[str, list[list[float]]] = {}
+        own: dict[str, list[str]] = {}
+        for name in asked:
+            own.setdefault(self._topic_of[name], []).append(name)
+        for topic, time, cells in self._messages(set(own)):
+            times.setdefault(topic, []).append(time)
+            found = [cells.get(name, np.nan) for name in own[topic]]
+            rows.setdefault(topic, []).append(found)
+        states = [n for n in self._options.observations or () if n in self._topic_of]
+        busiest = max(own, key=lambda topic: self._counts[topic])
+        leader = self._topic_of[states[0]] if states else busiest
+        clock = np.array(times[leader])
+        late = LATE * float(np.median(np.diff(clock))) if len(clock) > 1 else 0.0
+        done = {self._topic_of.get(name) for name in self._options.actions or ()}
+        columns: dict[str, NDArray[np.float64]] = {TIME: clock}
+        first = 0
+        for topic, columns_of in own.items():
+            slack = late if topic in done and topic != leader else 0.0
+            at = np.searchsorted(times[topic], clock + slack, side="right") - 1
+            first = max(
+                first, int(np.argmax(at >= 0)) if (at >= 0).any() else len(clock)
+            )
+            columns |= dict(zip(columns_of, np.array(rows[topic])[at].T, strict=True))
+        if first:
+            self.notes += (f"Left out: {first} rows before every topic had a message.",)
+        self.notes += (f"Rows are the messages of {leader}; others were held.",)
+        yield {name: columns[name][first:] for name in names}
+
+    def _messages(
+        self, topics: set[str] | None
+    ) -> Iterator[tuple[str, float, dict[str, float]]]:
+        """Topic, time in seconds and numbers of each message, in order of time."""
+        reader = require_extra("mcap.reader", "mcap")
+        ros2 = require_extra("mcap_ros2.decoder", "mcap")
+        n_numbers = 0
+        try:
+            with open_plain(self._path, follow=True) as stream:
+                found = reader.make_reader(
+                    stream, decoder_factories=[ros2.DecoderFactory(), _JsonDecoders()]
+                )
+                summary = found.get_summary()
+                if summary is None:
+                    raise ValueError("it has no index; repair it with: mcap recover")
+                for chunk in summary.chunk_indexes:
+                    most = max(chunk.uncompressed_size, _RATIO * chunk.compressed_size)
+                    self._options.require_size(most, self._path)
+                known = _decodable(summary)
+                wanted = [t for t in known if topics is None or t in topics]
+                for _, channel, message, content in found.iter_decoded_messages(wanted):
+                    cells = dict(_numbers(content, channel.topic))
+                    n_numbers += len(cells)
+                    self._options.require_size(8 * n_numbers, self._path)
+                    yield channel.topic, message.log_time / 1e9, cells
+        except DataError:
+            raise
+        except Exception as error:  # decoders report damage by many errors
+            raise DataError(
+                f"`{self._path}` must be an MCAP file, reading it failed "
+                f"({type(error).__name__}: {' '.join(str(error)[:99].split())}); "
+                "record it again."
+            ) from None
+
+
+class _JsonDecoders:
+    """Messages that are JSON, beside those of ROS 2."""
+
+    def decoder_for(self, encoding: str, schema: Any) -> Any:
+        return parse_json if encoding == "json" else None
+
+
+def _decodable(summary: Any) -> list[str]:
+    """Topics whose messages can be read here."""
+    return [
+        c.topic
+        for c in summary.channels.values()
+        if c.message_encoding in ("cdr", "json")
+    ]
+
+
+def _numbers(content: Any, name: str) -> Iterator[tuple[str, float]]:
+    """Every number in a message by its path; lists by the `name`s beside them."""
+    if isinstance(content, (bool, int, float)):
+        yield name, float(content)
+    elif isinstance(content, (list, tuple)) or hasattr(content, "tolist"):
+        if 0 < len(content) <= _LONGEST:
+            for i, value in enumerate(content):
+                yield from _numbers(value, f"{name}.{i}")
+    elif not isinstance(content, (str, bytes)):
+        fields = content if isinstance(content, dict) else _slots(content)
+        called = fields.get("name", ())
+        for field, value in fields.items():
+            is_list = isinstance(called, list) and isinstance(value, (list, tuple))
+            if is_list and len(value) == len(called) and field != "name":
+                value = dict(zip(map(str, called), value, strict=True))
+            yield from _numbers(value, f"{name}.{field}")
+
+
+def _slots(content: Any) -> dict[str, Any]:
+    return {name: getattr(content, name) for name in getattr(content, "__slots__", ())}

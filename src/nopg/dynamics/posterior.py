@@ -1,0 +1,128 @@
+"""Models drawn from the posterior of a learned one, to be followed for many steps.
+
+A predictive deviation says how wrong one step may be. What it comes to after a hundred
+steps depends on how errors go together: a regression that is too low here is too low
+beside here as well. So whole functions are drawn, and a rollout keeps to one of them:
+
+    f(x) = a phi(x)' v + k(x)' (w + a W' e - K^-1 a phi(Z)' v),   v, e ~ N(0, 1),
+
+with w the weights of the mean, W its whitening factor, Z the inducing inputs and phi
+random Fourier features of the kernel (decoupled sampling, Wilson et al., 2020). Near
+the data f is what they say, far from them any function of the prior. Targets without a
+kernel have coefficients drawn as least squares leave them open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nopg.dynamics.gaussian_process import GaussianProcess
+from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
+from nopg.policies.arrays import Array
+
+N_FEATURES = 192
+"""Fourier features of each kernel: far from the data a draw is right to one in ten."""
+
+
+def drawn_models(
+    model: TransitionModel,
+    columns: Sequence[Tensor],
+    n_draws: int,
+    generator: np.random.Generator,
+) -> ArrayTransitionModel:
+    """So many models at once: a batch of states is shared among them in equal parts.
+
+    The first part of every batch is stepped by the first draw, and so on.
+
+    Args:
+        model: The learned model.
+        columns: What it was learned from: states, actions, rewards, next states.
+        n_draws: How many.
+        generator: Source of every draw.
+    """
+    states, actions, rewards, following = columns[:4]
+    inputs = torch.cat([states, actions], dim=1)
+    d = model.process.linear.shape[1] - 1  # of the present
+    moved = (following - states)[:, :d]
+    targets = torch.cat([moved, rewards[:, None]], dim=1)
+    is_free = ~model.bounds.are_saturated(following)
+    process = _DrawnProcess(model.process, n_draws, generator)
+    process.draw_linear(inputs[is_free].numpy(), targets[is_free].numpy(), generator)
+    return ArrayTransitionModel(model, process)
+
+
+class _DrawnProcess:
+    """Functions drawn from the posterior of a process, as arrays."""
+
+    def __init__(
+        self, process: GaussianProcess, n_draws: int, generator: np.random.Generator
+    ) -> None:
+        (n_curved, m), d = process.weights.shape, len(process.centre)
+        self._centre = process.centre.numpy()
+        self._factor = 1.0 / process.spread.numpy()
+        self._exponent = process.exponent.numpy()
+        self._linear = np.tile(process.linear.numpy(), (n_draws, 1, 1))  # (S, 1 + d, q)
+        self._curved = process.curved.tolist()
+        # Fourier features sqrt(2 / D) cos(z' frequencies + phase), (d, c D) and (c D,).
+        scales = process.inverse_scales.numpy()  # (c, d)
+        drawn = generator.standard_normal((n_curved, N_FEATURES, d)) * scales[:, None]
+        self._frequencies = drawn.reshape(-1, d).T
+        self._phases = generator.uniform(0.0, 2.0 * np.pi, n_curved * N_FEATURES)
+        n_targets = self._linear.shape[2]
+        shape = (n_draws, n_curved, m + N_FEATURES, n_targets)
+        self._weights = np.zeros(shape)
+        at_inducing = self._features(process.inducing.numpy())
+        for i, target in enumerate(process.curved.tolist()):
+            amplitude = float(process.amplitude[target])
+            first, second = (factor[i].numpy() for factor in process.whitening)
+            prior = generator.standard_normal((N_FEATURES, n_draws))
+            columns = slice(i * N_FEATURES, (i + 1) * N_FEATURES)
+            expected = first.T @ (first @ (at_inducing[:, columns] @ prior))
+            noise = second.T @ generator.standard_normal((m, n_draws))
+            moved = amplitude * (noise - expected)  # (m, S)
+            mean = process.weights[i].numpy()
+            self._weights[:, i, :m, target] = mean + moved.T
+            self._weights[:, i, m:, target] = amplitude * prior.T
+        kernels = self._weights[:, :, :m].reshape(n_draws, -1, n_targets)
+        waves = self._weights[:, :, m:].reshape(n_draws, -1, n_targets)
+        self._weights = np.concatenate([kernels, waves], axis=1)  # (S, c (m + D), q)
+
+    def draw_linear(
+        self, inputs: Array, targets: Array, generator: np.random.Generator
+    ) -> None:
+        """Draw the coefficients of targets without a kernel, from what they explain."""
+        design = self._design(inputs)
+        errors = targets - design @ self._linear[0]
+        precision = design.T @ design + 1e-9 * len(design) * np.eye(design.shape[1])
+        root = np.linalg.inv(np.linalg.cholesky(precision)).T  # (1 + d, 1 + d)
+        for target in set(range(targets.shape[1])) - set(self._curved):
+            normal = generator.standard_normal((len(self._linear), len(root)))
+            self._linear[:, :, target] += errors[:, target].std() * normal @ root.T
+
+    def __call__(self, inputs: Array) -> Array:
+        design = self._design(inputs)
+        z = design[:, 1:]
+        squares = np.concatenate([z * z, z, design[:, :1]], axis=1)
+        kernels = squares @ self._exponent
+        torch.from_numpy(kernels).exp_()
+        parts = ((kernels, self._features(z)), self._weights), ((design,), self._linear)
+        n_draws, found = len(self._weights), 0.0
+        for features, weights in parts:
+            every = np.concatenate(features, axis=1)
+            found = found + every.reshape(n_draws, len(z) // n_draws, -1) @ weights
+        return np.asarray(found).reshape(len(z), -1)
+
+    def _design(self, inputs: Array) -> Array:
+        """(1, z) of inputs, (m, 1 + d)."""
+        z = (inputs - self._centre) * self._factor
+        return np.concatenate([np.ones((len(z), 1)), z], axis=1)
+
+    def _features(self, z: Array) -> Array:
+        """Fourier features of all kernels, (m, c D)."""
+        angles = z @ self._frequencies + self._phases
+        torch.from_numpy(angles).cos_()
+        return np.asarray(np.sqrt(2.0 / N_FEATURES) * angles)

@@ -1,0 +1,160 @@
+"""Is a policy better than what runs today? Differences of returns from the same starts.
+
+Against another policy both are rolled out in the same models, drawn ones too, and in
+the same gusts: what is common to both cancels. Against recorded episodes the policy is
+rolled out from their first states for as long as each was recorded, and what was earned
+then is subtracted; the episodes differ by chance, which is part of the interval.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nopg.data.dataset import Dataset
+from nopg.errors import DataError
+from nopg.evaluation.model import (
+    ModelEvaluator,
+    Returns,
+    mean_and_spread,
+    out_of_support_reason,
+)
+from nopg.evaluation.spread import Spread
+from nopg.evaluation.windows import Windows, consecutive
+from nopg.policies.arrays import Actor, Array
+
+MANY = 64
+"""Recorded episodes that are compared with, at most."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How much more a policy is expected to earn than another controller.
+
+    Attributes:
+        difference: Its return less the other's, in the mean over the same starts.
+        low: Lower end of the difference.
+        high: Upper end.
+        level: How often the truth is meant to lie between.
+        probability_worse: How likely the policy earns less.
+        value: Its return.
+        other: The other's.
+        against: Who that is: "the log", "a policy" or "a function".
+        n_starts: Starts, or recorded episodes.
+        known: Whether the data say anything; if not the ends and the probability are
+            NaN.
+        reason: Why not, in a sentence.
+    """
+
+    difference: float
+    low: float
+    high: float
+    level: float
+    probability_worse: float
+    value: float
+    other: float
+    against: str
+    n_starts: int
+    known: bool = True
+    reason: str = ""
+
+    def __str__(self) -> str:
+        heads = f"{self.value:.4g} against {self.other:.4g} of {self.against}"
+        if not self.known:
+            return f"{heads}; which is better is unknown: {self.reason}"
+        return (
+            f"{heads}: {self.difference:+.4g} [{self.low:+.4g}, {self.high:+.4g}] "
+            f"({self.level:.0%}), worse with a probability of "
+            f"{self.probability_worse:.2g}"
+        )
+
+
+def compared_with_actor(
+    evaluator: ModelEvaluator,
+    actor: Actor,
+    other: Actor,
+    starts: Array,
+    level: float,
+    against: str,
+) -> Comparison:
+    """A policy against anybody else who acts, from the same starts."""
+    ours, theirs = (evaluator.mean_return(one, starts) for one in (actor, other))
+    values = (float(ours.runs.mean()), float(theirs.runs.mean()))
+    both = Returns(
+        ours.runs - theirs.runs,  # in the same gusts
+        ours.deviations - theirs.deviations,
+        ours.ending - theirs.ending,
+        max(ours.unknown, theirs.unknown),
+    )
+    difference, spread = mean_and_spread(both, evaluator.scale)
+    rest = (values, against, len(starts), both.unknown)
+    return _found(difference, spread, level, *rest)
+
+
+def compared_with_log(
+    evaluator: ModelEvaluator, actor: Actor, log: Dataset, level: float
+) -> Comparison:
+    """A policy against recorded episodes, as long as each of them was recorded.
+
+    Raises:
+        DataError: If the log has no episodes.
+    """
+    episodes = first_runs(log)
+    windows = Windows.from_rows(log, episodes, len(episodes))
+    lengths = windows.lengths.astype(np.float64)
+    # Whose task ended earned nothing after that; another may still earn.
+    lengths[windows.terminates] = lengths.max()
+    starts = windows.starts
+    ours = evaluator.mean_return(actor, starts, lengths)
+    _, spread = mean_and_spread(ours, evaluator.scale)
+    earned = windows.returns(evaluator.gamma)
+    each = ours.runs.mean(axis=1) - earned
+    n = len(each)
+    # With one episode only the models know how much another would have differed.
+    chance = each.std(ddof=1) if n > 1 else ours.runs.std()
+    errors = np.hypot(spread.errors, chance / np.sqrt(n))
+    values = (float(ours.runs.mean()), float(earned.mean()))
+    rest = (values, "the log", n, ours.unknown)
+    difference = each.mean(keepdims=True)
+    return _found(difference, replace(spread, errors=errors), level, *rest)
+
+
+def first_runs(log: Dataset) -> list[np.ndarray]:
+    """Rows of each episode from its first on, as far as they follow each other.
+
+    Raises:
+        DataError: If there are no episodes of several steps.
+    """
+    runs = consecutive(log, np.ones(len(log), dtype=bool))
+    if log.episodes is None or max(map(len, runs)) < 2:
+        raise DataError(
+            "A comparison with the log needs episodes, rows of these data are in no "
+            "order; pass a Dataset with `episodes`, another policy or a function."
+        )
+    names = log.episodes[[run[0] for run in runs]]
+    _, first = np.unique(names, return_index=True)
+    return [runs[i] for i in first[:: -(-len(first) // MANY)]]
+
+
+def _found(
+    difference: Array,
+    spread: Spread,
+    level: float,
+    values: tuple[float, float],
+    against: str,
+    n_starts: int,
+    unknown: float,
+) -> Comparison:
+    low, high = (float(end[0]) for end in spread.ends(difference, level))
+    worse, reason = float(spread.probability_below(difference, 0.0)[0]), ""
+    if unknown > 1.0 - level:
+        low = high = worse = float("nan")
+        reason = out_of_support_reason(unknown)
+    return Comparison(
+        *(float(difference[0]), low, high, level, worse, *values),
+        against=against,
+        n_starts=n_starts,
+        known=not reason,
+        reason=reason,
+    )

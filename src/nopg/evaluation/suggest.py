@@ -1,0 +1,228 @@
+"""Where to record next: steps whose outcome would narrow the expected return most.
+
+To first order an error f of the learned model moves the expected return J by
+
+    dJ = sum_i g_i f(x_i),   x_i = (s, a) along the policy's predicted paths,
+
+with g_i how often, discounted, the policy comes there, times how much its return
+depends on where the step leads. The model is a Gaussian process, so that f has a
+covariance K for lack of data, and dJ the variance g' K g. One more recorded step at x
+lowers it by
+
+    (g' K(X, x))^2 / (K(x, x) + noise^2),
+
+in closed form. Steps are taken one after another, each the best given those before it;
+what they make known of each other is one column of a pivoted Cholesky factor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nopg.data.dataset import Dataset
+from nopg.data.files import write_atomically
+from nopg.data.validation import IntArray
+from nopg.dynamics.ensemble import model_columns
+from nopg.dynamics.gaussian_process import GaussianProcess
+from nopg.dynamics.posterior import drawn_models
+from nopg.dynamics.transition_model import TransitionModel
+from nopg.evaluation.rollouts import require_steps
+from nopg.evaluation.sensitivity import Places, path_places
+from nopg.policies.arrays import Array
+from nopg.policies.families import Policy
+
+N_PATHS = 32
+"""Predicted paths that are looked at, each in a model of its own, drawn from what the
+data allow: a single path would show one place where the policy may come by."""
+N_PLACES = 1_000
+"""Steps along them that are compared; of more a choice by what they matter."""
+BATCH = 2_000
+SETTLED = 1e-9
+"""Share of the variance below which nothing is left to be learned."""
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """Steps to record next, the most informative first.
+
+    Attributes:
+        states: Where to be, (n, d_s).
+        actions: What to do there, (n, d_a), or labels (n,).
+        start: From which initial state the policy is predicted to come there, (n,).
+        step: After how many steps, (n,).
+        remaining: Share of the standard deviation of the expected return, as far as it
+            comes from lack of data, that is left once all rows so far are recorded.
+        names: Of the columns of states and actions.
+    """
+
+    states: Array
+    actions: NDArray[Any]
+    start: IntArray
+    step: IntArray
+    remaining: Array
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.states)
+
+    @property
+    def table(self) -> dict[str, NDArray[Any]]:
+        """Columns by name: states, actions, start, step, remaining."""
+        acted = np.atleast_2d(self.actions.T)
+        columns = [*self.states.T, *acted, self.start, self.step, self.remaining]
+        names = (*self.names, "start", "step", "remaining")
+        return dict(zip(names, columns, strict=True))
+
+    def save(self, path: str | Path) -> None:
+        """Write the table as CSV, whole or not at all."""
+        quoted = (f'"{name.replace(chr(34), chr(34) * 2)}"' for name in self.table)
+        rows = zip(*(column.tolist() for column in self.table.values()), strict=True)
+        text = "\n".join(
+            [",".join(quoted), *(",".join(map(repr, r)) for r in rows), ""]
+        )
+        write_atomically(Path(path), lambda stream: stream.write(text.encode()))
+
+    def __str__(self) -> str:
+        if not len(self):
+            return "Nothing to record: the models know the system on the policy's paths"
+        heads = [*self.names, "remaining"]
+        rows = zip(*(self.table[name] for name in heads), strict=True)
+        lines = [heads, *([f"{value:.4g}" for value in row] for row in rows)]
+        return "\n".join("".join(f"{cell:>12}" for cell in line) for line in lines)
+
+
+class Unknown(NamedTuple):
+    """What the data leave open about a model's predictions, of q targets."""
+
+    process: GaussianProcess
+    linear: Tensor  # (q, 1 + d, 1 + d), roots of the covariance of coefficients
+    noise: Tensor  # (q,), standard deviation of what no input explains
+
+    @classmethod
+    def of(cls, model: TransitionModel, data: Dataset) -> Unknown:
+        """A kernel speaks for the linear mean below it; other targets have none."""
+        states, actions, rewards, following, _ = model_columns(data)
+        process = model.process
+        design = _design(process, torch.cat([states, actions], dim=1))
+        d_s, is_free = (
+            process.linear.shape[1] - 1,
+            ~model.bounds.are_saturated(following),
+        )
+        moved = (following - states)[:, :d_s]
+        errors = torch.cat([moved, rewards[:, None]], dim=1) - design @ process.linear
+        design, errors = design[is_free], errors[is_free]
+        precision = design.T @ design + 1e-9 * len(design) * torch.eye(design.shape[1])
+        root = torch.linalg.inv(torch.linalg.cholesky(precision)).T
+        std = errors.std(dim=0, correction=0)
+        std[process.curved] = 0.0
+        return cls(process, std[:, None, None] * root, torch.hypot(process.noise, std))
+
+    def std(self, inputs: Tensor) -> Tensor:
+        """Standard deviation of each prediction, (m, q)."""
+        linear = (_design(self.process, inputs) @ self.linear).square().sum(dim=2).T
+        return (self.process.std(inputs).square() + linear).sqrt()
+
+    def covariance(self, inputs: Tensor) -> Tensor:
+        """Covariance of predictions between inputs, (q, m, m)."""
+        parts = _design(self.process, inputs) @ self.linear
+        found = parts @ parts.mT
+        found[self.process.curved] += self.process.covariance(inputs)
+        return found
+
+
+def suggest(
+    model: TransitionModel,
+    policy: Policy,
+    starts: Array,
+    data: Dataset,
+    gamma: float,
+    n: int,
+) -> Suggestion:
+    """The n steps whose outcome narrows the expected return most.
+
+    Fewer are returned where nothing is left to be learned.
+    """
+    require_steps("n", n)
+    chosen = np.linspace(0, len(starts) - 1, N_PATHS).round().astype(np.int64)
+    generator = np.random.default_rng(0)
+    drawn = drawn_models(model, model_columns(data), N_PATHS, generator)
+    found = path_places(model, policy, starts[chosen], gamma, drawn)
+    unknown = Unknown.of(model, data)
+    places = compared(unknown, found, model.reward_limits, gamma)
+    rows, remaining = informative(unknown, places, n, model.noise is not None)
+    taken, d_s = places.inputs[rows].numpy(), starts.shape[1]
+    actions: NDArray[Any] = taken[:, d_s:]
+    if data.is_discrete:
+        actions = actions.argmax(axis=1)
+    names = (*data.observation_names, *data.action_names)
+    origin = (chosen[places.start[rows]], places.step[rows])
+    return Suggestion(taken[:, :d_s], actions, *origin, remaining, names)
+
+
+def compared(
+    unknown: Unknown, places: Places, limits: tuple[float, float], gamma: float
+) -> Places:
+    """The places that matter, at most `N_PLACES`, with what they stand for.
+
+    No error of one step can change the return by more than all that is still to be
+    earned, however steep a chaotic path is. Of many places some are drawn by how much
+    their error may change the return, and stand for as much more.
+    """
+    low, high = limits  # of rewards
+    parts = places.inputs.split(BATCH)
+    std = torch.cat([unknown.std(part) for part in parts])  # (m, q)
+    most = places.visits[:, None] * max(high - low, 1e-300) / (1.0 - gamma)
+    change = places.slopes.abs() * std
+    slopes = places.slopes * (most / change.clamp_min(1e-300)).clamp_max(1.0)
+    share = torch.minimum(change, most).sum(dim=1).numpy()
+    if len(share) <= N_PLACES or not share.any():
+        return places._replace(slopes=slopes)
+    share = share / share.sum()
+    even = (np.arange(N_PLACES) + 0.5) / N_PLACES
+    drawn = np.searchsorted(np.cumsum(share), even).clip(max=len(share) - 1)
+    rows, counts = np.unique(drawn, return_counts=True)
+    stands_for = torch.from_numpy(counts / (N_PLACES * share[rows]))
+    chosen = Places(*(field[rows] for field in places))
+    return chosen._replace(slopes=slopes[rows] * stands_for[:, None])
+
+
+def _design(process: GaussianProcess, inputs: Tensor) -> Tensor:
+    """(1, z) of inputs, (m, 1 + d)."""
+    z = (inputs - process.centre) / process.spread
+    return torch.cat([torch.ones_like(z[:, :1]), z], dim=1)
+
+
+def informative(
+    unknown: Unknown, places: Places, n: int, is_noisy: bool
+) -> tuple[IntArray, Array]:
+    """Rows of the places to record, greedily, and the deviation left after each."""
+    covariance = unknown.covariance(places.inputs).numpy()  # (q, m, m)
+    g = places.slopes.T.numpy()  # (q, m)
+    noise = unknown.noise[:, None].square().numpy()
+    variance = np.diagonal(covariance, axis1=1, axis2=2).copy()  # (q, m)
+    pull = (covariance @ g[..., None])[..., 0]  # of each place's outcome on J, (q, m)
+    whole = left = float((g * pull).sum())
+    tiny = 1e-9 * variance.max(axis=1, keepdims=True) + 1e-300
+    factor = np.empty((*pull.shape, 0))
+    rows, remaining = [], []
+    while len(rows) < min(n, pull.shape[1]) and left > SETTLED * whole:
+        scale = np.maximum(variance.clip(min=0.0) + noise, tiny)
+        gain = (pull**2 / scale).sum(axis=0)
+        if not is_noisy:  # what acts the same way twice need not be repeated
+            gain[rows] = 0.0
+        best = int(gain.argmax())
+        column = covariance[:, :, best] - (factor @ factor[:, best, :, None])[..., 0]
+        column = column / np.sqrt(scale[:, best, None])
+        pull = pull - column * (pull[:, best] / np.sqrt(scale[:, best]))[:, None]
+        variance, factor = variance - column**2, np.dstack([factor, column])
+        left = float((g * pull).sum())
+        rows.append(best)
+        remaining.append(np.sqrt(max(left, 0.0) / whole))
+    return np.array(rows, dtype=np.int64), np.array(remaining)

@@ -1,0 +1,178 @@
+"""The verdict: go, caution or stop, with its one reason and one thing to do.
+
+Every question has an answer that is a probability or a share, and two marks that no
+task has set. Beyond one half the bad case is the likelier one: stop. Up to one in
+twenty, which is what an interval of 95% leaves out, it is as unlikely as anything said
+here can be: go. Between them, or where nothing can be said: caution. The gravest answer
+is the verdict; of equally grave ones that which is asked first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+
+from nopg.dynamics.transition_model import TransitionModel
+from nopg.evaluation.comparison import Comparison
+from nopg.evaluation.intervals import Estimate
+from nopg.evaluation.replay import Replay
+from nopg.policies.arrays import Array, actor_of
+from nopg.policies.families import Policy
+
+Level = Literal["go", "caution", "stop"]
+LEVELS: tuple[Level, ...] = ("stop", "caution", "go")
+LIKELY, RARE = 0.5, 0.05
+"""Probability from which the bad case is the likelier one, and up to which it is as
+rare as what a 95% interval leaves out."""
+HEADLINES: dict[Level, str] = {
+    "go": "Go: run it.",
+    "caution": "Caution: try it where a failure costs nothing.",
+    "stop": "Stop: do not run it.",
+}
+THE_LOG, MEAN_ACTION = "the log", "the mean action"
+"""Whom a policy is compared with: recorded episodes, or what was done on average."""
+BATCH = 2_000
+RECORD = "Record the steps that policy.suggest() lists, then learn again."
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether to run a policy, why, and what to do.
+
+    Attributes:
+        level: "go", "caution" or "stop".
+        reason: What decided, in one sentence with its number.
+        advice: The one thing to do now.
+    """
+
+    level: Level
+    reason: str
+    advice: str
+
+    @property
+    def headline(self) -> str:
+        """The level in words."""
+        return HEADLINES[self.level]
+
+    def __str__(self) -> str:
+        return f"{self.headline} {self.reason} {self.advice}"
+
+
+@dataclass(frozen=True)
+class Grounds:
+    """What a verdict is drawn from.
+
+    Attributes:
+        estimate: The expected return with its interval.
+        comparison: With the recorded episodes, or with the mean action where there are
+            none.
+        replay: Of the learned models.
+        untried: Share of the policy's discounted steps whose action, in that state, the
+            data say nothing about.
+        violation: Probability of entering what is to be avoided, if anything is.
+        at_most: How probable that may be.
+    """
+
+    estimate: Estimate
+    comparison: Comparison
+    replay: Replay
+    untried: float
+    violation: Estimate | None = None
+    at_most: float = RARE
+
+
+def verdict(grounds: Grounds) -> Verdict:
+    """The gravest answer to all questions."""
+    asked = (_known, _violations, _untried, _replayed, _compared)
+    answers = [answer for question in asked for answer in question(grounds)]
+    return min(answers, key=lambda answer: LEVELS.index(answer.level))
+
+
+def percent(probability: float) -> str:
+    """A probability as people say it: nothing is quite impossible."""
+    return "under 1%" if probability < 0.01 else f"{probability:.0%}"
+
+
+def _level(probability: float) -> Level:
+    if probability <= RARE:
+        return "go"
+    return "stop" if probability > LIKELY else "caution"
+
+
+def _known(grounds: Grounds) -> Iterator[Verdict]:
+    estimate = grounds.estimate
+    if not estimate.known:
+        yield Verdict("stop", f"Its return is unknown: {estimate.reason}", RECORD)
+
+
+def _violations(grounds: Grounds) -> Iterator[Verdict]:
+    found, most = grounds.violation, grounds.at_most
+    if found is None or found.high <= most:
+        return
+    yield Verdict(
+        "stop" if found.value > most else "caution",
+        f"It enters what is to be avoided with probability {found.value:.0%}, up to "
+        f"{found.high:.0%}; {most:.0%} is allowed.",
+        "Lower the reward there, or guard it with nopg.SafePolicy.",
+    )
+
+
+def _untried(grounds: Grounds) -> Iterator[Verdict]:
+    if (level := _level(grounds.untried)) != "go":
+        yield Verdict(
+            level,
+            f"In {grounds.untried:.0%} of its steps it does what was never tried in "
+            "such a state.",
+            RECORD,
+        )
+
+
+def _replayed(grounds: Grounds) -> Iterator[Verdict]:
+    """Bands a little too narrow have widened the interval; wrong ones cannot."""
+    replay = grounds.replay
+    if replay.coverage.min() >= LIKELY:
+        return
+    step, column = np.unravel_index(replay.coverage.argmin(), replay.coverage.shape)
+    name, held = replay.names[column], replay.coverage[step, column]
+    yield Verdict(
+        "stop" if replay.coverage.mean(axis=1).min() < LIKELY else "caution",
+        f"Recorded {replay.kind} are not predicted: after {replay.labels[step]} bands "
+        f"of 90% hold {held:.0%} of {name}.",
+        f"Look for a delay, a hidden state or a change of the machine in {name}: "
+        "data.describe() names some; then learn again.",
+    )
+
+
+def _compared(grounds: Grounds) -> Iterator[Verdict]:
+    found, against = grounds.comparison, grounds.comparison.against
+    if not found.known:
+        reason = f"Whether it is better than {against} is unknown: {found.reason}"
+        yield Verdict("stop", reason, RECORD)
+        return
+    level = _level(found.probability_worse)
+    says = {"go": "better", "caution": "not surely better", "stop": "probably worse"}
+    yield Verdict(
+        level,
+        f"It is {says[level]} than {against}: {found.difference:+.3g} "
+        f"[{found.low:+.3g}, {found.high:+.3g}], worse with a probability of "
+        f"{percent(found.probability_worse)}.",
+        "Watch its first run, as that of any new controller."
+        if level == "go"
+        else RECORD,
+    )
+
+
+def guessed_share(model: TransitionModel, policy: Policy, states: Array) -> Array:
+    """Share of a prediction's variance that the data leave, (m,).
+
+    At the policy's action, of what it was before there were data: 1 is a guess.
+    """
+    actions = torch.from_numpy(actor_of(policy).act(states))
+    places = torch.from_numpy(states)
+    parts = zip(places.split(BATCH), actions.split(BATCH), strict=True)
+    left = [model.uncertainty(*part).square() for part in parts]
+    return np.asarray(torch.cat(left).numpy())

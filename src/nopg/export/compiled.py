@@ -1,0 +1,115 @@
+"""An exported program as a function: compiled or interpreted here, to compare it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nopg.errors import NopgError
+from nopg.export.program_formats import Program, checker
+
+COMPILERS = ("cc", "gcc", "clang")
+STRICT = ("-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic")
+LONGEST = 120.0
+"""Seconds that compiling or 10,000 states may take."""
+
+
+@dataclass
+class ProgramRunner:
+    """Runs an exported program at many states.
+
+    Args:
+        program: What was exported.
+        text: The exported file.
+        suffix: ".h" or ".js".
+
+    Attributes:
+        seconds: What one action took in the last call.
+        found: What the program said of each state in the last call, (m,): 0 for an
+            action of the policy, 1 for no sample near, 2 for refused.
+    """
+
+    program: Program
+    text: str
+    suffix: str
+    seconds: float = float("nan")
+    found: NDArray[np.int64] | None = None
+
+    @staticmethod
+    def tool(suffix: str) -> str | None:
+        """The compiler or interpreter that is there, if any."""
+        names = COMPILERS if suffix == ".h" else ("node",)
+        return next((path for name in names if (path := shutil.which(name))), None)
+
+    def __call__(
+        self, observation: Any, state: Any = None, episode_start: Any = None
+    ) -> Any:
+        """Actions, and the next state of a policy with memory, as the graphs give."""
+        n_past = self.program.sizes["N_PAST"]
+        columns = [np.asarray(observation, dtype=np.float64)]
+        if n_past:
+            columns += [state, np.asarray(episode_start)[:, None]]
+        else:
+            columns.append(np.ones((len(columns[0]), 1)))
+        rows = np.concatenate(columns, axis=1).astype(np.float64)
+        with tempfile.TemporaryDirectory() as folder:
+            run = self._in_c if self.suffix == ".h" else self._in_javascript
+            told = run(Path(folder), rows)
+        self.found = told[:, 0].astype(np.int64)
+        actions = told[:, 1 : told.shape[1] - n_past]
+        if self.program.is_discrete:
+            actions = actions[:, 0]
+        return (actions, told[:, told.shape[1] - n_past :]) if n_past else actions
+
+    def _in_c(self, folder: Path, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        (folder / "policy.h").write_text(self.text, encoding="utf-8")
+        (folder / "check.c").write_text(checker(self.program, ".c"), encoding="utf-8")
+        compiler = self.tool(".h") or COMPILERS[0]
+        _told([compiler, *STRICT, "check.c", "-o", "check", "-lm"], folder)
+        done = _told([str(folder / "check"), str(len(rows))], folder, rows.tobytes())
+        self.seconds = float(done.stderr.split()[0])
+        return np.array([line.split() for line in done.stdout.splitlines()], np.float64)
+
+    def _in_javascript(
+        self, folder: Path, rows: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        (folder / "policy.js").write_text(self.text, encoding="utf-8")
+        (folder / "check.js").write_text(checker(self.program, ".js"), encoding="utf-8")
+        n = self.program.sizes["N_OBSERVATIONS"]
+        asked = json.dumps({"rows": rows.tolist(), "nObservations": n})
+        done = _told([self.tool(".js") or "node", "check.js"], folder, asked.encode())
+        told = json.loads(done.stdout)
+        self.seconds = float(told["seconds"])
+        return np.array(told["told"], dtype=np.float64)
+
+
+def _told(
+    command: list[str], folder: Path, given: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    """What a command says.
+
+    Raises:
+        NopgError: If it fails or takes too long.
+    """
+    try:
+        done = subprocess.run(
+            command, cwd=folder, input=given, capture_output=True, timeout=LONGEST
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NopgError(f"`{command[0]}` must run an export, got {error}.") from error
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise NopgError(
+            f"An export must compile and run without a warning, `{command[0]}` said "
+            f"{said[0] if said else done.returncode}; nothing was written, please "
+            "report this."
+        )
+    return done

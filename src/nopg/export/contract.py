@@ -1,0 +1,139 @@
+"""What stands beside an exported policy: what goes in, what comes out, what it is from.
+
+A file of numbers does not say that its second input is a speed in radians per second,
+or that it was learned for ten steps per second. The contract does, in JSON.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nopg.data.fingerprint import fingerprint
+from nopg.data.spaces import space_to_json
+from nopg.export.guard import SupportPoints
+
+if TYPE_CHECKING:
+    from nopg.fitted.policy import FittedPolicy
+
+UNIT = re.compile(r"\s*[\[(]\s*([^\])]+?)\s*[\])]\s*$")
+"""A unit at the end of a column's name: `speed [rad/s]`, `level (m)`."""
+
+
+def contract(
+    policy: FittedPolicy,
+    content: bytes,
+    measured: Mapping[str, Any],
+    guard: SupportPoints | None,
+    fallback: Sequence[float] | None,
+) -> dict[str, Any]:
+    """Everything that whoever runs the export has to know, as JSON.
+
+    Args:
+        policy: What was exported.
+        content: The file.
+        measured: How it was compared, and what it costs.
+        guard: The support guard inside, if there is one.
+        fallback: What it does where no sample is near.
+    """
+    data, memory, space = policy.data, policy.memory, policy.action_space
+    has_verdict = "grounds" in policy.__dict__  # else it would take a minute
+    inside: dict[str, Any] | None = None
+    if guard is not None:
+        inside = {
+            "points": len(guard.points),
+            "samples": guard.n_samples,
+            "threshold": guard.threshold,
+            "full_threshold": guard.full_threshold,
+            "fallback": None if fallback is None else list(fallback),
+        }
+    return {
+        "nopg": version("nopg"),
+        "sha256": hashlib.sha256(content).hexdigest(),
+        **measured,
+        "algorithm": policy.algorithm,
+        "gamma": policy.gamma,
+        "observations": _observations(policy),
+        "actions": _actions(policy),
+        "action_space": space_to_json(space),
+        "memory": None if memory is None else memory.to_json(),
+        "sample_time": None if data is None else data.sample_time,
+        "guard": inside,
+        "data": None
+        if data is None
+        else {"rows": len(data), "sha256": fingerprint(data)},
+        "verdict": asdict(policy.verdict()) if has_verdict else None,
+    }
+
+
+def spoken(found: Mapping[str, Any]) -> list[str]:
+    """The contract in the comment that begins a program."""
+    limits = [
+        f"{a['name']} in [{a['low']}, {a['high']}]" if "low" in a else a["name"]
+        for a in found["actions"]
+    ]
+    guard, data, step = found["guard"], found["data"], found["sample_time"]
+    said = [
+        f"A policy learned by nopg {found['nopg']} ({found['algorithm']}).",
+        "observation: " + ", ".join(o["name"] for o in found["observations"]),
+        "action: " + ", ".join(limits),
+    ]
+    if step is not None:
+        said.append(f"one step: {step:.6g} of the log's clock")
+    if found["memory"] is not None:
+        layout = found["memory"]
+        said.append(
+            f"memory: {layout['observations']} past observations and "
+            f"{layout['actions']} past actions, kept in the state"
+        )
+    if guard is not None:
+        said.append(
+            f"guard: {guard['points']} of {guard['samples']} samples, threshold "
+            f"{guard['threshold']:.4g} bandwidths, fallback {guard['fallback']}"
+        )
+    if data is not None:
+        said.append(f"data: {data['rows']} rows, SHA-256 {data['sha256']}")
+    if found["verdict"] is not None:
+        said.append(f"verdict: {found['verdict']['level']}")
+    return [" ".join(line.split()) for line in said]
+
+
+def _observations(policy: FittedPolicy) -> list[dict[str, Any]]:
+    """Name, unit and, where the data are there, the range seen of what goes in."""
+    data, names = policy.data, policy.observation_names
+    if data is None:
+        return [_column(name) for name in names or ()]
+    low, high = data.observations.min(axis=0), data.observations.max(axis=0)
+    ranges = zip(low.tolist(), high.tolist(), strict=True)
+    columns = zip(names or data.observation_names, ranges, strict=False)
+    return [_column(name) | {"seen": list(seen)} for name, seen in columns]
+
+
+def _actions(policy: FittedPolicy) -> list[dict[str, Any]]:
+    """Name, unit and limits of every column that comes out; of labels their names."""
+    space: Any = policy.action_space
+    names = None if policy.data is None else policy.data.action_names
+    if not hasattr(space, "low"):
+        called = (names or ("action",))[0]
+        return [_column(called) | {"labels": int(space.n)}]
+    low, high = np.ravel(space.low).tolist(), np.ravel(space.high).tolist()
+    names = names or tuple(f"action {i}" for i in range(len(low)))
+    columns = zip(names, low, high, strict=True)
+    return [_column(name) | {"low": _end(a), "high": _end(b)} for name, a, b in columns]
+
+
+def _end(limit: float) -> float | None:
+    """A limit, or None for none: JSON has no infinity."""
+    return limit if math.isfinite(limit) else None
+
+
+def _column(name: str) -> dict[str, Any]:
+    unit = UNIT.search(name)
+    return {"name": name, "unit": unit[1] if unit else None}

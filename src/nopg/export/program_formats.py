@@ -1,0 +1,204 @@
+"""A policy as a program: one C99 header, or one file of JavaScript.
+
+The programs are `templates/policy.h` and `templates/policy.js`; what is added here are
+names and numbers.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nopg.errors import ConfigError
+from nopg.export.guard import SupportPoints
+
+BLOCK = 16
+"""Points of the guard that a C program compares at once."""
+_TABLES = (
+    *("mean", "std", "before", "centre", "half_width", "low", "high"),
+    *("scale", "points", "threshold", "fallback"),
+)
+"""Tables of real numbers; some policies lack some."""
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+@dataclass(frozen=True)
+class Program:
+    """Everything a program says and knows.
+
+    Attributes:
+        name: Prefix of every name in it.
+        about: Lines for its first comment.
+        arrays: Layers, scaling, limits and past, as `policy_arrays` gives them.
+        guard: Samples to compare with; None for no guard.
+        fallback: Action where no sample is near, (d_a,), or a label; None to keep the
+            policy's own.
+        is_single: Single precision.
+    """
+
+    name: str
+    about: Sequence[str]
+    arrays: Mapping[str, Any]
+    guard: SupportPoints | None = None
+    fallback: Sequence[float] | None = None
+    is_single: bool = False
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether actions are labels."""
+        return str(self.arrays["kind"]) == "discrete"
+
+    @property
+    def layers(self) -> list[tuple[Any, Any]]:
+        """Weight (n_out, n_in) and bias of each layer."""
+        a = self.arrays
+        n = range(int(a["n_layers"]))
+        return [(a[f"weight_{i}"], a[f"bias_{i}"]) for i in n]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many there are of everything, by the names of the C program."""
+        a = self.arrays
+        n_out = len(self.layers[-1][1])
+        n_taken = n_out if self.is_discrete else len(a["low"])
+        n_past = len(a.get("copied", ()))
+        blocks = 0 if self.guard is None else -(-len(self.guard.points) // BLOCK)
+        return {
+            "WIDTH": len(a["mean"]),
+            "N_OBSERVATIONS": len(a["mean"]) - n_past,
+            "N_PAST": n_past,
+            "N_CHANGES": int(a.get("n_changes", 0)),
+            "N_TAKEN": n_taken,
+            "N_ACTIONS": 1 if self.is_discrete else n_taken,
+            "N_LAYERS": len(self.layers),
+            "WIDEST": max(len(a["mean"]), *(len(bias) for _, bias in self.layers)),
+            "N_BLOCKS": blocks,
+            "BLOCK": BLOCK,
+            "IS_DISCRETE": int(self.is_discrete),
+            "IS_SQUASHED": int(bool(a.get("is_squashed", False))),
+            "HAS_FALLBACK": int(self.fallback is not None),
+        }
+
+    @property
+    def tables(self) -> dict[str, Any]:
+        """Real numbers by name; weights layer by layer, a bias and then each input."""
+        a = self.arrays
+        parts = [np.concatenate([bias[None], weight.T]) for weight, bias in self.layers]
+        found = {name: a[name] for name in _TABLES if name in a}
+        found["weights"] = np.concatenate([part.reshape(-1) for part in parts])
+        if self.guard is not None:
+            found |= {"scale": self.guard.scale, "points": self.guard.points}
+            found["threshold"] = [self.guard.threshold]
+        if self.fallback is not None:
+            found["fallback"] = self.fallback
+        return found
+
+    @property
+    def whole_tables(self) -> dict[str, list[int]]:
+        """Whole numbers by name."""
+        widths = [self.sizes["WIDTH"], *(len(bias) for _, bias in self.layers)]
+        a = self.arrays
+        past = {n: [int(x) for x in a[n]] for n in ("first", "copied") if n in a}
+        return {"widths": widths, **past}
+
+
+def to_c(program: Program) -> str:
+    """The header. Points are laid out in blocks, column by column."""
+    ending, tables, lines = "f" if program.is_single else "", program.tables, []
+    if program.guard is not None:
+        points = tables["points"]
+        n = program.sizes["N_BLOCKS"] * BLOCK
+        filled = points[np.minimum(np.arange(n), len(points) - 1)]  # the last, again
+        blocks = filled.reshape(-1, BLOCK, points.shape[1])
+        tables["points"] = blocks.transpose(0, 2, 1)
+    lines += [f"#define @P@_{name} {value}" for name, value in program.sizes.items()]
+    for name, integers in program.whole_tables.items():
+        lines.append(f"static const int @p@_{name}[] = {{{_joined(integers)}}};")
+    for name, values in tables.items():
+        kind = "action" if name == "fallback" else "real"
+        if name == "fallback" and program.is_discrete:
+            texts = [str(int(values[0]))]
+        else:
+            texts = _numbers(values, program.is_single, ending, "INFINITY")
+        line = f"static const @p@_{kind} @p@_{name}[] = {{{_joined(texts)}}};"
+        wrapped = textwrap.fill(line, 88, subsequent_indent="  ")
+        is_guard = name in ("scale", "points", "threshold")
+        guarded = f"#ifndef @P@_NO_GUARD\n{wrapped}\n#endif"
+        lines.append(guarded if is_guard else wrapped)
+    words = {
+        "REAL": "float" if program.is_single else "double",
+        "TANH": f"tanh{ending}",
+    }
+    words["ACTION"] = "int" if program.is_discrete else "@p@_real"
+    return _filled("policy.h", program, "\n".join(lines), **words)
+
+
+def to_js(program: Program) -> str:
+    """The script: a constant of the program's name."""
+    sizes, flags = program.sizes, ("false", "true")
+    values: dict[str, Any] = {
+        "isDiscrete": flags[sizes["IS_DISCRETE"]],
+        "isSquashed": flags[sizes["IS_SQUASHED"]],
+        "nObservations": sizes["N_OBSERVATIONS"],
+        "nTaken": sizes["N_TAKEN"],
+        "nChanges": sizes["N_CHANGES"],
+        "width": sizes["WIDTH"],
+    }
+    tables: dict[str, Any] = dict.fromkeys(_TABLES, ()) | program.tables
+    whole: dict[str, Any] = {"first": (), "copied": ()} | program.whole_tables
+    lines = [f"const {name} = {value};" for name, value in values.items()]
+    lines += [f"const {name} = [{_joined(v)}];" for name, v in whole.items()]
+    for name, table in tables.items():
+        texts = _numbers(table, program.is_single, "", "Infinity")
+        line = f"const {name} = [{_joined(texts)}];"
+        lines.append(textwrap.fill(line, 84, subsequent_indent="  "))
+    return _filled("policy.js", program, textwrap.indent("\n".join(lines), "  "))
+
+
+def checker(program: Program, suffix: str) -> str:
+    """The program that runs an export, `check.c` or `check.js`."""
+    return _filled(f"check{suffix}", program, "")
+
+
+def program_name(stem: str) -> str:
+    """A file's name as the beginning of names in C and JavaScript."""
+    name = re.sub(r"\W", "_", stem, flags=re.ASCII).lower().strip("_")
+    if not name or not name[0].isalpha():
+        raise ConfigError(
+            f"The name of the file becomes that of functions and must begin with a "
+            f"letter, got {stem!r}; call it policy.h, for example."
+        )
+    return name
+
+
+def _filled(template: str, program: Program, numbers: str, **words: str) -> str:
+    text = (TEMPLATES / template).read_text(encoding="utf-8")
+    # Nothing that names of columns hold may end the comment they stand in.
+    about = [f" * {line}".replace("*/", "* /") for line in program.about[1:]]
+    title = program.about[0].replace("*/", "* /")
+    words = {"TITLE": title, "ABOUT": "\n".join(about), "NUMBERS": numbers, **words}
+    for word, value in words.items():
+        text = text.replace(f"@{word}@", value)
+    return text.replace("@p@", program.name).replace("@P@", program.name.upper())
+
+
+def _numbers(values: Any, is_single: bool, ending: str, infinity: str) -> list[str]:
+    """Numbers with the fewest digits that give them back."""
+    kind: Any = np.float32 if is_single else np.float64
+    array = np.asarray(values, dtype=kind).reshape(-1)
+    return [
+        f"{value!s}{ending}"
+        if np.isfinite(value)
+        else str(value).replace("inf", infinity)
+        for value in array
+    ]
+
+
+def _joined(values: Iterable[Any]) -> str:
+    return ", ".join(str(value) for value in values)

@@ -1,0 +1,117 @@
+"""Checks before a policy is switched on: who and what it may be compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nopg.data.dataset import Dataset
+from nopg.data.history import HistoryLayout
+from nopg.errors import ConfigError, DataError
+from nopg.evaluation.comparison import (
+    Comparison,
+    compared_with_actor,
+    compared_with_log,
+)
+from nopg.policies.arrays import Actor, Array
+
+if TYPE_CHECKING:
+    from nopg.fitted.policy import FittedPolicy
+
+
+def compared(policy: FittedPolicy, other: Any, level: float) -> Comparison:
+    """A policy against recorded episodes, another policy or a function.
+
+    Raises:
+        ConfigError: If `other` is none of these.
+        DataError: If it has other columns, or there are no episodes.
+    """
+    data, model, actor = policy.require_data(), policy.model, policy.actor
+    if other is None or isinstance(other, Dataset):
+        log = data if other is None else alike(other, data)
+        return compared_with_log(model, actor, log, level)
+    starts = np.array(policy.initial_states, dtype=np.float64)
+    if isinstance(other, type(policy)):
+        against, theirs = "a policy", _actor_like(other, data)
+    elif callable(other):
+        against, theirs = "a function", _FunctionActor(other, data)
+    else:
+        raise ConfigError(
+            "`other` must be a Dataset, a fitted policy or a function of observations, "
+            f"got {type(other).__name__}; leave it out for the episodes of the data."
+        )
+    return compared_with_actor(model, actor, theirs, starts, level, against)
+
+
+def alike(episodes: Dataset, data: Dataset) -> Dataset:
+    """Recordings with the columns of the data, their past included.
+
+    Raises:
+        DataError: If they have other columns.
+    """
+    if not isinstance(episodes, Dataset):
+        raise DataError(
+            f"Episodes must be a Dataset, got {type(episodes).__name__}; load them "
+            "with Dataset.load."
+        )
+    layout = data.history
+    if layout is not None and episodes.history is None:
+        steps = {"observations": layout.observations, "actions": layout.actions}
+        episodes = episodes.with_history(**steps)
+    if _widths(episodes) != _widths(data):
+        raise DataError(
+            f"Episodes must have the columns of the data, {_named(data)}, got "
+            f"{_named(episodes)}; choose the same ones."
+        )
+    return episodes
+
+
+def _actor_like(other: FittedPolicy, data: Dataset) -> Actor:
+    """Another policy as it acts on states of the data."""
+    if other.data is None or _widths(other.data) != _widths(data):
+        theirs = "unknown ones" if other.data is None else _named(other.data)
+        raise DataError(
+            f"Policies that are compared must have the same columns, {_named(data)}, "
+            f"the other has {theirs}; pass a function of observations instead."
+        )
+    return other.actor
+
+
+class _FunctionActor:
+    """A function of observations as it acts on states, its answers checked."""
+
+    def __init__(self, function: Callable[[Array], Any], data: Dataset) -> None:
+        self._function = function
+        self._layout: HistoryLayout | None = data.history
+        self._labels = data.n_actions if data.is_discrete else None
+        self._width = 1 if data.is_discrete else data.actions.shape[1]
+
+    def act(self, states: Array) -> Array:
+        """Actions, (m, d_a); labels are one-hot rows."""
+        seen = states[:, : None if self._layout is None else self._layout.n_observed]
+        try:
+            found = np.asarray(self._function(seen.copy()), dtype=np.float64)
+            actions = found.reshape(len(states), self._width)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(
+                f"A function that is compared with must turn observations {seen.shape} "
+                f"into actions ({len(states)}, {self._width}), it failed with: {error}."
+            ) from error
+        if not np.isfinite(actions).all():
+            raise ConfigError(
+                "A function that is compared with must return finite actions, got NaN "
+                "or infinity; bound what it returns."
+            )
+        if self._labels is None:
+            return actions
+        return np.eye(self._labels)[actions[:, 0].astype(np.int64)]
+
+
+def _widths(data: Dataset) -> tuple[int, tuple[int, ...]]:
+    return data.observations.shape[1], data.actions.shape[1:]
+
+
+def _named(data: Dataset) -> str:
+    return ", ".join((*data.observation_names, *data.action_names))

@@ -1,0 +1,97 @@
+"""Models drawn from a posterior, against its own mean and deviation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from nopg.dynamics.posterior import drawn_models
+from nopg.dynamics.transition_model import TransitionModel
+
+N_DRAWS = 400
+
+
+def columns() -> list[torch.Tensor]:
+    """s' = s + sin(2 s) / 5 + a / 10, known from -2 to 0 only."""
+    rng = np.random.default_rng(0)
+    s, a = rng.uniform(-2.0, 0.0, (40, 1)), rng.uniform(-1.0, 1.0, (40, 1))
+    after = s + 0.2 * np.sin(2.0 * s) + 0.1 * a
+    rows = (s, a, np.cos(s[:, 0]), after, np.zeros(40))
+    return [torch.tensor(row) for row in rows]
+
+
+@pytest.fixture(scope="module")
+def model() -> TransitionModel:
+    return TransitionModel.fit(*columns(), generator=np.random.default_rng(0))
+
+
+def drawn(model: TransitionModel, states: np.ndarray) -> np.ndarray:
+    """Next states and rewards of every draw, (S, m, 2)."""
+    steps = drawn_models(model, columns(), N_DRAWS, np.random.default_rng(1))
+    every = np.tile(states, (N_DRAWS, 1))
+    found = steps.step(every, np.zeros_like(every))
+    both = np.column_stack([found.reached, found.rewards])
+    return both.reshape(N_DRAWS, len(states), 2)
+
+
+def test_draws_scatter_as_the_posterior_says(model: TransitionModel) -> None:
+    states = np.array([[-1.0], [-0.2], [0.1], [0.5], [3.0]])
+    found = drawn(model, states)
+    inputs = torch.tensor(np.column_stack([states, np.zeros(5)]))
+    mean = model.process.predict(inputs).numpy() + np.column_stack(
+        [states, np.zeros(5)]
+    )
+    std = model.process.std(inputs).numpy()
+    assert (std[-1] > 10.0 * std[0]).all()  # nothing is known out there
+    error = std / np.sqrt(N_DRAWS)
+    assert (np.abs(found.mean(axis=0) - mean) < 4.0 * error + 1e-6).all()
+    # A few hundred features know the prior to some parts in ten, and what data leave
+    # of it to a factor of two.
+    ratio = found.std(axis=0)[2:] / std[2:]
+    assert ((ratio > 0.5) & (ratio < 2.0)).all()
+    assert ratio[-1] == pytest.approx([1.0, 1.0], abs=0.25)
+
+
+def test_a_draw_is_one_smooth_function(model: TransitionModel) -> None:
+    states = np.array([[0.5], [0.5001]])
+    found = drawn(model, states)[..., 0] - states[:, 0]
+    apart = np.abs(found[:, 0] - found[:, 1])
+    assert apart.max() < 0.01 * found.std(axis=0).max() + 1e-3
+
+
+def test_every_draw_has_its_part_of_a_batch(model: TransitionModel) -> None:
+    steps = drawn_models(model, columns(), 3, np.random.default_rng(1))
+    state = np.full((1, 1), 1.0)
+    apart = steps.step(np.tile(state, (3, 1)), np.zeros((3, 1))).reached
+    together = steps.step(np.tile(state, (6, 1)), np.zeros((6, 1))).reached
+    np.testing.assert_allclose(together[::2], apart)
+    np.testing.assert_allclose(together[1::2], apart)
+    assert len(np.unique(apart.round(6))) == 3
+
+
+def test_linear_targets_are_as_open_as_least_squares_leave_them() -> None:
+    rng = np.random.default_rng(0)
+    s, a = rng.uniform(-1.0, 1.0, (2, 50, 1))
+    after = 0.5 * s + 0.1 * a + 0.1 * rng.standard_normal((50, 1))
+    rows = (s, a, np.ones(50), after, np.zeros(50))
+    noisy = [torch.tensor(row) for row in rows]
+    known = TransitionModel.fit(*noisy, generator=np.random.default_rng(0))
+    linear = replace(known.process, curved=known.process.curved[:0])
+    empty = {
+        name: getattr(linear, name)[:0] for name in ("inverse_scales", "weights")
+    } | {"exponent": linear.exponent[:, :0]}
+    linear = replace(linear, **empty)
+    steps = drawn_models(
+        replace(known, process=linear), noisy, N_DRAWS, np.random.default_rng(1)
+    )
+    place, push = np.array([[0.8]]), np.array([[0.5]])
+    found = steps.step(np.tile(place, (N_DRAWS, 1)), np.tile(push, (N_DRAWS, 1)))
+    design = np.column_stack([np.ones(50), s, a])
+    errors = after - s - design @ np.linalg.lstsq(design, after - s, rcond=None)[0]
+    at = np.array([1.0, 0.8, 0.5])
+    expected = errors.std() * np.sqrt(at @ np.linalg.inv(design.T @ design) @ at)
+    assert found.reached.std() == pytest.approx(expected, rel=0.15)
+    assert (found.rewards == 1.0).all()

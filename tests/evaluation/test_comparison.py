@@ -1,0 +1,109 @@
+"""Comparisons against closed forms: the level of a pump, pushed by linear policies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nopg
+from nopg.errors import ConfigError, DataError, NopgError
+from nopg.policies.build import linear_policy
+from tests.evaluation.recordings import GAMMA, recorded, true_return
+
+STARTS = np.array([[-0.8], [0.5], [0.9]])
+
+
+def prepared(gain: float, data: nopg.Dataset) -> nopg.FittedPolicy:
+    algorithm = nopg.NOPG(linear_policy([[gain]]), gamma=GAMMA)
+    return algorithm.prepare(data, STARTS)
+
+
+@pytest.fixture(scope="module")
+def policy() -> nopg.FittedPolicy:
+    return prepared(-2.0, recorded(12, 20))
+
+
+def test_an_interval_holds_a_closed_form(policy: nopg.FittedPolicy) -> None:
+    truth = np.mean([true_return(-2.0, s) for s in STARTS[:, 0]])
+    found = policy.expected_return(by="model")
+    assert found.low <= truth <= found.high
+    assert found.high - found.low < 0.2 * abs(truth)
+    assert found.model is not None
+    assert 0.0 < found.model < 0.1 * abs(truth)
+
+
+def test_better_and_worse_are_told_apart(policy: nopg.FittedPolicy) -> None:
+    other = prepared(-0.5, policy.require_data())
+    other.model = policy.model  # the learned models are fitted once
+    truth = np.mean([true_return(-2.0, s) - true_return(-0.5, s) for s in STARTS[:, 0]])
+    found = policy.compare(other)
+    assert found.low <= truth <= found.high
+    assert found.probability_worse < 0.01
+    assert found.against == "a policy"
+    function = policy.compare(lambda levels: -0.5 * levels)
+    assert function.difference == pytest.approx(found.difference)
+    assert function.against == "a function"
+    mirrored = other.compare(policy)
+    assert mirrored.difference == pytest.approx(-found.difference, rel=0.05)
+    assert mirrored.probability_worse > 0.99
+    same = policy.compare(policy)
+    assert (same.difference, same.low, same.high) == (0.0, 0.0, 0.0)
+
+
+def test_the_log_is_compared_over_its_own_length(policy: nopg.FittedPolicy) -> None:
+    log = policy.require_data()
+    found = policy.compare()
+    assert (found.against, found.n_starts) == ("the log", 12)
+    earned = (log.rewards.reshape(12, 20) * GAMMA ** np.arange(20)).sum(axis=1)
+    assert found.other == pytest.approx(earned.mean())
+    starts = log.first_states()[:, 0]
+    ours = np.array([true_return(-2.0, s, 20) for s in starts])
+    assert found.value == pytest.approx(ours.mean(), rel=0.05)
+    assert found.low <= (ours - earned).mean() <= found.high
+    assert found.probability_worse < 0.01
+    fresh = recorded(5, 40, seed=7)
+    assert policy.compare(fresh).n_starts == 5
+    assert "worse with a probability" in str(found)
+
+
+def test_out_of_the_data_nothing_is_said(policy: nopg.FittedPolicy) -> None:
+    found = policy.compare(lambda levels: 50.0 * levels + 50.0)
+    assert not found.known
+    assert np.isnan([found.low, found.high, found.probability_worse]).all()
+    assert "where the log has no data" in found.reason
+    assert "unknown" in str(found)
+
+
+def test_bad_questions_get_a_sentence(policy: nopg.FittedPolicy) -> None:
+    wide = nopg.Dataset(
+        np.zeros((4, 2)), np.arange(4.0)[:, None], np.zeros(4), np.ones((4, 2)), [0] * 4
+    )
+    cases: list[tuple[object, type[NopgError], str]] = [
+        (wide, DataError, "columns of the data, level, push, got s0, s1, a0"),
+        (3.0, ConfigError, "a fitted policy or a function"),
+        (lambda levels: [1.0], ConfigError, "into actions"),
+        (lambda levels: np.nan * levels, ConfigError, "finite actions"),
+        (recorded(5, 4, has_episodes=False), DataError, "needs episodes"),
+        (prepared_wide(), DataError, "same columns, level, push, the other has"),
+    ]
+    for other, error, match in cases:
+        with pytest.raises(error, match=match):
+            policy.compare(other)
+    with pytest.raises(ConfigError, match="between 0 and 1"):
+        policy.compare(interval=95)
+    with pytest.raises(DataError, match="Dataset"):
+        policy.check([1, 2])  # type: ignore[arg-type]
+
+
+def prepared_wide() -> nopg.FittedPolicy:
+    rng = np.random.default_rng(0)
+    states, pushes = rng.normal(size=(20, 2)), rng.normal(size=(20, 1))
+    data = nopg.Dataset(states, pushes, np.zeros(20), states, np.zeros(20, dtype=bool))
+    algorithm = nopg.NOPG(linear_policy([[0.1, 0.2]]), gamma=GAMMA)
+    return algorithm.prepare(data, states[:1])
+
+
+def test_one_episode_is_compared_too(policy: nopg.FittedPolicy) -> None:
+    found = policy.compare(recorded(1, 25, seed=3))
+    assert found.n_starts == 1
+    assert found.low < found.difference < found.high

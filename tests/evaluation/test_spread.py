@@ -1,0 +1,35 @@
+"""Intervals from deviations, against normal draws."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from nopg.evaluation.spread import Spread
+
+
+def test_intervals_of_normal_draws_hold_as_often_as_they_say() -> None:
+    rng = np.random.default_rng(0)
+    draws = rng.standard_normal((24, 20_000))
+    truth = rng.standard_normal(20_000)
+    spread = Spread(draws, 1.0, np.zeros(20_000))
+    for level in (0.8, 0.95):
+        low, high = spread.ends(np.zeros(20_000), level)
+        held = np.mean((low <= truth) & (truth <= high))
+        assert held == pytest.approx(level, abs=0.02)
+    below = spread.probability_below(np.zeros(20_000), -1.5)
+    assert below.mean() == pytest.approx(stats.norm.cdf(-1.5), abs=0.02)
+
+
+def test_sides_differ_and_errors_add_up() -> None:
+    skewed = np.array([[-4.0], [-2.0], [0.1], [0.2]])
+    spread = Spread(skewed, 1.0, np.zeros(1))
+    low, high = spread.ends(np.zeros(1), 0.95)
+    assert -low > 1.5 * high
+    wider = Spread(skewed, 3.0, np.zeros(1))
+    assert wider.ends(np.zeros(1), 0.95)[0] == pytest.approx(3.0 * low)
+    assert wider.std == pytest.approx(3.0 * np.sqrt(np.square(skewed).mean()))
+    exact = Spread(np.zeros((4, 1)), 1.0, np.array([2.0]))
+    width = stats.t.ppf(0.975, 3)
+    assert exact.ends(np.zeros(1), 0.95)[1] == pytest.approx(2.0 * width)

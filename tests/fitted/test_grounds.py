@@ -1,0 +1,57 @@
+"""What a verdict is drawn from: untried steps against brute force."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nopg.fitted import grounds
+from nopg.fitted.grounds import evenly_drawn, untried_at
+from tests.report.policies import pendulum, slider
+
+
+def test_by_kernels_untried_is_distance_over_that_among_rows() -> None:
+    policy = pendulum()
+    data = policy.data
+    assert data is not None
+    states = np.random.default_rng(0).normal(size=(20, 3))
+    actions = policy.predict(states)[0]
+    h, h_a = (np.array(getattr(policy.bandwidths, k)) for k in ("state", "action"))
+
+    def distances(x: np.ndarray, a: np.ndarray) -> np.ndarray:
+        by_state = ((x[:, None] - data.observations[None]) / h) ** 2
+        by_action = ((a[:, None] - data.actions[None]) / h_a) ** 2
+        return np.asarray(np.sqrt(by_state.sum(-1) + by_action.sum(-1)))
+
+    among = distances(data.observations, data.actions)
+    np.fill_diagonal(among, np.inf)
+    usual = max(1.0, float(np.quantile(among.min(axis=1), 0.99)))
+    expected = distances(states, actions).min(axis=1) / usual
+    np.testing.assert_allclose(untried_at(policy, states), expected, rtol=1e-5)
+
+
+def test_parts_do_not_change_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    states = np.random.default_rng(0).normal(size=(300, 3))
+    whole = untried_at(pendulum(), states)
+    monkeypatch.setattr(grounds, "_ENTRIES", 1)  # the smallest parts
+    np.testing.assert_allclose(untried_at(pendulum(), states), whole, rtol=1e-9)
+
+
+def test_by_models_far_away_is_twice_the_mark() -> None:
+    """All of a prediction is a guess where no data are: two halves."""
+    near, far = untried_at(slider(), np.array([[0.0, 0.0], [300.0, 300.0]]))
+    assert near < far
+    assert far == pytest.approx(2.0, rel=1e-2)
+
+
+def test_the_share_is_that_of_all_visits() -> None:
+    policy = slider()
+    states, visits = policy.visited()
+    is_untried = untried_at(policy, states) > 1.0
+    share = visits[is_untried].sum() / visits.sum()
+    assert policy.grounds.untried == pytest.approx(share, abs=0.01)
+
+
+def test_rows_are_drawn_as_often_as_they_weigh() -> None:
+    drawn = evenly_drawn(np.array([3.0, 0.0, 1.0]), 8)
+    assert np.bincount(drawn).tolist() == [6, 0, 2]
