@@ -533,6 +533,8 @@ class FittedPolicy:
         if self.memory is not None:
             past = f"{self.memory.observations} observations"
             rows.append(("remembers", f"{past}, {self.memory.actions} actions"))
+        if "grounds" in self.__dict__:  # else it would take a minute
+            rows.append(("verdict", self.verdict()))
         found = "" if self.search is None else f"<pre>{escape(str(self.search))}</pre>"
         return html_summary(repr(self), html_table(("", ""), rows) + found)
 
