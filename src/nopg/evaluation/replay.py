@@ -90,22 +90,20 @@ class Replay:
     @property
     def reason(self) -> str:
         """What fails, in a sentence; empty if nothing does."""
-        held_of = self.coverage.mean(axis=1)
-        for label, n, held, ratio in zip(
-            self.labels, self.n_starts, held_of, self.relative, strict=True
-        ):
+        for i, (label, n) in enumerate(zip(self.labels, self.n_starts, strict=True)):
+            held, ratio = float(self.coverage[i].mean()), float(self.relative[i])
             # Of a few starts the shares and sizes vary by chance.
             chance = math.sqrt(ENOUGH * (1.0 - ENOUGH) / n)
             if ratio > NO_WORSE + 2.0 / math.sqrt(n):
                 return (
                     f"After {label} the learned models err {ratio:.1f} times as much "
                     "as a linear model or standing still, most in "
-                    f"{self.worst_column}."
+                    f"{self.names[int(self.errors[i].argmax())]}."
                 )
             if held < ENOUGH - 2.0 * chance:
                 return (
                     f"After {label} 90% bands hold {held:.0%} of what happened, least "
-                    f"in {self.names[int(self.coverage[-1].argmin())]}."
+                    f"in {self.names[int(self.coverage[i].argmin())]}."
                 )
         return ""
 
