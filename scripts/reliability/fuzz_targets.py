@@ -116,8 +116,13 @@ def _robots(folder: Path, data: nopg.Dataset) -> list[Target]:
 
 
 def _read_bag(path: Path) -> object:
-    names = {"observations": ["/log.x"], "actions": ["/log.u"], "reward": "/log.r"}
-    return nopg.Dataset.load(path, max_bytes=2**24, **names)
+    return nopg.Dataset.load(
+        path,
+        observations=["/log.x"],
+        actions=["/log.u"],
+        reward="/log.r",
+        max_bytes=2**24,
+    )
 
 
 def _of_run(name: str, path: Path, read: Callable[[Path], object]) -> Target:

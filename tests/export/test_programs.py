@@ -202,7 +202,8 @@ def test_names_and_settings_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     for stem in ("2tanks", "...", "_", ""):
         with pytest.raises(ConfigError, match="begin with a letter"):
             program_name(stem)
-    for fallback in (3.0, [0.0, 0.0], float("nan"), "full"):
+    wrong: tuple[Any, ...] = (3.0, [0.0, 0.0], float("nan"), "full")
+    for fallback in wrong:
         with pytest.raises(ConfigError, match="`fallback` must be"):
             export_policy(policy, tmp_path / "policy.h", fallback=fallback)
     with pytest.raises(ConfigError, match="formats c and js"):

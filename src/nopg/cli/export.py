@@ -32,6 +32,9 @@ def export(
         str | None,
         typer.Option(help="Action far from the data, such as 0 or 0.5,-1 (c, js)."),
     ] = None,
+    verdict: Annotated[
+        bool, typer.Option("--verdict", help="Put the verdict into the contract.")
+    ] = False,
 ) -> None:
     """Write the policy as one file, checked at 10,000 states before it is there."""
     from nopg.export.exporting import SUFFIXES, export_policy
@@ -47,6 +50,7 @@ def export(
         single=single,
         guard_points=guard_points,
         fallback=action,
+        verdict=verdict,
     )
     if done.n_states:
         print(

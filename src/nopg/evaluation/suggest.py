@@ -29,10 +29,10 @@ from torch import Tensor
 from nopg.data.dataset import Dataset
 from nopg.data.files import write_atomically
 from nopg.data.validation import IntArray
+from nopg.dynamics.ensemble import model_columns
 from nopg.dynamics.gaussian_process import GaussianProcess
 from nopg.dynamics.posterior import drawn_models
 from nopg.dynamics.transition_model import TransitionModel
-from nopg.evaluation.replay import columns_of
 from nopg.evaluation.rollouts import require_steps
 from nopg.evaluation.sensitivity import Places, path_places
 from nopg.policies.arrays import Array
@@ -108,7 +108,7 @@ class Unknown(NamedTuple):
     @classmethod
     def of(cls, model: TransitionModel, data: Dataset) -> Unknown:
         """A kernel speaks for the linear mean below it; other targets have none."""
-        states, actions, rewards, following, _ = columns_of(data)
+        states, actions, rewards, following, _ = model_columns(data)
         process = model.process
         design = _design(process, torch.cat([states, actions], dim=1))
         d_s, is_free = (
@@ -152,7 +152,7 @@ def suggest(
     require_steps("n", n)
     chosen = np.linspace(0, len(starts) - 1, N_PATHS).round().astype(np.int64)
     generator = np.random.default_rng(0)
-    drawn = drawn_models(model, columns_of(data), N_PATHS, generator)
+    drawn = drawn_models(model, model_columns(data), N_PATHS, generator)
     found = path_places(model, policy, starts[chosen], gamma, drawn)
     unknown = Unknown.of(model, data)
     places = compared(unknown, found, model.reward_limits, gamma)

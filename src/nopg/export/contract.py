@@ -10,6 +10,7 @@ import hashlib
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,6 @@ def contract(
     measured: Mapping[str, Any],
     guard: SupportPoints | None,
     fallback: Sequence[float] | None,
-    verdict: str | None,
 ) -> dict[str, Any]:
     """Everything that whoever runs the export has to know, as JSON.
 
@@ -42,9 +42,9 @@ def contract(
         measured: How it was compared, and what it costs.
         guard: The support guard inside, if there is one.
         fallback: What it does where no sample is near.
-        verdict: What a report said of the policy, if there is one.
     """
     data, memory, space = policy.data, policy.memory, policy.action_space
+    has_verdict = "grounds" in policy.__dict__  # else it would take a minute
     inside: dict[str, Any] | None = None
     if guard is not None:
         inside = {
@@ -69,7 +69,7 @@ def contract(
         "data": None
         if data is None
         else {"rows": len(data), "sha256": fingerprint(data)},
-        "verdict": verdict,
+        "verdict": asdict(policy.verdict()) if has_verdict else None,
     }
 
 
@@ -100,6 +100,8 @@ def spoken(found: Mapping[str, Any]) -> list[str]:
         )
     if data is not None:
         said.append(f"data: {data['rows']} rows, SHA-256 {data['sha256']}")
+    if found["verdict"] is not None:
+        said.append(f"verdict: {found['verdict']['level']}")
     return [" ".join(line.split()) for line in said]
 
 

@@ -78,7 +78,7 @@ def export_policy(
     single: bool = False,
     guard_points: int | None = None,
     fallback: Sequence[float] | float | None = None,
-    verdict: str | None = None,
+    verdict: bool = False,
 ) -> Exported:
     """Write `policy` for other programs, scaling and limits inside.
 
@@ -94,7 +94,8 @@ def export_policy(
             no guard. By default 512, or none if the policy has no data.
         fallback: The action of a program where no sample is near, or a label; by
             default it is the policy's own, and only the answer says so.
-        verdict: What a report said, for the contract.
+        verdict: Ask for the verdict first, which can take a minute; one that is known
+            stands in the contract anyway.
 
     Returns:
         The file and the largest difference found.
@@ -117,6 +118,8 @@ def export_policy(
             " choose one, or a path that ends in .onnx, .pt2, .npz, .h or .js."
         )
     action = _fallback(policy, fallback)
+    if verdict:
+        policy.verdict()
     if kind in PROGRAMS:
         made, content = _program(policy, path, kind, single, guard_points, action)
     elif single or guard_points or fallback is not None:
@@ -131,7 +134,7 @@ def export_policy(
         "n_states": made.n_states,
         "difference": made.difference if made.n_states else None,
     }
-    found = contract(policy, content, measured, made.guard, action, verdict)
+    found = contract(policy, content, measured, made.guard, action)
     text = json.dumps(found, indent=1, allow_nan=False) + "\n"
     write_atomically(path, lambda stream: stream.write(content))
     write_atomically(made.contract, lambda stream: stream.write(text.encode()))
@@ -158,7 +161,7 @@ def _graph(policy: FittedPolicy, path: Path, kind: str) -> tuple[Exported, bytes
         content = to_pt2(graph, example)
         run = pt2_runner(content)
     else:
-        about = contract(policy, b"", {"outputs": graph.outputs}, None, None, None)
+        about = contract(policy, b"", {"outputs": graph.outputs}, None, None)
         about["dtype"] = str(dtype_of(policy)).removeprefix("torch.")
         content = to_onnx(graph, example, about)
         run = onnx_runner(content)
@@ -179,7 +182,7 @@ def _program(
     if guard_points is None:
         guard_points = 0 if policy.data is None else N_POINTS
     guard = support_points(policy, guard_points) if guard_points else None
-    about = spoken(contract(policy, b"", {}, guard, fallback, None))
+    about = spoken(contract(policy, b"", {}, guard, fallback))
     is_single = single or dtype_of(policy) == torch.float32
     name = program_name(path.stem)
     program = Program(name, about, arrays, guard, fallback, is_single)

@@ -225,8 +225,8 @@ class FittedPolicy:
             return kernel.value if level is None else self._informative(kernel)
         if level is None:
             return self.model.values(self.actor, states)
-        kernel = self.kernel.values(states, level) if self._is_unordered else None
-        return self.model.value_intervals(self.actor, states, level, kernel)
+        beside = self.kernel.values(states, level) if self._is_unordered else None
+        return self.model.value_intervals(self.actor, states, level, beside)
 
     def check(self, episodes: Dataset | None = None) -> Replay:
         """How far the learned models hold on data that they were not fitted to.
@@ -533,6 +533,8 @@ class FittedPolicy:
         if self.memory is not None:
             past = f"{self.memory.observations} observations"
             rows.append(("remembers", f"{past}, {self.memory.actions} actions"))
+        if "grounds" in self.__dict__:  # else it would take a minute
+            rows.append(("verdict", self.verdict()))
         found = "" if self.search is None else f"<pre>{escape(str(self.search))}</pre>"
         return html_summary(repr(self), html_table(("", ""), rows) + found)
 

@@ -180,8 +180,6 @@ def test_a_linked_sidecar_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "secret.json").write_text(json.dumps(told))
     beside.unlink()
     beside.symlink_to(tmp_path / "secret.json")
-    names = {"observations": ["s0", "s1"], "actions": ["a0"]}
-    assert not any("secret" in note for note in Dataset.load(path, **names).notes)
     assert not any("secret" in note for note in Dataset.load(path).notes)
 
 

@@ -76,7 +76,7 @@ class LeRobotFolder:
         self.columns_of = {n: names for n, names in self.columns_of.items() if names}
         self.names = tuple(c for names in self.columns_of.values() for c in names)
         self.numeric = frozenset(self.names)
-        self.notes = (f"Left out: {', '.join(left)}.",) if left else ()
+        self.notes: tuple[str, ...] = (f"Left out: {', '.join(left)}.",) if left else ()
         self._folder = folder
 
     def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:

@@ -154,10 +154,10 @@ def _numbers(content: Any, name: str) -> Iterator[tuple[str, float]]:
                 yield from _numbers(value, f"{name}.{i}")
     elif not isinstance(content, (str, bytes)):
         fields = content if isinstance(content, dict) else _slots(content)
-        called = fields.get("name")
+        called = fields.get("name", ())
         for field, value in fields.items():
-            is_named = isinstance(called, list) and isinstance(value, (list, tuple))
-            if is_named and len(value) == len(called) and field != "name":
+            is_list = isinstance(called, list) and isinstance(value, (list, tuple))
+            if is_list and len(value) == len(called) and field != "name":
                 value = dict(zip(map(str, called), value, strict=True))
             yield from _numbers(value, f"{name}.{field}")
 
