@@ -155,7 +155,8 @@ def swings(env: Env, seed: int) -> Dataset:
         "observation_names": env.observation_names,
         "action_names": env.action_names,
     }
-    return Dataset(*flat, is_last, np.arange(180) // 15, **names)
+    flat += [is_last, np.arange(180) // 15]
+    return Dataset(*flat, **names)
 
 
 def systems(seed: int) -> dict[str, System]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,8 +39,9 @@ def spring(n: int = 120, scatter: float = 0.0, ends: bool = False) -> nopg.Datas
     columns = [
         np.stack(c, axis=1).reshape(n, *c[0].shape[1:]) for c in zip(*rows, strict=True)
     ]
-    terminations = ends & (columns[3][:, 0] > 0.9)
-    return nopg.Dataset(*columns, terminations, episodes=np.arange(n) // (n // 10))
+    columns.append(ends & (columns[3][:, 0] > 0.9))
+    names: Any = {"episodes": np.arange(n) // (n // 10)}
+    return nopg.Dataset(*columns, **names)
 
 
 def model_of(data: nopg.Dataset) -> TransitionModel:

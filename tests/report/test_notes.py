@@ -50,20 +50,6 @@ def with_history(evidence: Evidence, curve: Any, stopped: str = "finished") -> E
 RISE = 1.0 - np.exp(-np.arange(100) / 10.0)
 
 
-@pytest.mark.parametrize(
-    ("curve", "name"),
-    [
-        (RISE, None),
-        (np.linspace(0, 1, 100), "still_rising"),
-        (np.append(RISE, np.linspace(1.0, 0.5, 20)), "fell_back"),
-        (np.ones(100), None),
-    ],
-)
-def test_the_end_of_the_curve(evidence: Evidence, curve: Any, name: str | None) -> None:
-    found = levels(with_history(evidence, curve))
-    assert {"still_rising", "fell_back"} & set(found) == {name} - {None}
-
-
 def test_interrupted_histories(evidence: Evidence) -> None:
     assert levels(with_history(evidence, RISE, "interrupted"))["interrupted"]
     assert "interrupted" not in levels(with_history(evidence, RISE))

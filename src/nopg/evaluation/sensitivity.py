@@ -50,7 +50,7 @@ def path_places(
         moved_by: Who makes the steps of the paths; the model itself by default.
     """
     n_steps, actor = discount_horizon(gamma), actor_of(policy)
-    noise = noise_draws(n_steps, *starts.shape, np.random.default_rng(0))
+    noise = noise_draws(n_steps, len(starts), starts.shape[1], np.random.default_rng(0))
     steps = moved_by or ArrayTransitionModel(model)
     path = [*rollout_steps(steps, actor, starts, n_steps, draws=noise)]
     draws = torch.from_numpy(noise)

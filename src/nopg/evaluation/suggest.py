@@ -176,8 +176,8 @@ def compared(
     their error may change the return, and stand for as much more.
     """
     low, high = limits  # of rewards
-    parts = places.inputs.split(BATCH)
-    std = torch.cat([unknown.std(part) for part in parts])  # (m, q)
+    firsts, inputs = range(0, len(places.inputs), BATCH), places.inputs
+    std = torch.cat([unknown.std(inputs[k : k + BATCH]) for k in firsts])  # (m, q)
     most = places.visits[:, None] * max(high - low, 1e-300) / (1.0 - gamma)
     change = places.slopes.abs() * std
     slopes = places.slopes * (most / change.clamp_min(1e-300)).clamp_max(1.0)
@@ -189,8 +189,13 @@ def compared(
     drawn = np.searchsorted(np.cumsum(share), even).clip(max=len(share) - 1)
     rows, counts = np.unique(drawn, return_counts=True)
     stands_for = torch.from_numpy(counts / (N_PLACES * share[rows]))
-    chosen = Places(*(field[rows] for field in places))
-    return chosen._replace(slopes=slopes[rows] * stands_for[:, None])
+    return Places(
+        inputs[rows],
+        places.visits[rows],
+        slopes[rows] * stands_for[:, None],
+        places.start[rows],
+        places.step[rows],
+    )
 
 
 def _design(process: GaussianProcess, inputs: Tensor) -> Tensor:
@@ -211,7 +216,8 @@ def informative(
     whole = left = float((g * pull).sum())
     tiny = 1e-9 * variance.max(axis=1, keepdims=True) + 1e-300
     factor = np.empty((*pull.shape, 0))
-    rows, remaining = [], []
+    rows: list[int] = []
+    remaining: list[float] = []
     while len(rows) < min(n, pull.shape[1]) and left > SETTLED * whole:
         scale = np.maximum(variance.clip(min=0.0) + noise, tiny)
         gain = (pull**2 / scale).sum(axis=0)

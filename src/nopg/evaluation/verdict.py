@@ -173,6 +173,6 @@ def guessed_share(model: TransitionModel, policy: Policy, states: Array) -> Arra
     """
     actions = torch.from_numpy(actor_of(policy).act(states))
     places = torch.from_numpy(states)
-    parts = zip(places.split(BATCH), actions.split(BATCH), strict=True)
-    left = [model.uncertainty(*part).square() for part in parts]
+    parts = [slice(k, k + BATCH) for k in range(0, len(states), BATCH)]
+    left = [model.uncertainty(places[k], actions[k]).square() for k in parts]
     return np.asarray(torch.cat(left).numpy())

@@ -6,17 +6,12 @@ in `all_notes`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
 
 from nopg.data.diagnostics.checks import Diagnostic
 from nopg.report.evidence import Evidence
-
-TENTH = 0.1
-"""Share of the updates that are the last ones; and of what learning changed, what they
-would have changed at its average pace."""
 
 
 def all_notes(evidence: Evidence) -> list[Diagnostic]:
@@ -76,16 +71,3 @@ def training_notes(evidence: Evidence) -> Iterator[Diagnostic]:
             f"Training was interrupted after {len(history)} updates.",
             "The policy is the one reached so far; nopg fit --resume FOLDER goes on.",
         )
-    curve = [j for j in history["objective"] if math.isfinite(j)]
-    if len(curve) >= 10 and (whole := float(np.ptp(curve))) > 0.0:
-        changed = (curve[-1] - curve[-1 - len(curve) // 10]) / whole
-        if abs(changed) >= TENTH:
-            yield Diagnostic(
-                "still_rising" if changed > 0.0 else "fell_back",
-                "note",
-                "The last tenth of the updates changed the estimated return J by "
-                f"{changed:+.0%} of its range.",
-                "More updates would change it further: raise `n_updates`."
-                if changed > 0.0
-                else "The last steps were too large; lower the learning rate.",
-            )

@@ -50,9 +50,9 @@ def compared(evidence: Evidence) -> list[tuple[str, float, float, float]]:
     if not (found.known and evidence.is_by_models):
         return []
     # All that is uncertain about the difference is drawn at the policy.
-    ends = (found.other + x for x in (found.low, found.difference, found.high))
-    name = f"{found.against[:1].upper()}{found.against[1:]}"
-    return [("This policy", *ends), (name, *[found.other] * 3)]
+    other, name = found.other, f"{found.against[:1].upper()}{found.against[1:]}"
+    ends = (other + found.low, other + found.difference, other + found.high)
+    return [("This policy", *ends), (name, other, other, other)]
 
 
 def of_returns(evidence: Evidence) -> str:
