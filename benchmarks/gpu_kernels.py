@@ -75,7 +75,7 @@ class Update:
         self.kernel_rows = FusedKernelRows(*given, self.variances.sqrt(), n_batch)
         self.weights = self.kernel_rows.build(self.taken)
         self.values = torch.empty_like(self.weights).reshape(n_batch, -1)
-        transposed_values(*self.transpose, self.values)
+        transposed_values(*self.transpose, out=self.values)
         self.next = (torch.empty_like(self.q), torch.empty_like(self.mu))
         self.sums = sum_buffers(self.columns, self.q)
         inverse = (4.0 / squares[:, -1].mean()).sqrt()  # log_psi is -|offset|^2 / 2
@@ -90,13 +90,13 @@ class Update:
 
     def turn(self) -> Tensor:
         """Values of the transpose."""
-        transposed_values(*self.transpose, self.values)
+        transposed_values(*self.transpose, out=self.values)
         return self.values
 
     def sweep(self) -> tuple[Tensor, Tensor]:
         """One sweep of both systems."""
         out = (self.next[0], self.sums[0], self.next[1], self.sums[1])
-        sweep(*self.row_sweep, *self.column_sweep, out)
+        sweep(*self.row_sweep, *self.column_sweep, out=out)
         return self.next
 
     @property
@@ -133,13 +133,14 @@ class Update:
                 weights, self.columns, self.rewards, self.discount, now[0],
                 shift if is_corrected else nothing, values, self.starts, self.rows,
                 self.eps0, now[1], scale if is_corrected else one,
-                (after[0], self.sums[0], after[1], self.sums[1]),
+                out=(after[0], self.sums[0], after[1], self.sums[1]),
             )  # fmt: skip
             # The start stays as it is, for the next call.
             now, after = after, spare if number == 0 else now
             is_corrected = number % 5 == 4
             if is_corrected:
-                deflate(*self.sums, self.gain, self.mu_total, (shift, scale, norms))
+                out = (shift, scale, norms)
+                deflate(*self.sums, self.gain, self.mu_total, out=out)
         q, mu = now
         return mu * matvec(slopes[0], self.columns, q - q.mean(-1, keepdim=True))
 

@@ -2,10 +2,12 @@
 
     python -m reproduction.record_next [SEEDS]
 
-A policy is learned from a small log. 200 more steps are then recorded in the simulator,
-where `suggest` says or at random (states anywhere in the range of the log, actions
-anywhere within their limits), and the same policy is evaluated again with all rows. The
-table has the width of its 95% interval before and after, and its true return.
+A policy is learned from a small log. 200 more steps are then recorded in the simulator:
+40 runs of five steps that begin where `suggest` says with the action it names and go on
+with the policy, or begin anywhere in the range of the log and go on at random. The same
+policy is evaluated again with all rows. A line has the width of its 95% interval before
+and after, NaN where the return is unknown, its standard deviation for lack of data, and
+the true return.
 """
 
 from __future__ import annotations
@@ -22,14 +24,15 @@ import nopg
 from nopg.data.dataset import Dataset
 from nopg.data.sampling import merge
 from nopg.envs.base import Env, FloatArray, Step
+from nopg.envs.pendulum import Pendulum
 from nopg.errors import NopgWarning
 from nopg.fitted.policy import FittedPolicy
 from nopg.randomness import Seed
-from reproduction.tasks.continuous import pendulum_random_task
+from reproduction.tasks.continuous import cart_pole_task
 from reproduction.tasks.noisy import NoisyTask, double_integrator_task
 from reproduction.tasks.two_tanks import TwoTanks, flow, rewards_of
 
-N_MORE, GAMMA = 200, 0.95
+N_STARTS, N_STEPS, GAMMA = 40, 5, 0.95
 N_RUNS = 200
 """Runs that the true return is the mean of."""
 Move = Callable[[FloatArray, FloatArray, np.random.Generator], Step]
@@ -47,30 +50,30 @@ class System:
     move: Move
     limits: tuple[float, float]  # of the actions
 
-    def more(self, states: FloatArray, actions: FloatArray, seed: int) -> Dataset:
-        """The log and one more row for every state and action."""
-        after, rewards, ends = self.move(states, actions, Seed(seed).numpy("recording"))
-        seen, following = self.observe(states), self.observe(after)
-        data = self.data
+    def more(self, states: FloatArray, act: Callable[..., Any], seed: int) -> Dataset:
+        """The log and short runs from other states, (m, d_state)."""
+        generator, rows = Seed(seed).numpy("recording"), []
+        for t in range(N_STEPS):
+            seen = self.observe(states)
+            actions = np.asarray(act(seen, t), dtype=np.float64)
+            states, rewards, ends = self.move(states, actions, generator)
+            is_last = np.full(len(states), t == N_STEPS - 1)
+            after = (self.observe(states), ends, is_last & ~ends)
+            rows.append((seen, actions, rewards, *after, np.arange(len(states))))
+        columns = [np.stack(one, axis=1) for one in zip(*rows, strict=True)]
+        flat: list[Any] = [one.reshape(-1, *one.shape[2:]) for one in columns]
         names: Any = {
-            "observation_names": data.observation_names,
-            "action_names": data.action_names,
+            "observation_names": self.data.observation_names,
+            "action_names": self.data.action_names,
         }
-        single = data.episodes is None
-        ids = None if single else np.arange(len(states))  # every row its own
-        cut = None if single else ~ends
-        return merge(
-            data,
-            Dataset(seen, actions, rewards, following, ends, cut, ids, **names),
-        )
+        return merge(self.data, Dataset(*flat, **names))
 
-    def anywhere(self, seed: int) -> tuple[FloatArray, FloatArray]:
-        """Random states within the range of the log, and random actions."""
-        generator = Seed(seed).numpy("anywhere")
+    def anywhere(self, seed: int) -> FloatArray:
+        """Random states within the range of the log, (N_STARTS, d_state)."""
         seen = self.restored(self.data.observations)
-        shape = (N_MORE, seen.shape[1])
-        states = generator.uniform(seen.min(axis=0), seen.max(axis=0), shape)
-        return states, generator.uniform(*self.limits, (N_MORE, 1))
+        shape = (N_STARTS, seen.shape[1])
+        generator = Seed(seed).numpy("anywhere")
+        return generator.uniform(seen.min(axis=0), seen.max(axis=0), shape)
 
     def true_return(self, policy: FittedPolicy, n_steps: int = 300) -> float:
         """Discounted return from the starts."""
@@ -131,14 +134,39 @@ def angles(seen: FloatArray) -> FloatArray:
     return np.stack([np.arctan2(seen[:, 1], seen[:, 0]), seen[:, 2]], axis=1)
 
 
+def centred(seen: FloatArray) -> FloatArray:
+    """States of a cart-pole whose cart, which is not observed, stands in the middle."""
+    return np.insert(seen, 0, 0.0, axis=1)
+
+
+def swings(env: Env, seed: int) -> Dataset:
+    """Twelve episodes of fifteen random torques, from any angle and many speeds."""
+    generator = Seed(seed).numpy("data")
+    states, rows = generator.uniform([-np.pi, -4.0], [np.pi, 4.0], (12, 2)), []
+    for _ in range(15):
+        torques = generator.uniform(*env.action_bounds, (12, 1))
+        after, rewards, ends = env.step(states, torques)
+        rows.append((env.observe(states), torques, rewards, env.observe(after), ends))
+        states = after
+    columns = [np.stack(one, axis=1) for one in zip(*rows, strict=True)]
+    flat: list[Any] = [one.reshape(180, *one.shape[2:]) for one in columns]
+    is_last = np.arange(180) % 15 == 14
+    names: Any = {
+        "observation_names": env.observation_names,
+        "action_names": env.action_names,
+    }
+    return Dataset(*flat, is_last, np.arange(180) // 15, **names)
+
+
 def systems(seed: int) -> dict[str, System]:
-    """Three systems with a log each."""
-    swing, mass = pendulum_random_task(), double_integrator_task()
+    """Systems with a small log each."""
+    env, cart, mass = Pendulum(), cart_pole_task(), double_integrator_task()
     log = replace(TwoTanks().log(4, 30, seed), action_space=None)
     return {
         "two tanks, 120 steps": tanks(log),
-        "pendulum, 300 steps": simulated(swing.env, swing.dataset(300, seed), angles),
-        "mass in the wind, 60 steps": noisy(mass, mass.dataset(60, seed)),
+        "pendulum, 180 steps": simulated(env, swings(env, seed), angles),
+        "cart-pole, 60 steps": simulated(cart.env, cart.dataset(60, seed), centred),
+        "mass in the wind, 100 steps": noisy(mass, mass.dataset(100, seed)),
     }
 
 
@@ -148,14 +176,23 @@ def widths(system: System, seed: int) -> dict[str, Any]:
     # Which policy it is does not matter here: a short search will do.
     effort: Any = {"n_updates": 5, "n_refining": 20, "progress": False}
     policy = nopg.learn(system.data, starts, gamma=GAMMA, seed=seed, **effort)
-    found = policy.suggest(N_MORE)
-    asked = {
-        "suggested": (system.restored(found.states), np.asarray(found.actions)),
-        "random": system.anywhere(seed),
+    found = policy.suggest(N_STARTS)
+    draws = Seed(seed).numpy("random-actions")
+
+    def suggested(seen: FloatArray, t: int) -> Any:
+        return found.actions if t == 0 else policy.predict(seen)[0]
+
+    def random(seen: FloatArray, t: int) -> Any:
+        return draws.uniform(*system.limits, (len(seen), 1))
+
+    logs = {
+        "before": system.data,
+        "suggested": system.more(system.restored(found.states), suggested, seed),
+        "random": system.more(system.anywhere(seed), random, seed),
     }
-    policies = {"before": policy} | {
-        name: replace(policy, data=system.more(*rows, seed), models=None, problem=None)
-        for name, rows in asked.items()
+    policies = {
+        name: replace(policy, data=log, models=None, problem=None)
+        for name, log in logs.items()
     }
     row: dict[str, Any] = {"rows": len(found), "true": system.true_return(policy)}
     for name, one in policies.items():

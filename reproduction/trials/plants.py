@@ -29,8 +29,13 @@ N_STARTS = 10
 class Plant(Protocol):
     """A system that can be started anywhere."""
 
-    gamma: float
-    is_noisy: bool
+    @property
+    def gamma(self) -> float:
+        """Discount factor."""
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether no two runs are alike."""
 
     @property
     def action_space(self) -> Any:
@@ -60,8 +65,13 @@ def discounted(
     states: FloatArray,
     n_steps: int,
     generator: np.random.Generator,
+    *,
+    is_endless: bool = False,
 ) -> FloatArray:
-    """What a policy earns from each state in so many steps, (m,)."""
+    """What a policy earns from each state in so many steps, (m,).
+
+    If `is_endless` it goes on as in the last of them, as in estimates.
+    """
     running, total = np.ones(len(states), dtype=bool), np.zeros(len(states))
     memory, is_start = None, np.ones(len(states), dtype=bool)
     for t in range(n_steps):
@@ -76,6 +86,9 @@ def discounted(
         is_start = np.zeros(len(states), dtype=bool)
         if not running.any() or not np.abs(total).max() < 1e12:
             break
+    if is_endless:
+        later = plant.gamma**n_steps / (1.0 - plant.gamma)
+        total += later * running * step.rewards
     return np.clip(total, -1e12, 1e12)
 
 

@@ -35,8 +35,8 @@ SIGN_OFF = "sign-off"
 LEVEL = 0.95
 FRESH = 2000
 """Added to the seed of a trial: others were looked at."""
-LEFT_OUT = 1e-5
-"""Weight of the discounted sum that a simulation is too short for."""
+LEFT_OUT = 1e-3
+"""Weight of the discounted sum from which on a simulation goes on as it was."""
 N_RUNS = 100
 """Simulations from each start where the plant is noisy."""
 N_LOGGED = 400
@@ -70,8 +70,9 @@ def run_sign_off(trial: Trial) -> Result:
         results = []
         others = [*list(found.values())[1:], found["clone"]]
         for (name, policy), other in zip(found.items(), others, strict=True):
-            results.append({"policy": name} | _facts(policy, plant, states, logged))
-            results[-1]["against"] = _ends(policy.compare(other, LEVEL))
+            facts = _facts(policy, plant, states, logged)
+            against = {"against": _ends(policy.compare(other, LEVEL))}
+            results.append(facts | against | {"policy": name})
     return {
         "n": len(data),
         "replay": {
@@ -129,7 +130,7 @@ def _facts(
     found = policy.expected_return(LEVEL, by="model")
     seconds = time.process_time() - began
     result: Result = {
-        "true": _true(policy, plant, states, _horizon(plant)),
+        "true": _true(policy, plant, states, None),
         "value": round(found.value, 6),
         "low": round(found.low, 6),
         "high": round(found.high, 6),
@@ -176,16 +177,17 @@ def _logged(plant: Plant, trial: Trial, seed: int, data: Dataset) -> Result | No
     return {"true": float(np.mean(returns)), "starts": starts, "n_steps": n_steps}
 
 
-def _true(policy: FittedPolicy, plant: Plant, states: Any, n_steps: int) -> float:
-    """Mean discounted return in the simulator."""
+def _true(
+    policy: FittedPolicy, plant: Plant, states: Any, n_steps: int | None
+) -> float:
+    """Mean discounted return in the simulator, for ever or for some steps."""
     times = N_RUNS if plant.is_noisy and len(states) < N_LOGGED else 1
-    every = np.repeat(states, times, axis=0)
-    generator = Seed(0).numpy("truth")
-    return round(float(discounted(plant, policy, every, n_steps, generator).mean()), 6)
-
-
-def _horizon(plant: Plant) -> int:
-    return math.ceil(math.log(LEFT_OUT) / math.log(plant.gamma))
+    every, generator = np.repeat(states, times, axis=0), Seed(0).numpy("truth")
+    horizon = n_steps or math.ceil(math.log(LEFT_OUT) / math.log(plant.gamma))
+    found = discounted(
+        plant, policy, every, horizon, generator, is_endless=n_steps is None
+    )
+    return round(float(found.mean()), 6)
 
 
 def _ends(found: Comparison) -> Result:

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 import nopg
 from nopg.cli.main import app
 from nopg.cli.swing_up import BOTTOM, grid_dataset
+from nopg.evaluation.verdict import HEADLINES
 from nopg.runs import RunFolder
 from tests.cli.test_commands import run
 
@@ -32,6 +33,8 @@ def test_a_file_becomes_a_policy_and_every_command_takes_it(folder: Path) -> Non
     assert str(policy.search) in done.stdout
     assert "Expected discounted return: " in done.stdout
     assert ", by learned models." in done.stdout
+    said = [line for line in HEADLINES.values() if line in done.stdout]
+    assert said == [policy.verdict().headline]
     assert policy.gamma == 0.8
     run_folder = RunFolder.open(folder / "a")
     assert run_folder.config.algorithm == "learn"

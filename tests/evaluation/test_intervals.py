@@ -152,3 +152,17 @@ def test_replicas_follow_episodes_and_one_alone_is_said() -> None:
         replica_weights(
             nopg.Dataset(*columns, np.zeros(40, int)), samples, np.random.default_rng(0)
         )
+
+
+def test_ends_that_say_nothing_are_not_given() -> None:
+    value, low, high = np.zeros(3), np.array([-5.0, -5.0, -1.0]), np.array([5.0, 1, 1])
+    every = nopg.Estimate(value, low, high, 0.95)
+    found = every.informative((-5.0, 5.0))
+    assert not found.known
+    assert np.isnan([found.low[0], found.high[0]]).all()
+    np.testing.assert_array_equal(found.low[1:], low[1:])  # one end is a bound still
+    assert "as open as the rewards" in found.reason
+    assert every.informative((-9.0, 9.0)) is every
+    alone = nopg.Estimate.without_ends(1.0, "kernel")
+    assert alone.informative((0.0, 2.0)) is alone
+    assert repr(found).startswith("unknown (by kernel)")

@@ -8,18 +8,16 @@ import torch
 
 import nopg
 from nopg.cli.swing_up import BOTTOM, grid_dataset
-from nopg.dynamics.ensemble import fit_ensemble
+from nopg.dynamics.ensemble import fit_ensemble, model_columns
 from nopg.dynamics.rollouts import discount_horizon, model_rollout
 from nopg.dynamics.transition_model import (
     ArrayTransitionModel,
-    PredictedStep,
     TransitionModel,
 )
 from nopg.envs.pendulum import Pendulum
 from nopg.envs.rollouts import rollout
 from nopg.evaluation.model import SHARE, ModelEvaluator
-from nopg.evaluation.replay import columns_of
-from nopg.evaluation.returns import NEGLIGIBLE, DecidedEnds, known_return
+from nopg.evaluation.returns import NEGLIGIBLE, known_return
 from nopg.policies.arrays import Array, actor_of
 from nopg.policies.build import linear_policy
 from nopg.randomness import Seed
@@ -110,7 +108,7 @@ def drifting_data() -> nopg.Dataset:
 
 
 def drifting() -> TransitionModel:
-    columns = columns_of(drifting_data())
+    columns = model_columns(drifting_data())
     return TransitionModel.fit(*columns, generator=np.random.default_rng(0))
 
 
@@ -173,24 +171,23 @@ def test_out_of_support_nothing_is_known() -> None:
     assert near.value[0] == pytest.approx(1.0 / (1.0 - GAMMA), rel=1e-3)
 
 
-class Ending:
-    """A reward of 1 per step; the third one is the last in two cases of five."""
-
-    def step(
-        self, states: Array, actions: Array, draws: Array | None = None
-    ) -> PredictedStep[Array]:
-        after, one = states + 1.0, np.ones(len(states))
-        ends = 0.4 * (after[:, 0] == 3.0) + 1.0 * (after[:, 0] == 6.0)
-        return PredictedStep(after, after, one, ends, 0.0 * one, one)
-
-
-def test_ends_can_be_decided() -> None:
-    idle, start = actor_of(linear_policy([[0.0]])), np.zeros((1, 1))
-    soft, _ = known_return(Ending(), idle, start, GAMMA)
-    sharp, _ = known_return(DecidedEnds(Ending()), idle, start, GAMMA)
-    sums = [(1.0 - GAMMA**n) / (1.0 - GAMMA) for n in (3, 6)]
-    assert soft[0] == pytest.approx(0.4 * sums[0] + 0.6 * sums[1])
-    assert sharp[0] == pytest.approx(sums[1])  # an end after three is less likely
+def test_what_an_end_pays_is_open_where_ends_lie_close() -> None:
+    rng = np.random.default_rng(0)
+    states, pushes = rng.uniform(-1, 1, (200, 1)), rng.uniform(-1, 1, (200, 1))
+    after = states + pushes
+    ends = np.abs(after[:, 0]) > 1.0
+    rewards = np.where(after[:, 0] > 1.0, 10.0, np.where(ends, -10.0, 0.0))
+    data = nopg.Dataset(states, pushes, rewards, after, ends)
+    evaluator = ModelEvaluator(data, GAMMA, Seed(0))
+    ahead, beside = (
+        evaluator.value_intervals(
+            actor_of(linear_policy([[gain]])), np.array([[0.6]]), 0.95
+        )
+        for gain in (2.0, 0.667)
+    )
+    # Far over the line an end is sure and pays 10; just at it, who knows.
+    assert ahead.value[0] == pytest.approx(10.0, rel=0.02)
+    assert beside.high[0] - beside.low[0] > 5.0 * (ahead.high[0] - ahead.low[0])
 
 
 def test_models_are_fitted_when_first_asked_for(evaluator: ModelEvaluator) -> None:

@@ -9,14 +9,15 @@ import pytest
 import torch
 
 import nopg
+from nopg.dynamics.ensemble import model_columns
 from nopg.dynamics.transition_model import TransitionModel
-from nopg.evaluation.replay import Replay, columns_of, replay_held_out, replay_others
+from nopg.evaluation.replay import Replay, replay_held_out, replay_others
 from tests.evaluation.recordings import GAMMA, LEAK, NOISE, recorded
 
 
 def fitted(data: nopg.Dataset) -> TransitionModel:
     return TransitionModel.fit(
-        *columns_of(data), generator=np.random.default_rng(0), history=data.history
+        *model_columns(data), generator=np.random.default_rng(0), history=data.history
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +10,13 @@ import pytest
 import torch
 
 import nopg
+from nopg.dynamics import gaussian_process
 from nopg.dynamics.ensemble import fit_ensemble
 from nopg.dynamics.gaussian_process import GaussianProcess
-from nopg.dynamics.noise import noise_draws
-from nopg.dynamics.rollouts import discount_horizon
 from nopg.dynamics.transition_model import TransitionModel
 from nopg.evaluation import suggest
-from nopg.evaluation.suggest import compared, informative, path_places
+from nopg.evaluation.sensitivity import Places, path_places
+from nopg.evaluation.suggest import Unknown, compared, informative
 from nopg.policies.build import linear_policy
 from nopg.policies.families import Policy
 
@@ -51,52 +50,9 @@ def push(width: int = 2) -> Policy:
     return linear_policy([[-0.5, -0.4, *[0.1] * (width - 2)]])
 
 
-def expected(model: TransitionModel, starts: np.ndarray) -> float:
-    """The mean return of paths that go on out of support."""
-    here, alive = torch.from_numpy(starts), torch.ones(len(starts)).double()
-    n_steps, total = discount_horizon(GAMMA), 0.0
-    draws = noise_draws(n_steps, *starts.shape, np.random.default_rng(0))
-    for t in range(n_steps):
-        actions = push(starts.shape[1]).outputs(here)[0].detach()
-        step = model.step(here, actions, torch.from_numpy(draws[t]))
-        total += GAMMA**t * float((alive * step.rewards).mean())
-        here, alive = step.next_states, alive * (1.0 - step.terminated)
-    return total
-
-
-def changed(model: TransitionModel, t: int, target: int, by: float) -> TransitionModel:
-    """The model with one prediction changed: of the first path in step t."""
-    steps = iter(range(10**6))
-
-    class Changed(GaussianProcess):
-        def predict(self, inputs: torch.Tensor) -> torch.Tensor:
-            found = super().predict(inputs).clone()
-            found[0, target] += by if next(steps) == t else 0.0
-            return found
-
-    return replace(model, process=Changed(**vars(model.process)))
-
-
-@pytest.mark.parametrize("kind", ["plain", "noisy", "ending", "history"])
-def test_slopes_are_differences_of_the_return(kind: str) -> None:
-    data = spring(scatter=0.05 * (kind == "noisy"), ends=kind == "ending")
-    starts = STARTS
-    if kind == "history":
-        data = data.with_history(1)
-        assert data.history is not None
-        starts = data.history.complete(STARTS)
-    model = model_of(data)
-    assert (model.noise is not None) == (kind == "noisy")
-    assert (model.termination is not None) == (kind == "ending")
-    places = path_places(model, push(starts.shape[1]), starts, GAMMA)
-    for t in (0, 2, 5):
-        found = places.slopes[(places.step == t).nonzero()[0][0]]
-        for target in range(3):
-            ends = [
-                expected(changed(model, t, target, by), starts) for by in (1e-3, -1e-3)
-            ]
-            difference = (ends[0] - ends[1]) / 2e-3
-            assert float(found[target]) == pytest.approx(difference, abs=1e-5)
+def chosen(model: TransitionModel, places: Places, scatter: float = 0.05) -> Places:
+    unknown = Unknown.of(model, spring(scatter=scatter))
+    return compared(unknown, places, model.reward_limits, GAMMA)
 
 
 def posterior(process: GaussianProcess, c: int, seen: torch.Tensor) -> torch.Tensor:
@@ -106,18 +62,21 @@ def posterior(process: GaussianProcess, c: int, seen: torch.Tensor) -> torch.Ten
     return unit * process.amplitude[process.curved[c]] ** 2
 
 
-def test_the_gain_of_a_row_is_that_of_the_posterior_with_it() -> None:
+def test_the_gain_of_a_row_is_that_of_the_posterior_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The variance of a sum over places, given the log and the suggested rows."""
+    monkeypatch.setattr(gaussian_process, "NOISY", np.inf)  # the exact posterior
     data = spring(scatter=0.05)
     model = model_of(data)
     process = model.process
-    places = compared(model, path_places(model, push(), STARTS, GAMMA), GAMMA)
+    places = chosen(model, path_places(model, push(), STARTS, GAMMA))
     places = places._replace(  # a few: the truth below inverts full matrices
         inputs=places.inputs[::7],
         slopes=places.slopes[::7],
         visits=places.visits[::7],
     )
-    rows, remaining = informative(model, places, 4)
+    rows, remaining = informative(Unknown.of(model, data), places, 4, True)
     rows_seen = torch.cat(
         [torch.tensor(data.observations), torch.tensor(data.actions)], 1
     )
@@ -142,15 +101,34 @@ def test_the_gain_of_a_row_is_that_of_the_posterior_with_it() -> None:
     assert (np.diff([1.0, *remaining]) < 0.0).all()
 
 
+def test_coefficients_of_linear_targets_are_unknown_as_in_the_textbook() -> None:
+    """Var(b) = sigma^2 (X'X)^-1 of least squares."""
+    rng = np.random.default_rng(0)
+    x, a = rng.normal(size=(80, 1)), rng.normal(size=(80, 1))
+    after = 0.9 * x + 0.2 * a + 1e-6 * rng.normal(size=(80, 1))
+    data = nopg.Dataset(x, a, -(x[:, 0] ** 2), after, np.zeros(80, dtype=bool))
+    model = model_of(data)
+    assert model.process.curved.tolist() == [1]  # the reward alone
+    new = torch.tensor([[0.0, 0.0], [1.0, -2.0], [5.0, 5.0]]).double()
+    design = np.column_stack([np.ones(80), x, a])
+    at = np.column_stack([np.ones(3), new.numpy()])
+    moved = after - x
+    errors = moved - design @ np.linalg.lstsq(design, moved, rcond=None)[0]
+    covariance = at @ np.linalg.inv(design.T @ design) @ at.T * np.square(errors).mean()
+    found = Unknown.of(model, data).covariance(new)[0].numpy()
+    np.testing.assert_allclose(found, covariance, rtol=1e-4)
+    std = Unknown.of(model, data).std(new)[:, 0].numpy()
+    np.testing.assert_allclose(std, np.sqrt(np.diag(covariance)), rtol=1e-4)
+
+
 def test_the_first_row_is_the_best_of_all() -> None:
     model = model_of(spring(scatter=0.05))
-    places = compared(model, path_places(model, push(), STARTS, GAMMA), GAMMA)
-    _, (left,) = informative(model, places, 1)
-    process = model.process
-    covariance = process.covariance(places.inputs)
-    g = places.slopes[:, process.curved].T
+    places = chosen(model, path_places(model, push(), STARTS, GAMMA))
+    unknown = Unknown.of(model, spring(scatter=0.05))
+    _, (left,) = informative(unknown, places, 1, True)
+    covariance, g = unknown.covariance(places.inputs), places.slopes.T
     pull = (covariance @ g[..., None])[..., 0]
-    whole, noise = float((g * pull).sum()), process.noise[process.curved].square()
+    whole, noise = float((g * pull).sum()), unknown.noise.square()
     for row in range(0, len(places.inputs), 3):
         gain = (pull[:, row] ** 2 / (covariance[:, row, row] + noise)).sum()
         assert float(gain) <= (1.0 - left**2) * whole * (1.0 + 1e-6)
@@ -160,14 +138,15 @@ def test_a_choice_of_places_stands_for_all(monkeypatch: pytest.MonkeyPatch) -> N
     model = model_of(spring(scatter=0.05))
     everything = path_places(model, push(), STARTS, GAMMA)
     monkeypatch.setattr(suggest, "N_PLACES", 10**9)
-    whole = compared(model, everything, GAMMA)
-    monkeypatch.setattr(suggest, "N_PLACES", 150)
-    some = compared(model, everything, GAMMA)
-    assert len(some.inputs) <= 150 < len(whole.inputs)
+    whole = chosen(model, everything)
+    monkeypatch.setattr(suggest, "N_PLACES", 16)
+    some = chosen(model, everything)
+    assert len(some.inputs) <= 16 < len(whole.inputs)
     spread = []
     for places in (whole, some):
-        g = places.slopes[:, model.process.curved].T[..., None]
-        spread.append(float((g.mT @ model.process.covariance(places.inputs) @ g).sum()))
+        g = places.slopes.T[..., None]
+        unknown = Unknown.of(model, spring(scatter=0.05))
+        spread.append(float((g.mT @ unknown.covariance(places.inputs) @ g).sum()))
     assert spread[1] == pytest.approx(spread[0], rel=0.1)
 
 
@@ -175,10 +154,13 @@ def test_a_steep_path_changes_the_return_by_no_more_than_is_left() -> None:
     model = model_of(spring())
     places = path_places(model, push(), STARTS, GAMMA)
     steep = places._replace(slopes=1e6 * places.slopes)
-    found = compared(model, steep, GAMMA)
+    found = chosen(model, steep, scatter=0.0)
     low, high = model.reward_limits
     most = places.visits[:, None] * (high - low) / (1.0 - GAMMA)
-    assert (found.slopes.abs() * model.process.std(found.inputs) <= most + 1e-9).all()
+    assert (
+        found.slopes.abs() * Unknown.of(model, spring()).std(found.inputs)
+        <= most + 1e-9
+    ).all()
 
 
 @pytest.fixture(scope="module")

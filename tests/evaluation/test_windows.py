@@ -44,7 +44,8 @@ def test_a_fifth_is_held_out(data: object, kind: str, share: float) -> None:
 
 def test_windows_are_what_was_recorded() -> None:
     data = recorded(4, 30)
-    windows = Windows.of(data, data.episodes == 2, 10)
+    assert data.episodes is not None
+    windows = Windows.of(data, np.asarray(data.episodes == 2), 10)
     assert windows.is_whole.sum() == 1
     assert windows.lengths[0] == 30
     assert windows.truth[:, 0] == pytest.approx(data.next_observations[60:90])

@@ -222,7 +222,7 @@ def swept(
     q, mu = rest[2], rest[-2]
     q_sums, mu_sums = sum_buffers(columns, q)
     out = (torch.empty_like(q), q_sums, torch.empty_like(mu), mu_sums)
-    sweep(weights, columns, *rest, out)
+    sweep(weights, columns, *rest, out=out)
     return out
 
 
@@ -232,7 +232,7 @@ def deflated(q_sums: Tensor, *rest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
     shift = q_sums.new_empty(q_sums.shape[1])
     out = (shift, torch.empty_like(shift), q_sums.new_empty((2, len(shift))))
-    deflate(q_sums, *rest, out)
+    deflate(q_sums, *rest, out=out)
     return out
 
 
@@ -244,7 +244,7 @@ def launch_all(case: Case) -> None:
     x = inputs(case)
     kernel_rows(x).build(x.taken)
     matvec(x.weights, x.columns, x.q)
-    transposed_values(*x.some(*TRANSPOSE), torch.empty_like(x.values))
+    transposed_values(*x.some(*TRANSPOSE), out=torch.empty_like(x.values))
     _, q_sums, _, mu_sums = swept(*x.some(*ROW_SWEEP, *COLUMN_SWEEP))
     deflated(q_sums, mu_sums, x.gain, x.mu_total)
     rows = Matching.of(case)

@@ -72,7 +72,7 @@ def test_products_with_rows(case: Case) -> None:
 def test_the_transpose_agrees_with_a_dense_one(case: Case) -> None:
     x = inputs(case)
     values = torch.full_like(x.values, torch.nan)
-    transposed_values(*x.some(*TRANSPOSE), values)
+    transposed_values(*x.some(*TRANSPOSE), out=values)
     assert_same(values, reference.transposed_values(*x.double(*TRANSPOSE)))
     weights, discount, mu = x.double("weights", "discount", "mu")
     shape = (*weights.shape[:-1], case.n)

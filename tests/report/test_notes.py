@@ -37,7 +37,6 @@ def update(step: int, objective: float) -> Update:
         gradient_norm=1.0,
         learning_rate=0.01,
         matvecs=1,
-        breakdowns=0,
         fallbacks=0,
         seconds=0.1 * step,
     )

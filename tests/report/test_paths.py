@@ -71,6 +71,17 @@ def test_a_path_that_has_ended_is_not_drawn() -> None:
     np.testing.assert_allclose(found.running, [1.0, 1.0, 0.6, 0.5])
 
 
+def test_noisy_paths_begin_at_their_own_start() -> None:
+    """Two models, two starts, three paths from each."""
+    initial = np.array([[0.0], [100.0]])
+    after = np.tile(np.repeat(initial, 3, axis=0), (2, 1)) + 1.0  # (12, 1)
+    weights = np.full((1, 12), 1.0 / 12)
+    found = predicted_paths(
+        Rollouts(after[None].repeat(2, 0), weights, initial, "model")
+    )
+    np.testing.assert_array_equal(found.states[:, 1] - found.states[:, 0], 1.0)
+
+
 def test_the_horizon_is_where_rewards_stop_counting() -> None:
     assert 0.97 ** horizon(0.97) <= 0.01 < 0.97 ** (horizon(0.97) - 1)
     assert horizon(0.0) == horizon(0.1) == 10

@@ -106,7 +106,7 @@ class FusedSystem:
         from nopg.gpu.transpose import transposed_values
 
         weights = self.later.build(taken[:, : self.n].contiguous())
-        transposed_values(weights, self.source, self.discount, self.values)
+        transposed_values(weights, self.source, self.discount, out=self.values)
         first = self.first.build(taken[:, self.n :].contiguous())
         places, matrix = self._collect
         self.eps0[:, places] = first.reshape(self.n_policies, -1) @ matrix
@@ -127,10 +127,10 @@ class FusedSystem:
                 self.q[now], self.shift if i == 0 else self.no_shift, self.values,
                 self.starts, self.rows, self.eps0, self.mu[now],
                 self.scale if i == 0 else self.no_scale,
-                (self.q[after], q_sums, self.mu[after], mu_sums),
+                out=(self.q[after], q_sums, self.mu[after], mu_sums),
             )  # fmt: skip
         out = (self.shift, self.scale, self.norms)
-        deflate(q_sums, mu_sums, self.gain, self.mu_total, out)
+        deflate(q_sums, mu_sums, self.gain, self.mu_total, out=out)
         self.left.copy_((self.norms / self.limits).max())
 
     def finish(self) -> tuple[Tensor, Tensor]:

@@ -52,7 +52,7 @@ class Calibration(NamedTuple):
             rows = torch.from_numpy(is_out)
             replays = Replays.of([column[rows] for column in columns], episodes[is_out])
             if replays is not None:
-                other = _without(model, [column[~rows] for column in columns])
+                other = refitted(model, [column[~rows] for column in columns])
                 scores.append(_score(replays, other))
         if not scores:
             return None
@@ -72,7 +72,7 @@ class Calibration(NamedTuple):
         return np.asarray(mean + factors * (paths - mean))
 
 
-def _without(model: TransitionModel, columns: Sequence[Tensor]) -> TransitionModel:
+def refitted(model: TransitionModel, columns: Sequence[Tensor]) -> TransitionModel:
     """The model with its hyperparameters, of other rows."""
     generator, n_present = np.random.default_rng(0), model.process.linear.shape[1] - 1
     is_linear = bool((model.process.curved >= n_present).all())

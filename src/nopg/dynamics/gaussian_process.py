@@ -155,11 +155,11 @@ class GaussianProcess:
     def predict(self, inputs: Tensor) -> Tensor:
         """The mean of each target, (m, q)."""
         z = (inputs - self.centre) / self.spread
-        smooth = z.new_empty(len(z), len(self.curved))
-        for i, weighted in self._weighted(z):
-            smooth[:, i] = weighted.sum(dim=1)
         mean = torch.addmm(self.linear[0], z, self.linear[1:])
-        return mean.index_add(1, self.curved, smooth)
+        for i, weighted in self._weighted(z):
+            smooth = weighted.sum(dim=1, keepdim=True)
+            mean = mean.index_add(1, self.curved[i : i + 1], smooth)
+        return mean
 
     def jacobian(self, inputs: Tensor) -> Tensor:
         """d predict / d inputs, (m, q, d).
@@ -217,7 +217,7 @@ class GaussianProcess:
             used = int(weights.count_nonzero())  # the first ones
             exponent = self.exponent[:, i * m : i * m + used]
             kernel = torch.addmm(exponent[-1], features, exponent[:-1]).exp_()
-            yield i, kernel.mul_(weights[:used])
+            yield i, kernel * weights[:used]
 
     def _kernel(self, z: Tensor) -> Tensor:
         """exp(-1/2 |(z - u) / scale|^2) of every curved target, (m, c, i)."""

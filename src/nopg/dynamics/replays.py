@@ -80,13 +80,15 @@ class Replays(NamedTuple):
         return np.asarray(paths.mean(axis=1) - self.states[:, 1:].swapaxes(0, 1))
 
     def error(self, model: TransitionModel, deviation: Array) -> float:
-        """Root mean square error in deviations, (d_s,), and its mean over horizons.
+        """Size of what is missed in deviations, (d_s,), over replays and horizons.
 
-        The mean is a geometric one: late errors are large for every model.
+        A geometric mean: late errors are large for every model, and so are those of an
+        episode that is like no other.
         """
         missed = self.misses(self.paths(model))[..., : len(deviation)] / deviation
-        size = np.sqrt(np.square(missed).mean(axis=(1, 2)))  # (T,)
-        return float(np.exp(np.mean([np.log(size[h - 1]) for h in self.horizons])))
+        sizes = np.sqrt(np.square(missed).mean(axis=2))  # (T, B)
+        at = [h - 1 for h in self.horizons]
+        return float(np.exp(np.log(np.maximum(sizes[at], 1e-12)).mean()))
 
     def noise_ratio(self, model: TransitionModel) -> Array:
         """What replays miss over what noise explains after some steps, by column."""

@@ -102,7 +102,7 @@ def compared_with_log(
     """
     episodes = first_runs(log)
     windows = Windows.from_rows(log, episodes, len(episodes))
-    lengths = np.array(windows.lengths)
+    lengths = windows.lengths.astype(np.float64)
     # Whose task ended earned nothing after that; another may still earn.
     lengths[windows.terminates] = lengths.max()
     starts = windows.starts
@@ -146,12 +146,15 @@ def _found(
     n_starts: int,
     unknown: float,
 ) -> Comparison:
-    low, high = spread.ends(difference, level)
-    worse = spread.probability_below(difference, 0.0)
-    numbers = [float(x[0]) for x in (difference, low, high)]
-    rest = (*values, against, n_starts)
+    low, high = (float(end[0]) for end in spread.ends(difference, level))
+    worse, reason = float(spread.probability_below(difference, 0.0)[0]), ""
     if unknown > 1.0 - level:
+        low = high = worse = float("nan")
         reason = out_of_support_reason(unknown)
-        nan = float("nan")
-        return Comparison(numbers[0], nan, nan, level, nan, *rest, False, reason)
-    return Comparison(*numbers, level, float(worse[0]), *rest)
+    return Comparison(
+        *(float(difference[0]), low, high, level, worse, *values),
+        against=against,
+        n_starts=n_starts,
+        known=not reason,
+        reason=reason,
+    )

@@ -69,7 +69,7 @@ class Estimate:
     def single(self) -> Estimate:
         """The same with numbers in place of arrays of one entry."""
         names = ("value", "low", "high", "noise", "model")
-        numbers = {
+        numbers: dict[str, Any] = {
             name: None if found is None else float(np.ravel(found)[0])
             for name, found in ((name, getattr(self, name)) for name in names)
         }

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nopg.data.dataset import Dataset
-from nopg.dynamics.ensemble import fit_ensemble
+from nopg.dynamics.ensemble import fit_ensemble, model_columns
 from nopg.dynamics.posterior import drawn_models
 from nopg.dynamics.rollouts import Steps, discount_horizon, rollout_steps
 from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
@@ -33,8 +33,8 @@ from nopg.evaluation.entries import entry_probability, latest
 from nopg.evaluation.intervals import Estimate
 from nopg.evaluation.noisy_paths import NoisyPaths
 from nopg.evaluation.regions import Membership
-from nopg.evaluation.replay import Replay, columns_of, replay_held_out, replay_others
-from nopg.evaluation.returns import NEGLIGIBLE, SHORT, DecidedEnds, known_return
+from nopg.evaluation.replay import Replay, replay_held_out, replay_others
+from nopg.evaluation.returns import NEGLIGIBLE, SHORT, known_return
 from nopg.evaluation.spread import Spread
 from nopg.policies.arrays import Actor, Array
 from nopg.randomness import Seed
@@ -44,6 +44,8 @@ N_DRAWS = 12
 FEW_STARTS, FEW_PATHS = 8, 2
 """States that rollouts in drawn models start from, where their mean is asked for, and
 paths from each where the system is noisy."""
+SHARPER = 4.0
+"""How much narrower the kernel of a termination model is made, to see its blur."""
 LITTLE = 5e-4
 """Standard error that does not matter, as a share of what returns can be."""
 SHARE = 0.1
@@ -56,7 +58,7 @@ class Returns(NamedTuple):
 
     runs: Array  # (m, G), every path, what is out of support counted halfway
     deviations: Array  # (S, m), of drawn models; (S, 1) of their mean over states
-    ending: Array  # (m,), or (1,), more if tasks ended where that is likeliest
+    ending: Array  # (m,), or (1,), of models with sharper ends
     unknown: float  # share of the discounted future that is out of support
 
 
@@ -146,9 +148,9 @@ class ModelEvaluator:
         some = _few(len(starts))
         few = None if lengths is None else lengths[some]
         deviations, ending = self._deviations(actor, starts[some], few)
-        means = (x.mean(axis=-1, keepdims=True) for x in (deviations, ending))
         runs, unknown = self._runs(actor, starts, lengths)
-        return Returns(runs, *means, unknown)
+        mean = deviations.mean(axis=1, keepdims=True)
+        return Returns(runs, mean, ending.mean(keepdims=True), unknown)
 
     def visit_probability(
         self,
@@ -168,9 +170,11 @@ class ModelEvaluator:
             level: How often the truth is to lie within the interval.
         """
         last = self.horizon(NEGLIGIBLE) if horizon is None else latest(horizon)
-        ask = lambda model, paths: entry_probability(  # noqa: E731
-            model, actor, paths.starts, inside, horizon, self.gamma, paths.draws
-        )
+
+        def ask(model: Steps, paths: NoisyPaths) -> tuple[Array, Array, Array]:
+            rest = (inside, horizon, self.gamma, paths.draws)
+            return entry_probability(model, actor, paths.starts, *rest)
+
         paths = NoisyPaths.of(self.models[0], starts, last)
         found = np.array([ask(model, paths) for model in self._arrays])  # (2, 3, P)
         certain, expected, possible = paths.means(found).mean(axis=2).T
@@ -221,7 +225,8 @@ class ModelEvaluator:
         found = [known_return(one, *rest, lengths=until) for one in self._arrays]
         earned, unknown = (np.mean(part, axis=0) for part in zip(*found, strict=True))
         every = earned + 0.5 * sum(self.models[0].reward_limits) * unknown  # (m G,)
-        share = float(unknown.mean()) * (1.0 - self.gamma)
+        total = 1.0 if until is None else 1.0 - float((self.gamma**until).mean())
+        share = float(unknown.mean()) * (1.0 - self.gamma) / total
         return every.reshape(len(states), -1), share
 
     def _deviations(
@@ -229,8 +234,8 @@ class ModelEvaluator:
     ) -> tuple[Array, Array]:
         """Returns in drawn models less those in the two, (S, m).
 
-        And what they become if tasks end where that is likelier than not, likewise,
-        (m,). What is out of support earns one level of reward in each drawn model.
+        And those in models with sharper ends, likewise, (m,). What is out of support
+        earns one level of reward in each drawn model.
         """
         n_steps = self.horizon(SHORT) if lengths is None else int(lengths.max())
         paths = NoisyPaths.of(self.models[0], states, n_steps, FEW_PATHS)
@@ -253,9 +258,9 @@ class ModelEvaluator:
 
         drawn = self._asked_of_drawn(earned_in, paths)  # (S, m G)
         ending = np.zeros(len(states))
-        if self.models[0].termination is not None:
-            decided = [ask(DecidedEnds(one), paths, until) for one in self._arrays]
-            sharp = np.mean([earned + middle * left for earned, left in decided], 0)
+        if self._sharper:
+            found = [ask(model, paths, until) for model in self._sharper]
+            sharp = np.mean([earned + middle * left for earned, left in found], axis=0)
             ending = paths.means(sharp - value)
         return paths.means(drawn - value), ending
 
@@ -305,8 +310,23 @@ class ModelEvaluator:
         return tuple(ArrayTransitionModel(model) for model in self.models)
 
     @cached_property
+    def _sharper(self) -> tuple[ArrayTransitionModel, ...]:
+        """The models with less blur about where and how tasks end; none without ends.
+
+        A termination model blurs over as much as data are apart, and the difference
+        shows what that does to a return.
+        """
+        found = []
+        for model in self.models:
+            ends = model.termination
+            if ends is not None:
+                sharp = replace(ends, width=ends.width / SHARPER)
+                found.append(ArrayTransitionModel(replace(model, termination=sharp)))
+        return tuple(found)
+
+    @cached_property
     def _drawn(self) -> tuple[ArrayTransitionModel, ...]:
-        rest = (columns_of(self.data), N_DRAWS, self.seed.numpy("drawn-models"))
+        rest = (model_columns(self.data), N_DRAWS, self.seed.numpy("drawn-models"))
         return tuple(drawn_models(model, *rest) for model in self.models)
 
 

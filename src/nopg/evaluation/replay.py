@@ -13,14 +13,15 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from nopg.data.dataset import Dataset
+from nopg.dynamics.calibration import refitted
+from nopg.dynamics.ensemble import model_columns
 from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.posterior import drawn_models
 from nopg.dynamics.rollouts import Steps
-from nopg.dynamics.transition_model import TransitionModel, regression_actions
+from nopg.dynamics.transition_model import TransitionModel
 from nopg.evaluation.windows import EPISODES, PAIRS, Rows, Windows, held_out_rows
 from nopg.policies.arrays import Array
 
@@ -130,16 +131,13 @@ def replay_held_out(
 
     Args:
         data: Logged transitions.
-        like: A model of all of them: its hyperparameters are a good start.
+        like: A model of all of them; its hyperparameters are kept.
         gamma: Discount factor of the returns that are compared.
         generator: Source of what is held out and of the draws.
     """
     kind, is_held_out = held_out_rows(data, generator)
     seen = data.subset(~is_held_out)
-    columns, history = columns_of(seen), data.history
-    model = TransitionModel.fit(
-        *columns, generator=generator, like=like, history=history
-    )
+    model = refitted(like, model_columns(seen))
     windows = Windows.of(data, is_held_out, HORIZONS[-1])
     return _replay(model, seen, windows, kind, gamma, generator)
 
@@ -169,7 +167,7 @@ def _replay(
     d = model.process.linear.shape[1] - 1  # of the present
     spread = data.observations[:, :d].std(axis=0)
     spread = np.where(spread > 0.0, spread, 1.0)
-    steps = drawn_models(model, columns_of(data), N_DRAWS, generator)
+    steps = drawn_models(model, model_columns(data), N_DRAWS, generator)
     drawn, returns = _drawn_paths(steps, windows, gamma, generator)
     centre, half = _band(drawn[..., :d], NEGLIGIBLE * spread)  # (T, B, d) both
     missed = windows.truth[..., :d] - centre
@@ -216,17 +214,6 @@ def _horizons(windows: Windows) -> list[tuple[int, str, Rows, Rows]]:
         typical = int(np.median(lengths[rows]))
         found.append((typical, "the end", rows, lengths[rows] - 1))
     return found
-
-
-def columns_of(data: Dataset) -> list[torch.Tensor]:
-    """States, actions, rewards, next states and terminations, as a model takes them."""
-    return [
-        torch.tensor(data.observations).double(),
-        regression_actions(data),
-        torch.tensor(data.rewards).double(),
-        torch.tensor(data.next_observations).double(),
-        torch.tensor(data.terminations).double(),
-    ]
 
 
 def _drawn_paths(
@@ -289,7 +276,7 @@ def _return_scale(
     ends = np.nonzero(windows.terminates)[0]
     last[ends] = windows.rewards[lengths[ends] - 1, ends]
     recorded = windows.returns(gamma) - gamma ** (lengths - 1.0) * last
-    steps = (1.0 - gamma**lengths) / (1.0 - gamma)
+    steps = (1.0 - gamma ** lengths.astype(np.float64)) / (1.0 - gamma)
     centre, half = _band(drawn[..., None], NEGLIGIBLE * deviation * steps[:, None])
     ratios = np.abs(recorded[:, None] - centre) / half  # (B, 1)
     return _scale(
@@ -299,7 +286,7 @@ def _return_scale(
 
 def _linear_paths(data: Dataset, windows: Windows) -> Array:
     """The windows by a linear model of the data, s' = (s, a, 1) W, (T, B, d_s)."""
-    states, actions, _, following, _ = (c.numpy() for c in columns_of(data))
+    states, actions, _, following, _ = (c.numpy() for c in model_columns(data))
     design = np.concatenate([states, actions, np.ones((len(states), 1))], axis=1)
     slope = np.linalg.lstsq(design, following, rcond=None)[0]
     here, path = windows.starts, []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from nopg.dynamics.rollouts import Steps, discount_horizon, rollout_steps
-from nopg.dynamics.transition_model import PredictedStep
 from nopg.policies.arrays import Actor, Array
 
 NEGLIGIBLE = 1e-3
@@ -48,25 +47,3 @@ def known_return(
         later = gamma ** (t + 1) * one.survivors * one.outcome.continuing_rewards
         earned += later / (1.0 - gamma)
     return earned, left / (1.0 - gamma)
-
-
-class DecidedEnds:
-    """A model in which a step is the last one if that is likelier than not.
-
-    A termination model blurs where tasks end, over as much as data are apart. What that
-    does to a return is seen beside the same model without the blur.
-    """
-
-    def __init__(self, model: Steps) -> None:
-        self._model = model
-
-    def step(
-        self, states: Array, actions: Array, draws: Array | None = None
-    ) -> PredictedStep[Array]:
-        """One step of m states, ended or not."""
-        found = self._model.step(states, actions, draws)
-        p, going = found.terminated, found.continuing_rewards
-        final = (found.rewards - (1.0 - p) * going) / np.maximum(p, 1e-300)
-        ends = p > 0.5
-        rewards = np.where(ends, final, going)
-        return found._replace(rewards=rewards, terminated=ends.astype(np.float64))

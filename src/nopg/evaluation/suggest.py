@@ -29,18 +29,14 @@ from torch import Tensor
 from nopg.data.dataset import Dataset
 from nopg.data.files import write_atomically
 from nopg.data.validation import IntArray
-from nopg.dynamics.noise import noise_draws
+from nopg.dynamics.ensemble import model_columns
+from nopg.dynamics.gaussian_process import GaussianProcess
 from nopg.dynamics.posterior import drawn_models
-from nopg.dynamics.rollouts import Steps, discount_horizon, rollout_steps
-from nopg.dynamics.transition_model import (
-    ArrayTransitionModel,
-    PredictedStep,
-    TransitionModel,
-)
-from nopg.evaluation.replay import columns_of
+from nopg.dynamics.transition_model import TransitionModel
 from nopg.evaluation.rollouts import require_steps
-from nopg.policies.arrays import Array, actor_of
-from nopg.policies.families import CategoricalPolicy, Policy
+from nopg.evaluation.sensitivity import Places, path_places
+from nopg.policies.arrays import Array
+from nopg.policies.families import Policy
 
 N_PATHS = 32
 """Predicted paths that are looked at, each in a model of its own, drawn from what the
@@ -102,14 +98,43 @@ class Suggestion:
         return "\n".join("".join(f"{cell:>12}" for cell in line) for line in lines)
 
 
-class Places(NamedTuple):
-    """Steps along predicted paths, and how the return depends on their outcomes."""
+class Unknown(NamedTuple):
+    """What the data leave open about a model's predictions, of q targets."""
 
-    inputs: Tensor  # (m, d_s + d_a)
-    visits: Tensor  # (m,), discounted, over the number of paths
-    slopes: Tensor  # (m, q), d J / d prediction
-    start: IntArray  # (m,)
-    step: IntArray  # (m,)
+    process: GaussianProcess
+    linear: Tensor  # (q, 1 + d, 1 + d), roots of the covariance of coefficients
+    noise: Tensor  # (q,), standard deviation of what no input explains
+
+    @classmethod
+    def of(cls, model: TransitionModel, data: Dataset) -> Unknown:
+        """A kernel speaks for the linear mean below it; other targets have none."""
+        states, actions, rewards, following, _ = model_columns(data)
+        process = model.process
+        design = _design(process, torch.cat([states, actions], dim=1))
+        d_s, is_free = (
+            process.linear.shape[1] - 1,
+            ~model.bounds.are_saturated(following),
+        )
+        moved = (following - states)[:, :d_s]
+        errors = torch.cat([moved, rewards[:, None]], dim=1) - design @ process.linear
+        design, errors = design[is_free], errors[is_free]
+        precision = design.T @ design + 1e-9 * len(design) * torch.eye(design.shape[1])
+        root = torch.linalg.inv(torch.linalg.cholesky(precision)).T
+        std = errors.std(dim=0, correction=0)
+        std[process.curved] = 0.0
+        return cls(process, std[:, None, None] * root, torch.hypot(process.noise, std))
+
+    def std(self, inputs: Tensor) -> Tensor:
+        """Standard deviation of each prediction, (m, q)."""
+        linear = (_design(self.process, inputs) @ self.linear).square().sum(dim=2).T
+        return (self.process.std(inputs).square() + linear).sqrt()
+
+    def covariance(self, inputs: Tensor) -> Tensor:
+        """Covariance of predictions between inputs, (q, m, m)."""
+        parts = _design(self.process, inputs) @ self.linear
+        found = parts @ parts.mT
+        found[self.process.curved] += self.process.covariance(inputs)
+        return found
 
 
 def suggest(
@@ -127,10 +152,11 @@ def suggest(
     require_steps("n", n)
     chosen = np.linspace(0, len(starts) - 1, N_PATHS).round().astype(np.int64)
     generator = np.random.default_rng(0)
-    drawn = drawn_models(model, columns_of(data), N_PATHS, generator)
+    drawn = drawn_models(model, model_columns(data), N_PATHS, generator)
     found = path_places(model, policy, starts[chosen], gamma, drawn)
-    places = compared(model, found, gamma)
-    rows, remaining = informative(model, places, n)
+    unknown = Unknown.of(model, data)
+    places = compared(unknown, found, model.reward_limits, gamma)
+    rows, remaining = informative(unknown, places, n, model.noise is not None)
     taken, d_s = places.inputs[rows].numpy(), starts.shape[1]
     actions: NDArray[Any] = taken[:, d_s:]
     if data.is_discrete:
@@ -140,67 +166,18 @@ def suggest(
     return Suggestion(taken[:, :d_s], actions, *origin, remaining, names)
 
 
-def path_places(
-    model: TransitionModel,
-    policy: Policy,
-    starts: Array,
-    gamma: float,
-    moved_by: Steps | None = None,
+def compared(
+    unknown: Unknown, places: Places, limits: tuple[float, float], gamma: float
 ) -> Places:
-    """Every step of the policy's predicted paths, with its sensitivity.
-
-    A path that is out of support goes on: it is there that something is to be learned.
-
-    Args:
-        model: The learned model.
-        policy: Who acts.
-        starts: Where the paths begin, (B, d_s).
-        gamma: Discount factor.
-        moved_by: Who makes the steps of the paths; the model itself by default.
-    """
-    n_steps, actor = discount_horizon(gamma), actor_of(policy)
-    noise = noise_draws(n_steps, *starts.shape, np.random.default_rng(0))
-    steps = moved_by or ArrayTransitionModel(model)
-    path = [*rollout_steps(steps, actor, starts, n_steps, draws=noise)]
-    draws = torch.from_numpy(noise)
-    value, adjoint = (
-        torch.zeros(len(starts)).double(),
-        torch.zeros(starts.shape).double(),
-    )
-    inputs, slopes = [], []
-    for t in reversed(range(n_steps)):
-        at = torch.from_numpy(path[t].states).requires_grad_()
-        taken, outcome = _acted(model, policy, at, draws[t])
-        beside = outcome.next_states - outcome.next_states.detach()
-        ahead = value + (adjoint * beside).sum(dim=1)
-        total = outcome.rewards + gamma * (1.0 - outcome.terminated) * ahead
-        adjoint, moved = torch.autograd.grad(total.sum(), [at, outcome.reached])
-        value = total.detach()
-        slopes.append(_by_prediction(model, moved, 1.0 - outcome.terminated.detach()))
-        inputs.append(taken.detach())
-    goes_on = np.stack([1.0 - one.outcome.terminated for one in path])  # (T, B)
-    alive = np.cumprod(np.vstack([np.ones(len(starts)), goes_on[:-1]]), axis=0)
-    discounts = gamma ** np.arange(n_steps)[:, None]
-    visits = torch.from_numpy(discounts * alive / len(starts)).reshape(-1)
-    return Places(
-        torch.cat(inputs[::-1]),
-        visits,
-        torch.cat(slopes[::-1]) * visits[:, None],
-        np.tile(np.arange(len(starts)), n_steps),
-        np.repeat(np.arange(n_steps), len(starts)),
-    )
-
-
-def compared(model: TransitionModel, places: Places, gamma: float) -> Places:
     """The places that matter, at most `N_PLACES`, with what they stand for.
 
     No error of one step can change the return by more than all that is still to be
     earned, however steep a chaotic path is. Of many places some are drawn by how much
     their error may change the return, and stand for as much more.
     """
-    low, high = model.reward_limits
+    low, high = limits  # of rewards
     parts = places.inputs.split(BATCH)
-    std = torch.cat([model.process.std(part) for part in parts])  # (m, q)
+    std = torch.cat([unknown.std(part) for part in parts])  # (m, q)
     most = places.visits[:, None] * max(high - low, 1e-300) / (1.0 - gamma)
     change = places.slopes.abs() * std
     slopes = places.slopes * (most / change.clamp_min(1e-300)).clamp_max(1.0)
@@ -216,45 +193,29 @@ def compared(model: TransitionModel, places: Places, gamma: float) -> Places:
     return chosen._replace(slopes=slopes[rows] * stands_for[:, None])
 
 
-def _acted(
-    model: TransitionModel, policy: Policy, states: Tensor, draws: Tensor
-) -> tuple[Tensor, PredictedStep[Tensor]]:
-    """States with the policy's actions, (m, d_s + d_a), and what the model expects."""
-    if isinstance(policy, CategoricalPolicy):  # a label does not move with the state
-        actions = torch.from_numpy(actor_of(policy).act(states.detach().numpy()))
-    else:
-        actions = policy.outputs(states)[0]
-    return torch.cat([states, actions], dim=1), model.step(states, actions, draws)
-
-
-def _by_prediction(model: TransitionModel, moved: Tensor, goes_on: Tensor) -> Tensor:
-    """Slopes by the regression's targets, (m, q), from those by the state reached."""
-    d_s = model.process.linear.shape[1] - 1  # of the present
-    slopes = moved[:, :d_s].clone()
-    if model.history is not None:  # the past holds how the present differs from it
-        changes = model.history.n_changes
-        slopes[:, :changes] += moved[:, d_s : d_s + changes]
-    return torch.cat([slopes, goes_on[:, None]], dim=1)
+def _design(process: GaussianProcess, inputs: Tensor) -> Tensor:
+    """(1, z) of inputs, (m, 1 + d)."""
+    z = (inputs - process.centre) / process.spread
+    return torch.cat([torch.ones_like(z[:, :1]), z], dim=1)
 
 
 def informative(
-    model: TransitionModel, places: Places, n: int
+    unknown: Unknown, places: Places, n: int, is_noisy: bool
 ) -> tuple[IntArray, Array]:
     """Rows of the places to record, greedily, and the deviation left after each."""
-    process = model.process
-    covariance = process.covariance(places.inputs).numpy()  # (c, m, m)
-    g = places.slopes[:, process.curved].T.numpy()  # (c, m)
-    noise = process.noise[process.curved, None].square().numpy()
-    variance = np.diagonal(covariance, axis1=1, axis2=2).copy()  # (c, m)
-    pull = (covariance @ g[..., None])[..., 0]  # of each place's outcome on J, (c, m)
+    covariance = unknown.covariance(places.inputs).numpy()  # (q, m, m)
+    g = places.slopes.T.numpy()  # (q, m)
+    noise = unknown.noise[:, None].square().numpy()
+    variance = np.diagonal(covariance, axis1=1, axis2=2).copy()  # (q, m)
+    pull = (covariance @ g[..., None])[..., 0]  # of each place's outcome on J, (q, m)
     whole = left = float((g * pull).sum())
-    tiny = 1e-9 * process.amplitude[process.curved, None].square().numpy()
+    tiny = 1e-9 * variance.max(axis=1, keepdims=True) + 1e-300
     factor = np.empty((*pull.shape, 0))
     rows, remaining = [], []
     while len(rows) < min(n, pull.shape[1]) and left > SETTLED * whole:
         scale = np.maximum(variance.clip(min=0.0) + noise, tiny)
         gain = (pull**2 / scale).sum(axis=0)
-        if model.noise is None:  # what acts the same way twice need not be repeated
+        if not is_noisy:  # what acts the same way twice need not be repeated
             gain[rows] = 0.0
         best = int(gain.argmax())
         column = covariance[:, :, best] - (factor @ factor[:, best, :, None])[..., 0]

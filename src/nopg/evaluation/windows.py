@@ -138,6 +138,7 @@ def held_out_rows(
             distance = np.square(inputs - inputs[row]).sum(axis=1)
             held_out[np.argsort(distance)[: -(-len(data) // HELD_OUT**2)]] = True
         return PAIRS, held_out
+    assert data.episodes is not None  # rows without any are single
     names = np.unique(data.episodes)
     if len(names) < 2:
         # Two of ten parts, neither first nor last: a model is for what lies between.

@@ -225,8 +225,8 @@ class FittedPolicy:
             return kernel.value if level is None else self._informative(kernel)
         if level is None:
             return self.model.values(self.actor, states)
-        kernel = self.kernel.values(states, level) if self._is_unordered else None
-        return self.model.value_intervals(self.actor, states, level, kernel)
+        beside = self.kernel.values(states, level) if self._is_unordered else None
+        return self.model.value_intervals(self.actor, states, level, beside)
 
     def check(self, episodes: Dataset | None = None) -> Replay:
         """How far the learned models hold on data that they were not fitted to.

@@ -53,6 +53,7 @@ def deflate(
     mu_sums: Tensor,  # from `sweep`, (2, B, programs)
     gain: Tensor,  # gamma / ((1 - gamma) n), or zero if some row is terminal, (1,)
     mu_total: Tensor,  # sum(eps0) / (1 - gamma), or zero if some row is terminal, (B,)
+    *,
     out: tuple[Tensor, Tensor, Tensor],
 ) -> None:
     """Shift for q' and scale for mu', (B,) each, and the residual norms, into `out`.

@@ -106,6 +106,7 @@ def sweep(
     eps0: Tensor,  # (B, n)
     mu: Tensor,  # the iterate but for its factor, (B, n)
     scale: Tensor,  # that factor, one number per policy, (B,)
+    *,
     out: tuple[Tensor, Tensor, Tensor, Tensor],
 ) -> None:
     """Step to q' and mu', and sum what is left program by program, into `out`.

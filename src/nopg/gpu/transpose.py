@@ -53,6 +53,7 @@ def transposed_values(
     weights: Tensor,  # P, (B, m, k)
     source: Tensor,  # place of each entry among the weights, (nnz,)
     discount: Tensor,  # D, (m,)
+    *,
     out: Tensor,
 ) -> None:
     """Values of T, D_i P_ij in its order, into `out`, (B, nnz)."""

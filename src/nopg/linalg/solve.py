@@ -152,7 +152,7 @@ def solve_columns(
         (rhs / units).reshape(-1),
         torch.where(norms > 0.0, start / units, 0.0).reshape(-1),
         config,
-        CHAIN | {"gmres": partial(gmres, restart=COLUMN_STEPS)},
+        {**CHAIN, "gmres": partial(gmres, restart=COLUMN_STEPS)},
     )
     return found.value.view_as(rhs) * units
 

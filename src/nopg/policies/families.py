@@ -152,7 +152,7 @@ class GaussianPolicy(_NetworkPolicy):
         if raw.shape[1] <= d_a:
             return self._squashed(raw), self.max_std.expand(raw.shape[0], d_a)
         # One call to split: the way back is one call then, too.
-        mean, heads = raw.split([d_a, raw.shape[1] - d_a], dim=1)
+        mean, heads = torch.split(raw, [d_a, raw.shape[1] - d_a], dim=1)
         return self._squashed(mean), self.max_std * torch.sigmoid(heads)
 
     def act(self, states: Tensor, generator: torch.Generator | None = None) -> Tensor:
@@ -160,8 +160,10 @@ class GaussianPolicy(_NetworkPolicy):
         mean, std = self.outputs(states)
         if generator is None:
             return mean
-        like = {"dtype": mean.dtype, "device": mean.device}
-        return mean + std * torch.randn(mean.shape, generator=generator, **like)
+        noise = torch.randn(
+            mean.shape, dtype=mean.dtype, device=mean.device, generator=generator
+        )
+        return mean + std * noise
 
 
 class CategoricalPolicy(_NetworkPolicy):

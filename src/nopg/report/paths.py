@@ -74,8 +74,10 @@ def predicted_paths(rollouts: Rollouts, n_paths: int = N_PATHS) -> PredictedPath
     length = len(rollouts.weights)
     states = np.full((n_paths, length + 1, rollouts.states.shape[2]), np.nan)
     chosen = (shares * (n_places if is_path else n_starts)).astype(np.int64)
-    # Paths are in the order of the starts, once for each model.
-    states[:, 0] = rollouts.initial[chosen % n_starts]
+    # Paths are in the order of the starts, once for each of two models, and where the
+    # system is noisy several from each start.
+    group = max(1, n_places // (2 * n_starts)) if is_path else 1
+    states[:, 0] = rollouts.initial[chosen // group % n_starts]
     for step, weights in enumerate(rollouts.weights):
         if is_path:
             drawn, goes_on = chosen, weights[chosen] > 0.5 / n_places

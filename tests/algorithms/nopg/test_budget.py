@@ -108,7 +108,7 @@ def test_an_estimate_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("rows", ["nadaraya-watson", "matched"])
 def test_memory_is_estimated_within_a_third(rows: str) -> None:
     """Against the peaks of two processes: their difference is the entries' alone."""
-    small, large = footprint(5_000, rows), footprint(30_000, rows)
+    small, large = footprint(10_000, rows), footprint(50_000, rows)
     used = large["peak_bytes"] - small["peak_bytes"]
     expected = estimate(neighbours=64, rows=rows)
     per_entry = expected.peak_bytes / expected.entries
