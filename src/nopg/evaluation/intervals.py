@@ -107,21 +107,13 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Answers:
-    """What the estimator, its replicas and the other models say to one question.
+    """What the estimator, its replicas and the other models say to one question."""
 
-    Attributes:
-        value: Answers of the plain chain, (m,).
-        replicas: Of its replicas, (m, b).
-        models: Of every other row model, (m,) each.
-        possible: Lowest and highest answer there can be.
-        unknown: Visits to places without data, (m,) or a scalar.
-    """
-
-    value: Tensor
-    replicas: Tensor
-    models: list[Tensor]
-    possible: tuple[float, float]
-    unknown: Tensor | float = 0.0
+    value: Tensor  # answers of the plain chain, (m,)
+    replicas: Tensor  # of its replicas, (m, b)
+    models: list[Tensor]  # of every other row model, (m,) each
+    possible: tuple[float, float]  # lowest and highest answer there can be
+    unknown: Tensor | float = 0.0  # visits to places without data, (m,) or a scalar
 
     def interval(self, level: float) -> Estimate:
         """The ends, kept within what is possible."""
@@ -141,11 +133,7 @@ class Answers:
 
 
 def require_level(level: float) -> float:
-    """The level, if it is one.
-
-    Raises:
-        ConfigError: If it does not lie between 0 and 1.
-    """
+    """The level, if it is one."""
     if not isinstance(level, (int, float)) or not 0.0 < level < 1.0:
         raise ConfigError(
             f"`interval` must lie between 0 and 1, got {level!r}; 0.95 holds the truth "

@@ -36,15 +36,10 @@ Question = Callable[[Chain, Tensor | None], Tensor]
 
 @dataclass(frozen=True)
 class EnsembleBasis:
-    """What the ensemble needs of a data set whatever the policy, made once.
+    """What the ensemble needs of a data set whatever the policy, made once."""
 
-    Attributes:
-        problem: Data and neighbour lists.
-        weights: Replica weights, (n, b).
-    """
-
-    problem: Problem
-    weights: Tensor
+    problem: Problem  # data and neighbour lists
+    weights: Tensor  # replica weights, (n, b)
 
     @property
     def alternatives(self) -> tuple[Alternative, ...]:
@@ -64,17 +59,11 @@ class EnsembleBasis:
 
 @dataclass(frozen=True)
 class KernelEnsemble:
-    """The plain chain with its replicas, and the chains of other row models.
+    """The plain chain with its replicas, and the chains of other row models."""
 
-    Attributes:
-        solution: The solved equation of the plain chain.
-        policy: Whose chains these are.
-        basis: What no policy changes.
-    """
-
-    solution: BellmanSolution
-    policy: Policy
-    basis: EnsembleBasis
+    solution: BellmanSolution  # the solved equation of the plain chain
+    policy: Policy  # whose chains these are
+    basis: EnsembleBasis  # what no policy changes
 
     @property
     def weights(self) -> Tensor:

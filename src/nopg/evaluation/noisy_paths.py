@@ -17,17 +17,12 @@ N_PATHS, LEAST_PATHS = 256, 8
 
 @dataclass(frozen=True)
 class NoisyPaths:
-    """Paths from some states: one each, or several that meet drawn gusts.
+    """Paths from some states: one each, or several that meet drawn gusts."""
 
-    Attributes:
-        starts: Where each starts, state by state, (m G, d_s).
-        draws: Standard normal draws of each step of each path, (T, m G, d_s).
-        group: Paths of each state, G.
-    """
-
-    starts: Array
+    starts: Array  # where each starts, state by state, (m G, d_s)
+    # Standard normal draws of each step of each path, (T, m G, d_s).
     draws: Array | None
-    group: int
+    group: int  # paths of each state, G
 
     @classmethod
     def of(

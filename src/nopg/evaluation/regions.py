@@ -25,9 +25,6 @@ def membership(region: Any, d_s: int) -> Membership:
             infinity where a side is open; or anything with `low` and `high`, such as a
             Gymnasium Box.
         d_s: Number of state dimensions.
-
-    Raises:
-        ConfigError: If it is none of these, or of another dimension.
     """
     if callable(region) and not hasattr(region, "low"):
         return _predicate(region)

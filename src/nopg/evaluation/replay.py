@@ -44,38 +44,28 @@ there is to predict, both err alike."""
 
 @dataclass(frozen=True)
 class Replay:
-    """How far predictions of held-out data hold.
+    """How far predictions of held-out data hold."""
 
-    Attributes:
-        kind: What was held out: "episodes"; "blocks", the end of a single one; or
-            "pairs", single steps, where rows have no order.
-        names: Columns of the state that are predicted, d of them.
-        horizons: Steps after which predictions are compared, H of them; the last may be
-            the end of the recordings, then it is their median length.
-        labels: The same in words.
-        n_starts: States that were predicted from, for each horizon, (H,).
-        coverage: Share of what happened that 90% bands hold, (H, d).
-        errors: Root mean square errors in deviations of the columns, (H, d).
-        relative: The same over the better of a linear model and standing still, (H,).
-        run_off: Share of the starts from which a prediction is worse than the mean of
-            the data.
-        scale: How much wider bands must be to hold what they should.
-        return_scale: The same of the returns of whole windows; NaN if none is known.
-        worst_place: State from which the prediction was worst, (d,).
-    """
-
+    # What was held out: "episodes"; "blocks", the end of a single one; or "pairs",
+    # single steps, where rows have no order.
     kind: str
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # columns of the state that are predicted, d of them
+    # Steps after which predictions are compared, H of them; the last may be the end of
+    # the recordings, then it is their median length.
     horizons: tuple[int, ...]
-    labels: tuple[str, ...]
-    n_starts: tuple[int, ...]
-    coverage: NDArray[np.float64]
+    labels: tuple[str, ...]  # the same in words
+    n_starts: tuple[int, ...]  # states that were predicted from, for each horizon, (H,)
+    coverage: NDArray[np.float64]  # share of what happened that 90% bands hold, (H, d)
+    # Root mean square errors in deviations of the columns, (H, d).
     errors: NDArray[np.float64]
+    # The same over the better of a linear model and standing still, (H,).
     relative: NDArray[np.float64]
+    # Share of the starts from which a prediction is worse than the mean of the data.
     run_off: float
-    scale: float
+    scale: float  # how much wider bands must be to hold what they should
+    # The same of the returns of whole windows; NaN if none is known.
     return_scale: float
-    worst_place: NDArray[np.float64]
+    worst_place: NDArray[np.float64]  # state from which the prediction was worst, (d,)
 
     @property
     def ok(self) -> bool:

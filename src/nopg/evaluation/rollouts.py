@@ -94,11 +94,7 @@ def kernel_rollouts(chain: Chain, n_steps: int) -> Rollouts:
 
 
 def require_steps(name: str, steps: int) -> None:
-    """Refuse what is no number of steps to look ahead.
-
-    Raises:
-        ConfigError: If `steps` is not a whole number of at least 1.
-    """
+    """Refuse what is no number of steps to look ahead."""
     if not isinstance(steps, (int, np.integer)) or isinstance(steps, bool) or steps < 1:
         raise ConfigError(
             f"`{name}` must be a whole number of at least 1, got {steps!r}; pass the "

@@ -51,11 +51,7 @@ def visit_probability(
 
 
 def asked_region(region: Any, horizon: int | None, d_s: int) -> Membership | None:
-    """The region a user asks about; None for the end of the task.
-
-    Raises:
-        ConfigError: If region or horizon cannot be meant.
-    """
+    """The region a user asks about; None for the end of the task."""
     if horizon is not None:
         require_steps("horizon", horizon)
     is_end = isinstance(region, str) and region == TERMINATED

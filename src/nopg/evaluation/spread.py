@@ -12,17 +12,11 @@ from nopg.policies.arrays import Array
 
 @dataclass(frozen=True)
 class Spread:
-    """How far m answers may be off, for lack of data and for lack of paths.
+    """How far m answers may be off, for lack of data and for lack of paths."""
 
-    Attributes:
-        deviations: Answers in drawn models less the answers themselves, (S, m).
-        scale: What replay of held-out data found bands to be too narrow by.
-        errors: Standard errors of other kinds, (m,).
-    """
-
-    deviations: Array
-    scale: float
-    errors: Array
+    deviations: Array  # answers in drawn models less the answers themselves, (S, m)
+    scale: float  # what replay of held-out data found bands to be too narrow by
+    errors: Array  # standard errors of other kinds, (m,)
 
     @property
     def std(self) -> Array:

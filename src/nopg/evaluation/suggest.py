@@ -50,24 +50,17 @@ SETTLED = 1e-9
 
 @dataclass(frozen=True)
 class Suggestion:
-    """Steps to record next, the most informative first.
+    """Steps to record next, the most informative first."""
 
-    Attributes:
-        states: Where to be, (n, d_s).
-        actions: What to do there, (n, d_a), or labels (n,).
-        start: From which initial state the policy is predicted to come there, (n,).
-        step: After how many steps, (n,).
-        remaining: Share of the standard deviation of the expected return, as far as it
-            comes from lack of data, that is left once all rows so far are recorded.
-        names: Of the columns of states and actions.
-    """
-
-    states: Array
-    actions: NDArray[Any]
+    states: Array  # where to be, (n, d_s)
+    actions: NDArray[Any]  # what to do there, (n, d_a), or labels (n,)
+    # From which initial state the policy is predicted to come there, (n,).
     start: IntArray
-    step: IntArray
+    step: IntArray  # after how many steps, (n,)
+    # Share of the standard deviation of the expected return, as far as it comes from
+    # lack of data, that is left once all rows so far are recorded.
     remaining: Array
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # of the columns of states and actions
 
     def __len__(self) -> int:
         return len(self.states)

@@ -70,11 +70,7 @@ class Support:
 def support_at(
     problem: Problem, states: Any, actions: Any, weights: FloatArray | None = None
 ) -> Support:
-    """Support of states (m, d_s) with actions (m, d_a), or labels (m,).
-
-    Raises:
-        DataError: If the shapes do not fit the data.
-    """
+    """Support of states (m, d_s) with actions (m, d_a), or labels (m,)."""
     queries = initial_state_tensor(states, problem.samples.states)
     taken = _action_tensor(actions, len(queries), problem)
     return support_of_rows(problem, problem.rows_at(queries), taken, weights)

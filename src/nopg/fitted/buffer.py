@@ -75,9 +75,6 @@ class EpisodeBuffer(threading.local):
             state: What `act` returned for the step before. None takes what was
                 kept for one observation, and starts an episode for each of several.
             episode_start: Where an episode starts, a bool or (m,); no past counts.
-
-        Raises:
-            DataError: If `state` or `episode_start` belong to other observations.
         """
         present = np.atleast_2d(observation)
         starts = self._starts(len(present), episode_start)

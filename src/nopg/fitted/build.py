@@ -53,12 +53,7 @@ class PolicySettings(Protocol):
 
 
 def as_dataset(data: Any) -> Dataset:
-    """A data set as it is; a data frame or a dictionary of columns by their names.
-
-    Raises:
-        ConfigError: If it is anything else, with the way to make one.
-        DataError: If columns have other names than the usual ones.
-    """
+    """A data set as it is; a data frame or a dictionary of columns by their names."""
     if isinstance(data, Dataset):
         return data
     if isinstance(data, Mapping) or hasattr(data, "columns"):
@@ -73,12 +68,7 @@ def as_dataset(data: Any) -> Dataset:
 
 
 def action_space_of(data: Dataset, given: Space[Any] | None) -> Space[Any]:
-    """The user's space, else the data's, else the range the data cover.
-
-    Raises:
-        ConfigError: If the space is not bounded, or a DataError if actions of the data
-            lie outside of it.
-    """
+    """The user's space, else the data's, else the range the data cover."""
     space = given if given is not None else data.action_space
     if space is None and data.is_discrete:
         from gymnasium.spaces import Discrete
@@ -112,9 +102,6 @@ def build_policy(
         data: What it will be trained on; states are standardised by them.
         space: Where its actions lie.
         module: A torch module to train in place.
-
-    Raises:
-        ConfigError: If the family does not fit the actions.
     """
     if module is not None:
         policy, spec = as_policy(module), None

@@ -33,9 +33,6 @@ def predicted_actions(
         generator: Draw actions from the policy; None takes the most typical ones.
         width: Numbers an observation must have, d_s, where that is known.
         names: What they are called, for the error.
-
-    Raises:
-        DataError: If the observation is not finite or the policy cannot take it.
     """
     parameter = next(policy.parameters())
     array = checked_observation(observation, width, names)
@@ -64,11 +61,7 @@ def predicted_actions(
 def checked_observation(
     observation: Any, width: int | None, names: Sequence[str] | None = None
 ) -> NDArray[np.float64]:
-    """One observation (d_s,) or several (m, d_s), as finite numbers.
-
-    Raises:
-        DataError: If they are none, or not `width` of them each.
-    """
+    """One observation (d_s,) or several (m, d_s), as finite numbers."""
     try:
         array = np.asarray(observation, dtype=np.float64)
     except (TypeError, ValueError):

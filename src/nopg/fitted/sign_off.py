@@ -22,12 +22,7 @@ if TYPE_CHECKING:
 
 
 def compared(policy: FittedPolicy, other: Any, level: float) -> Comparison:
-    """A policy against recorded episodes, another policy or a function.
-
-    Raises:
-        ConfigError: If `other` is none of these.
-        DataError: If it has other columns, or there are no episodes.
-    """
+    """A policy against recorded episodes, another policy or a function."""
     data, model, actor = policy.require_data(), policy.model, policy.actor
     if other is None or isinstance(other, Dataset):
         log = data if other is None else alike(other, data)
@@ -46,11 +41,7 @@ def compared(policy: FittedPolicy, other: Any, level: float) -> Comparison:
 
 
 def alike(episodes: Dataset, data: Dataset) -> Dataset:
-    """Recordings with the columns of the data, their past included.
-
-    Raises:
-        DataError: If they have other columns.
-    """
+    """Recordings with the columns of the data, their past included."""
     if not isinstance(episodes, Dataset):
         raise DataError(
             f"Episodes must be a Dataset, got {type(episodes).__name__}; load them "

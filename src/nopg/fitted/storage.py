@@ -76,11 +76,7 @@ def write_policy_file(
 
 
 def read_policy_file(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Metadata and tensors of a policy file.
-
-    Raises:
-        PolicyFileError: If it is missing, damaged, foreign or of another format.
-    """
+    """Metadata and tensors of a policy file."""
     from safetensors import SafetensorError, safe_open
 
     if path.exists() and not path.is_file():  # a pipe would be waited for

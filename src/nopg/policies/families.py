@@ -198,9 +198,6 @@ def checked_outputs(policy: Policy, states: Tensor, width: int) -> tuple[Tensor,
         policy: The policy.
         states: Query states, (m, d_s).
         width: Columns every output must have: d_a, or the number of actions.
-
-    Raises:
-        ConfigError: If an output has another shape, or is not finite.
     """
     outputs = policy.outputs(states)
     expected = (len(states), width)

@@ -23,19 +23,12 @@ Learned models take longer for every plane of values, so that fewer are offered.
 
 @dataclass(frozen=True)
 class Coordinate:
-    """One axis: a column of the state, or the angle of two.
+    """One axis: a column of the state, or the angle of two."""
 
-    Attributes:
-        name: How it is called.
-        columns: The column, or those of the cosine and the sine.
-        low: Where the axis begins.
-        high: Where it ends.
-    """
-
-    name: str
-    columns: tuple[int, ...]
-    low: float
-    high: float
+    name: str  # how it is called
+    columns: tuple[int, ...]  # the column, or those of the cosine and the sine
+    low: float  # where the axis begins
+    high: float  # where it ends
 
     @property
     def is_angle(self) -> bool:

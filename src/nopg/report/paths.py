@@ -30,17 +30,11 @@ LONGEST = 300
 
 @dataclass(frozen=True)
 class PredictedPaths:
-    """States at every step, from the start; not a number once a path has ended.
+    """States at every step, from the start; not a number once a path has ended."""
 
-    Attributes:
-        states: Drawn states, (k, T + 1, d_s).
-        running: Probability that the task goes on after each step, (T + 1,).
-        is_path: Whether a row of `states` is one path, or a draw at every step.
-    """
-
-    states: FloatArray
-    running: FloatArray
-    is_path: bool
+    states: FloatArray  # drawn states, (k, T + 1, d_s)
+    running: FloatArray  # probability that the task goes on after each step, (T + 1,)
+    is_path: bool  # whether a row of `states` is one path, or a draw at every step
 
     @property
     def horizon(self) -> int:
