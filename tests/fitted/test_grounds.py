@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nopg.evaluation.rollouts import evenly_drawn
 from nopg.fitted import grounds
-from nopg.fitted.grounds import evenly_drawn, untried_at
+from nopg.fitted.grounds import untried_at
 from tests.report.policies import pendulum, slider
 
 

@@ -26,13 +26,9 @@ class NoisyPaths:
 
     @classmethod
     def of(
-        cls,
-        model: TransitionModel,
-        states: Array,
-        n_steps: int,
-        group: int | None = None,
+        cls, model: TransitionModel, states: Array, n_steps: int, group: int = 0
     ) -> NoisyPaths:
-        """One path from each of m states, or as many as a noisy system needs."""
+        """One path from each of m states; of a noisy system `group`, or enough."""
         if model.noise is None:
             return cls(states, None, 1)
         m, d_s = states.shape

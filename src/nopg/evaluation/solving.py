@@ -39,11 +39,8 @@ def model_values(
     """q = (I - gamma P)^-1 r of every chain, (n,) each, and mu of the last, (n,).
 
     Few samples make small matrices: one call factorises those of all chains, in
-    single precision, which is more than `RTOL` asks for.
-
-    Args:
-        chains: Chains of one policy on one data set.
-        near: The solution of a chain close by: where to start otherwise.
+    single precision, which is more than `RTOL` asks for. `near` is the solution of a
+    chain close by, where to start otherwise.
     """
     systems, last = [_system(chain) for chain in chains], chains[-1]
     r, n_initial = last.problem.samples.rewards, last.problem.initial_rows.shape[0]

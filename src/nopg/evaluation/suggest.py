@@ -33,7 +33,7 @@ from nopg.dynamics.ensemble import model_columns
 from nopg.dynamics.gaussian_process import GaussianProcess
 from nopg.dynamics.posterior import drawn_models
 from nopg.dynamics.transition_model import TransitionModel
-from nopg.evaluation.rollouts import require_steps
+from nopg.evaluation.rollouts import evenly_drawn, require_steps
 from nopg.evaluation.sensitivity import Places, path_places
 from nopg.policies.arrays import Array
 from nopg.policies.families import Policy
@@ -178,9 +178,7 @@ def compared(
     if len(share) <= N_PLACES or not share.any():
         return places._replace(slopes=slopes)
     share = share / share.sum()
-    even = (np.arange(N_PLACES) + 0.5) / N_PLACES
-    drawn = np.searchsorted(np.cumsum(share), even).clip(max=len(share) - 1)
-    rows, counts = np.unique(drawn, return_counts=True)
+    rows, counts = np.unique(evenly_drawn(share, N_PLACES), return_counts=True)
     stands_for = torch.from_numpy(counts / (N_PLACES * share[rows]))
     return Places(
         inputs[rows],

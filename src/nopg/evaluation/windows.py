@@ -43,13 +43,7 @@ class Windows:
 
     @classmethod
     def of(cls, data: Dataset, rows: NDArray[np.bool_], n_steps: int) -> Windows:
-        """Some whole runs of the rows, and parts of at most `n_steps` spread over them.
-
-        Args:
-            data: Recordings.
-            rows: Which of their rows may be used, (n,).
-            n_steps: Longest part.
-        """
+        """Some whole runs of the rows, and parts of up to `n_steps` spread over all."""
         runs = consecutive(data, rows)
         long = [run for run in runs if len(run) > 1]
         whole = [run[:LONGEST] for run in _spread(long, N_WHOLE)]

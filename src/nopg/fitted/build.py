@@ -93,16 +93,9 @@ def build_policy(
     settings: PolicySettings,
     data: Dataset,
     space: Space[Any],
-    module: nn.Module | None = None,
+    module: nn.Module | None = None,  # trained in place
 ) -> tuple[Policy, PolicySpec | None]:
-    """An untrained policy and how to build it again; None for a module of one's own.
-
-    Args:
-        settings: Family, widths, seed, device and precision.
-        data: What it will be trained on; states are standardised by them.
-        space: Where its actions lie.
-        module: A torch module to train in place.
-    """
+    """An untrained policy and how to build it again; None for a module of one's own."""
     if module is not None:
         policy, spec = as_policy(module), None
     else:

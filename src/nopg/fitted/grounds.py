@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nopg.data.dataset import Dataset
-from nopg.data.validation import IntArray
 from nopg.errors import DataError
 from nopg.evaluation.comparison import Comparison
+from nopg.evaluation.rollouts import evenly_drawn
 from nopg.evaluation.verdict import LIKELY, MEAN_ACTION, Grounds, guessed_share
 from nopg.policies.arrays import Array
 
@@ -35,13 +35,6 @@ def grounds_of(policy: FittedPolicy) -> Grounds:
     return Grounds(
         policy.expected_return(), _compared(policy, data), policy.check(), untried
     )
-
-
-def evenly_drawn(weights: Array, n: int) -> IntArray:
-    """Rows drawn n times as often as their share of the weights, in order, (n,)."""
-    even = (np.arange(n) + 0.5) / n
-    risen = np.cumsum(weights) / weights.sum()
-    return np.searchsorted(risen, even).clip(max=len(weights) - 1)
 
 
 def untried_at(policy: FittedPolicy, states: Array) -> Array:

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nopg.errors import ConfigError
-from nopg.evaluation.support import Support
 from nopg.fitted.buffer import EpisodeBuffer
 from nopg.fitted.policy import FittedPolicy
 
@@ -99,8 +98,7 @@ class SafePolicy:
         actions = self._policy.predict(seen, deterministic=deterministic)[0]
         is_batch = np.ndim(observation) > 1
         taken = actions if is_batch else np.asarray(actions)[None]
-        support = self._policy.support(seen, taken)
-        is_far = self.is_far(support)
+        is_far = self._policy.support(seen, taken).distance > self.threshold
         self.decisions += len(is_far)
         self.interventions += int(is_far.sum())
         if not is_far.any():
@@ -112,10 +110,6 @@ class SafePolicy:
         for i in np.nonzero(is_far)[0]:
             actions[i] = self._fall_back(observations[i], actions[i])
         return actions
-
-    def is_far(self, support: Support) -> NDArray[np.bool_]:
-        """Where the data do not back the action, (m,)."""
-        return np.asarray(support.distance > self.threshold)
 
     def _fall_back(self, observation: NDArray[Any], like: Any) -> NDArray[Any]:
         """The fallback's action in the shape and type of the policy's."""

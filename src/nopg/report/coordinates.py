@@ -56,11 +56,7 @@ def coordinates(
 ) -> tuple[Coordinate, ...]:
     """The axes of a data set, in the order of its columns.
 
-    Args:
-        data: The transitions.
-        starts: Initial states, (B, d_s).
-        bandwidths: State bandwidths, (d_s,); infinite ones are of ignored columns.
-        most: Coordinates to offer.
+    Bandwidths, (d_s,), are infinite for columns that are ignored.
     """
     states = np.vstack([data.observations, data.next_observations, starts])
     angles = {min(pair): pair for pair in _angles(data)}

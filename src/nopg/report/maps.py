@@ -62,10 +62,7 @@ def planes(
 ) -> list[Plane]:
     """Every two coordinates, or a line where there is only one.
 
-    Args:
-        evidence: What is known of a policy.
-        axes: The coordinates.
-        held: The state that gives the coordinates a plane does not move, (d_s,).
+    `held` is the state that gives the coordinates a plane does not move, (d_s,).
     """
     pairs: list[tuple[int, int | None]] = [*combinations(range(len(axes)), 2)]
     pairs = pairs or [(0, None)]
