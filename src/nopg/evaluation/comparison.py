@@ -14,13 +14,13 @@ import numpy as np
 
 from nopg.data.dataset import Dataset
 from nopg.errors import DataError
+from nopg.evaluation.intervals import Spread
 from nopg.evaluation.model import (
     ModelEvaluator,
     Returns,
     mean_and_spread,
     out_of_support_reason,
 )
-from nopg.evaluation.spread import Spread
 from nopg.evaluation.windows import Windows, consecutive
 from nopg.policies.arrays import Actor, Array
 

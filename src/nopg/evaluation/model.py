@@ -29,13 +29,17 @@ from nopg.dynamics.ensemble import fit_ensemble, model_columns
 from nopg.dynamics.posterior import drawn_models
 from nopg.dynamics.rollouts import Steps, discount_horizon, rollout_steps
 from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
-from nopg.evaluation.entries import entry_probability, latest
-from nopg.evaluation.intervals import Estimate
-from nopg.evaluation.noisy_paths import NoisyPaths
+from nopg.evaluation.intervals import Estimate, Spread
+from nopg.evaluation.model_paths import (
+    NEGLIGIBLE,
+    SHORT,
+    NoisyPaths,
+    entry_probability,
+    known_return,
+    latest,
+)
 from nopg.evaluation.regions import Membership
 from nopg.evaluation.replay import Replay, replay_held_out, replay_others
-from nopg.evaluation.returns import NEGLIGIBLE, SHORT, known_return
-from nopg.evaluation.spread import Spread
 from nopg.policies.arrays import Actor, Array
 from nopg.randomness import Seed
 

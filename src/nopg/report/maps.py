@@ -16,7 +16,7 @@ import torch
 from scipy.ndimage import gaussian_filter, map_coordinates
 
 from nopg.data.validation import FloatArray
-from nopg.evaluation.noisy_paths import LEAST_PATHS
+from nopg.evaluation.model_paths import LEAST_PATHS
 from nopg.fitted.grounds import untried_at
 from nopg.fitted.policy import FittedPolicy
 from nopg.report.coordinates import Coordinate
