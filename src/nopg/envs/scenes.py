@@ -32,13 +32,7 @@ BLUE, ORANGE, GREEN = (46, 110, 180), (222, 120, 40), (70, 145, 90)
 
 
 class Canvas:
-    """A picture one draws on in the task's own units, y upwards.
-
-    Args:
-        centre: Point of the task shown in the middle.
-        width: Width of the view in the task's units.
-        pixels: Width and height of the picture in pixels.
-    """
+    """A picture one draws on in the task's own units, y upwards."""
 
     def __init__(self, centre: Point, width: float, pixels: tuple[int, int]) -> None:
         columns, rows = pixels

@@ -89,11 +89,6 @@ class KernelEnsemble:
         """q of every replica, (n, b)."""
         return replica_values(self.plain, self.weights, self.solution.q.value)
 
-    @property
-    def model_q(self) -> list[Tensor]:
-        """q under every other row model, (n,) each."""
-        return self._models[0]
-
     @cached_property
     def _models(self) -> tuple[list[Tensor], Tensor]:
         """q under every other row model, and the visits of the last one."""
@@ -102,7 +97,7 @@ class KernelEnsemble:
     def values(self, states: Any, level: float) -> Estimate:
         """V(s) at any states with its interval."""
         plain = self.plain.at(states)
-        models = zip(self.alternatives, self.model_q, strict=True)
+        models = zip(self.alternatives, self._models[0], strict=True)
         return Answers(
             plain.matvec(self.solution.q.value),
             weighted_product(plain, self.weights)(self.replica_q),
@@ -114,7 +109,7 @@ class KernelEnsemble:
     def objective(self, level: float) -> Estimate:
         """J with its interval."""
         q = self.solution.q.value
-        models = zip(self.alternatives, self.model_q, strict=True)
+        models = zip(self.alternatives, self._models[0], strict=True)
         return Answers(
             self.plain.at_initial.matvec(q).mean(dim=0, keepdim=True),
             self._replica_objectives()[None],

@@ -366,12 +366,12 @@ class FittedPolicy:
             "seed": self.seed,
             "settings": dict(self.settings),
             "estimator": asdict(self.estimator),
-            "policy": None if self.spec is None else self.spec.to_json(),
+            "policy": None if self.spec is None else asdict(self.spec),
             "bandwidths": bandwidths_to_json(self._known_bandwidths()),
             "action_space": space_to_json(self.action_space),
             "observation_space": space_to_json(self.observation_space),
             "observation_names": self.observation_names,
-            "search": None if self.search is None else self.search.to_json(),
+            "search": None if self.search is None else asdict(self.search),
         }
         if self.memory is not None:
             metadata["memory"] = self.memory.to_json()

@@ -9,8 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -59,10 +58,6 @@ class PolicySpec:
                     "(50,) is one layer of fifty."
                 )
             object.__setattr__(self, "hidden", widths)
-
-    def to_json(self) -> dict[str, Any]:
-        """The fields as JSON."""
-        return asdict(self)
 
     def build(
         self,
