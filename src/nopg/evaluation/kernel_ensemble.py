@@ -17,7 +17,7 @@ from nopg.bellman.problem import Problem
 from nopg.bellman.rows import QueryRows
 from nopg.bellman.samples import initial_state_tensor
 from nopg.bellman.solution import BellmanSolution
-from nopg.evaluation.bootstrap import weighted_product
+from nopg.evaluation.bootstrap import model_values, replica_values, weighted_product
 from nopg.evaluation.chains import (
     ALTERNATIVES,
     Alternative,
@@ -26,7 +26,6 @@ from nopg.evaluation.chains import (
     plain_chain,
 )
 from nopg.evaluation.intervals import Answers, Estimate
-from nopg.evaluation.solving import model_values, replica_values
 from nopg.evaluation.support import distance_of_rows, usual_distance
 from nopg.policies.families import Policy
 

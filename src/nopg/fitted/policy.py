@@ -291,7 +291,7 @@ class FittedPolicy:
     @cached_property
     def grounds(self) -> Grounds:
         """What `verdict` is drawn from: estimate, comparison, replay, untried steps."""
-        from nopg.fitted.grounds import grounds_of
+        from nopg.fitted.sign_off import grounds_of
 
         return grounds_of(self)
 

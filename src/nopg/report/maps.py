@@ -17,8 +17,8 @@ from scipy.ndimage import gaussian_filter, map_coordinates
 
 from nopg.data.validation import FloatArray
 from nopg.evaluation.model_paths import LEAST_PATHS
-from nopg.fitted.grounds import untried_at
 from nopg.fitted.policy import FittedPolicy
+from nopg.fitted.sign_off import untried_at
 from nopg.report.coordinates import Coordinate
 from nopg.report.evidence import Evidence
 from nopg.report.paths import VisitedStates
