@@ -77,10 +77,10 @@ class Estimate:
         }
         return replace(self, **numbers)
 
-    def as_unknown(self, reason: str) -> Estimate:
-        """The same without ends, since nothing is known of them."""
-        nothing = np.full(np.shape(self.value), np.nan)
-        return replace(self, low=nothing, high=nothing, known=False, reason=reason)
+    def as_unknown(self, reason: str, where: Any = True) -> Estimate:
+        """The same without ends, at some states or all, where nothing is known."""
+        low, high = (np.where(where, np.nan, end) for end in (self.low, self.high))
+        return replace(self, low=low, high=high, known=False, reason=reason)
 
     def informative(self, possible: tuple[float, float]) -> Estimate:
         """The same; without ends where these are all that is possible anyway."""
@@ -93,8 +93,7 @@ class Estimate:
             "The data leave the return as open as the rewards do; record transitions "
             "near the path of the policy."
         )
-        low, high = (np.where(is_all, np.nan, end) for end in (self.low, self.high))
-        return replace(self, low=low, high=high, known=False, reason=reason)
+        return self.as_unknown(reason, is_all)
 
     def __repr__(self) -> str:
         value = np.ravel(self.value)

@@ -290,10 +290,9 @@ class ModelEvaluator:
         lowest, highest = self.models[0].reward_limits
         horizon = 1.0 / (1.0 - self.gamma)
         little = LITTLE * (highest - lowest) * horizon
-        spread = replace(spread, errors=np.hypot(spread.errors, little))
-        if kernel is not None:
-            coarse = SHARE * 0.5 * (kernel.high - kernel.low)
-            spread = replace(spread, errors=np.hypot(spread.errors, coarse))
+        coarse = 0.0 if kernel is None else SHARE * 0.5 * (kernel.high - kernel.low)
+        errors = np.hypot(np.hypot(spread.errors, little), coarse)
+        spread = replace(spread, errors=errors)
         low, high = spread.ends(value, level)
         low = np.maximum(low, np.minimum(lowest * horizon, value))
         high = np.minimum(high, np.maximum(highest * horizon, value))

@@ -46,10 +46,8 @@ def path_places(
     steps = moved_by or ArrayTransitionModel(model)
     path = [*rollout_steps(steps, actor, starts, n_steps, draws=noise)]
     draws = torch.from_numpy(noise)
-    value, adjoint = (
-        torch.zeros(len(starts)).double(),
-        torch.zeros(starts.shape).double(),
-    )
+    value = torch.zeros(len(starts), dtype=torch.float64)
+    adjoint = torch.zeros(starts.shape, dtype=torch.float64)
     inputs, slopes = [], []
     for t in reversed(range(n_steps)):
         states, actions = (torch.from_numpy(x) for x in path[t][:2])

@@ -104,10 +104,8 @@ class Unknown(NamedTuple):
         states, actions, rewards, following, _ = model_columns(data)
         process = model.process
         design = _design(process, torch.cat([states, actions], dim=1))
-        d_s, is_free = (
-            process.linear.shape[1] - 1,
-            ~model.bounds.are_saturated(following),
-        )
+        d_s = process.linear.shape[1] - 1
+        is_free = ~model.bounds.are_saturated(following)
         moved = (following - states)[:, :d_s]
         errors = torch.cat([moved, rewards[:, None]], dim=1) - design @ process.linear
         design, errors = design[is_free], errors[is_free]

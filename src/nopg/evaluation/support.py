@@ -79,9 +79,9 @@ def support_at(
     double = rows.gather([torch.logsumexp(2.0 * log, dim=1) for log in logs])
     distance = distance_of_rows(problem, rows, taken)
     found = (mass.exp(), (2.0 * mass - double).exp(), distance)
-    arrays = [x.double().cpu().numpy() for x in found]
+    total, effective, nearest = (x.double().cpu().numpy() for x in found)
     even = np.ones(len(queries)) if weights is None else weights
-    return Support(*arrays, even)
+    return Support(total, effective, nearest, even)
 
 
 def distance_of_rows(problem: Problem, rows: QueryRows, actions: Tensor) -> Tensor:

@@ -460,11 +460,7 @@ class FittedPolicy:
         return by
 
     def require_data(self) -> Dataset:
-        """The transitions.
-
-        Raises:
-            NotFittedError: If the policy was saved without them.
-        """
+        """The transitions, if the policy was saved with them."""
         if self.data is None:
             raise NotFittedError(
                 "Estimates need the data, this policy was saved without them; save it "
@@ -473,11 +469,7 @@ class FittedPolicy:
         return self.data
 
     def _states(self, states: Any) -> NDArray[np.float64]:
-        """States a user asks about, (m, d_s), refused in one sentence if they are none.
-
-        Raises:
-            DataError: If they are no numbers of the data's width, or beyond measure.
-        """
+        """States a user asks about, (m, d_s), if they are as wide as the data's."""
         try:
             found = np.atleast_2d(np.asarray(states, dtype=np.float64))
         except (TypeError, ValueError):

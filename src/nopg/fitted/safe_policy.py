@@ -95,20 +95,16 @@ class SafePolicy:
         self, observation: Any, seen: Any, deterministic: bool
     ) -> NDArray[Any]:
         """The policy's actions at what it has seen, or the fallback's, counted."""
-        actions = self._policy.predict(seen, deterministic=deterministic)[0]
-        is_batch = np.ndim(observation) > 1
-        taken = actions if is_batch else np.asarray(actions)[None]
+        actions = np.array(self._policy.predict(seen, deterministic=deterministic)[0])
+        observations = np.asarray(observation)
+        is_single = observations.ndim == 1
+        taken = actions[None] if is_single else actions  # a view, changed in place
+        rows = observations[None] if is_single else observations
         is_far = self._policy.support(seen, taken).distance > self.threshold
         self.decisions += len(is_far)
         self.interventions += int(is_far.sum())
-        if not is_far.any():
-            return actions
-        observations = np.asarray(observation)
-        if observations.ndim == 1:
-            return self._fall_back(observations, actions)
-        actions = np.array(actions)
         for i in np.nonzero(is_far)[0]:
-            actions[i] = self._fall_back(observations[i], actions[i])
+            taken[i] = self._fall_back(rows[i], taken[i])
         return actions
 
     def _fall_back(self, observation: NDArray[Any], like: Any) -> NDArray[Any]:

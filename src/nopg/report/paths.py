@@ -111,6 +111,7 @@ def visited_states(
     if rollouts.by == "kernel":
         visits[: len(goes_on)] *= goes_on
     if (visits > 0.0).sum() > MOST_PLACES:
-        visits = np.bincount(evenly_drawn(visits, MOST_PLACES), minlength=len(visits))
+        drawn = evenly_drawn(visits, MOST_PLACES)
+        visits = np.bincount(drawn, minlength=len(visits)).astype(np.float64)
     is_visited = visits > 0.0
     return VisitedStates(states[is_visited], visits[is_visited] / visits.sum())

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import nn
 
+from nopg.algorithms.nopg.config import NOPGConfig
 from nopg.data.dataset import Dataset
 from nopg.data.transitions import require_inside
 from nopg.errors import ConfigError
@@ -18,38 +19,6 @@ from nopg.randomness import Seed
 
 if TYPE_CHECKING:
     from gymnasium.spaces import Space
-
-
-class PolicySettings(Protocol):
-    """What decides how a policy is built."""
-
-    @property
-    def policy(self) -> str:
-        """The family: "deterministic", "stochastic", "discrete" or "custom"."""
-
-    @property
-    def hidden(self) -> tuple[int, ...]:
-        """Widths of the hidden layers."""
-
-    @property
-    def standardise(self) -> bool:
-        """Whether states are standardised inside."""
-
-    @property
-    def max_std(self) -> tuple[float, ...] | None:
-        """Largest standard deviation per action dimension."""
-
-    @property
-    def seed(self) -> int:
-        """Source of the first parameters."""
-
-    @property
-    def device(self) -> str:
-        """Where it lives."""
-
-    @property
-    def torch_dtype(self) -> torch.dtype:
-        """Its precision."""
 
 
 def as_dataset(data: Any) -> Dataset:
@@ -90,7 +59,7 @@ def action_space_of(data: Dataset, given: Space[Any] | None) -> Space[Any]:
 
 
 def build_policy(
-    settings: PolicySettings,
+    settings: NOPGConfig,
     data: Dataset,
     space: Space[Any],
     module: nn.Module | None = None,  # trained in place
@@ -104,7 +73,7 @@ def build_policy(
     return policy.to(device=settings.device, dtype=settings.torch_dtype), spec
 
 
-def _spec(settings: PolicySettings, data: Dataset) -> PolicySpec:
+def _spec(settings: NOPGConfig, data: Dataset) -> PolicySpec:
     if (settings.policy == "discrete") != data.is_discrete:
         found = "discrete (integers)" if data.is_discrete else "continuous (floats)"
         raise ConfigError(
@@ -123,7 +92,7 @@ def _spec(settings: PolicySettings, data: Dataset) -> PolicySpec:
 
 
 def _fresh(
-    spec: PolicySpec, settings: PolicySettings, space: Space[Any], data: Dataset
+    spec: PolicySpec, settings: NOPGConfig, space: Space[Any], data: Dataset
 ) -> Policy:
     low, high = (
         None if data.is_discrete else torch.as_tensor(getattr(space, side)).double()
