@@ -35,12 +35,6 @@ start("run", nopg.NOPG(gamma=0.97, hidden=(8,)), grid_dataset(3, 3), [-1.0, 0.0,
       n_updates=2, monitoring=Monitoring(tensorboard=True, progress=False))
 """
 
-HISTORY = """
-from pathlib import Path
-from nopg.fitted.history import History, Update
-history = History([Update(1, -2.0, 0.0, 1.0, 0.01, 4, 0, 0, 0.1)])
-"""
-
 
 @dataclass(frozen=True)
 class FirstUse:
@@ -57,16 +51,6 @@ class FirstUse:
 
 
 FIRST_USES = (
-    FirstUse(
-        "plots",
-        "a learning curve",
-        ("matplotlib",),
-        HISTORY
-        + """
-from nopg.plots.curves import learning_curve
-assert learning_curve(history, Path("curve.png")).stat().st_size > 1000
-""",
-    ),
     FirstUse(
         "plots",
         "an animation",

@@ -16,6 +16,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from reproduction.pictures.curves import learning_curve
+from reproduction.pictures.phase import phase_portraits, portrait
+from reproduction.pictures.theme import ACCENT, INK, MUTED, WARM, figure, save
 
 import nopg
 from nopg.cli.swing_up import (
@@ -27,9 +30,6 @@ from nopg.cli.swing_up import (
 )
 from nopg.envs import pendulum_random
 from nopg.kernels.leave_one_out import leave_one_out
-from nopg.plots.curves import learning_curve
-from nopg.plots.phase import phase_portraits, portrait
-from nopg.plots.theme import ACCENT, INK, MUTED, WARM, figure, save
 from nopg.randomness import Seed
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images"

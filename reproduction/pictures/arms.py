@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from nopg.plots.theme import MUTED
 from reproduction.pictures.methods import COLOURS
+from reproduction.pictures.theme import MUTED
 
 Row = dict[str, Any]
 """A row of a summary: a method in a setting at one size."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from nopg.plots.theme import MUTED, figure, save
 from reproduction.outcomes import Outcome
 from reproduction.pictures.arms import Row, by_arm, draw_arms
 from reproduction.pictures.methods import COLOURS, legend
+from reproduction.pictures.theme import MUTED, figure, save
 
 SECONDS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
 """Where an axis of seconds may have a number."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nopg.plots.theme import ACCENT, INK, MUTED, WARM, figure, save
 from reproduction.outcomes import Outcome
+from reproduction.pictures.theme import ACCENT, INK, MUTED, WARM, figure, save
 from reproduction.results import Record
 
 KERNELS, MODELS = "kernels", "learned models"

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from nopg.plots.phase import Portrait, phase_portraits
-from nopg.plots.theme import ACCENT, INK, MUTED, WARM, figure, save
 from reproduction.outcomes import Outcome
 from reproduction.pictures.arms import apart, draw_arms
 from reproduction.pictures.comparison import comparison
 from reproduction.pictures.coverage import coverage
 from reproduction.pictures.gains import gains
 from reproduction.pictures.methods import COLOURS, PRINTED, legend
+from reproduction.pictures.phase import Portrait, phase_portraits
 from reproduction.pictures.robustness import robustness
 from reproduction.pictures.safety import safety
+from reproduction.pictures.theme import ACCENT, INK, MUTED, WARM, figure, save
 from reproduction.results import Record
 from reproduction.summaries import OURS, interval
 from reproduction.trial import Result

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from nopg.plots.theme import INK, MUTED, figure, save
 from reproduction.outcomes import Outcome
 from reproduction.pictures.methods import COLOURS, legend
+from reproduction.pictures.theme import INK, MUTED, figure, save
 from reproduction.results import Record
 
 KINDS = {"deterministic": ("NOPG-D", "DPG"), "stochastic": ("NOPG-S", "PWIS")}

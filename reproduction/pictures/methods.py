@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nopg.plots.theme import ACCENT, INK, MUTED, WARM
+from reproduction.pictures.theme import ACCENT, INK, MUTED, WARM
 
 COLOURS = {
     "learn": ACCENT,

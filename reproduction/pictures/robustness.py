@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from nopg.plots.theme import ACCENT, INK, MUTED, WARM, figure, save
 from reproduction.figures.robustness_cells import EVERY_CELL, Cell
 from reproduction.figures.robustness_tables import (
     COLUMNS,
@@ -17,6 +16,7 @@ from reproduction.figures.robustness_tables import (
     entries,
 )
 from reproduction.outcomes import Outcome
+from reproduction.pictures.theme import ACCENT, INK, MUTED, WARM, figure, save
 
 LOWEST, HIGHEST = -0.08, 1.32
 """Ends of the axis: a return outside is drawn at its edge."""

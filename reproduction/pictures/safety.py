@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from nopg.plots.theme import ACCENT, INK, WARM, figure, save
 from reproduction.figures.safety_tables import BY, found_by
 from reproduction.outcomes import Outcome
+from reproduction.pictures.theme import ACCENT, INK, WARM, figure, save
 
 
 def safety(outcome: Outcome, path: Path) -> Path:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from nopg.plots.theme import ACCENT, INK, MUTED, WARM, figure, save
+from reproduction.pictures.theme import ACCENT, INK, MUTED, WARM, figure, save
 
 
 class ScalingPoint(NamedTuple):

@@ -20,8 +20,8 @@ import numpy as np
 import scipy.linalg
 
 from nopg.envs.base import FloatArray
-from nopg.envs.lqr import Lqr
 from nopg.errors import ConfigError
+from reproduction.tasks.lqr import Lqr
 
 
 def spectral_radius(env: Lqr, gain: FloatArray) -> float:

@@ -19,7 +19,6 @@ import numpy as np
 from nopg.algorithms.nopg.nopg import NOPG
 from nopg.algorithms.search.learn import learn
 from nopg.data.dataset import Dataset
-from nopg.envs.lqr import Lqr
 from nopg.envs.rollouts import Rollout, rollout
 from nopg.fitted.history import Update
 from nopg.fitted.policy import FittedPolicy
@@ -34,6 +33,7 @@ from reproduction.tasks.continuous import (
     pendulum_grid_task,
     pendulum_random_task,
 )
+from reproduction.tasks.lqr import Lqr
 from reproduction.tasks.lqr_exact import exact_objective, optimal_gain, spectral_radius
 from reproduction.trials.lqr_gradients import System
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from nopg.bellman.problem import EstimatorConfig
 from nopg.envs.base import FloatArray
-from nopg.envs.lqr import Lqr
 from nopg.errors import NopgError
 from nopg.kernels.bandwidths import Bandwidths, TransitionArrays, select_bandwidths
 from nopg.randomness import Seed
 from reproduction.figures.gradient_quality import mean_angle
+from reproduction.tasks.lqr import Lqr
 from reproduction.tasks.lqr_exact import optimal_gain
 from reproduction.trial import Result, Trial, rounded
 from reproduction.trials.lqr_gradients import (

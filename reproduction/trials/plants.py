@@ -14,10 +14,10 @@ import numpy as np
 
 from nopg.data.dataset import Dataset
 from nopg.envs.base import Env, FloatArray, Step
-from nopg.envs.lqr import Lqr
 from nopg.randomness import Seed
 from reproduction.tasks import two_tanks
 from reproduction.tasks.action_box import ActionBox
+from reproduction.tasks.lqr import Lqr
 from reproduction.tasks.noisy import NOISY_TASKS, NoisyTask
 from reproduction.tasks.two_tanks import Predicts, TwoTanks
 from reproduction.trials.known_policies import LQR, TASKS, lqr_data

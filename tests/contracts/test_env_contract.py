@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from nopg.envs import CartPole, Env, Lqr, MountainCar, Pendulum, draw, rollout
+from nopg.envs import CartPole, Env, MountainCar, Pendulum, draw, rollout
 from nopg.envs.base import FloatArray
 
-ENVS = [Pendulum(), CartPole(), MountainCar(), Lqr()]
-IDS = ["pendulum", "cart-pole", "mountain-car", "lqr"]
+ENVS = [Pendulum(), CartPole(), MountainCar()]
+IDS = ["pendulum", "cart-pole", "mountain-car"]
 pytestmark = pytest.mark.parametrize("env", ENVS, ids=IDS)
 
 

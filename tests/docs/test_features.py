@@ -85,7 +85,7 @@ COVERED = {
         "torchrun": "tests/distributed/test_ranks.py",
     },
     "Tasks": {
-        "LQR with exact gradients": "tests/envs/test_lqr.py",
+        "LQR with exact gradients": "tests/reproduction/test_lqr_exact.py",
         "swing-up pendulum": "tests/envs/test_pendulum.py",
         "cart-pole": "tests/envs/test_cart_pole.py",
         "mountain car": "tests/envs/test_mountain_car.py",

@@ -8,10 +8,14 @@ import torch
 
 import nopg
 from nopg.bellman.solution import BellmanSolution
-from nopg.evaluation.bootstrap import replica_weights, weighted_product
+from nopg.evaluation.bootstrap import (
+    RTOL,
+    replica_values,
+    replica_weights,
+    weighted_product,
+)
 from nopg.evaluation.chains import Chain, alternative_chain, plain_chain
 from nopg.evaluation.kernel_ensemble import EnsembleBasis, KernelEnsemble
-from nopg.evaluation.solving import RTOL, replica_values
 from nopg.linalg.solve import solve_columns
 from tests.problems import KINDS, small_problem
 

@@ -17,7 +17,7 @@ from nopg.dynamics.transition_model import (
 from nopg.envs.pendulum import Pendulum
 from nopg.envs.rollouts import rollout
 from nopg.evaluation.model import SHARE, ModelEvaluator
-from nopg.evaluation.returns import NEGLIGIBLE, known_return
+from nopg.evaluation.model_paths import NEGLIGIBLE, known_return
 from nopg.policies.arrays import Array, actor_of
 from nopg.policies.build import linear_policy
 from nopg.randomness import Seed

@@ -11,8 +11,8 @@ from nopg.dynamics.transition_model import PredictedStep
 from nopg.envs.pendulum import Pendulum
 from nopg.envs.rollouts import rollout
 from nopg.errors import ConfigError
-from nopg.evaluation.entries import entry_probability
 from nopg.evaluation.model import ModelEvaluator
+from nopg.evaluation.model_paths import entry_probability
 from nopg.policies.arrays import Array, actor_of
 from nopg.randomness import Seed
 from tests.evaluation.conftest import GAMMA

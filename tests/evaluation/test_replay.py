@@ -32,7 +32,6 @@ def replay() -> Replay:
 
 def test_bands_of_a_system_that_is_known_hold_what_they_should(replay: Replay) -> None:
     assert (replay.kind, replay.names) == ("episodes", ("level",))
-    assert replay.horizons == (1, 10, 25)
     assert replay.labels == ("1 step", "10 steps", "the end")
     assert replay.ok
     assert replay.reason == ""
@@ -44,7 +43,6 @@ def test_bands_of_a_system_that_is_known_hold_what_they_should(replay: Replay) -
     grown = NOISE * np.sqrt((1.0 - LEAK**20) / (1.0 - LEAK**2))
     assert replay.errors[0, 0] * deviation == pytest.approx(NOISE, rel=0.2)
     assert replay.errors[1, 0] * deviation == pytest.approx(grown, rel=0.3)
-    assert replay.run_off == 0.0
 
 
 def test_a_delay_is_seen(replay: Replay) -> None:
@@ -77,8 +75,8 @@ def test_a_wrong_model_is_found_out() -> None:
 
 def test_without_order_single_steps_are_predicted() -> None:
     pairs = checked(recorded(20, 10, has_episodes=False))
-    assert (pairs.kind, pairs.horizons) == ("pairs", (1,))
+    assert (pairs.kind, pairs.labels) == ("pairs", ("1 step",))
     assert pairs.ok
     one = checked(recorded(1, 200))
     assert one.kind == "blocks"
-    assert one.horizons[:2] == (1, 10)
+    assert one.labels[:2] == ("1 step", "10 steps")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from nopg.evaluation.spread import Spread
+from nopg.evaluation.intervals import Spread
 
 
 def test_intervals_of_normal_draws_hold_as_often_as_they_say() -> None:

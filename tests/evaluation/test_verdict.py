@@ -27,16 +27,13 @@ def replayed(level: float, flow: float = 0.9) -> Replay:
     return Replay(
         kind="episodes",
         names=("level", "flow"),
-        horizons=(1, 10),
         labels=("1 step", "10 steps"),
         n_starts=(50, 40),
         coverage=np.array([[0.9, 0.9], [level, flow]]),
         errors=np.array([[0.01, 0.02], [0.3, 0.1]]),
         relative=np.array([0.2, 0.3]),
-        run_off=0.0,
         scale=1.0,
         return_scale=1.0,
-        worst_place=np.zeros(2),
     )
 
 

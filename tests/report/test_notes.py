@@ -12,6 +12,7 @@ from nopg.fitted.history import History, Update
 from nopg.report.evidence import Evidence
 from nopg.report.fragments import note_list
 from nopg.report.notes import all_notes
+from nopg.report.text import of_training
 from tests.report.policies import evidence_of
 
 
@@ -51,8 +52,8 @@ RISE = 1.0 - np.exp(-np.arange(100) / 10.0)
 
 
 def test_interrupted_histories(evidence: Evidence) -> None:
-    assert levels(with_history(evidence, RISE, "interrupted"))["interrupted"]
-    assert "interrupted" not in levels(with_history(evidence, RISE))
+    assert "interrupted" in of_training(with_history(evidence, RISE, "interrupted"))
+    assert "interrupted" not in of_training(with_history(evidence, RISE))
 
 
 def test_paths_that_outlast_every_episode(ending: Evidence) -> None:

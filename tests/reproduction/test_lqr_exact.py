@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from reproduction.tasks.lqr import Lqr
 from reproduction.tasks.lqr_exact import (
     exact_gradient,
     exact_objective,
@@ -9,10 +10,10 @@ from reproduction.tasks.lqr_exact import (
     spectral_radius,
 )
 
-from nopg.envs import Lqr, rollout
+from nopg.envs import rollout
 from nopg.envs.base import FloatArray
 from nopg.errors import ConfigError
-from tests.envs.finite_lqr import finite_lqr
+from tests.reproduction.finite_lqr import finite_lqr
 
 GAIN = np.array([[-4.0, 0.3], [-0.2, -2.0]])
 COV = np.array([[0.01, 0.0], [0.0, 0.02]])

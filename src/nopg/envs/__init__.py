@@ -2,7 +2,6 @@
 
 from nopg.envs.base import Env
 from nopg.envs.cart_pole import CartPole, cart_pole_random
-from nopg.envs.lqr import Lqr
 from nopg.envs.mountain_car import MountainCar
 from nopg.envs.pendulum import Pendulum, pendulum_grid, pendulum_random
 from nopg.envs.qube import Qube
@@ -20,7 +19,6 @@ from nopg.envs.scenes import draw
 __all__ = [
     "CartPole",
     "Env",
-    "Lqr",
     "MountainCar",
     "Pendulum",
     "Qube",

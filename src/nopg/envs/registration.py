@@ -7,7 +7,6 @@ from typing import Any
 
 from nopg.envs.base import Env
 from nopg.envs.cart_pole import CartPole
-from nopg.envs.lqr import Lqr
 from nopg.envs.mountain_car import MountainCar
 from nopg.envs.pendulum import Pendulum
 from nopg.envs.qube import Qube
@@ -18,7 +17,6 @@ TASKS: MappingProxyType[str, type[Env]] = MappingProxyType(
         "PendulumSwingUp": Pendulum,
         "CartPoleQuanser": CartPole,
         "MountainCarSteps": MountainCar,
-        "LQR": Lqr,
         "Qube": Qube,
     }
 )

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from nopg.envs.base import Env, FloatArray
 from nopg.envs.cart_pole import CartPole
-from nopg.envs.lqr import Lqr
 from nopg.envs.mountain_car import MountainCar, height
 from nopg.envs.pendulum import Pendulum
 from nopg.envs.qube import Qube
@@ -33,13 +32,7 @@ BLUE, ORANGE, GREEN = (46, 110, 180), (222, 120, 40), (70, 145, 90)
 
 
 class Canvas:
-    """A picture one draws on in the task's own units, y upwards.
-
-    Args:
-        centre: Point of the task shown in the middle.
-        width: Width of the view in the task's units.
-        pixels: Width and height of the picture in pixels.
-    """
+    """A picture one draws on in the task's own units, y upwards."""
 
     def __init__(self, centre: Point, width: float, pixels: tuple[int, int]) -> None:
         columns, rows = pixels
@@ -176,23 +169,6 @@ def _mountain_car(env: MountainCar, state: FloatArray, action: Action = None) ->
         canvas.disc((hub[0] + 0.018 * up[0], hub[1] + 0.018 * up[1]), 0.018, INK)
     if action is not None:
         _gauge(canvas, (-0.3, 1.1), 0.6, float(action[0]))
-    return canvas.frame
-
-
-@draw.register
-def _lqr(env: Lqr, state: FloatArray, action: Action = None) -> Frame:
-    # The view doubles until the state fits: an unstable loop stays in sight.
-    reach = float(np.abs(state).max())
-    half = 1.5 * 2.0 ** max(0, math.ceil(math.log2(max(reach, 1e-9) / 1.3)))
-    canvas = Canvas((0.0, 0.0), 2.0 * half, (400, 400))
-    canvas.line((-half, 0.0), (half, 0.0), 0.008 * half, GREY)
-    canvas.line((0.0, -half), (0.0, half), 0.008 * half, GREY)
-    here = (float(state[0]), float(state[1]))
-    if action is not None:
-        push = env.B @ action
-        tip = (here[0] + float(push[0]), here[1] + float(push[1]))
-        canvas.line(here, tip, 0.02 * half, ORANGE)
-    canvas.disc(here, 0.05 * half, BLUE)
     return canvas.frame
 
 

@@ -66,21 +66,14 @@ that of matched ones. And rows without displacement, wide enough to reach all ar
 
 @dataclass(frozen=True)
 class Chain:
-    """One policy's chain under one kind of rows.
+    """One policy's chain under one kind of rows."""
 
-    Attributes:
-        problem: Data and lists, bandwidths already scaled.
-        policy: Who acts.
-        at_next: Rows at the next states, (n N_phi, n).
-        at_initial: Rows at the initial states, (B, n).
-        displacement: How far the rows' means are from their queries, at the next states
-            and then at the initial ones, in unscaled bandwidths; None if unknown.
-    """
-
-    problem: Problem
-    policy: Policy
-    at_next: LinearOperator
-    at_initial: LinearOperator
+    problem: Problem  # data and lists, bandwidths already scaled
+    policy: Policy  # who acts
+    at_next: LinearOperator  # rows at the next states, (n N_phi, n)
+    at_initial: LinearOperator  # rows at the initial states, (B, n)
+    # How far the rows' means are from their queries, at the next states and then at the
+    # initial ones, in unscaled bandwidths; None if unknown.
     displacement: Tensor | None = None
 
     def at(self, states: Any) -> LinearOperator:

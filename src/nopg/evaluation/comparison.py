@@ -14,13 +14,13 @@ import numpy as np
 
 from nopg.data.dataset import Dataset
 from nopg.errors import DataError
+from nopg.evaluation.intervals import Spread
 from nopg.evaluation.model import (
     ModelEvaluator,
     Returns,
     mean_and_spread,
     out_of_support_reason,
 )
-from nopg.evaluation.spread import Spread
 from nopg.evaluation.windows import Windows, consecutive
 from nopg.policies.arrays import Actor, Array
 
@@ -30,34 +30,20 @@ MANY = 64
 
 @dataclass(frozen=True)
 class Comparison:
-    """How much more a policy is expected to earn than another controller.
+    """How much more a policy is expected to earn than another controller."""
 
-    Attributes:
-        difference: Its return less the other's, in the mean over the same starts.
-        low: Lower end of the difference.
-        high: Upper end.
-        level: How often the truth is meant to lie between.
-        probability_worse: How likely the policy earns less.
-        value: Its return.
-        other: The other's.
-        against: Who that is: "the log", "a policy" or "a function".
-        n_starts: Starts, or recorded episodes.
-        known: Whether the data say anything; if not the ends and the probability are
-            NaN.
-        reason: Why not, in a sentence.
-    """
-
-    difference: float
-    low: float
-    high: float
-    level: float
-    probability_worse: float
-    value: float
-    other: float
-    against: str
-    n_starts: int
+    difference: float  # its return less the other's, in the mean over the same starts
+    low: float  # lower end of the difference
+    high: float  # upper end
+    level: float  # how often the truth is meant to lie between
+    probability_worse: float  # how likely the policy earns less
+    value: float  # its return
+    other: float  # the other's
+    against: str  # who that is: "the log", "a policy" or "a function"
+    n_starts: int  # starts, or recorded episodes
+    # Whether the data say anything; if not the ends and the probability are NaN.
     known: bool = True
-    reason: str = ""
+    reason: str = ""  # why not, in a sentence
 
     def __str__(self) -> str:
         heads = f"{self.value:.4g} against {self.other:.4g} of {self.against}"
@@ -95,11 +81,7 @@ def compared_with_actor(
 def compared_with_log(
     evaluator: ModelEvaluator, actor: Actor, log: Dataset, level: float
 ) -> Comparison:
-    """A policy against recorded episodes, as long as each of them was recorded.
-
-    Raises:
-        DataError: If the log has no episodes.
-    """
+    """A policy against recorded episodes, as long as each of them was recorded."""
     episodes = first_runs(log)
     windows = Windows.from_rows(log, episodes, len(episodes))
     lengths = windows.lengths.astype(np.float64)
@@ -121,11 +103,7 @@ def compared_with_log(
 
 
 def first_runs(log: Dataset) -> list[np.ndarray]:
-    """Rows of each episode from its first on, as far as they follow each other.
-
-    Raises:
-        DataError: If there are no episodes of several steps.
-    """
+    """Rows of each episode from its first on, as far as they follow each other."""
     runs = consecutive(log, np.ones(len(log), dtype=bool))
     if log.episodes is None or max(map(len, runs)) < 2:
         raise DataError(

@@ -22,9 +22,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.special import stdtr, stdtrit
 from torch import Tensor
 
 from nopg.errors import ConfigError
+from nopg.policies.arrays import Array
 
 BIAS = 0.5
 """Standard deviation of what smoothing still hides, as a share of what the models show
@@ -75,10 +77,10 @@ class Estimate:
         }
         return replace(self, **numbers)
 
-    def as_unknown(self, reason: str) -> Estimate:
-        """The same without ends, since nothing is known of them."""
-        nothing = np.full(np.shape(self.value), np.nan)
-        return replace(self, low=nothing, high=nothing, known=False, reason=reason)
+    def as_unknown(self, reason: str, where: Any = True) -> Estimate:
+        """The same without ends, at some states or all, where nothing is known."""
+        low, high = (np.where(where, np.nan, end) for end in (self.low, self.high))
+        return replace(self, low=low, high=high, known=False, reason=reason)
 
     def informative(self, possible: tuple[float, float]) -> Estimate:
         """The same; without ends where these are all that is possible anyway."""
@@ -91,8 +93,7 @@ class Estimate:
             "The data leave the return as open as the rewards do; record transitions "
             "near the path of the policy."
         )
-        low, high = (np.where(is_all, np.nan, end) for end in (self.low, self.high))
-        return replace(self, low=low, high=high, known=False, reason=reason)
+        return self.as_unknown(reason, is_all)
 
     def __repr__(self) -> str:
         value = np.ravel(self.value)
@@ -107,21 +108,13 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Answers:
-    """What the estimator, its replicas and the other models say to one question.
+    """What the estimator, its replicas and the other models say to one question."""
 
-    Attributes:
-        value: Answers of the plain chain, (m,).
-        replicas: Of its replicas, (m, b).
-        models: Of every other row model, (m,) each.
-        possible: Lowest and highest answer there can be.
-        unknown: Visits to places without data, (m,) or a scalar.
-    """
-
-    value: Tensor
-    replicas: Tensor
-    models: list[Tensor]
-    possible: tuple[float, float]
-    unknown: Tensor | float = 0.0
+    value: Tensor  # answers of the plain chain, (m,)
+    replicas: Tensor  # of its replicas, (m, b)
+    models: list[Tensor]  # of every other row model, (m,) each
+    possible: tuple[float, float]  # lowest and highest answer there can be
+    unknown: Tensor | float = 0.0  # visits to places without data, (m,) or a scalar
 
     def interval(self, level: float) -> Estimate:
         """The ends, kept within what is possible."""
@@ -140,12 +133,49 @@ class Answers:
         return Estimate(ends[0], ends[1], ends[2], level)
 
 
-def require_level(level: float) -> float:
-    """The level, if it is one.
+@dataclass(frozen=True)
+class Spread:
+    """How far m answers may be off, for lack of data and for lack of paths."""
 
-    Raises:
-        ConfigError: If it does not lie between 0 and 1.
-    """
+    deviations: Array  # answers in drawn models less the answers themselves, (S, m)
+    scale: float  # what replay of held-out data found bands to be too narrow by
+    errors: Array  # standard errors of other kinds, (m,)
+
+    @property
+    def std(self) -> Array:
+        """Standard deviation for lack of data, (m,)."""
+        return np.asarray(self.scale * np.sqrt(np.square(self.deviations).mean(axis=0)))
+
+    def ends(self, value: Array, level: float) -> tuple[Array, Array]:
+        """Lower and upper end, of Student's distribution with a side each."""
+        width = stdtrit(len(self.deviations) - 1, 0.5 + 0.5 * level)
+        below, above = self._sides
+        return value - width * below, value + width * above
+
+    def probability_below(self, value: Array, limit: float) -> Array:
+        """How likely the truth lies below a limit, (m,)."""
+        below, above = self._sides
+        std = np.maximum(np.where(value > limit, below, above), 1e-300)
+        return np.asarray(stdtr(len(self.deviations) - 1, (limit - value) / std))
+
+    @property
+    def _sides(self) -> tuple[Array, Array]:
+        """Standard deviations downwards and upwards, (m,) each.
+
+        Deviations to one side count on that side; those to the other count half of
+        themselves there, since a few draws may all lie on one side by chance.
+        """
+        found = []
+        for sign in (-1.0, 1.0):
+            ours = np.where(sign * self.deviations > 0.0, 1.0, 0.5)
+            square = np.square(self.scale * ours * self.deviations).mean(axis=0)
+            share = np.square(ours).mean(axis=0)
+            found.append(np.sqrt(square / share + np.square(self.errors)))
+        return found[0], found[1]
+
+
+def require_level(level: float) -> float:
+    """The level, if it is one."""
     if not isinstance(level, (int, float)) or not 0.0 < level < 1.0:
         raise ConfigError(
             f"`interval` must lie between 0 and 1, got {level!r}; 0.95 holds the truth "

@@ -8,6 +8,8 @@ intervals and probabilities are then products with its rows.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,11 +23,12 @@ from nopg.bellman.samples import Samples, initial_state_tensor
 from nopg.bellman.solution import BellmanSolution, Estimator, Objective
 from nopg.data.dataset import Dataset
 from nopg.evaluation.bootstrap import replica_weights
-from nopg.evaluation.chains import plain_chain
+from nopg.evaluation.chains import Chain, plain_chain
 from nopg.evaluation.intervals import Estimate
 from nopg.evaluation.kernel_ensemble import EnsembleBasis, KernelEnsemble
+from nopg.evaluation.regions import Membership
 from nopg.evaluation.rollouts import Rollouts, kernel_rollouts
-from nopg.evaluation.safety import visit_probability
+from nopg.evaluation.safety import entry_from_starts
 from nopg.evaluation.support import Support, support_at, usual_distance
 from nopg.kernels.bandwidths import TransitionArrays, select_bandwidths
 from nopg.linalg.solve import SolverConfig
@@ -36,46 +39,33 @@ FINAL_RTOL = 1e-6
 """Relative residual of the solve behind every answer."""
 
 
+@dataclass(frozen=True, eq=False)
 class KernelEvaluator:
-    """The kernel estimate of one policy on one data set.
+    """The kernel estimate of one policy on one data set."""
 
-    Args:
-        problem: Kernel rows of the data, whatever the policy.
-        policy: Whose return is estimated. After its parameters have changed, call
-            `policy_changed`.
-        data: What the problem was made from.
-        seed: Source of every draw.
-        rtol: Relative residual of the solves.
-    """
-
-    def __init__(
-        self,
-        problem: Problem,
-        policy: Policy,
-        data: Dataset,
-        seed: Seed,
-        rtol: float = FINAL_RTOL,
-    ) -> None:
-        self.problem, self.policy, self.data = problem, policy, data
-        self._seed, self._rtol = seed, rtol
-        self._solution: BellmanSolution | None = None
-        self._ensemble: KernelEnsemble | None = None
-        self._basis: EnsembleBasis | None = None
+    problem: Problem
+    """Kernel rows of the data, whatever the policy."""
+    policy: Policy
+    """Whose return is estimated. Call `policy_changed` after its parameters have."""
+    data: Dataset
+    """What the problem was made from."""
+    seed: Seed
+    """Source of every draw."""
+    rtol: float = FINAL_RTOL
+    """Relative residual of the solves."""
 
     def policy_changed(self) -> None:
         """Forget what was solved for earlier parameters of the policy."""
-        self._solution = None
+        for name in ("solution", "ensemble"):
+            self.__dict__.pop(name, None)
 
-    @property
+    @cached_property
     def solution(self) -> BellmanSolution:
         """The Bellman equation of the present policy, solved."""
-        if self._solution is None:
-            device = str(self.problem.queries.device)
-            generator = self._seed.torch("final-samples", device)
-            estimator = Estimator.of(self.problem, self.policy)
-            solver = SolverConfig(rtol=self._rtol)
-            self._solution = estimator.solve(self.policy, generator, solver)
-        return self._solution
+        device = str(self.problem.queries.device)
+        generator = self.seed.torch("final-samples", device)
+        estimator = Estimator.of(self.problem, self.policy)
+        return estimator.solve(self.policy, generator, SolverConfig(rtol=self.rtol))
 
     def objective(self) -> Objective:
         """The return J = eps0' q with a certificate of its numerical error."""
@@ -104,10 +94,18 @@ class KernelEvaluator:
         return self._at(states, self.solution.mu.value)
 
     def visit_probability(
-        self, region: Any, horizon: int | None, level: float
+        self, inside: Membership | None, horizon: int | None, level: float
     ) -> Estimate:
-        """How likely a region is entered from the initial states; one entry."""
-        return visit_probability(self.ensemble, region, horizon, level)
+        """How likely a region, or the task's end, is entered from the initial states.
+
+        Without a horizon an entry at step t is weighed by gamma^t; one entry.
+        """
+
+        def question(chain: Chain, weights: Tensor | None) -> Tensor:
+            found = entry_from_starts(chain, inside, horizon, weights)
+            return found.mean(dim=0, keepdim=True)
+
+        return self.ensemble.asked(question, level, (0.0, 1.0))
 
     def rollouts(self, n_steps: int) -> Rollouts:
         """The distribution of states after each of the next steps."""
@@ -119,12 +117,9 @@ class KernelEvaluator:
         actions: Any = None,
         weights: NDArray[np.float64] | None = None,
     ) -> Support:
-        """How much data stand behind states and actions.
+        """How much data stand behind states and actions, the policy's by default.
 
-        Args:
-            states: States, (m, d_s).
-            actions: Actions taken there; by default those of the policy.
-            weights: How much each place counts, (m,).
+        `weights`, (m,), say how much each place counts.
         """
         if actions is None:
             places = initial_state_tensor(states, self.problem.samples.states)
@@ -146,41 +141,31 @@ class KernelEvaluator:
         """Bandwidths that 99 of 100 samples have at most to the nearest other one."""
         return usual_distance(self.problem)
 
-    @property
+    @cached_property
     def ensemble(self) -> KernelEnsemble:
         """Replicas and other row models of the present policy."""
-        solution = self.solution
-        if self._ensemble is None or self._ensemble.solution is not solution:
-            if self._basis is None:
-                generator = self._seed.numpy("replicas")
-                weights = replica_weights(self.data, self.problem.samples, generator)
-                self._basis = EnsembleBasis(self.problem, weights)
-            self._ensemble = KernelEnsemble(solution, self.policy, self._basis)
-        return self._ensemble
+        return KernelEnsemble(self.solution, self.policy, self._basis)
+
+    @cached_property
+    def _basis(self) -> EnsembleBasis:
+        generator = self.seed.numpy("replicas")
+        weights = replica_weights(self.data, self.problem.samples, generator)
+        return EnsembleBasis(self.problem, weights)
 
     def _at(self, states: Any, values: Tensor) -> NDArray[np.float64]:
-        rows = evaluate_at(self.problem, self.policy, states, self._seed)
+        rows = evaluate_at(self.problem, self.policy, states, self.seed)
         return np.asarray(rows.matvec(values).double().cpu().numpy())
 
 
 def build_problem(
-    policy: Policy,
+    policy: Policy,  # its parameters set dtype and device
     data: Dataset,
-    initial_states: Any,
-    bandwidths: object,
+    initial_states: Any,  # (B, d_s)
+    bandwidths: object,  # `Bandwidths`, or a rule that chooses them
     config: EstimatorConfig,
     seed: Seed,
 ) -> Problem:
-    """Choose bandwidths by a rule, or take them, and lay out the kernel rows.
-
-    Args:
-        policy: Whose return is to be estimated; its parameters set dtype and device.
-        data: Logged transitions.
-        initial_states: Where the task starts, (B, d_s).
-        bandwidths: `Bandwidths`, or a rule that chooses them.
-        config: How integrals are taken and rows are shortened.
-        seed: Source of every draw.
-    """
+    """Choose bandwidths by a rule, or take them, and lay out the kernel rows."""
     like = next(policy.parameters(), torch.empty(0, dtype=torch.float64))
     samples = Samples.of(data, like.dtype, like.device)
     initial = initial_state_tensor(initial_states, samples.states)

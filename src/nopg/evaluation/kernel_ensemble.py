@@ -17,7 +17,7 @@ from nopg.bellman.problem import Problem
 from nopg.bellman.rows import QueryRows
 from nopg.bellman.samples import initial_state_tensor
 from nopg.bellman.solution import BellmanSolution
-from nopg.evaluation.bootstrap import weighted_product
+from nopg.evaluation.bootstrap import model_values, replica_values, weighted_product
 from nopg.evaluation.chains import (
     ALTERNATIVES,
     Alternative,
@@ -26,7 +26,6 @@ from nopg.evaluation.chains import (
     plain_chain,
 )
 from nopg.evaluation.intervals import Answers, Estimate
-from nopg.evaluation.solving import model_values, replica_values
 from nopg.evaluation.support import distance_of_rows, usual_distance
 from nopg.policies.families import Policy
 
@@ -36,15 +35,10 @@ Question = Callable[[Chain, Tensor | None], Tensor]
 
 @dataclass(frozen=True)
 class EnsembleBasis:
-    """What the ensemble needs of a data set whatever the policy, made once.
+    """What the ensemble needs of a data set whatever the policy, made once."""
 
-    Attributes:
-        problem: Data and neighbour lists.
-        weights: Replica weights, (n, b).
-    """
-
-    problem: Problem
-    weights: Tensor
+    problem: Problem  # data and neighbour lists
+    weights: Tensor  # replica weights, (n, b)
 
     @property
     def alternatives(self) -> tuple[Alternative, ...]:
@@ -64,17 +58,11 @@ class EnsembleBasis:
 
 @dataclass(frozen=True)
 class KernelEnsemble:
-    """The plain chain with its replicas, and the chains of other row models.
+    """The plain chain with its replicas, and the chains of other row models."""
 
-    Attributes:
-        solution: The solved equation of the plain chain.
-        policy: Whose chains these are.
-        basis: What no policy changes.
-    """
-
-    solution: BellmanSolution
-    policy: Policy
-    basis: EnsembleBasis
+    solution: BellmanSolution  # the solved equation of the plain chain
+    policy: Policy  # whose chains these are
+    basis: EnsembleBasis  # what no policy changes
 
     @property
     def weights(self) -> Tensor:
@@ -100,11 +88,6 @@ class KernelEnsemble:
         """q of every replica, (n, b)."""
         return replica_values(self.plain, self.weights, self.solution.q.value)
 
-    @property
-    def model_q(self) -> list[Tensor]:
-        """q under every other row model, (n,) each."""
-        return self._models[0]
-
     @cached_property
     def _models(self) -> tuple[list[Tensor], Tensor]:
         """q under every other row model, and the visits of the last one."""
@@ -113,7 +96,7 @@ class KernelEnsemble:
     def values(self, states: Any, level: float) -> Estimate:
         """V(s) at any states with its interval."""
         plain = self.plain.at(states)
-        models = zip(self.alternatives, self.model_q, strict=True)
+        models = zip(self.alternatives, self._models[0], strict=True)
         return Answers(
             plain.matvec(self.solution.q.value),
             weighted_product(plain, self.weights)(self.replica_q),
@@ -125,7 +108,7 @@ class KernelEnsemble:
     def objective(self, level: float) -> Estimate:
         """J with its interval."""
         q = self.solution.q.value
-        models = zip(self.alternatives, self.model_q, strict=True)
+        models = zip(self.alternatives, self._models[0], strict=True)
         return Answers(
             self.plain.at_initial.matvec(q).mean(dim=0, keepdim=True),
             self._replica_objectives()[None],

@@ -29,13 +29,17 @@ from nopg.dynamics.ensemble import fit_ensemble, model_columns
 from nopg.dynamics.posterior import drawn_models
 from nopg.dynamics.rollouts import Steps, discount_horizon, rollout_steps
 from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
-from nopg.evaluation.entries import entry_probability, latest
-from nopg.evaluation.intervals import Estimate
-from nopg.evaluation.noisy_paths import NoisyPaths
+from nopg.evaluation.intervals import Estimate, Spread
+from nopg.evaluation.model_paths import (
+    NEGLIGIBLE,
+    SHORT,
+    NoisyPaths,
+    entry_probability,
+    known_return,
+    latest,
+)
 from nopg.evaluation.regions import Membership
 from nopg.evaluation.replay import Replay, replay_held_out, replay_others
-from nopg.evaluation.returns import NEGLIGIBLE, SHORT, known_return
-from nopg.evaluation.spread import Spread
 from nopg.policies.arrays import Actor, Array
 from nopg.randomness import Seed
 
@@ -101,10 +105,6 @@ class ModelEvaluator:
         found = (1.0, self.replay.scale, self.replay.return_scale)
         return float(np.nanmax(found))
 
-    def horizon(self, negligible: float) -> int:
-        """Steps until the discount leaves a negligible weight."""
-        return discount_horizon(self.gamma, negligible)
-
     def values(
         self, actor: Actor, states: Array, lengths: Array | None = None
     ) -> Array:
@@ -160,16 +160,12 @@ class ModelEvaluator:
         horizon: int | None,
         level: float,
     ) -> Estimate:
-        """Probability of entering a region from `starts`, with its interval.
+        """Probability of entering a region, or the task's end, with its interval.
 
-        Args:
-            actor: Who acts.
-            starts: Where the task starts, (B, d_s).
-            inside: The region; None for the termination of the task.
-            horizon: Steps within which; None weighs an entry after t by gamma^t.
-            level: How often the truth is to lie within the interval.
+        Without a horizon an entry at step t is weighed by gamma^t.
         """
-        last = self.horizon(NEGLIGIBLE) if horizon is None else latest(horizon)
+        last = discount_horizon(self.gamma, NEGLIGIBLE)
+        last = last if horizon is None else latest(horizon)
 
         def ask(model: Steps, paths: NoisyPaths) -> tuple[Array, Array, Array]:
             rest = (inside, horizon, self.gamma, paths.draws)
@@ -218,9 +214,7 @@ class ModelEvaluator:
 
         And the share of the discounted future that is out of support.
         """
-        n_steps = self.horizon(NEGLIGIBLE) if lengths is None else int(lengths.max())
-        paths = NoisyPaths.of(self.models[0], states, n_steps)
-        until = None if lengths is None else np.repeat(lengths, paths.group)
+        paths, until = self._paths(states, lengths, NEGLIGIBLE)
         rest = (actor, paths.starts, self.gamma, paths.draws)
         found = [known_return(one, *rest, lengths=until) for one in self._arrays]
         earned, unknown = (np.mean(part, axis=0) for part in zip(*found, strict=True))
@@ -228,6 +222,16 @@ class ModelEvaluator:
         total = 1.0 if until is None else 1.0 - float((self.gamma**until).mean())
         share = float(unknown.mean()) * (1.0 - self.gamma) / total
         return every.reshape(len(states), -1), share
+
+    def _paths(
+        self, states: Array, lengths: Array | None, negligible: float, group: int = 0
+    ) -> tuple[NoisyPaths, Array | None]:
+        """Paths from m states, and how many steps of each count, if not all."""
+        if lengths is None:
+            n_steps = discount_horizon(self.gamma, negligible)
+            return NoisyPaths.of(self.models[0], states, n_steps, group), None
+        paths = NoisyPaths.of(self.models[0], states, int(lengths.max()), group)
+        return paths, np.repeat(lengths, paths.group)
 
     def _deviations(
         self, actor: Actor, states: Array, lengths: Array | None
@@ -237,9 +241,7 @@ class ModelEvaluator:
         And those in models with sharper ends, likewise, (m,). What is out of support
         earns one level of reward in each drawn model.
         """
-        n_steps = self.horizon(SHORT) if lengths is None else int(lengths.max())
-        paths = NoisyPaths.of(self.models[0], states, n_steps, FEW_PATHS)
-        until = None if lengths is None else np.repeat(lengths, paths.group)
+        paths, until = self._paths(states, lengths, SHORT, FEW_PATHS)
 
         def ask(model: Steps, some: NoisyPaths, until: Array | None) -> Any:
             rest = (some.starts, self.gamma, some.draws)
@@ -288,10 +290,9 @@ class ModelEvaluator:
         lowest, highest = self.models[0].reward_limits
         horizon = 1.0 / (1.0 - self.gamma)
         little = LITTLE * (highest - lowest) * horizon
-        spread = replace(spread, errors=np.hypot(spread.errors, little))
-        if kernel is not None:
-            coarse = SHARE * 0.5 * (kernel.high - kernel.low)
-            spread = replace(spread, errors=np.hypot(spread.errors, coarse))
+        coarse = 0.0 if kernel is None else SHARE * 0.5 * (kernel.high - kernel.low)
+        errors = np.hypot(np.hypot(spread.errors, little), coarse)
+        spread = replace(spread, errors=errors)
         low, high = spread.ends(value, level)
         low = np.maximum(low, np.minimum(lowest * horizon, value))
         high = np.minimum(high, np.maximum(highest * horizon, value))

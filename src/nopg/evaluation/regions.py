@@ -17,18 +17,14 @@ Membership = Callable[[NDArray[np.float64]], NDArray[np.bool_]]
 """States (m, d_s) to whether each lies in the region, (m,)."""
 
 
-def membership(region: Any, d_s: int) -> Membership:
-    """What a user may call a region, as a checked function.
+def membership(region: Any, d_s: int) -> Membership | None:
+    """What a user may call a region, as a checked function; None for the task's end.
 
-    Args:
-        region: A predicate on states (m, d_s); a pair (low, high) of d_s numbers each,
-            infinity where a side is open; or anything with `low` and `high`, such as a
-            Gymnasium Box.
-        d_s: Number of state dimensions.
-
-    Raises:
-        ConfigError: If it is none of these, or of another dimension.
+    A predicate on states (m, d_s); a pair (low, high) of d_s numbers each, infinity
+    where a side is open; or anything with `low` and `high`, such as a Gymnasium Box.
     """
+    if isinstance(region, str) and region == TERMINATED:
+        return None
     if callable(region) and not hasattr(region, "low"):
         return _predicate(region)
     ends = (region.low, region.high) if hasattr(region, "low") else region

@@ -44,48 +44,27 @@ there is to predict, both err alike."""
 
 @dataclass(frozen=True)
 class Replay:
-    """How far predictions of held-out data hold.
+    """How far predictions of held-out data hold."""
 
-    Attributes:
-        kind: What was held out: "episodes"; "blocks", the end of a single one; or
-            "pairs", single steps, where rows have no order.
-        names: Columns of the state that are predicted, d of them.
-        horizons: Steps after which predictions are compared, H of them; the last may be
-            the end of the recordings, then it is their median length.
-        labels: The same in words.
-        n_starts: States that were predicted from, for each horizon, (H,).
-        coverage: Share of what happened that 90% bands hold, (H, d).
-        errors: Root mean square errors in deviations of the columns, (H, d).
-        relative: The same over the better of a linear model and standing still, (H,).
-        run_off: Share of the starts from which a prediction is worse than the mean of
-            the data.
-        scale: How much wider bands must be to hold what they should.
-        return_scale: The same of the returns of whole windows; NaN if none is known.
-        worst_place: State from which the prediction was worst, (d,).
-    """
-
+    # What was held out: "episodes"; "blocks", the end of a single one; or "pairs",
+    # single steps, where rows have no order.
     kind: str
-    names: tuple[str, ...]
-    horizons: tuple[int, ...]
-    labels: tuple[str, ...]
-    n_starts: tuple[int, ...]
-    coverage: NDArray[np.float64]
+    names: tuple[str, ...]  # columns of the state that are predicted, d of them
+    labels: tuple[str, ...]  # after how long predictions are compared, H of them
+    n_starts: tuple[int, ...]  # states that were predicted from, for each horizon, (H,)
+    coverage: NDArray[np.float64]  # share of what happened that 90% bands hold, (H, d)
+    # Root mean square errors in deviations of the columns, (H, d).
     errors: NDArray[np.float64]
+    # The same over the better of a linear model and standing still, (H,).
     relative: NDArray[np.float64]
-    run_off: float
-    scale: float
+    scale: float  # how much wider bands must be to hold what they should
+    # The same of the returns of whole windows; NaN if none is known.
     return_scale: float
-    worst_place: NDArray[np.float64]
 
     @property
     def ok(self) -> bool:
         """Whether bands hold about what they should, and models beat simple guesses."""
         return not self.reason
-
-    @property
-    def worst_column(self) -> str:
-        """The column that is predicted worst at the longest horizon."""
-        return self.names[int(self.errors[-1].argmax())]
 
     @property
     def reason(self) -> str:
@@ -125,14 +104,7 @@ class Replay:
 def replay_held_out(
     data: Dataset, like: TransitionModel, gamma: float, generator: np.random.Generator
 ) -> Replay:
-    """Fit a model without a part of the data, and replay that part.
-
-    Args:
-        data: Logged transitions.
-        like: A model of all of them; its hyperparameters are kept.
-        gamma: Discount factor of the returns that are compared.
-        generator: Source of what is held out and of the draws.
-    """
+    """Fit a model without a part of the data, as `like`, and replay that part."""
     kind, is_held_out = held_out_rows(data, generator)
     seen = data.subset(~is_held_out)
     model = refitted(like, model_columns(seen))
@@ -174,43 +146,36 @@ def _replay(
     linear = windows.truth[..., :d] - _linear_paths(data, windows)[..., :d]
     found = []
     horizons = _horizons(windows)
-    for _, _, rows, last in horizons:
+    for _, rows, last in horizons:
         errors = _size(missed[last, rows] / spread)
         simple = min(_total(_size(one[last, rows] / spread)) for one in (linear, still))
         held = (ratios[last, rows] <= 1.0).mean(axis=0)
         found.append((held, errors, _total(errors) / max(simple, NEGLIGIBLE)))
     held, errors, relative = (np.array(part) for part in zip(*found, strict=True))
-    every = np.arange(len(windows.lengths))
-    last = np.minimum(windows.lengths, HORIZONS[-1]) - 1
-    off = np.sqrt(np.square(missed[last, every] / spread).mean(axis=1))  # (B,)
     return Replay(
         kind,
         tuple(data.observation_names[:d]),
-        tuple(h for h, _, _, _ in horizons),
-        tuple(label for _, label, _, _ in horizons),
-        tuple(len(rows) for _, _, rows, _ in horizons),
+        tuple(label for label, _, _ in horizons),
+        tuple(len(rows) for _, rows, _ in horizons),
         held,
         errors,
         relative,
-        float((off > 1.0).mean()),
-        _scale([ratios[last, rows] for _, _, rows, last in horizons]),
+        _scale([ratios[last, rows] for _, rows, last in horizons]),
         _return_scale(windows, returns, float(data.rewards.std()), gamma),
-        windows.starts[int(off.argmax()), :d],
     )
 
 
-def _horizons(windows: Windows) -> list[tuple[int, str, Rows, Rows]]:
-    """Steps, a label, the windows that have so many, and the last step of each."""
+def _horizons(windows: Windows) -> list[tuple[str, Rows, Rows]]:
+    """Steps in words, the windows that have so many, and the last step of each."""
     found, lengths = [], windows.lengths
     for h in HORIZONS:
         rows = np.nonzero(lengths >= h)[0]
         if len(rows):
             label = f"{h} steps" if h > 1 else "1 step"
-            found.append((h, label, rows, np.full(len(rows), h - 1)))
+            found.append((label, rows, np.full(len(rows), h - 1)))
     rows = np.nonzero(windows.is_whole)[0]
     if len(rows):
-        typical = int(np.median(lengths[rows]))
-        found.append((typical, "the end", rows, lengths[rows] - 1))
+        found.append(("the end", rows, lengths[rows] - 1))
     return found
 
 

@@ -50,6 +50,19 @@ class Rollouts:
         total = np.maximum(self.running, TINY)
         return np.asarray((self.weights[:, None] @ self.states)[:, 0] / total[:, None])
 
+    def visits(self, gamma: float) -> tuple[FloatArray, FloatArray]:
+        """All places, the initial ones last, (m, d_s), and discounted visits, (m,).
+
+        Places that are the same at every step are counted once.
+        """
+        discounts = gamma ** np.arange(1.0, len(self.weights) + 1.0)
+        weights = self.weights * discounts[:, None]
+        if len(self.states) == 1:
+            weights = weights.sum(axis=0)
+        starts = np.full(len(self.initial), 1.0 / len(self.initial))
+        places = self.states.reshape(-1, self.states.shape[2])
+        return np.vstack([places, self.initial]), np.append(weights.ravel(), starts)
+
     def quantiles(self, levels: Any) -> FloatArray:
         """Quantiles of each state dimension after each step, (levels, T, d_s)."""
         wanted = np.asarray(levels, dtype=np.float64)
@@ -93,12 +106,15 @@ def kernel_rollouts(chain: Chain, n_steps: int) -> Rollouts:
     return Rollouts(states[None], np.stack(found), initial, "kernel")
 
 
-def require_steps(name: str, steps: int) -> None:
-    """Refuse what is no number of steps to look ahead.
+def evenly_drawn(weights: FloatArray, n: int) -> NDArray[np.int64]:
+    """Rows drawn n times as often as their share of the weights, in order, (n,)."""
+    even = (np.arange(n) + 0.5) / n
+    risen = np.cumsum(weights) / weights.sum()
+    return np.searchsorted(risen, even).clip(max=len(weights) - 1)
 
-    Raises:
-        ConfigError: If `steps` is not a whole number of at least 1.
-    """
+
+def require_steps(name: str, steps: int) -> None:
+    """Refuse what is no number of steps to look ahead."""
     if not isinstance(steps, (int, np.integer)) or isinstance(steps, bool) or steps < 1:
         raise ConfigError(
             f"`{name}` must be a whole number of at least 1, got {steps!r}; pass the "

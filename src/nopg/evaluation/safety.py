@@ -12,57 +12,19 @@ and the probability from the start is eps0' h, or gamma eps0' h.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from nopg.evaluation.bootstrap import weighted_product
 from nopg.evaluation.chains import Chain
-from nopg.evaluation.intervals import Estimate
-from nopg.evaluation.kernel_ensemble import KernelEnsemble
-from nopg.evaluation.regions import TERMINATED, Membership, membership
-from nopg.evaluation.rollouts import require_steps
+from nopg.evaluation.regions import Membership
 from nopg.linalg.solve import solve_columns
 
 RTOL = 1e-4
 
 
-def visit_probability(
-    ensemble: KernelEnsemble, region: Any, horizon: int | None, level: float
-) -> Estimate:
-    """Probability of entering a region from the initial states, with an interval.
-
-    Args:
-        ensemble: The policy's chains.
-        region: See `regions.membership`, or "terminated".
-        horizon: Steps within which; None weighs an entry at step t by gamma^t.
-        level: How often the truth is to lie within the interval.
-    """
-    inside = asked_region(
-        region, horizon, ensemble.plain.problem.samples.states.shape[1]
-    )
-
-    def question(chain: Chain, weights: Tensor | None) -> Tensor:
-        return _entered(chain, inside, horizon, weights).mean(dim=0, keepdim=True)
-
-    return ensemble.asked(question, level, (0.0, 1.0))
-
-
-def asked_region(region: Any, horizon: int | None, d_s: int) -> Membership | None:
-    """The region a user asks about; None for the end of the task.
-
-    Raises:
-        ConfigError: If region or horizon cannot be meant.
-    """
-    if horizon is not None:
-        require_steps("horizon", horizon)
-    is_end = isinstance(region, str) and region == TERMINATED
-    return None if is_end else membership(region, d_s)
-
-
-def _entered(
+def entry_from_starts(
     chain: Chain, inside: Membership | None, horizon: int | None, weights: Tensor | None
 ) -> Tensor:
     """Probability of entering from each initial state, (B,) or (B, b)."""

@@ -36,28 +36,18 @@ class Places(NamedTuple):
 def path_places(
     model: TransitionModel,
     policy: Policy,
-    starts: Array,
+    starts: Array,  # (B, d_s)
     gamma: float,
-    moved_by: Steps | None = None,
+    moved_by: Steps | None = None,  # who makes the steps; the model itself by default
 ) -> Places:
-    """Every step of the policy's predicted paths, with its sensitivity.
-
-    Args:
-        model: The learned model.
-        policy: Who acts.
-        starts: Where the paths begin, (B, d_s).
-        gamma: Discount factor.
-        moved_by: Who makes the steps of the paths; the model itself by default.
-    """
+    """Every step of the policy's predicted paths, with its sensitivity."""
     n_steps, actor = discount_horizon(gamma), actor_of(policy)
     noise = noise_draws(n_steps, len(starts), starts.shape[1], np.random.default_rng(0))
     steps = moved_by or ArrayTransitionModel(model)
     path = [*rollout_steps(steps, actor, starts, n_steps, draws=noise)]
     draws = torch.from_numpy(noise)
-    value, adjoint = (
-        torch.zeros(len(starts)).double(),
-        torch.zeros(starts.shape).double(),
-    )
+    value = torch.zeros(len(starts), dtype=torch.float64)
+    adjoint = torch.zeros(starts.shape, dtype=torch.float64)
     inputs, slopes = [], []
     for t in reversed(range(n_steps)):
         states, actions = (torch.from_numpy(x) for x in path[t][:2])

@@ -33,7 +33,7 @@ from nopg.dynamics.ensemble import model_columns
 from nopg.dynamics.gaussian_process import GaussianProcess
 from nopg.dynamics.posterior import drawn_models
 from nopg.dynamics.transition_model import TransitionModel
-from nopg.evaluation.rollouts import require_steps
+from nopg.evaluation.rollouts import evenly_drawn, require_steps
 from nopg.evaluation.sensitivity import Places, path_places
 from nopg.policies.arrays import Array
 from nopg.policies.families import Policy
@@ -50,24 +50,17 @@ SETTLED = 1e-9
 
 @dataclass(frozen=True)
 class Suggestion:
-    """Steps to record next, the most informative first.
+    """Steps to record next, the most informative first."""
 
-    Attributes:
-        states: Where to be, (n, d_s).
-        actions: What to do there, (n, d_a), or labels (n,).
-        start: From which initial state the policy is predicted to come there, (n,).
-        step: After how many steps, (n,).
-        remaining: Share of the standard deviation of the expected return, as far as it
-            comes from lack of data, that is left once all rows so far are recorded.
-        names: Of the columns of states and actions.
-    """
-
-    states: Array
-    actions: NDArray[Any]
+    states: Array  # where to be, (n, d_s)
+    actions: NDArray[Any]  # what to do there, (n, d_a), or labels (n,)
+    # From which initial state the policy is predicted to come there, (n,).
     start: IntArray
-    step: IntArray
+    step: IntArray  # after how many steps, (n,)
+    # Share of the standard deviation of the expected return, as far as it comes from
+    # lack of data, that is left once all rows so far are recorded.
     remaining: Array
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # of the columns of states and actions
 
     def __len__(self) -> int:
         return len(self.states)
@@ -111,10 +104,8 @@ class Unknown(NamedTuple):
         states, actions, rewards, following, _ = model_columns(data)
         process = model.process
         design = _design(process, torch.cat([states, actions], dim=1))
-        d_s, is_free = (
-            process.linear.shape[1] - 1,
-            ~model.bounds.are_saturated(following),
-        )
+        d_s = process.linear.shape[1] - 1
+        is_free = ~model.bounds.are_saturated(following)
         moved = (following - states)[:, :d_s]
         errors = torch.cat([moved, rewards[:, None]], dim=1) - design @ process.linear
         design, errors = design[is_free], errors[is_free]
@@ -185,9 +176,7 @@ def compared(
     if len(share) <= N_PLACES or not share.any():
         return places._replace(slopes=slopes)
     share = share / share.sum()
-    even = (np.arange(N_PLACES) + 0.5) / N_PLACES
-    drawn = np.searchsorted(np.cumsum(share), even).clip(max=len(share) - 1)
-    rows, counts = np.unique(drawn, return_counts=True)
+    rows, counts = np.unique(evenly_drawn(share, N_PLACES), return_counts=True)
     stands_for = torch.from_numpy(counts / (N_PLACES * share[rows]))
     return Places(
         inputs[rows],

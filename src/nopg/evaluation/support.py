@@ -70,44 +70,32 @@ class Support:
 def support_at(
     problem: Problem, states: Any, actions: Any, weights: FloatArray | None = None
 ) -> Support:
-    """Support of states (m, d_s) with actions (m, d_a), or labels (m,).
-
-    Raises:
-        DataError: If the shapes do not fit the data.
-    """
+    """Support of states (m, d_s) with actions (m, d_a), or labels (m,)."""
     queries = initial_state_tensor(states, problem.samples.states)
     taken = _action_tensor(actions, len(queries), problem)
-    return support_of_rows(problem, problem.rows_at(queries), taken, weights)
-
-
-def support_of_rows(
-    problem: Problem,
-    rows: QueryRows,
-    actions: Tensor,
-    weights: FloatArray | None = None,
-) -> Support:
-    """The same for rows that are listed already; actions as the samples', (m, ...)."""
-    logs = [_log_kernel(rows, b, actions, problem) for b in range(len(rows.blocks))]
+    rows = problem.rows_at(queries)
+    logs = _log_kernels(rows, taken, problem)
     mass = rows.gather([torch.logsumexp(log, dim=1) for log in logs])
     double = rows.gather([torch.logsumexp(2.0 * log, dim=1) for log in logs])
-    nearest = rows.gather([log.amax(dim=1) for log in logs])
-    found = (mass.exp(), (2.0 * mass - double).exp(), (-2.0 * nearest).sqrt())
-    total, effective, distance = (x.double().cpu().numpy() for x in found)
-    even = np.ones(len(total)) if weights is None else weights
-    return Support(total, effective, distance, even)
+    distance = distance_of_rows(problem, rows, taken)
+    found = (mass.exp(), (2.0 * mass - double).exp(), distance)
+    total, effective, nearest = (x.double().cpu().numpy() for x in found)
+    even = np.ones(len(queries)) if weights is None else weights
+    return Support(total, effective, nearest, even)
 
 
 def distance_of_rows(problem: Problem, rows: QueryRows, actions: Tensor) -> Tensor:
-    """`Support.distance` alone, (m,)."""
-    logs = [_log_kernel(rows, b, actions, problem) for b in range(len(rows.blocks))]
+    """`Support.distance` alone, of rows that are listed already, (m,)."""
+    logs = _log_kernels(rows, actions, problem)
     return (-2.0 * rows.gather([log.amax(dim=1) for log in logs])).sqrt()
 
 
-def typical_distances(problem: Problem) -> FloatArray:
-    """Distance of every sample from the nearest other one, in bandwidths, (n,).
+def usual_distance(problem: Problem) -> float:
+    """Distance that 99 of 100 samples have at most from the nearest other one.
 
-    Samples of a discrete action are compared with their own kind; one that is alone
-    of its kind is left out.
+    In bandwidths, and at least 1: a sample speaks for places within a bandwidth, by its
+    very choice. Samples of a discrete action are compared with their own kind; one that
+    is alone of its kind is left out.
     """
     data, h = problem.samples, problem.bandwidths
     places = data.states / data.states.new_tensor(h.state)
@@ -117,7 +105,9 @@ def typical_distances(problem: Problem) -> FloatArray:
         width = data.states.new_tensor(h.action)
         kinds = [torch.cat([places, data.actions / width], dim=1)]
     found = [_to_nearest_other(kind) for kind in kinds if len(kind) > 1]
-    return np.concatenate(found) if found else np.zeros(1)
+    if not found:
+        return 1.0
+    return max(1.0, float(np.quantile(np.concatenate(found), USUAL_SHARE)))
 
 
 def _to_nearest_other(points: Tensor) -> FloatArray:
@@ -134,26 +124,19 @@ def _to_nearest_other(points: Tensor) -> FloatArray:
     return np.asarray(distances[:, 1], dtype=np.float64)
 
 
-def usual_distance(problem: Problem) -> float:
-    """Distance that 99 of 100 samples have at most from the nearest other one.
-
-    At least 1: within a bandwidth a sample speaks for a place, by its very choice.
-    """
-    return max(1.0, float(np.quantile(typical_distances(problem), USUAL_SHARE)))
-
-
-def _log_kernel(rows: QueryRows, b: int, taken: Tensor, problem: Problem) -> Tensor:
-    """Log kernel of the samples each query lists, peak 0, (m_b, k_b)."""
-    block, listed = rows.blocks[b], rows.actions[b]
-    here = taken[block.rows]
-    if problem.samples.n_actions:
-        smoothing = problem.bandwidths.action[0]
-        similarity = log_label_similarity(problem.samples.n_actions, smoothing)
-        similarity = similarity.to(block.log_psi)
-        return block.log_psi + similarity[here[:, None], listed]
-    h = here.new_tensor(problem.bandwidths.action)
-    offsets = (listed - here.T[:, :, None]) / h[:, None, None]  # (d_a, m_b, k_b)
-    return block.log_psi - 0.5 * offsets.square().sum(dim=0)
+def _log_kernels(rows: QueryRows, taken: Tensor, problem: Problem) -> list[Tensor]:
+    """Log kernel of the samples each query lists, peak 0, (m_b, k_b) of each block."""
+    found, n_actions, widths = [], problem.samples.n_actions, problem.bandwidths.action
+    for block, listed in zip(rows.blocks, rows.actions, strict=True):
+        here = taken[block.rows]
+        if n_actions:
+            similarity = log_label_similarity(n_actions, widths[0]).to(block.log_psi)
+            found.append(block.log_psi + similarity[here[:, None], listed])
+            continue
+        h = here.new_tensor(widths)
+        offsets = (listed - here.T[:, :, None]) / h[:, None, None]  # (d_a, m_b, k_b)
+        found.append(block.log_psi - 0.5 * offsets.square().sum(dim=0))
+    return found
 
 
 def _action_tensor(actions: Any, m: int, problem: Problem) -> Tensor:

@@ -41,17 +41,11 @@ RECORD = "Record the steps that policy.suggest() lists, then learn again."
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether to run a policy, why, and what to do.
+    """Whether to run a policy, why, and what to do."""
 
-    Attributes:
-        level: "go", "caution" or "stop".
-        reason: What decided, in one sentence with its number.
-        advice: The one thing to do now.
-    """
-
-    level: Level
-    reason: str
-    advice: str
+    level: Level  # "go", "caution" or "stop"
+    reason: str  # what decided, in one sentence with its number
+    advice: str  # the one thing to do now
 
     @property
     def headline(self) -> str:
@@ -64,25 +58,18 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Grounds:
-    """What a verdict is drawn from.
+    """What a verdict is drawn from."""
 
-    Attributes:
-        estimate: The expected return with its interval.
-        comparison: With the recorded episodes, or with the mean action where there are
-            none.
-        replay: Of the learned models.
-        untried: Share of the policy's discounted steps whose action, in that state, the
-            data say nothing about.
-        violation: Probability of entering what is to be avoided, if anything is.
-        at_most: How probable that may be.
-    """
-
-    estimate: Estimate
+    estimate: Estimate  # the expected return with its interval
+    # With the recorded episodes, or with the mean action where there are none.
     comparison: Comparison
-    replay: Replay
+    replay: Replay  # of the learned models
+    # Share of the policy's discounted steps whose action, in that state, the data say
+    # nothing about.
     untried: float
+    # Probability of entering what is to be avoided, if anything is.
     violation: Estimate | None = None
-    at_most: float = RARE
+    at_most: float = RARE  # how probable that may be
 
 
 def verdict(grounds: Grounds) -> Verdict:

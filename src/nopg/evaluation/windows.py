@@ -29,35 +29,21 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Windows:
-    """B parts of recordings of at most T steps.
+    """B parts of recordings of at most T steps."""
 
-    Attributes:
-        starts: First states, (B, d_s).
-        actions: What was done, as a regression takes it, (T, B, d_a); NaN at the end.
-        truth: States that followed, (T, B, d_s); NaN after a window's last.
-        rewards: What was earned, (T, B); 0 after a window's last.
-        lengths: Steps of each, (B,).
-        is_whole: Which start where a recording starts and end where it ends, (B,).
-        terminates: Which end the task for good, (B,).
-    """
-
-    starts: Array
+    starts: Array  # first states, (B, d_s)
+    # What was done, as a regression takes it, (T, B, d_a); NaN at the end.
     actions: Array
-    truth: Array
-    rewards: Array
-    lengths: Rows
+    truth: Array  # states that followed, (T, B, d_s); NaN after a window's last
+    rewards: Array  # what was earned, (T, B); 0 after a window's last
+    lengths: Rows  # steps of each, (B,)
+    # Which start where a recording starts and end where it ends, (B,).
     is_whole: NDArray[np.bool_]
-    terminates: NDArray[np.bool_]
+    terminates: NDArray[np.bool_]  # which end the task for good, (B,)
 
     @classmethod
     def of(cls, data: Dataset, rows: NDArray[np.bool_], n_steps: int) -> Windows:
-        """Some whole runs of the rows, and parts of at most `n_steps` spread over them.
-
-        Args:
-            data: Recordings.
-            rows: Which of their rows may be used, (n,).
-            n_steps: Longest part.
-        """
+        """Some whole runs of the rows, and parts of up to `n_steps` spread over all."""
         runs = consecutive(data, rows)
         long = [run for run in runs if len(run) > 1]
         whole = [run[:LONGEST] for run in _spread(long, N_WHOLE)]

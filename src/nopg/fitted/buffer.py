@@ -23,11 +23,7 @@ from nopg.fitted.predict import checked_observation
 
 
 class EpisodeBuffer(threading.local):
-    """The past of the episode that is running, for one layout, in each thread.
-
-    Args:
-        layout: Which columns the past has.
-    """
+    """The past of the episode that is running, for one layout, in each thread."""
 
     def __init__(self, layout: HistoryLayout) -> None:
         self.layout = layout
@@ -45,17 +41,13 @@ class EpisodeBuffer(threading.local):
         observation: Any,
         state: Any,
         episode_start: Any,
-        names: Sequence[str] | None,
+        names: Sequence[str] | None,  # of an observation's columns, for the error
+        # What to do in states with their past, (width,) or (m, width).
         choose: Callable[[FloatArray], NDArray[Any]],
     ) -> tuple[NDArray[Any], FloatArray]:
-        """Actions for observations, and the `state` they leave.
+        """Actions for observations, (d_o,) or (m, d_o), and the `state` they leave.
 
-        Args:
-            observation: One observation (d_o,) or several (m, d_o).
-            state: As for `recall`; who hands one in keeps it himself.
-            episode_start: As for `recall`.
-            names: Columns of an observation, for the error.
-            choose: What to do in states with their past, (width,) or (m, width).
+        Who hands in a `state` keeps it himself.
         """
         observed = checked_observation(observation, self.layout.n_observed, names)
         seen = self.recall(observed, state, episode_start)
@@ -68,16 +60,11 @@ class EpisodeBuffer(threading.local):
     def recall(
         self, observation: FloatArray, state: Any = None, episode_start: Any = None
     ) -> FloatArray:
-        """Observations with their past, (m, width).
+        """Observations, (d_o,) or (m, d_o), with their past, (m, width).
 
-        Args:
-            observation: One observation (d_o,) or several (m, d_o).
-            state: What `act` returned for the step before. None takes what was
-                kept for one observation, and starts an episode for each of several.
-            episode_start: Where an episode starts, a bool or (m,); no past counts.
-
-        Raises:
-            DataError: If `state` or `episode_start` belong to other observations.
+        `state` is what `act` returned for the step before. None takes what was kept for
+        one observation, and starts an episode for each of several. Where an episode
+        starts no past counts.
         """
         present = np.atleast_2d(observation)
         starts = self._starts(len(present), episode_start)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 
@@ -33,10 +33,6 @@ class Update:
     fallbacks: int
     seconds: float
     evaluations: dict[str, float] = field(default_factory=dict)
-
-    def with_evaluations(self, evaluations: dict[str, float]) -> Update:
-        """The same update with evaluators' results attached."""
-        return replace(self, evaluations=evaluations)
 
 
 @dataclass

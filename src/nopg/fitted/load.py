@@ -76,7 +76,7 @@ def _fitted(
     device: str,
 ) -> FittedPolicy:
     stored = metadata["policy"]
-    spec = None if stored is None else PolicySpec(**_complete(PolicySpec, stored))
+    spec = None if stored is None else _spec(stored)
     space = space_from_json(metadata["action_space"])
     if space is None:
         raise PolicyFileError("A policy must name its action space, none was found.")
@@ -106,6 +106,13 @@ def _fitted(
         search=None if search is None else SearchResult.from_json(search),
         memory=memory,
     )
+
+
+def _spec(stored: Mapping[str, Any]) -> PolicySpec:
+    # Earlier files hold two fields that nothing but their defaults was written to.
+    gone = ("is_diagonal", "has_fixed_std")
+    known = {name: value for name, value in stored.items() if name not in gone}
+    return PolicySpec(**_complete(PolicySpec, known))
 
 
 def _require_consistent(

@@ -24,12 +24,12 @@ from nopg.data.history import HistoryLayout
 from nopg.data.html import html_summary, html_table
 from nopg.data.spaces import space_to_json
 from nopg.data.validation import HUGE
+from nopg.dynamics.rollouts import discount_horizon
 from nopg.errors import ConfigError, DataError, NotFittedError
 from nopg.evaluation.intervals import Estimate, require_level
 from nopg.evaluation.kernel import FINAL_RTOL, KernelEvaluator, build_problem
-from nopg.evaluation.regions import TERMINATED, membership
+from nopg.evaluation.regions import Membership, membership
 from nopg.evaluation.rollouts import Rollouts, require_steps
-from nopg.evaluation.safety import asked_region
 from nopg.evaluation.support import Support
 from nopg.evaluation.windows import PAIRS
 from nopg.fitted.buffer import EpisodeBuffer
@@ -291,18 +291,14 @@ class FittedPolicy:
     @cached_property
     def grounds(self) -> Grounds:
         """What `verdict` is drawn from: estimate, comparison, replay, untried steps."""
-        from nopg.fitted.grounds import grounds_of
+        from nopg.fitted.sign_off import grounds_of
 
         return grounds_of(self)
 
     def visited(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """States of rollouts with their discounted weights, (m, d_s) and (m,)."""
-        found = self.rollouts(min(LONGEST, self.model.horizon(LITTLE)))
-        discounts = self.gamma ** np.arange(1.0, len(found.weights) + 1.0)
-        weights = (found.weights * discounts[:, None]).ravel()
-        starts = np.full(len(found.initial), 1.0 / len(found.initial))
-        places = np.concatenate([found.states.reshape(len(weights), -1), found.initial])
-        return places, np.concatenate([weights, starts])
+        n_steps = min(LONGEST, discount_horizon(self.gamma, LITTLE))
+        return self.rollouts(n_steps).visits(self.gamma)
 
     def visit_probability(
         self,
@@ -321,13 +317,13 @@ class FittedPolicy:
             interval: How often the truth is to lie between `low` and `high`.
             by: "kernel" or "model"; by default the evaluator that fits this policy.
         """
-        level, region = require_level(interval), self._region(region)
+        if horizon is not None:
+            require_steps("horizon", horizon)
+        asked = (self._region(region), horizon, require_level(interval))
         if self._asked(by) == KERNEL:
-            return self.kernel.visit_probability(region, horizon, level).single()
-        starts = self._starts()
-        inside = asked_region(region, horizon, starts.shape[1])
-        rest = (self.actor, starts, inside, horizon, level)
-        return self.model.visit_probability(*rest).single()
+            return self.kernel.visit_probability(*asked).single()
+        starts, actor = self._starts(), self.actor
+        return self.model.visit_probability(actor, starts, *asked).single()
 
     def rollouts(self, n_steps: int = 100, by: str | None = None) -> Rollouts:
         """Where the policy is predicted to be after each of the next steps.
@@ -370,12 +366,12 @@ class FittedPolicy:
             "seed": self.seed,
             "settings": dict(self.settings),
             "estimator": asdict(self.estimator),
-            "policy": None if self.spec is None else self.spec.to_json(),
+            "policy": None if self.spec is None else asdict(self.spec),
             "bandwidths": bandwidths_to_json(self._known_bandwidths()),
             "action_space": space_to_json(self.action_space),
             "observation_space": space_to_json(self.observation_space),
             "observation_names": self.observation_names,
-            "search": None if self.search is None else self.search.to_json(),
+            "search": None if self.search is None else asdict(self.search),
         }
         if self.memory is not None:
             metadata["memory"] = self.memory.to_json()
@@ -450,9 +446,8 @@ class FittedPolicy:
 
     def _informative(self, found: Estimate) -> Estimate:
         """A kernel estimate of returns, without ends that say nothing."""
-        if found.low is None:
-            return found
-        return found.informative(self.kernel.ensemble.possible_returns)
+        possible = self.kernel.ensemble.possible_returns
+        return found if found.low is None else found.informative(possible)
 
     def _asked(self, by: str | None) -> str:
         if by is None:
@@ -465,11 +460,7 @@ class FittedPolicy:
         return by
 
     def require_data(self) -> Dataset:
-        """The transitions.
-
-        Raises:
-            NotFittedError: If the policy was saved without them.
-        """
+        """The transitions, if the policy was saved with them."""
         if self.data is None:
             raise NotFittedError(
                 "Estimates need the data, this policy was saved without them; save it "
@@ -478,11 +469,7 @@ class FittedPolicy:
         return self.data
 
     def _states(self, states: Any) -> NDArray[np.float64]:
-        """States a user asks about, (m, d_s), refused in one sentence if they are none.
-
-        Raises:
-            DataError: If they are no numbers of the data's width, or beyond measure.
-        """
+        """States a user asks about, (m, d_s), if they are as wide as the data's."""
         try:
             found = np.atleast_2d(np.asarray(states, dtype=np.float64))
         except (TypeError, ValueError):
@@ -512,13 +499,12 @@ class FittedPolicy:
         except ValueError:  # rows of different lengths
             return False
 
-    def _region(self, region: Any) -> Any:
-        """A region of observations as one of states."""
-        if self.memory is None or (isinstance(region, str) and region == TERMINATED):
-            return region
-        width = self.memory.n_observed
+    def _region(self, region: Any) -> Membership | None:
+        """A region of observations as one of states; None for the end of the task."""
+        width = self.require_data().observations.shape[1]
+        width = width if self.memory is None else self.memory.n_observed
         inside = membership(region, width)
-        return lambda states: inside(states[:, :width])
+        return None if inside is None else lambda states: inside(states[:, :width])
 
     def _starts(self) -> NDArray[np.float64]:
         self.require_data()

@@ -19,24 +19,12 @@ if TYPE_CHECKING:
 def predicted_actions(
     policy: Policy,
     space: Space[Any],
-    observation: Any,
-    generator: torch.Generator | None,
-    width: int | None = None,
-    names: Sequence[str] | None = None,
+    observation: Any,  # one state (d_s,) or several (m, d_s)
+    generator: torch.Generator | None,  # of draws; None takes the most typical actions
+    width: int | None = None,  # numbers an observation must have, where that is known
+    names: Sequence[str] | None = None,  # what they are called, for the error
 ) -> NDArray[Any]:
-    """The policy's actions, clipped to the space and in its dtype.
-
-    Args:
-        policy: The policy.
-        space: The action space.
-        observation: One state (d_s,) or several (m, d_s).
-        generator: Draw actions from the policy; None takes the most typical ones.
-        width: Numbers an observation must have, d_s, where that is known.
-        names: What they are called, for the error.
-
-    Raises:
-        DataError: If the observation is not finite or the policy cannot take it.
-    """
+    """The policy's actions, clipped to the space and in its dtype."""
     parameter = next(policy.parameters())
     array = checked_observation(observation, width, names)
     states = torch.tensor(np.atleast_2d(array)).to(parameter)
@@ -64,11 +52,7 @@ def predicted_actions(
 def checked_observation(
     observation: Any, width: int | None, names: Sequence[str] | None = None
 ) -> NDArray[np.float64]:
-    """One observation (d_s,) or several (m, d_s), as finite numbers.
-
-    Raises:
-        DataError: If they are none, or not `width` of them each.
-    """
+    """One observation (d_s,) or several (m, d_s), as finite numbers."""
     try:
         array = np.asarray(observation, dtype=np.float64)
     except (TypeError, ValueError):

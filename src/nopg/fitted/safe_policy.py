@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nopg.errors import ConfigError
-from nopg.evaluation.support import Support
 from nopg.fitted.buffer import EpisodeBuffer
 from nopg.fitted.policy import FittedPolicy
 
@@ -96,26 +95,17 @@ class SafePolicy:
         self, observation: Any, seen: Any, deterministic: bool
     ) -> NDArray[Any]:
         """The policy's actions at what it has seen, or the fallback's, counted."""
-        actions = self._policy.predict(seen, deterministic=deterministic)[0]
-        is_batch = np.ndim(observation) > 1
-        taken = actions if is_batch else np.asarray(actions)[None]
-        support = self._policy.support(seen, taken)
-        is_far = self.is_far(support)
+        actions = np.array(self._policy.predict(seen, deterministic=deterministic)[0])
+        observations = np.asarray(observation)
+        is_single = observations.ndim == 1
+        taken = actions[None] if is_single else actions  # a view, changed in place
+        rows = observations[None] if is_single else observations
+        is_far = self._policy.support(seen, taken).distance > self.threshold
         self.decisions += len(is_far)
         self.interventions += int(is_far.sum())
-        if not is_far.any():
-            return actions
-        observations = np.asarray(observation)
-        if observations.ndim == 1:
-            return self._fall_back(observations, actions)
-        actions = np.array(actions)
         for i in np.nonzero(is_far)[0]:
-            actions[i] = self._fall_back(observations[i], actions[i])
+            taken[i] = self._fall_back(rows[i], taken[i])
         return actions
-
-    def is_far(self, support: Support) -> NDArray[np.bool_]:
-        """Where the data do not back the action, (m,)."""
-        return np.asarray(support.distance > self.threshold)
 
     def _fall_back(self, observation: NDArray[Any], like: Any) -> NDArray[Any]:
         """The fallback's action in the shape and type of the policy's."""

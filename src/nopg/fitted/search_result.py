@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 SHORTER = 3.0
@@ -88,18 +88,9 @@ class SearchResult:
     candidates: list[Candidate] = field(default_factory=list)
     chosen: int = 0
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain numbers and text; `from_json` reads it."""
-        return asdict(self)
-
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> SearchResult:
-        """What `to_json` wrote.
-
-        Raises:
-            KeyError: If something is missing, or a TypeError or ValueError if it is
-                of another kind.
-        """
+        """What a policy file holds of one, its fields as plain numbers and text."""
         candidates = [
             Candidate(
                 CandidateMethod(**one["method"]),

@@ -1,8 +1,9 @@
-"""Checks before a policy is switched on: who and what it may be compared with."""
+"""Before a policy is switched on: what it is compared with, what a verdict rests on."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,19 +16,68 @@ from nopg.evaluation.comparison import (
     compared_with_actor,
     compared_with_log,
 )
+from nopg.evaluation.rollouts import evenly_drawn
+from nopg.evaluation.verdict import LIKELY, MEAN_ACTION, Grounds, guessed_share
 from nopg.policies.arrays import Actor, Array
 
 if TYPE_CHECKING:
     from nopg.fitted.policy import FittedPolicy
 
+N_PLACES = 1_000
+"""Visited states that are looked at."""
+_ENTRIES = 2_000_000
+"""Kernel entries that are worth taking at once."""
+
+
+def grounds_of(policy: FittedPolicy) -> Grounds:
+    """Estimate, comparison, replay and untried steps of a policy."""
+    if policy.evaluator == "model":
+        states, visits = policy.visited()
+        drawn = evenly_drawn(visits, N_PLACES)
+        untried = float((untried_at(policy, states[drawn]) > 1.0).mean())
+    else:
+        untried = policy.support().share_beyond(policy.kernel.usual_distance())
+    data = policy.require_data()
+    return Grounds(
+        policy.expected_return(),
+        _compared_with_the_log(policy, data),
+        policy.check(),
+        untried,
+    )
+
+
+def untried_at(policy: FittedPolicy, states: Array) -> Array:
+    """How little the data say of what the policy does in these states, (m,).
+
+    Above 1 it counts as untried: by learned models, more than half of a prediction is
+    a guess; by kernels, the nearest row is farther than rows are from each other.
+    """
+    if policy.evaluator == "model":
+        model = policy.model.models[0]
+        return guessed_share(model, policy.policy, states) / LIKELY
+    size = max(64, _ENTRIES // len(policy.require_data()))
+    parts = [states[first : first + size] for first in range(0, len(states), size)]
+    distances = np.concatenate([policy.support(part).distance for part in parts])
+    return distances / policy.kernel.usual_distance()
+
+
+def _compared_with_the_log(policy: FittedPolicy, data: Dataset) -> Comparison:
+    """With the recorded episodes; without any, with what was done on average."""
+    try:
+        return policy.compare()
+    except DataError:  # rows are in no order
+        mean = np.mean(data.actions, axis=0)
+        if data.is_discrete:
+            mean = np.bincount(data.actions).argmax()
+
+        def usual(observations: Array) -> Array:
+            return np.tile(np.atleast_1d(mean), (len(observations), 1))
+
+        return replace(policy.compare(usual), against=MEAN_ACTION)
+
 
 def compared(policy: FittedPolicy, other: Any, level: float) -> Comparison:
-    """A policy against recorded episodes, another policy or a function.
-
-    Raises:
-        ConfigError: If `other` is none of these.
-        DataError: If it has other columns, or there are no episodes.
-    """
+    """A policy against recorded episodes, another policy or a function."""
     data, model, actor = policy.require_data(), policy.model, policy.actor
     if other is None or isinstance(other, Dataset):
         log = data if other is None else alike(other, data)
@@ -46,11 +96,7 @@ def compared(policy: FittedPolicy, other: Any, level: float) -> Comparison:
 
 
 def alike(episodes: Dataset, data: Dataset) -> Dataset:
-    """Recordings with the columns of the data, their past included.
-
-    Raises:
-        DataError: If they have other columns.
-    """
+    """Recordings with the columns of the data, their past included."""
     if not isinstance(episodes, Dataset):
         raise DataError(
             f"Episodes must be a Dataset, got {type(episodes).__name__}; load them "

@@ -37,15 +37,7 @@ def write_policy_file(
     data: Dataset | None,
     initial_states: NDArray[Any] | None,
 ) -> None:
-    """Write a policy, and the data it was learned from if there are any.
-
-    Args:
-        path: The file; it is there whole afterwards, or as it was.
-        metadata: Everything else there is to know, as JSON.
-        parameters: The policy's parameters and buffers.
-        data: The transitions, or None.
-        initial_states: Where the task starts, (B, d_s); kept with the data.
-    """
+    """Write a policy, and the data it was learned from if there are any."""
     from safetensors.torch import save
 
     about = {"format": WITH_MEMORY if "memory" in metadata else FORMAT, **metadata}
@@ -76,11 +68,7 @@ def write_policy_file(
 
 
 def read_policy_file(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Metadata and tensors of a policy file.
-
-    Raises:
-        PolicyFileError: If it is missing, damaged, foreign or of another format.
-    """
+    """Metadata and tensors of a policy file."""
     from safetensors import SafetensorError, safe_open
 
     if path.exists() and not path.is_file():  # a pipe would be waited for

@@ -1,1 +1,1 @@
-"""Pictures: the only place that imports a plotting library."""
+"""Moving pictures."""

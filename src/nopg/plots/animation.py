@@ -10,34 +10,22 @@ from nopg.envs.base import Env, FloatArray
 from nopg.envs.scenes import draw
 from nopg.errors import ConfigError
 
+MOST_FRAMES = 200
+"""A task at rest is soon dull."""
+
 
 def animation(
     env: Env,
-    states: FloatArray,
-    actions: FloatArray,
+    states: FloatArray,  # in time order, (T + 1, d_state)
+    actions: FloatArray,  # taken from each of them but the last, (T, d_a)
     path: Path,
     *,
-    step_seconds: float,
-    every: int = 1,
-    most_frames: int = 200,
+    step_seconds: float,  # how long a step takes in the world
+    every: int = 1,  # steps per frame
 ) -> Path:
-    """Write a GIF of a rollout, drawn by the environment's own scene.
-
-    Args:
-        env: The task, which decides the scene.
-        states: States in time order, (T + 1, d_state).
-        actions: Action taken from each of them but the last, (T, d_a).
-        path: GIF to write.
-        step_seconds: Time one step takes in the world.
-        every: Steps per frame.
-        most_frames: Stop after this many: a task at rest is soon dull.
-
-    Raises:
-        MissingExtraError: If Pillow is not installed.
-        ConfigError: If there is no step to draw.
-    """
+    """Write a GIF of a rollout, drawn by the environment's own scene."""
     image = require_extra("PIL.Image", "plots")
-    steps = range(0, len(actions), every)[:most_frames]
+    steps = range(0, len(actions), every)[:MOST_FRAMES]
     if len(steps) == 0:
         raise ConfigError("A rollout must have at least one step to be drawn.")
     frames = [image.fromarray(draw(env, states[t], actions[t])) for t in steps]

@@ -24,14 +24,10 @@ def cosine_decay(step: float, n_steps: float) -> float:
 
 
 class Adam:
-    """Steps along running means of gradients, over the roots of those of squares.
-
-    Args:
-        parameters: Changed in place by each step.
-    """
+    """Steps along running means of gradients, over the roots of those of squares."""
 
     def __init__(self, parameters: Sequence[Tensor]) -> None:
-        self._parameters = list(parameters)
+        self._parameters = list(parameters)  # changed in place
         self._step = 0
         self._means = [torch.zeros_like(p) for p in parameters]
         self._squares = [torch.zeros_like(p) for p in parameters]

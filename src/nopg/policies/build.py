@@ -9,8 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -40,14 +39,10 @@ class PolicySpec:
     """Action dimension d_a, or the number of discrete actions."""
     hidden: tuple[int, ...] | None = (50,)
     """Widths of the hidden layers; None makes the policy linear, u = K s."""
-    is_diagonal: bool = False
-    """For linear policies: only the diagonal of K is free, as in the paper's LQR."""
     is_squashed: bool = True
     """Whether actions are squashed into the action box."""
     is_standardised: bool = True
     """Whether states are standardised inside the policy; the paper does not."""
-    has_fixed_std: bool = False
-    """For stochastic policies: one spread for all states instead of a learned one."""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -64,10 +59,6 @@ class PolicySpec:
                 )
             object.__setattr__(self, "hidden", widths)
 
-    def to_json(self) -> dict[str, Any]:
-        """The fields as JSON."""
-        return asdict(self)
-
     def build(
         self,
         generator: torch.Generator,  # source of the first parameters
@@ -79,10 +70,7 @@ class PolicySpec:
         max_std: Tensor | None = None,
     ) -> Policy:
         """A fresh policy with parameters from `generator`."""
-        wide = self.kind == "stochastic" and not self.has_fixed_std
-        network = self._network(
-            2 * self.n_outputs if wide else self.n_outputs, generator
-        )
+        network = self._network(generator)
         standardise = Standardise(self.n_states) if self.is_standardised else None
         if self.kind == "discrete":
             return CategoricalPolicy(network, standardise)
@@ -96,19 +84,14 @@ class PolicySpec:
         widest = 0.5 * squash.half_width if max_std is None else max_std
         return GaussianPolicy(network, widest, standardise, kept)
 
-    def _network(self, width: int, generator: torch.Generator) -> nn.Module:
+    def _network(self, generator: torch.Generator) -> nn.Module:
+        width = self.n_outputs * (2 if self.kind == "stochastic" else 1)
         if self.hidden is not None:
             return mlp(self.n_states, width, self.hidden, generator)
-        shape: tuple[int, ...] = (width, self.n_states)
-        if self.is_diagonal:
-            if self.n_states != width:
-                raise ConfigError(
-                    "A diagonal linear policy needs as many actions as states and a "
-                    f"fixed spread, got {self.n_states} states and {width} outputs; "
-                    "use the full matrix."
-                )
-            shape = (width,)
-        return Gain(torch.randn(shape, dtype=torch.float64, generator=generator) * 0.1)
+        first = torch.randn(
+            (width, self.n_states), dtype=torch.float64, generator=generator
+        )
+        return Gain(0.1 * first)
 
 
 def linear_policy(

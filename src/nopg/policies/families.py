@@ -192,16 +192,7 @@ def as_policy(module: nn.Module) -> Policy:
 
 
 def checked_outputs(policy: Policy, states: Tensor, width: int) -> tuple[Tensor, ...]:
-    """What the policy says at `states`, after a look at shape and finiteness.
-
-    Args:
-        policy: The policy.
-        states: Query states, (m, d_s).
-        width: Columns every output must have: d_a, or the number of actions.
-
-    Raises:
-        ConfigError: If an output has another shape, or is not finite.
-    """
+    """What the policy says, `width` columns each, if all of it is finite."""
     outputs = policy.outputs(states)
     expected = (len(states), width)
     what = "probabilities" if isinstance(policy, CategoricalPolicy) else "actions"

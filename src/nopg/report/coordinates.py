@@ -23,19 +23,12 @@ Learned models take longer for every plane of values, so that fewer are offered.
 
 @dataclass(frozen=True)
 class Coordinate:
-    """One axis: a column of the state, or the angle of two.
+    """One axis: a column of the state, or the angle of two."""
 
-    Attributes:
-        name: How it is called.
-        columns: The column, or those of the cosine and the sine.
-        low: Where the axis begins.
-        high: Where it ends.
-    """
-
-    name: str
-    columns: tuple[int, ...]
-    low: float
-    high: float
+    name: str  # how it is called
+    columns: tuple[int, ...]  # the column, or those of the cosine and the sine
+    low: float  # where the axis begins
+    high: float  # where it ends
 
     @property
     def is_angle(self) -> bool:
@@ -63,11 +56,7 @@ def coordinates(
 ) -> tuple[Coordinate, ...]:
     """The axes of a data set, in the order of its columns.
 
-    Args:
-        data: The transitions.
-        starts: Initial states, (B, d_s).
-        bandwidths: State bandwidths, (d_s,); infinite ones are of ignored columns.
-        most: Coordinates to offer.
+    Bandwidths, (d_s,), are infinite for columns that are ignored.
     """
     states = np.vstack([data.observations, data.next_observations, starts])
     angles = {min(pair): pair for pair in _angles(data)}

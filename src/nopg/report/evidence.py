@@ -27,29 +27,17 @@ N_SUGGESTED = 12
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the sentences and the pictures are made from.
+    """What the sentences and the pictures are made from."""
 
-    Attributes:
-        policy: The policy.
-        data: The transitions it was learned from.
-        history: Updates of NOPG; empty after a search, or where none are known.
-        verdict: Go, caution or stop.
-        grounds: What the verdict was drawn from: estimate, comparison, replay.
-        suggestion: Where to record next.
-        visited: States the policy is predicted to visit.
-        paths: Predicted paths.
-        description: What `describe` says of the data.
-    """
-
-    policy: FittedPolicy
-    data: Dataset
-    history: History
-    verdict: Verdict
-    grounds: Grounds
-    suggestion: Suggestion
-    visited: VisitedStates
-    paths: PredictedPaths
-    description: Description
+    policy: FittedPolicy  # the policy
+    data: Dataset  # the transitions it was learned from
+    history: History  # updates of NOPG; empty after a search, or where none are known
+    verdict: Verdict  # go, caution or stop
+    grounds: Grounds  # what the verdict was drawn from: estimate, comparison, replay
+    suggestion: Suggestion  # where to record next
+    visited: VisitedStates  # states the policy is predicted to visit
+    paths: PredictedPaths  # predicted paths
+    description: Description  # what `describe` says of the data
 
     @property
     def estimate(self) -> Estimate:
@@ -68,11 +56,7 @@ class Evidence:
 
 
 def gather(policy: FittedPolicy) -> Evidence:
-    """Ask a policy everything its page tells.
-
-    Raises:
-        NotFittedError: If the policy was saved without its data.
-    """
+    """Ask a policy everything its page tells."""
     with warnings.catch_warnings():
         # What these say is on the page, in its place.
         warnings.simplefilter("ignore", NopgWarning)

@@ -59,16 +59,6 @@ def range_bars(rows: Sequence[tuple[str, float, float, float]]) -> str:
     return f'<ul class="ranges">{bars}</ul>'
 
 
-def tiles(entries: Iterable[tuple[str, str, str]]) -> str:
-    """Large numbers: name, number, what it means."""
-    cells = "".join(
-        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(more)}</small>"
-        "</dd></div>"
-        for name, value, more in entries
-    )
-    return f'<dl class="tiles">{cells}</dl>'
-
-
 def note_list(found: Sequence[Diagnostic]) -> str:
     """What the appendix says in words."""
     items = "".join(

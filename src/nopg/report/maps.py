@@ -16,9 +16,9 @@ import torch
 from scipy.ndimage import gaussian_filter, map_coordinates
 
 from nopg.data.validation import FloatArray
-from nopg.evaluation.noisy_paths import LEAST_PATHS
-from nopg.fitted.grounds import untried_at
+from nopg.evaluation.model_paths import LEAST_PATHS
 from nopg.fitted.policy import FittedPolicy
+from nopg.fitted.sign_off import untried_at
 from nopg.report.coordinates import Coordinate
 from nopg.report.evidence import Evidence
 from nopg.report.paths import VisitedStates
@@ -41,24 +41,19 @@ BLUR = 1 / 32
 
 @dataclass(frozen=True)
 class Plane:
-    """One slice on a grid; rows of the arrays go with the second coordinate.
+    """One slice on a grid; rows of the arrays go with the second coordinate."""
 
-    Attributes:
-        x: Number of the horizontal coordinate.
-        y: Number of the vertical one; None for a line of one-dimensional states.
-        value: V(s) by the evaluator that fits the policy, (r, c).
-        visits: Share of the predicted visits around each cell, wherever the other
-            coordinates are, (r, c).
-        untried: How untried the policy's action is, from 1 on it counts, (r, c).
-        actions: The policy: one layer per action dimension, (d_a, r, c); for discrete
-            actions the likeliest label and its probability, (2, r, c).
-    """
-
-    x: int
+    x: int  # number of the horizontal coordinate
+    # Number of the vertical one; None for a line of one-dimensional states.
     y: int | None
-    value: FloatArray
+    value: FloatArray  # V(s) by the evaluator that fits the policy, (r, c)
+    # Share of the predicted visits around each cell, wherever the other coordinates
+    # are, (r, c).
     visits: FloatArray
+    # How untried the policy's action is, from 1 on it counts, (r, c).
     untried: FloatArray
+    # The policy: one layer per action dimension, (d_a, r, c); for discrete actions the
+    # likeliest label and its probability, (2, r, c).
     actions: FloatArray
 
 
@@ -67,10 +62,7 @@ def planes(
 ) -> list[Plane]:
     """Every two coordinates, or a line where there is only one.
 
-    Args:
-        evidence: What is known of a policy.
-        axes: The coordinates.
-        held: The state that gives the coordinates a plane does not move, (d_s,).
+    `held` is the state that gives the coordinates a plane does not move, (d_s,).
     """
     pairs: list[tuple[int, int | None]] = [*combinations(range(len(axes)), 2)]
     pairs = pairs or [(0, None)]

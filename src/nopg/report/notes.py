@@ -19,7 +19,6 @@ def all_notes(evidence: Evidence) -> list[Diagnostic]:
     found = [
         *logged_notes(evidence),
         *action_notes(evidence),
-        *training_notes(evidence),
         *evidence.description.findings,
     ]
     return sorted(found, key=lambda note: note.level != "warning")
@@ -58,16 +57,4 @@ def action_notes(evidence: Evidence) -> Iterator[Diagnostic]:
             f"In {share:.0%} of its steps an action is at its limit.",
             "The policy switches between extremes; a penalty on the action in the "
             "reward makes it gentler on a real machine.",
-        )
-
-
-def training_notes(evidence: Evidence) -> Iterator[Diagnostic]:
-    """How learning ended."""
-    history = evidence.history
-    if history.stopped == "interrupted":
-        yield Diagnostic(
-            "interrupted",
-            "warning",
-            f"Training was interrupted after {len(history)} updates.",
-            "The policy is the one reached so far; nopg fit --resume FOLDER goes on.",
         )

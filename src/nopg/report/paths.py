@@ -15,8 +15,7 @@ import numpy as np
 from nopg.data.dataset import Dataset
 from nopg.data.validation import BoolArray, FloatArray
 from nopg.dynamics.rollouts import discount_horizon
-from nopg.evaluation.rollouts import Rollouts
-from nopg.fitted.grounds import evenly_drawn
+from nopg.evaluation.rollouts import Rollouts, evenly_drawn
 
 N_PATHS = 40
 """States drawn at each step, at most."""
@@ -30,17 +29,11 @@ LONGEST = 300
 
 @dataclass(frozen=True)
 class PredictedPaths:
-    """States at every step, from the start; not a number once a path has ended.
+    """States at every step, from the start; not a number once a path has ended."""
 
-    Attributes:
-        states: Drawn states, (k, T + 1, d_s).
-        running: Probability that the task goes on after each step, (T + 1,).
-        is_path: Whether a row of `states` is one path, or a draw at every step.
-    """
-
-    states: FloatArray
-    running: FloatArray
-    is_path: bool
+    states: FloatArray  # drawn states, (k, T + 1, d_s)
+    running: FloatArray  # probability that the task goes on after each step, (T + 1,)
+    is_path: bool  # whether a row of `states` is one path, or a draw at every step
 
     @property
     def horizon(self) -> int:
@@ -61,12 +54,7 @@ def horizon(gamma: float) -> int:
 
 
 def predicted_paths(rollouts: Rollouts, n_paths: int = N_PATHS) -> PredictedPaths:
-    """Draw states from rollouts, as many of each place as it has probability.
-
-    Args:
-        rollouts: Weighted places at every step.
-        n_paths: States to draw at every step.
-    """
+    """Draw states from rollouts, as many of each place as it has probability."""
     is_path = len(rollouts.states) > 1
     n_places, n_starts = rollouts.states.shape[1], len(rollouts.initial)
     n_paths = min(n_paths, n_places) if is_path else n_paths
@@ -119,15 +107,11 @@ def visited_states(
     rows that do not go on, (n,); rollouts of learned models have lost that weight
     already.
     """
-    discounts = gamma ** np.arange(1.0, len(rollouts.weights) + 1.0)
-    weights = discounts[:, None] * rollouts.weights
-    if len(rollouts.states) == 1:  # the same places at every step, one per row
-        weights = weights.sum(axis=0) * goes_on
-    n_starts = len(rollouts.initial)
-    visits = np.append(weights.ravel(), np.full(n_starts, 1.0 / n_starts))
-    places = rollouts.states.reshape(-1, rollouts.states.shape[2])
-    states = np.vstack([places, rollouts.initial])
+    states, visits = rollouts.visits(gamma)
+    if rollouts.by == "kernel":
+        visits[: len(goes_on)] *= goes_on
     if (visits > 0.0).sum() > MOST_PLACES:
-        visits = np.bincount(evenly_drawn(visits, MOST_PLACES), minlength=len(visits))
+        drawn = evenly_drawn(visits, MOST_PLACES)
+        visits = np.bincount(drawn, minlength=len(visits)).astype(np.float64)
     is_visited = visits > 0.0
     return VisitedStates(states[is_visited], visits[is_visited] / visits.sum())

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from nopg.data.validation import FloatArray, IntArray
-from nopg.fitted.grounds import untried_at
+from nopg.fitted.sign_off import untried_at
 from nopg.randomness import Seed
 from nopg.report.coordinates import (
     MOST,

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from reproduction.tasks.lqr import Lqr
 from torch import Tensor, nn
 
 import nopg
-from nopg.envs import Lqr
 from nopg.errors import ConfigError, DataError, SolverError
 from reproduction.baselines import DpgConfig, QuadraticCritic, acting, train_dpg
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
+from nopg.algorithms.build import action_space_of, as_dataset, build_policy
 from nopg.algorithms.nopg.ascent import TrainingState
 from nopg.algorithms.nopg.budget import estimate_budget, out_of_memory
 from nopg.algorithms.nopg.config import N_UPDATES, NOPGConfig, require_count
@@ -24,7 +25,6 @@ from nopg.bellman.rows import Neighbours
 from nopg.bellman.samples import Samples, initial_state_tensor
 from nopg.data.dataset import Dataset
 from nopg.errors import NotFittedError, SupportWarning
-from nopg.fitted.build import action_space_of, as_dataset, build_policy
 from nopg.fitted.history import Update
 from nopg.fitted.policy import FittedPolicy
 from nopg.kernels.bandwidths import Bandwidths, TransitionArrays, select_bandwidths

@@ -6,6 +6,7 @@ import copy
 import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -109,7 +110,7 @@ class Training:
                 is_last = update.step == self._n_updates
                 if evaluators and (is_last or update.step % evaluate_every == 0):
                     results = {k: float(f(fitted)) for k, f in evaluators.items()}
-                    update = update.with_evaluations(results)
+                    update = replace(update, evaluations=results)
                 history.updates.append(update)
                 _show(bar, history)
                 if callback is not None and callback(fitted, update) is False:

@@ -27,6 +27,7 @@ import torch
 from threadpoolctl import threadpool_limits
 from tqdm.auto import tqdm
 
+from nopg.algorithms.build import action_space_of, as_dataset, build_policy
 from nopg.algorithms.nopg.nopg import NOPG
 from nopg.algorithms.search.candidates import (
     ASCENTS,
@@ -63,7 +64,6 @@ from nopg.errors import (
     NopgWarning,
     SupportWarning,
 )
-from nopg.fitted.build import action_space_of, as_dataset, build_policy
 from nopg.fitted.policy import LEARN, FittedPolicy
 from nopg.fitted.search_result import Candidate, SearchResult
 from nopg.policies.arrays import Array

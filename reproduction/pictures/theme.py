@@ -40,7 +40,7 @@ def figure(
     Raises:
         MissingExtraError: If matplotlib is not installed.
     """
-    matplotlib = require_extra("matplotlib", "plots")
+    matplotlib = require_extra("matplotlib", "experiments")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import nn
 
+from nopg.algorithms.nopg.config import NOPGConfig
 from nopg.data.dataset import Dataset
 from nopg.data.transitions import require_inside
 from nopg.errors import ConfigError
@@ -20,45 +21,8 @@ if TYPE_CHECKING:
     from gymnasium.spaces import Space
 
 
-class PolicySettings(Protocol):
-    """What decides how a policy is built."""
-
-    @property
-    def policy(self) -> str:
-        """The family: "deterministic", "stochastic", "discrete" or "custom"."""
-
-    @property
-    def hidden(self) -> tuple[int, ...]:
-        """Widths of the hidden layers."""
-
-    @property
-    def standardise(self) -> bool:
-        """Whether states are standardised inside."""
-
-    @property
-    def max_std(self) -> tuple[float, ...] | None:
-        """Largest standard deviation per action dimension."""
-
-    @property
-    def seed(self) -> int:
-        """Source of the first parameters."""
-
-    @property
-    def device(self) -> str:
-        """Where it lives."""
-
-    @property
-    def torch_dtype(self) -> torch.dtype:
-        """Its precision."""
-
-
 def as_dataset(data: Any) -> Dataset:
-    """A data set as it is; a data frame or a dictionary of columns by their names.
-
-    Raises:
-        ConfigError: If it is anything else, with the way to make one.
-        DataError: If columns have other names than the usual ones.
-    """
+    """A data set as it is; a data frame or a dictionary of columns by their names."""
     if isinstance(data, Dataset):
         return data
     if isinstance(data, Mapping) or hasattr(data, "columns"):
@@ -73,12 +37,7 @@ def as_dataset(data: Any) -> Dataset:
 
 
 def action_space_of(data: Dataset, given: Space[Any] | None) -> Space[Any]:
-    """The user's space, else the data's, else the range the data cover.
-
-    Raises:
-        ConfigError: If the space is not bounded, or a DataError if actions of the data
-            lie outside of it.
-    """
+    """The user's space, else the data's, else the range the data cover."""
     space = given if given is not None else data.action_space
     if space is None and data.is_discrete:
         from gymnasium.spaces import Discrete
@@ -100,22 +59,12 @@ def action_space_of(data: Dataset, given: Space[Any] | None) -> Space[Any]:
 
 
 def build_policy(
-    settings: PolicySettings,
+    settings: NOPGConfig,
     data: Dataset,
     space: Space[Any],
-    module: nn.Module | None = None,
+    module: nn.Module | None = None,  # trained in place
 ) -> tuple[Policy, PolicySpec | None]:
-    """An untrained policy and how to build it again; None for a module of one's own.
-
-    Args:
-        settings: Family, widths, seed, device and precision.
-        data: What it will be trained on; states are standardised by them.
-        space: Where its actions lie.
-        module: A torch module to train in place.
-
-    Raises:
-        ConfigError: If the family does not fit the actions.
-    """
+    """An untrained policy and how to build it again; None for a module of one's own."""
     if module is not None:
         policy, spec = as_policy(module), None
     else:
@@ -124,7 +73,7 @@ def build_policy(
     return policy.to(device=settings.device, dtype=settings.torch_dtype), spec
 
 
-def _spec(settings: PolicySettings, data: Dataset) -> PolicySpec:
+def _spec(settings: NOPGConfig, data: Dataset) -> PolicySpec:
     if (settings.policy == "discrete") != data.is_discrete:
         found = "discrete (integers)" if data.is_discrete else "continuous (floats)"
         raise ConfigError(
@@ -143,7 +92,7 @@ def _spec(settings: PolicySettings, data: Dataset) -> PolicySpec:
 
 
 def _fresh(
-    spec: PolicySpec, settings: PolicySettings, space: Space[Any], data: Dataset
+    spec: PolicySpec, settings: NOPGConfig, space: Space[Any], data: Dataset
 ) -> Policy:
     low, high = (
         None if data.is_discrete else torch.as_tensor(getattr(space, side)).double()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from nopg.fitted.history import History
-from nopg.plots.theme import ACCENT, MUTED, WARM, figure, save
+from reproduction.pictures.theme import ACCENT, MUTED, WARM, figure, save
 
 
 def learning_curve(

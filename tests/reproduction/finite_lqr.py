@@ -1,9 +1,9 @@
 """Exact return and gradient of a linear policy over some steps, by recursion."""
 
 import numpy as np
+from reproduction.tasks.lqr import Lqr
 
 from nopg.envs.base import FloatArray
-from nopg.envs.lqr import Lqr
 
 
 def finite_lqr(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nopg.data.validation import FloatArray
-from nopg.plots.theme import figure, save
+from reproduction.pictures.theme import figure, save
 
 
 class Portrait(NamedTuple):

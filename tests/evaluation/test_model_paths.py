@@ -9,7 +9,7 @@ import torch
 import nopg
 from nopg.dynamics.transition_model import TransitionModel
 from nopg.evaluation.model import ModelEvaluator
-from nopg.evaluation.noisy_paths import LEAST_PATHS, N_PATHS, NoisyPaths
+from nopg.evaluation.model_paths import LEAST_PATHS, N_PATHS, NoisyPaths
 from nopg.policies.arrays import Actor, Array, actor_of
 from nopg.policies.build import linear_policy
 from nopg.randomness import Seed

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from reproduction.tasks.lqr import Lqr
 
-from nopg.envs import Lqr
 from nopg.errors import ConfigError
 
 

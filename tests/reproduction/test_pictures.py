@@ -10,14 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from reproduction.pictures.curves import learning_curve
+from reproduction.pictures.phase import phase_portraits, portrait
+from reproduction.pictures.theme import ACCENT, WARM, figure, save
 
-from nopg.envs.pendulum import Pendulum
-from nopg.errors import ConfigError, MissingExtraError, NopgError
+from nopg.errors import MissingExtraError, NopgError
 from nopg.fitted.history import History, Update
-from nopg.plots.animation import animation
-from nopg.plots.curves import learning_curve
-from nopg.plots.phase import phase_portraits, portrait
-from nopg.plots.theme import ACCENT, WARM, figure, save
 
 
 def history(*, is_measured: bool) -> History:
@@ -87,38 +85,6 @@ def test_portraits_have_a_row_per_policy(tmp_path: Path) -> None:
         assert len(set(one.convert("RGB").getdata())) > 100  # two colour maps
 
 
-def test_an_animation_shows_every_second_step_and_goes_round(tmp_path: Path) -> None:
-    angles = np.linspace(0.0, math.pi, 9)
-    states = np.column_stack([angles, np.zeros(9)])
-    path = animation(
-        Pendulum(),
-        states,
-        np.zeros((8, 1)),
-        tmp_path / "deep" / "swing.gif",
-        step_seconds=0.05,
-        every=2,
-    )
-    with Image.open(path) as moving:
-        assert moving.format == "GIF"
-        assert moving.n_frames == 4
-        assert moving.info["duration"] == 100
-        assert moving.info["loop"] == 0
-        frames = []
-        for k in range(4):
-            moving.seek(k)
-            frames.append(np.asarray(moving.convert("RGB")))
-    assert all((frames[0] != frame).any() for frame in frames[1:])
-
-
-def test_a_rollout_without_a_step_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "none.gif"
-    with pytest.raises(ConfigError, match="at least one step"):
-        animation(
-            Pendulum(), np.zeros((1, 2)), np.zeros((0, 1)), path, step_seconds=0.05
-        )
-    assert not path.exists()
-
-
 def test_a_picture_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     with figure() as (drawn, _):
         path = save(drawn, tmp_path / "deep" / "picture.svg")
@@ -132,16 +98,6 @@ def test_a_missing_matplotlib_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(MissingExtraError, match=r"nopg\[plots\]"):
+    with pytest.raises(MissingExtraError, match=r"nopg\[experiments\]"):
         learning_curve(history(is_measured=False), tmp_path / "curve.png")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_missing_pillow_names_the_extra(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    path, states, actions = tmp_path / "a.gif", np.zeros((2, 2)), np.zeros((1, 1))
-    with pytest.raises(MissingExtraError, match=r"nopg\[plots\]"):
-        animation(Pendulum(), states, actions, path, step_seconds=0.05)
     assert list(tmp_path.iterdir()) == []

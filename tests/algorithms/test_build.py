@@ -10,9 +10,9 @@ import torch
 from gymnasium.spaces import Box, Discrete
 
 import nopg
+from nopg.algorithms.build import action_space_of, as_dataset, build_policy
 from nopg.algorithms.nopg.config import NOPGConfig
 from nopg.errors import ConfigError
-from nopg.fitted.build import action_space_of, as_dataset, build_policy
 from nopg.policies.families import Policy
 from tests.test_house import swinging
 

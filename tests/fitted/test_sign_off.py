@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nopg.fitted import grounds
-from nopg.fitted.grounds import evenly_drawn, untried_at
+from nopg.evaluation.rollouts import evenly_drawn
+from nopg.fitted import sign_off
+from nopg.fitted.sign_off import untried_at
 from tests.report.policies import pendulum, slider
 
 
@@ -33,7 +34,7 @@ def test_by_kernels_untried_is_distance_over_that_among_rows() -> None:
 def test_parts_do_not_change_it(monkeypatch: pytest.MonkeyPatch) -> None:
     states = np.random.default_rng(0).normal(size=(300, 3))
     whole = untried_at(pendulum(), states)
-    monkeypatch.setattr(grounds, "_ENTRIES", 1)  # the smallest parts
+    monkeypatch.setattr(sign_off, "_ENTRIES", 1)  # the smallest parts
     np.testing.assert_allclose(untried_at(pendulum(), states), whole, rtol=1e-9)
 
 

@@ -1,0 +1,168 @@
+"""Paths of a policy in a learned model: what they earn, whether they enter a region.
+
+One path from each state, or several in gusts where the system is noisy. Where a path is
+out of support nobody knows what follows, and what is not known is counted apart.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from nopg.dynamics.noise import noise_draws
+from nopg.dynamics.rollouts import Steps, discount_horizon, rollout_steps
+from nopg.dynamics.transition_model import TransitionModel
+from nopg.evaluation.regions import Membership
+from nopg.policies.arrays import Actor, Array
+
+N_PATHS, LEAST_PATHS = 256, 8
+"""Noisy paths in all, shared among the states asked about; and of each at least."""
+NEGLIGIBLE = 1e-3
+"""Weight gamma^T at which a rollout is cut off."""
+SHORT = 0.03
+"""The same in drawn models, which show a spread and no value."""
+LEAST = 1e-9
+"""Probability of running at which a rollout has ended."""
+SLACK = 0.1
+"""How early or late a rollout may be, as a share of the time it takes: small errors of
+a speed add up."""
+
+
+@dataclass(frozen=True)
+class NoisyPaths:
+    """Paths from some states: one each, or several that meet drawn gusts."""
+
+    starts: Array  # where each starts, state by state, (m G, d_s)
+    # Standard normal draws of each step of each path, (T, m G, d_s).
+    draws: Array | None
+    group: int  # paths of each state, G
+
+    @classmethod
+    def of(
+        cls, model: TransitionModel, states: Array, n_steps: int, group: int = 0
+    ) -> NoisyPaths:
+        """One path from each of m states; of a noisy system `group`, or enough."""
+        if model.noise is None:
+            return cls(states, None, 1)
+        m, d_s = states.shape
+        group = group or max(LEAST_PATHS, -(-N_PATHS // m))
+        draws = noise_draws(n_steps, m * group, d_s, np.random.default_rng(0))
+        return cls(np.repeat(states, group, axis=0), draws, group)
+
+    def repeated(self, levels: Array) -> NoisyPaths:
+        """All paths S times one after the other, gusts times `levels`, (S, d_s)."""
+        draws = self.draws
+        if draws is not None:
+            draws = np.concatenate([draws * level for level in levels], axis=1)
+        return NoisyPaths(np.tile(self.starts, (len(levels), 1)), draws, self.group)
+
+    def means(self, found: Array) -> Array:
+        """Over the paths of each state, (..., m G) to (..., m)."""
+        return np.asarray(found.reshape(*found.shape[:-1], -1, self.group).mean(-1))
+
+    def standard_errors(self, found: Array) -> Array:
+        """Of these means, (m G,) to (m,); 0 without noise."""
+        spread = found.reshape(-1, self.group).std(axis=1)
+        return np.asarray(spread / math.sqrt(self.group))
+
+
+def known_return(
+    model: Steps,
+    actor: Actor,
+    starts: Array,
+    gamma: float,
+    draws: Array | None = None,
+    *,
+    negligible: float = NEGLIGIBLE,
+    lengths: Array | None = None,
+) -> tuple[Array, Array]:
+    """What rollouts from `starts` earn in support, and the weight of what is unknown.
+
+    Out of support nobody knows what a rollout earns: that makes a discounted weight
+    beside the discounted return that is known, to be multiplied by the worst or the
+    best reward the data allow; (B,) each. Where a rollout is cut off it goes on earning
+    what it earned last, unless `lengths`, (B,), say how many steps count.
+    """
+    earned, left = np.zeros((2, len(starts)))
+    horizon = discount_horizon(gamma, negligible)
+    until = np.full(len(starts), np.inf)
+    if lengths is not None:
+        until, horizon = lengths, int(lengths.max())
+    path = rollout_steps(model, actor, starts, horizon, LEAST, draws)
+    for t, one in enumerate(path):
+        running = one.running * (t < until)
+        earned += gamma**t * running * one.outcome.rewards
+        rest = np.maximum(gamma ** (t + 1) - gamma**until, 0.0)
+        left += rest * running * one.outcome.leaves
+    if lengths is None:
+        later = gamma ** (t + 1) * one.survivors * one.outcome.continuing_rewards
+        earned += later / (1.0 - gamma)
+    return earned, left / (1.0 - gamma)
+
+
+def entry_probability(
+    model: Steps,
+    actor: Actor,
+    starts: Array,
+    inside: Membership | None,
+    horizon: int | None,
+    gamma: float,
+    draws: Array | None = None,
+) -> tuple[Array, Array, Array]:
+    """Certain, expected and possible probability of entering a region, (B,) each.
+
+    Out of support a rollout may enter at any step after, or never; halfway is expected.
+    What must happen by step T counts as certain if it happens a tenth of the time
+    sooner, and as possible if it happens a tenth later.
+    """
+    if horizon is None:
+        last = discount_horizon(gamma, NEGLIGIBLE)
+        entered, left = _entries(model, actor, starts, inside, last, draws)
+        weights = gamma ** np.arange(last + 1.0)
+        certain = entered.T @ weights
+        running = 1.0 - entered.sum(axis=0) - left.sum(axis=0)
+        unknown = left.T @ weights + gamma**last * running
+        return certain, certain + 0.5 * unknown, certain + unknown
+    entered, left = _entries(model, actor, starts, inside, latest(horizon), draws)
+    early = math.floor(horizon / (1.0 + SLACK))
+    certain = entered[: early + 1].sum(axis=0)
+    by_then = entered[: horizon + 1].sum(axis=0)
+    unknown = left[: horizon + 1].sum(axis=0)
+    possible = entered.sum(axis=0) + left.sum(axis=0)
+    return certain, by_then + 0.5 * unknown, possible
+
+
+def latest(horizon: int) -> int:
+    """The step until which an entry by `horizon` counts as possible."""
+    return math.ceil(horizon * (1.0 + SLACK))
+
+
+def _entries(
+    model: Steps,
+    actor: Actor,
+    starts: Array,
+    inside: Membership | None,
+    last: int,
+    draws: Array | None,
+) -> tuple[Array, Array]:
+    """Probability of entering, and of leaving the data, at each step 0 to `last`."""
+    entered, left = np.zeros((2, last + 1, len(starts)))
+    is_outside = np.ones(len(starts), dtype=bool)
+    if inside is not None:
+        is_outside = ~inside(starts)
+        entered[0] = ~is_outside
+    path = rollout_steps(model, actor, starts, last, LEAST, draws)
+    for t, one in enumerate(path, start=1):
+        running = one.running * is_outside
+        left[t] = running * one.outcome.leaves
+        if inside is None:
+            entered[t] = running * one.outcome.terminated
+            continue
+        enters = inside(one.outcome.next_states)
+        entered[t] = (running - left[t]) * enters
+        is_outside = is_outside & ~enters
+        if not is_outside.any():
+            break
+    return entered, left
