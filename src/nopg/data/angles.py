@@ -12,11 +12,8 @@ ON_CIRCLE = 1e-4
 def angle_pairs(states: Any) -> list[tuple[int, int]]:
     """Pairs of columns that move and lie on the unit circle in every row.
 
-    Args:
-        states: Numpy array or torch tensor, (n, d_s).
-
-    Returns:
-        Column numbers (i, j) with i < j; each column is in one pair at most.
+    States (n, d_s) may be an array or a tensor. Pairs (i, j) have i < j; each column
+    is in one at most.
     """
     pairs: list[tuple[int, int]] = []
     for i, j in combinations(range(states.shape[1]), 2):

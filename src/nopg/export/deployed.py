@@ -20,15 +20,10 @@ class Deployed(nn.Module):
 
     The policy standardises observations and scales actions itself; clipping to the
     action space, which `predict` does outside of it, is added here.
-
-    Args:
-        policy: The policy.
-        low: Lower limits of the actions, (d_a,); None for discrete ones.
-        high: Upper limits.
     """
 
     inputs = ("observation",)
-    low: Tensor | None
+    low: Tensor | None  # (d_a,), None for discrete actions
     high: Tensor | None
 
     def __init__(self, policy: Policy, low: Tensor | None, high: Tensor | None) -> None:
@@ -78,12 +73,7 @@ class Deployed(nn.Module):
 
 
 class DeployedWithMemory(nn.Module):
-    """The same for a policy with memory: its past goes in and comes out.
-
-    Args:
-        present: The graph of whole states.
-        memory: Which columns the past has.
-    """
+    """The same for a policy with memory: its past goes in and comes out."""
 
     inputs = ("observation", "state", "episode_start")
     before: Tensor

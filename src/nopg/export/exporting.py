@@ -216,11 +216,7 @@ def _program(
 
 
 def _fallback(policy: FittedPolicy, fallback: Any) -> list[float] | None:
-    """The action of a guard, one number per column, or a label.
-
-    Raises:
-        ConfigError: If it is not inside the action space.
-    """
+    """The action of a guard, one number per column, or a label."""
     if fallback is None:
         return None
     space: Any = policy.action_space

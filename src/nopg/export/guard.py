@@ -31,21 +31,14 @@ N_POINTS = 512
 
 @dataclass(frozen=True)
 class SupportPoints:
-    """Samples in bandwidths, and how near one of them has to be.
+    """Samples in bandwidths, and how near one of them has to be."""
 
-    Attributes:
-        points: Columns of state and action over their bandwidths, (p, d).
-        scale: What columns are multiplied with, (d,); labels are a column each.
-        threshold: Largest distance to the nearest point.
-        full_threshold: That of `SafePolicy`, which knows every sample.
-        n_samples: How many samples there are.
-    """
-
-    points: FloatArray
+    points: FloatArray  # columns of state and action over their bandwidths, (p, d)
+    # What columns are multiplied with, (d,); labels are a column each.
     scale: FloatArray
-    threshold: float
-    full_threshold: float
-    n_samples: int
+    threshold: float  # largest distance to the nearest point
+    full_threshold: float  # that of `SafePolicy`, which knows every sample
+    n_samples: int  # how many samples there are
 
     def told(self, lost: tuple[float, float]) -> str:
         """What the guard is and what it loses, in a sentence."""
@@ -58,15 +51,7 @@ class SupportPoints:
 
 
 def support_points(policy: FittedPolicy, n_points: int = N_POINTS) -> SupportPoints:
-    """The guard of a policy that holds its data.
-
-    Args:
-        policy: A fitted policy.
-        n_points: Samples to keep at most.
-
-    Raises:
-        ConfigError: If the policy was saved without its data.
-    """
+    """The guard of a policy that holds its data."""
     data, widths = policy.data, policy.bandwidths
     if data is None:
         raise ConfigError(

@@ -30,11 +30,7 @@ def to_numpy(arrays: Mapping[str, Any]) -> bytes:
 
 
 def policy_arrays(graph: Deployed | DeployedWithMemory) -> dict[str, Any]:
-    """Layers, scaling, limits and past of a policy by name.
-
-    Raises:
-        ConfigError: If the policy is not made of linear layers with ReLU between.
-    """
+    """Layers, scaling, limits and past of a policy by name."""
     past: dict[str, Any] = {}
     if isinstance(graph, DeployedWithMemory):
         past = {"first": graph.first, "copied": graph.copied, "before": graph.before[0]}

@@ -19,20 +19,11 @@ from nopg.export.deployed import Deployed, DeployedWithMemory
 
 
 def to_onnx(
-    graph: Deployed | DeployedWithMemory,
-    example: tuple[Tensor, ...],
-    metadata: Mapping[str, Any],
+    graph: Deployed | DeployedWithMemory,  # what to export
+    example: tuple[Tensor, ...],  # two rows of each input
+    metadata: Mapping[str, Any],  # kept in the file as JSON under the key "nopg"
 ) -> bytes:
-    """The bytes of an ONNX file whose inputs are those of the graph, (batch, ...).
-
-    Args:
-        graph: What to export.
-        example: Two rows of each input.
-        metadata: Kept in the file as JSON under the key "nopg".
-
-    Raises:
-        ConfigError: If torch cannot turn the policy into a graph.
-    """
+    """The bytes of an ONNX file whose inputs are those of the graph, (batch, ...)."""
     for module in ("onnx", "onnxscript", "onnxruntime"):
         require_extra(module, "export")
     with _tracing("ONNX"):
@@ -56,11 +47,7 @@ def to_onnx(
 
 
 def to_pt2(graph: Deployed | DeployedWithMemory, example: tuple[Tensor, ...]) -> bytes:
-    """The bytes of a file for `torch.export.load`, with one dynamic batch axis.
-
-    Raises:
-        ConfigError: If torch cannot turn the policy into a graph.
-    """
+    """The bytes of a file for `torch.export.load`, with one dynamic batch axis."""
     stream = io.BytesIO()
     with _tracing("PT2"):
         dynamic = _batches(example)
@@ -79,11 +66,7 @@ def _batches(example: tuple[Tensor, ...]) -> tuple[dict[int, Any], ...]:
 
 @contextlib.contextmanager
 def _tracing(name: str) -> Iterator[None]:
-    """Silence what exporters warn of, and say in one sentence why they fail.
-
-    Raises:
-        ConfigError: If torch cannot turn the policy into a graph.
-    """
+    """Silence what exporters warn of, and say in one sentence why they fail."""
     logger = logging.getLogger("torch.onnx")
     before = logger.level
     logger.setLevel(logging.ERROR)

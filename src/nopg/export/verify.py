@@ -33,25 +33,18 @@ one; sums in single precision differ by their order alone."""
 
 
 def verify(
-    policy: FittedPolicy,
+    policy: FittedPolicy,  # the library's side
+    # The export: the inputs of its graph to actions, and to the next state of a policy
+    # with memory.
     run: Runner,
-    states: FloatArray,
+    states: FloatArray,  # states to compare at, (m, d_s), the past included
+    # Precision of the export; by default the policy's.
     dtype: torch.dtype | None = None,
 ) -> float:
     """Compare `run` with the policy's actions.
 
-    Args:
-        policy: The library's side.
-        run: The export: the inputs of its graph to actions, and to the next state of
-            a policy with memory.
-        states: States to compare at, (m, d_s), the past included.
-        dtype: Precision of the export; by default the policy's.
-
     Returns:
         The largest difference of an action.
-
-    Raises:
-        NopgError: If an action differs by more than rounding.
     """
     inputs = tuple(one.numpy() for one in graph_inputs(policy, states))
     memory = policy.memory

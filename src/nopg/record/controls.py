@@ -20,12 +20,11 @@ _PAD = _FACE | {12: "ArrowUp", 13: "ArrowDown", 14: "ArrowLeft", 15: "ArrowRight
 class Controls:
     """Pressed keys and gamepad positions."""
 
+    # Physical keys (`KeyboardEvent.code`), in the order they went down.
     keys: tuple[str, ...] = ()
-    """Physical keys (`KeyboardEvent.code`), in the order they went down."""
+    # Stick positions in [-1, 1]; right and *down* are positive, as browsers say.
     axes: tuple[float, ...] = ()
-    """Stick positions in [-1, 1]; right and *down* are positive, as browsers say."""
-    buttons: tuple[int, ...] = ()
-    """Indices of pressed gamepad buttons."""
+    buttons: tuple[int, ...] = ()  # indices of pressed gamepad buttons
 
     def digital_keys(self) -> tuple[str, ...]:
         """The keys, with number pad, direction pad and face buttons as keys too."""

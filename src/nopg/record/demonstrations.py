@@ -33,15 +33,6 @@ class Demonstrations:
 
     Every change writes the whole file through a temporary one, so what lies on the
     disk is always a complete dataset.
-
-    Args:
-        path: Where the episodes go.
-        layout: Spaces and names of the environment.
-        append: Whether an existing file may be added to.
-
-    Raises:
-        ConfigError: If the file exists and `append` is False.
-        DataError: If the existing file is damaged or does not fit.
     """
 
     def __init__(self, path: Path, layout: Layout, *, append: bool = False) -> None:

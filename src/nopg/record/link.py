@@ -28,8 +28,7 @@ class Inbox:
     controls: Controls
     commands: tuple[Command, ...]
     is_connected: bool
-    silence: float
-    """Seconds since the page last said anything."""
+    silence: float  # seconds since the page last said anything
 
 
 class Link:

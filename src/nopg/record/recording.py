@@ -37,28 +37,21 @@ _RANGES = {
 class RecordConfig:
     """What to record, where to, and how the keys feel."""
 
-    environment: str
-    """A Gymnasium id, or `module:Id`."""
-    out: Path
-    """The `.npz` file the episodes go to."""
+    environment: str  # a Gymnasium id, or `module:Id`
+    out: Path  # the `.npz` file the episodes go to
+    # Whether `out` may exist and is added to; it is never overwritten.
     append: bool = False
-    """Whether `out` may exist and is added to; it is never overwritten."""
-    episodes: int | None = None
-    """Episodes to record, None for as many as you like."""
-    fps: float | None = None
-    """Steps per second, None for what the environment declares."""
-    seed: int = 0
-    """Root of the seeds of the starts."""
+    episodes: int | None = None  # episodes to record, None for as many as you like
+    fps: float | None = None  # steps per second, None for what the environment declares
+    seed: int = 0  # root of the seeds of the starts
+    # Time limit in steps, None for the environment's own; reaching it truncates.
     max_steps: int | None = None
-    """Time limit in steps, None for the environment's own; reaching it truncates."""
-    port: int = 0
-    """Port on the loopback address, 0 for any free one."""
+    port: int = 0  # port on the loopback address, 0 for any free one
+    # Seconds in which a held key moves a continuous action from rest to its end.
     rise: float = 0.25
-    """Seconds in which a held key moves a continuous action from rest to its end."""
-    fall: float = 0.12
-    """Seconds in which it comes back when the key is let go."""
+    fall: float = 0.12  # seconds in which it comes back when the key is let go
+    # What no key means for discrete actions: a label, `repeat` or `wait`.
     idle: str | None = None
-    """What no key means for discrete actions: a label, `repeat` or `wait`."""
 
     def __post_init__(self) -> None:
         if self.out.suffix != ".npz":
@@ -76,25 +69,18 @@ class RecordConfig:
 
 
 def record(
-    config: RecordConfig,
+    config: RecordConfig,  # what to record, and where to
     *,
+    # Called with one sentence whenever something happened.
     announce: Callable[[str], None] = lambda sentence: None,
+    # Called with the page's address, which works once, and with a new one whenever the
+    # page was closed.
     show: Callable[[str], None] = lambda address: None,
 ) -> Demonstrations:
     """Serve the page and record until it is done or Ctrl-C is pressed.
 
-    Args:
-        config: What to record, and where to.
-        announce: Called with one sentence whenever something happened.
-        show: Called with the page's address, which works once, and with a new one
-            whenever the page was closed.
-
     Returns:
         The file, which knows how many episodes and transitions are in it.
-
-    Raises:
-        ConfigError: If the environment or the file does not fit.
-        NopgError: If another recorder has the file open.
     """
     path = config.out.expanduser().resolve()
     with closing(Simulator(config.environment, config.max_steps)) as simulator:

@@ -38,15 +38,6 @@ class Simulator:
 
     At a time limit Gymnasium reports `truncated` and not `terminated`, and so it is
     stored: the task did not end, only the recording, and the value goes on.
-
-    Args:
-        env_id: Any registered id, one of the project's own such as
-            `nopg/PendulumSwingUp-v0`, or `module:Id` for one that `module` registers.
-        max_steps: Time limit in place of the environment's own.
-
-    Raises:
-        ConfigError: If the environment cannot be made, shown or stored.
-        MissingExtraError: If a package that draws it is not installed.
     """
 
     def __init__(self, env_id: str, max_steps: int | None = None) -> None:

@@ -23,8 +23,7 @@ class Lever:
     """One action axis or one label as the page shows it."""
 
     name: str
-    plus: tuple[str, ...]
-    """Keys that push the axis up, or that choose the label."""
+    plus: tuple[str, ...]  # keys that push the axis up, or that choose the label
     minus: tuple[str, ...] = ()
     low: float = 0.0
     high: float = 0.0

@@ -26,21 +26,13 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Episode:
-    """One episode.
+    """One episode."""
 
-    Attributes:
-        seed: Seed of its start.
-        total: Sum of its rewards.
-        discounted: The same, discounted as in training.
-        steps: How long it lasted.
-        terminated: Whether the task ended it, and not the time limit.
-    """
-
-    seed: int
-    total: float
-    discounted: float
-    steps: int
-    terminated: bool
+    seed: int  # seed of its start
+    total: float  # sum of its rewards
+    discounted: float  # the same, discounted as in training
+    steps: int  # how long it lasted
+    terminated: bool  # whether the task ended it, and not the time limit
 
 
 @dataclass(frozen=True)

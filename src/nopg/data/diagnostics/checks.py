@@ -23,14 +23,11 @@ _FAR = 10.0
 class Diagnostic:
     """One thing about the data that matters for learning."""
 
-    name: str
-    """A short fixed name, for programs."""
+    name: str  # a short fixed name, for programs
+    # A warning asks for a decision; a note is only worth knowing.
     level: Literal["note", "warning"]
-    """A warning asks for a decision; a note is only worth knowing."""
-    what: str
-    """What was found, with its numbers."""
-    meaning: str
-    """What it means for learning and what to do."""
+    what: str  # what was found, with its numbers
+    meaning: str  # what it means for learning and what to do
 
 
 def all_diagnostics(
@@ -38,10 +35,7 @@ def all_diagnostics(
 ) -> list[Diagnostic]:
     """Whatever stands out at first sight, without learning anything.
 
-    Args:
-        table: The transitions.
-        space: Bounds to hold continuous actions against.
-        weights: Kernel weight of the other rows around some rows, (m,).
+    `weights` (m,) are those of the other rows around some rows, in kernels.
     """
     found = [*_duplicates(table), *_states(table), *_rewards(table)]
     if table.episodes is not None:

@@ -35,16 +35,14 @@ _WORSE = 1.1
 class Memory:
     """What the past explains of each step beyond the present state and action."""
 
-    action_steps: int
-    """Steps after which an action acts; 0 if it acts at once."""
+    action_steps: int  # steps after which an action acts; 0 if it acts at once
+    # Past steps that stand in for what the state does not show; 0 if none do.
     observation_steps: int
-    """Past steps that stand in for what the state does not show; 0 if none do."""
+    # Share of what state and action leave that the past explains, held out.
     explained: float
-    """Share of what state and action leave that the past explains, held out."""
-    sentence: str
-    """The same in words."""
+    sentence: str  # the same in words
+    # False where rows have no past: no episodes, or too short ones.
     is_tested: bool = True
-    """False where rows have no past: no episodes, or too short ones."""
 
     @property
     def history(self) -> int:

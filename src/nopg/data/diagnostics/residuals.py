@@ -105,10 +105,7 @@ class Residuals:
 def residuals(sequences: Sequences, lag: int, least: float) -> Iterator[Residuals]:
     """The residuals of each column on rows with a past, where noise is worth it.
 
-    Args:
-        sequences: The rows in time order.
-        lag: Rows that each row must have before it.
-        least: Share of noise below which state and action explain all there is.
+    The past is `lag` rows; a smaller share of noise than `least` explains all there is.
     """
     generator = np.random.default_rng(0)  # the same log gets the same description
     rows = sequences.draw(lag, generator)

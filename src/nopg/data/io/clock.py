@@ -32,16 +32,8 @@ def follow_clock(
 ) -> tuple[Arrays, float | None, tuple[str, ...]]:
     """Put the rows in the order of their clock, by the four rules of this module.
 
-    Args:
-        arrays: By the names of `Dataset`, each (n, d), in the order of the file.
-        times: The time of each row, (n,).
-        options: The shortest gap, what to do with repeated rows, the grid.
-
     Returns:
         The arrays, the sample time if there is one, and what was found and done.
-
-    Raises:
-        DataError: If times are missing, run backwards or have several rates.
     """
     arrays, times, ids = _in_order(arrays, times)
     arrays, times, ids, notes = _without_repeats(arrays, times, ids, options)

@@ -41,15 +41,7 @@ _COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
 
 
 class CsvFile:
-    """A CSV file whose first line names its columns.
-
-    Args:
-        path: The file; `.gz` is unpacked on the way.
-        options: The limit on its size.
-
-    Raises:
-        DataError: If there is no readable header.
-    """
+    """A CSV file whose first line names its columns."""
 
     def __init__(self, path: Path, options: ReadOptions) -> None:
         self._path, self._options = path, options
@@ -165,11 +157,7 @@ def metadata_path(path: Path) -> Path:
 
 
 def write_csv(table: TransitionTable, path: Path) -> None:
-    """Write every column under its name; floats in the digits that give them back.
-
-    Raises:
-        DataError: If a name would be a formula in a spreadsheet.
-    """
+    """Write every column under its name; floats in the digits that give them back."""
     columns = as_columns(table)
     risky = [name for name in columns if name[:1] in ("=", "+", "-", "@", "\t", "\r")]
     if risky:

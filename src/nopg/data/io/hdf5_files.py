@@ -46,11 +46,7 @@ def write_hdf5(table: TransitionTable, path: Path) -> None:
 
 
 def read_hdf5(path: Path, options: ReadOptions) -> dict[str, Any]:
-    """The arguments of `Dataset` from arrays named like them or as D4RL does.
-
-    Raises:
-        DataError: If the file is damaged, too large or lacks an array.
-    """
+    """The arguments of `Dataset` from arrays named like them or as D4RL does."""
     h5py = require_extra("h5py", "data")
     try:
         with h5py.File(path, "r") as file:
@@ -73,12 +69,7 @@ def read_hdf5(path: Path, options: ReadOptions) -> dict[str, Any]:
 
 
 def arrays_inside(file: Any, where: object) -> dict[str, Any]:
-    """Every array of an open HDF5 file by its path.
-
-    Raises:
-        DataError: If a link, external storage or a virtual array leads elsewhere: it
-            could name any file of the reader.
-    """
+    """Every array of an open HDF5 file by its path."""
     h5py = require_extra("h5py", "data")
     found: dict[str, Any] = {}
 
@@ -105,9 +96,6 @@ def unpacked_bytes(node: Any) -> int:
 
     The library unpacks a chunk before it asks whether it is one, so that a few bytes
     could fill the memory: chunks that may be such are unpacked here, and counted.
-
-    Raises:
-        DataError: If a chunk holds more than the array it is a part of.
     """
     chunk = math.prod(node.chunks or ()) * node.dtype.itemsize
     plist = node.id.get_create_plist()

@@ -34,11 +34,7 @@ _LARGEST_INFO, _WIDEST = 2**24, 1024
 
 
 def read_lerobot(folder: Path, options: ReadOptions) -> dict[str, Any]:
-    """The arguments of `Dataset` from a LeRobot folder.
-
-    Raises:
-        DataError: If it is damaged, too large, or leads elsewhere.
-    """
+    """The arguments of `Dataset` from a LeRobot folder."""
     source = LeRobotFolder(folder, options)
     own: dict[str, Any] = {
         part: name for part, name in _PARTS.items() if name in source.names

@@ -40,11 +40,7 @@ FORMATS: dict[str, tuple[Reader, Writer]] = {
 
 
 def load(source: str | Path, options: ReadOptions) -> dict[str, Any]:
-    """The arguments of `Dataset` from a file, a folder or a Minari id.
-
-    Raises:
-        DataError: If the source is missing, damaged or of an unknown kind.
-    """
+    """The arguments of `Dataset` from a file, a folder or a Minari id."""
     path = Path(source)
     if (path / INFO).is_file():
         return read_lerobot(path, options)
@@ -59,11 +55,7 @@ def load(source: str | Path, options: ReadOptions) -> dict[str, Any]:
 
 
 def save(table: TransitionTable, path: str | Path) -> None:
-    """Write `table` in the format that the name of `path` asks for.
-
-    Raises:
-        DataError: If the name asks for no known format.
-    """
+    """Write `table` in the format that the name of `path` asks for."""
     _, write = _format(Path(path))
     write(table, Path(path))
 

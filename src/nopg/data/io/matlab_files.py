@@ -25,15 +25,7 @@ _HEADER, _PACKED, _PIECE = 128, 15, 2**20
 
 
 class MatlabFile:
-    """The numbers of a .mat file as a table.
-
-    Args:
-        path: The file.
-        options: The limit on its size.
-
-    Raises:
-        DataError: If it is damaged, too large or of version 7.3.
-    """
+    """The numbers of a .mat file as a table."""
 
     metadata: dict[str, Any] | None = None
     notes: tuple[str, ...] = ()

@@ -30,15 +30,7 @@ _RATIO = 255
 
 
 class McapFile:
-    """The numbers of an MCAP file as a table.
-
-    Args:
-        path: The file.
-        options: The columns that will be asked for, and the limit on its size.
-
-    Raises:
-        DataError: If it is damaged, too large or holds no numbers.
-    """
+    """The numbers of an MCAP file as a table."""
 
     metadata: dict[str, Any] | None = None
 

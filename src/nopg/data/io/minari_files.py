@@ -45,9 +45,6 @@ def read_minari(source: str | Path, options: ReadOptions) -> dict[str, Any]:
     """The arguments of `Dataset` from a local dataset, by folder or id.
 
     Nothing is downloaded or executed.
-
-    Raises:
-        DataError: If there is no such dataset or it is damaged.
     """
     h5py = require_extra("h5py", "minari")
     for module in ("PIL", "minari"):  # Minari imports PIL and does not declare it
@@ -75,11 +72,7 @@ def read_minari(source: str | Path, options: ReadOptions) -> dict[str, Any]:
 
 
 def _require_plain(folder: Path, options: ReadOptions) -> None:
-    """Refuse links and devices in a folder of somebody else, and what unpacks to more.
-
-    Raises:
-        DataError: If there are any.
-    """
+    """Refuse links and devices in a folder of somebody else, and what unpacks to more."""
     total = 0
     for path in folder.rglob("*"):
         if path.is_dir() and not path.is_symlink():
@@ -100,11 +93,7 @@ def _require_plain(folder: Path, options: ReadOptions) -> None:
 
 
 def _arrow_bytes(path: Path) -> int:
-    """Bytes of the rows in an Arrow file, which are in it as they will be in memory.
-
-    Raises:
-        DataError: If they are packed: then nothing says what they become.
-    """
+    """Bytes of the rows in an Arrow file, which are in it as they will be in memory."""
     arrow = require_extra("pyarrow", "minari")
     with arrow.memory_map(str(path)) as file:
         file.seek(8)  # after the name of the format come its messages
@@ -153,11 +142,7 @@ def _folder(source: str | Path) -> Path:
 
 
 def minari_arguments(dataset: Any, options: ReadOptions) -> dict[str, Any]:
-    """The arguments of `Dataset` from an open Minari dataset or its storage.
-
-    Raises:
-        DataError: If an episode's arrays do not fit each other.
-    """
+    """The arguments of `Dataset` from an open Minari dataset or its storage."""
     storage = getattr(dataset, "storage", dataset)
     kept = getattr(dataset, "episode_indices", range(storage.total_episodes))
     space = storage.action_space

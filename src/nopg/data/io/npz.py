@@ -38,11 +38,7 @@ def write_npz(table: TransitionTable, path: Path) -> None:
 
 
 def read_npz(path: Path, options: ReadOptions) -> dict[str, Any]:
-    """The arguments of `Dataset` from an archive of arrays named like them.
-
-    Raises:
-        DataError: If the file is damaged, too large or lacks an array.
-    """
+    """The arguments of `Dataset` from an archive of arrays named like them."""
     try:
         with zipfile.ZipFile(path) as archive:
             members = {

@@ -31,15 +31,7 @@ _KEY = b"nopg"
 
 
 class ParquetFile:
-    """A Parquet file with flat columns.
-
-    Args:
-        path: The file.
-        options: The limit on its size.
-
-    Raises:
-        DataError: If it cannot be opened as Parquet.
-    """
+    """A Parquet file with flat columns."""
 
     notes: tuple[str, ...] = ()
 

@@ -53,11 +53,7 @@ def resampled(
 ) -> tuple[Arrays, str]:
     """Every stretch of rows on a grid of its own from its first row on.
 
-    Args:
-        arrays: The rows, in time order within each stretch.
-        times: The time of each row, (n,).
-        is_cut: Whether a stretch ends with each row but the last, (n - 1,).
-        step: The sample time of the grid.
+    A stretch ends with the rows where `is_cut`, (n - 1,), or a flag is true.
     """
     ended = sum(arrays[n][:, 0] for n in ("terminations", "truncations") if n in arrays)
     is_end: BoolArray = np.append(is_cut, True) | (ended > 0)

@@ -43,25 +43,18 @@ _ACTION = re.compile(r"(action|a|u)(_?\d+)?")
 class TableSource(Protocol):
     """Anything with named columns."""
 
-    names: tuple[str, ...]
-    """All columns, in order."""
-    numeric: frozenset[str]
-    """Those that hold numbers."""
+    names: tuple[str, ...]  # all columns, in order
+    numeric: frozenset[str]  # those that hold numbers
+    # Names, spaces and notes, if `Dataset.save` wrote the table.
     metadata: dict[str, Any] | None
-    """Names, spaces and notes, if `Dataset.save` wrote the table."""
-    notes: tuple[str, ...]
-    """How the cells were read."""
+    notes: tuple[str, ...]  # how the cells were read
 
     def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """The cells of these columns, some rows at a time."""
 
 
 def table_arguments(source: TableSource, options: ReadOptions) -> dict[str, Any]:
-    """Read the columns that play a part; the arguments of `Dataset`.
-
-    Raises:
-        DataError: If columns are missing or do not hold what their part needs.
-    """
+    """Read the columns that play a part; the arguments of `Dataset`."""
     own = _own_columns(source, options)
     settled, notes = settle_columns(
         source.names, source.numeric, replace(options, **own)
@@ -143,17 +136,9 @@ def settle_columns(
     What else holds numbers and is no clock is the state; where some columns have a
     successor `next_...`, those alone.
 
-    Args:
-        names: All columns of the table, in order.
-        numeric: Those that hold numbers.
-        options: What the caller named.
-
     Returns:
         The options with every column named, and sentences on what was found by name
         and what is left out.
-
-    Raises:
-        DataError: If a named column is absent or a needed one is not found.
     """
     _require_present(names, options)
     given = set(options.columns())
@@ -217,11 +202,7 @@ def _shown(names: Sequence[str], limit: int = 12) -> str:
 
 
 def as_columns(table: TransitionTable) -> dict[str, NDArray[Any]]:
-    """Every column in the order s, a, r, s', flags, episode, as `_own_columns` reads.
-
-    Raises:
-        DataError: If two columns would have the same name.
-    """
+    """Every column in the order s, a, r, s', flags, episode, as it is read."""
     actions = table.actions.reshape(len(table), -1)
     following = [f"next_{name}" for name in table.observation_names]
     columns: list[tuple[str, Any]] = [
