@@ -6,12 +6,31 @@ import json
 import os
 import secrets
 import stat
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from nopg.errors import NopgError
+from nopg.errors import DataError, NopgError
+
+
+@contextmanager
+def reading(
+    where: object, what: str, advice: str, kind: type[NopgError] = DataError
+) -> Iterator[None]:
+    """Turn whatever the block finds wrong with a file into one sentence.
+
+    Readers report damage by almost every error that Python has.
+    """
+    try:
+        yield
+    except NopgError:
+        raise
+    except Exception as error:
+        found = f"{type(error).__name__}: {' '.join(str(error)[:200].split())}"
+        raise kind(
+            f"`{where}` must be {what}, reading it failed ({found}); {advice}."
+        ) from None
 
 
 def open_plain(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nopg.data.files import open_plain
+from nopg.data.files import open_plain, reading
 from nopg.data.io.options import ReadOptions
 from nopg.errors import DataError
 
@@ -33,21 +33,10 @@ class MatlabFile:
     def __init__(self, path: Path, options: ReadOptions) -> None:
         from scipy.io import loadmat
 
-        try:
+        advice = "save it again with save('log.mat', '-v7')"
+        with reading(path, "a .mat file of MATLAB's version 7 or older", advice):
             _require_size(path, options)
             found = loadmat(path, struct_as_record=True, squeeze_me=False)
-        except DataError:
-            raise
-        except NotImplementedError:
-            raise DataError(
-                f"`{path}` must be of MATLAB's version 7 or older, it is of 7.3; write "
-                "it with save('log.mat', '-v7')."
-            ) from None
-        except Exception as error:  # SciPy reports damage by many errors
-            raise DataError(
-                f"`{path}` must be a .mat file, reading it failed ({str(error)[:99]}); "
-                "save it again with save('log.mat', '-v7')."
-            ) from None
         columns = dict(_columns(found))
         lengths = Counter(len(column) for column in columns.values())
         if not lengths:

@@ -21,11 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nopg.data.extras import require_extra
-from nopg.data.files import open_plain
+from nopg.data.files import open_plain, reading
 from nopg.data.io.arrays import dataset_arguments
 from nopg.data.io.hdf5_files import arrays_inside, unpacked_bytes
 from nopg.data.io.options import ReadOptions
-from nopg.data.io.parquet_files import decoded_bytes
 from nopg.data.transitions import ARRAYS
 from nopg.data.validation import FloatArray, as_matrix
 from nopg.errors import DataError
@@ -52,28 +51,23 @@ def read_minari(source: str | Path, options: ReadOptions) -> dict[str, Any]:
     from minari.dataset.minari_storage import MinariStorage
 
     folder = _folder(source)
-    try:
-        _require_plain(folder, options)
+    advice = "create it again, or check MINARI_DATASETS_PATH"
+    with reading(source, "a Minari dataset on this machine", advice):
+        _require_plain(folder)
         metadata = MinariStorage.read_raw_metadata(folder)
         if not {"observation_space", "action_space"} <= set(metadata):
             raise ValueError("its spaces are not stored, only an environment to run")
+        if (kind := metadata.get("data_format", "hdf5")) != "hdf5":
+            raise ValueError(f"it is kept as {kind}, only HDF5 is read")
         for path in folder.rglob("*.hdf5"):
             with h5py.File(path, "r") as file:
                 nodes = arrays_inside(file, path).values()
                 options.require_size(sum(map(unpacked_bytes, nodes)), path)
         return minari_arguments(MinariStorage.read(folder), options)
-    except DataError:
-        raise
-    except Exception as error:  # each storage backend has errors of its own
-        raise DataError(
-            f"`{source}` must be a Minari dataset on this machine, reading it failed "
-            f"({str(error)[:200]}); create it again, or check MINARI_DATASETS_PATH."
-        ) from None
 
 
-def _require_plain(folder: Path, options: ReadOptions) -> None:
-    """Refuse links and devices in a folder of somebody else, and what unpacks to more."""
-    total = 0
+def _require_plain(folder: Path) -> None:
+    """Refuse links and devices in a folder of somebody else."""
     for path in folder.rglob("*"):
         if path.is_dir() and not path.is_symlink():
             continue
@@ -84,47 +78,6 @@ def _require_plain(folder: Path, options: ReadOptions) -> None:
                 f"`{path}` must be an ordinary file, got {error.strerror or error}; "
                 "copy the data set without links."
             ) from None
-        if path.suffix == ".parquet":
-            parquet = require_extra("pyarrow.parquet", "minari")
-            total += decoded_bytes(parquet.read_metadata(path))
-        elif path.suffix == ".arrow":
-            total += _arrow_bytes(path)
-    options.require_size(total, folder)
-
-
-def _arrow_bytes(path: Path) -> int:
-    """Bytes of the rows in an Arrow file, which are in it as they will be in memory."""
-    arrow = require_extra("pyarrow", "minari")
-    with arrow.memory_map(str(path)) as file:
-        file.seek(8)  # after the name of the format come its messages
-        for message in arrow.ipc.MessageReader.open_stream(file):
-            if message.type == "record batch" and _is_packed(message.metadata):
-                raise DataError(
-                    f"`{path}` must hold its rows as they are, they are packed; create "
-                    "the data set in HDF5."
-                )
-        reader = arrow.ipc.open_file(file)
-        batches = map(reader.get_batch, range(reader.num_record_batches))
-        return sum(8 * batch.num_rows * batch.num_columns for batch in batches)
-
-
-def _is_packed(message: Any) -> bool:
-    """Whether the record batch of a message (a flatbuffer) names a compression."""
-    content = bytes(message)
-
-    def field(table: int, slot: int) -> int:
-        names = table - int.from_bytes(
-            content[table : table + 4], "little", signed=True
-        )
-        at = int.from_bytes(content[names + slot : names + slot + 2], "little")
-        size = int.from_bytes(content[names : names + 2], "little")
-        return table + at if at and slot < size else 0
-
-    def follow(at: int) -> int:
-        return at + int.from_bytes(content[at : at + 4], "little")
-
-    batch = follow(field(follow(0), 8))  # Message.header
-    return field(batch, 10) != 0  # RecordBatch.compression
 
 
 def _folder(source: str | Path) -> Path:
