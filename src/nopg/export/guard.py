@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from nopg.data.coverage import farthest_points
 from nopg.errors import ConfigError
 from nopg.evaluation.support import USUAL_SHARE
 from nopg.kernels.similarity import log_label_similarity
@@ -70,18 +71,8 @@ def support_points(policy: FittedPolicy, n_points: int = N_POINTS) -> SupportPoi
     scale = np.concatenate([1.0 / np.asarray(widths.state), along_actions])
     taken = data.actions if n_labels == 0 else np.eye(n_labels)[data.actions]
     samples = np.concatenate([data.observations, taken], axis=1) * scale
-    kept, gaps = _farthest_first(samples, n_points)
+    n_kept = min(n_points, len(np.unique(samples, axis=0)))
+    kept, gaps = farthest_points(samples, n_kept)
     usual = policy.kernel.usual_distance()
     reach = max(usual, float(np.quantile(gaps, USUAL_SHARE)))
     return SupportPoints(samples[kept], scale, reach, usual, len(samples))
-
-
-def _farthest_first(samples: FloatArray, n_points: int) -> tuple[list[int], FloatArray]:
-    """Which samples to keep, and the distance of each to the nearest kept one, (n,)."""
-    centre = samples.mean(axis=0)
-    kept = [int(np.square(samples - centre).sum(axis=1).argmin())]
-    nearest = np.square(samples - samples[kept[0]]).sum(axis=1)
-    while len(kept) < n_points and nearest.max() > 0.0:
-        kept.append(int(nearest.argmax()))
-        np.minimum(nearest, np.square(samples - samples[kept[-1]]).sum(1), out=nearest)
-    return kept, np.sqrt(nearest)

@@ -28,14 +28,12 @@ _RANGES = {
     "seed": (0, math.inf),
     "fps": (0.1, 240),
     "port": (0, 65535),
-    "rise": (0, 60),
-    "fall": (0, 60),
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecordConfig:
-    """What to record, where to, and how the keys feel."""
+    """What to record, and where to."""
 
     environment: str  # a Gymnasium id, or `module:Id`
     out: Path  # the `.npz` file the episodes go to
@@ -47,11 +45,6 @@ class RecordConfig:
     # Time limit in steps, None for the environment's own; reaching it truncates.
     max_steps: int | None = None
     port: int = 0  # port on the loopback address, 0 for any free one
-    # Seconds in which a held key moves a continuous action from rest to its end.
-    rise: float = 0.25
-    fall: float = 0.12  # seconds in which it comes back when the key is let go
-    # What no key means for discrete actions: a label, `repeat` or `wait`.
-    idle: str | None = None
 
     def __post_init__(self) -> None:
         if self.out.suffix != ".npz":
@@ -133,18 +126,10 @@ def _serve(config: RecordConfig, session: Session, show: Callable[[str], None]) 
 def _teleop(simulator: Simulator, names: Names, config: RecordConfig) -> Teleop:
     space = simulator.action_space
     if isinstance(space, Discrete):
-        return DiscreteTeleop(space, names, idle=config.idle)
+        return DiscreteTeleop(space, names)
     if not isinstance(space, Box):
         raise ConfigError(
             f"The action space must be a Box vector or Discrete, got {space}; wrap the "
             "environment so that it has one of these."
         )
-    if config.idle is not None:
-        raise ConfigError(
-            f"`idle` chooses a label of a discrete action, but {space} is continuous "
-            "and rests at 0; leave it out."
-        )
-    seconds = 1.0 / (config.fps or simulator.fps)
-    return ContinuousTeleop(
-        space, names, rise=config.rise, fall=config.fall, seconds=seconds
-    )
+    return ContinuousTeleop(space, names, seconds=1.0 / (config.fps or simulator.fps))
