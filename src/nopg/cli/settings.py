@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from nopg.data.dataset import Dataset
 
 
-_LARGEST = 2**20
-"""Most bytes a config may have."""
+_LARGEST = 2**20  # most bytes a config may have
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,9 @@ GAMMA = 0.97
 BOTTOM = (-1.0, 0.0, 0.0)
 """Observation (cos, sin, velocity) of the pendulum hanging at rest."""
 N_STEPS = 500
-HANGING = -4935.0
-"""Return of doing nothing for 500 steps: 500 times -pi^2."""
-PAPER_450 = -594.0
-"""Mean return of NOPG-D with 450 samples, Figure 2 of the paper."""
-OPTIMUM = -299.0
-"""About the best return possible, by value iteration on a fine grid."""
+HANGING = -4935.0  # return of doing nothing for 500 steps: 500 times -pi^2
+PAPER_450 = -594.0  # mean return of NOPG-D with 450 samples, Figure 2 of the paper
+OPTIMUM = -299.0  # about the best return possible, by value iteration on a fine grid
 
 
 class SwingUp(NamedTuple):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 from typing import Any
 
-ON_CIRCLE = 1e-4
-"""Largest deviation of x^2 + y^2 from 1; single precision is closer."""
+ON_CIRCLE = 1e-4  # largest deviation of x^2 + y^2 from 1; single precision is closer
 
 
 def angle_pairs(states: Any) -> list[tuple[int, int]]:

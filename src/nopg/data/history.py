@@ -1,8 +1,7 @@
 """The past as columns of the state: which they are, and how they move on.
 
-A valve that answers five steps late, a level nobody measures: then the present
-observation is no state, and the same observation and action lead now here, now there.
-What was done and seen before makes it one. A row becomes
+Where a valve answers late or a level is not measured, the present observation is no
+state; what was done and seen before makes it one. A row becomes
 
     (o[t], o[t] - o[t-1], ..., o[t-j+1] - o[t-j], action[t-1], ..., action[t-k])
 

@@ -17,8 +17,7 @@ from nopg.data.validation import FloatArray, IntArray
 from nopg.errors import ConfigError, DataError
 
 Table = TypeVar("Table", bound=TransitionTable)
-_ROUNDING = 1e-6
-"""Share of a step that is lost to rounding: 0.3 is three times 0.1."""
+_ROUNDING = 1e-6  # share of a step that is lost to rounding: 0.3 is three times 0.1
 
 
 def resample(table: Table, sample_time: float) -> Table:

@@ -23,9 +23,6 @@ def thin_by_coverage(dataset: Dataset, n: int) -> Dataset:
     deviations; the first is the one nearest the mean. Crowded regions lose rows
     first and the rare ones stay, which changes the density: use it to make data
     smaller, not to estimate how often something happens.
-
-    Raises:
-        ConfigError: If `n` is not between 2 and the number of rows.
     """
     if not 2 <= n <= len(dataset):
         raise ConfigError(
@@ -50,9 +47,6 @@ def split_episodes(
         dataset: The transitions.
         held_out: Share of the episodes to hold out, in (0, 1); at least one.
         seed: Which episodes.
-
-    Raises:
-        ConfigError: If the share leaves one part without episodes.
     """
     ids = np.arange(len(dataset)) if dataset.episodes is None else dataset.episodes
     distinct = np.unique(ids)
@@ -81,9 +75,6 @@ def merge(*sources: Dataset | str | Path) -> Dataset:
 
     Episodes are renumbered so that those of different sources stay apart; sources
     without ids make the whole lose them.
-
-    Raises:
-        DataError: If columns, kinds of action or spaces differ.
     """
     parts = [s if isinstance(s, Dataset) else Dataset.load(s) for s in sources]
     if not parts:

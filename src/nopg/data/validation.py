@@ -13,8 +13,7 @@ from nopg.errors import DataError
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
-HUGE = 1e150
-"""Squares of larger numbers are infinite: nothing can be learned from them."""
+HUGE = 1e150  # squares of larger numbers are infinite: nothing can be learned from them
 RewardFunction = Callable[[FloatArray, Any, FloatArray], Any]
 """Takes states (n, d_s), actions and successors (n, d_s); gives rewards (n,)."""
 

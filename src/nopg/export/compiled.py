@@ -18,8 +18,7 @@ from nopg.export.program_formats import Program, checker
 
 COMPILERS = ("cc", "gcc", "clang")
 STRICT = ("-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic")
-LONGEST = 120.0
-"""Seconds that compiling or 10,000 states may take."""
+LONGEST = 120.0  # seconds that compiling or 10,000 states may take
 
 
 @dataclass

@@ -41,15 +41,11 @@ class Deployed(nn.Module):
         return ("action", "std") if has_std else ("action",)
 
     def forward(self, observation: Tensor) -> tuple[Tensor, ...]:
-        """The most typical action at each state, and what else the policy knows.
+        """The most typical action at each state (m, d_s), and what else is known.
 
-        Args:
-            observation: States in the user's units, (m, d_s).
-
-        Returns:
-            Actions (m, d_a), and the standard deviation (m, d_a) of a stochastic
-            policy; or labels (m,) and the probability (m, n_actions) of each. To
-            numbers that are not finite NaN is answered, or label -1.
+        Actions (m, d_a), and the standard deviation (m, d_a) of a stochastic policy; or
+        labels (m,) and the probability (m, n_actions) of each. To numbers that are not
+        finite NaN is answered, or label -1.
         """
         if isinstance(self.policy, CategoricalPolicy):
             (probabilities,) = self.policy.outputs(observation)
@@ -96,15 +92,12 @@ class DeployedWithMemory(nn.Module):
         return (action, "next_state", *others)
 
     def forward(
-        self, observation: Tensor, state: Tensor, episode_start: Tensor
+        self,
+        observation: Tensor,  # (m, d_o)
+        state: Tensor,  # what came out as `next_state` a step before, (m, p)
+        episode_start: Tensor,  # where there is no such step, (m,)
     ) -> tuple[Tensor, ...]:
-        """Action, the state for the next step, and what else the policy knows.
-
-        Args:
-            observation: In the user's units, (m, d_o).
-            state: What came out as `next_state` a step before, (m, p).
-            episode_start: Where there is no such step, (m,); `state` is ignored there.
-        """
+        """Action, the state for the next step, and what else the policy knows."""
         before = self.before.expand(observation.shape[0], -1)
         first = torch.cat([observation, before], dim=1)[:, self.first]
         past = torch.where(episode_start[:, None], first, state)

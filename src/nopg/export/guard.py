@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from nopg.fitted.policy import FittedPolicy
 
 FloatArray = NDArray[np.float64]
-N_POINTS = 512
-"""Samples that an export holds at most, unless it is told otherwise."""
+N_POINTS = 512  # samples that an export holds at most, unless it is told otherwise
 
 
 @dataclass(frozen=True)

@@ -84,5 +84,5 @@ def _layers(network: nn.Module) -> Iterator[tuple[Tensor, Tensor]]:
 def _refusal(found: nn.Module) -> ConfigError:
     return ConfigError(
         "The formats numpy, c and js hold linear layers with ReLU between them, got a "
-        f"{type(found).__name__} in the policy; export it as onnx or pt2."
+        f"{type(found).__name__} in the policy; export it as onnx."
     )

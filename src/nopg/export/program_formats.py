@@ -18,8 +18,7 @@ import numpy as np
 from nopg.errors import ConfigError
 from nopg.export.guard import SupportPoints
 
-BLOCK = 16
-"""Points of the guard that a C program compares at once."""
+BLOCK = 16  # points of the guard that a C program compares at once
 _TABLES = (
     *("mean", "std", "before", "centre", "half_width", "low", "high"),
     *("scale", "points", "threshold", "fallback"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import io
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -41,11 +40,7 @@ def verify(
     # Precision of the export; by default the policy's.
     dtype: torch.dtype | None = None,
 ) -> float:
-    """Compare `run` with the policy's actions.
-
-    Returns:
-        The largest difference of an action.
-    """
+    """The largest difference of an action, if it is no more than rounding."""
     inputs = tuple(one.numpy() for one in graph_inputs(policy, states))
     memory = policy.memory
     if memory is None:
@@ -147,21 +142,6 @@ def onnx_runner(content: bytes) -> Runner:
     def run(*inputs: NDArray[Any]) -> Any:
         found = session.run(wanted, dict(zip(names, inputs, strict=True)))
         return found if len(wanted) > 1 else found[0]
-
-    return run
-
-
-def pt2_runner(content: bytes) -> Runner:
-    """Actions of a PT2 file that this process has just written.
-
-    Never for a file of somebody else: loading one trusts it.
-    """
-    module = torch.export.load(io.BytesIO(content)).module()
-
-    def run(*inputs: NDArray[Any]) -> Any:
-        with torch.no_grad():
-            found = [x.numpy() for x in module(*map(torch.from_numpy, inputs))[:2]]
-            return found if len(inputs) > 1 else found[0]
 
     return run
 

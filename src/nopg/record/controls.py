@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-DEAD_ZONE = 0.12
-"""Stick positions nearer to the centre than this are noise."""
+DEAD_ZONE = 0.12  # stick positions nearer to the centre than this are noise
 STICK_AS_KEY = 0.5
 """Beyond this a stick counts as a pressed arrow, for discrete actions."""
 

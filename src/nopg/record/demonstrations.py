@@ -13,8 +13,7 @@ from nopg.errors import ConfigError, DataError
 from nopg.record.simulator import Transition
 
 Episode = tuple[Transition, ...]
-Row = tuple[Any, ...]
-"""The numbers of a transition and, last, the id of its episode."""
+Row = tuple[Any, ...]  # the numbers of a transition and, last, the id of its episode
 _MIN_TRANSITIONS = 2  # what a Dataset needs
 
 

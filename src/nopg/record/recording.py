@@ -70,11 +70,7 @@ def record(
     # page was closed.
     show: Callable[[str], None] = lambda address: None,
 ) -> Demonstrations:
-    """Serve the page and record until it is done or Ctrl-C is pressed.
-
-    Returns:
-        The file, which knows how many episodes and transitions are in it.
-    """
+    """Serve the page and record until it is done or Ctrl-C is pressed."""
     path = config.out.expanduser().resolve()
     with closing(Simulator(config.environment, config.max_steps)) as simulator:
         observations, actions = known_names(config.environment)

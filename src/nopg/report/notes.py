@@ -34,7 +34,6 @@ def logged_notes(evidence: Evidence) -> Iterator[Diagnostic]:
         if lasting > 0.5:
             yield Diagnostic(
                 "outlives_the_data",
-                "warning",
                 f"{lasting:.0%} of the predicted paths go on after {longest} steps, as "
                 "long as the longest episode in the data.",
                 "No episode shows that this can last so long: each step is backed by "
@@ -54,10 +53,10 @@ def action_notes(evidence: Evidence) -> Iterator[Diagnostic]:
     if share > 0.5:
         yield Diagnostic(
             "full_throttle",
-            "note",
             f"In {share:.0%} of its steps an action is at its limit.",
             "The policy switches between extremes; a penalty on the action in the "
             "reward makes it gentler on a real machine.",
+            level="note",
         )
 
 
@@ -67,7 +66,6 @@ def training_notes(evidence: Evidence) -> Iterator[Diagnostic]:
     if history.stopped == "interrupted":
         yield Diagnostic(
             "interrupted",
-            "warning",
             f"Training was interrupted after {len(history)} updates.",
             "The policy is the one reached so far; nopg fit --resume FOLDER goes on.",
         )

@@ -14,7 +14,7 @@ from scipy.special import stdtrit
 
 from nopg.data.extras import require_extra
 from nopg.envs.registration import register
-from nopg.errors import ConfigError
+from nopg.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
     import gymnasium
@@ -133,22 +133,32 @@ def _episode(policy: FittedPolicy, env: gymnasium.Env[Any, Any], seed: int) -> E
             return Episode(seed, total, discounted, steps, bool(terminated))
 
 
-def _made(env_id: str, camera: Path | None) -> gymnasium.Env[Any, Any]:
-    """The environment, with an end, and filmed into the folder `camera` if given."""
+def make_env(env_id: str, **options: Any) -> gymnasium.Env[Any, Any]:
+    """Any registered environment, or one of `module:Id`."""
     import gymnasium
-    from gymnasium.wrappers import RecordVideo, TimeLimit
 
     register()
-    mode = {} if camera is None else {"render_mode": "rgb_array"}
     try:
-        env: gymnasium.Env[Any, Any] = gymnasium.make(env_id, **mode)  # type: ignore[arg-type]
-    except (gymnasium.error.Error, ImportError, TypeError) as error:
-        reason = str(error).splitlines()[0]
+        return gymnasium.make(env_id, **options)
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise MissingExtraError(
+            f"This environment needs a package that is missing ({error}); for the "
+            'classic-control ones run pip install "nopg[record]".'
+        ) from error
+    except (gymnasium.error.Error, ImportError, TypeError, ValueError) as error:
+        reason = "".join(str(error).splitlines()[:1])
         own = ", ".join(name for name in gymnasium.registry if name.startswith("nopg/"))
         raise ConfigError(
-            f"`env_id` must be a Gymnasium id, making {env_id!r} failed ({reason}); "
-            f"the project's own are {own}."
+            f"`{env_id}` must be a Gymnasium environment, making it failed ({reason}); "
+            f"check the id, or write module:Id. The project's own are {own}."
         ) from None
+
+
+def _made(env_id: str, camera: Path | None) -> gymnasium.Env[Any, Any]:
+    """The environment, with an end, and filmed into the folder `camera` if given."""
+    from gymnasium.wrappers import RecordVideo, TimeLimit
+
+    env = make_env(env_id, **({} if camera is None else {"render_mode": "rgb_array"}))
     if env.spec is not None and env.spec.max_episode_steps is None:
         env = TimeLimit(env, 10_000)
     if camera is None:

@@ -36,8 +36,7 @@ from nopg.runs.checkpoint import checkpoints, read_checkpoint, read_history, ste
 from nopg.runs.plain_files import read_json, reading, require_plain, write_json
 from nopg.runs.run_config import RunConfig, now
 
-DONE = ("finished", "converged")
-"""How a training ends that has nothing left to do."""
+DONE = ("finished", "converged")  # how a training ends that has nothing left to do
 LITTER = (
     *(".run.json.*.tmp", ".*.nopg.*.tmp", ".history.jsonl.*.tmp"),
     *(".status.json.*.tmp", "checkpoints/.*.tmp"),

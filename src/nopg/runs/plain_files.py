@@ -14,8 +14,7 @@ from nopg.data.files import open_plain, parse_json, write_atomically
 from nopg.data.files import reading as reading_file
 from nopg.errors import RunError
 
-MAX_JSON = 2**26
-"""Most bytes a JSON file of a run may have: 64 MiB."""
+MAX_JSON = 2**26  # most bytes a JSON file of a run may have: 64 MiB
 
 _KINDS = {kind.__name__: kind for kind in (int, float, str, dict, list)}
 

@@ -16,8 +16,7 @@ from nopg.runs.checkpoint import HistoryFile, write_checkpoint
 from nopg.runs.folder import RunFolder
 from nopg.runs.tensorboard import scalars, summary_writer
 
-MAX_SECONDS = 60.0
-"""A checkpoint is due after so long, however many updates that were."""
+MAX_SECONDS = 60.0  # a checkpoint is due after so long, however many updates that were
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,6 +27,7 @@ class Column:
     part: Literal["state", "action", "reward"]  # what the column is part of
     low: float  # smallest value
     median: float  # median
+    mean: float  # mean
     high: float  # largest value
     std: float  # standard deviation
     n_distinct: int  # number of different values
@@ -133,11 +134,7 @@ def describe(
         n_terminations=int(table.terminations.sum()),
         n_truncations=int(table.truncations.sum()),
         n_actions=table.n_actions if table.is_discrete else None,
-        columns=(
-            *_columns("state", table.observation_names, table.observations),
-            *_columns("action", table.action_names, table.actions),
-            *_columns("reward", ("reward",), table.rewards),
-        ),
+        columns=columns(table),
         sample_time=table.sample_time,
         coverage=grid_coverage(table.observations),
         neighbours=(few, typical, many),
@@ -146,19 +143,25 @@ def describe(
     )
 
 
-def _columns(
-    part: Literal["state", "action", "reward"], names: tuple[str, ...], values: Any
-) -> list[Column]:
-    matrix = values.reshape(len(values), -1).astype(np.float64)
-    return [
+def columns(table: TransitionTable) -> tuple[Column, ...]:
+    """Every column of state, action and reward."""
+    actions = table.actions.reshape(len(table), -1).astype(np.float64)
+    parts: list[tuple[Literal["state", "action", "reward"], Any, Any]] = [
+        ("state", table.observation_names, table.observations.T),
+        ("action", table.action_names, actions.T),
+        ("reward", ("reward",), table.rewards[None]),
+    ]
+    return tuple(
         Column(
             name=name,
             part=part,
             low=float(column.min()),
             median=float(np.median(column)),
+            mean=float(column.mean()),
             high=float(column.max()),
             std=float(column.std()),
             n_distinct=len(np.unique(column)),
         )
-        for name, column in zip(names, matrix.T, strict=True)
-    ]
+        for part, names, values in parts
+        for name, column in zip(names, values, strict=True)
+    )

@@ -19,8 +19,7 @@ from nopg.data.diagnostics.residuals import Residuals, Sequences, residuals
 from nopg.data.transitions import TransitionTable
 from nopg.data.validation import FloatArray, counted
 
-_LONGEST = 16
-"""Most steps looked back; a quarter of an episode if that is less."""
+_LONGEST = 16  # most steps looked back; a quarter of an episode if that is less
 _LEAST_NOISE = 0.002
 """Share of a step's variance below which there is nothing to explain."""
 _LEAST_SHARE, _LEAST_T, _PARTS = 0.1, 2.5, 12
@@ -89,11 +88,10 @@ def memory_diagnostics(table: TransitionTable) -> Iterator[Diagnostic]:
     k = memory.history
     if not memory.is_tested:
         meaning = "If there are any, what is learnt suffers; record whole episodes."
-        yield Diagnostic("untested_past", "note", memory.sentence, meaning)
+        yield Diagnostic("untested_past", memory.sentence, meaning, level="note")
     elif k:
         yield Diagnostic(
             "delay" if memory.action_steps else "hidden_state",
-            "warning",
             memory.sentence,
             "A policy that sees the present alone cannot know it, and what is learnt "
             f"loses return in silence; nopg.learn(data, history={k}) shows it the last "
@@ -101,7 +99,7 @@ def memory_diagnostics(table: TransitionTable) -> Iterator[Diagnostic]:
         )
     elif memory.explained:
         meaning = "Its errors are learnt as if they were motion; filter before the log."
-        yield Diagnostic("sensor_noise", "note", memory.sentence, meaning)
+        yield Diagnostic("sensor_noise", memory.sentence, meaning, level="note")
 
 
 def _look_back(

@@ -19,12 +19,9 @@ from nopg.data.validation import BoolArray, FloatArray, IntArray
 _FOLDS = 5
 _FITTED, _TRAINED, _MOST = 200, 500, 2_000
 """Rows for the likelihood, for each prediction, and in all."""
-_BLOCK = 100
-"""Rows of a stretch that stay together when some are drawn or held out."""
-_FEWEST = 60
-"""Rows with support below which nothing is said of a column."""
-_COLUMNS = 6
-"""State columns looked at: those of which a line leaves most."""
+_BLOCK = 100  # rows of a stretch that stay together when some are drawn or held out
+_FEWEST = 60  # rows with support below which nothing is said of a column
+_COLUMNS = 6  # state columns looked at: those of which a line leaves most
 _FAR = 10.0
 """Steps beyond this many robust deviations count as that many: a reset, a crash."""
 

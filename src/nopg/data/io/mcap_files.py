@@ -23,10 +23,8 @@ from nopg.data.io.rates import LATE
 from nopg.errors import DataError
 
 TIME = "time"
-_LONGEST = 64
-"""Numbers of a list that are columns; longer ones are pictures or scans."""
-_RATIO = 255
-"""How much a byte of a packed chunk can become."""
+_LONGEST = 64  # numbers of a list that are columns; longer ones are pictures or scans
+_RATIO = 255  # how much a byte of a packed chunk can become
 
 
 class McapFile:

@@ -1,12 +1,9 @@
 """Minari datasets, read without jax and without building their environment.
 
 An episode of T steps stores T+1 observations beside T actions, so s' of step t is
-observation t+1 of the same episode. Each episode is cut on its own before anything
-is joined; joining first shifts every later episode by one more row.
-
-A dataset folder names the environment it came from. Minari would build that
-environment, and thereby run code the folder chooses, if the spaces are not stored;
-such a folder is refused instead.
+observation t+1 of the same episode. Where the spaces are not stored Minari would build
+the environment that the folder names, and so run code it chooses; such a folder is
+refused instead.
 """
 
 from __future__ import annotations

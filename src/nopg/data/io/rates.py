@@ -11,8 +11,7 @@ from nopg.data.validation import BoolArray, FloatArray, IntArray, counted
 
 Arrays = dict[str, NDArray[Any]]
 """Columns (n, d) by the names of `Dataset`, rows in the order of the file."""
-LATE = 0.25
-"""Steps by which a row may be late and still count at a time of the grid."""
+LATE = 0.25  # steps by which a row may be late and still count at a time of the grid
 
 
 def hold_actions(arrays: Arrays) -> tuple[Arrays, BoolArray, tuple[str, ...]]:

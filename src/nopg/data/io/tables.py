@@ -53,6 +53,32 @@ class TableSource(Protocol):
         """The cells of these columns, some rows at a time."""
 
 
+class MemoryTable:
+    """Columns that are already arrays, whatever holds them."""
+
+    metadata: dict[str, Any] | None = None
+
+    def __init__(self, table: Any, notes: tuple[str, ...] = ()) -> None:
+        self.notes = notes
+        names = getattr(table, "columns", None)
+        names = list(table) if names is None else list(names)
+        self._columns = {str(name): np.asarray(table[name]) for name in names}
+        self.names = tuple(self._columns)
+        self.numeric = frozenset(
+            name for name, column in self._columns.items() if column.dtype.kind in "iuf"
+        )
+        lengths = {name: column.shape for name, column in self._columns.items()}
+        if len(set(lengths.values())) > 1 or any(len(s) != 1 for s in lengths.values()):
+            raise DataError(
+                f"The columns of a table must be vectors of one length, got {lengths}; "
+                "pass one name per column."
+            )
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        """All rows at once."""
+        yield {name: self._columns[name] for name in names}
+
+
 def table_arguments(source: TableSource, options: ReadOptions) -> dict[str, Any]:
     """Read the columns that play a part; the arguments of `Dataset`."""
     own = _own_columns(source, options)
@@ -134,11 +160,8 @@ def settle_columns(
     """Give every part its column: as `options` say, else by its usual name.
 
     What else holds numbers and is no clock is the state; where some columns have a
-    successor `next_...`, those alone.
-
-    Returns:
-        The options with every column named, and sentences on what was found by name
-        and what is left out.
+    successor `next_...`, those alone. Sentences say what was found by name and what
+    is left out.
     """
     _require_present(names, options)
     given = set(options.columns())

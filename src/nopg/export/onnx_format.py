@@ -1,9 +1,8 @@
-"""A policy as a graph: ONNX for any runtime, PT2 for torch without this library."""
+"""A policy as a graph for any runtime: ONNX."""
 
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import logging
 import warnings
@@ -26,13 +25,14 @@ def to_onnx(
     """The bytes of an ONNX file whose inputs are those of the graph, (batch, ...)."""
     for module in ("onnx", "onnxscript", "onnxruntime"):
         require_extra(module, "export")
-    with _tracing("ONNX"):
+    batch = torch.export.Dim("batch")
+    with _tracing():
         program = torch.onnx.export(
             graph,
             example,
             input_names=list(graph.inputs),
             output_names=list(graph.outputs),
-            dynamic_shapes=_batches(example),
+            dynamic_shapes=tuple({0: batch} for _ in example),
             dynamo=True,
             verbose=False,
         )
@@ -46,26 +46,8 @@ def to_onnx(
     return content
 
 
-def to_pt2(graph: Deployed | DeployedWithMemory, example: tuple[Tensor, ...]) -> bytes:
-    """The bytes of a file for `torch.export.load`, with one dynamic batch axis."""
-    stream = io.BytesIO()
-    with _tracing("PT2"):
-        dynamic = _batches(example)
-        program = torch.export.export(graph, example, dynamic_shapes=dynamic)
-        for node in program.graph.nodes:
-            node.meta.pop("stack_trace", None)  # paths of this machine
-        torch.export.save(program, stream)
-    return stream.getvalue()
-
-
-def _batches(example: tuple[Tensor, ...]) -> tuple[dict[int, Any], ...]:
-    """The first axis of every input, free and one."""
-    batch = torch.export.Dim("batch")
-    return tuple({0: batch} for _ in example)
-
-
 @contextlib.contextmanager
-def _tracing(name: str) -> Iterator[None]:
+def _tracing() -> Iterator[None]:
     """Silence what exporters warn of, and say in one sentence why they fail."""
     logger = logging.getLogger("torch.onnx")
     before = logger.level
@@ -77,7 +59,7 @@ def _tracing(name: str) -> Iterator[None]:
     except Exception as error:  # whatever a module of the user's own makes it raise
         reason = str(error).strip().splitlines()[:1]
         raise ConfigError(
-            f"The policy must be a graph of torch operations to become {name}, tracing "
+            "The policy must be a graph of torch operations to become ONNX, tracing "
             f"it failed ({type(error).__name__}: {''.join(reason)}); write its forward "
             "without branches on values."
         ) from None
