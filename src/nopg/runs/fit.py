@@ -115,14 +115,6 @@ def resume(
     return model.fitted
 
 
-def keep(path: Path, policy: FittedPolicy) -> None:
-    """Write a policy that `nopg.learn` found, and how, as a new run folder.
-
-    The caller holds the folder's lock.
-    """
-    RunFolder.create(path, RunConfig.of(policy)).finish(policy)
-
-
 def _train(
     run: RunFolder, model: NOPG, monitoring: Monitoring, state: TrainingState | None
 ) -> None:

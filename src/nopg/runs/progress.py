@@ -62,8 +62,7 @@ class ProgressWriter:
         begun = training.history
         self._tensorboard = None
         if monitoring.tensorboard:
-            settings = run.config.settings | {"n_updates": run.config.n_updates}
-            self._tensorboard = summary_writer(run.path, settings, len(begun) + 1)
+            self._tensorboard = summary_writer(run.path, len(begun) + 1)
         self._history = HistoryFile(run.path / "history.jsonl", begun)
         self._last_step, self._last_time = len(begun), time.monotonic()
 

@@ -34,20 +34,17 @@ def hardware_diagnostics(table: TransitionTable) -> Iterator[Diagnostic]:
         return
     now, then = table.observations[:_MOST], table.next_observations[:_MOST]
     actions = table.actions[:_MOST].reshape(len(now), -1).astype(np.float64)
-    # Numbers near the largest there are would overflow in squares.
-    units = np.maximum(np.abs(now).max(axis=0), np.abs(then).max(axis=0))
-    units = np.where(units > 0, units, 1.0)
-    moved = then / units - now / units
+    moved = then - now
     for i, name in enumerate(table.observation_names):
-        step = _resolution(np.append(now[:, i], then[:, i]) / units[i])
+        step = _resolution(np.append(now[:, i], then[:, i]))
         if step is None:
             yield from _limits(name, then[:, i])
         elif step > _COARSE * moved[:, i].std():
-            yield _coarse(name, step * units[i], moved[:, i].std() * units[i])
+            yield _coarse(name, step, moved[:, i].std())
         if step is None and not table.is_discrete:
             yield from _stuck(name, now[:, i], then[:, i], actions, table.action_names)
     if not table.is_discrete:
-        yield from _dead_bands(now / units, moved, actions, table)
+        yield from _dead_bands(now, moved, actions, table)
 
 
 def _resolution(values: FloatArray) -> float | None:

@@ -35,7 +35,7 @@ class Sequences:
 
     states: FloatArray  # (n, d_s)
     actions: FloatArray  # (n, d_a), one column per label of a discrete action
-    steps: FloatArray  # (n, d_s), s' - s in units of the largest state
+    steps: FloatArray  # (n, d_s), s' - s
     stretches: IntArray  # (n,), numbers of uninterrupted recordings
     positions: IntArray  # (n,), rows since the stretch began
 
@@ -45,11 +45,7 @@ class Sequences:
         n, width = table.observations.shape
         ids = np.arange(n) if table.episodes is None else table.episodes
         order = np.argsort(ids, kind="stable")
-        # Numbers near the largest there are would overflow in squares.
-        largest = np.abs(table.observations).max(axis=0)
-        units = np.where(largest > 0, largest, 1.0)
-        states = table.observations[order] / units
-        reached = np.clip(table.next_observations[order] / units, -1e9, 1e9)
+        states, reached = table.observations[order], table.next_observations[order]
         scale = np.where(states.std(axis=0) > 0, states.std(axis=0), 1.0)
         goes_on = ~(table.terminations | table.truncations)[order[:-1]]
         goes_on &= ids[order[:-1]] == ids[order[1:]]
@@ -163,8 +159,6 @@ def _folds(
 
 
 def _standardised(columns: FloatArray) -> FloatArray:
-    largest = np.abs(columns).max(axis=0, initial=0.0)
-    columns = columns / np.where(largest > 0, largest, 1.0)
     std = columns.std(axis=0)
     return np.asarray((columns - columns.mean(axis=0)) / np.where(std > 0, std, 1.0))
 
