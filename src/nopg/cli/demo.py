@@ -1,4 +1,4 @@
-"""`nopg demo`: a policy from 450 transitions, with pictures, in under a minute."""
+"""`nopg demo`: a policy from 450 transitions, a film and a report, in a minute."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import typer
 if TYPE_CHECKING:
     from nopg.cli.swing_up import SwingUp
     from nopg.fitted.policy import FittedPolicy
-    from nopg.plots.phase import Portrait
 
 UPDATES, FAST_UPDATES = 600, 300
 """Policy updates; with 300 it swings up too, and falls short of 600 by a few points."""
@@ -22,10 +21,11 @@ def demo(
         int | None, typer.Option(help="Policy updates; 600, or 300 with --fast.")
     ] = None,
     out: Annotated[
-        Path, typer.Option(help="Folder for the pictures and the policy.")
+        Path, typer.Option(help="Folder for the film, the report and the policy.")
     ] = Path("nopg-demo"),
     fast: Annotated[
-        bool, typer.Option("--fast", help="Seconds: fewer updates and no pictures.")
+        bool,
+        typer.Option("--fast", help="Seconds: fewer updates, no film and no report."),
     ] = False,
 ) -> None:
     """Swing up a pendulum from 450 logged transitions, with the paper's algorithm."""
@@ -43,32 +43,19 @@ def demo(
     print("The motor is too weak to lift it: the policy must learn to swing.\n")
     n_updates = (FAST_UPDATES if fast else UPDATES) if updates is None else updates
     model = NOPG("deterministic", gamma=GAMMA, seed=seed)
-    before = None if fast else _portrait("before", model.prepare(data, BOTTOM))
-    policy = model.fit(
-        data,
-        BOTTOM,
-        n_updates=n_updates,
-        evaluators={} if fast else {"return": lambda p: swing_up(p).total},
-        evaluate_every=50,
-    )
+    policy = model.fit(data, BOTTOM, n_updates=n_updates)
     path = swing_up(policy)
     _explain(policy, path)
     policy.save(out / "pendulum.nopg")
-    if before is not None:
+    if not fast:
         try:
-            _draw(policy, before, path, out)
+            _draw(path, out / "swing_up.gif")
         except MissingExtraError as error:
-            print(f"\nNo pictures: {error}")
+            print(f"\nNo film: {error}")
         end_with_report(policy, "Pendulum swing-up", out)
     print(f"\nEverything is in {out}/ :")
     for file in sorted(out.iterdir()):
         print(f"  {file.name}")
-
-
-def _portrait(name: str, policy: FittedPolicy) -> Portrait:
-    from nopg.plots.phase import portrait
-
-    return portrait(name, policy.value, policy.kernel.visitation)
 
 
 def _explain(policy: FittedPolicy, path: SwingUp) -> None:
@@ -93,24 +80,12 @@ def _explain(policy: FittedPolicy, path: SwingUp) -> None:
         print(f"\nUpright for good after {steps * 0.05:.1f} s.")
 
 
-def _draw(policy: FittedPolicy, before: Portrait, path: SwingUp, out: Path) -> None:
+def _draw(path: SwingUp, gif: Path) -> None:
     import numpy as np
 
-    from nopg.cli.swing_up import HANGING, OPTIMUM, PAPER_450
     from nopg.envs.pendulum import Pendulum
     from nopg.plots.animation import animation
-    from nopg.plots.curves import learning_curve
-    from nopg.plots.phase import phase_portraits
 
-    assert policy.history is not None
-    levels = {"hanging": HANGING, "paper": PAPER_450, "optimum": OPTIMUM}
-    learning_curve(policy.history, out / "learning_curve.png", references=levels)
-    phase_portraits(
-        [before, _portrait("after", policy)],
-        out / "phase_portraits.png",
-        trajectory=(path.angles, path.velocities),
-    )
     states = np.column_stack([path.angles, path.velocities])
     torques = path.torques[:, None]
-    gif = out / "swing_up.gif"
     animation(Pendulum(), states, torques, gif, step_seconds=Pendulum.dt, every=2)
