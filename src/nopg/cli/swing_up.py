@@ -62,10 +62,7 @@ def grid_dataset(n_angles: int = 15, n_velocities: int = 15) -> Dataset:
 
 
 def swing_up(policy: Any, n_steps: int = N_STEPS) -> SwingUp:
-    """Let `policy`, anything with `predict`, act on Gymnasium's own Pendulum-v1.
-
-    It starts at the bottom, at rest.
-    """
+    """Let `policy` act on Gymnasium's own Pendulum-v1, from the bottom at rest."""
     import gymnasium
 
     env: Any = gymnasium.make("Pendulum-v1", max_episode_steps=n_steps)

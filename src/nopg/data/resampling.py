@@ -1,9 +1,4 @@
-"""A data set at another sample time: `data.resample(0.1)`.
-
-Runs of rows that follow each other are laid on a grid from their first row on: states
-on a line between rows, actions as the last one before, rewards summed over each step,
-as if a row earned its own evenly.
-"""
+"""A data set at another sample time: `data.resample(0.1)`; every run on its own grid."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from nopg.export.compiled import ProgramRunner
 from nopg.export.contract import contract, spoken
 from nopg.export.deployed import deployed
 from nopg.export.guard import N_POINTS, SupportPoints, support_points
-from nopg.export.numpy_format import policy_arrays, to_numpy
+from nopg.export.numpy_format import policy_arrays
 from nopg.export.onnx_format import to_onnx
 from nopg.export.program_formats import Program, program_name, to_c, to_js
 from nopg.export.verify import (
@@ -95,9 +95,6 @@ def export_policy(
         verdict: Ask for the verdict first, which can take a minute; one that is known
             stands in the contract anyway.
 
-    Returns:
-        The file and the largest difference found.
-
     Raises:
         ConfigError: If the policy cannot be held by the format.
         NopgError: If an action differs, or the folder cannot be written.
@@ -151,7 +148,9 @@ def _graph(policy: FittedPolicy, path: Path, kind: str) -> tuple[Exported, bytes
     example = graph_inputs(policy, states[:2])
     run: Runner
     if kind == "numpy":
-        content = to_numpy(policy_arrays(graph))
+        stream = io.BytesIO()
+        np.savez(stream, **policy_arrays(graph))
+        content = stream.getvalue()
         run = numpy_reader.NumpyPolicy(io.BytesIO(content))
         if policy.memory is not None:
             run = numpy_reader.NumpyMemoryPolicy(io.BytesIO(content)).step

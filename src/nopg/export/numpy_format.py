@@ -1,12 +1,10 @@
-"""A policy as plain arrays: layers, scaling, limits and past; one npz file of them."""
+"""A policy as plain arrays: layers, scaling, limits and past."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -20,13 +18,6 @@ from nopg.policies.families import (
     Squash,
     Standardise,
 )
-
-
-def to_numpy(arrays: Mapping[str, Any]) -> bytes:
-    """The bytes of an npz file that `numpy_reader` runs."""
-    stream = io.BytesIO()
-    np.savez(stream, **arrays)
-    return stream.getvalue()
 
 
 def policy_arrays(graph: Deployed | DeployedWithMemory) -> dict[str, Any]:

@@ -33,9 +33,7 @@ one; sums in single precision differ by their order alone."""
 
 def verify(
     policy: FittedPolicy,  # the library's side
-    # The export: the inputs of its graph to actions, and to the next state of a policy
-    # with memory.
-    run: Runner,
+    run: Runner,  # the export
     states: FloatArray,  # states to compare at, (m, d_s), the past included
     # Precision of the export; by default the policy's.
     dtype: torch.dtype | None = None,

@@ -12,9 +12,9 @@ from gymnasium.spaces.utils import flatten, flatten_space
 from numpy.typing import NDArray
 
 from nopg.data.extras import require_extra
-from nopg.errors import ConfigError, MissingExtraError, NopgError
+from nopg.errors import ConfigError, NopgError
 from nopg.record.teleop import Action
-from nopg.runs.evaluation import make_env
+from nopg.runs.evaluation import make_env, missing_package
 
 MAX_COLUMNS = 1024
 """Wider observations are pictures, and kernels do not learn from pictures."""
@@ -87,10 +87,7 @@ class Simulator:
         try:
             picture: Any = self._env.render()
         except gymnasium.error.DependencyNotInstalled as error:
-            raise MissingExtraError(
-                f"Drawing this environment needs a package that is missing ({error}); "
-                'for the classic-control ones run pip install "nopg[record]".'
-            ) from error
+            raise missing_package(error) from error
         if not isinstance(picture, np.ndarray) or picture.shape[2:] != (3,):
             raise ConfigError(
                 "The environment must render pictures of shape (height, width, 3), got "

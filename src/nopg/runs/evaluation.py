@@ -82,10 +82,6 @@ def evaluate(
         n_episodes: Episodes to run.
         seed: Episode i starts from seed + i.
         videos: Folder for a film of each episode, through Gymnasium's RecordVideo.
-
-    Raises:
-        ConfigError: If the environment does not exist or does not fit the policy.
-        MissingExtraError: If films need a package that is not installed.
     """
     if n_episodes < 1:
         raise ConfigError(
@@ -141,10 +137,7 @@ def make_env(env_id: str, **options: Any) -> gymnasium.Env[Any, Any]:
     try:
         return gymnasium.make(env_id, **options)
     except gymnasium.error.DependencyNotInstalled as error:
-        raise MissingExtraError(
-            f"This environment needs a package that is missing ({error}); for the "
-            'classic-control ones run pip install "nopg[record]".'
-        ) from error
+        raise missing_package(error) from error
     except (gymnasium.error.Error, ImportError, TypeError, ValueError) as error:
         reason = "".join(str(error).splitlines()[:1])
         own = ", ".join(name for name in gymnasium.registry if name.startswith("nopg/"))
@@ -152,6 +145,14 @@ def make_env(env_id: str, **options: Any) -> gymnasium.Env[Any, Any]:
             f"`{env_id}` must be a Gymnasium environment, making it failed ({reason}); "
             f"check the id, or write module:Id. The project's own are {own}."
         ) from None
+
+
+def missing_package(error: Exception) -> MissingExtraError:
+    """For what an environment needs to run or to be drawn."""
+    return MissingExtraError(
+        f"This environment needs a package that is missing ({error}); for the "
+        'classic-control ones run pip install "nopg[record]".'
+    )
 
 
 def _made(env_id: str, camera: Path | None) -> gymnasium.Env[Any, Any]:
