@@ -1,4 +1,4 @@
-"""A data set at another sample time: `data.resample(0.1)`; every run on its own grid."""
+"""A data set at another sample time, each run on its own grid: `data.resample(0.1)`."""
 
 from __future__ import annotations
 
