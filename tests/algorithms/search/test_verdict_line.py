@@ -5,25 +5,35 @@ from __future__ import annotations
 import pytest
 
 from nopg import DataError
-from nopg.algorithms.search.learn import _say_verdict
+from nopg.algorithms.search.learn import _sign_off
 from tests.report.policies import slider
 
 
 def test_the_verdict_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     policy = slider()
-    _say_verdict(policy)
+    _sign_off(policy, progress=True)
     said = capsys.readouterr().out
     assert said == f"{policy.verdict()}\n"
     assert said.count("\n") == 1
 
 
+@pytest.mark.parametrize("question", ["check", "verdict"])
 @pytest.mark.parametrize("error", [DataError("No rows."), KeyboardInterrupt()])
 def test_what_goes_wrong_costs_only_the_line(
-    capsys: pytest.CaptureFixture[str], error: BaseException
+    capsys: pytest.CaptureFixture[str], error: BaseException, question: str
 ) -> None:
     class Failing:
-        def verdict(self) -> None:
-            raise error
+        def check(self) -> str:
+            return self._answer("check")
 
-    _say_verdict(Failing())  # type: ignore[arg-type]
-    assert capsys.readouterr().out.startswith(f"There is no verdict ({error})")
+        def verdict(self) -> str:
+            return self._answer("verdict")
+
+        def _answer(self, asked: str) -> str:
+            if asked == question:
+                raise error
+            return "fine"
+
+    _sign_off(Failing(), progress=True)  # type: ignore[arg-type]
+    why = str(error) or "KeyboardInterrupt"
+    assert capsys.readouterr().out.startswith(f"There is no verdict ({why})")

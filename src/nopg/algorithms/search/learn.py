@@ -176,19 +176,20 @@ def learn(
         models=models,
     )
     with _few_threads(len(data)):
-        logger.info("%s", fitted.check())
-        if progress:
-            _say_verdict(fitted)
+        _sign_off(fitted, progress)
     return fitted
 
 
-def _say_verdict(policy: FittedPolicy) -> None:
-    """Whether to run it, in one line; whatever goes wrong, the policy is there."""
+def _sign_off(policy: FittedPolicy, progress: bool) -> None:
+    """Replay, and whether to run it in one line; the policy is there in any case."""
     try:
-        line = str(policy.verdict())
+        logger.info("%s", policy.check())
+        line = str(policy.verdict()) if progress else ""
     except (NopgError, MemoryError, KeyboardInterrupt) as error:
-        line = f"There is no verdict ({error}); policy.verdict() asks again."
-    tqdm.write(line)
+        why = str(error) or type(error).__name__
+        line = f"There is no verdict ({why}); policy.verdict() asks again."
+    if progress:
+        tqdm.write(line)
 
 
 def _search(
