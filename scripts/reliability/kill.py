@@ -29,7 +29,7 @@ from nopg.cli.main import app
 from nopg.cli.swing_up import grid_dataset
 from nopg.export import export_policy
 from nopg.export.numpy_reader import NumpyPolicy
-from nopg.export.verify import onnx_runner, pt2_runner
+from nopg.export.verify import onnx_runner
 from nopg.runs.checkpoint import checkpoints, read_checkpoint, step_of
 from nopg.runs.folder import RunFolder
 
@@ -139,7 +139,7 @@ def _warm(folder: Path) -> None:
     grid_dataset(16, 16).save(folder / "data.npz")
     path = folder / "warm"
     app(_fit_words(folder, "warm", path), standalone_mode=False)
-    for suffix in ("npz", "onnx", "pt2"):
+    for suffix in ("npz", "onnx"):
         export_policy(RunFolder.open(path).policy(), path / f"policy.{suffix}")
     words = ["evaluate", str(path), "--env", "Pendulum-v1", "--episodes", "1"]
     app(words, standalone_mode=False)
@@ -210,7 +210,6 @@ def _kill_a_reader(trial: Trial, whole: Path) -> None:
         shutil.copytree(whole, path)
     commands: dict[str, list[object]] = {
         "export numpy": ["export", path, "--format", "numpy"],
-        "export pt2": ["export", path, "--format", "pt2"],
         "export onnx": ["export", path, "--format", "onnx"],
         "evaluate": ["evaluate", path, "--env", "Pendulum-v1", "--episodes", 1],
     }
@@ -233,7 +232,6 @@ def _require_whole_exports(trial: Trial, path: Path) -> None:
     runners: dict[str, Any] = {
         "policy.npz": NumpyPolicy,
         "policy.onnx": lambda file: onnx_runner(file.read_bytes()),
-        "policy.pt2": lambda file: pt2_runner(file.read_bytes()),
     }
     try:
         run.evaluations()

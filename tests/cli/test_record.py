@@ -50,7 +50,7 @@ def test_the_file_is_named_after_environment_and_time(
 def test_every_option_arrives(asked: list[RecordConfig]) -> None:
     text = (
         "Pendulum-v1 --out a.npz --append --episodes 3 --fps 20 --seed 4 "
-        "--max-steps 50 --port 8123 --rise 0.5 --fall 0.2"
+        "--max-steps 50 --port 8123"
     )
     CliRunner().invoke(app, text.split(), catch_exceptions=False)
     assert asked == [
@@ -63,8 +63,6 @@ def test_every_option_arrives(asked: list[RecordConfig]) -> None:
             seed=4,
             max_steps=50,
             port=8123,
-            rise=0.5,
-            fall=0.2,
         )
     ]
 
@@ -79,10 +77,7 @@ def test_a_seed_that_was_drawn_is_shown(asked: list[RecordConfig]) -> None:
     [
         (["Nothing-v0"], "must be a Gymnasium environment"),
         (["Pendulum-v1", "--out", "a.csv"], "must be a file ending in .npz"),
-        (["Pendulum-v1", "--rise", "-1"], "`rise` must lie"),
-        (["Pendulum-v1", "--idle", "0"], "leave it out"),
         (["Pendulum-v1", "--fps", "0"], "`fps` must lie"),
-        (["CartPole-v1", "--idle", "9"], "`idle` must be repeat, wait or a label"),
     ],
 )
 def test_a_mistake_is_one_sentence(

@@ -64,8 +64,8 @@ def test_export_says_how_well(a: Path) -> None:
     assert "acts as the library does at 10,000 states" in told
     assert (a / "policy.npz").exists()
     assert (a / "read_policy.py").exists()
-    assert "policy.pt2" in run("export", "a/policy.nopg", "--format", "pt2")
-    assert "one of onnx, pt2, numpy" in run("export", "a", "--format", "tflite")
+    assert "policy.js" in run("export", "a/policy.nopg", "--format", "js")
+    assert "one of onnx, numpy" in run("export", "a", "--format", "tflite")
     assert "found no such file" in run("export", "b")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nopg.data import Dataset, merge, split_episodes, take_episodes, thin_by_coverage
+from nopg.data import Dataset, merge, split_episodes, thin_by_coverage
 from nopg.errors import ConfigError, DataError
 
 
@@ -42,14 +42,6 @@ def test_a_split_shares_no_episode_and_loses_no_row() -> None:
         split_episodes(walk(1), 0.5)
 
 
-def test_taken_episodes_are_whole() -> None:
-    taken = take_episodes(walk(), 4, seed=0)
-    assert taken.n_episodes == 4
-    assert len(taken) == 80
-    with pytest.raises(DataError, match="between 1 and the 10"):
-        take_episodes(walk(), 11)
-
-
 def test_coverage_keeps_the_rare_rows() -> None:
     rng = np.random.default_rng(0)
     crowd, rare = rng.normal(size=(500, 2)) * 0.01, np.array([[9.0, 9.0], [-9.0, 9.0]])
@@ -66,10 +58,11 @@ def test_farthest_points_are_within_twice_the_best_radius() -> None:
     from nopg.data.coverage import farthest_points
 
     grid = np.array([[float(i)] for i in range(9)])
-    picked = grid[farthest_points(grid, 3, first=4)]
-    radius = np.abs(grid[:, None, 0] - picked[None, :, 0]).min(axis=1).max()
-    assert radius <= 2 * 1.0  # {1, 4, 7} has radius 1
-    everything = farthest_points(np.zeros((5, 2)), 5, first=0)
+    rows, distances = farthest_points(grid, 3)
+    radii = np.abs(grid[:, None, 0] - grid[rows][None, :, 0]).min(axis=1)
+    np.testing.assert_array_equal(distances, radii)
+    assert radii.max() <= 2 * 1.0  # {1, 4, 7} has radius 1
+    everything, _ = farthest_points(np.zeros((5, 2)), 5)
     assert sorted(everything) == [0, 1, 2, 3, 4]  # duplicates are taken once each
 
 

@@ -18,12 +18,12 @@ import nopg
 from nopg.cli.swing_up import BOTTOM
 from nopg.errors import ConfigError, NopgError
 from nopg.export import export_policy, numpy_reader
-from nopg.export.verify import pt2_runner, trial_states, verify
+from nopg.export.verify import onnx_runner, trial_states, verify
 from nopg.policies.families import DeterministicPolicy
 from tests.delayed_system import delayed_data
 from tests.runs.tiny import GIVEN, SMALL, discrete_data
 
-FORMATS = ("onnx", "pt2", "numpy")
+FORMATS = ("onnx", "numpy")
 
 
 class Saturating(nn.Module):
@@ -72,7 +72,7 @@ def test_every_kind_in_every_format(kind: str, tmp_path: Path) -> None:
     for format in FORMATS:
         path = tmp_path / f"policy.{format}"
         if (kind, format) == ("custom", "numpy"):
-            with pytest.raises(ConfigError, match="export it as onnx or pt2"):
+            with pytest.raises(ConfigError, match="export it as onnx"):
                 export_policy(policy, path, format)
             assert not path.exists()
             continue
@@ -92,7 +92,6 @@ def _require_second_output(
     states = trial_states(policy, 50).astype(policy.settings["dtype"])
     values = [v.detach().numpy() for v in policy.policy.outputs(torch.tensor(states))]
     session = onnxruntime.InferenceSession(folder / "policy.onnx")
-    module = torch.export.load(folder / "policy.pt2").module()
     found = session.run(None, {"observation": states})
     names = [output.name for output in session.get_outputs()]
     assert names[0] == "action"
@@ -100,9 +99,7 @@ def _require_second_output(
         assert isinstance(policy.policy, DeterministicPolicy)
         return
     assert names[1] in ("std", "probabilities")
-    again = module(torch.tensor(states))[1].detach().numpy()
-    for second in (found[1], again):
-        np.testing.assert_allclose(second, values[-1], rtol=0, atol=bound)
+    np.testing.assert_allclose(found[1], values[-1], rtol=0, atol=bound)
 
 
 def test_the_numpy_file_runs_without_torch_or_nopg(tmp_path: Path) -> None:
@@ -202,8 +199,8 @@ def test_a_policy_without_data_is_tried_where_it_was_trained(
     policy = fitted("deterministic")
     policy.save(tmp_path / "m.nopg", include_data=False)
     again = nopg.load(tmp_path / "m.nopg")
-    done = export_policy(again, tmp_path / "p.pt2")
-    run = pt2_runner(done.path.read_bytes())
+    done = export_policy(again, tmp_path / "p.onnx")
+    run = onnx_runner(done.path.read_bytes())
     assert verify(policy, run, trial_states(policy)) <= 1e-12
 
 
@@ -220,9 +217,9 @@ def test_a_policy_that_is_no_graph_is_refused_in_one_sentence(tmp_path: Path) ->
     model = nopg.NOPG(Branching(), bandwidths=GIVEN)
     policy = model.fit(SMALL, [BOTTOM], n_updates=1, progress=False)
     with pytest.raises(ConfigError, match="branches on values") as caught:
-        export_policy(policy, tmp_path / "p.pt2")
+        export_policy(policy, tmp_path / "p.onnx")
     assert "\n" not in str(caught.value)
-    with pytest.raises(ConfigError, match="must be one of onnx, pt2, numpy, c, js"):
+    with pytest.raises(ConfigError, match="must be one of onnx, numpy, c, js"):
         export_policy(policy, tmp_path / "p.tflite")
     assert not list(tmp_path.iterdir())
 
@@ -239,14 +236,12 @@ def test_memory_goes_in_and_out_of_every_format(
     policy = nopg.NOPG(policy=kind, gamma=0.9, hidden=(8,)).fit(
         data, n_updates=1, progress=False
     )
-    for suffix in (".npz", ".onnx", ".pt2"):
+    for suffix in (".npz", ".onnx"):
         assert export_policy(policy, tmp_path / f"p{suffix}").difference <= 1e-9
     session = onnxruntime.InferenceSession(tmp_path / "p.onnx")
-    module = torch.export.load(tmp_path / "p.pt2").module()
     read = numpy_reader.NumpyMemoryPolicy(tmp_path / "p.npz")
     width = 1 + 2 * (3 if is_discrete else 1)
     state, in_numpy, in_onnx = None, None, np.full((2, width), np.nan)
-    in_torch = torch.zeros(2, width).double()
     names = [one.name for one in session.get_inputs()]
     assert names == ["observation", "state", "episode_start"]
     for t, seen in enumerate(np.random.default_rng(0).normal(size=(5, 2, 1))):
@@ -255,14 +250,7 @@ def test_memory_goes_in_and_out_of_every_format(
         from_numpy, in_numpy = read.step(seen, in_numpy, start)
         given = dict(zip(names, (seen, in_onnx, start), strict=True))
         from_onnx, in_onnx = session.run(["action", "next_state"], given)
-        from_torch, in_torch, _ = module(
-            torch.tensor(seen), in_torch, torch.tensor(start)
-        )
-        for action, past in (
-            (from_numpy, in_numpy),
-            (from_onnx, in_onnx),
-            (from_torch.detach().numpy(), in_torch.detach().numpy()),
-        ):
+        for action, past in ((from_numpy, in_numpy), (from_onnx, in_onnx)):
             np.testing.assert_allclose(action, expected, rtol=0, atol=1e-12)
             np.testing.assert_allclose(past, state, rtol=0, atol=1e-12)
 
@@ -279,14 +267,12 @@ def test_numbers_that_are_not_finite_get_no_action(kind: str, tmp_path: Path) ->
         export_policy(policy, tmp_path / "p.onnx").path
     )
     found = session.run(["action"], {"observation": bad})[0]
-    run = pt2_runner(export_policy(policy, tmp_path / "p.pt2").path.read_bytes())
-    for answered in (found, run(bad)):
-        if kind == "discrete":
-            assert answered[:2].tolist() == [-1, -1]
-            assert answered[2] >= 0
-        else:
-            assert np.isnan(answered[:2]).all()
-            assert np.isfinite(answered[2]).all()
+    if kind == "discrete":
+        assert found[:2].tolist() == [-1, -1]
+        assert found[2] >= 0
+    else:
+        assert np.isnan(found[:2]).all()
+        assert np.isfinite(found[2]).all()
     reader = numpy_reader.NumpyPolicy(export_policy(policy, tmp_path / "p.npz").path)
     with pytest.raises(ValueError, match="each finite"):
         reader(bad)

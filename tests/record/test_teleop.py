@@ -22,8 +22,8 @@ def teleop_of(
     return ContinuousTeleop(space, names, rise=rise, fall=fall, seconds=0.1)
 
 
-def discrete(env_id: str, n: int, **options: str) -> DiscreteTeleop:
-    return DiscreteTeleop(Discrete(n), known_names(env_id)[1], **options)
+def discrete(env_id: str, n: int) -> DiscreteTeleop:
+    return DiscreteTeleop(Discrete(n), known_names(env_id)[1])
 
 
 def test_keys_drive_each_axis_to_its_own_bound() -> None:
@@ -84,12 +84,11 @@ def test_the_newest_key_chooses_the_label() -> None:
     assert teleop.decide(Controls(buttons=(0,))) == 0
 
 
-def test_no_key_means_what_idle_says() -> None:
+def test_no_key_means_what_suits_the_labels() -> None:
     assert discrete("MountainCar-v0", 3).decide(Controls()) == 1
     assert discrete("LunarLander-v3", 4).decide(Controls()) == 0
     assert discrete("FrozenLake-v1", 4).decide(Controls()) is None
     assert discrete("Unknown-v0", 5).decide(Controls()) is None
-    assert discrete("Unknown-v0", 5, idle="4").decide(Controls()) == 4
     cart_pole = discrete("CartPole-v1", 2)
     assert cart_pole.decide(Controls()) is None  # nothing to repeat yet
     assert cart_pole.decide(Controls(("KeyD",))) == 1
@@ -109,12 +108,6 @@ def test_levers_say_their_keys_and_bounds() -> None:
     (lever,) = teleop_of([-2.0], [2.0]).levers
     assert lever.minus == ("ArrowLeft", "ArrowDown", "KeyA", "KeyS")
     assert (lever.low, lever.high) == (-2.0, 2.0)
-
-
-@pytest.mark.parametrize("idle", ["3", "-1", "stop", ""])
-def test_an_idle_that_is_no_label_is_refused(idle: str) -> None:
-    with pytest.raises(ConfigError, match="`idle` must be repeat, wait or a label"):
-        discrete("MountainCar-v0", 3, idle=idle)
 
 
 def test_spaces_that_cannot_be_stored_are_refused() -> None:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-
-from nopg.errors import ConfigError
 
 
 def export(
     run: Annotated[Path, typer.Argument(help="A run folder, or a .nopg file.")],
     format: Annotated[
         str,
-        typer.Option(
-            help="c (one header), js, onnx (any runtime), pt2 (torch), numpy."
-        ),
+        typer.Option(help="c (one header), js, onnx (any runtime), numpy."),
     ] = "onnx",
     out: Annotated[
         Path | None, typer.Option(help="File; by default policy.* in the run folder.")
@@ -42,7 +38,7 @@ def export(
 
     folder = run if run.is_dir() else run.parent
     path = folder / f"policy{SUFFIXES.get(format, '')}" if out is None else out
-    action = None if fallback is None else [_number(x) for x in fallback.split(",")]
+    action: Any = None if fallback is None else fallback.split(",")
     done = export_policy(
         read_run(run).policy,
         path,
@@ -69,13 +65,3 @@ def export(
     if done.reader is not None:
         print(f"It runs with numpy alone: {done.reader}")
     print(f"What goes in and comes out: {done.contract}")
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ConfigError(
-            f"--fallback must be numbers between commas, got {text!r}; write "
-            "--fallback 0.5,-1 for two actions."
-        ) from None

@@ -38,8 +38,8 @@ def learn(
     from nopg.algorithms.search.learn import learn as search
     from nopg.cli.report import conclude
     from nopg.cli.settings import read_data, read_settings, require_searchable
-    from nopg.runs.fit import keep
-    from nopg.runs.folder import locked
+    from nopg.runs.folder import RunFolder, locked
+    from nopg.runs.run_config import RunConfig
 
     settings = read_settings(config)
     require_searchable(settings)
@@ -51,7 +51,7 @@ def learn(
     print(dataset)
     with locked(out):
         policy = search(dataset, settings.initial_states, **(settings.model | chosen))
-        keep(out, policy)
+        RunFolder.create(out, RunConfig.of(policy)).finish(policy)
     print(f"\n{policy.search}")
     if policy.memory is not None and policy.data is not None:
         print(f"\nIt acts on the past too. {policy.data.notes[-1]}")

@@ -43,15 +43,6 @@ def record(
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the page by itself.")
     ] = True,
-    rise: Annotated[
-        float, typer.Option(help="Seconds a key takes to full action; 0 jumps.")
-    ] = 0.25,
-    fall: Annotated[
-        float, typer.Option(help="Seconds back to rest when it is let go; 0 jumps.")
-    ] = 0.12,
-    idle: Annotated[
-        str | None, typer.Option(help="No key, discrete: a label, repeat or wait.")
-    ] = None,
 ) -> None:
     """Record demonstrations: drive ENV in the browser with keys or a gamepad.
 
@@ -71,9 +62,6 @@ def record(
         seed=secrets.randbits(31) if seed is None else seed,
         max_steps=max_steps,
         port=port,
-        rise=rise,
-        fall=fall,
-        idle=idle,
     )
     is_to_open = browser and _has_display()
 

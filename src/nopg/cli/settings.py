@@ -12,33 +12,21 @@ if TYPE_CHECKING:
     from nopg.data.dataset import Dataset
 
 
-_LARGEST = 2**20
-"""Most bytes a config may have."""
+_LARGEST = 2**20  # most bytes a config may have
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The three tables of a config.
+    """The three tables of a config."""
 
-    Attributes:
-        model: Arguments of `NOPG`.
-        bandwidths: What its argument `bandwidths` shall be.
-        initial_states: Where the task starts, if the config says.
-        fit: Other arguments of `fit`.
-    """
-
-    model: dict[str, Any]
-    bandwidths: Any
-    initial_states: Any
-    fit: dict[str, Any]
+    model: dict[str, Any]  # arguments of `NOPG`
+    bandwidths: Any  # what its argument `bandwidths` shall be
+    initial_states: Any  # where the task starts, if the config says
+    fit: dict[str, Any]  # other arguments of `fit`
 
 
 def read_settings(path: Path | None) -> Settings:
-    """The settings in `path`, or the defaults.
-
-    Raises:
-        ConfigError: If it is no TOML, or has tables or keys that do not exist.
-    """
+    """The settings in `path`, or the defaults."""
     from nopg.data.files import open_plain
     from nopg.errors import ConfigError
 
@@ -72,14 +60,7 @@ def read_settings(path: Path | None) -> Settings:
 def read_data(source: str, columns: Columns, settings: Settings, out: Path) -> Dataset:
     """What a command learns from; all that can be refused is refused here.
 
-    Args:
-        source: The data.
-        columns: Which column is what.
-        settings: The settings; the family of the policy is added where data decide.
-        out: The folder of the run, which must be new and writable.
-
-    Raises:
-        NopgError: If something is missing or wrong.
+    The family of the policy is added to the settings where the data decide it.
     """
     from nopg.data.files import require_writable
     from nopg.errors import ConfigError

@@ -21,12 +21,9 @@ GAMMA = 0.97
 BOTTOM = (-1.0, 0.0, 0.0)
 """Observation (cos, sin, velocity) of the pendulum hanging at rest."""
 N_STEPS = 500
-HANGING = -4935.0
-"""Return of doing nothing for 500 steps: 500 times -pi^2."""
-PAPER_450 = -594.0
-"""Mean return of NOPG-D with 450 samples, Figure 2 of the paper."""
-OPTIMUM = -299.0
-"""About the best return possible, by value iteration on a fine grid."""
+HANGING = -4935.0  # return of doing nothing for 500 steps: 500 times -pi^2
+PAPER_450 = -594.0  # mean return of NOPG-D with 450 samples, Figure 2 of the paper
+OPTIMUM = -299.0  # about the best return possible, by value iteration on a fine grid
 
 
 class SwingUp(NamedTuple):
@@ -65,10 +62,7 @@ def grid_dataset(n_angles: int = 15, n_velocities: int = 15) -> Dataset:
 
 
 def swing_up(policy: Any, n_steps: int = N_STEPS) -> SwingUp:
-    """Let `policy`, anything with `predict`, act on Gymnasium's own Pendulum-v1.
-
-    It starts at the bottom, at rest.
-    """
+    """Let `policy` act on Gymnasium's own Pendulum-v1, from the bottom at rest."""
     import gymnasium
 
     env: Any = gymnasium.make("Pendulum-v1", max_episode_steps=n_steps)

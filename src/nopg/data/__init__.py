@@ -6,7 +6,7 @@ from nopg.data.io.d3rlpy import from_d3rlpy
 from nopg.data.io.memory import from_minari, from_table
 from nopg.data.io.rollouts import from_env
 from nopg.data.io.sb3 import from_sb3
-from nopg.data.sampling import merge, split_episodes, take_episodes, thin_by_coverage
+from nopg.data.sampling import merge, split_episodes, thin_by_coverage
 from nopg.data.transforms import (
     angle_to_sine_cosine,
     select,
@@ -26,7 +26,6 @@ __all__ = [
     "merge",
     "select",
     "split_episodes",
-    "take_episodes",
     "thin_by_coverage",
     "with_column",
     "with_rewards",

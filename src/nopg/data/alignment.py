@@ -22,22 +22,17 @@ from nopg.data.validation import BoolArray, FloatArray, IntArray, counted
 
 
 def align(
-    observations: FloatArray,
+    observations: FloatArray,  # states in time order within each episode, (m, d_s)
+    # Episode id of each row, (m,); None is one recording cut by flags.
     episodes: IntArray | None,
-    terminations: BoolArray,
-    truncations: BoolArray,
+    terminations: BoolArray,  # true where the task ended, (m,)
+    truncations: BoolArray,  # true where the recording stopped, (m,)
+    # True for rows without an action, (m,); a last one closes its episode.
     is_empty: BoolArray,
+    # Steps at which a termination is only the end of the recording.
     time_limit: int | None = None,
 ) -> tuple[IntArray, dict[str, Any], tuple[str, ...]]:
     """Pair every row with its successor by the four rules of this module.
-
-    Args:
-        observations: States in time order within each episode, (m, d_s).
-        episodes: Episode id of each row, (m,); None is one recording cut by flags.
-        terminations: True where the task ended, (m,).
-        truncations: True where the recording stopped, (m,).
-        is_empty: True for rows without an action, (m,); a last one closes its episode.
-        time_limit: Steps at which a termination is only the end of the recording.
 
     Returns:
         The rows that are transitions, (n,); their successors, flags and episodes by

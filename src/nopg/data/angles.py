@@ -5,18 +5,14 @@ from __future__ import annotations
 from itertools import combinations
 from typing import Any
 
-ON_CIRCLE = 1e-4
-"""Largest deviation of x^2 + y^2 from 1; single precision is closer."""
+ON_CIRCLE = 1e-4  # largest deviation of x^2 + y^2 from 1; single precision is closer
 
 
 def angle_pairs(states: Any) -> list[tuple[int, int]]:
     """Pairs of columns that move and lie on the unit circle in every row.
 
-    Args:
-        states: Numpy array or torch tensor, (n, d_s).
-
-    Returns:
-        Column numbers (i, j) with i < j; each column is in one pair at most.
+    States (n, d_s) may be an array or a tensor. Pairs (i, j) have i < j; each column
+    is in one at most.
     """
     pairs: list[tuple[int, int]] = []
     for i, j in combinations(range(states.shape[1]), 2):

@@ -67,19 +67,20 @@ def grid_coverage(observations: FloatArray) -> float:
     return float(occupied / min(len(observations), n_cells))
 
 
-def farthest_points(points: FloatArray, n: int, first: int) -> IntArray:
-    """Pick `n` rows one by one, each farthest from those picked before, (n,).
+def farthest_points(points: FloatArray, n: int) -> tuple[IntArray, FloatArray]:
+    """Rows picked one by one, (n,), and the distance of every row to a pick, (m,).
 
-    This greedy k-centre rule leaves no point farther from a pick than twice what
-    the best choice of `n` could (Gonzalez, 1985).
+    The first is nearest the mean, each next one farthest from those before. This greedy
+    k-centre rule leaves no point farther from a pick than twice what the best choice
+    of `n` could (Gonzalez, 1985).
     """
     picked = np.empty(n, dtype=np.int64)
-    distance = np.full(len(points), np.inf)
-    row = first
+    nearest = np.full(len(points), np.inf)  # squared, -1 for rows that were picked
+    row = int(((points - points.mean(axis=0)) ** 2).sum(axis=1).argmin())
     for i in range(n):
         picked[i] = row
         step = ((points - points[row]) ** 2).sum(axis=1)
-        np.minimum(distance, step, out=distance)
-        distance[row] = -1.0  # never twice, even among duplicates
-        row = int(distance.argmax())
-    return picked
+        np.minimum(nearest, step, out=nearest)
+        nearest[row] = -1.0  # never twice, even among duplicates
+        row = int(nearest.argmax())
+    return picked, np.sqrt(np.maximum(nearest, 0.0))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from nopg.data.diagnostics.description import Description, describe
+from nopg.data.diagnostics.description import Description, columns, describe
 from nopg.data.html import html_summary, html_table
 from nopg.data.io.load import load, save
 from nopg.data.io.options import MAX_BYTES, ReadOptions
@@ -164,17 +164,9 @@ class Dataset(TransitionTable):
 
     def _repr_html_(self) -> str:
         """What the columns hold, for notebooks."""
-        actions = self.actions.reshape(len(self), -1)
-        parts = [
-            ("state", n, v)
-            for n, v in zip(self.observation_names, self.observations.T, strict=True)
-        ]
-        parts += [
-            ("action", n, v) for n, v in zip(self.action_names, actions.T, strict=True)
-        ]
         rows = [
-            (part, name, *(f"{x:.4g}" for x in (v.min(), v.mean(), v.max())))
-            for part, name, v in (*parts, ("reward", "", self.rewards))
+            (c.part, c.name, *(f"{x:.4g}" for x in (c.low, c.mean, c.high)))
+            for c in columns(self)
         ]
         table = html_table(("", "column", "least", "mean", "most"), rows)
         return html_summary(repr(self), table, self.notes)
@@ -206,9 +198,6 @@ class Dataset(TransitionTable):
             steps: Past steps to add, of both.
             observations: Past observations, if their number differs.
             actions: Past actions, if their number differs.
-
-        Raises:
-            DataError: If there are no episodes, or one is shorter than the history.
         """
         return with_history(
             self,
@@ -225,8 +214,5 @@ class Dataset(TransitionTable):
 
         Args:
             sample_time: In the units of `data.sample_time`, which must be known.
-
-        Raises:
-            DataError: If there is no sample time, no episodes, or a history already.
         """
         return resample(self, sample_time)

@@ -9,11 +9,7 @@ from nopg.errors import MissingExtraError
 
 
 def require_extra(module: str, extra: str) -> Any:
-    """Import `module`, which comes with the extra `extra` of this package.
-
-    Raises:
-        MissingExtraError: If it is not installed; the sentence says how to get it.
-    """
+    """Import `module`, which comes with the extra `extra` of this package."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

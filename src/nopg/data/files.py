@@ -6,12 +6,31 @@ import json
 import os
 import secrets
 import stat
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from nopg.errors import NopgError
+from nopg.errors import DataError, NopgError
+
+
+@contextmanager
+def reading(
+    where: object, what: str, advice: str, kind: type[NopgError] = DataError
+) -> Iterator[None]:
+    """Turn whatever the block finds wrong with a file into one sentence.
+
+    Readers report damage by almost every error that Python has.
+    """
+    try:
+        yield
+    except NopgError:
+        raise
+    except Exception as error:
+        found = f"{type(error).__name__}: {' '.join(str(error)[:200].split())}"
+        raise kind(
+            f"`{where}` must be {what}, reading it failed ({found}); {advice}."
+        ) from None
 
 
 def open_plain(
@@ -21,15 +40,8 @@ def open_plain(
 
     What comes from somebody else may be a link to any file of this user, a pipe that
     is never written to, or larger than the memory. The file that is open is looked at,
-    not its name: what was a file a moment ago may be a link by now.
-
-    Args:
-        path: The file.
-        max_bytes: What it may have at most.
-        follow: Whether a link is followed: only for names that the user gave.
-
-    Raises:
-        OSError: If it is missing, no ordinary file or too large; in one clause.
+    not its name: what was a file a moment ago may be a link by now. A link is followed
+    only if the user gave the name. Whatever is refused is an OSError of one clause.
     """
     flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
     if not follow:
@@ -48,11 +60,7 @@ def open_plain(
 
 
 def parse_json(text: str | bytes) -> dict[str, Any]:
-    """The object that untrusted JSON holds.
-
-    Raises:
-        ValueError: If it is damaged, nested without end, or no object.
-    """
+    """The object that untrusted JSON holds; anything else is a ValueError."""
     try:
         found = json.loads(text)
     except RecursionError:
@@ -68,9 +76,6 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     A reader sees the old file or the new one, never half of either, whatever
     happens in between; once this returns, not even a power cut brings the old one
     back.
-
-    Raises:
-        NopgError: If the folder cannot be written.
     """
     # A name of its own for every call: threads of one process may write one path.
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
@@ -108,9 +113,6 @@ def require_writable(folder: Path) -> None:
     """Make `folder` and write to it, before hours of work depend on it.
 
     Nothing is left behind but the folder itself.
-
-    Raises:
-        NopgError: If the folder cannot be made or written.
     """
     probe = folder / f".writable-{secrets.token_hex(8)}"
     write_atomically(probe, lambda stream: None)

@@ -1,8 +1,7 @@
 """The past as columns of the state: which they are, and how they move on.
 
-A valve that answers five steps late, a level nobody measures: then the present
-observation is no state, and the same observation and action lead now here, now there.
-What was done and seen before makes it one. A row becomes
+Where a valve answers late or a level is not measured, the present observation is no
+state; what was done and seen before makes it one. A row becomes
 
     (o[t], o[t] - o[t-1], ..., o[t-j+1] - o[t-j], action[t-1], ..., action[t-k])
 
@@ -28,21 +27,13 @@ from nopg.errors import DataError
 
 @dataclass(frozen=True)
 class HistoryLayout:
-    """Which columns of a state are the past, and how they move on.
+    """Which columns of a state are the past, and how they move on."""
 
-    Attributes:
-        n_observed: Columns of an observation, the first of the state, d_o.
-        observations: Past observations kept, j.
-        actions: Past actions kept, k.
-        before: What stands for an action before the first, (d_a,).
-        is_discrete: Whether actions are labels, d_a of them.
-    """
-
-    n_observed: int
-    observations: int
-    actions: int
-    before: tuple[float, ...]
-    is_discrete: bool = False
+    n_observed: int  # columns of an observation, the first of the state, d_o
+    observations: int  # past observations kept, j
+    actions: int  # past actions kept, k
+    before: tuple[float, ...]  # what stands for an action before the first, (d_a,)
+    is_discrete: bool = False  # whether actions are labels, d_a of them
 
     @property
     def n_kept(self) -> int:
@@ -114,11 +105,7 @@ class HistoryLayout:
         return states
 
     def require_columns(self, n_states: int, n_actions: int) -> None:
-        """Refuse a table that has other columns.
-
-        Raises:
-            DataError: If columns were chosen or added after the history.
-        """
+        """Refuse a table that has other columns."""
         if (n_states, n_actions) != (self.width, len(self.before)):
             raise DataError(
                 f"A state with its history must have {self.width} columns and "
@@ -132,11 +119,7 @@ class HistoryLayout:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any] | None) -> HistoryLayout | None:
-        """What `to_json` gave; None of None.
-
-        Raises:
-            ValueError: If the numbers describe no history.
-        """
+        """What `to_json` gave; None of None."""
         if stored is None:
             return None
         values = {field.name: stored[field.name] for field in fields(cls)}

@@ -16,15 +16,8 @@ def exclusive(path: Path, what: str, owner: str) -> Iterator[None]:
     """Hold the only lock on the file `path` until the block ends.
 
     The system forgets a lock when its process ends, however it ends: a file left
-    behind by a dead process stops nobody.
-
-    Args:
-        path: The lock file; made, and removed at the end.
-        what: What the lock is for, as messages name it.
-        owner: Who may hold it, as messages name them, such as "trainer".
-
-    Raises:
-        NopgError: If another process holds it, or the folder cannot be written.
+    behind by a dead process stops nobody. `what` is locked and who its `owner` may be
+    is for messages.
     """
     lock = FileLock(path, timeout=0)
     try:

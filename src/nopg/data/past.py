@@ -20,17 +20,7 @@ differ; single precision rounds by less."""
 
 
 def with_history(table: Table, observations: int, actions: int) -> Table:
-    """The table with past observations and actions as columns of the state.
-
-    Args:
-        table: Transitions in episodes.
-        observations: Past observations to add, j.
-        actions: Past actions to add, k.
-
-    Raises:
-        DataError: If there are no episodes, or one is shorter than the history.
-        ConfigError: If the numbers of steps are none.
-    """
+    """The table with past observations and actions as columns of the state."""
     for name, steps in (("observations", observations), ("actions", actions)):
         if not isinstance(steps, (int, np.integer)) or steps < 0 or steps is True:
             raise ConfigError(
@@ -91,10 +81,6 @@ def in_runs(
 
     A run is rows that follow each other: it ends with its episode, at a flag, and
     where rows are missing in between.
-
-    Raises:
-        DataError: If `what` cannot be had: there are no episodes, none has rows in
-            order, or one is shorter than so many steps.
     """
     if table.episodes is None:
         raise DataError(

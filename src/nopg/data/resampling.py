@@ -1,9 +1,4 @@
-"""A data set at another sample time: `data.resample(0.1)`.
-
-Runs of rows that follow each other are laid on a grid from their first row on: states
-on a line between rows, actions as the last one before, rewards summed over each step,
-as if a row earned its own evenly.
-"""
+"""A data set at another sample time, each run on its own grid: `data.resample(0.1)`."""
 
 from __future__ import annotations
 
@@ -17,8 +12,7 @@ from nopg.data.validation import FloatArray, IntArray
 from nopg.errors import ConfigError, DataError
 
 Table = TypeVar("Table", bound=TransitionTable)
-_ROUNDING = 1e-6
-"""Share of a step that is lost to rounding: 0.3 is three times 0.1."""
+_ROUNDING = 1e-6  # share of a step that is lost to rounding: 0.3 is three times 0.1
 
 
 def resample(table: Table, sample_time: float) -> Table:

@@ -16,29 +16,6 @@ from nopg.data.validation import IntArray
 from nopg.errors import ConfigError, DataError
 
 
-def take_episodes(dataset: Dataset, n: int, seed: int = 0) -> Dataset:
-    """Keep `n` whole episodes, drawn at random.
-
-    Raises:
-        DataError: If the data have no episodes or fewer than `n`.
-    """
-    if dataset.episodes is None:
-        raise DataError(
-            "Taking episodes needs episode ids, these data have none; use "
-            "thin_by_coverage or pass `episodes` when you make the data set."
-        )
-    ids = np.unique(dataset.episodes)
-    if not 1 <= n <= len(ids):
-        raise DataError(
-            f"`n` must be between 1 and the {len(ids)} episodes there are, got {n}; "
-            "ask for fewer."
-        )
-    chosen = _generator(seed, "take-episodes").choice(ids, size=n, replace=False)
-    is_chosen = np.isin(np.asarray(dataset.episodes), chosen)
-    note = f"Kept {n} of {len(ids)} episodes, drawn with seed {seed}."
-    return dataset.subset(is_chosen).with_note(note)
-
-
 def thin_by_coverage(dataset: Dataset, n: int) -> Dataset:
     """Keep `n` rows that cover the states and actions best, in their old order.
 
@@ -46,18 +23,14 @@ def thin_by_coverage(dataset: Dataset, n: int) -> Dataset:
     deviations; the first is the one nearest the mean. Crowded regions lose rows
     first and the rare ones stay, which changes the density: use it to make data
     smaller, not to estimate how often something happens.
-
-    Raises:
-        ConfigError: If `n` is not between 2 and the number of rows.
     """
     if not 2 <= n <= len(dataset):
         raise ConfigError(
             f"`n` must be between 2 and the {len(dataset)} rows there are, got {n}; "
             "ask for fewer."
         )
-    points = scaled(state_actions(dataset))
-    first = int(((points - points.mean(axis=0)) ** 2).sum(axis=1).argmin())
-    rows = np.sort(farthest_points(points, n, first))
+    rows, _ = farthest_points(scaled(state_actions(dataset)), n)
+    rows = np.sort(rows)
     note = f"Kept {n:,} of {len(dataset):,} rows, chosen to cover states and actions."
     return dataset.subset(rows).with_note(note)
 
@@ -74,9 +47,6 @@ def split_episodes(
         dataset: The transitions.
         held_out: Share of the episodes to hold out, in (0, 1); at least one.
         seed: Which episodes.
-
-    Raises:
-        ConfigError: If the share leaves one part without episodes.
     """
     ids = np.arange(len(dataset)) if dataset.episodes is None else dataset.episodes
     distinct = np.unique(ids)
@@ -86,7 +56,11 @@ def split_episodes(
             f"`held_out` must leave both parts some of the {len(distinct)} episodes, "
             f"got {held_out}; choose a share between 0 and 1 or record more episodes."
         )
-    drawn = _generator(seed, "split-episodes").choice(distinct, n_out, replace=False)
+    # Imported late: it brings torch, which reading data does not need.
+    from nopg.randomness import Seed
+
+    generator = Seed(seed).numpy("split-episodes")
+    drawn = generator.choice(distinct, n_out, replace=False)
     is_out = np.isin(ids, drawn)
     unit = "rows" if dataset.episodes is None else "episodes"
     note = f"{n_out} of {len(distinct)} {unit} were held out with seed {seed}."
@@ -101,9 +75,6 @@ def merge(*sources: Dataset | str | Path) -> Dataset:
 
     Episodes are renumbered so that those of different sources stay apart; sources
     without ids make the whole lose them.
-
-    Raises:
-        DataError: If columns, kinds of action or spaces differ.
     """
     parts = [s if isinstance(s, Dataset) else Dataset.load(s) for s in sources]
     if not parts:
@@ -149,10 +120,3 @@ def _require_alike(first: Dataset, other: Dataset, position: int) -> None:
             f"Data sets to merge must have one sample time, number 1 has {a:g} and "
             f"number {position} has {b:g}; call resample({max(a, b):g}) on both."
         )
-
-
-def _generator(seed: int, purpose: str) -> np.random.Generator:
-    # Imported late: it brings torch, which reading data does not need.
-    from nopg.randomness import Seed
-
-    return Seed(seed).numpy(purpose)

@@ -39,11 +39,7 @@ _DAMAGE = (KeyError, TypeError, ValueError, AssertionError, OverflowError)
 
 
 def space_from_json(description: dict[str, Any] | None) -> Space[Any] | None:
-    """Rebuild what `space_to_json` described.
-
-    Raises:
-        DataError: If the description is not one of a space.
-    """
+    """Rebuild what `space_to_json` described."""
     if description is None:
         return None
     from gymnasium.spaces import Box, Discrete

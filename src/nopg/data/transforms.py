@@ -28,9 +28,6 @@ def select(
         dataset: The transitions.
         observations: Names of the states to keep; None keeps all.
         actions: Names of the actions to keep; None keeps all.
-
-    Raises:
-        DataError: If a name is not a column.
     """
     changes: dict[str, Any] = {}
     if observations is not None:
@@ -66,9 +63,6 @@ def with_column(
         function: Takes the state columns by name, each (n,), and gives (n,); it is
             called once for s and once for s'.
         bounds: Smallest and largest value it can take, for the observation space.
-
-    Raises:
-        DataError: If the function does not give one number per row.
     """
     widened = {}
     for part in ("observations", "next_observations"):
@@ -96,9 +90,6 @@ def angle_to_sine_cosine(
         dataset: The transitions.
         name: The state column that holds the angle.
         unit: What the angle is measured in.
-
-    Raises:
-        DataError: If there is no such column.
     """
     at = _positions(dataset.observation_names, [name])[0]
     factor = 1.0 if unit == "radians" else np.pi / 180.0
@@ -118,9 +109,6 @@ def with_rewards(dataset: Dataset, reward: RewardFunction) -> Dataset:
         dataset: The transitions.
         reward: Takes states (n, d_s), actions and successors (n, d_s), all rows at
             once; gives (n,).
-
-    Raises:
-        DataError: If it does not give one number per row.
     """
     rewards = rewards_from(
         reward, dataset.observations, dataset.actions, dataset.next_observations

@@ -41,9 +41,6 @@ class TransitionTable:
 
     `nopg.Dataset` is this table and the ways in and out of it; each argument is
     described there. Readers, writers and diagnostics know the table only.
-
-    Raises:
-        DataError: If the arrays cannot be transitions; the sentence says why.
     """
 
     observations: FloatArray
@@ -153,11 +150,7 @@ class TransitionTable:
         return {name: array for name, array in found.items() if array is not None}
 
     def first_states(self) -> FloatArray:
-        """The first observation of each episode, (n_episodes, d_s).
-
-        Raises:
-            DataError: If the data have no episode ids.
-        """
+        """The first observation of each episode, (n_episodes, d_s)."""
         if self.episodes is None:
             raise DataError(
                 "Initial states come from the first row of each episode, but these "

@@ -13,8 +13,7 @@ from nopg.errors import DataError
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
-HUGE = 1e150
-"""Squares of larger numbers are infinite: nothing can be learned from them."""
+HUGE = 1e150  # squares of larger numbers are infinite: nothing can be learned from them
 RewardFunction = Callable[[FloatArray, Any, FloatArray], Any]
 """Takes states (n, d_s), actions and successors (n, d_s); gives rewards (n,)."""
 
@@ -106,21 +105,13 @@ def rewards_from(
     actions: FloatArray | IntArray,
     next_observations: FloatArray,
 ) -> FloatArray:
-    """Call `reward` once on all rows, (n,).
-
-    Raises:
-        DataError: If it does not give one number per row.
-    """
+    """Call `reward` once on all rows, (n,)."""
     values = reward(observations, actions, next_observations)
     return one_per_row("A reward function", values, len(observations))
 
 
 def one_per_row(what: str, values: Any, n: int) -> FloatArray:
-    """What a function of the caller gave for `n` rows, (n,).
-
-    Raises:
-        DataError: If it is not one number per row.
-    """
+    """What a function of the caller gave for `n` rows, (n,)."""
     array = _flattened(np.asarray(values))
     if array.shape != (n,) or array.dtype.kind not in "biuf":
         raise DataError(

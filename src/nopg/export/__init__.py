@@ -1,4 +1,4 @@
-"""Policies for other programs: ONNX, torch.export and plain numpy."""
+"""Policies for other programs: C, JavaScript, ONNX and plain numpy."""
 
 from nopg.export.exporting import Exported, export_policy
 

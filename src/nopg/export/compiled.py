@@ -18,29 +18,19 @@ from nopg.export.program_formats import Program, checker
 
 COMPILERS = ("cc", "gcc", "clang")
 STRICT = ("-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic")
-LONGEST = 120.0
-"""Seconds that compiling or 10,000 states may take."""
+LONGEST = 120.0  # seconds that compiling or 10,000 states may take
 
 
 @dataclass
 class ProgramRunner:
-    """Runs an exported program at many states.
-
-    Args:
-        program: What was exported.
-        text: The exported file.
-        suffix: ".h" or ".js".
-
-    Attributes:
-        seconds: What one action took in the last call.
-        found: What the program said of each state in the last call, (m,): 0 for an
-            action of the policy, 1 for no sample near, 2 for refused.
-    """
+    """Runs an exported program at many states."""
 
     program: Program
-    text: str
-    suffix: str
-    seconds: float = float("nan")
+    text: str  # the exported file
+    suffix: str  # ".h" or ".js"
+    seconds: float = float("nan")  # what one action took in the last call
+    # What the program said of each state in the last call, (m,): 0 for an action of the
+    # policy, 1 for no sample near, 2 for refused.
     found: NDArray[np.int64] | None = None
 
     @staticmethod
@@ -94,11 +84,7 @@ class ProgramRunner:
 def _told(
     command: list[str], folder: Path, given: bytes = b""
 ) -> subprocess.CompletedProcess[bytes]:
-    """What a command says.
-
-    Raises:
-        NopgError: If it fails or takes too long.
-    """
+    """What a command says."""
     try:
         done = subprocess.run(
             command, cwd=folder, input=given, capture_output=True, timeout=LONGEST

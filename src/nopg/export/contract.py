@@ -28,21 +28,13 @@ UNIT = re.compile(r"\s*[\[(]\s*([^\])]+?)\s*[\])]\s*$")
 
 
 def contract(
-    policy: FittedPolicy,
-    content: bytes,
-    measured: Mapping[str, Any],
-    guard: SupportPoints | None,
-    fallback: Sequence[float] | None,
+    policy: FittedPolicy,  # what was exported
+    content: bytes,  # the file
+    measured: Mapping[str, Any],  # how it was compared, and what it costs
+    guard: SupportPoints | None,  # the support guard inside, if there is one
+    fallback: Sequence[float] | None,  # what it does where no sample is near
 ) -> dict[str, Any]:
-    """Everything that whoever runs the export has to know, as JSON.
-
-    Args:
-        policy: What was exported.
-        content: The file.
-        measured: How it was compared, and what it costs.
-        guard: The support guard inside, if there is one.
-        fallback: What it does where no sample is near.
-    """
+    """Everything that whoever runs the export has to know, as JSON."""
     data, memory, space = policy.data, policy.memory, policy.action_space
     has_verdict = "grounds" in policy.__dict__  # else it would take a minute
     inside: dict[str, Any] | None = None

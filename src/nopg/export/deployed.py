@@ -20,15 +20,10 @@ class Deployed(nn.Module):
 
     The policy standardises observations and scales actions itself; clipping to the
     action space, which `predict` does outside of it, is added here.
-
-    Args:
-        policy: The policy.
-        low: Lower limits of the actions, (d_a,); None for discrete ones.
-        high: Upper limits.
     """
 
     inputs = ("observation",)
-    low: Tensor | None
+    low: Tensor | None  # (d_a,), None for discrete actions
     high: Tensor | None
 
     def __init__(self, policy: Policy, low: Tensor | None, high: Tensor | None) -> None:
@@ -46,15 +41,11 @@ class Deployed(nn.Module):
         return ("action", "std") if has_std else ("action",)
 
     def forward(self, observation: Tensor) -> tuple[Tensor, ...]:
-        """The most typical action at each state, and what else the policy knows.
+        """The most typical action at each state (m, d_s), and what else is known.
 
-        Args:
-            observation: States in the user's units, (m, d_s).
-
-        Returns:
-            Actions (m, d_a), and the standard deviation (m, d_a) of a stochastic
-            policy; or labels (m,) and the probability (m, n_actions) of each. To
-            numbers that are not finite NaN is answered, or label -1.
+        Actions (m, d_a), and the standard deviation (m, d_a) of a stochastic policy; or
+        labels (m,) and the probability (m, n_actions) of each. To numbers that are not
+        finite NaN is answered, or label -1.
         """
         if isinstance(self.policy, CategoricalPolicy):
             (probabilities,) = self.policy.outputs(observation)
@@ -78,12 +69,7 @@ class Deployed(nn.Module):
 
 
 class DeployedWithMemory(nn.Module):
-    """The same for a policy with memory: its past goes in and comes out.
-
-    Args:
-        present: The graph of whole states.
-        memory: Which columns the past has.
-    """
+    """The same for a policy with memory: its past goes in and comes out."""
 
     inputs = ("observation", "state", "episode_start")
     before: Tensor
@@ -106,15 +92,12 @@ class DeployedWithMemory(nn.Module):
         return (action, "next_state", *others)
 
     def forward(
-        self, observation: Tensor, state: Tensor, episode_start: Tensor
+        self,
+        observation: Tensor,  # (m, d_o)
+        state: Tensor,  # what came out as `next_state` a step before, (m, p)
+        episode_start: Tensor,  # where there is no such step, (m,)
     ) -> tuple[Tensor, ...]:
-        """Action, the state for the next step, and what else the policy knows.
-
-        Args:
-            observation: In the user's units, (m, d_o).
-            state: What came out as `next_state` a step before, (m, p).
-            episode_start: Where there is no such step, (m,); `state` is ignored there.
-        """
+        """Action, the state for the next step, and what else the policy knows."""
         before = self.before.expand(observation.shape[0], -1)
         first = torch.cat([observation, before], dim=1)[:, self.first]
         past = torch.where(episode_start[:, None], first, state)

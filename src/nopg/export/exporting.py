@@ -20,15 +20,14 @@ from nopg.export.compiled import ProgramRunner
 from nopg.export.contract import contract, spoken
 from nopg.export.deployed import deployed
 from nopg.export.guard import N_POINTS, SupportPoints, support_points
-from nopg.export.numpy_format import policy_arrays, to_numpy
+from nopg.export.numpy_format import policy_arrays
+from nopg.export.onnx_format import to_onnx
 from nopg.export.program_formats import Program, program_name, to_c, to_js
-from nopg.export.torch_formats import to_onnx, to_pt2
 from nopg.export.verify import (
     Runner,
     dtype_of,
     graph_inputs,
     onnx_runner,
-    pt2_runner,
     seen_states,
     trial_states,
     verify,
@@ -37,10 +36,9 @@ from nopg.export.verify import (
 if TYPE_CHECKING:
     from nopg.fitted.policy import FittedPolicy
 
-SUFFIXES = {"onnx": ".onnx", "pt2": ".pt2", "numpy": ".npz", "c": ".h", "js": ".js"}
+SUFFIXES = {"onnx": ".onnx", "numpy": ".npz", "c": ".h", "js": ".js"}
 PROGRAMS = {"c": to_c, "js": to_js}
-READER = "read_policy.py"
-"""Name of the reader that is put beside a numpy file."""
+READER = "read_policy.py"  # name of the reader that is put beside a numpy file
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,7 @@ def export_policy(
     Args:
         policy: A fitted policy.
         path: Where to.
-        format: "onnx", "pt2", "numpy", "c" or "js"; by default what the suffix says.
+        format: "onnx", "numpy", "c" or "js"; by default what the suffix says.
         single: Single precision in C and JavaScript.
         guard_points: Samples that the support guard of a program holds at most; 0 for
             no guard. By default 512, or none if the policy has no data.
@@ -96,9 +94,6 @@ def export_policy(
             default it is the policy's own, and only the answer says so.
         verdict: Ask for the verdict first, which can take a minute; one that is known
             stands in the contract anyway.
-
-    Returns:
-        The file and the largest difference found.
 
     Raises:
         ConfigError: If the policy cannot be held by the format.
@@ -115,7 +110,7 @@ def export_policy(
     if kind not in SUFFIXES:
         raise ConfigError(
             f"`format` must be one of {', '.join(SUFFIXES)}, got {kind or path.name!r};"
-            " choose one, or a path that ends in .onnx, .pt2, .npz, .h or .js."
+            " choose one, or a path that ends in .onnx, .npz, .h or .js."
         )
     action = _fallback(policy, fallback)
     if verdict:
@@ -145,7 +140,7 @@ def export_policy(
 
 
 def _graph(policy: FittedPolicy, path: Path, kind: str) -> tuple[Exported, bytes]:
-    """The formats that others run: ONNX, PT2 and arrays."""
+    """The formats that others run: ONNX and arrays."""
     reader = path.with_name(READER) if kind == "numpy" else None
     if reader is not None:
         _require_free(reader)
@@ -153,13 +148,12 @@ def _graph(policy: FittedPolicy, path: Path, kind: str) -> tuple[Exported, bytes
     example = graph_inputs(policy, states[:2])
     run: Runner
     if kind == "numpy":
-        content = to_numpy(policy_arrays(graph))
+        stream = io.BytesIO()
+        np.savez(stream, **policy_arrays(graph))
+        content = stream.getvalue()
         run = numpy_reader.NumpyPolicy(io.BytesIO(content))
         if policy.memory is not None:
             run = numpy_reader.NumpyMemoryPolicy(io.BytesIO(content)).step
-    elif kind == "pt2":
-        content = to_pt2(graph, example)
-        run = pt2_runner(content)
     else:
         about = contract(policy, b"", {"outputs": graph.outputs}, None, None)
         about["dtype"] = str(dtype_of(policy)).removeprefix("torch.")
@@ -188,8 +182,8 @@ def _program(
     program = Program(name, about, arrays, guard, fallback, is_single)
     content = PROGRAMS[kind](program).encode()
     suffix = SUFFIXES[kind]
+    made = Exported(path, 0, float("nan"), _beside(path), guard=guard)
     if ProgramRunner.tool(suffix) is None:
-        made = Exported(path, 0, float("nan"), _beside(path), guard=guard)
         return made, content
     # With the fallback in, the policy's own action would not be seen everywhere.
     bare = replace(program, fallback=None)
@@ -197,30 +191,20 @@ def _program(
     states = trial_states(policy)
     dtype = torch.float32 if is_single else torch.float64
     difference = verify(policy, run, states, dtype)
-    lost = (0.0, 0.0)
+    made = replace(
+        made, n_states=len(states), difference=difference, seconds=run.seconds
+    )
     if guard is not None:
         seen = seen_states(policy, states)
         distance = policy.support(seen, policy.predict(seen)[0]).distance
         here, there = run.found == 1, distance > guard.full_threshold
         lost = float((here & ~there).mean()), float((there & ~here).mean())
-    made = Exported(
-        path,
-        len(states),
-        difference,
-        _beside(path),
-        seconds=run.seconds,
-        guard=guard,
-        lost=lost,
-    )
+        made = replace(made, lost=lost)
     return made, content
 
 
 def _fallback(policy: FittedPolicy, fallback: Any) -> list[float] | None:
-    """The action of a guard, one number per column, or a label.
-
-    Raises:
-        ConfigError: If it is not inside the action space.
-    """
+    """The action of a guard, one number per column, or a label."""
     if fallback is None:
         return None
     space: Any = policy.action_space

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from nopg.data.coverage import farthest_points
 from nopg.errors import ConfigError
 from nopg.evaluation.support import USUAL_SHARE
 from nopg.kernels.similarity import log_label_similarity
@@ -25,27 +26,19 @@ if TYPE_CHECKING:
     from nopg.fitted.policy import FittedPolicy
 
 FloatArray = NDArray[np.float64]
-N_POINTS = 512
-"""Samples that an export holds at most, unless it is told otherwise."""
+N_POINTS = 512  # samples that an export holds at most, unless it is told otherwise
 
 
 @dataclass(frozen=True)
 class SupportPoints:
-    """Samples in bandwidths, and how near one of them has to be.
+    """Samples in bandwidths, and how near one of them has to be."""
 
-    Attributes:
-        points: Columns of state and action over their bandwidths, (p, d).
-        scale: What columns are multiplied with, (d,); labels are a column each.
-        threshold: Largest distance to the nearest point.
-        full_threshold: That of `SafePolicy`, which knows every sample.
-        n_samples: How many samples there are.
-    """
-
-    points: FloatArray
+    points: FloatArray  # columns of state and action over their bandwidths, (p, d)
+    # What columns are multiplied with, (d,); labels are a column each.
     scale: FloatArray
-    threshold: float
-    full_threshold: float
-    n_samples: int
+    threshold: float  # largest distance to the nearest point
+    full_threshold: float  # that of `SafePolicy`, which knows every sample
+    n_samples: int  # how many samples there are
 
     def told(self, lost: tuple[float, float]) -> str:
         """What the guard is and what it loses, in a sentence."""
@@ -58,15 +51,7 @@ class SupportPoints:
 
 
 def support_points(policy: FittedPolicy, n_points: int = N_POINTS) -> SupportPoints:
-    """The guard of a policy that holds its data.
-
-    Args:
-        policy: A fitted policy.
-        n_points: Samples to keep at most.
-
-    Raises:
-        ConfigError: If the policy was saved without its data.
-    """
+    """The guard of a policy that holds its data."""
     data, widths = policy.data, policy.bandwidths
     if data is None:
         raise ConfigError(
@@ -85,18 +70,8 @@ def support_points(policy: FittedPolicy, n_points: int = N_POINTS) -> SupportPoi
     scale = np.concatenate([1.0 / np.asarray(widths.state), along_actions])
     taken = data.actions if n_labels == 0 else np.eye(n_labels)[data.actions]
     samples = np.concatenate([data.observations, taken], axis=1) * scale
-    kept, gaps = _farthest_first(samples, n_points)
+    n_kept = min(n_points, len(np.unique(samples, axis=0)))
+    kept, gaps = farthest_points(samples, n_kept)
     usual = policy.kernel.usual_distance()
     reach = max(usual, float(np.quantile(gaps, USUAL_SHARE)))
     return SupportPoints(samples[kept], scale, reach, usual, len(samples))
-
-
-def _farthest_first(samples: FloatArray, n_points: int) -> tuple[list[int], FloatArray]:
-    """Which samples to keep, and the distance of each to the nearest kept one, (n,)."""
-    centre = samples.mean(axis=0)
-    kept = [int(np.square(samples - centre).sum(axis=1).argmin())]
-    nearest = np.square(samples - samples[kept[0]]).sum(axis=1)
-    while len(kept) < n_points and nearest.max() > 0.0:
-        kept.append(int(nearest.argmax()))
-        np.minimum(nearest, np.square(samples - samples[kept[-1]]).sum(1), out=nearest)
-    return kept, np.sqrt(nearest)

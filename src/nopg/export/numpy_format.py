@@ -1,12 +1,10 @@
-"""A policy as plain arrays: layers, scaling, limits and past; one npz file of them."""
+"""A policy as plain arrays: layers, scaling, limits and past."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -22,19 +20,8 @@ from nopg.policies.families import (
 )
 
 
-def to_numpy(arrays: Mapping[str, Any]) -> bytes:
-    """The bytes of an npz file that `numpy_reader` runs."""
-    stream = io.BytesIO()
-    np.savez(stream, **arrays)
-    return stream.getvalue()
-
-
 def policy_arrays(graph: Deployed | DeployedWithMemory) -> dict[str, Any]:
-    """Layers, scaling, limits and past of a policy by name.
-
-    Raises:
-        ConfigError: If the policy is not made of linear layers with ReLU between.
-    """
+    """Layers, scaling, limits and past of a policy by name."""
     past: dict[str, Any] = {}
     if isinstance(graph, DeployedWithMemory):
         past = {"first": graph.first, "copied": graph.copied, "before": graph.before[0]}
@@ -88,5 +75,5 @@ def _layers(network: nn.Module) -> Iterator[tuple[Tensor, Tensor]]:
 def _refusal(found: nn.Module) -> ConfigError:
     return ConfigError(
         "The formats numpy, c and js hold linear layers with ReLU between them, got a "
-        f"{type(found).__name__} in the policy; export it as onnx or pt2."
+        f"{type(found).__name__} in the policy; export it as onnx."
     )

@@ -18,8 +18,7 @@ import numpy as np
 from nopg.errors import ConfigError
 from nopg.export.guard import SupportPoints
 
-BLOCK = 16
-"""Points of the guard that a C program compares at once."""
+BLOCK = 16  # points of the guard that a C program compares at once
 _TABLES = (
     *("mean", "std", "before", "centre", "half_width", "low", "high"),
     *("scale", "points", "threshold", "fallback"),
@@ -30,24 +29,16 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 @dataclass(frozen=True)
 class Program:
-    """Everything a program says and knows.
+    """Everything a program says and knows."""
 
-    Attributes:
-        name: Prefix of every name in it.
-        about: Lines for its first comment.
-        arrays: Layers, scaling, limits and past, as `policy_arrays` gives them.
-        guard: Samples to compare with; None for no guard.
-        fallback: Action where no sample is near, (d_a,), or a label; None to keep the
-            policy's own.
-        is_single: Single precision.
-    """
-
-    name: str
-    about: Sequence[str]
+    name: str  # prefix of every name in it
+    about: Sequence[str]  # lines for its first comment
+    # Layers, scaling, limits and past, as `policy_arrays` gives them.
     arrays: Mapping[str, Any]
-    guard: SupportPoints | None = None
+    guard: SupportPoints | None = None  # samples to compare with; None for no guard
+    # Action where no sample is near, (d_a,), or a label; None to keep the policy's own.
     fallback: Sequence[float] | None = None
-    is_single: bool = False
+    is_single: bool = False  # single precision
 
     @property
     def is_discrete(self) -> bool:

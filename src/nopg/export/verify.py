@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import io
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -33,26 +32,13 @@ one; sums in single precision differ by their order alone."""
 
 
 def verify(
-    policy: FittedPolicy,
-    run: Runner,
-    states: FloatArray,
+    policy: FittedPolicy,  # the library's side
+    run: Runner,  # the export
+    states: FloatArray,  # states to compare at, (m, d_s), the past included
+    # Precision of the export; by default the policy's.
     dtype: torch.dtype | None = None,
 ) -> float:
-    """Compare `run` with the policy's actions.
-
-    Args:
-        policy: The library's side.
-        run: The export: the inputs of its graph to actions, and to the next state of
-            a policy with memory.
-        states: States to compare at, (m, d_s), the past included.
-        dtype: Precision of the export; by default the policy's.
-
-    Returns:
-        The largest difference of an action.
-
-    Raises:
-        NopgError: If an action differs by more than rounding.
-    """
+    """The largest difference of an action, if it is no more than rounding."""
     inputs = tuple(one.numpy() for one in graph_inputs(policy, states))
     memory = policy.memory
     if memory is None:
@@ -154,21 +140,6 @@ def onnx_runner(content: bytes) -> Runner:
     def run(*inputs: NDArray[Any]) -> Any:
         found = session.run(wanted, dict(zip(names, inputs, strict=True)))
         return found if len(wanted) > 1 else found[0]
-
-    return run
-
-
-def pt2_runner(content: bytes) -> Runner:
-    """Actions of a PT2 file that this process has just written.
-
-    Never for a file of somebody else: loading one trusts it.
-    """
-    module = torch.export.load(io.BytesIO(content)).module()
-
-    def run(*inputs: NDArray[Any]) -> Any:
-        with torch.no_grad():
-            found = [x.numpy() for x in module(*map(torch.from_numpy, inputs))[:2]]
-            return found if len(inputs) > 1 else found[0]
 
     return run
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-DEAD_ZONE = 0.12
-"""Stick positions nearer to the centre than this are noise."""
+DEAD_ZONE = 0.12  # stick positions nearer to the centre than this are noise
 STICK_AS_KEY = 0.5
 """Beyond this a stick counts as a pressed arrow, for discrete actions."""
 
@@ -20,12 +19,11 @@ _PAD = _FACE | {12: "ArrowUp", 13: "ArrowDown", 14: "ArrowLeft", 15: "ArrowRight
 class Controls:
     """Pressed keys and gamepad positions."""
 
+    # Physical keys (`KeyboardEvent.code`), in the order they went down.
     keys: tuple[str, ...] = ()
-    """Physical keys (`KeyboardEvent.code`), in the order they went down."""
+    # Stick positions in [-1, 1]; right and *down* are positive, as browsers say.
     axes: tuple[float, ...] = ()
-    """Stick positions in [-1, 1]; right and *down* are positive, as browsers say."""
-    buttons: tuple[int, ...] = ()
-    """Indices of pressed gamepad buttons."""
+    buttons: tuple[int, ...] = ()  # indices of pressed gamepad buttons
 
     def digital_keys(self) -> tuple[str, ...]:
         """The keys, with number pad, direction pad and face buttons as keys too."""

@@ -13,8 +13,7 @@ from nopg.errors import ConfigError, DataError
 from nopg.record.simulator import Transition
 
 Episode = tuple[Transition, ...]
-Row = tuple[Any, ...]
-"""The numbers of a transition and, last, the id of its episode."""
+Row = tuple[Any, ...]  # the numbers of a transition and, last, the id of its episode
 _MIN_TRANSITIONS = 2  # what a Dataset needs
 
 
@@ -33,15 +32,6 @@ class Demonstrations:
 
     Every change writes the whole file through a temporary one, so what lies on the
     disk is always a complete dataset.
-
-    Args:
-        path: Where the episodes go.
-        layout: Spaces and names of the environment.
-        append: Whether an existing file may be added to.
-
-    Raises:
-        ConfigError: If the file exists and `append` is False.
-        DataError: If the existing file is damaged or does not fit.
     """
 
     def __init__(self, path: Path, layout: Layout, *, append: bool = False) -> None:

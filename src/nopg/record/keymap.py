@@ -7,8 +7,7 @@ s0, s1, ... and its discrete actions on the number keys.
 from __future__ import annotations
 
 Names = tuple[str, ...]
-Push = tuple[int, float]
-"""Action axis and direction of a key: (axis, -1 or 1)."""
+Push = tuple[int, float]  # action axis and direction of a key: (axis, -1 or 1)
 
 # Four crosses of keys, each with a horizontal and a vertical (minus, plus).
 _CROSSES = (

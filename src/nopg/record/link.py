@@ -28,8 +28,7 @@ class Inbox:
     controls: Controls
     commands: tuple[Command, ...]
     is_connected: bool
-    silence: float
-    """Seconds since the page last said anything."""
+    silence: float  # seconds since the page last said anything
 
 
 class Link:
@@ -111,8 +110,7 @@ class Link:
     def close(self, patience: float = 2.0) -> Any:
         """End the connection after what was published last.
 
-        Returns:
-            The page, if it has not said goodbye within `patience` seconds.
+        The page is returned if it has not said goodbye within `patience` seconds.
         """
         with self._changed:
             self._is_closed = True

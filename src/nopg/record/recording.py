@@ -28,37 +28,23 @@ _RANGES = {
     "seed": (0, math.inf),
     "fps": (0.1, 240),
     "port": (0, 65535),
-    "rise": (0, 60),
-    "fall": (0, 60),
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecordConfig:
-    """What to record, where to, and how the keys feel."""
+    """What to record, and where to."""
 
-    environment: str
-    """A Gymnasium id, or `module:Id`."""
-    out: Path
-    """The `.npz` file the episodes go to."""
+    environment: str  # a Gymnasium id, or `module:Id`
+    out: Path  # the `.npz` file the episodes go to
+    # Whether `out` may exist and is added to; it is never overwritten.
     append: bool = False
-    """Whether `out` may exist and is added to; it is never overwritten."""
-    episodes: int | None = None
-    """Episodes to record, None for as many as you like."""
-    fps: float | None = None
-    """Steps per second, None for what the environment declares."""
-    seed: int = 0
-    """Root of the seeds of the starts."""
+    episodes: int | None = None  # episodes to record, None for as many as you like
+    fps: float | None = None  # steps per second, None for what the environment declares
+    seed: int = 0  # root of the seeds of the starts
+    # Time limit in steps, None for the environment's own; reaching it truncates.
     max_steps: int | None = None
-    """Time limit in steps, None for the environment's own; reaching it truncates."""
-    port: int = 0
-    """Port on the loopback address, 0 for any free one."""
-    rise: float = 0.25
-    """Seconds in which a held key moves a continuous action from rest to its end."""
-    fall: float = 0.12
-    """Seconds in which it comes back when the key is let go."""
-    idle: str | None = None
-    """What no key means for discrete actions: a label, `repeat` or `wait`."""
+    port: int = 0  # port on the loopback address, 0 for any free one
 
     def __post_init__(self) -> None:
         if self.out.suffix != ".npz":
@@ -76,26 +62,15 @@ class RecordConfig:
 
 
 def record(
-    config: RecordConfig,
+    config: RecordConfig,  # what to record, and where to
     *,
+    # Called with one sentence whenever something happened.
     announce: Callable[[str], None] = lambda sentence: None,
+    # Called with the page's address, which works once, and with a new one whenever the
+    # page was closed.
     show: Callable[[str], None] = lambda address: None,
 ) -> Demonstrations:
-    """Serve the page and record until it is done or Ctrl-C is pressed.
-
-    Args:
-        config: What to record, and where to.
-        announce: Called with one sentence whenever something happened.
-        show: Called with the page's address, which works once, and with a new one
-            whenever the page was closed.
-
-    Returns:
-        The file, which knows how many episodes and transitions are in it.
-
-    Raises:
-        ConfigError: If the environment or the file does not fit.
-        NopgError: If another recorder has the file open.
-    """
+    """Serve the page and record until it is done or Ctrl-C is pressed."""
     path = config.out.expanduser().resolve()
     with closing(Simulator(config.environment, config.max_steps)) as simulator:
         observations, actions = known_names(config.environment)
@@ -147,18 +122,10 @@ def _serve(config: RecordConfig, session: Session, show: Callable[[str], None]) 
 def _teleop(simulator: Simulator, names: Names, config: RecordConfig) -> Teleop:
     space = simulator.action_space
     if isinstance(space, Discrete):
-        return DiscreteTeleop(space, names, idle=config.idle)
+        return DiscreteTeleop(space, names)
     if not isinstance(space, Box):
         raise ConfigError(
             f"The action space must be a Box vector or Discrete, got {space}; wrap the "
             "environment so that it has one of these."
         )
-    if config.idle is not None:
-        raise ConfigError(
-            f"`idle` chooses a label of a discrete action, but {space} is continuous "
-            "and rests at 0; leave it out."
-        )
-    seconds = 1.0 / (config.fps or simulator.fps)
-    return ContinuousTeleop(
-        space, names, rise=config.rise, fall=config.fall, seconds=seconds
-    )
+    return ContinuousTeleop(space, names, seconds=1.0 / (config.fps or simulator.fps))

@@ -12,9 +12,9 @@ from gymnasium.spaces.utils import flatten, flatten_space
 from numpy.typing import NDArray
 
 from nopg.data.extras import require_extra
-from nopg.envs.registration import register
-from nopg.errors import ConfigError, MissingExtraError, NopgError
+from nopg.errors import ConfigError, NopgError
 from nopg.record.teleop import Action
+from nopg.runs.evaluation import make_env, missing_package
 
 MAX_COLUMNS = 1024
 """Wider observations are pictures, and kernels do not learn from pictures."""
@@ -38,19 +38,15 @@ class Simulator:
 
     At a time limit Gymnasium reports `truncated` and not `terminated`, and so it is
     stored: the task did not end, only the recording, and the value goes on.
-
-    Args:
-        env_id: Any registered id, one of the project's own such as
-            `nopg/PendulumSwingUp-v0`, or `module:Id` for one that `module` registers.
-        max_steps: Time limit in place of the environment's own.
-
-    Raises:
-        ConfigError: If the environment cannot be made, shown or stored.
-        MissingExtraError: If a package that draws it is not installed.
     """
 
     def __init__(self, env_id: str, max_steps: int | None = None) -> None:
-        self._env = _make(env_id, max_steps)
+        self._env = make_env(
+            env_id,
+            render_mode="rgb_array",
+            max_episode_steps=max_steps,
+            disable_env_checker=True,  # what the recorder needs is checked here
+        )
         self._raw_space = self._env.observation_space
         self.observation_space = _vector_space(env_id, self._raw_space)
         self.action_space: Space[Any] = self._env.action_space
@@ -91,7 +87,7 @@ class Simulator:
         try:
             picture: Any = self._env.render()
         except gymnasium.error.DependencyNotInstalled as error:
-            raise _missing(error) from error
+            raise missing_package(error) from error
         if not isinstance(picture, np.ndarray) or picture.shape[2:] != (3,):
             raise ConfigError(
                 "The environment must render pictures of shape (height, width, 3), got "
@@ -116,33 +112,6 @@ def as_jpeg(picture: NDArray[np.uint8]) -> bytes:
     image = require_extra("PIL.Image", "record").fromarray(picture)
     image.save(stream, "JPEG", quality=_JPEG_QUALITY, subsampling=0)
     return stream.getvalue()
-
-
-def _missing(error: gymnasium.error.DependencyNotInstalled) -> MissingExtraError:
-    return MissingExtraError(
-        f"Drawing this environment needs a package that is missing ({error}); for the "
-        'classic-control ones run pip install "nopg[record]".'
-    )
-
-
-def _make(env_id: str, max_steps: int | None) -> gymnasium.Env[Any, Any]:
-    if env_id.startswith("nopg/"):
-        register()
-    try:
-        return gymnasium.make(
-            env_id,
-            render_mode="rgb_array",
-            max_episode_steps=max_steps,
-            disable_env_checker=True,  # what the recorder needs is checked here
-        )
-    except gymnasium.error.DependencyNotInstalled as error:
-        raise _missing(error) from error
-    except (gymnasium.error.Error, ImportError, TypeError, ValueError) as error:
-        raise ConfigError(
-            f"`{env_id}` must be a Gymnasium environment that can draw itself, making "
-            f"it failed ({error}); check the id, or write module:Id to have `module` "
-            "register it."
-        ) from error
 
 
 def _vector_space(env_id: str, space: Space[Any]) -> Box:

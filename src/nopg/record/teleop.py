@@ -16,6 +16,8 @@ from nopg.record.keymap import Names, continuous_keys, discrete_keys, fitting
 
 Action = NDArray[np.float64] | int
 _UNBOUNDED = 1e6  # bounds beyond this are "no bound", float32's maximum included
+RISE, FALL = 0.25, 0.12
+"""Seconds in which a held key moves an axis from rest to its end, and back."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +25,7 @@ class Lever:
     """One action axis or one label as the page shows it."""
 
     name: str
-    plus: tuple[str, ...]
-    """Keys that push the axis up, or that choose the label."""
+    plus: tuple[str, ...]  # keys that push the axis up, or that choose the label
     minus: tuple[str, ...] = ()
     low: float = 0.0
     high: float = 0.0
@@ -40,9 +41,9 @@ class ContinuousTeleop:
         space: Box,  # the action space, a vector
         names: Names = (),  # names that are known of its columns
         *,
-        rise: float,  # seconds in which a held key moves an axis from rest to its end
-        fall: float,  # seconds in which it comes back
         seconds: float,  # environment time of one step
+        rise: float = RISE,
+        fall: float = FALL,
     ) -> None:
         if len(space.shape) != 1:
             raise ConfigError(
@@ -108,16 +109,13 @@ class ContinuousTeleop:
 class DiscreteTeleop:
     """Discrete actions: the key pressed last chooses the label.
 
-    Keys follow from the names that are known of the labels. `idle` is what no key
-    means: a label, `"repeat"` for the last one again, or `"wait"`, which stops the
-    time; by default what suits the labels.
+    Keys follow from the names that are known of the labels. No key means the label
+    "none" or the middle one of three; of two the last one again; else time stops.
     """
 
     kind = "discrete"
 
-    def __init__(
-        self, space: Discrete, names: Names = (), *, idle: str | None = None
-    ) -> None:
+    def __init__(self, space: Discrete, names: Names = ()) -> None:
         if int(space.start) != 0:
             raise ConfigError(
                 f"A discrete action must have labels 0, 1, 2, ..., got {space}; wrap "
@@ -125,7 +123,9 @@ class DiscreteTeleop:
             )
         self.names = fitting(names, int(space.n), "")
         self._keys = discrete_keys(self.names)
-        self._idle = _idle(idle, self.names)
+        self._idle: int | None = 1 if len(self.names) == 3 else None
+        if "none" in self.names:
+            self._idle = self.names.index("none")
         self._last: int | None = None
 
     @property
@@ -145,14 +145,11 @@ class DiscreteTeleop:
         return self._pressed(controls) is not None
 
     def decide(self, controls: Controls) -> Action | None:
-        """The label of the newest key, else what `idle` says; None stops the time."""
+        """The label of the newest key, else the idle one; None stops the time."""
         label = self._pressed(controls)
-        if label is not None:
-            self._last = label
-        elif self._idle == "repeat":
-            label = self._last
-        elif isinstance(self._idle, int):
-            label = self._idle
+        if label is None:
+            return self._last if len(self.names) == 2 else self._idle
+        self._last = label
         return label
 
     def _pressed(self, controls: Controls) -> int | None:
@@ -166,18 +163,3 @@ Teleop = ContinuousTeleop | DiscreteTeleop
 
 def _keys_of(keys: Mapping[str, Any], bound: Any) -> tuple[str, ...]:
     return tuple(key for key, value in keys.items() if value == bound)
-
-
-def _idle(text: str | None, names: Names) -> int | str:
-    if text is None:
-        suited: dict[int, int | str] = {2: "repeat", 3: 1}
-        is_named = "none" in names
-        return names.index("none") if is_named else suited.get(len(names), "wait")
-    if text in ("repeat", "wait"):
-        return text
-    if text.isdecimal() and int(text) < len(names):
-        return int(text)
-    raise ConfigError(
-        f"`idle` must be repeat, wait or a label from 0 to {len(names) - 1}, got "
-        f"{text!r}; pass one of these."
-    )

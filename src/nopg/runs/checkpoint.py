@@ -23,12 +23,9 @@ from nopg.errors import RunError
 from nopg.fitted.history import History, Update
 from nopg.runs.plain_files import checked, read_plain, reading
 
-KEPT = 2
-"""Checkpoints kept: the newest, and one in case its disk block goes bad."""
-MAX_BYTES = 2**34
-"""Most bytes a checkpoint may have: 16 GiB."""
-MAX_HISTORY = 2**30
-"""Most bytes a history may have: 1 GiB, some five million updates."""
+KEPT = 2  # checkpoints kept: the newest, and one in case its disk block goes bad
+MAX_BYTES = 2**34  # most bytes a checkpoint may have: 16 GiB
+MAX_HISTORY = 2**30  # most bytes a history may have: 1 GiB, some five million updates
 
 _NAMES = f"step-{'[0-9]' * 9}.checkpoint"
 _STRUCTURE = "structure"

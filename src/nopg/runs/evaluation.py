@@ -14,7 +14,7 @@ from scipy.special import stdtrit
 
 from nopg.data.extras import require_extra
 from nopg.envs.registration import register
-from nopg.errors import ConfigError
+from nopg.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
     import gymnasium
@@ -26,21 +26,13 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Episode:
-    """One episode.
+    """One episode."""
 
-    Attributes:
-        seed: Seed of its start.
-        total: Sum of its rewards.
-        discounted: The same, discounted as in training.
-        steps: How long it lasted.
-        terminated: Whether the task ended it, and not the time limit.
-    """
-
-    seed: int
-    total: float
-    discounted: float
-    steps: int
-    terminated: bool
+    seed: int  # seed of its start
+    total: float  # sum of its rewards
+    discounted: float  # the same, discounted as in training
+    steps: int  # how long it lasted
+    terminated: bool  # whether the task ended it, and not the time limit
 
 
 @dataclass(frozen=True)
@@ -90,10 +82,6 @@ def evaluate(
         n_episodes: Episodes to run.
         seed: Episode i starts from seed + i.
         videos: Folder for a film of each episode, through Gymnasium's RecordVideo.
-
-    Raises:
-        ConfigError: If the environment does not exist or does not fit the policy.
-        MissingExtraError: If films need a package that is not installed.
     """
     if n_episodes < 1:
         raise ConfigError(
@@ -141,22 +129,37 @@ def _episode(policy: FittedPolicy, env: gymnasium.Env[Any, Any], seed: int) -> E
             return Episode(seed, total, discounted, steps, bool(terminated))
 
 
-def _made(env_id: str, camera: Path | None) -> gymnasium.Env[Any, Any]:
-    """The environment, with an end, and filmed into the folder `camera` if given."""
+def make_env(env_id: str, **options: Any) -> gymnasium.Env[Any, Any]:
+    """Any registered environment, or one of `module:Id`."""
     import gymnasium
-    from gymnasium.wrappers import RecordVideo, TimeLimit
 
     register()
-    mode = {} if camera is None else {"render_mode": "rgb_array"}
     try:
-        env: gymnasium.Env[Any, Any] = gymnasium.make(env_id, **mode)  # type: ignore[arg-type]
-    except (gymnasium.error.Error, ImportError, TypeError) as error:
-        reason = str(error).splitlines()[0]
+        return gymnasium.make(env_id, **options)
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise missing_package(error) from error
+    except (gymnasium.error.Error, ImportError, TypeError, ValueError) as error:
+        reason = "".join(str(error).splitlines()[:1])
         own = ", ".join(name for name in gymnasium.registry if name.startswith("nopg/"))
         raise ConfigError(
-            f"`env_id` must be a Gymnasium id, making {env_id!r} failed ({reason}); "
-            f"the project's own are {own}."
+            f"`{env_id}` must be a Gymnasium environment, making it failed ({reason}); "
+            f"check the id, or write module:Id. The project's own are {own}."
         ) from None
+
+
+def missing_package(error: Exception) -> MissingExtraError:
+    """For what an environment needs to run or to be drawn."""
+    return MissingExtraError(
+        f"This environment needs a package that is missing ({error}); for the "
+        'classic-control ones run pip install "nopg[record]".'
+    )
+
+
+def _made(env_id: str, camera: Path | None) -> gymnasium.Env[Any, Any]:
+    """The environment, with an end, and filmed into the folder `camera` if given."""
+    from gymnasium.wrappers import RecordVideo, TimeLimit
+
+    env = make_env(env_id, **({} if camera is None else {"render_mode": "rgb_array"}))
     if env.spec is not None and env.spec.max_episode_steps is None:
         env = TimeLimit(env, 10_000)
     if camera is None:

@@ -51,10 +51,6 @@ def start(
     Returns:
         The policy. Ctrl-C ends training after the present update; the policy is kept
         and `resume` goes on from it.
-
-    Raises:
-        RunError: If the folder holds a run.
-        NopgError: If another process writes in it, or it cannot be written.
     """
     path, monitoring = Path(path), monitoring or Monitoring()
     require_vacant(path)
@@ -87,10 +83,6 @@ def resume(
         path: The folder.
         policy: For runs with a module of your own: one of the same architecture.
         monitoring: As in `start`; it may differ.
-
-    Raises:
-        RunError: If there is no run, it is done, or it is damaged.
-        NopgError: If another process writes in it, or it cannot be written.
     """
     run, monitoring = RunFolder.open(path), monitoring or Monitoring()
     config = run.config
@@ -113,14 +105,6 @@ def resume(
                 announce(f"It began with {', '.join(changed)}: last bits may differ.")
         _train(run, model, monitoring, state)
     return model.fitted
-
-
-def keep(path: Path, policy: FittedPolicy) -> None:
-    """Write a policy that `nopg.learn` found, and how, as a new run folder.
-
-    The caller holds the folder's lock.
-    """
-    RunFolder.create(path, RunConfig.of(policy)).finish(policy)
 
 
 def _train(

@@ -36,8 +36,7 @@ from nopg.runs.checkpoint import checkpoints, read_checkpoint, read_history, ste
 from nopg.runs.plain_files import read_json, reading, require_plain, write_json
 from nopg.runs.run_config import RunConfig, now
 
-DONE = ("finished", "converged")
-"""How a training ends that has nothing left to do."""
+DONE = ("finished", "converged")  # how a training ends that has nothing left to do
 LITTER = (
     *(".run.json.*.tmp", ".*.nopg.*.tmp", ".history.jsonl.*.tmp"),
     *(".status.json.*.tmp", "checkpoints/.*.tmp"),
@@ -47,23 +46,14 @@ LITTER = (
 
 @dataclass(frozen=True)
 class RunFolder:
-    """One run on the disk; see `RunFolder.open`.
-
-    Attributes:
-        path: The folder.
-        config: What its `run.json` says.
-    """
+    """One run on the disk; see `RunFolder.open`."""
 
     path: Path
-    config: RunConfig
+    config: RunConfig  # what its `run.json` says
 
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:
-        """The run in an existing folder.
-
-        Raises:
-            RunError: If there is none, or it is of another format.
-        """
+        """The run in an existing folder."""
         path = Path(path)
         if not (path / "run.json").exists():
             raise RunError(
@@ -126,9 +116,6 @@ class RunFolder:
 
         Args:
             policy: For runs with a module of your own: one of the same architecture.
-
-        Raises:
-            RunError: If there has been no checkpoint yet.
         """
         newest = checkpoints(self.checkpoints)
         is_newer = newest and step_of(newest[0]) > self.status().get("updates", -1)
@@ -227,10 +214,6 @@ def read_run(path: str | Path) -> Run:
 
     Args:
         path: A folder that `nopg learn` or `nopg fit` wrote, or a `.nopg` file.
-
-    Raises:
-        RunError: If a file of the folder is damaged, a link, or too large.
-        PolicyFileError: If the policy's file is damaged.
     """
     path = Path(path)
     if path.name == "policy.nopg" and (path.parent / "run.json").exists():

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from safetensors import SafetensorError
-
 from nopg.data.files import open_plain, parse_json, write_atomically
-from nopg.errors import NopgError, RunError
+from nopg.data.files import reading as reading_file
+from nopg.errors import RunError
 
-MAX_JSON = 2**26
-"""Most bytes a JSON file of a run may have: 64 MiB."""
+MAX_JSON = 2**26  # most bytes a JSON file of a run may have: 64 MiB
 
-# What wrong contents make readers and constructors raise.
-_DAMAGE = (
-    *(KeyError, TypeError, ValueError, AttributeError, OverflowError),
-    *(OSError, RuntimeError, SafetensorError),
-)
 _KINDS = {kind.__name__: kind for kind in (int, float, str, dict, list)}
 
 T = TypeVar("T")
@@ -43,19 +36,10 @@ def require_plain(path: Path, max_bytes: int | None = None) -> None:
         ) from None
 
 
-@contextmanager
-def reading(path: Path, what: str) -> Iterator[None]:
+def reading(path: Path, what: str) -> AbstractContextManager[None]:
     """Turn what the block raises where `path` is not `what` into one sentence."""
-    try:
-        yield
-    except NopgError:
-        raise
-    except _DAMAGE as error:
-        reason = " ".join(str(error).split())
-        raise RunError(
-            f"`{path}` must be {what}, reading it failed ({type(error).__name__}: "
-            f"{reason}); it is damaged, or of another program or version."
-        ) from None
+    advice = "it is damaged, or of another program or version"
+    return reading_file(path, what, advice, RunError)
 
 
 def read_plain(path: Path, max_bytes: int) -> bytes:

@@ -16,8 +16,7 @@ from nopg.runs.checkpoint import HistoryFile, write_checkpoint
 from nopg.runs.folder import RunFolder
 from nopg.runs.tensorboard import scalars, summary_writer
 
-MAX_SECONDS = 60.0
-"""A checkpoint is due after so long, however many updates that were."""
+MAX_SECONDS = 60.0  # a checkpoint is due after so long, however many updates that were
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +62,7 @@ class ProgressWriter:
         begun = training.history
         self._tensorboard = None
         if monitoring.tensorboard:
-            settings = run.config.settings | {"n_updates": run.config.n_updates}
-            self._tensorboard = summary_writer(run.path, settings, len(begun) + 1)
+            self._tensorboard = summary_writer(run.path, len(begun) + 1)
         self._history = HistoryFile(run.path / "history.jsonl", begun)
         self._last_step, self._last_time = len(begun), time.monotonic()
 

@@ -33,28 +33,17 @@ PACKAGES = ("nopg", "torch", "numpy", "scipy", "gymnasium", "safetensors")
 class RunConfig:
     """A run's settings and origin, as plain values."""
 
-    algorithm: str
-    """"NOPG" or "learn"."""
-    settings: dict[str, Any]
-    """All settings of the algorithm, flat."""
-    n_updates: int
-    """Updates in all; 0 for `learn`, which is not resumed."""
-    patience: int | None
-    """Updates without a rise of J after which training stops."""
-    evaluate_every: int
-    """Updates between evaluations, where there are evaluators."""
-    data_sha256: str
-    """Fingerprint of the transitions."""
-    threads: int
-    """Threads of torch; sums depend on them in the last bits."""
-    versions: dict[str, str]
-    """Python and the packages that decide the numbers."""
-    command: str
-    """What was typed."""
-    created: str
-    """When, in UTC."""
-    format: int = FORMAT
-    """Of this file."""
+    algorithm: str  # "NOPG" or "learn"
+    settings: dict[str, Any]  # all settings of the algorithm, flat
+    n_updates: int  # updates in all; 0 for `learn`, which is not resumed
+    patience: int | None  # updates without a rise of J after which training stops
+    evaluate_every: int  # updates between evaluations, where there are evaluators
+    data_sha256: str  # fingerprint of the transitions
+    threads: int  # threads of torch; sums depend on them in the last bits
+    versions: dict[str, str]  # Python and the packages that decide the numbers
+    command: str  # what was typed
+    created: str  # when, in UTC
+    format: int = FORMAT  # of this file
 
     @classmethod
     def of(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +10,15 @@ from nopg.data.extras import require_extra
 from nopg.fitted.history import Update
 
 
-def summary_writer(folder: Path, settings: Mapping[str, Any], first_step: int) -> Any:
+def summary_writer(folder: Path, first_step: int) -> Any:
     """Torch's writer of event files in a run folder, for `tensorboard --logdir runs`.
 
-    Settings are shown beside the curves. `first_step` is the first update that will be
-    logged: what an interrupted run logged beyond its checkpoint is not shown twice.
+    `first_step` is the first update that will be logged: what an interrupted run logged
+    beyond its checkpoint is not shown twice.
     """
     require_extra("tensorboard", "tensorboard")
     writing = require_extra("torch.utils.tensorboard.writer", "tensorboard")
-    place = str(folder / "tensorboard")
-    writer = writing.SummaryWriter(place, purge_step=first_step)
-    rows = "".join(f"| {name} | {value} |\n" for name, value in settings.items())
-    table = f"| setting | value |\n|---|---|\n{rows}"
-    writer.add_text("settings", table, first_step)
-    return writer
+    return writing.SummaryWriter(str(folder / "tensorboard"), purge_step=first_step)
 
 
 def scalars(update: Update) -> dict[str, float]:

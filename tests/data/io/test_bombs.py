@@ -128,21 +128,19 @@ def arm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     from tests.data.io.test_minari_files import make
 
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
-    make("lab/arm-v0", [3, 5], data_format="arrow")
+    make("lab/arm-v0", [3, 5])
     return tmp_path / "lab" / "arm-v0" / "data"
 
 
-def test_minari_rows_that_are_packed_are_refused(arm: Path) -> None:
-    import pyarrow
+def test_minari_rows_outside_hdf5_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.data.io.test_minari_files import make
 
-    file = next(arm.rglob("*.arrow"))
-    with pyarrow.ipc.open_file(pyarrow.py_buffer(file.read_bytes())) as reader:
-        table = reader.read_all()
-    options = pyarrow.ipc.IpcWriteOptions(compression="zstd")
-    with pyarrow.ipc.new_file(str(file), table.schema, options=options) as writer:
-        writer.write_table(table)
-    with pytest.raises(DataError, match="they are packed"):
-        Dataset.load(arm)
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    make("lab/arm-v0", [3, 5], data_format="arrow")
+    with pytest.raises(DataError, match="kept as arrow, only HDF5 is read"):
+        Dataset.load("lab/arm-v0")
 
 
 @pytest.mark.parametrize("steps", [-5, 10**12])
@@ -159,8 +157,8 @@ def test_minari_totals_are_not_believed(arm: Path, steps: int) -> None:
 
 
 def test_minari_folders_lead_nowhere_else(arm: Path, tmp_path: Path) -> None:
-    file = next(arm.rglob("*.arrow"))
-    elsewhere = tmp_path / "secret.arrow"
+    file = next(arm.rglob("*.hdf5"))
+    elsewhere = tmp_path / "secret.hdf5"
     file.rename(elsewhere)
     file.symlink_to(elsewhere)
     with pytest.raises(DataError, match="without links"):

@@ -15,22 +15,18 @@ if TYPE_CHECKING:
     from gymnasium.spaces import Space
 
 _FEW_LEVELS = 5
-_FAR = 10.0
-"""An outlier lies this many robust standard deviations from the median."""
+_FAR = 10.0  # an outlier lies this many robust standard deviations from the median
 
 
 @dataclass(frozen=True)
 class Diagnostic:
     """One thing about the data that matters for learning."""
 
-    name: str
-    """A short fixed name, for programs."""
-    level: Literal["note", "warning"]
-    """A warning asks for a decision; a note is only worth knowing."""
-    what: str
-    """What was found, with its numbers."""
-    meaning: str
-    """What it means for learning and what to do."""
+    name: str  # a short fixed name, for programs
+    what: str  # what was found, with its numbers
+    meaning: str  # what it means for learning and what to do
+    # A warning asks for a decision; a note is only worth knowing.
+    level: Literal["note", "warning"] = "warning"
 
 
 def all_diagnostics(
@@ -38,10 +34,7 @@ def all_diagnostics(
 ) -> list[Diagnostic]:
     """Whatever stands out at first sight, without learning anything.
 
-    Args:
-        table: The transitions.
-        space: Bounds to hold continuous actions against.
-        weights: Kernel weight of the other rows around some rows, (m,).
+    `weights` (m,) are those of the other rows around some rows, in kernels.
     """
     found = [*_duplicates(table), *_states(table), *_rewards(table)]
     if table.episodes is not None:
@@ -73,7 +66,6 @@ def _jumps(table: TransitionTable, episodes: IntArray) -> Iterator[Diagnostic]:
         return
     yield Diagnostic(
         "jumps",
-        "warning",
         f"In {n_jumps:,} of {len(gap):,} steps s' differs from the next row's state, "
         f"by up to {gap.max():.3g} standard deviations.",
         "Rows were left out, the columns are shifted against each other, or episodes "
@@ -84,7 +76,6 @@ def _jumps(table: TransitionTable, episodes: IntArray) -> Iterator[Diagnostic]:
     if n_jumps > 0.5 * len(gap) and (moved < 1e-6).mean() > 0.9:
         yield Diagnostic(
             "shifted_rows",
-            "warning",
             "In most rows s' equals the row's own s.",
             "s' was stored one row too late; take it from the following row by loading "
             "without `next_observations`.",
@@ -100,7 +91,6 @@ def _time_limit(table: TransitionTable, episodes: IntArray) -> Iterator[Diagnost
     if count >= 2 and longest > 1 and count == int(is_longest.sum()):
         yield Diagnostic(
             "hidden_time_limit",
-            "warning",
             f"{count} episodes are terminated after exactly {longest} steps, and none "
             "is longer.",
             "That looks like a time limit and not like the end of the task; a false "
@@ -116,10 +106,10 @@ def _duplicates(table: TransitionTable) -> Iterator[Diagnostic]:
         share = repeated / len(table)
         yield Diagnostic(
             "duplicates",
-            "warning" if share > 0.05 else "note",
             f"Repeated (s, a): {counted(repeated, 'row')} ({share:.1%}).",
             "Repeated rows weigh as much as they are often, and they pull automatic "
             "bandwidths towards zero; drop them if they are copies of one measurement.",
+            level="warning" if share > 0.05 else "note",
         )
 
 
@@ -129,7 +119,6 @@ def _states(table: TransitionTable) -> Iterator[Diagnostic]:
     if constant:
         yield Diagnostic(
             "constant_columns",
-            "warning",
             f"The state {' and '.join(constant)} never changes.",
             "A constant column has no bandwidth and says nothing about the value; "
             "leave it out with nopg.data.select.",
@@ -139,7 +128,6 @@ def _states(table: TransitionTable) -> Iterator[Diagnostic]:
     if far:
         yield Diagnostic(
             "outliers",
-            "warning",
             f"Over {_FAR:g} robust deviations from the median: {', '.join(far)}.",
             "Such rows stretch the bandwidth of their column and stand alone; check "
             "whether the sensor failed there, and drop those rows if it did.",
@@ -154,7 +142,6 @@ def _states(table: TransitionTable) -> Iterator[Diagnostic]:
             if wraps and is_circle:
                 yield Diagnostic(
                     "wrapped_angle",
-                    "warning",
                     f"{name} jumps by a whole turn in {counted(wraps, 'step')}: an "
                     f"angle in {unit} that wraps around.",
                     "The kernel takes both ends of the circle for far apart; replace "
@@ -177,18 +164,18 @@ def _rewards(table: TransitionTable) -> Iterator[Diagnostic]:
     if len(values) == 1:
         yield Diagnostic(
             "constant_reward",
-            "note" if table.terminations.any() else "warning",
             f"The reward is {values[0]:g} in every row.",
             "Only terminations can then tell good from bad; without them every policy "
             "is worth the same. Compute a reward with nopg.data.with_rewards.",
+            level="note" if table.terminations.any() else "warning",
         )
     elif rare < 0.05 * len(table):
         yield Diagnostic(
             "sparse_reward",
-            "warning" if rare < 10 else "note",
             f"The reward is {values[counts.argmax()]:g} in all but {rare} rows.",
             "The value is carried from these few rows through the data, so the path "
             "to them must be covered; a reward that grows on the way helps.",
+            level="warning" if rare < 10 else "note",
         )
 
 
@@ -198,7 +185,6 @@ def _labels(table: TransitionTable) -> Iterator[Diagnostic]:
     if untried:
         yield Diagnostic(
             "untried_actions",
-            "warning",
             f"The actions {', '.join(untried[:10])} occur in no row.",
             "Nothing is known about them; the learner can only avoid them. Record some "
             "rows with each, or renumber the labels without them.",
@@ -212,7 +198,6 @@ def _action(
     if outside := int(((values < low) | (values > high)).sum()):
         yield Diagnostic(
             "actions_out_of_bounds",
-            "warning",
             f"{outside:,} rows have {name} outside [{low:g}, {high:g}]; the data span "
             f"{values.min():g} to {values.max():g}.",
             "If the system clipped them, the log holds what was asked for and not what "
@@ -223,7 +208,6 @@ def _action(
     if len(distinct) == 1:
         yield Diagnostic(
             "constant_action",
-            "warning",
             f"The action {name} is {distinct[0]:g} in every row.",
             "The data never show what another action does, so no policy can be told "
             "from another; record with varied actions.",
@@ -231,19 +215,19 @@ def _action(
     elif len(distinct) <= _FEW_LEVELS:
         yield Diagnostic(
             "few_action_levels",
-            "note",
             f"The action {name} takes only the values "
             f"{', '.join(f'{value:g}' for value in distinct)}.",
             "Actions between them are interpolated, not observed; make it a discrete "
             "label if nothing lies between.",
+            level="note",
         )
     elif share > max(0.05, 4.0 / len(values)):
         yield Diagnostic(
             "saturated_actions",
-            "note",
             f"{share:.0%} of the rows have {name} at {low:g} or {high:g}.",
             "The controller wanted more than it got there; the log must hold the "
             "action as applied, and the policy the same limits.",
+            level="note",
         )
 
 
@@ -252,7 +236,6 @@ def _isolated(weights: FloatArray) -> Iterator[Diagnostic]:
     if alone > 0.5:
         yield Diagnostic(
             "isolated_rows",
-            "warning",
             f"{alone:.0%} of the rows have less than one neighbour.",
             "Most values rest on single samples, so noise in them is learnt as truth; "
             "record more data, drop irrelevant columns or widen the bandwidths.",

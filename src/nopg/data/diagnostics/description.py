@@ -23,51 +23,37 @@ if TYPE_CHECKING:
 class Column:
     """Range and spread of one column."""
 
-    name: str
-    """The column's name."""
-    part: Literal["state", "action", "reward"]
-    """What the column is part of."""
-    low: float
-    """Smallest value."""
-    median: float
-    """Median."""
-    high: float
-    """Largest value."""
-    std: float
-    """Standard deviation."""
-    n_distinct: int
-    """Number of different values."""
+    name: str  # the column's name
+    part: Literal["state", "action", "reward"]  # what the column is part of
+    low: float  # smallest value
+    median: float  # median
+    mean: float  # mean
+    high: float  # largest value
+    std: float  # standard deviation
+    n_distinct: int  # number of different values
 
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
     """Counts, ranges and findings of a data set; `print` it or take `to_json()`."""
 
-    n_transitions: int
-    """Rows."""
-    n_episodes: int
-    """Distinct episode ids, 0 if rows have none."""
+    n_transitions: int  # rows
+    n_episodes: int  # distinct episode ids, 0 if rows have none
+    # Shortest, median and longest episode in rows.
     episode_lengths: tuple[int, int, int] | None
-    """Shortest, median and longest episode in rows."""
-    n_terminations: int
-    """Rows after which the task was over."""
-    n_truncations: int
-    """Rows after which only the recording stopped."""
-    n_actions: int | None
-    """Number of labels if the action is discrete."""
-    columns: tuple[Column, ...]
-    """Every column of state, action and reward."""
-    sample_time: float | None
-    """Time from one row to the next, if the log had a clock."""
+    n_terminations: int  # rows after which the task was over
+    n_truncations: int  # rows after which only the recording stopped
+    n_actions: int | None  # number of labels if the action is discrete
+    columns: tuple[Column, ...]  # every column of state, action and reward
+    sample_time: float | None  # time from one row to the next, if the log had a clock
+    # Share of the cells of a ten-per-side grid over the states that hold data, out of
+    # those the data could fill.
     coverage: float
-    """Share of the cells of a ten-per-side grid over the states that hold data, out
-    of those the data could fill."""
+    # Kernel weight of the other rows around a row: 10 %, 50 % and 90 % quantile.
     neighbours: tuple[float, float, float]
-    """Kernel weight of the other rows around a row: 10 %, 50 % and 90 % quantile."""
-    findings: tuple[Diagnostic, ...]
-    """What stands out, warnings first."""
+    findings: tuple[Diagnostic, ...]  # what stands out, warnings first
+    # How the rows came to be, in the sentences of readers and transforms.
     notes: tuple[str, ...]
-    """How the rows came to be, in the sentences of readers and transforms."""
 
     def to_json(self) -> str:
         """The whole record as JSON text."""
@@ -127,12 +113,7 @@ def _wrapped(lead: str, sentence: str) -> list[str]:
 def describe(
     table: TransitionTable, action_space: Space[Any] | None = None
 ) -> Description:
-    """Count and measure a data set, and say what that means.
-
-    Args:
-        table: The transitions.
-        action_space: Bounds to hold the actions against, if the data know none.
-    """
+    """Count and measure a data set, and say what that means."""
     weights = neighbour_weights(table)
     space = action_space or table.action_space
     findings = [
@@ -153,11 +134,7 @@ def describe(
         n_terminations=int(table.terminations.sum()),
         n_truncations=int(table.truncations.sum()),
         n_actions=table.n_actions if table.is_discrete else None,
-        columns=(
-            *_columns("state", table.observation_names, table.observations),
-            *_columns("action", table.action_names, table.actions),
-            *_columns("reward", ("reward",), table.rewards),
-        ),
+        columns=columns(table),
         sample_time=table.sample_time,
         coverage=grid_coverage(table.observations),
         neighbours=(few, typical, many),
@@ -166,19 +143,25 @@ def describe(
     )
 
 
-def _columns(
-    part: Literal["state", "action", "reward"], names: tuple[str, ...], values: Any
-) -> list[Column]:
-    matrix = values.reshape(len(values), -1).astype(np.float64)
-    return [
+def columns(table: TransitionTable) -> tuple[Column, ...]:
+    """Every column of state, action and reward."""
+    actions = table.actions.reshape(len(table), -1).astype(np.float64)
+    parts: list[tuple[Literal["state", "action", "reward"], Any, Any]] = [
+        ("state", table.observation_names, table.observations.T),
+        ("action", table.action_names, actions.T),
+        ("reward", ("reward",), table.rewards[None]),
+    ]
+    return tuple(
         Column(
             name=name,
             part=part,
             low=float(column.min()),
             median=float(np.median(column)),
+            mean=float(column.mean()),
             high=float(column.max()),
             std=float(column.std()),
             n_distinct=len(np.unique(column)),
         )
-        for name, column in zip(names, matrix.T, strict=True)
-    ]
+        for part, names, values in parts
+        for name, column in zip(names, values, strict=True)
+    )

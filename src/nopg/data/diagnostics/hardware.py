@@ -25,8 +25,7 @@ _LESS, _FLAT = 0.8, 0.2
 _STUCK, _TOLD = 15, 0.9
 """Stiction: so many steps rest and so many break loose, and the size of the action
 tells which with this chance."""
-_FEWEST, _MOST = 100, 20_000
-"""Rows needed, and rows looked at: the first of a long log."""
+_FEWEST, _MOST = 100, 20_000  # rows needed, and rows looked at: the first of a long log
 
 
 def hardware_diagnostics(table: TransitionTable) -> Iterator[Diagnostic]:
@@ -35,20 +34,17 @@ def hardware_diagnostics(table: TransitionTable) -> Iterator[Diagnostic]:
         return
     now, then = table.observations[:_MOST], table.next_observations[:_MOST]
     actions = table.actions[:_MOST].reshape(len(now), -1).astype(np.float64)
-    # Numbers near the largest there are would overflow in squares.
-    units = np.maximum(np.abs(now).max(axis=0), np.abs(then).max(axis=0))
-    units = np.where(units > 0, units, 1.0)
-    moved = then / units - now / units
+    moved = then - now
     for i, name in enumerate(table.observation_names):
-        step = _resolution(np.append(now[:, i], then[:, i]) / units[i])
+        step = _resolution(np.append(now[:, i], then[:, i]))
         if step is None:
             yield from _limits(name, then[:, i])
         elif step > _COARSE * moved[:, i].std():
-            yield _coarse(name, step * units[i], moved[:, i].std() * units[i])
+            yield _coarse(name, step, moved[:, i].std())
         if step is None and not table.is_discrete:
             yield from _stuck(name, now[:, i], then[:, i], actions, table.action_names)
     if not table.is_discrete:
-        yield from _dead_bands(now / units, moved, actions, table)
+        yield from _dead_bands(now, moved, actions, table)
 
 
 def _resolution(values: FloatArray) -> float | None:
@@ -67,11 +63,11 @@ def _resolution(values: FloatArray) -> float | None:
 def _coarse(name: str, step: float, moves: float) -> Diagnostic:
     return Diagnostic(
         "coarse_sensor",
-        "warning" if step > moves else "note",
         f"{name} is measured in steps of {step:.3g}, and changes by {moves:.3g} from "
         "row to row.",
         "What happens within a step of the sensor is not in the log and is learnt as "
         "noise; keep every second or tenth row, or filter before the log.",
+        level="warning" if step > moves else "note",
     )
 
 
@@ -84,11 +80,11 @@ def _limits(name: str, values: FloatArray) -> Iterator[Diagnostic]:
         if share > _PINNED and counts[at] > _OFTEN * np.sort(counts)[-3]:
             yield Diagnostic(
                 "saturated_states",
-                "note",
                 f"{share:.0%} of the steps end at {name} = {distinct[at]:.4g} exactly, "
                 f"the {which} value.",
                 "A wall, which nopg.learn respects, or the end of a sensor's range: "
                 "then leave these rows out, for the log does not show what happened.",
+                level="note",
             )
 
 
@@ -110,7 +106,6 @@ def _stuck(
             least = float(np.quantile(values[stands[rests]], 0.95))
             yield Diagnostic(
                 "stiction",
-                "warning",
                 f"{name} stands still in {stands.mean():.0%} of the steps, and once it "
                 f"stands {action} must exceed about {least:.3g} to move it.",
                 "A model bends this corner into a slope, and a policy learnt in it "
@@ -147,7 +142,6 @@ def _dead_bands(
         if left < _LESS and slope < _FLAT and band > 0:
             yield Diagnostic(
                 "dead_band",
-                "warning",
                 f"{name} has next to no effect on {state} between {-band:.3g} and "
                 f"{band:.3g}.",
                 "A model bends this corner into a slope, and a policy learnt in it "

@@ -19,8 +19,7 @@ from nopg.data.diagnostics.residuals import Residuals, Sequences, residuals
 from nopg.data.transitions import TransitionTable
 from nopg.data.validation import FloatArray, counted
 
-_LONGEST = 16
-"""Most steps looked back; a quarter of an episode if that is less."""
+_LONGEST = 16  # most steps looked back; a quarter of an episode if that is less
 _LEAST_NOISE = 0.002
 """Share of a step's variance below which there is nothing to explain."""
 _LEAST_SHARE, _LEAST_T, _PARTS = 0.1, 2.5, 12
@@ -35,16 +34,14 @@ _WORSE = 1.1
 class Memory:
     """What the past explains of each step beyond the present state and action."""
 
-    action_steps: int
-    """Steps after which an action acts; 0 if it acts at once."""
+    action_steps: int  # steps after which an action acts; 0 if it acts at once
+    # Past steps that stand in for what the state does not show; 0 if none do.
     observation_steps: int
-    """Past steps that stand in for what the state does not show; 0 if none do."""
+    # Share of what state and action leave that the past explains, held out.
     explained: float
-    """Share of what state and action leave that the past explains, held out."""
-    sentence: str
-    """The same in words."""
+    sentence: str  # the same in words
+    # False where rows have no past: no episodes, or too short ones.
     is_tested: bool = True
-    """False where rows have no past: no episodes, or too short ones."""
 
     @property
     def history(self) -> int:
@@ -91,11 +88,10 @@ def memory_diagnostics(table: TransitionTable) -> Iterator[Diagnostic]:
     k = memory.history
     if not memory.is_tested:
         meaning = "If there are any, what is learnt suffers; record whole episodes."
-        yield Diagnostic("untested_past", "note", memory.sentence, meaning)
+        yield Diagnostic("untested_past", memory.sentence, meaning, level="note")
     elif k:
         yield Diagnostic(
             "delay" if memory.action_steps else "hidden_state",
-            "warning",
             memory.sentence,
             "A policy that sees the present alone cannot know it, and what is learnt "
             f"loses return in silence; nopg.learn(data, history={k}) shows it the last "
@@ -103,7 +99,7 @@ def memory_diagnostics(table: TransitionTable) -> Iterator[Diagnostic]:
         )
     elif memory.explained:
         meaning = "Its errors are learnt as if they were motion; filter before the log."
-        yield Diagnostic("sensor_noise", "note", memory.sentence, meaning)
+        yield Diagnostic("sensor_noise", memory.sentence, meaning, level="note")
 
 
 def _look_back(

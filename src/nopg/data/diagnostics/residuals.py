@@ -19,12 +19,9 @@ from nopg.data.validation import BoolArray, FloatArray, IntArray
 _FOLDS = 5
 _FITTED, _TRAINED, _MOST = 200, 500, 2_000
 """Rows for the likelihood, for each prediction, and in all."""
-_BLOCK = 100
-"""Rows of a stretch that stay together when some are drawn or held out."""
-_FEWEST = 60
-"""Rows with support below which nothing is said of a column."""
-_COLUMNS = 6
-"""State columns looked at: those of which a line leaves most."""
+_BLOCK = 100  # rows of a stretch that stay together when some are drawn or held out
+_FEWEST = 60  # rows with support below which nothing is said of a column
+_COLUMNS = 6  # state columns looked at: those of which a line leaves most
 _FAR = 10.0
 """Steps beyond this many robust deviations count as that many: a reset, a crash."""
 
@@ -38,7 +35,7 @@ class Sequences:
 
     states: FloatArray  # (n, d_s)
     actions: FloatArray  # (n, d_a), one column per label of a discrete action
-    steps: FloatArray  # (n, d_s), s' - s in units of the largest state
+    steps: FloatArray  # (n, d_s), s' - s
     stretches: IntArray  # (n,), numbers of uninterrupted recordings
     positions: IntArray  # (n,), rows since the stretch began
 
@@ -48,11 +45,7 @@ class Sequences:
         n, width = table.observations.shape
         ids = np.arange(n) if table.episodes is None else table.episodes
         order = np.argsort(ids, kind="stable")
-        # Numbers near the largest there are would overflow in squares.
-        largest = np.abs(table.observations).max(axis=0)
-        units = np.where(largest > 0, largest, 1.0)
-        states = table.observations[order] / units
-        reached = np.clip(table.next_observations[order] / units, -1e9, 1e9)
+        states, reached = table.observations[order], table.next_observations[order]
         scale = np.where(states.std(axis=0) > 0, states.std(axis=0), 1.0)
         goes_on = ~(table.terminations | table.truncations)[order[:-1]]
         goes_on &= ids[order[:-1]] == ids[order[1:]]
@@ -105,10 +98,7 @@ class Residuals:
 def residuals(sequences: Sequences, lag: int, least: float) -> Iterator[Residuals]:
     """The residuals of each column on rows with a past, where noise is worth it.
 
-    Args:
-        sequences: The rows in time order.
-        lag: Rows that each row must have before it.
-        least: Share of noise below which state and action explain all there is.
+    The past is `lag` rows; a smaller share of noise than `least` explains all there is.
     """
     generator = np.random.default_rng(0)  # the same log gets the same description
     rows = sequences.draw(lag, generator)
@@ -169,8 +159,6 @@ def _folds(
 
 
 def _standardised(columns: FloatArray) -> FloatArray:
-    largest = np.abs(columns).max(axis=0, initial=0.0)
-    columns = columns / np.where(largest > 0, largest, 1.0)
     std = columns.std(axis=0)
     return np.asarray((columns - columns.mean(axis=0)) / np.where(std > 0, std, 1.0))
 

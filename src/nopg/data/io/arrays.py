@@ -45,11 +45,7 @@ def file_arguments(
     options: ReadOptions,
     where: object,
 ) -> dict[str, Any]:
-    """The arguments of `Dataset` from a file of arrays, and of its JSON if it is ours.
-
-    Raises:
-        DataError: If it lacks an array no data set can do without.
-    """
+    """The arguments of `Dataset` from a file of arrays and, if it is ours, its JSON."""
     needed = ["observations", "actions", "terminations"]
     needed += [] if callable(options.reward) else ["rewards"]
     missing = [name for name in needed if name not in arrays]
@@ -63,20 +59,13 @@ def file_arguments(
 
 
 def dataset_arguments(
+    # By the names in `ARRAYS`; NaN is a missing value.
     arrays: Mapping[str, NDArray[Any]],
-    options: ReadOptions,
+    options: ReadOptions,  # what the caller asked for
+    # Names, spaces and notes that the source states.
     metadata: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The arguments of `Dataset`: rows with their successors, names and notes.
-
-    Args:
-        arrays: By the names in `ARRAYS`; NaN is a missing value.
-        options: What the caller asked for.
-        metadata: Names, spaces and notes that the source states.
-
-    Raises:
-        DataError: If the arrays do not fit each other.
-    """
+    """The arguments of `Dataset`: rows with their successors, names and notes."""
     parts: dict[str, Any] = {name: arrays.get(name) for name in ARRAYS}
     require_same_length(parts)
     states = as_matrix("observations", parts["observations"], is_finite=False)

@@ -29,15 +29,7 @@ _FLAGS = {
 def read_columns(
     kinds: Mapping[str, Kind], chunks: Iterable[Mapping[str, Sequence[Any]]]
 ) -> dict[str, TableColumn]:
-    """Convert a table chunk by chunk.
-
-    Args:
-        kinds: The columns to read, and what each of them holds.
-        chunks: Cells of some rows by column: texts, or arrays of numbers.
-
-    Raises:
-        DataError: If a cell is not what its column holds.
-    """
+    """Convert a table chunk by chunk."""
     columns = {name: TableColumn(name, kind) for name, kind in kinds.items()}
     for chunk in chunks:
         for name, column in columns.items():

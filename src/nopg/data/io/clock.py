@@ -21,10 +21,8 @@ from nopg.errors import DataError, NopgWarning
 
 _GAP, _JITTERS = 1.5, 10.0
 """A gap is longer than this many sample times, and than one and so many jitters."""
-_ONE_RATE = 1.5
-"""Sample times of episodes may differ by this factor."""
-_UNEVEN = 0.2
-"""Jitter, in sample times, that is worth a warning."""
+_ONE_RATE = 1.5  # sample times of episodes may differ by this factor
+_UNEVEN = 0.2  # jitter, in sample times, that is worth a warning
 
 
 def follow_clock(
@@ -32,16 +30,7 @@ def follow_clock(
 ) -> tuple[Arrays, float | None, tuple[str, ...]]:
     """Put the rows in the order of their clock, by the four rules of this module.
 
-    Args:
-        arrays: By the names of `Dataset`, each (n, d), in the order of the file.
-        times: The time of each row, (n,).
-        options: The shortest gap, what to do with repeated rows, the grid.
-
-    Returns:
-        The arrays, the sample time if there is one, and what was found and done.
-
-    Raises:
-        DataError: If times are missing, run backwards or have several rates.
+    Beside them the sample time, if there is one, and what was found and done.
     """
     arrays, times, ids = _in_order(arrays, times)
     arrays, times, ids, notes = _without_repeats(arrays, times, ids, options)
@@ -63,7 +52,13 @@ def follow_clock(
     jitter = float(np.std(passed[is_regular] / steps[is_regular]))
     notes += _said(step, jitter, int(is_gap.sum()), n_restarts)
     if options.resample is None:
-        _warn_if_uneven(jitter, step)
+        if jitter > _UNEVEN:
+            warnings.warn(
+                f"Rows should be evenly spaced, their intervals vary by {jitter:.0%}, "
+                f"and what one step does with them; resample={step:.3g} evens it out.",
+                NopgWarning,
+                stacklevel=2,
+            )
         return arrays, step, notes
     n_cells = sum(array.shape[1] for array in arrays.values())
     n_rows = len(times) + passed[is_regular].sum() / options.resample
@@ -178,13 +173,3 @@ def _said(step: float, jitter: float, n_gaps: int, n_restarts: int) -> tuple[str
             "and an episode with it."
         )
     return tuple(notes)
-
-
-def _warn_if_uneven(jitter: float, step: float) -> None:
-    if jitter > _UNEVEN:
-        warnings.warn(
-            f"Rows should be evenly spaced, their intervals vary by {jitter:.0%}, and "
-            f"what one step does with them; resample={step:.3g} evens it out.",
-            NopgWarning,
-            stacklevel=2,
-        )

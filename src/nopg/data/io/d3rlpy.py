@@ -18,11 +18,7 @@ from nopg.errors import DataError
 
 
 def from_d3rlpy(dataset: Any) -> Dataset:
-    """Transitions of a d3rlpy dataset or replay buffer.
-
-    Raises:
-        DataError: If it holds no transition.
-    """
+    """Transitions of a d3rlpy dataset or replay buffer."""
     episodes = list(getattr(dataset, "episodes", ()))
     if not episodes:
         raise DataError(

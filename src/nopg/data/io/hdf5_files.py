@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from nopg.data.extras import require_extra
-from nopg.data.files import write_atomically
+from nopg.data.files import reading, write_atomically
 from nopg.data.io.arrays import file_arguments, wanted
 from nopg.data.io.metadata import metadata_to_json
 from nopg.data.io.options import ReadOptions
@@ -46,39 +46,22 @@ def write_hdf5(table: TransitionTable, path: Path) -> None:
 
 
 def read_hdf5(path: Path, options: ReadOptions) -> dict[str, Any]:
-    """The arguments of `Dataset` from arrays named like them or as D4RL does.
-
-    Raises:
-        DataError: If the file is damaged, too large or lacks an array.
-    """
+    """The arguments of `Dataset` from arrays named like them or as D4RL does."""
     h5py = require_extra("h5py", "data")
-    try:
-        with h5py.File(path, "r") as file:
-            nodes = arrays_inside(file, path)
-            nodes = {name: n for name, n in nodes.items() if n.dtype.kind in "biuf"}
-            named = wanted(nodes, _KEY)
-            sizes = [unpacked_bytes(nodes[name]) for name in named]
-            options.require_size(sum(sizes), path)
-            arrays = {array: nodes[name][()] for name, array in named.items()}
-    except DataError:
-        raise
-    except Exception as error:  # h5py reports damage by almost every built-in error
-        raise DataError(
-            f"`{path}` must be an HDF5 file of plain arrays, reading it failed "
-            f"({str(error)[:200]}); write it again."
-        ) from None
+    what = "an HDF5 file of plain arrays"
+    with reading(path, what, "write it again"), h5py.File(path, "r") as file:
+        nodes = arrays_inside(file, path)
+        nodes = {name: n for name, n in nodes.items() if n.dtype.kind in "biuf"}
+        named = wanted(nodes, _KEY)
+        options.require_size(sum(unpacked_bytes(nodes[name]) for name in named), path)
+        arrays = {array: nodes[name][()] for name, array in named.items()}
     stored = arrays.pop(_KEY, None)
     text = None if stored is None else stored.tobytes()
     return file_arguments(arrays, text, options, path)
 
 
 def arrays_inside(file: Any, where: object) -> dict[str, Any]:
-    """Every array of an open HDF5 file by its path.
-
-    Raises:
-        DataError: If a link, external storage or a virtual array leads elsewhere: it
-            could name any file of the reader.
-    """
+    """Every array of an open HDF5 file by its path."""
     h5py = require_extra("h5py", "data")
     found: dict[str, Any] = {}
 
@@ -105,9 +88,6 @@ def unpacked_bytes(node: Any) -> int:
 
     The library unpacks a chunk before it asks whether it is one, so that a few bytes
     could fill the memory: chunks that may be such are unpacked here, and counted.
-
-    Raises:
-        DataError: If a chunk holds more than the array it is a part of.
     """
     chunk = math.prod(node.chunks or ()) * node.dtype.itemsize
     plist = node.id.get_create_plist()

@@ -9,6 +9,7 @@ otherwise. Pictures and videos are left out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,10 @@ from typing import Any
 import numpy as np
 
 from nopg.data.extras import require_extra
-from nopg.data.files import open_plain, parse_json
+from nopg.data.files import open_plain, parse_json, reading
 from nopg.data.io.options import ReadOptions
 from nopg.data.io.parquet_files import decoded_bytes
 from nopg.data.io.tables import table_arguments
-from nopg.errors import DataError
 
 INFO = Path("meta") / "info.json"
 _PARTS = {
@@ -29,16 +29,11 @@ _PARTS = {
     "time": "timestamp",
     "truncation": "next.done",
 }
-_DAMAGE = (ValueError, KeyError, TypeError, AttributeError, OverflowError)
 _LARGEST_INFO, _WIDEST = 2**24, 1024
 
 
 def read_lerobot(folder: Path, options: ReadOptions) -> dict[str, Any]:
-    """The arguments of `Dataset` from a LeRobot folder.
-
-    Raises:
-        DataError: If it is damaged, too large, or leads elsewhere.
-    """
+    """The arguments of `Dataset` from a LeRobot folder."""
     source = LeRobotFolder(folder, options)
     own: dict[str, Any] = {
         part: name for part, name in _PARTS.items() if name in source.names
@@ -60,7 +55,7 @@ class LeRobotFolder:
         parquet = require_extra("pyarrow.parquet", "data")
         self._files = sorted(folder.glob("data/**/*.parquet"))
         n_bytes = 0
-        try:
+        with _reading(folder):
             with open_plain(folder / INFO, _LARGEST_INFO) as stream:
                 features = parse_json(stream.read())["features"]
             for file in self._files:
@@ -68,10 +63,6 @@ class LeRobotFolder:
                 n_bytes += decoded_bytes(parquet.read_metadata(file))
             options.require_size(n_bytes, folder)
             self.columns_of = {n: _names(n, f) for n, f in features.items()}
-        except (*_DAMAGE, OSError) as error:
-            if isinstance(error, DataError):
-                raise
-            raise _refusal(folder, error) from None
         left = [n for n, names in self.columns_of.items() if not names]
         self.columns_of = {n: names for n, names in self.columns_of.items() if names}
         self.names = tuple(c for names in self.columns_of.values() for c in names)
@@ -84,16 +75,14 @@ class LeRobotFolder:
         parquet = require_extra("pyarrow.parquet", "data")
         features = [f for f, own in self.columns_of.items() if set(own) & set(names)]
         for file in self._files:
-            try:
+            cells: dict[str, Any] = {}
+            with _reading(self._folder):
                 table = parquet.read_table(file, columns=features, partitioning=None)
-                cells: dict[str, Any] = {}
                 for feature in features:
                     values = np.array(table[feature].to_pylist(), dtype=np.float64)
                     own = self.columns_of[feature]
                     matrix = values.reshape(len(table), len(own))
                     cells |= dict(zip(own, matrix.T, strict=True))
-            except Exception as error:  # arrow reports damage by many errors
-                raise _refusal(self._folder, error) from None
             yield {name: cells[name] for name in names}
 
 
@@ -115,9 +104,6 @@ def _names(feature: str, about: Mapping[str, Any]) -> list[str]:
     return [f"{feature}.{name}" for name in stored]
 
 
-def _refusal(folder: Path, error: Exception) -> DataError:
-    return DataError(
-        f"`{folder}` must be a LeRobot data set with data/**/*.parquet and {INFO}, "
-        f"reading it failed ({type(error).__name__}: "
-        f"{' '.join(str(error)[:150].split())}); fetch it anew."
-    )
+def _reading(folder: Path) -> AbstractContextManager[None]:
+    what = f"a LeRobot data set with data/**/*.parquet and {INFO}"
+    return reading(folder, what, "fetch it anew")

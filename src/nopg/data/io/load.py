@@ -9,7 +9,7 @@ from typing import Any
 from nopg.data.io.csv_files import CsvFile, write_csv
 from nopg.data.io.hdf5_files import read_hdf5, write_hdf5
 from nopg.data.io.lerobot_files import INFO, read_lerobot
-from nopg.data.io.matlab_files import MatlabFile
+from nopg.data.io.matlab_files import matlab_table
 from nopg.data.io.mcap_files import McapFile
 from nopg.data.io.minari_files import is_minari_id, read_minari
 from nopg.data.io.npz import read_npz, write_npz
@@ -28,7 +28,7 @@ def _table(source: Callable[[Path, ReadOptions], TableSource]) -> Reader:
     return lambda path, options: table_arguments(source(path, options), options)
 
 
-READ_ONLY: dict[str, Reader] = {".mat": _table(MatlabFile), ".mcap": _table(McapFile)}
+READ_ONLY: dict[str, Reader] = {".mat": _table(matlab_table), ".mcap": _table(McapFile)}
 """How to read a file that others write."""
 FORMATS: dict[str, tuple[Reader, Writer]] = {
     ".npz": (read_npz, write_npz),
@@ -40,11 +40,7 @@ FORMATS: dict[str, tuple[Reader, Writer]] = {
 
 
 def load(source: str | Path, options: ReadOptions) -> dict[str, Any]:
-    """The arguments of `Dataset` from a file, a folder or a Minari id.
-
-    Raises:
-        DataError: If the source is missing, damaged or of an unknown kind.
-    """
+    """The arguments of `Dataset` from a file, a folder or a Minari id."""
     path = Path(source)
     if (path / INFO).is_file():
         return read_lerobot(path, options)
@@ -59,11 +55,7 @@ def load(source: str | Path, options: ReadOptions) -> dict[str, Any]:
 
 
 def save(table: TransitionTable, path: str | Path) -> None:
-    """Write `table` in the format that the name of `path` asks for.
-
-    Raises:
-        DataError: If the name asks for no known format.
-    """
+    """Write `table` in the format that the name of `path` asks for."""
     _, write = _format(Path(path))
     write(table, Path(path))
 

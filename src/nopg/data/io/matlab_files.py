@@ -9,68 +9,39 @@ from __future__ import annotations
 import struct
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nopg.data.files import open_plain
+from nopg.data.files import open_plain, reading
 from nopg.data.io.options import ReadOptions
+from nopg.data.io.tables import MemoryTable
 from nopg.errors import DataError
 
 _HEADER, _PACKED, _PIECE = 128, 15, 2**20
 """Bytes before the first element, the type of packed ones, bytes unpacked at once."""
 
 
-class MatlabFile:
-    """The numbers of a .mat file as a table.
+def matlab_table(path: Path, options: ReadOptions) -> MemoryTable:
+    """The numbers of a .mat file as a table."""
+    from scipy.io import loadmat
 
-    Args:
-        path: The file.
-        options: The limit on its size.
-
-    Raises:
-        DataError: If it is damaged, too large or of version 7.3.
-    """
-
-    metadata: dict[str, Any] | None = None
-    notes: tuple[str, ...] = ()
-
-    def __init__(self, path: Path, options: ReadOptions) -> None:
-        from scipy.io import loadmat
-
-        try:
-            _require_size(path, options)
-            found = loadmat(path, struct_as_record=True, squeeze_me=False)
-        except DataError:
-            raise
-        except NotImplementedError:
-            raise DataError(
-                f"`{path}` must be of MATLAB's version 7 or older, it is of 7.3; write "
-                "it with save('log.mat', '-v7')."
-            ) from None
-        except Exception as error:  # SciPy reports damage by many errors
-            raise DataError(
-                f"`{path}` must be a .mat file, reading it failed ({str(error)[:99]}); "
-                "save it again with save('log.mat', '-v7')."
-            ) from None
-        columns = dict(_columns(found))
-        lengths = Counter(len(column) for column in columns.values())
-        if not lengths:
-            raise DataError(f"`{path}` must hold vectors of numbers, it holds none.")
-        length = max(lengths, key=lambda n: (lengths[n], n))
-        others = [name for name, column in columns.items() if len(column) != length]
-        if others:
-            self.notes = (f"Left out: {', '.join(others)}, not of {length} rows.",)
-        self._columns = {n: c for n, c in columns.items() if len(c) == length}
-        self.names = tuple(self._columns)
-        self.numeric = frozenset(self.names)
-
-    def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-        """All rows at once."""
-        yield {name: self._columns[name] for name in names}
+    advice = "save it again with save('log.mat', '-v7')"
+    with reading(path, "a .mat file of MATLAB's version 7 or older", advice):
+        _require_size(path, options)
+        found = loadmat(path, struct_as_record=True, squeeze_me=False)
+    columns = dict(_columns(found))
+    lengths = Counter(len(column) for column in columns.values())
+    if not lengths:
+        raise DataError(f"`{path}` must hold vectors of numbers, it holds none.")
+    length = max(lengths, key=lambda n: (lengths[n], n))
+    others = [name for name, column in columns.items() if len(column) != length]
+    note = f"Left out: {', '.join(others)}, not of {length} rows."
+    kept = {name: c for name, c in columns.items() if len(c) == length}
+    return MemoryTable(kept, (note,) if others else ())
 
 
 def _columns(found: Mapping[str, Any], inside: str = "") -> Iterator[tuple[str, Any]]:

@@ -17,28 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nopg.data.extras import require_extra
-from nopg.data.files import open_plain, parse_json
+from nopg.data.files import open_plain, parse_json, reading
 from nopg.data.io.options import ReadOptions
 from nopg.data.io.rates import LATE
 from nopg.errors import DataError
 
 TIME = "time"
-_LONGEST = 64
-"""Numbers of a list that are columns; longer ones are pictures or scans."""
-_RATIO = 255
-"""How much a byte of a packed chunk can become."""
+_LONGEST = 64  # numbers of a list that are columns; longer ones are pictures or scans
+_RATIO = 255  # how much a byte of a packed chunk can become
 
 
 class McapFile:
-    """The numbers of an MCAP file as a table.
-
-    Args:
-        path: The file.
-        options: The columns that will be asked for, and the limit on its size.
-
-    Raises:
-        DataError: If it is damaged, too large or holds no numbers.
-    """
+    """The numbers of an MCAP file as a table."""
 
     metadata: dict[str, Any] | None = None
 
@@ -100,32 +90,26 @@ class McapFile:
         reader = require_extra("mcap.reader", "mcap")
         ros2 = require_extra("mcap_ros2.decoder", "mcap")
         n_numbers = 0
-        try:
-            with open_plain(self._path, follow=True) as stream:
-                found = reader.make_reader(
-                    stream, decoder_factories=[ros2.DecoderFactory(), _JsonDecoders()]
-                )
-                summary = found.get_summary()
-                if summary is None:
-                    raise ValueError("it has no index; repair it with: mcap recover")
-                for chunk in summary.chunk_indexes:
-                    most = max(chunk.uncompressed_size, _RATIO * chunk.compressed_size)
-                    self._options.require_size(most, self._path)
-                known = _decodable(summary)
-                wanted = [t for t in known if topics is None or t in topics]
-                for _, channel, message, content in found.iter_decoded_messages(wanted):
-                    cells = dict(_numbers(content, channel.topic))
-                    n_numbers += len(cells)
-                    self._options.require_size(8 * n_numbers, self._path)
-                    yield channel.topic, message.log_time / 1e9, cells
-        except DataError:
-            raise
-        except Exception as error:  # decoders report damage by many errors
-            raise DataError(
-                f"`{self._path}` must be an MCAP file, reading it failed "
-                f"({type(error).__name__}: {' '.join(str(error)[:99].split())}); "
-                "record it again."
-            ) from None
+        with (
+            reading(self._path, "an MCAP file", "record it again"),
+            open_plain(self._path, follow=True) as stream,
+        ):
+            decoders = [ros2.DecoderFactory(), _JsonDecoders()]
+            found = reader.make_reader(stream, decoder_factories=decoders)
+            summary = found.get_summary()
+            if summary is None:
+                raise ValueError("it has no index; repair it with: mcap recover")
+            for chunk in summary.chunk_indexes:
+                most = max(chunk.uncompressed_size, _RATIO * chunk.compressed_size)
+                self._options.require_size(most, self._path)
+            encodings = {c.topic: c.message_encoding for c in summary.channels.values()}
+            known = [t for t, kind in encodings.items() if kind in ("cdr", "json")]
+            wanted = [t for t in known if topics is None or t in topics]
+            for _, channel, message, content in found.iter_decoded_messages(wanted):
+                cells = dict(_numbers(content, channel.topic))
+                n_numbers += len(cells)
+                self._options.require_size(8 * n_numbers, self._path)
+                yield channel.topic, message.log_time / 1e9, cells
 
 
 class _JsonDecoders:
@@ -133,15 +117,6 @@ class _JsonDecoders:
 
     def decoder_for(self, encoding: str, schema: Any) -> Any:
         return parse_json if encoding == "json" else None
-
-
-def _decodable(summary: Any) -> list[str]:
-    """Topics whose messages can be read here."""
-    return [
-        c.topic
-        for c in summary.channels.values()
-        if c.message_encoding in ("cdr", "json")
-    ]
 
 
 def _numbers(content: Any, name: str) -> Iterator[tuple[str, float]]:
@@ -153,14 +128,12 @@ def _numbers(content: Any, name: str) -> Iterator[tuple[str, float]]:
             for i, value in enumerate(content):
                 yield from _numbers(value, f"{name}.{i}")
     elif not isinstance(content, (str, bytes)):
-        fields = content if isinstance(content, dict) else _slots(content)
+        slots = getattr(content, "__slots__", ())  # of a message of ROS
+        fields = content if isinstance(content, dict) else {}
+        fields = fields or {slot: getattr(content, slot) for slot in slots}
         called = fields.get("name", ())
         for field, value in fields.items():
             is_list = isinstance(called, list) and isinstance(value, (list, tuple))
             if is_list and len(value) == len(called) and field != "name":
                 value = dict(zip(map(str, called), value, strict=True))
             yield from _numbers(value, f"{name}.{field}")
-
-
-def _slots(content: Any) -> dict[str, Any]:
-    return {name: getattr(content, name) for name in getattr(content, "__slots__", ())}

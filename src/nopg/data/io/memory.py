@@ -2,43 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
-
-import numpy as np
 
 from nopg.data.dataset import Dataset
 from nopg.data.io.minari_files import minari_arguments
 from nopg.data.io.options import ReadOptions
-from nopg.data.io.tables import table_arguments
-from nopg.errors import ConfigError, DataError, did_you_mean
-
-
-class MemoryTable:
-    """Columns that are already arrays, whatever holds them."""
-
-    metadata: dict[str, Any] | None = None
-    notes: tuple[str, ...] = ()
-
-    def __init__(self, table: Any) -> None:
-        names = getattr(table, "columns", None)
-        names = list(table) if names is None else list(names)
-        self._columns = {str(name): np.asarray(table[name]) for name in names}
-        self.names = tuple(self._columns)
-        self.numeric = frozenset(
-            name for name, column in self._columns.items() if column.dtype.kind in "iuf"
-        )
-        lengths = {name: column.shape for name, column in self._columns.items()}
-        if len(set(lengths.values())) > 1 or any(len(s) != 1 for s in lengths.values()):
-            raise DataError(
-                f"The columns of a table must be vectors of one length, got {lengths}; "
-                "pass one name per column."
-            )
-
-    def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-        """All rows at once."""
-        yield {name: self._columns[name] for name in names}
+from nopg.data.io.tables import MemoryTable, table_arguments
+from nopg.errors import ConfigError, did_you_mean
 
 
 def from_table(table: Any, **options: Any) -> Dataset:
@@ -47,9 +19,6 @@ def from_table(table: Any, **options: Any) -> Dataset:
     Args:
         table: A pandas or polars data frame, or a mapping from names to vectors.
         options: The column names and options of `Dataset.load`.
-
-    Raises:
-        DataError: If columns are missing or do not hold what their part needs.
 
     Example:
         >>> columns = {"x": [0.0, 0.5, 0.8], "u": [1.0, 0.5, 0.0], "r": [0.0, 1.0, 2.0]}
@@ -68,9 +37,6 @@ def from_minari(dataset: Any, **options: Any) -> Dataset:
     Args:
         dataset: The dataset, with all its episodes or some.
         options: The options of `Dataset.load`.
-
-    Raises:
-        DataError: If an episode's arrays do not fit each other.
     """
     return Dataset(**minari_arguments(dataset, _named(options)))
 

@@ -29,11 +29,7 @@ def metadata_to_json(table: TransitionTable, **more: str) -> str:
 
 
 def metadata_from_json(text: str | bytes) -> dict[str, Any]:
-    """The arguments of `Dataset` that `metadata_to_json` wrote, and `is_discrete`.
-
-    Raises:
-        DataError: If it is anything else.
-    """
+    """The arguments of `Dataset` that `metadata_to_json` wrote, and `is_discrete`."""
     try:
         stored = parse_json(text)
         texts: dict[str, Any] = {name: stored[name] for name in _TEXTS}

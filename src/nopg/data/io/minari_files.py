@@ -1,12 +1,9 @@
 """Minari datasets, read without jax and without building their environment.
 
 An episode of T steps stores T+1 observations beside T actions, so s' of step t is
-observation t+1 of the same episode. Each episode is cut on its own before anything
-is joined; joining first shifts every later episode by one more row.
-
-A dataset folder names the environment it came from. Minari would build that
-environment, and thereby run code the folder chooses, if the spaces are not stored;
-such a folder is refused instead.
+observation t+1 of the same episode. Where the spaces are not stored Minari would build
+the environment that the folder names, and so run code it chooses; such a folder is
+refused instead.
 """
 
 from __future__ import annotations
@@ -21,11 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nopg.data.extras import require_extra
-from nopg.data.files import open_plain
+from nopg.data.files import open_plain, reading
 from nopg.data.io.arrays import dataset_arguments
 from nopg.data.io.hdf5_files import arrays_inside, unpacked_bytes
 from nopg.data.io.options import ReadOptions
-from nopg.data.io.parquet_files import decoded_bytes
 from nopg.data.transitions import ARRAYS
 from nopg.data.validation import FloatArray, as_matrix
 from nopg.errors import DataError
@@ -45,9 +41,6 @@ def read_minari(source: str | Path, options: ReadOptions) -> dict[str, Any]:
     """The arguments of `Dataset` from a local dataset, by folder or id.
 
     Nothing is downloaded or executed.
-
-    Raises:
-        DataError: If there is no such dataset or it is damaged.
     """
     h5py = require_extra("h5py", "minari")
     for module in ("PIL", "minari"):  # Minari imports PIL and does not declare it
@@ -55,32 +48,23 @@ def read_minari(source: str | Path, options: ReadOptions) -> dict[str, Any]:
     from minari.dataset.minari_storage import MinariStorage
 
     folder = _folder(source)
-    try:
-        _require_plain(folder, options)
+    advice = "create it again, or check MINARI_DATASETS_PATH"
+    with reading(source, "a Minari dataset on this machine", advice):
+        _require_plain(folder)
         metadata = MinariStorage.read_raw_metadata(folder)
         if not {"observation_space", "action_space"} <= set(metadata):
             raise ValueError("its spaces are not stored, only an environment to run")
+        if (kind := metadata.get("data_format", "hdf5")) != "hdf5":
+            raise ValueError(f"it is kept as {kind}, only HDF5 is read")
         for path in folder.rglob("*.hdf5"):
             with h5py.File(path, "r") as file:
                 nodes = arrays_inside(file, path).values()
                 options.require_size(sum(map(unpacked_bytes, nodes)), path)
         return minari_arguments(MinariStorage.read(folder), options)
-    except DataError:
-        raise
-    except Exception as error:  # each storage backend has errors of its own
-        raise DataError(
-            f"`{source}` must be a Minari dataset on this machine, reading it failed "
-            f"({str(error)[:200]}); create it again, or check MINARI_DATASETS_PATH."
-        ) from None
 
 
-def _require_plain(folder: Path, options: ReadOptions) -> None:
-    """Refuse links and devices in a folder of somebody else, and what unpacks to more.
-
-    Raises:
-        DataError: If there are any.
-    """
-    total = 0
+def _require_plain(folder: Path) -> None:
+    """Refuse links and devices in a folder of somebody else."""
     for path in folder.rglob("*"):
         if path.is_dir() and not path.is_symlink():
             continue
@@ -91,51 +75,6 @@ def _require_plain(folder: Path, options: ReadOptions) -> None:
                 f"`{path}` must be an ordinary file, got {error.strerror or error}; "
                 "copy the data set without links."
             ) from None
-        if path.suffix == ".parquet":
-            parquet = require_extra("pyarrow.parquet", "minari")
-            total += decoded_bytes(parquet.read_metadata(path))
-        elif path.suffix == ".arrow":
-            total += _arrow_bytes(path)
-    options.require_size(total, folder)
-
-
-def _arrow_bytes(path: Path) -> int:
-    """Bytes of the rows in an Arrow file, which are in it as they will be in memory.
-
-    Raises:
-        DataError: If they are packed: then nothing says what they become.
-    """
-    arrow = require_extra("pyarrow", "minari")
-    with arrow.memory_map(str(path)) as file:
-        file.seek(8)  # after the name of the format come its messages
-        for message in arrow.ipc.MessageReader.open_stream(file):
-            if message.type == "record batch" and _is_packed(message.metadata):
-                raise DataError(
-                    f"`{path}` must hold its rows as they are, they are packed; create "
-                    "the data set in HDF5."
-                )
-        reader = arrow.ipc.open_file(file)
-        batches = map(reader.get_batch, range(reader.num_record_batches))
-        return sum(8 * batch.num_rows * batch.num_columns for batch in batches)
-
-
-def _is_packed(message: Any) -> bool:
-    """Whether the record batch of a message (a flatbuffer) names a compression."""
-    content = bytes(message)
-
-    def field(table: int, slot: int) -> int:
-        names = table - int.from_bytes(
-            content[table : table + 4], "little", signed=True
-        )
-        at = int.from_bytes(content[names + slot : names + slot + 2], "little")
-        size = int.from_bytes(content[names : names + 2], "little")
-        return table + at if at and slot < size else 0
-
-    def follow(at: int) -> int:
-        return at + int.from_bytes(content[at : at + 4], "little")
-
-    batch = follow(field(follow(0), 8))  # Message.header
-    return field(batch, 10) != 0  # RecordBatch.compression
 
 
 def _folder(source: str | Path) -> Path:
@@ -153,11 +92,7 @@ def _folder(source: str | Path) -> Path:
 
 
 def minari_arguments(dataset: Any, options: ReadOptions) -> dict[str, Any]:
-    """The arguments of `Dataset` from an open Minari dataset or its storage.
-
-    Raises:
-        DataError: If an episode's arrays do not fit each other.
-    """
+    """The arguments of `Dataset` from an open Minari dataset or its storage."""
     storage = getattr(dataset, "storage", dataset)
     kept = getattr(dataset, "episode_indices", range(storage.total_episodes))
     space = storage.action_space

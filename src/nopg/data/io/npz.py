@@ -17,12 +17,11 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from nopg.data.files import write_atomically
+from nopg.data.files import reading, write_atomically
 from nopg.data.io.arrays import file_arguments, wanted
 from nopg.data.io.metadata import metadata_to_json
 from nopg.data.io.options import ReadOptions
 from nopg.data.transitions import TransitionTable
-from nopg.errors import DataError
 
 _KEY = "metadata"
 
@@ -38,29 +37,16 @@ def write_npz(table: TransitionTable, path: Path) -> None:
 
 
 def read_npz(path: Path, options: ReadOptions) -> dict[str, Any]:
-    """The arguments of `Dataset` from an archive of arrays named like them.
-
-    Raises:
-        DataError: If the file is damaged, too large or lacks an array.
-    """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = {
-                info.filename.removesuffix(".npy"): info for info in archive.filelist
-            }
-            named = wanted(members, _KEY)
-            options.require_size(sum(members[name].file_size for name in named), path)
-            arrays = {
-                array: _read_array(archive, members[name])
-                for name, array in named.items()
-            }
-    except DataError:
-        raise
-    except Exception as error:  # zipfile and numpy report damage by many errors
-        raise DataError(
-            f"`{path}` must be an npz archive of plain arrays, reading it failed "
-            f"({str(error)[:200]}); write it with numpy.savez or Dataset.save."
-        ) from None
+    """The arguments of `Dataset` from an archive of arrays named like them."""
+    advice = "write it with numpy.savez or Dataset.save"
+    with (
+        reading(path, "an npz archive of plain arrays", advice),
+        zipfile.ZipFile(path) as archive,
+    ):
+        members = {i.filename.removesuffix(".npy"): i for i in archive.filelist}
+        named = wanted(members, _KEY)
+        options.require_size(sum(members[name].file_size for name in named), path)
+        arrays = {a: _read_array(archive, members[name]) for name, a in named.items()}
     stored = arrays.pop(_KEY, None)
     text = None if stored is None else str(stored)
     return file_arguments(arrays, text, options, path)

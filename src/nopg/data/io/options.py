@@ -84,11 +84,7 @@ class ReadOptions:
         return [name for names in self.parts().values() for name in names]
 
     def require_size(self, n_bytes: int, where: object) -> None:
-        """Refuse `where` before it is unpacked if it declares more than `max_bytes`.
-
-        Raises:
-            DataError: If it does.
-        """
+        """Refuse `where` before it is unpacked if it declares more than `max_bytes`."""
         if n_bytes > self.max_bytes:
             raise DataError(
                 f"`{where}` must unpack to at most {self.max_bytes:,} bytes, it "

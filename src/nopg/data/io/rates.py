@@ -11,8 +11,7 @@ from nopg.data.validation import BoolArray, FloatArray, IntArray, counted
 
 Arrays = dict[str, NDArray[Any]]
 """Columns (n, d) by the names of `Dataset`, rows in the order of the file."""
-LATE = 0.25
-"""Steps by which a row may be late and still count at a time of the grid."""
+LATE = 0.25  # steps by which a row may be late and still count at a time of the grid
 
 
 def hold_actions(arrays: Arrays) -> tuple[Arrays, BoolArray, tuple[str, ...]]:
@@ -53,11 +52,7 @@ def resampled(
 ) -> tuple[Arrays, str]:
     """Every stretch of rows on a grid of its own from its first row on.
 
-    Args:
-        arrays: The rows, in time order within each stretch.
-        times: The time of each row, (n,).
-        is_cut: Whether a stretch ends with each row but the last, (n - 1,).
-        step: The sample time of the grid.
+    A stretch ends with the rows where `is_cut`, (n - 1,), or a flag is true.
     """
     ended = sum(arrays[n][:, 0] for n in ("terminations", "truncations") if n in arrays)
     is_end: BoolArray = np.append(is_cut, True) | (ended > 0)

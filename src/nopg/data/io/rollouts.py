@@ -30,10 +30,6 @@ def from_env(
         n_episodes: Number of episodes, instead of `n_steps`.
         seed: Seed of the first reset and of random actions.
         deterministic: Passed to `predict`.
-
-    Raises:
-        ConfigError: Unless exactly one of `n_steps` and `n_episodes` is given.
-        DataError: If the observations are not plain vectors.
     """
     if (n_steps is None) == (n_episodes is None) or (n_steps or n_episodes or 0) < 1:
         raise ConfigError(

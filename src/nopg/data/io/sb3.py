@@ -24,9 +24,6 @@ def from_sb3(buffer: Any, *, scaled_actions: bool = True) -> Dataset:
         buffer: A `stable_baselines3` replay buffer, or a model that has one.
         scaled_actions: Whether continuous actions are stored in [-1, 1], as every
             model of that library does.
-
-    Raises:
-        DataError: If the buffer is of another kind or holds too little.
     """
     buffer = getattr(buffer, "replay_buffer", buffer)
     if not all(hasattr(buffer, name) for name in ("observations", "dones", "pos")):

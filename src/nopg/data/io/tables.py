@@ -43,25 +43,44 @@ _ACTION = re.compile(r"(action|a|u)(_?\d+)?")
 class TableSource(Protocol):
     """Anything with named columns."""
 
-    names: tuple[str, ...]
-    """All columns, in order."""
-    numeric: frozenset[str]
-    """Those that hold numbers."""
+    names: tuple[str, ...]  # all columns, in order
+    numeric: frozenset[str]  # those that hold numbers
+    # Names, spaces and notes, if `Dataset.save` wrote the table.
     metadata: dict[str, Any] | None
-    """Names, spaces and notes, if `Dataset.save` wrote the table."""
-    notes: tuple[str, ...]
-    """How the cells were read."""
+    notes: tuple[str, ...]  # how the cells were read
 
     def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """The cells of these columns, some rows at a time."""
 
 
-def table_arguments(source: TableSource, options: ReadOptions) -> dict[str, Any]:
-    """Read the columns that play a part; the arguments of `Dataset`.
+class MemoryTable:
+    """Columns that are already arrays, whatever holds them."""
 
-    Raises:
-        DataError: If columns are missing or do not hold what their part needs.
-    """
+    metadata: dict[str, Any] | None = None
+
+    def __init__(self, table: Any, notes: tuple[str, ...] = ()) -> None:
+        self.notes = notes
+        names = getattr(table, "columns", None)
+        names = list(table) if names is None else list(names)
+        self._columns = {str(name): np.asarray(table[name]) for name in names}
+        self.names = tuple(self._columns)
+        self.numeric = frozenset(
+            name for name, column in self._columns.items() if column.dtype.kind in "iuf"
+        )
+        lengths = {name: column.shape for name, column in self._columns.items()}
+        if len(set(lengths.values())) > 1 or any(len(s) != 1 for s in lengths.values()):
+            raise DataError(
+                f"The columns of a table must be vectors of one length, got {lengths}; "
+                "pass one name per column."
+            )
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        """All rows at once."""
+        yield {name: self._columns[name] for name in names}
+
+
+def table_arguments(source: TableSource, options: ReadOptions) -> dict[str, Any]:
+    """Read the columns that play a part; the arguments of `Dataset`."""
     own = _own_columns(source, options)
     settled, notes = settle_columns(
         source.names, source.numeric, replace(options, **own)
@@ -141,19 +160,8 @@ def settle_columns(
     """Give every part its column: as `options` say, else by its usual name.
 
     What else holds numbers and is no clock is the state; where some columns have a
-    successor `next_...`, those alone.
-
-    Args:
-        names: All columns of the table, in order.
-        numeric: Those that hold numbers.
-        options: What the caller named.
-
-    Returns:
-        The options with every column named, and sentences on what was found by name
-        and what is left out.
-
-    Raises:
-        DataError: If a named column is absent or a needed one is not found.
+    successor `next_...`, those alone. Sentences say what was found by name and what
+    is left out.
     """
     _require_present(names, options)
     given = set(options.columns())
@@ -217,11 +225,7 @@ def _shown(names: Sequence[str], limit: int = 12) -> str:
 
 
 def as_columns(table: TransitionTable) -> dict[str, NDArray[Any]]:
-    """Every column in the order s, a, r, s', flags, episode, as `_own_columns` reads.
-
-    Raises:
-        DataError: If two columns would have the same name.
-    """
+    """Every column in the order s, a, r, s', flags, episode, as it is read."""
     actions = table.actions.reshape(len(table), -1)
     following = [f"next_{name}" for name in table.observation_names]
     columns: list[tuple[str, Any]] = [
