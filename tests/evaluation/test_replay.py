@@ -43,6 +43,8 @@ def test_bands_of_a_system_that_is_known_hold_what_they_should(replay: Replay) -
     grown = NOISE * np.sqrt((1.0 - LEAK**20) / (1.0 - LEAK**2))
     assert replay.errors[0, 0] * deviation == pytest.approx(NOISE, rel=0.2)
     assert replay.errors[1, 0] * deviation == pytest.approx(grown, rel=0.3)
+    assert replay.run_off == 0.0
+    assert "run off" not in str(replay)
 
 
 def test_a_delay_is_seen(replay: Replay) -> None:

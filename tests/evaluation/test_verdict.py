@@ -34,6 +34,8 @@ def replayed(level: float, flow: float = 0.9) -> Replay:
         relative=np.array([0.2, 0.3]),
         scale=1.0,
         return_scale=1.0,
+        run_off=0.0,
+        worst_place=np.zeros(2),
     )
 
 

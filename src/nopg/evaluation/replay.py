@@ -60,6 +60,8 @@ class Replay:
     scale: float  # how much wider bands must be to hold what they should
     # The same of the returns of whole windows; NaN if none is known.
     return_scale: float
+    run_off: float  # share of the starts whose prediction is worse than the mean
+    worst_place: NDArray[np.float64]  # state that was predicted worst from, (d,)
 
     @property
     def ok(self) -> bool:
@@ -97,6 +99,12 @@ class Replay:
             lines.append(
                 f"  {label:<10} {self.n_starts[i]:7d} {self.coverage[i].mean():6.0%} "
                 f"{size:7.3f} {self.relative[i]:17.2f}   {column}"
+            )
+        if self.run_off:
+            names = zip(self.names, self.worst_place, strict=True)
+            place = ", ".join(f"{name} {value:.3g}" for name, value in names)
+            lines.append(
+                f"{self.run_off:.0%} of the starts run off, first of all {place}"
             )
         return "\n".join([*lines, *([self.reason] if self.reason else [])])
 
@@ -152,6 +160,9 @@ def _replay(
         held = (ratios[last, rows] <= 1.0).mean(axis=0)
         found.append((held, errors, _total(errors) / max(simple, NEGLIGIBLE)))
     held, errors, relative = (np.array(part) for part in zip(*found, strict=True))
+    every = np.arange(len(windows.lengths))
+    last = np.minimum(windows.lengths, HORIZONS[-1]) - 1
+    off = np.sqrt(np.square(missed[last, every] / spread).mean(axis=1))  # (B,)
     return Replay(
         kind,
         tuple(data.observation_names[:d]),
@@ -162,6 +173,8 @@ def _replay(
         relative,
         _scale([ratios[last, rows] for _, rows, last in horizons]),
         _return_scale(windows, returns, float(data.rewards.std()), gamma),
+        float((off > 1.0).mean()),
+        windows.starts[int(off.argmax()), :d],
     )
 
 
