@@ -63,6 +63,8 @@ def coverage(outcome: Outcome, path: Path) -> Path:
 
 def _sort_in(bars: Bars, record: Record) -> None:
     trial = record.trial
+    if trial.method == "sign-off":  # has a table of its own
+        return
     task = f"{trial.task}, learn" if trial.method == "learn" else trial.task
     for one in record.result["estimates"]:
         ends = (one["true"], one["estimate"], one["low"], one["high"])

@@ -33,7 +33,6 @@ def logged_notes(evidence: Evidence) -> Iterator[Diagnostic]:
         if lasting > 0.5:
             yield Diagnostic(
                 "outlives_the_data",
-                "warning",
                 f"{lasting:.0%} of the predicted paths go on after {longest} steps, as "
                 "long as the longest episode in the data.",
                 "No episode shows that this can last so long: each step is backed by "
@@ -53,8 +52,8 @@ def action_notes(evidence: Evidence) -> Iterator[Diagnostic]:
     if share > 0.5:
         yield Diagnostic(
             "full_throttle",
-            "note",
             f"In {share:.0%} of its steps an action is at its limit.",
             "The policy switches between extremes; a penalty on the action in the "
             "reward makes it gentler on a real machine.",
+            level="note",
         )
