@@ -95,6 +95,18 @@ def test_bad_questions_get_a_sentence(policy: nopg.FittedPolicy) -> None:
         policy.check([1, 2])  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("label", [2, -1, 0.5])
+def test_labels_that_do_not_exist_are_named(label: float) -> None:
+    rng = np.random.default_rng(0)
+    states, labels = rng.normal(size=(30, 1)), rng.integers(0, 2, size=30)
+    following = 0.9 * states + 0.1 * labels[:, None]
+    ends = np.zeros(30, dtype=bool)
+    data = nopg.Dataset(states, labels, -(states[:, 0] ** 2), following, ends)
+    discrete = nopg.NOPG("discrete").prepare(data, [[0.0]])
+    with pytest.raises(ConfigError, match="must return labels 0 to 1, got"):
+        discrete.compare(lambda levels: np.full(len(levels), label))
+
+
 def prepared_wide() -> nopg.FittedPolicy:
     rng = np.random.default_rng(0)
     states, pushes = rng.normal(size=(20, 2)), rng.normal(size=(20, 1))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -40,6 +42,17 @@ def test_a_fifth_is_held_out(data: object, kind: str, share: float) -> None:
     if kind == "episodes":
         names = data.episodes[rows]  # type: ignore[attr-defined]
         assert (np.unique(names, return_counts=True)[1] == 25).all()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_one_long_recording_is_learned_from(seed: int) -> None:
+    data = recorded(20, 25)
+    names = np.where(np.arange(500) < 400, -1, data.episodes)  # 400 rows, 4 x 25
+    mixed = replace(data, episodes=names)
+    kind, rows = held_out_rows(mixed, np.random.default_rng(seed))
+    assert kind == "episodes"
+    assert rows.sum() == 100
+    assert not rows[:400].any()
 
 
 def test_windows_are_what_was_recorded() -> None:

@@ -125,8 +125,7 @@ def held_out_rows(
             held_out[np.argsort(distance)[: -(-len(data) // HELD_OUT**2)]] = True
         return PAIRS, held_out
     assert data.episodes is not None  # rows without any are single
-    names = np.unique(data.episodes)
-    if len(names) < 2:
+    if len(np.unique(data.episodes)) < 2:
         # Two of ten parts, neither first nor last: a model is for what lies between.
         run = max(long, key=len)
         parts = np.array_split(run, 2 * HELD_OUT)
@@ -134,9 +133,22 @@ def held_out_rows(
             True
         )
         return BLOCKS, held_out
-    n = max(1, len(names) // HELD_OUT)
-    chosen = generator.permutation(names)[:n]
-    return EPISODES, np.isin(data.episodes, chosen)
+    return EPISODES, np.isin(data.episodes, _fifth(data.episodes, generator))
+
+
+def _fifth(episodes: NDArray[Any], generator: np.random.Generator) -> list[Any]:
+    """Names of episodes that make up a fifth of the rows, or the shortest one.
+
+    Rows count, not episodes: without the one long recording among many short ones a
+    model has next to nothing to learn from.
+    """
+    names, counts = np.unique(episodes, return_counts=True)
+    left, chosen = len(episodes) / HELD_OUT, []
+    for i in generator.permutation(len(names)):
+        if counts[i] <= left:
+            left -= counts[i]
+            chosen.append(names[i])
+    return chosen or [names[counts.argmin()]]
 
 
 def _spread(every: list[Any], most: int) -> list[Any]:

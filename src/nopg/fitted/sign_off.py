@@ -152,6 +152,12 @@ class _FunctionActor:
             )
         if self._labels is None:
             return actions
+        if not np.isin(actions, np.arange(self._labels)).all():
+            raise ConfigError(
+                f"A function that is compared with must return labels 0 to "
+                f"{self._labels - 1}, got {actions.min():g} to {actions.max():g}; "
+                "count actions as the data do."
+            )
         return np.eye(self._labels)[actions[:, 0].astype(np.int64)]
 
 
