@@ -47,7 +47,8 @@ def test_a_fifth_is_held_out(data: object, kind: str, share: float) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_the_one_long_recording_is_learned_from(seed: int) -> None:
     data = recorded(20, 25)
-    names = np.where(np.arange(500) < 400, -1, data.episodes)  # 400 rows, 4 x 25
+    names = np.repeat(np.arange(20), 25)
+    names[:400] = -1  # one recording of 400 rows, four of 25
     mixed = replace(data, episodes=names)
     kind, rows = held_out_rows(mixed, np.random.default_rng(seed))
     assert kind == "episodes"
