@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from nopg.dynamics.hyperparameters import HyperparameterLimits
 from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
 from nopg.policies.arrays import Array
@@ -101,3 +102,13 @@ class Replays(NamedTuple):
     def horizons(self) -> tuple[int, ...]:
         """Steps after which predictions are compared."""
         return tuple(h for h in HORIZONS if h <= self.actions.shape[1])
+
+
+def refitted(model: TransitionModel, columns: Sequence[Tensor]) -> TransitionModel:
+    """The model with its hyperparameters, of other rows."""
+    generator, n_present = np.random.default_rng(0), model.process.linear.shape[1] - 1
+    is_linear = bool((model.process.curved >= n_present).all())
+    limits = HyperparameterLimits(is_linear=is_linear, is_fixed=True)
+    return TransitionModel.fit(
+        *columns, generator=generator, like=model, limits=limits, history=model.history
+    )

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nopg.data.dataset import Dataset
+from nopg.data.past import run_starts
 from nopg.dynamics.transition_model import regression_actions
 from nopg.policies.arrays import Array
 
@@ -20,9 +21,6 @@ most."""
 LONGEST = 300
 """Steps of a window, at most."""
 EPISODES, BLOCKS, PAIRS = "episodes", "blocks", "pairs"
-SAME = 1e-6
-"""Share of a column's spread by which a state and its predecessor's successor may
-differ; single precision rounds by less."""
 
 Rows = NDArray[np.int64]
 
@@ -86,21 +84,10 @@ class Windows:
 
 def consecutive(data: Dataset, rows: NDArray[np.bool_]) -> list[Rows]:
     """Runs of rows that follow each other, in time order; single rows at the least."""
-    chosen = np.nonzero(rows)[0]
-    if data.episodes is None:
-        return [chosen[i : i + 1] for i in range(len(chosen))]
-    order = np.argsort(data.episodes, kind="stable")
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
-    chosen = chosen[np.argsort(place[chosen], kind="stable")]
-    before, after = chosen[:-1], chosen[1:]
-    states, following = data.observations[after], data.next_observations[before]
-    slack = SAME * (np.ptp(data.observations, axis=0) + SAME)
-    follows = (np.abs(states - following) <= slack).all(axis=1)
-    follows &= data.episodes[before] == data.episodes[after]
-    follows &= ~(data.terminations | data.truncations)[before]
-    follows &= place[after] == place[before] + 1
-    return np.split(chosen, np.nonzero(~follows)[0] + 1)
+    order, is_first = run_starts(data)
+    places = np.nonzero(rows[order])[0]
+    is_cut = is_first[places[1:]] | (np.diff(places) > 1)
+    return np.split(order[places], np.nonzero(is_cut)[0] + 1)
 
 
 def held_out_rows(

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nopg.dynamics.calibration import Calibration
 from nopg.dynamics.replays import Replays
+from reproduction.calibration import Calibration
 from tests.dynamics.noisy_runs import fitted, runs, sensed
 
 
