@@ -12,8 +12,6 @@ import numpy as np
 
 from nopg.data.dataset import Dataset
 from nopg.envs.base import Env, FloatArray
-from nopg.envs.cart_pole import CartPole, cart_pole_random
-from nopg.envs.mountain_car import MountainCar
 from nopg.envs.pendulum import Pendulum, pendulum_grid, pendulum_random
 from nopg.envs.rollouts import Transitions, rollout
 from nopg.errors import ConfigError, DataError
@@ -22,6 +20,8 @@ from reproduction.baselines.behaviours import mixture_density, uniform_density
 from reproduction.baselines.progress import Act
 from reproduction.baselines.trajectories import LogDensity
 from reproduction.tasks.action_box import ActionBox
+from reproduction.tasks.cart_pole import CartPole, cart_pole_random
+from reproduction.tasks.mountain_car import MountainCar
 from reproduction.tasks.scripted_operator import mountain_car_demonstrations
 from reproduction.trial import Trial
 

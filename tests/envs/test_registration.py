@@ -6,9 +6,9 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
+from reproduction.tasks.registered import TASKS
 
 from nopg.envs import Pendulum, register, rollout, task
-from nopg.envs.registration import TASKS
 from nopg.errors import ConfigError
 
 HORIZONS = {
@@ -69,7 +69,7 @@ def test_start_can_be_chosen() -> None:
 
 
 def test_unknown_names_list_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match="PendulumSwingUp, CartPoleQuanser"):
+    with pytest.raises(ConfigError, match="PendulumSwingUp, Qube"):
         task("Acrobot")
     with pytest.raises(ConfigError, match="must be among"):
         task("PendulumSwingUp", mass=1.0)

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
+from reproduction.tasks.cart_pole import CartPole, uniform_voltage
+from reproduction.tasks.mountain_car import MountainCar
 
 import nopg
 from nopg.envs import (
-    CartPole,
-    MountainCar,
     Pendulum,
     episodes,
     first_transitions,
@@ -12,7 +12,6 @@ from nopg.envs import (
     rollout,
 )
 from nopg.envs.base import FloatArray
-from nopg.envs.cart_pole import uniform_voltage
 from nopg.errors import ConfigError
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from reproduction.calibration import Calibration
 
 from nopg.dynamics.replays import Replays
-from reproduction.calibration import Calibration
 from tests.dynamics.noisy_runs import fitted, runs, sensed
 
 

@@ -43,31 +43,19 @@ class Objective(float):
     Attributes:
         truncation_error: Bound on what dropped neighbours can have changed.
         solver_error: Bound on what inexact solves can have changed.
-        interval: Ends between which the true return is expected, where asked for.
     """
 
     truncation_error: float
     solver_error: float
-    interval: tuple[float, float] | None
 
     def __new__(
-        cls,
-        value: float,
-        truncation_error: float = 0.0,
-        solver_error: float = 0.0,
-        interval: tuple[float, float] | None = None,
+        cls, value: float, truncation_error: float = 0.0, solver_error: float = 0.0
     ) -> Objective:
-        """Attach the two bounds, and the interval if there is one, to the value."""
+        """Attach the two bounds to the value."""
         objective = super().__new__(cls, value)
         objective.truncation_error = truncation_error
         objective.solver_error = solver_error
-        objective.interval = interval
         return objective
-
-    def within(self, low: float, high: float) -> Objective:
-        """The same estimate with an interval."""
-        bounds = (self.truncation_error, self.solver_error)
-        return Objective(float(self), *bounds, interval=(low, high))
 
     @property
     def certificate(self) -> float:
@@ -75,10 +63,7 @@ class Objective(float):
         return self.truncation_error + self.solver_error
 
     def __repr__(self) -> str:
-        text = f"{float(self):.6g}"
-        if self.interval is not None:
-            text += " in [{:.6g}, {:.6g}]".format(*self.interval)
-        return f"{text} (numerically certain to {self.certificate:.1e})"
+        return f"{float(self):.6g} (numerically certain to {self.certificate:.1e})"
 
 
 @dataclass(frozen=True)

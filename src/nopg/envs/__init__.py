@@ -1,8 +1,6 @@
 """Simulated tasks as pure batched functions; importing this registers nothing."""
 
 from nopg.envs.base import Env
-from nopg.envs.cart_pole import CartPole, cart_pole_random
-from nopg.envs.mountain_car import MountainCar
 from nopg.envs.pendulum import Pendulum, pendulum_grid, pendulum_random
 from nopg.envs.qube import Qube
 from nopg.envs.registration import register, task
@@ -17,14 +15,11 @@ from nopg.envs.rollouts import (
 from nopg.envs.scenes import draw
 
 __all__ = [
-    "CartPole",
     "Env",
-    "MountainCar",
     "Pendulum",
     "Qube",
     "Rollout",
     "Transitions",
-    "cart_pole_random",
     "draw",
     "episodes",
     "first_transitions",

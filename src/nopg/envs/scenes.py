@@ -13,8 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nopg.envs.base import Env, FloatArray
-from nopg.envs.cart_pole import CartPole
-from nopg.envs.mountain_car import MountainCar, height
 from nopg.envs.pendulum import Pendulum
 from nopg.envs.qube import Qube
 from nopg.errors import ConfigError
@@ -126,53 +124,11 @@ def _pendulum(env: Pendulum, state: FloatArray, action: Action = None) -> Frame:
     canvas.line((0.0, 0.0), tip, 0.16, BLUE)
     canvas.disc((0.0, 0.0), 0.05, INK)
     if action is not None:
-        _gauge(canvas, (0.0, -1.25), 1.0, float(action[0]) / env.max_torque)
+        gauge(canvas, (0.0, -1.25), 1.0, float(action[0]) / env.max_torque)
     return canvas.frame
 
 
-@draw.register
-def _cart_pole(env: CartPole, state: FloatArray, action: Action = None) -> Frame:
-    x, phi = float(state[0]), float(state[1])
-    canvas = Canvas((x, 0.15), 0.9, (600, 400))  # the camera follows the cart
-    rail = min(env.rail, 1e3)
-    canvas.line((-rail, 0.0), (rail, 0.0), 0.008, GREY)
-    for mark in np.arange(math.floor(x * 10) - 5, math.floor(x * 10) + 7) / 10.0:
-        if abs(mark) <= rail:
-            canvas.line((mark, -0.015), (mark, 0.015), 0.003, GREY)
-    # phi is positive when the pole leans to the right.
-    pole = 2.0 * env.half_length
-    tip = (x + pole * math.sin(phi), pole * math.cos(phi))
-    canvas.box((x, 0.0), (0.12, 0.05), INK)
-    canvas.line((x, 0.0), tip, 0.014, BLUE)
-    canvas.disc((x, 0.0), 0.01, ORANGE)
-    if action is not None:
-        _gauge(canvas, (x, -0.1), 0.3, float(action[0]) / env.max_voltage)
-    return canvas.frame
-
-
-@draw.register
-def _mountain_car(env: MountainCar, state: FloatArray, action: Action = None) -> Frame:
-    canvas = Canvas((-0.3, 0.57), 1.8, (600, 400))
-    canvas.ground(height(canvas.columns), GREY)
-    flag = (env.goal, float(height(np.array(env.goal))))
-    canvas.line(flag, (flag[0], flag[1] + 0.14), 0.008, INK)
-    canvas.box((flag[0] + 0.035, flag[1] + 0.12), (0.07, 0.04), GREEN)
-
-    position = float(state[0])
-    tilt = math.atan(1.35 * math.cos(3.0 * position))  # slope of the valley
-    up, along = (-math.sin(tilt), math.cos(tilt)), (math.cos(tilt), math.sin(tilt))
-    foot = (position, float(height(np.array(position))))
-    body = (foot[0] + 0.045 * up[0], foot[1] + 0.045 * up[1])
-    canvas.box(body, (0.11, 0.04), BLUE, tilt)
-    for side in (-0.035, 0.035):
-        hub = (foot[0] + side * along[0], foot[1] + side * along[1])
-        canvas.disc((hub[0] + 0.018 * up[0], hub[1] + 0.018 * up[1]), 0.018, INK)
-    if action is not None:
-        _gauge(canvas, (-0.3, 1.1), 0.6, float(action[0]))
-    return canvas.frame
-
-
-def _gauge(canvas: Canvas, centre: Point, width: float, level: float) -> None:
+def gauge(canvas: Canvas, centre: Point, width: float, level: float) -> None:
     """A bar from the middle to the side the action pushes to."""
     level = max(-1.0, min(1.0, level))
     half, thickness = width / 2.0, 0.04 * width
@@ -191,5 +147,5 @@ def _qube(env: Qube, state: FloatArray, action: Action = None) -> Frame:
     canvas.line(foot, tip, 0.1, BLUE)
     canvas.disc((0.0, 0.0), 0.08, INK)
     if action is not None:
-        _gauge(canvas, (0.0, -1.25), 1.0, float(action[0]) / env.max_voltage)
+        gauge(canvas, (0.0, -1.25), 1.0, float(action[0]) / env.max_voltage)
     return canvas.frame

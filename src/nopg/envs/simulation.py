@@ -20,7 +20,7 @@ class Simulation(gymnasium.Env[Any, Any]):
     """One episode at a time of a task whose dynamics are pure functions.
 
     The data sheet of each task (state, action, reward, start, end) is the docstring of
-    its class: `nopg.envs.Pendulum`, `CartPole`, `MountainCar` and `Qube`.
+    its class, such as `nopg.envs.Pendulum`.
 
     Time limits are Gymnasium's own TimeLimit wrapper, put on by the registration.
 

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nopg.dynamics.rollouts import discount_horizon as discount_horizon
 from nopg.errors import ConfigError
 from nopg.evaluation.chains import Chain
 

@@ -24,11 +24,12 @@ from nopg.data.history import HistoryLayout
 from nopg.data.html import html_summary, html_table
 from nopg.data.spaces import space_to_json
 from nopg.data.validation import HUGE
+from nopg.discount import discount_horizon
 from nopg.errors import ConfigError, DataError, NotFittedError
 from nopg.evaluation.intervals import Estimate, require_level
 from nopg.evaluation.kernel import FINAL_RTOL, KernelEvaluator, build_problem
 from nopg.evaluation.regions import Membership, membership
-from nopg.evaluation.rollouts import Rollouts, discount_horizon, require_steps
+from nopg.evaluation.rollouts import Rollouts, require_steps
 from nopg.evaluation.support import Support
 from nopg.evaluation.windows import PAIRS
 from nopg.fitted.buffer import EpisodeBuffer

@@ -14,7 +14,7 @@ import numpy as np
 
 from nopg.data.dataset import Dataset
 from nopg.data.validation import BoolArray, FloatArray
-from nopg.dynamics.rollouts import discount_horizon
+from nopg.discount import discount_horizon
 from nopg.evaluation.rollouts import Rollouts, evenly_drawn
 
 N_PATHS = 40

@@ -1,0 +1,12 @@
+"""The paper's tasks in Gymnasium.
+
+Importing this makes them known, as Gymnasium does with what stands before the colon of
+`reproduction.tasks.registered:nopg/CartPoleQuanser-v0`.
+"""
+
+from nopg.envs.registration import TASKS, register
+from reproduction.tasks.cart_pole import CartPole
+from reproduction.tasks.mountain_car import MountainCar
+
+TASKS.update(CartPoleQuanser=CartPole, MountainCarSteps=MountainCar)
+register()
