@@ -22,8 +22,6 @@ from nopg.bellman.problem import EstimatorConfig, Problem
 from nopg.bellman.samples import Samples, initial_state_tensor
 from nopg.bellman.solution import BellmanSolution, Estimator, Objective
 from nopg.data.dataset import Dataset
-from nopg.evaluation.bootstrap import replica_weights
-from nopg.evaluation.chains import Chain, plain_chain
 from nopg.evaluation.intervals import Estimate
 from nopg.evaluation.kernel_ensemble import EnsembleBasis, KernelEnsemble
 from nopg.evaluation.regions import Membership
@@ -101,15 +99,15 @@ class KernelEvaluator:
         Without a horizon an entry at step t is weighed by gamma^t; one entry.
         """
 
-        def question(chain: Chain, weights: Tensor | None) -> Tensor:
-            found = entry_from_starts(chain, inside, horizon, weights)
+        def question(one: BellmanSolution, weights: Tensor | None) -> Tensor:
+            found = entry_from_starts(one, inside, horizon, weights)
             return found.mean(dim=0, keepdim=True)
 
         return self.ensemble.asked(question, level, (0.0, 1.0))
 
     def rollouts(self, n_steps: int) -> Rollouts:
         """The distribution of states after each of the next steps."""
-        return kernel_rollouts(plain_chain(self.solution, self.policy), n_steps)
+        return kernel_rollouts(self.solution, n_steps)
 
     def support(
         self,
@@ -143,14 +141,12 @@ class KernelEvaluator:
 
     @cached_property
     def ensemble(self) -> KernelEnsemble:
-        """Replicas and other row models of the present policy."""
+        """Replicas and other rows of the present policy."""
         return KernelEnsemble(self.solution, self.policy, self._basis)
 
     @cached_property
     def _basis(self) -> EnsembleBasis:
-        generator = self.seed.numpy("replicas")
-        weights = replica_weights(self.data, self.problem.samples, generator)
-        return EnsembleBasis(self.problem, weights)
+        return EnsembleBasis.of(self.problem, self.data, self.seed)
 
     def _at(self, states: Any, values: Tensor) -> NDArray[np.float64]:
         rows = evaluate_at(self.problem, self.policy, states, self.seed)

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nopg.evaluation.bootstrap import weighted_product
-from nopg.evaluation.chains import Chain
+from nopg.bellman.solution import BellmanSolution
+from nopg.evaluation.kernel_ensemble import weighted_product
 from nopg.evaluation.regions import Membership
 from nopg.linalg.solve import solve_columns
 
@@ -25,38 +25,40 @@ RTOL = 1e-4
 
 
 def entry_from_starts(
-    chain: Chain, inside: Membership | None, horizon: int | None, weights: Tensor | None
+    solution: BellmanSolution,
+    inside: Membership | None,
+    horizon: int | None,
+    weights: Tensor | None,
 ) -> Tensor:
     """Probability of entering from each initial state, (B,) or (B, b)."""
-    samples, group = chain.problem.samples, chain.problem.config.next_state_samples
-    n = len(samples.rewards)
-    queries = chain.problem.queries
+    problem, transition = solution.estimator.problem, solution.transition
+    samples, queries, group = problem.samples, problem.queries, transition.group
+    m = len(samples.rewards) * group
     if inside is None:
         ends = (1.0 - samples.continuation).repeat_interleave(group)
-        hit = torch.cat([ends, queries.new_zeros(len(queries) - n * group)])
+        hit = torch.cat([ends, queries.new_zeros(len(queries) - m)])
     else:
         found = inside(queries.double().cpu().numpy())
         hit = torch.as_tensor(found.astype(np.float64)).to(queries)
     width = 1 if weights is None else weights.shape[1]
-    later, first = hit[: n * group, None], hit[n * group :, None]
-    onwards = weighted_product(chain.at_next, weights)
-    entered = chain.averaged(later).expand(n, width)
+    later, first = hit[:m, None], hit[m:, None]
+    onwards = weighted_product(solution.at_next.operator, weights)
+    entered = later.view(-1, group).mean(dim=1, keepdim=True).expand(-1, width)
     missed = 1.0 - later
 
     def step(h: Tensor) -> Tensor:
         """(1 - f) P h, next state by next state."""
-        return chain.continued(chain.averaged(missed * onwards(h)))
+        return transition.averaged(missed * onwards(h))
 
     if horizon is None:
-        gamma = chain.problem.config.gamma
+        gain = problem.config.gamma
         h = solve_columns(
-            lambda x: x - gamma * step(x), entered, entered.clone(), rtol=RTOL
+            lambda x: x - gain * step(x), entered, entered.clone(), rtol=RTOL
         )
-        gain = gamma
     else:
         h, gain = entered, 1.0
         for _ in range(horizon - 1):
             h = entered + step(h)
-    from_start = weighted_product(chain.at_initial, weights)(h)
+    from_start = weighted_product(solution.at_initial.operator, weights)(h)
     probability = first + (1.0 - first) * gain * from_start
     return probability if weights is not None else probability[:, 0]
