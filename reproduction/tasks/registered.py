@@ -8,5 +8,7 @@ from nopg.envs.registration import TASKS, register
 from reproduction.tasks.cart_pole import CartPole
 from reproduction.tasks.mountain_car import MountainCar
 
+__all__ = ["TASKS"]
+
 TASKS.update(CartPoleQuanser=CartPole, MountainCarSteps=MountainCar)
 register()

@@ -32,7 +32,6 @@ def start(
     initial_states: Any = None,
     *,
     n_updates: int = N_UPDATES,
-    patience: int | None = None,
     evaluate_every: int = 100,
     monitoring: Monitoring | None = None,
 ) -> FittedPolicy:
@@ -44,7 +43,6 @@ def start(
         data: Logged transitions; copied into the folder.
         initial_states: Where the task starts, as in `NOPG.fit`.
         n_updates: Policy updates.
-        patience: As in `NOPG.fit`.
         evaluate_every: As in `NOPG.fit`.
         monitoring: Checkpoints, TensorBoard, callback, evaluators, progress.
 
@@ -59,12 +57,8 @@ def start(
             data, initial_states, announce=announce if monitoring.progress else None
         )
         model.find_start(n_updates, progress=monitoring.progress)
-        config = RunConfig.of(
-            fitted,
-            n_updates=n_updates,
-            patience=patience,
-            evaluate_every=evaluate_every,
-        )
+        every = {"n_updates": n_updates, "evaluate_every": evaluate_every}
+        config = RunConfig.of(fitted, **every)
         fitted.save(path / "initial.nopg")
         run = RunFolder.create(path, config)
         _train(run, model, monitoring, None)
@@ -119,7 +113,6 @@ def _train(
             evaluators=monitoring.evaluators,
             evaluate_every=run.config.evaluate_every,
             callback=writer,
-            patience=run.config.patience,
             progress=monitoring.progress,
         )
         if training.history.stopped == "interrupted":

@@ -125,14 +125,6 @@ def test_callback_can_stop() -> None:
     assert history.stopped == "callback"
 
 
-def test_patience_stops_when_nothing_is_gained() -> None:
-    model = nopg.NOPG(**GIVEN, learning_rate=1e-9)
-    history = model.fit(DATA, BOTTOM, 200, patience=10, progress=False).history
-    assert history is not None
-    assert history.stopped == "converged"
-    assert len(history) < 20
-
-
 def test_interrupt_keeps_the_policy() -> None:
     def interrupt(policy: nopg.FittedPolicy, update: Any) -> None:
         if update.step == 3:

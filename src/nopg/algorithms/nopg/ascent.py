@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,16 +32,6 @@ GROWTH, NOTICEABLE = 1.15, 3
 policies change so fast that it is out of date after two updates."""
 
 
-class Optimiser(Protocol):
-    """What an ascent's optimiser must offer to be stopped and taken up again."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Its moments, as nested dictionaries of tensors and numbers."""
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> Any:
-        """Take over such moments."""
-
-
 class AscentState:
     """What an ascent carries from one update to the next, beside the policy.
 
@@ -59,11 +49,11 @@ class AscentState:
         self.seconds = 0.0
         self.start: Start | None = None
         self.fewest: int | None = None
-        self._optimiser: Optimiser | None = None
+        self._optimiser: Adam | None = None
         self._generator: torch.Generator | None = None
         self._waiting: Mapping[str, Any] | None = None
 
-    def attach(self, optimiser: Optimiser, generator: torch.Generator) -> None:
+    def attach(self, optimiser: Adam, generator: torch.Generator) -> None:
         """Watch these two from now on; if this state was restored, set them to it."""
         self._optimiser, self._generator = optimiser, generator
         if self._waiting is None:

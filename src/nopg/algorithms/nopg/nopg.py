@@ -110,7 +110,6 @@ class NOPG:
         evaluators: Mapping[str, Callable[[FittedPolicy], float]] | None = None,
         evaluate_every: int = 100,
         callback: Callable[[FittedPolicy, Update], Any] | None = None,
-        patience: int | None = None,
         progress: bool = True,
         ranks: Ranks | None = None,
     ) -> FittedPolicy:
@@ -125,8 +124,6 @@ class NOPG:
                 and after the last; results land in the history.
             evaluate_every: Updates between evaluations.
             callback: Called with the policy and the update; returning False stops.
-            patience: Stop when J has stopped rising for this many updates; None
-                always runs to the end.
             progress: Show a bar with J.
             ranks: Processes that share the work, from `joined_ranks`; each calls
                 `fit` with the same data and ends with the same policy.
@@ -144,7 +141,6 @@ class NOPG:
             evaluators=evaluators,
             evaluate_every=evaluate_every,
             callback=callback,
-            patience=patience,
             progress=progress,
         )
         return fitted
@@ -258,20 +254,8 @@ class NOPG:
         base, config = other.fitted, self.config
         assert base.data is not None
         policy, spec = build_policy(config, base.data, base.action_space, self._module)
-        fitted = FittedPolicy(
-            policy=policy,
-            action_space=base.action_space,
-            estimator=config.estimator,
-            seed=config.seed,
-            settings=config.flat(),
-            bandwidth_rule=base.bandwidths,
-            spec=spec,
-            data=base.data,
-            initial_states=base.initial_states,
-            observation_names=base.observation_names,
-            observation_space=base.observation_space,
-            problem=base.problem,
-        )
+        settings = {"seed": config.seed, "settings": config.flat()}
+        fitted = replace(base, policy=policy, spec=spec, history=None, **settings)
         self._fitted, self._budget = fitted, other._budget
         return fitted
 

@@ -27,11 +27,6 @@ from nopg.randomness import Seed
 
 logger = logging.getLogger(__name__)
 
-ENDED = ("finished", "converged")
-"""Why a training ended that will not go on."""
-FLAT = 1e-4
-"""With `patience`: a rise of J below this share of its range so far counts as none."""
-
 
 class Training:
     """Updates of a policy, in place; `NOPG.training` makes one.
@@ -83,7 +78,6 @@ class Training:
         evaluators: Mapping[str, Callable[[FittedPolicy], float]] | None = None,
         evaluate_every: int = 100,
         callback: Callable[[FittedPolicy, Update], Any] | None = None,
-        patience: int | None = None,
         progress: bool = True,
     ) -> History:
         """Train to the end; the arguments are those of `NOPG.fit`.
@@ -102,11 +96,7 @@ class Training:
             desc="NOPG",
         )
         try:
-            # A training that is resumed may have been at its end already.
-            is_flat = patience is not None and _is_flat(history, patience)
-            if is_flat:
-                history.stopped = "converged"
-            for update in () if is_flat else self._updates():
+            for update in self._updates():
                 is_last = update.step == self._n_updates
                 if evaluators and (is_last or update.step % evaluate_every == 0):
                     results = {k: float(f(fitted)) for k, f in evaluators.items()}
@@ -116,10 +106,7 @@ class Training:
                 if callback is not None and callback(fitted, update) is False:
                     history.stopped = "callback"
                     break
-                if patience is not None and _is_flat(history, patience):
-                    history.stopped = "converged"
-                    break
-            if history.stopped in ENDED:  # what goes on later is left as it is
+            if history.stopped == "finished":  # what goes on later is left as it is
                 keep_better(fitted, self._first, self._config)
         except KeyboardInterrupt:
             history.stopped = "interrupted"
@@ -210,13 +197,3 @@ def _show(bar: Any, history: History) -> None:
         text += "".join(f", {name}={result:.4g}" for name, result in results)
     bar.set_postfix_str(text, refresh=False)
     bar.update()
-
-
-def _is_flat(history: History, patience: int) -> bool:
-    objectives = history["objective"]
-    if len(objectives) <= patience:
-        return False
-    before, after = max(objectives[:-patience]), max(objectives[-patience:])
-    # Relative to |J| too: with tiny steps even noise is a large part of the range.
-    scale = max(max(objectives) - min(objectives), 1e-3 * abs(after))
-    return bool(after - before <= FLAT * scale)
