@@ -46,7 +46,7 @@ def time_to_solution(
         if update.step % every and update.step != n_updates:
             return True
         began = time.perf_counter()
-        returns.append(swing_up(policy).total)
+        returns.append(swing_up(policy).returns[0])
         looking += time.perf_counter() - began
         return returns[-1] < target
 

@@ -16,13 +16,13 @@ from torch import Generator, Tensor
 from nopg.bellman.problem import Problem
 from nopg.bellman.quadrature import Nodes
 from nopg.bellman.responsibilities import (
-    Guess,
+    NO_HINT,
+    Hint,
     IntegratedResponsibilities,
     Outputs,
     PolicyRows,
     Responsibilities,
 )
-from nopg.bellman.rows import EXACT
 from nopg.linalg.distributed import ShardedRows, Transposition
 
 
@@ -51,14 +51,10 @@ class ShardedResponsibilities(Responsibilities):
         )
 
     def evaluate(
-        self,
-        outputs: Outputs,
-        generator: Generator,
-        start: Guess = None,
-        accuracy: float = EXACT,
+        self, outputs: Outputs, generator: Generator, hint: Hint = NO_HINT
     ) -> PolicyRows:
         """Rows for the policy whose `outputs` at this rank's queries are given."""
-        part = self._own.evaluate(outputs, generator, start, accuracy)
+        part = self._own.evaluate(outputs, generator, hint)
         operator = ShardedRows(part.operator, self._transposition, self._ranks)
         dropped = operator.gather_rows(part.dropped)
         return replace(part, operator=operator, dropped=dropped)

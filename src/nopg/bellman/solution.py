@@ -21,7 +21,12 @@ import torch
 from torch import Tensor
 
 from nopg.bellman.problem import Problem
-from nopg.bellman.responsibilities import Outputs, PolicyRows, Responsibilities
+from nopg.bellman.responsibilities import (
+    Hint,
+    Outputs,
+    PolicyRows,
+    Responsibilities,
+)
 from nopg.bellman.rows import EXACT
 from nopg.bellman.sharded import ShardedResponsibilities
 from nopg.linalg.coarse import PRECISION, CoarseCells, CoarseCorrection
@@ -135,19 +140,15 @@ class Estimator:
     ) -> list[PolicyRows]:
         """Rows at the next states, then at the initial ones."""
         m, accuracy = self.at_next.rows.shape[0], max(EXACT, solver.rtol)
-        guess = None if start is None else start.rows
-        return [
-            responsibilities.evaluate(
-                tuple(output.detach()[some] for output in outputs),
-                generator,
-                None if guess is None else guess[..., some, :],
-                accuracy,
-            )
-            for responsibilities, some in (
-                (self.at_next, slice(m)),
-                (self.at_initial, slice(m, None)),
-            )
-        ]
+        guess, found = None if start is None else start.rows, []
+        for family, some in (
+            (self.at_next, slice(m)),
+            (self.at_initial, slice(m, None)),
+        ):
+            hint = Hint(None if guess is None else guess[..., some, :], accuracy)
+            there = tuple(output.detach()[some] for output in outputs)
+            found.append(family.evaluate(there, generator, hint))
+        return found
 
     @cached_property
     def _workspace(self) -> Workspace:

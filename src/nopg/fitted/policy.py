@@ -32,9 +32,12 @@ from nopg.evaluation.regions import Membership, membership
 from nopg.evaluation.rollouts import Rollouts, require_steps
 from nopg.evaluation.support import Support
 from nopg.evaluation.windows import PAIRS
-from nopg.fitted.buffer import EpisodeBuffer
 from nopg.fitted.history import History
-from nopg.fitted.predict import checked_observation, predicted_actions
+from nopg.fitted.predict import (
+    EpisodeBuffer,
+    checked_observation,
+    predicted_actions,
+)
 from nopg.fitted.search_result import SearchResult
 from nopg.fitted.storage import bandwidths_to_json, write_policy_file
 from nopg.kernels.bandwidths import Bandwidths

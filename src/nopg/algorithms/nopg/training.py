@@ -131,9 +131,6 @@ class Training:
             fitted.policy.load_state_dict(state.policy)
             self._ascent = AscentState.from_plain(state.ascent, like)
             fitted.draws.set_state(state.draws)
-            start = self._ascent.start
-            if start is not None and len(start.q) != len(like):
-                raise ValueError(f"q is of {len(start.q)} samples, not {len(like)}")
             if len(state.history) != self._ascent.step:
                 raise ValueError(f"{len(state.history)} updates are not {state.step}")
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
