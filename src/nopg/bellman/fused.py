@@ -116,8 +116,7 @@ class FusedSystem:
 
     def sweep(self) -> None:
         """A few sweeps of both systems, a correction, and the norms of what is left."""
-        from nopg.gpu.deflation import deflate
-        from nopg.gpu.sweep import sweep
+        from nopg.gpu.sweep import deflate, sweep
 
         q_sums, mu_sums = self.sums
         for i in range(SWEEPS):
@@ -135,7 +134,7 @@ class FusedSystem:
 
     def finish(self) -> tuple[Tensor, Tensor]:
         """J of each policy, (B,), and its gradient by the actions, (B, n + b, d_a)."""
-        from nopg.gpu.matvec import matvec
+        from nopg.gpu.rows import matvec
 
         self.q[0] += self.shift[:, None]
         self.mu[0] *= self.scale[:, None]

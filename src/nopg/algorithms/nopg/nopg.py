@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from tqdm.auto import tqdm
@@ -20,8 +18,7 @@ from nopg.algorithms.nopg.budget import estimate_budget, out_of_memory
 from nopg.algorithms.nopg.config import N_UPDATES, NOPGConfig, require_count
 from nopg.algorithms.nopg.starts import KINDS, N_SHORT, find_start
 from nopg.algorithms.nopg.training import Training, announce
-from nopg.bellman.problem import MATCHED, EstimatorConfig, Problem
-from nopg.bellman.rows import Neighbours
+from nopg.bellman.problem import MATCHED, Problem
 from nopg.bellman.samples import Samples, initial_state_tensor
 from nopg.data.dataset import Dataset
 from nopg.errors import NotFittedError, SupportWarning
@@ -49,15 +46,11 @@ class NOPG:
         bandwidths: "auto", `Bandwidths(...)`, `CrossValidated(...)` or `LeaveOneOut()`.
         action_space: Gymnasium space of the actions; by default that of the data, or
             the range the data cover.
-        policy_samples: Draws per state for stochastic policies (N_pi).
-        next_state_samples: Draws per sample for the next-state integral (N_phi); 1
-            takes the kernel mean.
-        neighbours: Samples a row of P keeps: a number, "auto", or None for all.
-        device: "cpu" or "cuda".
-        dtype: "float64" or "float32".
         seed: Seed of every draw; the same seed gives the same bits.
         settings: Any other field of `NOPGConfig`, `EstimatorConfig` or
-            `TrainingConfig`, such as `hidden`, `learning_rate` or `stochastic`.
+            `TrainingConfig`, such as `hidden`, `learning_rate`, `neighbours` (samples a
+            row of P keeps), `policy_samples` (N_pi), `next_state_samples` (N_phi),
+            `device` ("cpu" or "cuda") or `dtype` ("float64" or "float32").
 
     Attributes:
         config: All settings.
@@ -73,28 +66,14 @@ class NOPG:
     def __init__(
         self,
         policy: str | nn.Module = NOPGConfig.policy,
-        gamma: float = EstimatorConfig.gamma,
+        gamma: float = NOPGConfig.gamma,
         bandwidths: str | Bandwidths | Any = "auto",
         action_space: Space[Any] | None = None,
-        policy_samples: int = EstimatorConfig.policy_samples,
-        next_state_samples: int = EstimatorConfig.next_state_samples,
-        neighbours: Neighbours = EstimatorConfig.neighbours,
-        device: str = NOPGConfig.device,
-        dtype: str = NOPGConfig.dtype,
         seed: int = NOPGConfig.seed,
         **settings: Any,
     ) -> None:
-        self.config = NOPGConfig.of(
-            policy=policy if isinstance(policy, str) else "custom",
-            gamma=gamma,
-            policy_samples=policy_samples,
-            next_state_samples=next_state_samples,
-            neighbours=neighbours,
-            device=device,
-            dtype=dtype,
-            seed=seed,
-            **settings,
-        )
+        kind = policy if isinstance(policy, str) else "custom"
+        self.config = NOPGConfig.of(policy=kind, gamma=gamma, seed=seed, **settings)
         self.bandwidth_rule = bandwidths
         self._space = action_space
         self._module = None if isinstance(policy, str) else policy
@@ -214,13 +193,11 @@ class NOPG:
         if not self._searches_start:
             return
         fitted, config = self.fitted, self.config
-        assert fitted.data is not None
-        assert fitted.problem is not None
-        data, space = fitted.data, fitted.action_space
-        alone = replace(config, device="cpu", dtype="float64")
+        data, space = fitted.require_data(), fitted.action_space
 
         def fresh(number: int) -> Policy:
-            other = replace(alone, seed=config.seed + number)
+            alone = {"device": "cpu", "dtype": "float64"}
+            other = replace(config, seed=config.seed + number, **alone)
             return build_policy(other, data, space)[0]
 
         n_short = min(N_SHORT, n_updates)
@@ -229,17 +206,7 @@ class NOPG:
             tqdm(total=total, disable=not progress, desc="starts") as bar,
             out_of_memory(self._budget),
         ):
-            best = find_start(
-                copy.deepcopy(fitted.policy).double().cpu(),
-                fresh,
-                Samples.of(data, torch.float64, "cpu"),
-                torch.as_tensor(fitted.initial_states),
-                fitted.problem.bandwidths,
-                config.estimator,
-                Seed(config.seed),
-                n_short,
-                bar.update,
-            )
+            best = find_start(fitted, fresh, config, n_short, bar.update)
         fitted.policy.load_state_dict(best.state_dict())
         fitted.policy_changed()
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-import torch
 from tqdm.auto import tqdm
 
 from nopg.algorithms.nopg.ascent import AscentState, TrainingState
@@ -18,7 +17,6 @@ from nopg.algorithms.nopg.config import NOPGConfig, require_count
 from nopg.algorithms.nopg.fused import ascend_together, is_fusible
 from nopg.algorithms.nopg.starts import path_returns
 from nopg.bellman.problem import MATCHED
-from nopg.bellman.samples import Samples
 from nopg.errors import ConfigError
 from nopg.fitted.history import History, Update
 from nopg.fitted.policy import FittedPolicy
@@ -165,16 +163,7 @@ def keep_better(fitted: FittedPolicy, first: Policy, config: NOPGConfig) -> None
     is_matched = config.estimator.rows == MATCHED
     if not (config.training.search_start and is_matched) or fitted.spec is None:
         return
-    assert fitted.data is not None
-    assert fitted.problem is not None
-    before, after = path_returns(
-        [copy.deepcopy(p).double().cpu() for p in (first, fitted.policy)],
-        Samples.of(fitted.data, torch.float64, "cpu"),
-        torch.as_tensor(fitted.initial_states),
-        fitted.problem.bandwidths,
-        config.estimator,
-        Seed(config.seed),
-    )
+    before, after = path_returns([first, fitted.policy], fitted, config)
     if before > after:
         fitted.policy.load_state_dict(first.state_dict())
         fitted.policy_changed()
