@@ -158,6 +158,15 @@ class Problem:
         """Rows at any other states, listed by the same rule."""
         return list_rows(states, self.samples, self.bandwidths, self.config)
 
+    @property
+    def possible_returns(self) -> tuple[float, float]:
+        """What the lowest and the highest reward seen, earned for ever, come to."""
+        r, horizon = self.samples.rewards, 1.0 / (1.0 - self.config.gamma)
+        low, high = float(r.min()), float(r.max())
+        if self.samples.continuation_mask is not None:  # a task may end at once
+            return min(low * horizon, low), max(high * horizon, high)
+        return low * horizon, high * horizon
+
     def warn_if_capped(self, dropped: Tensor, most: float) -> None:
         """Say so when lists end at `max_neighbours` and that costs too much.
 

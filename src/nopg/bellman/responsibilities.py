@@ -32,8 +32,6 @@ Outputs = tuple[Tensor, ...]
 TOGETHER = 2_000_000
 """Entries of single draws computed in one go: enough to outweigh the launches, few
 enough to stay near the cache."""
-CACHED_ENTRIES = 20_000_000
-"""Rows of single draws are kept for the way back up to this many entries."""
 
 
 class Hint(NamedTuple):
@@ -64,7 +62,7 @@ class PolicyRows:
     # How far each row's mean is from its query, in bandwidths, (m,), if known.
     displacement: Tensor | None = None
     state: Tensor | None = None  # where rows of a policy close by may start
-    # The rows as the row model made them, a few draws each; none where they are many.
+    # The rows as the row model made them, a few draws each.
     weights: tuple[RowWeights, ...] = ()
     draws: Draws | None = None  # for integrals over actions
 
@@ -178,12 +176,11 @@ class IntegratedResponsibilities(Responsibilities):
         if self.averages_kernels:
             shares = torch.softmax(torch.cat([w.log_mass for w in weights]), dim=0)
         found = mixed(self.rows, weights, shares, outputs)
-        is_small = len(actions) * self.rows.n_entries <= CACHED_ENTRIES
         states = [w.state for w in weights if w.state is not None]
         return PolicyRows(
             *found,
             torch.cat(states) if states else None,
-            weights if is_small else (),
+            weights,
             Draws(noise, actions, shares),
         )
 
@@ -194,12 +191,8 @@ class IntegratedResponsibilities(Responsibilities):
         q = q - q.mean()  # slopes do not change, cancellation does
         v = found.operator.matvec(q)
         slopes = []
-        for c, actions in enumerate(torch.split(draws.actions, self._size)):
-            if found.weights:
-                weights = found.weights[c]
-            else:
-                first = None if found.state is None else found.state[c * self._size :]
-                weights = self.model.at(actions, first)
+        parts = torch.split(draws.actions, self._size)
+        for weights, actions in zip(found.weights, parts, strict=True):
             slope = self.model.draw_slopes(weights, q)
             if self.averages_kernels:
                 # The share of a draw grows with its kernel mass, and moving the

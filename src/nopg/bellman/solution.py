@@ -196,26 +196,28 @@ class BellmanSolution:
 
     def objective(self) -> Objective:
         """J with bounds on what truncation and solver can have cost."""
-        problem = self.estimator.problem
-        dropped_most = float(self.at_next.dropped.max())
-        problem.warn_if_capped(self.at_next.dropped, dropped_most)
-        return certified_objective(
-            gamma=problem.config.gamma,
-            rewards=problem.samples.rewards,
-            has_terminals=problem.samples.continuation_mask is not None,
-            eps0=self.eps0,
-            q=self.q,
-            mu=self.mu,
-            dropped_mass=self._dropped_mass(),
-            dropped_most=dropped_most,
-        )
-
-    def _dropped_mass(self) -> float:
-        """Sum of gamma mu_i delta_i, plus delta_0: unvisited rows do not count."""
-        gamma = self.estimator.problem.config.gamma
-        visits = self.transition.spread(self.mu.value.clamp(min=0.0))
-        later = gamma * float(visits @ self.at_next.dropped)
-        return later + float(self.at_initial.dropped.mean())
+        problem, q, mu = self.estimator.problem, self.q, self.mu
+        gamma, delta = problem.config.gamma, self.at_next.dropped  # (m,)
+        most, horizon = float(delta.max()), 1.0 / (1.0 - gamma)
+        problem.warn_if_capped(delta, most)
+        (low, high), (res_low, res_high) = _ends(q.value), _ends(q.residual)
+        res_q, res_mu = max(-res_low, res_high), float(mu.residual.abs().sum())
+        # Sums are rounded too: a few units in the last place of their largest terms.
+        scale = float(mu.value.abs().sum()) * max(-low, high)
+        rounding = 16.0 * torch.finfo(mu.value.dtype).eps * scale
+        # Unvisited rows do not count. The bound wants the exact visitation; the solved
+        # one is off by at most the last term.
+        visits = self.transition.spread(mu.value.clamp(min=0.0))
+        mass = gamma * float(visits @ delta) + float(self.at_initial.dropped.mean())
+        mass += gamma * most * res_mu / (1.0 - gamma)
+        # Two bounds hold on the span of the complete equation's q: one from the rewards
+        # alone, and one from the solved q~ and the distance ||q - q~||_inf <= gamma /
+        # (1 - gamma) max_i delta_i span(q~) that truncation can put between the two.
+        least, largest = problem.possible_returns
+        solved = high - low + 2.0 * res_q * horizon
+        span = min(largest - least, solved * (1.0 + 2.0 * gamma * horizon * most))
+        value = float(self.eps0 @ q.value + mu.value @ q.residual)
+        return Objective(value, mass * span, res_q * res_mu / (1.0 - gamma) + rounding)
 
     def output_gradients(self) -> tuple[Tensor, ...]:
         """dJ with respect to the policy's outputs at the queries, Eq. (10).
@@ -259,60 +261,7 @@ class BellmanSolution:
         return gradients if ranks is None else ranks.sum(gradients)
 
 
-def certified_objective(
-    *,
-    gamma: float,  # discount factor
-    rewards: Tensor,  # r, (n,)
-    has_terminals: bool,  # whether some rows of P are zero
-    eps0: Tensor,  # mean responsibilities of the initial states, (n,)
-    q: Solution,  # solution of Lambda q = r
-    mu: Solution,  # solution of Lambda' mu = eps0
-    dropped_mass: float,  # gamma sum_i mu_i delta_i + delta_0
-    dropped_most: float,  # max_i delta_i
-) -> Objective:
-    """J with its bounds."""
-    value = float(eps0 @ q.value + mu.value @ q.residual)
-    res_low, res_high = _ends(q.residual)
-    res_q, res_mu = max(-res_low, res_high), float(mu.residual.abs().sum())
-    solver_error = res_q * res_mu / (1.0 - gamma)
-    # Sums are rounded too: a few units in the last place of their largest terms.
-    low, high = _ends(q.value)
-    scale = float(mu.value.abs().sum()) * max(-low, high)
-    solver_error += 16.0 * torch.finfo(rewards.dtype).eps * scale
-    # The bound wants the exact visitation; the solved one is off by at most this.
-    dropped_mass += gamma * dropped_most * res_mu / (1.0 - gamma)
-    solved = high - low
-    span = _span(gamma, _ends(rewards), has_terminals, solved, res_q, dropped_most)
-    return Objective(value, dropped_mass * span, solver_error)
-
-
 def _ends(x: Tensor) -> tuple[float, float]:
     """The least and the largest number."""
     least, largest = torch.aminmax(x)
     return least.item(), largest.item()
-
-
-def _span(
-    gamma: float,
-    rewards: tuple[float, float],
-    has_terminals: bool,
-    solved: float,
-    res_q: float,
-    dropped_most: float,
-) -> float:
-    """An upper bound on max q - min q of the complete equation.
-
-    Two bounds hold, the smaller is used: one from the rewards alone, and one from
-    the solved q and the distance ||q - q~||_inf <= gamma / (1 - gamma) max_i delta_i
-    span(q~) that truncation can put between the two.
-    """
-    horizon = 1.0 / (1.0 - gamma)
-    low, high = rewards
-    # An episode may end at once: q_i lies between r and r / (1 - gamma) then.
-    most = max(high * horizon, high) if has_terminals else high * horizon
-    least = min(low * horizon, low) if has_terminals else low * horizon
-    from_rewards = most - least
-    solved += 2.0 * res_q * horizon
-    # A live row differs by at most delta span(q) from its truncated self.
-    from_solution = solved * (1.0 + 2.0 * gamma * horizon * dropped_most)
-    return min(from_rewards, from_solution)

@@ -198,7 +198,7 @@ class KernelEnsemble:
             plain.matvec(self.solution.q.value),
             weighted_product(plain, self.basis.weights)(self.replica_q),
             [rows.matvec(one.q.value) for rows, one in found],
-            self.possible_returns,
+            problem.possible_returns,
             _unknown(beyond) + self._later_unknown,
         ).interval(level)
 
@@ -209,7 +209,7 @@ class KernelEnsemble:
             found[0][None],
             self._replica_objectives()[None],
             [one[None] for one in found[1:]],
-            self.possible_returns,
+            self.solution.estimator.problem.possible_returns,
             self._unknown_visits,
         ).interval(level)
 
@@ -289,16 +289,6 @@ class KernelEnsemble:
         return first + solution.mu.value @ (
             problem.samples.rewards[:, None] + later - q
         )
-
-    @property
-    def possible_returns(self) -> tuple[float, float]:
-        """What the lowest and the highest reward seen, earned for ever, come to."""
-        problem = self.solution.estimator.problem
-        r, horizon = problem.samples.rewards, 1.0 / (1.0 - problem.config.gamma)
-        low, high = float(r.min()), float(r.max())
-        if problem.samples.continuation_mask is not None:  # a task may end at once
-            return min(low * horizon, low), max(high * horizon, high)
-        return low * horizon, high * horizon
 
 
 def _unknown(beyond: Tensor) -> Tensor:

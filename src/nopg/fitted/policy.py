@@ -449,7 +449,7 @@ class FittedPolicy:
 
     def _informative(self, found: Estimate) -> Estimate:
         """A kernel estimate of returns, without ends that say nothing."""
-        possible = self.kernel.ensemble.possible_returns
+        possible = self.kernel.problem.possible_returns
         return found if found.low is None else found.informative(possible)
 
     def _asked(self, by: str | None) -> str:
