@@ -19,6 +19,7 @@ import torch
 from reproduction.pictures.curves import learning_curve
 from reproduction.pictures.phase import phase_portraits, portrait
 from reproduction.pictures.theme import ACCENT, INK, MUTED, WARM, figure, save
+from reproduction.tasks.random_agents import pendulum_random
 
 import nopg
 from nopg.cli.swing_up import (
@@ -28,7 +29,6 @@ from nopg.cli.swing_up import (
     grid_dataset,
     swing_up,
 )
-from nopg.envs import pendulum_random
 from nopg.kernels.leave_one_out import leave_one_out
 from nopg.randomness import Seed
 

@@ -9,9 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from nopg.envs.base import ANY, BoolArray, Env, FloatArray, Ranges
-from nopg.envs.rollouts import Transitions, first_transitions
+from nopg.envs.rollouts import Transitions
 from nopg.envs.scenes import BLUE, GREY, INK, ORANGE, Action, Canvas, Frame, draw, gauge
 from nopg.errors import ConfigError
+from reproduction.tasks.random_agents import first_transitions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 from reproduction.tasks.cart_pole import CartPole, uniform_voltage
 from reproduction.tasks.mountain_car import MountainCar
+from reproduction.tasks.random_agents import first_transitions
 
 import nopg
 from nopg.envs import (
     Pendulum,
     episodes,
-    first_transitions,
     grid_transitions,
     rollout,
 )

@@ -1,14 +1,13 @@
 """Simulated tasks as pure batched functions; importing this registers nothing."""
 
 from nopg.envs.base import Env
-from nopg.envs.pendulum import Pendulum, pendulum_grid, pendulum_random
+from nopg.envs.pendulum import Pendulum, pendulum_grid
 from nopg.envs.qube import Qube
 from nopg.envs.registration import register, task
 from nopg.envs.rollouts import (
     Rollout,
     Transitions,
     episodes,
-    first_transitions,
     grid_transitions,
     rollout,
 )
@@ -22,10 +21,8 @@ __all__ = [
     "Transitions",
     "draw",
     "episodes",
-    "first_transitions",
     "grid_transitions",
     "pendulum_grid",
-    "pendulum_random",
     "register",
     "rollout",
     "task",
