@@ -48,7 +48,7 @@ def time_to_solution(
         began = time.perf_counter()
         returns.append(swing_up(policy).returns[0])
         looking += time.perf_counter() - began
-        return returns[-1] < target
+        return bool(returns[-1] < target)
 
     began = time.perf_counter()
     model.fit(data, BOTTOM, n_updates=n_updates, callback=look, progress=False)

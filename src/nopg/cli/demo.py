@@ -90,5 +90,6 @@ def _animate(path: Rollout, out: Path) -> None:
     from nopg.envs.pendulum import Pendulum
     from nopg.plots.animation import animation
 
-    gif, paced = out / "swing_up.gif", {"step_seconds": Pendulum.dt, "every": 2}
-    animation(Pendulum(), path.states[0], path.actions[0], gif, **paced)
+    env, gif, dt = Pendulum(), out / "swing_up.gif", Pendulum.dt
+    drawn = (path.states[0], path.actions[0])
+    animation(env, *drawn, gif, step_seconds=dt, every=2)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from statistics import NormalDist
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from scipy.special import stdtr, stdtrit
+from torch import Tensor
 
 from nopg.errors import ConfigError
 from nopg.policies.arrays import Array
+
+BIAS = 0.5
+"""Standard deviation of what smoothing still hides, as a share of what other rows show
+of it: they remove a part of the bias, and agree with the plain rows on the rest."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +90,40 @@ class Estimate:
         rows = zip(value, np.ravel(self.low), np.ravel(self.high), strict=True)
         shown = ", ".join(f"{v:.4g} [{low:.4g}, {high:.4g}]" for v, low, high in rows)
         return f"{shown} ({self.level:.0%}, by {self.by})"
+
+
+class Answers(NamedTuple):
+    """What the equation, its replicas and other rows say to one question.
+
+    The interval reaches from the lowest to the highest row model, and further,
+
+        [min - pad - (v - worst) unknown, max + pad + (best - v) unknown],
+        pad = z sqrt(spread^2 + ((max - min) / 2)^2),   unknown = sum_x w_x u_x,
+
+    where worst and best are what the lowest and the highest reward seen come to.
+    """
+
+    value: Tensor  # answers with the plain rows, (m,)
+    replicas: Tensor  # of its replicas, (m, b)
+    others: list[Tensor]  # with other rows, (m,) each
+    possible: tuple[float, float]  # lowest and highest answer there can be
+    unknown: Tensor  # visits to places without data, (m,) or a scalar
+
+    def interval(self, level: float) -> Estimate:
+        """The ends, kept within what is possible."""
+        z = NormalDist().inv_cdf(0.5 + 0.5 * level)
+        every = torch.stack([self.value, *self.others])  # (1 + others, m)
+        low, high = every.amin(dim=0), every.amax(dim=0)
+        bias = (BIAS * (high - low)).square()
+        pad = z * (self.replicas.var(dim=1) + bias).sqrt()
+        worst, best = self.possible
+        low = low - pad - self.unknown * (self.value - worst).clamp(min=0.0)
+        high = high + pad + self.unknown * (best - self.value).clamp(min=0.0)
+        # An answer outside what is possible, by rounding, stays inside its interval.
+        low = torch.minimum(low.clamp(min=worst), self.value)
+        high = torch.maximum(high.clamp(max=best), self.value)
+        ends = [x.double().cpu().numpy() for x in (self.value, low, high)]
+        return Estimate(ends[0], ends[1], ends[2], level)
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,10 @@
 Three things can be wrong with an answer. Other data of the same kind would have given
 another one: the spread of bootstrap replicas. Smoothing has a bias, which no resampling
 shows and which on coarse data is the larger by far: the distance to what other rows
-answer. And where no sample is near, the answer is not known at all. The interval
-reaches from the lowest to the highest row model, and further on both sides,
-
-    [min - pad - (v - worst) unknown, max + pad + (best - v) unknown],
-    pad = z sqrt(spread^2 + ((max - min) / 2)^2),   unknown = sum_x w_x u_x,
-
-where w_x is how often, discounted, the policy asks at the query x, u_x goes from 0 to 1
-as the distance of x from the data exceeds what is usual among the data themselves, and
-worst and best are what the lowest and the highest reward seen, for ever, come to.
+answer. And where no sample is near, the answer is not known at all: w_x is how often,
+discounted, the policy asks at the query x, and u_x goes from 0 to 1 as the distance of
+x from the data exceeds what is usual among the data themselves. `Answers` makes an
+interval of all three.
 
 A replica gives every episode (or every sample, where there are none) a weight drawn
 from the exponential distribution and adds its logarithm to the column of each of its
@@ -30,7 +25,6 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,7 +38,7 @@ from nopg.bellman.samples import Samples, initial_state_tensor
 from nopg.bellman.solution import BellmanSolution, Estimator
 from nopg.data.dataset import Dataset
 from nopg.errors import NopgWarning
-from nopg.evaluation.intervals import Estimate
+from nopg.evaluation.intervals import Answers, Estimate
 from nopg.evaluation.support import distance_of_rows, usual_distance
 from nopg.linalg.operators import LinearOperator
 from nopg.linalg.solve import SolverConfig, solve_columns
@@ -56,9 +50,6 @@ N_REPLICAS = 32
 RTOL = 1e-3
 """Accuracy of replicas and other rows: far below the differences that are looked for.
 """
-BIAS = 0.5
-"""Standard deviation of what smoothing still hides, as a share of what other rows show
-of it: they remove a part of the bias, and agree with the plain rows on the rest."""
 ALTERNATIVES = {
     NADARAYA_WATSON: ((NADARAYA_WATSON, 2.0**0.5), (MATCHED, 2.0)),
     MATCHED: ((NADARAYA_WATSON, 1.0), (MATCHED, 2.0)),
@@ -294,29 +285,3 @@ class KernelEnsemble:
 def _unknown(beyond: Tensor) -> Tensor:
     """A distance beyond what is usual as a share from 0 to 1, (m,)."""
     return 1.0 - torch.exp(-0.5 * beyond.clamp(min=0.0).square())
-
-
-class Answers(NamedTuple):
-    """What the equation, its replicas and other rows say to one question."""
-
-    value: Tensor  # answers with the plain rows, (m,)
-    replicas: Tensor  # of its replicas, (m, b)
-    others: list[Tensor]  # with other rows, (m,) each
-    possible: tuple[float, float]  # lowest and highest answer there can be
-    unknown: Tensor  # visits to places without data, (m,) or a scalar
-
-    def interval(self, level: float) -> Estimate:
-        """The ends, kept within what is possible."""
-        z = NormalDist().inv_cdf(0.5 + 0.5 * level)
-        every = torch.stack([self.value, *self.others])  # (1 + others, m)
-        low, high = every.amin(dim=0), every.amax(dim=0)
-        bias = (BIAS * (high - low)).square()
-        pad = z * (self.replicas.var(dim=1) + bias).sqrt()
-        worst, best = self.possible
-        low = low - pad - self.unknown * (self.value - worst).clamp(min=0.0)
-        high = high + pad + self.unknown * (best - self.value).clamp(min=0.0)
-        # An answer outside what is possible, by rounding, stays inside its interval.
-        low = torch.minimum(low.clamp(min=worst), self.value)
-        high = torch.maximum(high.clamp(max=best), self.value)
-        ends = [x.double().cpu().numpy() for x in (self.value, low, high)]
-        return Estimate(ends[0], ends[1], ends[2], level)

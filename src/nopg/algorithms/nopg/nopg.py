@@ -196,8 +196,8 @@ class NOPG:
         data, space = fitted.require_data(), fitted.action_space
 
         def fresh(number: int) -> Policy:
-            alone = {"device": "cpu", "dtype": "float64"}
-            other = replace(config, seed=config.seed + number, **alone)
+            seed = config.seed + number
+            other = replace(config, seed=seed, device="cpu", dtype="float64")
             return build_policy(other, data, space)[0]
 
         n_short = min(N_SHORT, n_updates)
@@ -221,8 +221,14 @@ class NOPG:
         base, config = other.fitted, self.config
         assert base.data is not None
         policy, spec = build_policy(config, base.data, base.action_space, self._module)
-        settings = {"seed": config.seed, "settings": config.flat()}
-        fitted = replace(base, policy=policy, spec=spec, history=None, **settings)
+        fitted = replace(
+            base,
+            policy=policy,
+            spec=spec,
+            seed=config.seed,
+            settings=config.flat(),
+            history=None,
+        )
         self._fitted, self._budget = fitted, other._budget
         return fitted
 
