@@ -7,8 +7,9 @@ Importing this makes them known, as Gymnasium does with what stands before the c
 from nopg.envs.registration import TASKS, register
 from reproduction.tasks.cart_pole import CartPole
 from reproduction.tasks.mountain_car import MountainCar
+from reproduction.tasks.rotary_pendulum import Qube
 
 __all__ = ["TASKS"]
 
-TASKS.update(CartPoleQuanser=CartPole, MountainCarSteps=MountainCar)
+TASKS.update(CartPoleQuanser=CartPole, MountainCarSteps=MountainCar, Qube=Qube)
 register()

@@ -2,7 +2,6 @@
 
 from nopg.envs.base import Env
 from nopg.envs.pendulum import Pendulum, pendulum_grid
-from nopg.envs.qube import Qube
 from nopg.envs.registration import register, task
 from nopg.envs.rollouts import (
     Rollout,
@@ -16,7 +15,6 @@ from nopg.envs.scenes import draw
 __all__ = [
     "Env",
     "Pendulum",
-    "Qube",
     "Rollout",
     "Transitions",
     "draw",

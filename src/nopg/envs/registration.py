@@ -6,10 +6,9 @@ from typing import Any
 
 from nopg.envs.base import Env
 from nopg.envs.pendulum import Pendulum
-from nopg.envs.qube import Qube
 from nopg.errors import ConfigError
 
-TASKS: dict[str, type[Env]] = {"PendulumSwingUp": Pendulum, "Qube": Qube}
+TASKS: dict[str, type[Env]] = {"PendulumSwingUp": Pendulum}
 """Every task under the name Gymnasium knows it by, without `nopg/` and `-v0`; put one
 of your own here before you call `register`."""
 

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from nopg.envs.base import Env, FloatArray
 from nopg.envs.pendulum import Pendulum
-from nopg.envs.qube import Qube
 from nopg.errors import ConfigError
 
 Point = tuple[float, float]
@@ -135,17 +134,3 @@ def gauge(canvas: Canvas, centre: Point, width: float, level: float) -> None:
     x, y = centre
     canvas.line((x - half, y), (x + half, y), thickness, GREY)
     canvas.line((x, y), (x + half * level, y), thickness, ORANGE)
-
-
-@draw.register
-def _qube(env: Qube, state: FloatArray, action: Action = None) -> Frame:
-    """Seen from the front: the arm swings the foot of the pendulum sideways."""
-    canvas = Canvas((0.0, 0.0), 2.8, (400, 400))
-    foot = (0.6 * math.sin(state[0]), 0.0)
-    tip = (foot[0] + math.sin(state[1]), -math.cos(state[1]))
-    canvas.line((0.0, 0.0), foot, 0.12, GREY)
-    canvas.line(foot, tip, 0.1, BLUE)
-    canvas.disc((0.0, 0.0), 0.08, INK)
-    if action is not None:
-        gauge(canvas, (0.0, -1.25), 1.0, float(action[0]) / env.max_voltage)
-    return canvas.frame
