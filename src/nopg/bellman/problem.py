@@ -280,14 +280,8 @@ def _fingerprint(
 ) -> int:
     """A 63-bit number that differs when anything the rows are made of differs."""
     digest = hashlib.sha256(repr((bandwidths, config)).encode())
-    for tensor in (
-        samples.states,
-        samples.actions,
-        samples.rewards,
-        samples.next_states,
-        samples.continuation,
-        initial_states,
-    ):
+    kept = (x for x in vars(samples).values() if isinstance(x, Tensor))
+    for tensor in (*kept, initial_states):
         digest.update(repr(tuple(tensor.shape)).encode())
         digest.update(tensor.contiguous().cpu().numpy().tobytes())
     return int.from_bytes(digest.digest()[:8], "little") >> 1

@@ -29,7 +29,7 @@ from nopg.bellman.responsibilities import (
 )
 from nopg.bellman.rows import EXACT
 from nopg.bellman.sharded import ShardedResponsibilities
-from nopg.linalg.coarse import PRECISION, CoarseCells, CoarseCorrection
+from nopg.linalg.coarse import PRECISION, CoarseCorrection
 from nopg.linalg.krylov import Workspace
 from nopg.linalg.operators import AveragedRows
 from nopg.linalg.solve import (
@@ -115,9 +115,12 @@ class Estimator:
             group = problem.config.next_state_samples
             P = AveragedRows(at_next.operator, group, samples.continuation_mask)
             eps0 = at_initial.operator.row_mean()  # (n,)
-            correction = None
-            if problem.coarse is not None and len(eps0) > solver.dense_below:
-                correction = self._correction(problem.coarse, P, start)
+            correction, cells = None, problem.coarse
+            if cells is not None and len(eps0) > solver.dense_below:
+                if start is not None and start.core is not None:
+                    correction = CoarseCorrection(cells, start.core.to(PRECISION))
+                else:
+                    correction = CoarseCorrection.of(P, problem.config.gamma, cells)
             q, mu = solve_pair(
                 DiscountedSystem(P, problem.config.gamma),
                 samples.rewards,
@@ -154,14 +157,6 @@ class Estimator:
     def _workspace(self) -> Workspace:
         """Where the solves of all policies are made, one after the other."""
         return workspace_for(self.problem.samples.rewards)
-
-    def _correction(
-        self, cells: CoarseCells, P: AveragedRows, start: Start | None
-    ) -> CoarseCorrection | None:
-        """That of the start if it brought one, else a new one."""
-        if start is not None and start.core is not None:
-            return CoarseCorrection(cells, start.core.to(PRECISION))
-        return CoarseCorrection.of(P, self.problem.config.gamma, cells)
 
 
 @dataclass(frozen=True)

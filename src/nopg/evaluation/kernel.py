@@ -104,11 +104,11 @@ class KernelEvaluator:
         Without a horizon an entry at step t is weighed by gamma^t; one entry.
         """
 
-        def question(one: BellmanSolution, weights: Tensor | None) -> Tensor:
+        def ask(one: BellmanSolution, weights: Tensor | None) -> Tensor:
             found = entry_from_starts(one, inside, horizon, weights)
             return found.mean(dim=0, keepdim=True)
 
-        return self.ensemble.asked(question, level, (0.0, 1.0))
+        return self.ensemble.probability(ask, level)
 
     def rollouts(self, n_steps: int) -> Rollouts:
         """The distribution of states after each of the next steps."""

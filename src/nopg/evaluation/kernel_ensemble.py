@@ -59,9 +59,6 @@ on the bandwidths. A wider kernel, as the choice of bandwidths might have gone; 
 paper's rows, whose bias is another than that of matched ones. And last rows without
 displacement, wide enough to reach all around."""
 
-Question = Callable[[BellmanSolution, Tensor | None], Tensor]
-"""An equation, and replica weights (n, b) or None, to answers (m,) or (m, b)."""
-
 
 class EnsembleBasis(NamedTuple):
     """What the ensemble needs of a data set whatever the policy, made once."""
@@ -204,15 +201,15 @@ class KernelEnsemble:
             self._unknown_visits,
         ).interval(level)
 
-    def asked(
-        self, question: Question, level: float, possible: tuple[float, float]
+    def probability(
+        self, ask: Callable[[BellmanSolution, Tensor | None], Tensor], level: float
     ) -> Estimate:
-        """Any other question, put to the equation, its replicas and other rows."""
+        """A probability, asked of an equation and replica weights (n, b), or none."""
         return Answers(
-            question(self.solution, None),
-            question(self.solution, self.basis.weights),
-            [question(one, None) for one in self.alternatives],
-            possible,
+            ask(self.solution, None),
+            ask(self.solution, self.basis.weights),
+            [ask(one, None) for one in self.alternatives],
+            (0.0, 1.0),
             self._unknown_visits,
         ).interval(level)
 
