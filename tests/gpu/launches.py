@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from nopg.bellman.matched import LONGEST_STEP, REACH, STEEPNESS, MatchedRows
-from nopg.bellman.offsets import state_offsets
 from nopg.bellman.rows import query_rows
+from nopg.bellman.samples import state_offsets
 from tests.gpu import reference
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from nopg.bellman.matched import LONGEST_STEP, REACH, STEEPNESS
-from nopg.bellman.offsets import ArcCoordinates
 from nopg.bellman.problem import NADARAYA_WATSON, Problem
 from nopg.bellman.rows import EXACT, QueryRows
+from nopg.bellman.samples import ArcCoordinates
 from nopg.errors import ConfigError
 
 if TYPE_CHECKING:

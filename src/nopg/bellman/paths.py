@@ -20,8 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nopg.bellman.offsets import ArcCoordinates
-from nopg.bellman.samples import Samples
+from nopg.bellman.samples import ArcCoordinates, Samples
 from nopg.discount import discount_horizon
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.kernels.similarity import log_label_similarity

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from nopg.bellman.matched import MatchedRows
 from nopg.bellman.nadaraya_watson import NadarayaWatson
-from nopg.bellman.offsets import on_circles, state_offsets
 from nopg.bellman.quadrature import independent_draws, quadrature
 from nopg.bellman.responsibilities import (
     AnalyticResponsibilities,
@@ -26,7 +25,7 @@ from nopg.bellman.responsibilities import (
     Responsibilities,
 )
 from nopg.bellman.rows import Neighbours, QueryRows, RowModel, query_rows
-from nopg.bellman.samples import Samples
+from nopg.bellman.samples import Samples, on_circles, state_offsets
 from nopg.errors import ConfigError, NopgWarning
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.kernels.similarity import log_label_similarity

@@ -9,14 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nopg.data.history import HistoryLayout
-from nopg.data.transitions import TransitionTable
-from nopg.data.validation import BoolArray, FloatArray, IntArray, counted
+from nopg.data.transitions import TransitionTable, run_starts
+from nopg.data.validation import FloatArray, IntArray, counted
 from nopg.errors import ConfigError, DataError
 
 Table = TypeVar("Table", bound=TransitionTable)
-SAME = 1e-6
-"""Share of a column's spread by which a state and its predecessor's successor may
-differ; single precision rounds by less."""
 
 
 def with_history(table: Table, observations: int, actions: int) -> Table:
@@ -98,24 +95,6 @@ def in_runs(
         )
     place = np.arange(len(order))
     return order, place - np.maximum.accumulate(np.where(is_first, place, 0))
-
-
-def run_starts(table: TransitionTable) -> tuple[IntArray, BoolArray]:
-    """Rows in time order, and which of them is the first of its run, (n,) both.
-
-    A run is rows that follow each other: it ends with its episode, at a flag, and
-    where rows are missing in between. Without episodes every row is one.
-    """
-    n, ids = len(table), table.episodes
-    order = np.arange(n) if ids is None else np.argsort(ids, kind="stable")
-    before, after = order[:-1], order[1:]
-    slack = SAME * (np.ptp(table.observations, axis=0) + SAME)
-    gap = np.abs(table.observations[after] - table.next_observations[before]) > slack
-    is_first = np.ones(n, dtype=bool)
-    if ids is not None:
-        ended = (table.terminations | table.truncations)[before]
-        is_first[1:] = (ids[before] != ids[after]) | ended | gap.any(axis=1)
-    return order, is_first
 
 
 def _states(

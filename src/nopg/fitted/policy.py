@@ -31,7 +31,6 @@ from nopg.evaluation.kernel import FINAL_RTOL, KernelEvaluator, build_problem
 from nopg.evaluation.regions import Membership, membership
 from nopg.evaluation.rollouts import Rollouts, require_steps
 from nopg.evaluation.support import Support
-from nopg.evaluation.windows import PAIRS
 from nopg.fitted.history import History
 from nopg.fitted.predict import (
     EpisodeBuffer,
@@ -445,6 +444,8 @@ class FittedPolicy:
     @property
     def _is_unordered(self) -> bool:
         """Whether rows are in no order, so that no path of them can be replayed."""
+        from nopg.dynamics.replays import PAIRS
+
         return self.model.replay.kind == PAIRS
 
     def _informative(self, found: Estimate) -> Estimate:

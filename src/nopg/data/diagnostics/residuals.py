@@ -13,8 +13,7 @@ import numpy as np
 
 from nopg.data.coverage import state_actions
 from nopg.data.diagnostics.regression import GaussianRegression
-from nopg.data.past import run_starts
-from nopg.data.transitions import TransitionTable
+from nopg.data.transitions import TransitionTable, run_starts
 from nopg.data.validation import BoolArray, FloatArray, IntArray
 
 _FOLDS = 5
