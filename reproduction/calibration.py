@@ -16,7 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nopg.dynamics.replays import Names, Replays, refitted
+from nopg.dynamics.ensemble import refitted
+from nopg.dynamics.replays import Names, Replays
 from nopg.dynamics.transition_model import TransitionModel
 from nopg.policies.arrays import Array
 

@@ -18,7 +18,6 @@ from torch import Tensor
 
 from nopg.data.dataset import Dataset
 from nopg.data.transitions import run_starts
-from nopg.dynamics.hyperparameters import HyperparameterLimits
 from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.transition_model import (
     ArrayTransitionModel,
@@ -120,16 +119,6 @@ class Replays(NamedTuple):
     def horizons(self) -> tuple[int, ...]:
         """Steps after which predictions are compared."""
         return tuple(h for h in HORIZONS if h <= self.actions.shape[1])
-
-
-def refitted(model: TransitionModel, columns: Sequence[Tensor]) -> TransitionModel:
-    """The model with its hyperparameters, of other rows."""
-    generator, n_present = np.random.default_rng(0), model.process.linear.shape[1] - 1
-    is_linear = bool((model.process.curved >= n_present).all())
-    limits = HyperparameterLimits(is_linear=is_linear, is_fixed=True)
-    return TransitionModel.fit(
-        *columns, generator=generator, like=model, limits=limits, history=model.history
-    )
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nopg.data.dataset import Dataset
-from nopg.dynamics.ensemble import model_columns
+from nopg.dynamics.ensemble import model_columns, refitted
 from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.posterior import drawn_models
 from nopg.dynamics.replays import (
@@ -25,7 +25,6 @@ from nopg.dynamics.replays import (
     Rows,
     Windows,
     held_out_rows,
-    refitted,
 )
 from nopg.dynamics.rollouts import Steps
 from nopg.dynamics.transition_model import TransitionModel
