@@ -2,7 +2,7 @@
 
 from nopg.envs.base import Env
 from nopg.envs.pendulum import Pendulum, pendulum_grid
-from nopg.envs.registration import register, task
+from nopg.envs.registration import register
 from nopg.envs.rollouts import (
     Rollout,
     Transitions,
@@ -23,5 +23,4 @@ __all__ = [
     "pendulum_grid",
     "register",
     "rollout",
-    "task",
 ]
