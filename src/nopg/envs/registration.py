@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from nopg.envs.base import Env
 from nopg.envs.pendulum import Pendulum
 
@@ -17,6 +19,7 @@ def register() -> None:
     """
     import gymnasium
 
+    kind: Any  # all of its fields have defaults
     for name, kind in TASKS.items():
         identifier = f"nopg/{name}-v0"
         if identifier in gymnasium.registry:
@@ -24,6 +27,6 @@ def register() -> None:
         gymnasium.register(
             id=identifier,
             entry_point="nopg.envs.simulation:Simulation",
-            max_episode_steps=kind.horizon,
+            max_episode_steps=kind().horizon,
             kwargs={"name": name},
         )

@@ -49,6 +49,7 @@ def remembered(data: Dataset, history: int | str) -> Dataset:
 
 def _without_short(data: Dataset, steps: int) -> Dataset:
     """The data without episodes that have fewer steps: they hold no whole past."""
+    assert data.episodes is not None  # without them no delay is found
     _, which, sizes = np.unique(data.episodes, return_inverse=True, return_counts=True)
     is_short = sizes[which] < steps
     if not is_short.any():
