@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nopg.data.dataset import Dataset
+from nopg.dynamics.replays import Windows, consecutive
 from nopg.errors import DataError
 from nopg.evaluation.intervals import Spread
 from nopg.evaluation.model import (
@@ -21,7 +22,6 @@ from nopg.evaluation.model import (
     mean_and_spread,
     out_of_support_reason,
 )
-from nopg.evaluation.windows import Windows, consecutive
 from nopg.policies.arrays import Actor, Array
 
 MANY = 64

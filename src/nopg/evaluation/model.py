@@ -25,9 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nopg.data.dataset import Dataset
+from nopg.discount import discount_horizon
 from nopg.dynamics.ensemble import fit_ensemble, model_columns
 from nopg.dynamics.posterior import drawn_models
-from nopg.dynamics.rollouts import Steps, discount_horizon, rollout_steps
+from nopg.dynamics.rollouts import Steps, rollout_steps
 from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
 from nopg.evaluation.intervals import Estimate, Spread
 from nopg.evaluation.model_paths import (

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nopg.discount import discount_horizon
 from nopg.dynamics.noise import noise_draws
-from nopg.dynamics.rollouts import Steps, discount_horizon, rollout_steps
+from nopg.dynamics.rollouts import Steps, rollout_steps
 from nopg.dynamics.transition_model import TransitionModel
 from nopg.evaluation.regions import Membership
 from nopg.policies.arrays import Actor, Array
