@@ -21,6 +21,7 @@ from nopg.export.numpy_reader import NumpyPolicy
 
 LIMIT = 2.0
 """Largest torque of the pendulum."""
+NUMPYS = (TypeError, ValueError, OverflowError)
 GOOD = b"0.0, 0.0, 0.0"
 _GLUE = """
 #include "policy.h"
@@ -55,7 +56,7 @@ def entrances(folder: Path, policy: Any) -> list[Target]:
             folder / name,
             _asking(ask, LIMIT if name in actions else np.inf),
             # The reader needs numpy alone, and so has no errors of its own.
-            refusals=(NopgError, *([ValueError] if ask is reader else [])),
+            refusals=(NopgError, *(NUMPYS if ask is reader else ())),
         )
         for name, ask in (actions | others).items()
     ]

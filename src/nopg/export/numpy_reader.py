@@ -14,11 +14,7 @@ class NumpyPolicy:
 
     def outputs(self, observation: Any) -> Any:
         """Raw outputs of the last layer, (m, width)."""
-        a = self.arrays
-        try:
-            x = np.atleast_2d(np.asarray(observation, dtype=float))
-        except (TypeError, ValueError, OverflowError):
-            x = np.empty((0, 0))
+        a, x = self.arrays, np.atleast_2d(np.asarray(observation, dtype=float))
         if x.shape[1:] != a["mean"].shape or not np.isfinite(x).all():
             raise ValueError(f"a state has {len(a['mean'])} numbers, each finite")
         x = (x.astype(a["mean"].dtype) - a["mean"]) / a["std"]

@@ -230,7 +230,8 @@ def _best_actions(by_action: Array, actions: Array) -> Array:
     rows = np.arange(len(best))
     left, top, right = (by_action[rows, middle + i] for i in (-1, 0, 1))
     bend = np.minimum(left - 2.0 * top + right, -1e-300)
-    is_peak = left - 2.0 * top + right < -1e-12
+    rounding = 1e-12 * min(1.0, float(np.abs(by_action).max()))
+    is_peak = left - 2.0 * top + right < -rounding
     offset = np.where(is_peak, 0.5 * (left - right) / bend, best - middle)
     between: Array = middle + np.clip(offset, -1.0, 1.0)
     chosen = actions[0] + between[:, None] * (actions[1] - actions[0])

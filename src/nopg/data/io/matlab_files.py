@@ -33,7 +33,9 @@ _MATRIX, _PACKED = 14, 15
 _NUMBERS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8",
             12: "i8", 13: "u8"}  # fmt: skip
 """Types of elements; integers that are small are stored in few bytes."""
-_STRUCTURE, _CLASSES, _COMPLEX = 2, range(6, 16), 0x800
+_STRUCTURE, _COMPLEX = 2, 0x800
+_CLASSES = {6: "f8", 7: "f4", 8: "i1", 9: "u1", 10: "i2", 11: "u2", 12: "i4", 13: "u4",
+            14: "i8", 15: "u8"}  # fmt: skip
 """Classes of matrices, and the flag of one with imaginary parts."""
 
 
@@ -81,7 +83,10 @@ def _variables(
             options.require_size(total, path)
             kind, body = next(_elements(body, order))
         if kind == _MATRIX:
-            yield from _matrices(body, order)
+            for name, matrix in _matrices(body, order):
+                total += 0 if matrix is None else matrix.nbytes
+                options.require_size(total, path)
+                yield name, matrix
 
 
 def _elements(content: memoryview, order: str) -> Iterator[tuple[int, memoryview]]:
@@ -117,10 +122,11 @@ def _matrices(
         for own, (_, inner) in zip(fields, parts, strict=False):
             yield from _matrices(inner, order, f"{called}.", own)
     elif what & 0xFF in _CLASSES and not what & _COMPLEX and len(shape) == 2:
-        kind, numbers = next(parts)
-        values = np.frombuffer(numbers, order + _NUMBERS[kind])
+        kind, stored = next(parts)
+        values = np.frombuffer(stored, order + _NUMBERS[kind])
         if values.size:
-            yield called, values.reshape(shape, order="F")
+            numbers = values.reshape(shape, order="F")
+            yield called, numbers.astype(_CLASSES[what & 0xFF])
     elif called:  # what has no name is MATLAB's own
         yield called, None
 
