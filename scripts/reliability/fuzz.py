@@ -37,8 +37,8 @@ from scripts.reliability.fuzz_child import (
 from scripts.reliability.fuzz_targets import targets
 from scripts.reliability.totals import RESULTS, keep
 
-ROUND = 500
-"""Files of each reader in a round."""
+ROUND = 2000
+"""Files of each reader in a round, at most."""
 RIGHT = (*FINE, RESERVED)
 KINDS = {
     **{name: (name,) for name in FINE},

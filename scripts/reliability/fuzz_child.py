@@ -22,6 +22,9 @@ from nopg.errors import NopgError
 
 SLOW, HUNG = 5.0, 20.0
 """Seconds from which a file stops the reader, and after which it is stopped."""
+LEAST, TURN = 400, 0.3
+"""Files that a reader gets in any case, and seconds after which it is another's turn:
+quick ones read more of them."""
 CAP = 2**29
 """Bytes that a reader may take beyond what the libraries do: files here are small, and
 readers of data are told to unpack 16 MiB at most."""
@@ -94,7 +97,7 @@ class Watch:
             self.seen.append(event)
         elif event == "exec":
             name = getattr(arguments[0], "co_filename", "<text>")
-            if not Path(name).is_file() and "frozen" not in name:
+            if not (Path(name).is_file() or "frozen" in name or _is_importing()):
                 self.seen.append(f"exec of {name}")
         elif event == "open" and isinstance(arguments[0], (str, bytes)):
             path, mode = os.fsdecode(arguments[0]), arguments[1]
@@ -103,6 +106,16 @@ class Watch:
                     self.seen.append(f"open {path}, {mode}")
             elif not path.startswith((self._folder, *_SOURCES)):
                 self.seen.append(f"open {path}")
+
+
+def _is_importing() -> bool:
+    """Whether a module is being imported: those of Python build classes from text."""
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+    return False
 
 
 def outcome(target: Target, content: bytes) -> str:
@@ -204,7 +217,10 @@ def _work(target: Target, n_files: int, seed: int, place: Any, pipe: Any) -> Non
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     start = _peak()
     watch.start()
+    busy = time.process_time()
     for index in range(place.value, n_files):
+        if index >= LEAST and time.process_time() - busy > TURN:
+            break
         content = content_of(target, seed, index)
         place.value = index
         signal.setitimer(signal.ITIMER_REAL, HUNG)

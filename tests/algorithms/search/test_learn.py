@@ -334,3 +334,20 @@ def test_few_threads_while_it_lasts(n: int, torch_threads: int) -> None:
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+def test_rewards_may_be_of_any_scale(few: pytest.MonkeyPatch) -> None:
+    """By powers of two nothing is rounded: billionths of a reward, the same bits."""
+    keep(few, 3)
+    data, found = pendulum_data(5), []
+    for scale in (2.0**-5, 2.0**-35, 2.0**25):
+        arrays = data.arrays() | {"rewards": scale * data.rewards}
+        other = nopg.Dataset(**arrays, action_space=data.action_space)
+        policy = learn(other, BOTTOM, **SHORT)
+        values = [one.final.value / scale for one in candidates_of(policy)]
+        found.append((values, policy.predict(data.observations)[0]))
+    (ours, actions), (tiny, same), (huge, _) = found
+    assert tiny == ours
+    np.testing.assert_array_equal(same, actions)
+    # From one on Adam's constant is the paper's, and weighs less the more rewards do.
+    assert huge == pytest.approx(ours, rel=1e-5)
