@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 _STRUCT, _LONGEST_HEADER = 12, 2**16
 """Thrift's code of a structure, and bytes in which the header of a page must end."""
 _SOUND = re.compile(rb"(?i)(?!parquet-mr)|parquet-mr version (1\.[3-9]|1\.\d\d|[2-9])")
-"""Writers whose columns end where they say: those of others are read a little beyond."""
+"""Writers whose columns end where they say: those of others are read on a little."""
 
 
 def unpacked_bytes(stream: BinaryIO, columns: Sequence[str]) -> int:
@@ -54,7 +54,7 @@ def _pages(stream: BinaryIO, at: int, end: int) -> int:
 
 
 class _Thrift:
-    """Values in Thrift's compact protocol, structures by the numbers of their fields."""
+    """Values in Thrift's compact protocol; structures by numbers of fields."""
 
     def __init__(self, content: bytes) -> None:
         self._content, self.at = content, 0
