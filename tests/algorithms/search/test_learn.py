@@ -336,6 +336,30 @@ def test_few_threads_while_it_lasts(n: int, torch_threads: int) -> None:
         torch.set_num_threads(before)
 
 
+def test_the_bar_says_what_is_going_on(
+    few: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From the first moment on, and without a guess at what is left."""
+    shown: list[str] = []
+
+    class Bar(tqdm):  # type: ignore[misc]
+        def display(self, *args: Any, **kwargs: Any) -> None:
+            shown.append(str(self))
+
+    def fitted(*args: Any) -> Any:
+        assert "models of the system" in shown[0]
+        return fit_ensemble(*args)
+
+    few.setattr(search_module, "tqdm", Bar)
+    few.setattr(search_module, "fit_ensemble", fitted)
+    learn(pendulum_data(5), BOTTOM, **SHORT | {"progress": True})
+    told = "\n".join(shown)
+    assert "100%" in shown[-1]
+    assert "<" not in told
+    assert "?" not in told
+    assert "refinement, J=" in shown[-1]
+
+
 def test_rewards_may_be_of_any_scale(few: pytest.MonkeyPatch) -> None:
     """By powers of two nothing is rounded: billionths of a reward, the same bits."""
     keep(few, 3)
