@@ -9,17 +9,17 @@ class NumpyPolicy:
     """policy = NumpyPolicy("policy.npz"); action = policy(observation)."""
 
     def __init__(self, path: Any) -> None:
-        with np.load(path, allow_pickle=False) as file:
-            self.arrays = {name: file[name] for name in file.files}
+        self.arrays = dict(np.load(path, allow_pickle=False))
 
     def outputs(self, observation: Any) -> Any:
         """Raw outputs of the last layer, (m, width)."""
         a, x = self.arrays, np.atleast_2d(np.asarray(observation, dtype=float))
-        if x.shape[1:] != a["mean"].shape or not np.isfinite(x).all():
-            raise ValueError(f"a state has {len(a['mean'])} numbers, each finite")
-        x = (x.astype(a["mean"].dtype) - a["mean"]) / a["std"]
-        for i in range(int(a["n_layers"])):
+        is_fine = x.shape[1:] == a["mean"].shape and np.isfinite(x).all()
+        x = (x.astype(a["mean"].dtype) - a["mean"]) / a["std"] if is_fine else x
+        for i in range(int(a["n_layers"]) if is_fine else 0):
             x = (np.maximum(x, 0.0) if i else x) @ a[f"weight_{i}"].T + a[f"bias_{i}"]
+        if not is_fine or not np.isfinite(x).all():
+            raise ValueError(f"a state has {len(a['mean'])} numbers, each finite")
         return x
 
     def __call__(self, observation: Any) -> Any:
