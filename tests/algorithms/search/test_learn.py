@@ -336,6 +336,12 @@ def test_few_threads_while_it_lasts(n: int, torch_threads: int) -> None:
         torch.set_num_threads(before)
 
 
+def test_short_lists_are_not_warned_of(few: pytest.MonkeyPatch) -> None:
+    """They are short on purpose; any warning would be an error here."""
+    few.setitem(candidates_module.SHORT_LISTS, "max_neighbours", 4)
+    learn(pendulum_data(5), BOTTOM, **SHORT)
+
+
 def test_the_bar_says_what_is_going_on(
     few: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
