@@ -9,7 +9,8 @@ class NumpyPolicy:
     """policy = NumpyPolicy("policy.npz"); action = policy(observation)."""
 
     def __init__(self, path: Any) -> None:
-        self.arrays = dict(np.load(path, allow_pickle=False))
+        with np.load(path, allow_pickle=False) as file:
+            self.arrays = dict(file)
 
     def outputs(self, observation: Any) -> Any:
         """Raw outputs of the last layer, (m, width)."""
@@ -25,12 +26,11 @@ class NumpyPolicy:
     def __call__(self, observation: Any) -> Any:
         """Action or label at one state (d_s,) or at several (m, d_s)."""
         a, x = self.arrays, self.outputs(observation)
-        if str(a["kind"]) == "discrete":
-            action = x.argmax(axis=1)
-        else:
+        is_discrete = str(a["kind"]) == "discrete"
+        if not is_discrete:
             x = x[:, : len(a["low"])]  # a stochastic policy: its mean
             x = a["centre"] + a["half_width"] * np.tanh(x) if a["is_squashed"] else x
-            action = np.clip(x, a["low"], a["high"])
+        action = x.argmax(axis=1) if is_discrete else np.clip(x, a["low"], a["high"])
         return action[0] if np.ndim(observation) == 1 else action
 
 
