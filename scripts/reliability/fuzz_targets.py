@@ -41,7 +41,6 @@ state_factor = 1.0
 action_factor = 20.0
 [fit]
 n_updates = 4
-patience = 10
 initial_states = [[-1.0, 0.0, 0.0]]
 """
 MESSAGE = b'{"type": "controls", "keys": ["KeyA"], "axes": [0.5, -1], "buttons": [0]}'
