@@ -4,9 +4,13 @@
 #     docker run --rm -v "$PWD/out:/out" nopg                    # nopg demo --out /out
 #     docker run --rm -v "$PWD:/work" nopg learn log.csv --out run
 #
-# It has the CPU build of torch and runs as an unprivileged user; `gcc` is there so that
-# `nopg export --format c` can compare what it writes.
-FROM python:3.12-slim
+# It runs as an unprivileged user; `gcc` is there so that `nopg export --format c` can
+# compare what it writes. Any image with Python 3.11 or newer and apt will do as BASE.
+# Where pip would fetch the GPU build of torch, gigabytes, name an index that has the CPU
+# build: --build-arg PIP_ARGS="--extra-index-url ...".
+ARG BASE=python:3.12-slim
+FROM ${BASE}
+ARG PIP_ARGS=""
 
 RUN apt-get update \
  && apt-get install -y --no-install-recommends gcc libc6-dev \
@@ -17,7 +21,7 @@ RUN apt-get update \
 
 COPY pyproject.toml constraints.txt README.md LICENSE /build/
 COPY src /build/src
-RUN pip install --no-cache-dir -c /build/constraints.txt "/build[plots,data]" \
+RUN pip install --no-cache-dir ${PIP_ARGS} -c /build/constraints.txt "/build[plots,data]" \
  && rm -rf /build
 
 USER learner

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
+import gzip
+import hashlib
+import io
 import json
+import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 
-import pyarrow
-from pyarrow import parquet
-from scipy.io import savemat
+import numpy as np
+from safetensors.torch import save as save_tensors
+from scripts.reliability.fuzz_child import Target
+from scripts.reliability.fuzz_entrances import entrances
+from scripts.reliability.fuzz_foreign import foreign_files, read_data
 
 import nopg
 from nopg.cli.settings import read_settings
 from nopg.cli.swing_up import BOTTOM, grid_dataset
+from nopg.data.files import parse_json
+from nopg.errors import RunError
+from nopg.fitted.storage import policy_digest, read_policy_file
+from nopg.record.protocol import MalformedMessage, read_message
 from nopg.runs import Monitoring, start
 from nopg.runs.checkpoint import checkpoints, read_checkpoint, read_history
 from nopg.runs.folder import RunFolder
@@ -35,97 +43,124 @@ action_factor = 20.0
 n_updates = 4
 initial_states = [[-1.0, 0.0, 0.0]]
 """
-
-
-@dataclass(frozen=True)
-class Target:
-    """A reader, a good file to begin with, and the name it must have."""
-
-    name: str
-    good: bytes
-    file: Path
-    read: Callable[[Path], object]
-    is_sealed: bool = False
-    """Whether a checksum should tell every changed file from the good one."""
+MESSAGE = b'{"type": "controls", "keys": ["KeyA"], "axes": [0.5, -1], "buttons": [0]}'
 
 
 def targets(folder: Path) -> list[Target]:
     """All readers, each with a good file written by the library."""
     data = grid_dataset(4, 4)
     model = nopg.NOPG(bandwidths=nopg.Bandwidths([0.5, 0.5, 2.0], [2.0]), hidden=(4,))
-    monitoring = Monitoring(checkpoint_every=2, progress=False)
     run = folder / "run"
+    monitoring = Monitoring(checkpoint_every=2, progress=False)
     start(run, model, data, [BOTTOM], n_updates=4, monitoring=monitoring)
     RunFolder.open(run).keep_evaluation({"env": "x", "mean": 1.0})
+    return [
+        Target("config", TOML, folder / "c.toml", _read_config),
+        Target(
+            "recorder message", MESSAGE, folder / "m", _read_message,
+            refusals=(MalformedMessage,),
+        ),
+        *_policies(run),
+        *_runs(run),
+        *_tables(folder, data),
+        *foreign_files(folder, data),
+        *entrances(folder, nopg.load(run / "policy.nopg")),
+    ]  # fmt: skip
+
+
+def of_file(name: str, path: Path, read: Callable[[Path], object]) -> Target:
+    """A target that begins with the file that is there."""
+    return Target(name, path.read_bytes(), path, read)
+
+
+def _policies(run: Path) -> list[Target]:
+    """The policy file as it is, and with text that is broken and sealed again."""
+    path = run / "policy.nopg"
+    metadata, tensors = read_policy_file(path)
+    text = json.dumps(metadata).encode()
+
+    def seal(content: bytes) -> bytes:
+        told = content.decode(errors="replace")
+        try:
+            about = parse_json(told)
+            told = json.dumps(about | {"digest": policy_digest(about, tensors)})
+        except ValueError:
+            pass
+        return bytes(save_tensors(tensors, metadata={"nopg": told}))
+
+    return [
+        of_file("policy", path, _read_policy),
+        Target("policy, sealed", text, path, _read_policy, seal=seal),
+    ]
+
+
+def _runs(run: Path) -> list[Target]:
+    """What a run folder holds."""
     newest = checkpoints(run / "checkpoints")[0]
     history = read_history(run / "history.jsonl")
-    saved = _of_run("checkpoint", newest, lambda path: read_checkpoint(path, history))
-    found = [
-        Target("config", TOML, folder / "c.toml", _read_config),
-        _of_run("policy", run / "policy.nopg", _read_policy),
-        _of_run("run.json", run / "run.json", lambda path: RunFolder.open(path.parent)),
-        _of_run("history", run / "history.jsonl", read_history),
-        replace(saved, is_sealed=True),
-        _of_run("status", run / "status.json", lambda p: RunFolder.open(run).policy()),
-        _of_run(
+    content = newest.read_bytes()
+
+    def read(path: Path) -> object:
+        return read_checkpoint(path, history)
+
+    def seal(changed: bytes) -> bytes:
+        return hashlib.sha256(changed).digest() + changed
+
+    return [
+        Target("checkpoint", content, newest, read, is_sealed=True),
+        Target("checkpoint, sealed", content[32:], newest, read, seal=seal),
+        of_file("run.json", run / "run.json", lambda p: RunFolder.open(p.parent)),
+        of_file("history", run / "history.jsonl", read_history),
+        of_file("status", run / "status.json", lambda p: RunFolder.open(run).policy()),
+        of_file(
             "evaluation",
             run / "evaluation.json",
             lambda path: RunFolder.open(path.parent).evaluations(),
         ),
     ]
+
+
+def _tables(folder: Path, data: nopg.Dataset) -> list[Target]:
+    """Data files of every format of our own."""
+    found = []
     for suffix in ("npz", "csv", "csv.gz", "h5", "parquet"):
         path = folder / f"data.{suffix}"
         data.save(path)
-        found.append(_of_run(f"data.{suffix}", path, _read_data))
-    return [*found, *_robots(folder, data)]
+        found.append(of_file(f"data.{suffix}", path, read_data))
+    table, beside = folder / "data.csv", folder / "data.csv-metadata.json"
+    text, path = table.read_bytes(), folder / "data.npz"
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
 
+    def packed(name: str) -> Callable[[bytes], bytes]:
+        def seal(content: bytes) -> bytes:
+            stream = io.BytesIO()
+            with zipfile.ZipFile(stream, "w") as archive:
+                for member, own in (members | {name: content}).items():
+                    archive.writestr(member, own)
+            return stream.getvalue()
 
-def _robots(folder: Path, data: nopg.Dataset) -> list[Target]:
-    """Files of other programs; an MCAP file only where its packages are."""
-    log = {"x": data.observations[:, 0], "u": data.actions, "r": data.rewards}
-    savemat(folder / "log.mat", log, do_compression=True)
-    arm = folder / "arm"
-    shapes = {"observation.state": [3], "action": [1], "next.reward": [1]}
-    features = {n: {"dtype": "float64", "shape": shape} for n, shape in shapes.items()}
-    (arm / "meta").mkdir(parents=True)
-    (arm / "data").mkdir()
-    (arm / "meta" / "info.json").write_text(json.dumps({"features": features}))
-    parts = (data.observations.tolist(), data.actions.tolist(), data.rewards)
-    columns = dict(zip(shapes, parts, strict=True))
-    parquet.write_table(pyarrow.table(columns), arm / "data" / "e.parquet")
-    found = [
-        _of_run("matlab", folder / "log.mat", _read_data),
-        _of_run("lerobot info", arm / "meta" / "info.json", lambda p: _read_data(arm)),
-        _of_run("lerobot", arm / "data" / "e.parquet", lambda p: _read_data(arm)),
-    ]
-    with contextlib.suppress(ImportError):
-        from mcap.writer import Writer
+        return seal
 
-        with (folder / "log.mcap").open("wb") as stream:
-            writer = Writer(stream)
-            writer.start()
-            schema = writer.register_schema("log", "jsonschema", b"{}")
-            channel = writer.register_channel("/log", "json", schema)
-            for i in range(9):
-                content = json.dumps({"x": i, "u": 0.5, "r": 1.5}).encode()
-                writer.add_message(channel, i * 10**8, content, i * 10**8)
-            writer.finish()
-        found.append(_of_run("mcap", folder / "log.mcap", _read_bag))
-    return found
+    part = "observations.npy"
+    kept = "metadata.npy"
+    stored = json.dumps(json.loads(str(np.load(io.BytesIO(members[kept])))))
 
+    def with_text(content: bytes) -> bytes:
+        stream = io.BytesIO()
+        np.save(stream, np.array(content.decode(errors="replace")))
+        return packed(kept)(stream.getvalue())
 
-def _read_bag(path: Path) -> object:
-    return nopg.Dataset.load(
-        path,
-        observations=["/log.x"],
-        actions=["/log.u"],
-        reward="/log.r",
-        max_bytes=2**24,
-    )
-
-
-def _of_run(name: str, path: Path, read: Callable[[Path], object]) -> Target:
-    return Target(name, path.read_bytes(), path, read)
+    return [
+        *found,
+        of_file("data.csv, names", beside, lambda p: read_data(table)),
+        Target(
+            "data.csv.gz, sealed", text, folder / "data.csv.gz", read_data,
+            seal=lambda content: gzip.compress(content, 1),
+        ),
+        Target("data.npz, array", members[part], path, read_data, seal=packed(part)),
+        Target("data.npz, names", stored.encode(), path, read_data, seal=with_text),
+    ]  # fmt: skip
 
 
 def _read_config(path: Path) -> object:
@@ -133,10 +168,15 @@ def _read_config(path: Path) -> object:
     return nopg.NOPG(bandwidths=settings.bandwidths, **settings.model)
 
 
+def _read_message(path: Path) -> object:
+    try:
+        return read_message(path.read_bytes().decode())
+    except UnicodeDecodeError:  # the connection is of text, and closed before
+        raise MalformedMessage from None
+
+
 def _read_policy(path: Path) -> object:
     policy = nopg.load(path)
-    return policy.predict([[0.0] * len(policy.bandwidths.state)])
-
-
-def _read_data(path: Path) -> object:
-    return nopg.Dataset.load(path, max_bytes=2**24)
+    if not np.isfinite(policy.predict([[0.0] * 3])[0]).all():
+        raise RunError("an action\nis not finite")  # counted as a failure
+    return policy

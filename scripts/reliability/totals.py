@@ -15,9 +15,9 @@ from nopg.runs.run_config import versions
 RESULTS = Path(__file__).parents[2] / "results" / "reliability"
 
 
-def keep(name: str, totals: dict[str, Any]) -> None:
+def keep(name: str, totals: dict[str, Any], *, is_quiet: bool = False) -> None:
     """Print the totals and write them to `results/reliability/NAME.json`."""
-    for key, value in totals.items():
+    for key, value in totals.items() if not is_quiet else ():
         print(f"{key}: {value}")
     words = " ".join(sys.argv[1:])
     record = {

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from nopg.cli.describe import describe
 from nopg.errors import DataError
+from tests.delayed_system import delayed_data
 
 app = typer.Typer()
 app.command("describe")(describe)
@@ -44,3 +45,11 @@ def test_an_error_is_one_sentence(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, [str(tmp_path / "none.csv")])
     assert isinstance(result.exception, DataError)
     assert "no such file" in str(result.exception)
+
+
+def test_advice_is_given_in_the_words_of_the_shell(tmp_path: Path) -> None:
+    data = delayed_data()
+    data.save(tmp_path / "log.npz")
+    result = CliRunner().invoke(app, [str(tmp_path / "log.npz")])
+    assert "nopg learn --history 2" in " ".join(result.output.split())
+    assert "nopg.learn" not in result.output

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 from typing import BinaryIO
 
 import pytest
 
-from nopg.data.files import require_writable, write_atomically
+from nopg.data.files import open_plain, require_writable, write_atomically
 from nopg.errors import NopgError
 
 
@@ -57,3 +58,13 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         require_writable(tmp_path / "file" / "folder")
     require_writable(tmp_path / "new")
     assert list((tmp_path / "new").iterdir()) == []
+
+
+def test_what_is_no_file_is_closed_again(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "big").write_bytes(bytes(10))
+    before = len(os.listdir("/dev/fd"))
+    for name, said in ((".", "no ordinary"), ("pipe", "no ordinary"), ("big", "10 by")):
+        with pytest.raises(OSError, match=said):
+            open_plain(tmp_path / name, 5)
+    assert len(os.listdir("/dev/fd")) == before

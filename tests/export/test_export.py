@@ -154,6 +154,11 @@ def test_the_numpy_reader_refuses_states_of_another_width(tmp_path: Path) -> Non
     for state in ([0.5], [[0.5]] * 4, [0.5] * 2, [0.5] * 4):
         with pytest.raises(ValueError, match="a state has 3 numbers"):
             policy(state)
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match="each finite"):
+        policy([1.7e308] * 3)  # finite, but what follows from it is not
+    for thing in (None, "hot", [[1.0], [2.0, 3.0]], [10**400] * 3, object()):
+        with pytest.raises((ValueError, TypeError, OverflowError)):
+            policy(thing)
 
 
 def test_limits_are_inside(tmp_path: Path) -> None:

@@ -261,7 +261,7 @@ def test_foreign_and_damaged_files_are_refused(saved: Path, tmp_path: Path) -> N
 def test_folders_and_pipes_are_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "pipe"):
-        with pytest.raises(nopg.PolicyFileError, match="must be a file"):
+        with pytest.raises(nopg.PolicyFileError, match="no ordinary file"):
             nopg.load(path)
 
 
@@ -300,3 +300,34 @@ def test_the_sample_time_is_kept(tmp_path: Path) -> None:
     again = nopg.load(tmp_path / "p.nopg").data
     assert again is not None
     assert again.sample_time == 0.25
+
+
+def test_a_file_written_over_does_not_change_what_was_loaded(
+    saved: Path, tmp_path: Path
+) -> None:
+    """Tensors were views of the file: another program's write reached into them."""
+    path = tmp_path / "run.nopg"
+    path.write_bytes(saved.read_bytes())
+    policy = nopg.load(path)
+    before = policy.require_data().observations.copy()
+    with path.open("r+b") as stream:  # in place, as cp does
+        stream.write(bytes(path.stat().st_size))
+    np.testing.assert_array_equal(policy.require_data().observations, before)
+
+
+def test_widths_that_the_file_does_not_hold_reserve_nothing(
+    saved: Path, tmp_path: Path
+) -> None:
+    """5 KB that were 2.4 GB: the network was built before it was compared."""
+    spec = asdict(fitted().spec) | {"hidden": [10**8]}  # type: ignore[call-overload]
+    path = rewritten(saved, tmp_path, policy=spec)
+    with pytest.raises(nopg.PolicyFileError, match="must have 400,000,000 weights"):
+        nopg.load(path)
+
+
+@pytest.mark.parametrize("name", [",", "100000000f8", "f8,f8", "O", "float128x"])
+def test_spaces_are_of_plain_numbers(saved: Path, tmp_path: Path, name: str) -> None:
+    space = space_to_json(Box(-2.0, 2.0, (1,), dtype=np.float64))
+    path = rewritten(saved, tmp_path, action_space={**(space or {}), "dtype": name})
+    with pytest.raises(nopg.errors.NopgError, match="no dtype of numbers"):
+        nopg.load(path)

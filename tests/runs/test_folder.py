@@ -219,6 +219,15 @@ def test_any_field_of_a_config_is_checked(cut: Path, tmp_path: Path, data: Any) 
         RunFolder.open(tmp_path)
 
 
+@pytest.mark.parametrize("threads", [0, -1, 10**6, 2**63])
+def test_threads_of_a_run_are_limited(cut: Path, tmp_path: Path, threads: int) -> None:
+    """Torch would be told to start so many."""
+    found = json.loads((cut / "run.json").read_text()) | {"threads": threads}
+    (tmp_path / "run.json").write_text(json.dumps(found))
+    with pytest.raises(RunError, match="threads is"):
+        RunFolder.open(tmp_path)
+
+
 def test_a_damaged_status_is_refused(cut: Path, tmp_path: Path) -> None:
     path = copytree(cut, tmp_path / "a")
     for text in ("{}", '{"stopped": 1, "updates": 2}', '{"stopped": "finished"}'):

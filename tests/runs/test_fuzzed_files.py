@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scripts.reliability.fuzz import mutated, outcome
-from scripts.reliability.fuzz_targets import Target, targets
+from scripts.reliability.fuzz_child import Target, outcome
+from scripts.reliability.fuzz_mutations import mutated
+from scripts.reliability.fuzz_targets import targets
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +27,6 @@ def test_broken_files_are_good_or_refused(
     try:
         found = outcome(target, content)
     finally:
-        Path(target.file).write_bytes(target.good)
+        target.write(target.good)
     assert found in ("good", "refused")
     assert not (target.is_sealed and found == "good" and content != target.good)

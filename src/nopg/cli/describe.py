@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 import typer
 
 from nopg.cli.columns import SOURCE, Columns, with_columns
+
+_IN_PYTHON = r"nopg\.learn\(data,(\s+)history=(\d+)\)"
+"""Advice that is given in another way in the shell."""
 
 
 @with_columns
@@ -19,4 +23,5 @@ def describe(
 ) -> None:
     """Print counts, ranges and what they mean for learning."""
     description = columns.read(source).describe()
-    print(description.to_json() if as_json else description)
+    words = re.sub(_IN_PYTHON, r"nopg learn\1--history \2", str(description))
+    print(description.to_json() if as_json else words)

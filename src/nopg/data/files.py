@@ -48,15 +48,16 @@ def open_plain(
         flags |= getattr(os, "O_NOFOLLOW", 0)
         if path.is_symlink():  # not every system refuses it while opening
             raise OSError("a link")
-    stream = os.fdopen(os.open(path, flags), "rb")
-    found = os.fstat(stream.fileno())
+    handle = os.open(path, flags)
+    found, wrong = os.fstat(handle), ""
     if not stat.S_ISREG(found.st_mode):
-        stream.close()
-        raise OSError("no ordinary file")
-    if max_bytes is not None and found.st_size > max_bytes:
-        stream.close()
-        raise OSError(f"{found.st_size:,} bytes where at most {max_bytes:,} may be")
-    return stream
+        wrong = "no ordinary file"
+    elif max_bytes is not None and found.st_size > max_bytes:
+        wrong = f"{found.st_size:,} bytes where at most {max_bytes:,} may be"
+    if wrong:
+        os.close(handle)
+        raise OSError(wrong)
+    return os.fdopen(handle, "rb")
 
 
 def parse_json(text: str | bytes) -> dict[str, Any]:

@@ -34,6 +34,7 @@ def space_to_json(space: Space[Any] | None) -> dict[str, Any] | None:
     )
 
 
+_DTYPES = frozenset(np.dtype(code).name for code in "?bhilqBHILQefdg")
 # What numpy and Gymnasium raise on bounds, shapes and sizes that make no space.
 _DAMAGE = (KeyError, TypeError, ValueError, AssertionError, OverflowError)
 
@@ -47,9 +48,10 @@ def space_from_json(description: dict[str, Any] | None) -> Space[Any] | None:
     try:
         if description["kind"] == "discrete":
             return Discrete(int(description["n"]), start=int(description["start"]))
-        dtype = np.dtype(str(description["dtype"]))
-        if dtype.kind not in "biuf":
-            raise TypeError(f"{dtype} is no dtype of numbers")
+        name = str(description["dtype"])
+        if name not in _DTYPES:  # numpy would read whole structures from a text
+            raise TypeError(f"{name[:20]!r} is no dtype of numbers")
+        dtype = np.dtype(name)
         shape = tuple(int(length) for length in description["shape"])
         low, high = (
             np.array([float(bound) for bound in description[side]], dtype=dtype)

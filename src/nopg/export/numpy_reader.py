@@ -10,27 +10,27 @@ class NumpyPolicy:
 
     def __init__(self, path: Any) -> None:
         with np.load(path, allow_pickle=False) as file:
-            self.arrays = {name: file[name] for name in file.files}
+            self.arrays = dict(file)
 
     def outputs(self, observation: Any) -> Any:
         """Raw outputs of the last layer, (m, width)."""
-        a, x = self.arrays, np.atleast_2d(observation)
-        if x.shape[1:] != a["mean"].shape or not np.isfinite(x).all():
-            raise ValueError(f"a state has {len(a['mean'])} numbers, each finite")
-        x = (x.astype(a["mean"].dtype) - a["mean"]) / a["std"]
-        for i in range(int(a["n_layers"])):
+        a, x = self.arrays, np.atleast_2d(np.asarray(observation, dtype=float))
+        is_fine = x.shape[1:] == a["mean"].shape and np.isfinite(x).all()
+        x = (x.astype(a["mean"].dtype) - a["mean"]) / a["std"] if is_fine else x
+        for i in range(int(a["n_layers"]) if is_fine else 0):
             x = (np.maximum(x, 0.0) if i else x) @ a[f"weight_{i}"].T + a[f"bias_{i}"]
+        if not is_fine or not np.isfinite(x).all():
+            raise ValueError(f"a state has {len(a['mean'])} numbers, each finite")
         return x
 
     def __call__(self, observation: Any) -> Any:
         """Action or label at one state (d_s,) or at several (m, d_s)."""
         a, x = self.arrays, self.outputs(observation)
-        if str(a["kind"]) == "discrete":
-            action = x.argmax(axis=1)
-        else:
+        is_discrete = str(a["kind"]) == "discrete"
+        if not is_discrete:
             x = x[:, : len(a["low"])]  # a stochastic policy: its mean
             x = a["centre"] + a["half_width"] * np.tanh(x) if a["is_squashed"] else x
-            action = np.clip(x, a["low"], a["high"])
+        action = x.argmax(axis=1) if is_discrete else np.clip(x, a["low"], a["high"])
         return action[0] if np.ndim(observation) == 1 else action
 
 

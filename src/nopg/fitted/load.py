@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -164,6 +166,13 @@ def _policy(
         policy = as_policy(module)
     else:
         assert spec is not None  # refused before
+        widths = (spec.n_states, *(spec.hidden or ()), spec.n_outputs)
+        n_declared = sum(math.prod(pair) for pair in itertools.pairwise(widths))
+        if n_declared > (n_stored := sum(v.numel() for v in weights.values())):
+            raise PolicyFileError(  # before that many are reserved
+                f"A policy of widths {widths} must have {n_declared:,} weights, the "
+                f"file holds {n_stored:,}; save it again."
+            )
         policy = spec.build(Seed(0).torch("policy-init"))
     floats = [v.dtype for v in weights.values() if v.is_floating_point()]
     if not all(bool(torch.isfinite(v).all()) for v in weights.values()):

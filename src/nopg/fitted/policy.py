@@ -476,7 +476,7 @@ class FittedPolicy:
         """States a user asks about, (m, d_s), if they are as wide as the data's."""
         try:
             found = np.atleast_2d(np.asarray(states, dtype=np.float64))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             found = np.empty((0, 0))
         if self.memory is not None:
             found = self.memory.complete(found)
@@ -485,8 +485,8 @@ class FittedPolicy:
             called = ", ".join(self.require_data().observation_names)
             raise DataError(
                 f"`states` must be numbers, one row per state with {called}, got "
-                f"{np.shape(states) or type(states).__name__}; pass an array "
-                f"(m, {width})."
+                f"{found.shape if found.size else type(states).__name__}; pass an "
+                f"array (m, {width})."
             )
         if not (np.abs(found) < HUGE).all():
             raise DataError(

@@ -64,8 +64,10 @@ def checked_observation(
 ) -> NDArray[np.float64]:
     """One observation (d_s,) or several (m, d_s), as finite numbers."""
     try:
-        array = np.asarray(observation, dtype=np.float64)
-    except (TypeError, ValueError):
+        if np.iscomplexobj(observation):
+            raise TypeError
+        array = np.array(observation, dtype=np.float64)  # rows as torch wants them
+    except (TypeError, ValueError, OverflowError):
         raise DataError(
             "`observation` must be numbers, one state (d_s,) or several (m, d_s), got "
             f"{type(observation).__name__}; flatten it first."

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nopg.data.dataset import Dataset
-from nopg.data.files import parse_json, write_atomically
+from nopg.data.files import open_plain, parse_json, write_atomically
 from nopg.data.history import HistoryLayout
 from nopg.data.spaces import space_from_json, space_to_json
 from nopg.data.transitions import ARRAYS
@@ -68,24 +68,27 @@ def write_policy_file(
 
 
 def read_policy_file(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Metadata and tensors of a policy file."""
-    from safetensors import SafetensorError, safe_open
+    """Metadata and tensors of a policy file.
 
-    if path.exists() and not path.is_file():  # a pipe would be waited for
-        raise PolicyFileError(
-            f"`{path}` must be a file, it is a folder, a pipe or a device; name a "
-            "policy written by `save`."
-        )
+    The file is read once and whole: what is checked is what is used, though another
+    program should write over it meanwhile.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
     try:
-        with safe_open(path, framework="pt") as stream:
-            stored = stream.metadata() or {}
-            tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
-        metadata = parse_json(stored["nopg"])
+        with open_plain(path, follow=True) as stream:
+            content = stream.read()
+        tensors = load(content)
+        length = int.from_bytes(content[:8], "little")
+        metadata = parse_json(
+            parse_json(content[8 : 8 + length])["__metadata__"]["nopg"]
+        )
     except FileNotFoundError:
         raise PolicyFileError(
             f"`{path}` must exist, found no such file; check the path."
         ) from None
-    except (OSError, SafetensorError, KeyError, ValueError) as error:
+    except (OSError, SafetensorError, KeyError, ValueError, TypeError) as error:
         raise PolicyFileError(
             f"`{path}` must be a policy written by `save`, reading it failed "
             f"({type(error).__name__}: {error}); it is damaged or of another program."

@@ -18,6 +18,16 @@ BETAS, EPS = (0.9, 0.999), 1e-8
 """Decay of the two moments and what keeps the division finite: the paper's."""
 
 
+def eps_for(rewards: Tensor) -> float:
+    """The paper's constant for rewards of one and more, less for smaller ones.
+
+    Gradients are in their unit: kept as it is, it would stop whoever counts in
+    billionths.
+    """
+    largest = float(rewards.abs().max())
+    return EPS * min(1.0, largest) if largest > 0.0 else EPS
+
+
 def cosine_decay(step: float, n_steps: float) -> float:
     """Factor of a step size that falls from 1 to 0 along half a cosine."""
     return 0.5 * (1.0 + math.cos(math.pi * step / n_steps))
@@ -26,8 +36,9 @@ def cosine_decay(step: float, n_steps: float) -> float:
 class Adam:
     """Steps along running means of gradients, over the roots of those of squares."""
 
-    def __init__(self, parameters: Sequence[Tensor]) -> None:
+    def __init__(self, parameters: Sequence[Tensor], eps: float = EPS) -> None:
         self._parameters = list(parameters)  # changed in place
+        self._eps = eps
         self._step = 0
         self._means = [torch.zeros_like(p) for p in parameters]
         self._squares = [torch.zeros_like(p) for p in parameters]
@@ -47,7 +58,7 @@ class Adam:
         torch._foreach_addcmul_(squares, gradients, gradients, value=1.0 - BETAS[1])
         lengths = torch._foreach_sqrt(squares)
         torch._foreach_div_(lengths, root)
-        torch._foreach_add_(lengths, EPS)
+        torch._foreach_add_(lengths, self._eps)
         torch._foreach_addcdiv_(self._parameters, means, lengths, value=unbiased)
 
     def state_dict(self) -> dict[str, Any]:

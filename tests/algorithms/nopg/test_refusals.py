@@ -40,6 +40,8 @@ def fit(data: Any = DATA, start: Any = BOTTOM, **settings: Any) -> None:
     [
         (lambda: nopg.NOPG(gamma=1.0), "gamma"),
         (lambda: nopg.NOPG(gamma=-0.1), "gamma"),
+        (lambda: nopg.NOPG(gamma=[0.9]), r"`gamma` must be a number, got \[0.9\]"),
+        (lambda: nopg.NOPG(device=0), "`device` must be a text, got 0"),
         (lambda: nopg.NOPG(policy="tabular"), "policy"),
         (lambda: nopg.NOPG(learning_rate=0.0), "learning_rate"),
         (lambda: nopg.NOPG(learning_rate=float("nan")), "learning_rate"),
@@ -96,7 +98,10 @@ def test_actions_outside_a_given_space_are_refused() -> None:
         fit(action_space=Box(-np.inf, np.inf, (1,)))
 
 
-@pytest.mark.parametrize("observation", ["up", [0.0, np.nan, 0.0], np.zeros((2, 2, 3))])
+@pytest.mark.parametrize(
+    "observation",
+    ["up", [0.0, np.nan, 0.0], np.zeros((2, 2, 3)), [10**400] * 3, np.zeros(3) + 1j],
+)
 def test_bad_observations_are_refused(observation: Any) -> None:
     model = nopg.NOPG(bandwidths=GIVEN)
     model.fit(DATA, BOTTOM, n_updates=1, progress=False)
@@ -107,3 +112,22 @@ def test_bad_observations_are_refused(observation: Any) -> None:
     for wrong in ([0.0, 0.0], [0.0], np.zeros((4, 1))):
         with pytest.raises(nopg.DataError, match="must have 3 numbers"):
             model.predict(wrong)
+
+
+def test_bad_states_are_refused() -> None:
+    model = nopg.NOPG(bandwidths=GIVEN)
+    policy = model.fit(DATA, BOTTOM, n_updates=1, progress=False)
+    for ask in (policy.value, policy.support):
+        for states in ([[0.0], [1.0, 2.0]], [10**400] * 3):
+            with pytest.raises(nopg.DataError, match="`states` must be numbers"):
+                ask(states)
+
+
+def test_observations_in_any_memory_layout() -> None:
+    """Reversed and strided rows, as a ring buffer hands them out."""
+    model = nopg.NOPG(bandwidths=GIVEN)
+    model.fit(DATA, BOTTOM, n_updates=1, progress=False)
+    rows = np.ascontiguousarray(DATA.observations[:6])
+    expected = model.predict(rows)[0]
+    np.testing.assert_array_equal(model.predict(rows[::-1])[0], expected[::-1])
+    np.testing.assert_array_equal(model.predict(rows[::2])[0], expected[::2])

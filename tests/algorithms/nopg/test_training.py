@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -98,3 +99,18 @@ def test_training_needs_a_prepared_policy() -> None:
     with pytest.raises(nopg.NotFittedError, match="call fit"):
         nopg.NOPG().training(3)
     assert isinstance(prepared().training(3), Training)
+
+
+def test_rewards_may_be_of_any_scale() -> None:
+    """Whoever counts in billionths learns the same policy, and a billionth as much."""
+    found = []
+    for scale in (1.0, 1e-9, 1e9):
+        arrays = DATA.arrays() | {"rewards": scale * DATA.rewards}
+        data = nopg.Dataset(**arrays, action_space=DATA.action_space)
+        model = nopg.NOPG(bandwidths=GIVEN, hidden=(6,))
+        policy = model.fit(data, BOTTOM, n_updates=30, progress=False)
+        value = float(policy.expected_return(None).value) / scale
+        found.append((value, policy.predict(DATA.observations)[0]))
+    for value, actions in found[1:]:
+        assert value == pytest.approx(found[0][0], rel=1e-6)
+        np.testing.assert_allclose(actions, found[0][1], atol=1e-4)

@@ -334,3 +334,50 @@ def test_few_threads_while_it_lasts(n: int, torch_threads: int) -> None:
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+def test_short_lists_are_not_warned_of(few: pytest.MonkeyPatch) -> None:
+    """They are short on purpose; any warning would be an error here."""
+    few.setitem(candidates_module.SHORT_LISTS, "max_neighbours", 4)
+    learn(pendulum_data(5), BOTTOM, **SHORT)
+
+
+def test_the_bar_says_what_is_going_on(
+    few: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From the first moment on, and without a guess at what is left."""
+    shown: list[str] = []
+
+    class Bar(tqdm):  # type: ignore[misc]
+        def display(self, *args: Any, **kwargs: Any) -> None:
+            shown.append(str(self))
+
+    def fitted(*args: Any) -> Any:
+        assert "models of the system" in shown[0]
+        return fit_ensemble(*args)
+
+    few.setattr(search_module, "tqdm", Bar)
+    few.setattr(search_module, "fit_ensemble", fitted)
+    learn(pendulum_data(5), BOTTOM, **SHORT | {"progress": True})
+    told = "\n".join(shown)
+    assert "100%" in shown[-1]
+    assert "<" not in told
+    assert "?" not in told
+    assert "refinement, J=" in shown[-1]
+
+
+def test_rewards_may_be_of_any_scale(few: pytest.MonkeyPatch) -> None:
+    """By powers of two nothing is rounded: billionths of a reward, the same bits."""
+    keep(few, 3)
+    data, found = pendulum_data(5), []
+    for scale in (2.0**-5, 2.0**-35, 2.0**25):
+        arrays = data.arrays() | {"rewards": scale * data.rewards}
+        other = nopg.Dataset(**arrays, action_space=data.action_space)
+        policy = learn(other, BOTTOM, **SHORT)
+        values = [one.final.value / scale for one in candidates_of(policy)]
+        found.append((values, policy.predict(data.observations)[0]))
+    (ours, actions), (tiny, same), (huge, _) = found
+    assert tiny == ours
+    np.testing.assert_array_equal(same, actions)
+    # From one on Adam's constant is the paper's, and weighs less the more rewards do.
+    assert huge == pytest.approx(ours, rel=1e-5)

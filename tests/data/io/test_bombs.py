@@ -186,3 +186,44 @@ def test_memory_is_capped_in_these_tests(tmp_path: Path) -> None:
     data = Dataset(**arrays())
     data.save(tmp_path / "log.npz")
     assert read_by_a_child(tmp_path / "log.npz") == "read 4"
+
+
+@pytest.mark.parametrize("does_footer_lie", [False, True])
+def test_lists_of_parquet_that_say_one_number_a_billion_times(
+    tmp_path: Path, does_footer_lie: bool
+) -> None:
+    """A few KB that were 400 MB: equal numbers of a list are stored as one and a count.
+
+    Where the footer tells of fewer, the pages are unpacked all the same.
+    """
+    import pyarrow
+    from pyarrow import parquet
+
+    n, folder = 2**24, tmp_path / "arm"
+    (folder / "meta").mkdir(parents=True)
+    (folder / "data").mkdir()
+    names = ["observation.state", "action", "next.reward"]
+    features = {name: {"dtype": "float64", "shape": [1]} for name in names}
+    (folder / "meta" / "info.json").write_text(json.dumps({"features": features}))
+    lists = pyarrow.ListArray.from_arrays([0, n], pyarrow.array(np.zeros(n)))
+    table = pyarrow.table({"observation.state": lists, "action": [0.5], "r": [0.0]})
+    table = table.rename_columns(names)
+    path = folder / "data" / "e.parquet"
+    with parquet.ParquetWriter(path, table.schema) as writer:
+        for _ in range(3):
+            writer.write_table(table)
+    content = path.read_bytes()
+    assert len(content) < 2**18
+    if does_footer_lie:
+        start = content.rindex(b"observation.state")
+        path.write_bytes(
+            content[:start] + content[start:].replace(varint(n), b"\x82\x80\x80\0")
+        )
+        assert path.read_bytes() != content
+    assert "must unpack to at most" in read_by_a_child(folder)
+
+
+def varint(number: int) -> bytes:
+    """How Thrift writes a number of four bytes, folded."""
+    folded = 2 * number
+    return bytes([(folded >> 7 * i & 127) | (128 if i < 3 else 0) for i in range(4)])

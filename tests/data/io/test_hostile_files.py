@@ -86,8 +86,8 @@ def test_objects_in_npz_never_run(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="Python objects"):
         Dataset.load(tmp_path / "evil.npz")
     assert not target.exists()
-    stored = np.load(tmp_path / "evil.npz", allow_pickle=True)
-    assert len(stored["rewards"]) == 2  # the trap does work
+    with np.load(tmp_path / "evil.npz", allow_pickle=True) as stored:
+        assert len(stored["rewards"]) == 2  # the trap does work
     assert target.exists()
 
 

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.io import savemat
+from scipy.io import loadmat, savemat
 
 from nopg.data import Dataset
+from nopg.data.io.matlab_files import matlab_table
+from nopg.data.io.options import ReadOptions
 from nopg.errors import DataError
 
 
@@ -76,3 +78,77 @@ def test_an_element_that_does_not_end_is_refused(tmp_path: Path) -> None:
     assert path.stat().st_size < 2**17
     with pytest.raises(DataError, match="must unpack to at most"):
         Dataset.load(path, max_bytes=2**24)
+
+
+def element(kind: int, content: bytes, order: str = "<") -> bytes:
+    return (
+        struct.pack(f"{order}II", kind, len(content))
+        + content
+        + b"\0" * (-len(content) % 8)
+    )
+
+
+def matrix(name: str, shape: list[int], kind: int, content: bytes, order: str) -> bytes:
+    """A variable of class double, laid out by hand as the format's description says."""
+    parts = element(6, struct.pack(f"{order}II", 6, 0), order)
+    parts += element(5, struct.pack(f"{order}{len(shape)}i", *shape), order)
+    parts += element(1, name.encode(), order) + element(kind, content, order)
+    return element(14, parts, order)
+
+
+def header(order: str) -> bytes:
+    return b"MATLAB 5.0".ljust(124) + {"<": b"\0\1IM", ">": b"\1\0MI"}[order]
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_either_byte_order_and_narrow_integers(tmp_path: Path, order: str) -> None:
+    """MATLAB stores whole numbers of class double in as few bytes as they need."""
+    body = matrix("x", [4, 1], 9, struct.pack(f"{order}4d", 0.5, 1, 2, 3), order)
+    body += matrix("u", [1, 4], 2, bytes([7, 8, 9, 250]), order)
+    body += matrix("r", [4, 1], 3, struct.pack(f"{order}4h", -1, 2, -300, 4), order)
+    (tmp_path / "log.mat").write_bytes(header(order) + body)
+    data = Dataset.load(tmp_path / "log.mat")
+    assert data.observations[:, 0].tolist() == [0.5, 1, 2]
+    assert data.actions[:, 0].tolist() == [7, 8, 9]
+    assert data.rewards.tolist() == [-1, 2, -300]
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_numbers_are_those_that_scipy_reads(tmp_path: Path, is_packed: bool) -> None:
+    rng = np.random.default_rng(0)
+    kinds = ("f8", "f4", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "?")
+    log: dict[str, Any] = {
+        f"v{k[:1].replace('?', 'b')}{k[1:]}": rng.integers(0, 100, (9, 2)).astype(k)
+        for k in kinds
+    }
+    log |= {"deep": {"er": {"x": rng.normal(size=9)}}, "label": "a text", "z": [1j] * 9}
+    path = tmp_path / "log.mat"
+    savemat(path, log, do_compression=is_packed)
+    table = matlab_table(path, ReadOptions())
+    read = loadmat(path)
+    for name in (key for key in log if key.startswith("v")):
+        for i in range(2):
+            found = next(iter(table.chunks([f"{name}_{i}"])))[f"{name}_{i}"]
+            np.testing.assert_array_equal(found, read[name][:, i])
+    found = next(iter(table.chunks(["deep.er.x"])))["deep.er.x"]
+    np.testing.assert_array_equal(found, log["deep"]["er"]["x"])
+    assert "label" in table.notes[0]
+    assert "z" in table.notes[0]
+
+
+def test_lengths_are_not_believed(tmp_path: Path) -> None:
+    """Each made SciPy reserve gigabytes or end the process."""
+    numbers = struct.pack("<4d", 1, 2, 3, 4)
+    good = matrix("x", [4, 1], 9, numbers, "<")
+    bad = [
+        matrix("x", [2**31 - 1, 2**31 - 1], 9, numbers, "<"),
+        matrix("x", [-1, 4], 9, numbers, "<"),
+        good.replace(struct.pack("<II", 9, 32), struct.pack("<II", 9, 2**31)),
+        struct.pack("<II", 14, 2**32 - 1) + good[8:],
+        good.replace(struct.pack("<II", 1, 1), struct.pack("<II", 1, 2**30)),
+        good.replace(struct.pack("<II", 9, 32), struct.pack("<II", 77, 32)),
+    ]
+    for content in bad:
+        (tmp_path / "log.mat").write_bytes(header("<") + content)
+        with pytest.raises(DataError, match=r"must be a \.mat file"):
+            Dataset.load(tmp_path / "log.mat")

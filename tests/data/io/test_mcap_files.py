@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -124,3 +125,73 @@ def test_damaged_and_large_files_are_refused(tmp_path: Path) -> None:
         path.write_bytes(bad)
         with pytest.raises(DataError):
             Dataset.load(path, **COLUMNS)
+
+
+def json_bag(path: Path, times: list[int], **options: Any) -> Path:
+    from mcap.writer import Writer
+
+    with path.open("wb") as stream:
+        writer = Writer(stream, **options)
+        writer.start()
+        schema = writer.register_schema("log", "jsonschema", b"{}")
+        channel = writer.register_channel("/log", "json", schema)
+        for t in times:
+            content = json.dumps({"x": t, "u": 0.5, "r": 1.5}).encode()
+            writer.add_message(channel, t * 10**8, content, t * 10**8)
+        writer.finish()
+    return path
+
+
+LOG: dict[str, Any] = {
+    "observations": ["/log.x"],
+    "actions": ["/log.u"],
+    "reward": "/log.r",
+}
+
+
+@pytest.mark.parametrize("packed", ["NONE", "LZ4", "ZSTD"])
+def test_messages_out_of_order_are_sorted(tmp_path: Path, packed: str) -> None:
+    from mcap.writer import CompressionType
+
+    kind = CompressionType[packed]
+    path = json_bag(tmp_path / "log.mcap", [0, 2, 1, 4, 3, 5], compression=kind)
+    data = Dataset.load(path, **LOG)
+    assert data.observations[:, 0].tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("packed", ["lz4", "zstd"])
+@pytest.mark.parametrize("says", [100, 2**23])
+def test_chunks_unpack_to_no_more_than_they_say(
+    tmp_path: Path, packed: str, says: int
+) -> None:
+    """A byte of zstd can become thirty thousand: 3 KB that were 64 MB."""
+    import lz4.frame
+    import zstandard
+    from mcap.data_stream import RecordBuilder
+    from mcap.records import Chunk, Footer, Header
+
+    pack = lz4.frame.compress if packed == "lz4" else zstandard.compress
+    builder = RecordBuilder()
+    Header(profile="", library="").write(builder)
+    Chunk(packed, pack(bytes(2**26)), 0, 0, 0, says).write(builder)
+    Footer(0, 0, 0).write(builder)
+    magic = b"\x89MCAP0\r\n"
+    path = tmp_path / "bomb.mcap"
+    path.write_bytes(magic + builder.end() + magic)
+    with pytest.raises(DataError, match="unpacks to more than it says"):
+        Dataset.load(path, **LOG, max_bytes=2**24)
+
+
+def test_lengths_of_records_are_not_believed(tmp_path: Path) -> None:
+    """Python reserves what a read asks for, before it looks at the file."""
+    good = json_bag(tmp_path / "log.mcap", list(range(6))).read_bytes()
+    path = tmp_path / "bad.mcap"
+    # The first record, and a text inside it: four bytes of length can ask for 4 GB.
+    for at, length in ((9, b"\0" * 3 + b"\x80" + b"\0" * 4), (17, b"\xff" * 4)):
+        path.write_bytes(good[:at] + length + good[at + len(length) :])
+        tracemalloc.start()
+        with pytest.raises(DataError, match="must be an MCAP file"):
+            Dataset.load(path, **LOG)
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert most < 2**24

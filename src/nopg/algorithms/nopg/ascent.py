@@ -22,7 +22,7 @@ from nopg.bellman.solution import BellmanSolution, Estimator, Start
 from nopg.errors import ConfigError
 from nopg.fitted.history import History, Update
 from nopg.linalg.solve import SolverConfig
-from nopg.policies.adam import Adam
+from nopg.policies.adam import Adam, eps_for
 from nopg.policies.families import Policy
 
 REFRESH = 8
@@ -149,7 +149,7 @@ def ascend(
             "The policy must have parameters to learn, it has none that require a "
             "gradient; give it a trainable layer."
         )
-    adam = Adam(parameters)
+    adam = Adam(parameters, eps_for(estimator.problem.samples.rewards))
     solver = SolverConfig(rtol=config.rtol)
     state = AscentState() if state is None else state
     state.attach(adam, generator)

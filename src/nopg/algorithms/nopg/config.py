@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, fields
+from numbers import Real
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from nopg.randomness import Seed
 
 N_UPDATES = 200
 """Policy updates of a training where nothing else is said."""
+_PLAIN = {"float": (Real, "number"), "str": (str, "text")}
 _DTYPES = {"float64": torch.float64, "float32": torch.float32}
 
 
@@ -124,6 +126,13 @@ class NOPGConfig(EstimatorConfig, TrainingConfig):
                 f"There is no setting {', '.join(unknown)}; known are "
                 f"{', '.join(sorted(known))}{did_you_mean(unknown, known)}"
             )
+        for field in fields(cls):
+            kind, called = _PLAIN.get(str(field.type), (object, ""))
+            if not isinstance(settings.get(field.name, field.default), kind):
+                raise ConfigError(
+                    f"`{field.name}` must be a {called}, got "
+                    f"{settings[field.name]!r}; {field.default!r} is the default."
+                )
         return cls(**settings)
 
     @property

@@ -22,6 +22,7 @@ from nopg.bellman.problem import Problem
 from nopg.bellman.solution import Estimator
 from nopg.errors import SolverError
 from nopg.fitted.history import Update
+from nopg.policies.adam import eps_for
 from nopg.policies.families import DeterministicPolicy, Policy
 
 MAX_GROUPS = 500
@@ -91,6 +92,7 @@ class FusedTrainer:
         self.adam = torch.optim.Adam(
             list(self.parameters.values()),
             lr=self.rate,
+            eps=eps_for(problem.samples.rewards),
             maximize=True,
             capturable=is_captured,
         )

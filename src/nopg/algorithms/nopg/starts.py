@@ -27,7 +27,7 @@ from nopg.bellman.solution import Estimator, Start
 from nopg.fitted.policy import FittedPolicy
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.linalg.solve import SolverConfig
-from nopg.policies.adam import Adam, cosine_decay
+from nopg.policies.adam import Adam, cosine_decay, eps_for
 from nopg.policies.families import CategoricalPolicy, Policy
 from nopg.randomness import Seed
 
@@ -147,7 +147,8 @@ def _ascend(
 ) -> list[Policy]:
     """Updates in place, each on the next of the problems; copies on the way."""
     parameters = [p for p in policy.parameters() if p.requires_grad]
-    adam, solver = Adam(parameters), SolverConfig(rtol=RTOL)
+    adam = Adam(parameters, eps_for(problems[0].samples.rewards))
+    solver = SolverConfig(rtol=RTOL)
     generator = seed.torch("policy-samples")
     estimators = [Estimator.of(problem, policy) for problem in problems]
     starts: list[Start | None] = [None] * len(estimators)

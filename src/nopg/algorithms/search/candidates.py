@@ -117,7 +117,7 @@ def ascent_candidates(
     """
 
     def show(_: FittedPolicy, update: Update) -> None:
-        advance(f"J={update.objective:.4g}")
+        advance(f"gradient ascent, J={update.objective:.4g}")
 
     if len(data) > N_ASCENT_ROWS:
         rows = Seed(seed).numpy("climbed-rows").permutation(len(data))[:N_ASCENT_ROWS]

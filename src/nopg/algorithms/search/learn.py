@@ -74,6 +74,8 @@ logger = logging.getLogger(__name__)
 
 MAX_UNCERTAINTY = 0.75
 """Mean predictive uncertainty above which the models themselves are guessing."""
+BAR = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}{postfix}"
+"""Steps differ in length, so there is no guess at what is left: it was hours off."""
 MANY = 5_000
 """Samples from which rows of the kernel estimate are worth sharing among threads."""
 GAMMA = 0.99
@@ -141,7 +143,14 @@ def learn(
     like = torch.tensor(data.observations, dtype=torch.float64)
     starts = starting_states(data, initial_states)
     places = initial_state_tensor(starts, like).numpy()
-    with _few_threads(len(data)):
+    bar = tqdm(
+        total=len(PLANS) + len(ASCENTS) * n_updates + n_refining,
+        disable=not progress,
+        desc="learn",
+        bar_format=BAR,
+        postfix="models of the system",
+    )
+    with _few_threads(len(data)), bar:
         models = fit_ensemble(data, Seed(seed).numpy("transition-model"))
         _warn_of_starts(models[0], places)
         trials = trial_states(data, places)
@@ -154,7 +163,7 @@ def learn(
             n_updates,
             n_refining,
             common | {"action_space": space, "seed": seed},
-            progress,
+            bar,
         )
     search = selection.choose()
     _warn_of_uncertainty(search.candidates[search.chosen].final.uncertainty)
@@ -199,39 +208,34 @@ def _search(
     n_updates: int,
     n_refining: int,
     settings: dict[str, Any],
-    progress: bool,
+    bar: tqdm[Any],
 ) -> None:
     """Find candidates, and refine them unless there is nothing left to gain."""
     seed, gamma = settings["seed"], settings["gamma"]
-    with tqdm(
-        total=len(PLANS) + len(ASCENTS) * n_updates + n_refining,
-        disable=not progress,
-        desc="learn",
-    ) as bar:
 
-        def advance(text: str) -> None:
-            bar.set_postfix_str(text, refresh=False)
-            bar.update()
+    def advance(text: str) -> None:
+        bar.set_postfix_str(text, refresh=False)
+        bar.update()
 
-        try:
-            model = selection.models[0]
-            if data.history is not None:
-                selection.add(cloned_candidate(data, fresh))
-            for one in planned_candidates(model, data, fresh, gamma, seed):
+    try:
+        model = selection.models[0]
+        if data.history is not None:
+            selection.add(cloned_candidate(data, fresh))
+        for one in planned_candidates(model, data, fresh, gamma, seed):
+            selection.add(one)
+            advance(str(one.method))
+        if not selection.is_optimal():
+            for one in ascent_candidates(
+                data, selection.starts, n_updates, settings, seed, advance
+            ):
                 selection.add(one)
-                advance(str(one.method))
-            if not selection.is_optimal():
-                for one in ascent_candidates(
-                    data, selection.starts, n_updates, settings, seed, advance
-                ):
-                    selection.add(one)
-                selection.refine_all(n_refining, advance)
-        except KeyboardInterrupt:
-            if not selection.found:
-                raise
-            logger.warning("Interrupted; the best policy so far is kept.")
-        bar.total = bar.n  # what was not needed is not missing
-        bar.refresh()
+            selection.refine_all(n_refining, advance)
+    except KeyboardInterrupt:
+        if not selection.found:
+            raise
+        logger.warning("Interrupted; the best policy so far is kept.")
+    bar.total = bar.n  # what was not needed is not missing
+    bar.refresh()
 
 
 @dataclass
@@ -285,7 +289,7 @@ class _Selection:
                     self.starts,
                     self.gamma,
                     n_updates,
-                    lambda value: advance(f"model J={value:.4g}"),
+                    lambda value: advance(f"refinement, J={value:.4g}"),
                     self.worst_share,
                 )
         finally:  # an interrupt leaves each as good as it became

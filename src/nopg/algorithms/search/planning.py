@@ -229,9 +229,10 @@ def _best_actions(by_action: Array, actions: Array) -> Array:
     middle = np.clip(best, 1, N_LEVELS - 2)
     rows = np.arange(len(best))
     left, top, right = (by_action[rows, middle + i] for i in (-1, 0, 1))
-    bend = np.minimum(left - 2.0 * top + right, -1e-300)
-    is_peak = left - 2.0 * top + right < -1e-12
-    offset = np.where(is_peak, 0.5 * (left - right) / bend, best - middle)
+    bend = left - 2.0 * top + right
+    is_peak = bend < -1e-12 * min(1.0, float(np.abs(by_action).max()))
+    peak = 0.5 * (left - right) / np.where(is_peak, bend, 1.0)
+    offset = np.where(is_peak, peak, best - middle)
     between: Array = middle + np.clip(offset, -1.0, 1.0)
     chosen = actions[0] + between[:, None] * (actions[1] - actions[0])
     return chosen

@@ -25,7 +25,7 @@ from nopg.dynamics.rollouts import (
 )
 from nopg.dynamics.transition_model import TransitionModel
 from nopg.fitted.search_result import ModelEstimate
-from nopg.policies.adam import Adam, cosine_decay
+from nopg.policies.adam import Adam, cosine_decay, eps_for
 from nopg.policies.arrays import Array, ArrayPolicies
 from nopg.policies.families import Policy
 
@@ -116,11 +116,16 @@ class _Ascent:
     """A policy, and the best it has been."""
 
     def __init__(
-        self, policy: Policy, value: float, attainable: float, credit: float
+        self,
+        policy: Policy,
+        value: float,
+        attainable: float,
+        credit: float,
+        eps: float,
     ) -> None:
         self.policy, self.best, self.attainable = policy, value, attainable
         self.credit = credit
-        self.adam = Adam([p for p in policy.parameters() if p.requires_grad])
+        self.adam = Adam([p for p in policy.parameters() if p.requires_grad], eps)
         self.best_parameters = copy.deepcopy(policy.state_dict())
         self.last_gain = 0
         self.is_done = value >= attainable
@@ -169,8 +174,11 @@ def refine(
     most = attainable_return(models[0], gamma)
     is_noisy = models[0].noise is not None
     check_every = NOISY_CHECK_EVERY if is_noisy else CHECK_EVERY
+    eps = eps_for(torch.tensor(models[0].rewards))
     ascents = [
-        _Ascent(policy if credit == 1.0 else copy.deepcopy(policy), value, most, credit)
+        _Ascent(
+            policy if credit == 1.0 else copy.deepcopy(policy), value, most, credit, eps
+        )
         for credit in CREDITS[: 2 if is_noisy else 1]
         for policy, value in zip(policies, first, strict=True)
     ]

@@ -19,7 +19,7 @@ import numpy as np
 from nopg.data.extras import require_extra
 from nopg.data.files import open_plain, parse_json, reading
 from nopg.data.io.options import ReadOptions
-from nopg.data.io.parquet_files import decoded_bytes
+from nopg.data.io.parquet_pages import unpacked_bytes
 from nopg.data.io.tables import table_arguments
 
 INFO = Path("meta") / "info.json"
@@ -52,38 +52,45 @@ class LeRobotFolder:
     metadata: dict[str, Any] | None = None
 
     def __init__(self, folder: Path, options: ReadOptions) -> None:
-        parquet = require_extra("pyarrow.parquet", "data")
+        self._folder, self._options = folder, options
         self._files = sorted(folder.glob("data/**/*.parquet"))
-        n_bytes = 0
         with _reading(folder):
             with open_plain(folder / INFO, _LARGEST_INFO) as stream:
                 features = parse_json(stream.read())["features"]
-            for file in self._files:
-                open_plain(file).close()  # no links in a folder of somebody else
-                n_bytes += decoded_bytes(parquet.read_metadata(file))
-            options.require_size(n_bytes, folder)
             self.columns_of = {n: _names(n, f) for n, f in features.items()}
         left = [n for n, names in self.columns_of.items() if not names]
         self.columns_of = {n: names for n, names in self.columns_of.items() if names}
         self.names = tuple(c for names in self.columns_of.values() for c in names)
         self.numeric = frozenset(self.names)
         self.notes: tuple[str, ...] = (f"Left out: {', '.join(left)}.",) if left else ()
-        self._folder = folder
 
     def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """A file at a time."""
         parquet = require_extra("pyarrow.parquet", "data")
         features = [f for f, own in self.columns_of.items() if set(own) & set(names)]
+        n_bytes = 0
+        with _reading(self._folder):
+            for file in self._files:
+                with open_plain(file) as stream:  # no links in a folder of others
+                    n_bytes += unpacked_bytes(stream, features)
+                self._options.require_size(n_bytes, self._folder)
         for file in self._files:
             cells: dict[str, Any] = {}
             with _reading(self._folder):
                 table = parquet.read_table(file, columns=features, partitioning=None)
                 for feature in features:
-                    values = np.array(table[feature].to_pylist(), dtype=np.float64)
+                    values = _flat(table[feature].combine_chunks())
                     own = self.columns_of[feature]
                     matrix = values.reshape(len(table), len(own))
                     cells |= dict(zip(own, matrix.T, strict=True))
             yield {name: cells[name] for name in names}
+
+
+def _flat(cells: Any) -> Any:
+    """Numbers of a column, those of lists one after the other."""
+    while hasattr(cells, "flatten") and hasattr(cells, "values"):
+        cells = cells.flatten()
+    return cells.to_numpy(zero_copy_only=False).astype(np.float64)
 
 
 def _names(feature: str, about: Mapping[str, Any]) -> list[str]:

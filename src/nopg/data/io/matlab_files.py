@@ -1,15 +1,21 @@
-"""MATLAB's .mat files up to version 7, through SciPy.
+"""MATLAB's .mat files of version 5 to 7.
 
 Every vector of numbers is a column, every matrix one column per column, and so are the
 fields of a structure (`log.speed`). What has another length than the log is left out.
+
+The format is simple: elements of a type, a length and bytes, a matrix being an element
+of elements. It is read here, since SciPy's reader believes lengths: damaged files make
+it reserve any memory, and end the process.
 """
 
 from __future__ import annotations
 
+import math
 import struct
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,58 +27,115 @@ from nopg.data.io.options import ReadOptions
 from nopg.data.io.tables import MemoryTable
 from nopg.errors import DataError
 
-_HEADER, _PACKED, _PIECE = 128, 15, 2**20
-"""Bytes before the first element, the type of packed ones, bytes unpacked at once."""
+_HEADER, _PIECE = 128, 2**20
+"""Bytes before the first element, bytes unpacked at once."""
+_MATRIX, _PACKED = 14, 15
+_NUMBERS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8",
+            12: "i8", 13: "u8"}  # fmt: skip
+"""Types of elements; integers that are small are stored in few bytes."""
+_STRUCTURE, _COMPLEX = 2, 0x800
+_CLASSES = {6: "f8", 7: "f4", 8: "i1", 9: "u1", 10: "i2", 11: "u2", 12: "i4", 13: "u4",
+            14: "i8", 15: "u8"}  # fmt: skip
+"""Classes of matrices, and the flag of one with imaginary parts."""
 
 
 def matlab_table(path: Path, options: ReadOptions) -> MemoryTable:
     """The numbers of a .mat file as a table."""
-    from scipy.io import loadmat
-
     advice = "save it again with save('log.mat', '-v7')"
-    with reading(path, "a .mat file of MATLAB's version 7 or older", advice):
-        _require_size(path, options)
-        found = loadmat(path, struct_as_record=True, squeeze_me=False)
-    columns = dict(_columns(found))
+    with (
+        reading(path, "a .mat file of MATLAB's version 5 to 7", advice),
+        open_plain(path, options.max_bytes, follow=True) as stream,
+    ):
+        found = list(_variables(memoryview(stream.read()), path, options))
+    columns = {n: column for n, matrix in found for n, column in _columns(n, matrix)}
     lengths = Counter(len(column) for column in columns.values())
     if not lengths:
         raise DataError(f"`{path}` must hold vectors of numbers, it holds none.")
     length = max(lengths, key=lambda n: (lengths[n], n))
     others = [name for name, column in columns.items() if len(column) != length]
-    note = f"Left out: {', '.join(others)}, not of {length} rows."
+    others += [name for name, matrix in found if matrix is None]
+    note = f"Left out: {', '.join(others)}, not numbers of {length} rows."
     kept = {name: c for name, c in columns.items() if len(c) == length}
     return MemoryTable(kept, (note,) if others else ())
 
 
-def _columns(found: Mapping[str, Any], inside: str = "") -> Iterator[tuple[str, Any]]:
-    """Vectors by name; matrices and structures taken apart."""
-    for name, value in found.items():
-        if name.startswith("__") or not isinstance(value, np.ndarray):
-            continue
-        if value.dtype.names and value.size == 1:
-            fields = {field: value[field].reshape(-1)[0] for field in value.dtype.names}
-            yield from _columns(fields, f"{inside}{name}.")
-        elif value.dtype.kind in "biuf" and value.ndim == 2 and value.size:
-            matrix: NDArray[Any] = value.T if value.shape[0] == 1 else value
-            for i, column in enumerate(matrix.T):
-                ending = "" if matrix.shape[1] == 1 else f"_{i}"
-                yield f"{inside}{name}{ending}", np.ascontiguousarray(column)
+def _columns(name: str, matrix: NDArray[Any] | None) -> Iterator[tuple[str, Any]]:
+    """A vector, or the columns of a matrix."""
+    if matrix is not None:
+        upright = matrix.T if matrix.shape[0] == 1 else matrix
+        for i, column in enumerate(upright.T):
+            yield name if upright.shape[1] == 1 else f"{name}_{i}", column
 
 
-def _require_size(path: Path, options: ReadOptions) -> None:
-    """Refuse a file whose elements unpack to more than allowed, piece by piece."""
-    total = 0
-    with open_plain(path, options.max_bytes, follow=True) as stream:
-        start = stream.read(_HEADER)
-        order = ">" if start[126:128] == b"MI" else "<"
-        while len(tag := stream.read(8)) == 8 and start[126:128] in (b"MI", b"IM"):
-            kind, size = struct.unpack(f"{order}II", tag)
-            if kind != _PACKED:
-                total += size
-                stream.seek(size, 1)
-                continue
-            unpacking, packed = zlib.decompressobj(), stream.read(size)
-            while packed and not unpacking.eof:
-                total += len(unpacking.decompress(packed, _PIECE))
-                packed = unpacking.unconsumed_tail
+def _variables(
+    content: memoryview, path: Path, options: ReadOptions
+) -> Iterator[tuple[str, NDArray[Any] | None]]:
+    """Name and numbers of each variable in a file."""
+    ending = bytes(content[_HEADER - 4 : _HEADER])
+    order = {b"\x00\x01IM": "<", b"\x01\x00MI": ">"}.get(ending)
+    if order is None:
+        raise ValueError("it does not begin as such files do")
+    total = len(content)
+    for kind, body in _elements(content[_HEADER:], order):
+        if kind == _PACKED:
+            body = _unpacked(body, options.max_bytes - total)
+            total += len(body)
+            options.require_size(total, path)
+            kind, body = next(_elements(body, order))
+        if kind == _MATRIX:
+            for name, matrix in _matrices(body, order):
+                total += 0 if matrix is None else matrix.nbytes
                 options.require_size(total, path)
+                yield name, matrix
+
+
+def _elements(content: memoryview, order: str) -> Iterator[tuple[int, memoryview]]:
+    """Type and bytes of one element after the other."""
+    at = 0
+    while at + 8 <= len(content):
+        kind, size = struct.unpack_from(f"{order}II", content, at)
+        start, after = at + 8, at + 8 + size + (0 if kind == _PACKED else -size % 8)
+        if kind >> 16:  # up to four bytes are in the tag itself
+            kind, size, start, after = kind & 0xFFFF, kind >> 16, at + 4, at + 8
+        if start + size > min(after, len(content)):
+            raise ValueError("an element is longer than what it is in")
+        yield kind, content[start : start + size]
+        at = after
+
+
+def _matrices(
+    body: memoryview, order: str, inside: str = "", field: str | None = None
+) -> Iterator[tuple[str, NDArray[Any] | None]]:
+    """Name and numbers of a matrix; a structure has many, other things have none."""
+    parts = _elements(body, order)
+    (_, flags), (_, sizes), (_, name) = islice(parts, 3)
+    called = inside + (bytes(name).decode("ascii") if field is None else field)
+    what = struct.unpack_from(f"{order}I", flags)[0]
+    shape = tuple(np.frombuffer(sizes, f"{order}i4").tolist())
+    if min(shape, default=-1) < 0:
+        raise ValueError(f"{called!r} has the sizes {shape}")
+    if what & 0xFF == _STRUCTURE and math.prod(shape) == 1:
+        (_, width), (_, names) = islice(parts, 2)
+        step = max(1, struct.unpack_from(f"{order}i", width)[0])
+        starts = range(0, len(names), step)
+        fields = [bytes(names[i : i + step]).split(b"\0")[0].decode() for i in starts]
+        for own, (_, inner) in zip(fields, parts, strict=False):
+            yield from _matrices(inner, order, f"{called}.", own)
+    elif what & 0xFF in _CLASSES and not what & _COMPLEX and len(shape) == 2:
+        kind, stored = next(parts)
+        values = np.frombuffer(stored, order + _NUMBERS[kind])
+        if values.size:
+            numbers = values.reshape(shape, order="F")
+            yield called, numbers.astype(_CLASSES[what & 0xFF])
+    elif called:  # what has no name is MATLAB's own
+        yield called, None
+
+
+def _unpacked(packed: memoryview, most: int) -> memoryview:
+    """An element unpacked, or `most` bytes of it and one more."""
+    unpacking, content = zlib.decompressobj(), bytearray()
+    rest = bytes(packed)
+    while rest and not unpacking.eof and len(content) <= most:
+        content += unpacking.decompress(rest, _PIECE)
+        rest = unpacking.unconsumed_tail
+    return memoryview(content)

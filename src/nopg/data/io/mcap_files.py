@@ -9,7 +9,10 @@ does the rest: `resample=` lays the rows on a grid. ROS is not needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import io
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +27,7 @@ from nopg.errors import DataError
 
 TIME = "time"
 _LONGEST = 64  # numbers of a list that are columns; longer ones are pictures or scans
-_RATIO = 255  # how much a byte of a packed chunk can become
+_PIECE = 2**20  # bytes unpacked at once
 
 
 class McapFile:
@@ -54,8 +57,8 @@ class McapFile:
     def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """The columns at the times of one topic, all rows at once."""
         asked = [name for name in names if name != TIME]
-        times: dict[str, list[float]] = {}
-        rows: dict[str, list[list[float]]] = {}
+        times: dict[str, Any] = {}
+        rows: dict[str, Any] = {}
         own: dict[str, list[str]] = {}
         for name in asked:
             own.setdefault(self._topic_of[name], []).append(name)
@@ -66,7 +69,11 @@ class McapFile:
         states = [n for n in self._options.observations or () if n in self._topic_of]
         busiest = max(own, key=lambda topic: self._counts[topic])
         leader = self._topic_of[states[0]] if states else busiest
-        clock = np.array(times[leader])
+        for topic in own:  # recorders write in order, and may be late by a little
+            order = np.argsort(times[topic], kind="stable")
+            times[topic] = np.array(times[topic])[order]
+            rows[topic] = np.array(rows[topic])[order]
+        clock = times[leader]
         late = LATE * float(np.median(np.diff(clock))) if len(clock) > 1 else 0.0
         done = {self._topic_of.get(name) for name in self._options.actions or ()}
         columns: dict[str, NDArray[np.float64]] = {TIME: clock}
@@ -77,7 +84,7 @@ class McapFile:
             first = max(
                 first, int(np.argmax(at >= 0)) if (at >= 0).any() else len(clock)
             )
-            columns |= dict(zip(columns_of, np.array(rows[topic])[at].T, strict=True))
+            columns |= dict(zip(columns_of, rows[topic][at].T, strict=True))
         if first:
             self.notes += (f"Left out: {first} rows before every topic had a message.",)
         self.notes += (f"Rows are the messages of {leader}; others were held.",)
@@ -86,37 +93,79 @@ class McapFile:
     def _messages(
         self, topics: set[str] | None
     ) -> Iterator[tuple[str, float, dict[str, float]]]:
-        """Topic, time in seconds and numbers of each message, in order of time."""
-        reader = require_extra("mcap.reader", "mcap")
-        ros2 = require_extra("mcap_ros2.decoder", "mcap")
+        """Topic, time in seconds and numbers of each message, as they were written."""
+        ros2 = require_extra("mcap_ros2.decoder", "mcap").DecoderFactory()
+        channels: dict[int, Any] = {}
+        schemas: dict[int, Any] = {}
+        decoders: dict[int, Callable[[bytes], Any]] = {}
         n_numbers = 0
-        with (
-            reading(self._path, "an MCAP file", "record it again"),
-            open_plain(self._path, follow=True) as stream,
-        ):
-            decoders = [ros2.DecoderFactory(), _JsonDecoders()]
-            found = reader.make_reader(stream, decoder_factories=decoders)
-            summary = found.get_summary()
-            if summary is None:
-                raise ValueError("it has no index; repair it with: mcap recover")
-            for chunk in summary.chunk_indexes:
-                most = max(chunk.uncompressed_size, _RATIO * chunk.compressed_size)
-                self._options.require_size(most, self._path)
-            encodings = {c.topic: c.message_encoding for c in summary.channels.values()}
-            known = [t for t, kind in encodings.items() if kind in ("cdr", "json")]
-            wanted = [t for t in known if topics is None or t in topics]
-            for _, channel, message, content in found.iter_decoded_messages(wanted):
-                cells = dict(_numbers(content, channel.topic))
-                n_numbers += len(cells)
-                self._options.require_size(8 * n_numbers, self._path)
-                yield channel.topic, message.log_time / 1e9, cells
+        with reading(self._path, "an MCAP file", "try: mcap recover"):
+            for record in self._records():
+                kind = type(record).__name__
+                if kind == "Schema":
+                    schemas[record.id] = record
+                elif kind == "Channel":
+                    channels[record.id] = record
+                elif kind == "Message":
+                    number, channel = record.channel_id, channels[record.channel_id]
+                    is_json = channel.message_encoding == "json"
+                    if channel.message_encoding not in ("cdr", "json") or (
+                        topics is not None and channel.topic not in topics
+                    ):
+                        continue
+                    if number not in decoders:
+                        schema = schemas.get(channel.schema_id)
+                        found = (
+                            parse_json if is_json else ros2.decoder_for("cdr", schema)
+                        )
+                        if found is None:
+                            raise ValueError(f"nothing says what {channel.topic} is")
+                        decoders[number] = found
+                    cells = dict(_numbers(decoders[number](record.data), channel.topic))
+                    n_numbers += len(cells)
+                    self._options.require_size(8 * n_numbers, self._path)
+                    yield channel.topic, record.log_time / 1e9, cells
+
+    def _records(self) -> Iterator[Any]:
+        """Everything in the file, with chunks unpacked to no more than they say."""
+        reader = require_extra("mcap.stream_reader", "mcap")
+        with _Measured(open_plain(self._path, follow=True).detach()) as stream:
+            for record in reader.StreamReader(stream, emit_chunks=True).records:
+                if type(record).__name__ != "Chunk":
+                    yield record
+                    continue
+                self._options.require_size(record.uncompressed_size, self._path)
+                content = _unpacked(record)
+                plain = replace(record, compression="", data=content)
+                yield from reader.breakup_chunk(plain)
 
 
-class _JsonDecoders:
-    """Messages that are JSON, beside those of ROS 2."""
+class _Measured(io.BufferedReader):
+    """A file of which no more is read than it has: the lengths in it may lie."""
 
-    def decoder_for(self, encoding: str, schema: Any) -> Any:
-        return parse_json if encoding == "json" else None
+    def read(self, size: int | None = -1, /) -> bytes:
+        left = os.fstat(self.fileno()).st_size - self.tell()
+        return super().read(min(size, left) if size is not None and size >= 0 else left)
+
+
+def _unpacked(chunk: Any) -> bytes:
+    """What is in a chunk; a byte of a packed one can become thirty thousand."""
+    packed = io.BytesIO(chunk.data)
+    if not chunk.compression:
+        return bytes(chunk.data)
+    if chunk.compression == "zstd":
+        stream = require_extra("zstandard", "mcap").ZstdDecompressor()
+        stream = stream.stream_reader(packed)
+    elif chunk.compression == "lz4":
+        stream = require_extra("lz4.frame", "mcap").LZ4FrameFile(packed)
+    else:
+        raise ValueError(f"its chunks are packed by {chunk.compression[:20]!r}")
+    content = bytearray()
+    while piece := stream.read(_PIECE):
+        content += piece
+        if len(content) > chunk.uncompressed_size:
+            raise ValueError("a chunk unpacks to more than it says")
+    return bytes(content)
 
 
 def _numbers(content: Any, name: str) -> Iterator[tuple[str, float]]:

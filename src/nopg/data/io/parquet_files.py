@@ -17,9 +17,10 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from nopg.data.extras import require_extra
-from nopg.data.files import reading, write_atomically
+from nopg.data.files import open_plain, reading, write_atomically
 from nopg.data.io.metadata import metadata_from_json, metadata_to_json
 from nopg.data.io.options import ReadOptions
+from nopg.data.io.parquet_pages import unpacked_bytes
 from nopg.data.io.tables import as_columns
 from nopg.data.transitions import TransitionTable
 
@@ -37,7 +38,6 @@ class ParquetFile:
         self._path, self._options = path, options
         with self._open() as file:
             schema = file.schema_arrow
-            self._n_rows = int(file.metadata.num_rows)
         self.names = tuple(str(name) for name in schema.names)
         self.numeric = frozenset(
             str(field.name)
@@ -49,12 +49,11 @@ class ParquetFile:
 
     def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """The cells of the columns `names`, a batch of rows at a time."""
-        self._options.require_size(8 * self._n_rows * len(names), self._path)
         texts = [name for name in names if name not in self.numeric]
         with self._open(texts) as file:
-            groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
-            largest = max((group.total_byte_size for group in groups), default=0)
-            self._options.require_size(largest, self._path)
+            with open_plain(self._path, follow=True) as stream:
+                n_bytes = unpacked_bytes(stream, names)
+            self._options.require_size(n_bytes, self._path)
             for batch in file.iter_batches(_ROWS_AT_ONCE, columns=list(names)):
                 yield {name: _cells(batch.column(name)) for name in names}
 
@@ -77,23 +76,6 @@ def _cells(column: Any) -> Any:
     words = [*column.dictionary.to_pylist(), None]
     indices = column.indices.fill_null(len(words) - 1).to_numpy(zero_copy_only=False)
     return np.array(words, dtype=object)[indices]  # each word once, named often
-
-
-def decoded_bytes(metadata: Any) -> int:
-    """The most that a whole Parquet file can take; a text may be named in every row.
-
-    Columns are not asked one by one: of damaged ones pyarrow ends the process.
-    """
-    kinds = {
-        metadata.schema.column(i).physical_type for i in range(metadata.num_columns)
-    }
-    has_texts = any(kind.endswith("BYTE_ARRAY") for kind in kinds)
-    total = 0
-    for group in map(metadata.row_group, range(metadata.num_row_groups)):
-        size, n_rows = group.total_byte_size, group.num_rows
-        total += max(size, 8 * n_rows * metadata.num_columns)
-        total += n_rows * size if has_texts else 0
-    return int(total)
 
 
 def write_parquet(table: TransitionTable, path: Path) -> None:
