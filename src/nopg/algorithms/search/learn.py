@@ -56,7 +56,8 @@ from nopg.algorithms.search.refinement import (
 from nopg.bellman.samples import initial_state_tensor
 from nopg.data.dataset import Dataset
 from nopg.dynamics.ensemble import fit_ensemble
-from nopg.dynamics.transition_model import TransitionModel
+from nopg.dynamics.rewards import RewardFunction, with_known_rewards
+from nopg.dynamics.transition_model import TransitionModel, regression_actions
 from nopg.errors import (
     ConfigError,
     DataError,
@@ -90,6 +91,7 @@ def learn(
     n_updates: int = 200,
     n_refining: int = 100,
     history: int | str = AUTO,
+    reward: RewardFunction | None = None,
     action_space: Any = None,
     seed: int = 0,
     progress: bool = True,
@@ -112,6 +114,10 @@ def learn(
         history: Past observations and actions that the policy acts on: as many as the
             data ask for ("auto"), so many steps of both, or 0 for none. See
             `Dataset.with_history`.
+        reward: The reward as a function of (s, a, s'), where it is known: of tensors
+            (n, d_o), (n, d_a) and (n, d_o) in float64, labels as one-hot rows, it
+            returns (n,), made of operations of torch. It is used in place of the logged
+            rewards and is not part of a policy file.
         action_space: Gymnasium space of the actions; by default that of the data.
         seed: Seed of every draw.
         progress: Show a bar, and the verdict at the end.
@@ -136,13 +142,17 @@ def learn(
     _require_choice(data)
     config = NOPG(seed=seed, **common).config
     space = action_space_of(data, action_space)
+    known_reward = None
+    if reward is not None:
+        data, known_reward = with_known_rewards(data, regression_actions(data), reward)
     observed, data = data, remembered(data, history)
     fresh, spec = build_policy(config, data, space)
     like = torch.tensor(data.observations, dtype=torch.float64)
     starts = starting_states(data, initial_states)
     places = initial_state_tensor(starts, like).numpy()
     with _few_threads(len(data)):
-        models = fit_ensemble(data, Seed(seed).numpy("transition-model"))
+        generator = Seed(seed).numpy("transition-model")
+        models = fit_ensemble(data, generator, known_reward)
         _warn_of_starts(models[0], places)
         trials = trial_states(data, places)
         selection = _Selection(models, trials, gamma, worst_share)
