@@ -67,15 +67,20 @@ def compared_with_actor(
     """A policy against anybody else who acts, from the same starts."""
     ours, theirs = (evaluator.mean_return(one, starts) for one in (actor, other))
     values = (float(ours.runs.mean()), float(theirs.runs.mean()))
-    both = Returns(
-        ours.runs - theirs.runs,  # in the same gusts
+    both = difference_of_returns(ours, theirs)
+    difference, spread = mean_and_spread(both, evaluator.scale)
+    rest = (values, against, len(starts), both.unknown)
+    return _found(difference, spread, level, *rest)
+
+
+def difference_of_returns(ours: Returns, theirs: Returns) -> Returns:
+    """How much more one earns than another in the same models, gusts and draws."""
+    return Returns(
+        ours.runs - theirs.runs,
         ours.deviations - theirs.deviations,
         ours.ending - theirs.ending,
         max(ours.unknown, theirs.unknown),
     )
-    difference, spread = mean_and_spread(both, evaluator.scale)
-    rest = (values, against, len(starts), both.unknown)
-    return _found(difference, spread, level, *rest)
 
 
 def compared_with_log(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nopg.algorithms.nopg.nopg import NOPG
-from nopg.algorithms.search.distillation import distil
+from nopg.algorithms.search.distillation import N_STEPS, distil
 from nopg.algorithms.search.planning import (
     ActionOutcomes,
     DistillationTargets,
@@ -81,7 +81,9 @@ def planned_candidates(
         yield FoundPolicy(method, student)
 
 
-def cloned_candidate(data: Dataset, policy: Policy) -> FoundPolicy:
+def cloned_candidate(
+    data: Dataset, policy: Policy, n_steps: int = N_STEPS
+) -> FoundPolicy:
     """Behaviour cloning: a policy that does what was done in the log.
 
     Among states that hold their past, anchors and kernels are too far apart for plans
@@ -90,7 +92,8 @@ def cloned_candidate(data: Dataset, policy: Policy) -> FoundPolicy:
     """
     actions, student = regression_actions(data).numpy(), copy.deepcopy(policy)
     states = np.array(data.observations, dtype=np.float64)
-    distil(student, DistillationTargets(states, actions, np.ones(len(data)), 1))
+    targets = DistillationTargets(states, actions, np.ones(len(data)), 1)
+    distil(student, targets, n_steps)
     return FoundPolicy(CandidateMethod(CLONING), student)
 
 

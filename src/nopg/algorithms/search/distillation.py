@@ -14,7 +14,9 @@ N_STEPS = 300
 LEARNING_RATE = 1e-2
 
 
-def distil(policy: Policy, targets: DistillationTargets) -> float:
+def distil(
+    policy: Policy, targets: DistillationTargets, n_steps: int = N_STEPS
+) -> float:
     """Fit the typical actions of `policy` to the targets, in place.
 
     States count by their advantage weights: where all actions are as good, any will
@@ -25,7 +27,8 @@ def distil(policy: Policy, targets: DistillationTargets) -> float:
         The mean error that is left.
     """
     states, wanted, weights = (torch.from_numpy(x) for x in targets[:3])
-    span = (wanted.amax(dim=0) - wanted.amin(dim=0)).clamp_min(1e-9)
+    span = wanted.amax(dim=0) - wanted.amin(dim=0)
+    span = torch.where(span > 1e-9, span, torch.ones_like(span))  # what never changes
     parameters = [p for p in policy.parameters() if p.requires_grad]
     adam = Adam(parameters)
     is_discrete = isinstance(policy, CategoricalPolicy)
@@ -38,8 +41,8 @@ def distil(policy: Policy, targets: DistillationTargets) -> float:
             each = ((outputs - wanted) / span).square().mean(dim=1)
         return (weights * each).mean()
 
-    for step in range(N_STEPS):
-        decay = cosine_decay(step, N_STEPS)
+    for step in range(n_steps):
+        decay = cosine_decay(step, n_steps)
         # Adam ascends: the error is to fall.
         gradient = torch.autograd.grad(-error(), parameters, materialize_grads=True)
         adam.step(gradient, LEARNING_RATE * decay)

@@ -15,6 +15,7 @@ This is model-based policy search, not the paper's algorithm: that one is `nopg.
 
 from __future__ import annotations
 
+import copy
 import logging
 import warnings
 from collections.abc import Iterator, Sequence
@@ -37,6 +38,7 @@ from nopg.algorithms.search.candidates import (
     cloned_candidate,
     planned_candidates,
 )
+from nopg.algorithms.search.floor import Floor
 from nopg.algorithms.search.memory import (
     AUTO,
     remembered,
@@ -65,8 +67,14 @@ from nopg.errors import (
     NopgWarning,
     SupportWarning,
 )
+from nopg.evaluation.model import ModelEvaluator
 from nopg.fitted.policy import LEARN, FittedPolicy
-from nopg.fitted.search_result import Candidate, SearchResult
+from nopg.fitted.search_result import (
+    CLONING,
+    Candidate,
+    CandidateMethod,
+    SearchResult,
+)
 from nopg.policies.arrays import Array
 from nopg.policies.families import Policy
 from nopg.randomness import Seed
@@ -155,18 +163,23 @@ def learn(
         models = fit_ensemble(data, generator, known_reward)
         _warn_of_starts(models[0], places)
         trials = trial_states(data, places)
+        floor = Floor.of(data, fresh, gamma, Seed(seed).numpy("cloned-rows"))
         selection = _Selection(models, trials, gamma, worst_share)
         common = {k: v for k, v in common.items() if k != "action_space"}
         _search(
             selection,
             data,
             fresh,
+            floor,
             n_updates,
             n_refining,
             common | {"action_space": space, "seed": seed},
             progress,
         )
-    search = selection.choose()
+        evaluator = ModelEvaluator(data, gamma, Seed(seed), models)
+        search = selection.choose()
+        if floor is not None and risk == "mean":
+            search = selection.not_below(floor, evaluator, places)
     _warn_of_uncertainty(search.candidates[search.chosen].final.uncertainty)
     fitted = FittedPolicy(
         policy=selection.found[search.chosen].policy,
@@ -185,6 +198,7 @@ def learn(
         search=search,
         models=models,
     )
+    fitted.__dict__["model"] = evaluator  # it has replayed the log already
     with _few_threads(len(data)):
         _sign_off(fitted, progress)
     return fitted
@@ -206,6 +220,7 @@ def _search(
     selection: _Selection,
     data: Dataset,
     fresh: Policy,
+    floor: Floor | None,
     n_updates: int,
     n_refining: int,
     settings: dict[str, Any],
@@ -227,6 +242,9 @@ def _search(
             model = selection.models[0]
             if data.history is not None:
                 selection.add(cloned_candidate(data, fresh))
+            elif floor is not None:
+                clone = copy.deepcopy(floor.clone)  # to be refined
+                selection.add(FoundPolicy(CandidateMethod(CLONING), clone))
             for one in planned_candidates(model, data, fresh, gamma, seed):
                 selection.add(one)
                 advance(str(one.method))
@@ -309,6 +327,27 @@ class _Selection:
             key=lambda i: self.candidates[i].final.value,
         )
         return SearchResult(self.candidates, chosen)
+
+    def not_below(
+        self, floor: Floor, evaluator: ModelEvaluator, starts: Array
+    ) -> SearchResult:
+        """The best candidate, or the clone of the log if that is not beaten."""
+        search = self.choose()
+        policy = self.found[search.chosen].policy
+        try:
+            is_beaten, worse = floor.is_beaten(evaluator, policy, starts)
+        except (KeyboardInterrupt, MemoryError):
+            logger.warning("Interrupted; the policy found is kept, unlike the log's.")
+            return search
+        if is_beaten:
+            return search
+        logger.warning(
+            "The best policy found is worse than one cloned from the best episodes "
+            "with a probability of %.2g; the clone is kept. Record more to learn more.",
+            worse,
+        )
+        self.add(FoundPolicy(CandidateMethod(CLONING), floor.clone))
+        return SearchResult(self.candidates, len(self.candidates) - 1)
 
     def _estimate_best(self, values: Sequence[float]) -> None:
         """A last estimate of those of the highest values: long, from every start."""
