@@ -16,7 +16,7 @@ from nopg.algorithms.nopg.nopg import NOPG
 from nopg.algorithms.search import learn as search_module
 from nopg.algorithms.search.candidates import FoundPolicy
 from nopg.algorithms.search.distillation import distil
-from nopg.algorithms.search.floor import Floor, episode_returns
+from nopg.algorithms.search.floor import Floor, ranked
 from nopg.algorithms.search.planning import DistillationTargets
 from nopg.dynamics.ensemble import fit_ensemble
 from nopg.evaluation.model import ModelEvaluator
@@ -57,7 +57,8 @@ def taught(data: nopg.Dataset, gain: float) -> Policy:
 
 
 def floor_of(data: nopg.Dataset) -> Floor | None:
-    return Floor.of(data, fresh(data), GAMMA, np.random.default_rng(0))
+    config = NOPG(policy="deterministic", gamma=GAMMA).config
+    return Floor.of(data, config, action_space_of(data, None), GAMMA)
 
 
 def test_the_clone_does_what_the_best_episodes_did() -> None:
@@ -68,19 +69,16 @@ def test_the_clone_does_what_the_best_episodes_did() -> None:
     assert actor_of(floor.clone).act(states) == pytest.approx(-2.0 * states, abs=0.12)
 
 
-def test_what_was_cut_goes_on_as_an_average_episode() -> None:
-    """Three episodes of a reward of 1 a step: one ends, two are cut."""
-    ends = np.zeros(12, dtype=bool)
-    ends[3] = True
-    s = np.arange(12.0)[:, None]
-    data = nopg.Dataset(s, s, np.ones(12), s + 1, ends, episodes=np.arange(12) // 4)
-    runs = [np.arange(4), np.arange(4, 8), np.arange(8, 10)]
-    found = episode_returns(data, runs, 0.5)
-    whole, short = 1.875, 1.5
-    average = found.mean()  # a fixed point: what follows is worth the average
-    assert found == pytest.approx(
-        [whole, whole + average / 16.0, short + average / 4.0], rel=1e-12
-    )
+def test_a_recording_that_stopped_early_is_not_ranked() -> None:
+    """A reward of 1 a step: two steps to an end, six recorded, two recorded."""
+    ends = np.zeros(10, dtype=bool)
+    ends[1] = True
+    s = np.arange(10.0)[:, None]
+    data = nopg.Dataset(s, s, np.ones(10), s + 1, ends)
+    runs = [np.arange(2), np.arange(2, 8), np.arange(8, 10)]
+    found = ranked(data, runs, 0.5, 3)
+    assert [earned for earned, _ in found] == [1.5, 1.75]
+    assert [len(run) for _, run in found] == [2, 6]
 
 
 @pytest.mark.parametrize(("gain", "is_kept"), [(0.3, False), (4.0, True)])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nopg.algorithms.nopg.nopg import NOPG
-from nopg.algorithms.search.distillation import N_STEPS, distil
+from nopg.algorithms.search.distillation import distil
 from nopg.algorithms.search.planning import (
     ActionOutcomes,
     DistillationTargets,
@@ -82,7 +82,7 @@ def planned_candidates(
 
 
 def cloned_candidate(
-    data: Dataset, policy: Policy, n_steps: int = N_STEPS
+    data: Dataset, policy: Policy, is_close: bool = False
 ) -> FoundPolicy:
     """Behaviour cloning: a policy that does what was done in the log.
 
@@ -93,7 +93,7 @@ def cloned_candidate(
     actions, student = regression_actions(data).numpy(), copy.deepcopy(policy)
     states = np.array(data.observations, dtype=np.float64)
     targets = DistillationTargets(states, actions, np.ones(len(data)), 1)
-    distil(student, targets, n_steps)
+    distil(student, targets, is_close)
     return FoundPolicy(CandidateMethod(CLONING), student)
 
 

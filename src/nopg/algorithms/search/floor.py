@@ -1,19 +1,21 @@
 """Never below the data: a policy cloned from the best episodes is the least there is.
 
 A search is only as good as the models it was made in; whoever made the log was there.
-So what the best of the recorded episodes did is cloned. Where the clone does as well in
-the models as those episodes did, a policy has to be shown better to be kept. Where it
-does not, as a clone of random actions or of a skill that takes more than a clone, it
-is a candidate like others, and the likelier one is kept.
+So what the better half of the recorded episodes did is cloned. Where the clone does as
+well in the models as these did, a policy has to be shown better to be kept. Where it
+does not, as a clone of random actions does not, the likelier one is kept. Episodes were
+recorded to their end, and so far both are followed, whatever the discount of the task.
 """
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from nopg.algorithms.build import build_policy
+from nopg.algorithms.nopg.config import NOPGConfig
 from nopg.algorithms.search.candidates import cloned_candidate
 from nopg.data.dataset import Dataset
 from nopg.evaluation.comparison import difference_of_returns
@@ -21,28 +23,30 @@ from nopg.evaluation.model import ModelEvaluator, mean_and_spread
 from nopg.evaluation.verdict import LIKELY, RARE
 from nopg.evaluation.windows import Rows, consecutive
 from nopg.policies.arrays import Array, actor_of
+from nopg.policies.build import PolicySpec
 from nopg.policies.families import Policy
 
 logger = logging.getLogger(__name__)
 
-N_ROWS, N_STEPS = 2_000, 1_500
-"""Rows that are cloned, a random part of more, and steps of Adam: a second or two."""
+HIDDEN = (64, 64)
+"""Layers of the clone: an operator's switch between swinging and holding is lost in a
+single one."""
 
 
 @dataclass(frozen=True)
 class Floor:
-    """A policy cloned from the best episodes, and what makes an episode one of them."""
+    """A policy cloned from the better half of the episodes, and what these earned."""
 
     clone: Policy
-    level: float  # discounted return halfway from the median episode to the best
+    spec: PolicySpec | None  # how to build it again
+    best: Dataset  # rows of these episodes
+    level: float  # median return of all
+    gamma: float  # with which returns are compared
+    n_steps: int  # over how many steps: the median length of an episode
 
     @classmethod
     def of(
-        cls,
-        data: Dataset,
-        fresh: Policy,
-        gamma: float,
-        generator: np.random.Generator,
+        cls, data: Dataset, config: NOPGConfig, action_space: object, gamma: float
     ) -> Floor | None:
         """From logged episodes; None if there are fewer than two of several rows."""
         every = consecutive(data, np.ones(len(data), dtype=bool))
@@ -54,12 +58,16 @@ class Floor:
                 len(runs),
             )
             return None
-        earned = episode_returns(data, runs, gamma)
-        level = 0.5 * float(np.median(earned) + earned.max())
-        best = [run for run, value in zip(runs, earned, strict=True) if value >= level]
-        rows = generator.permutation(np.concatenate(best))[:N_ROWS]
-        some = data.subset(np.sort(rows))
-        return cls(cloned_candidate(some, fresh, N_STEPS).policy, level)
+        n_steps = int(np.median([len(run) for run in runs]))
+        gamma = max(gamma, 1.0 - 1.0 / n_steps)
+        whole = ranked(data, runs, gamma, n_steps)
+        level = float(np.median([earned for earned, _ in whole]))
+        better = [run for earned, run in whole if earned >= level]
+        best = data.subset(np.sort(np.concatenate(better)))
+        wide = replace(config, hidden=HIDDEN)
+        fresh, spec = build_policy(wide, data, action_space)
+        clone = cloned_candidate(best, fresh, is_close=True).policy
+        return cls(clone, spec, best, level, gamma, n_steps)
 
     def is_beaten(
         self, evaluator: ModelEvaluator, policy: Policy, starts: Array
@@ -69,8 +77,11 @@ class Floor:
         Both are rolled out from the same starts in the same models, drawn ones too, and
         in the same gusts.
         """
+        if evaluator.gamma != self.gamma:
+            evaluator = replace(evaluator, gamma=self.gamma)
+        lengths = np.full(len(starts), float(self.n_steps))
         actors = (actor_of(policy), actor_of(self.clone))
-        ours, theirs = (evaluator.mean_return(actor, starts) for actor in actors)
+        ours, theirs = (evaluator.mean_return(one, starts, lengths) for one in actors)
         both = difference_of_returns(ours, theirs)
         difference, spread = mean_and_spread(both, evaluator.scale)
         worse = float(spread.probability_below(difference, 0.0)[0])
@@ -78,17 +89,16 @@ class Floor:
         return worse <= (RARE if is_skilled else LIKELY), worse
 
 
-def episode_returns(data: Dataset, runs: list[Rows], gamma: float) -> Array:
-    """Discounted return of each run of rows, (E,).
+def ranked(
+    data: Dataset, runs: list[Rows], gamma: float, n_steps: int
+) -> list[tuple[float, Rows]]:
+    """Discounted return of the first steps of each episode, and its rows.
 
-    Where only the recording stopped, what might have followed counts as much as an
-    episode of this log on average.
+    Whose recording stopped before is left out: what would have followed is not known.
     """
-    lengths = np.array([len(run) for run in runs])
-    earned = np.array(
-        [gamma ** np.arange(len(run)) @ data.rewards[run] for run in runs]
-    )
-    is_cut = ~data.terminations[[run[-1] for run in runs]]
-    left = is_cut * gamma ** lengths.astype(np.float64)
-    average = earned.mean() / (1.0 - left.mean())
-    return np.asarray(earned + left * average)
+    found = []
+    for run in runs:
+        if len(run) >= n_steps or data.terminations[run[-1]]:
+            rewards = data.rewards[run[:n_steps]]
+            found.append((float(gamma ** np.arange(len(rewards)) @ rewards), run))
+    return found

@@ -15,7 +15,6 @@ This is model-based policy search, not the paper's algorithm: that one is `nopg.
 
 from __future__ import annotations
 
-import copy
 import logging
 import warnings
 from collections.abc import Iterator, Sequence
@@ -163,7 +162,7 @@ def learn(
         models = fit_ensemble(data, generator, known_reward)
         _warn_of_starts(models[0], places)
         trials = trial_states(data, places)
-        floor = Floor.of(data, fresh, gamma, Seed(seed).numpy("cloned-rows"))
+        floor = Floor.of(data, config, space, gamma) if risk == "mean" else None
         selection = _Selection(models, trials, gamma, worst_share)
         common = {k: v for k, v in common.items() if k != "action_space"}
         _search(
@@ -178,8 +177,10 @@ def learn(
         )
         evaluator = ModelEvaluator(data, gamma, Seed(seed), models)
         search = selection.choose()
-        if floor is not None and risk == "mean":
+        if floor is not None:
             search = selection.not_below(floor, evaluator, places)
+            kept = selection.found[search.chosen].policy
+            spec = floor.spec if kept is floor.clone else spec
     _warn_of_uncertainty(search.candidates[search.chosen].final.uncertainty)
     fitted = FittedPolicy(
         policy=selection.found[search.chosen].policy,
@@ -207,7 +208,13 @@ def learn(
 def _sign_off(policy: FittedPolicy, progress: bool) -> None:
     """Replay, and whether to run it in one line; the policy is there in any case."""
     try:
-        logger.info("%s", policy.check())
+        replay = policy.check()
+        logger.info("%s", replay)
+        if not replay.ok:
+            logger.warning(
+                "The learned models do not predict rows that they have not seen. %s",
+                replay.reason,
+            )
         line = str(policy.verdict()) if progress else ""
     except (NopgError, MemoryError, KeyboardInterrupt) as error:
         why = str(error) or type(error).__name__
@@ -243,8 +250,7 @@ def _search(
             if data.history is not None:
                 selection.add(cloned_candidate(data, fresh))
             elif floor is not None:
-                clone = copy.deepcopy(floor.clone)  # to be refined
-                selection.add(FoundPolicy(CandidateMethod(CLONING), clone))
+                selection.add(cloned_candidate(floor.best, fresh))
             for one in planned_candidates(model, data, fresh, gamma, seed):
                 selection.add(one)
                 advance(str(one.method))
