@@ -16,7 +16,7 @@ from nopg.algorithms.nopg.nopg import NOPG
 from nopg.algorithms.search import learn as search_module
 from nopg.algorithms.search.candidates import FoundPolicy
 from nopg.algorithms.search.distillation import distil
-from nopg.algorithms.search.floor import Floor, ranked
+from nopg.algorithms.search.floor import Floor, explained_share, ranked
 from nopg.algorithms.search.planning import DistillationTargets
 from nopg.dynamics.ensemble import fit_ensemble
 from nopg.evaluation.model import ModelEvaluator
@@ -62,9 +62,11 @@ def floor_of(data: nopg.Dataset) -> Floor | None:
 
 
 def test_the_clone_does_what_the_best_episodes_did() -> None:
-    data = log([0.1, 2.0, 2.0, -0.5])
+    data = log([2.0, 2.0, -0.1, 2.0])
     floor = floor_of(data)
     assert floor is not None
+    assert floor.best.episodes is not None
+    assert set(floor.best.episodes) == {0, 1, 3}
     states = np.linspace(-0.1, 0.4, 20)[:, None]
     assert actor_of(floor.clone).act(states) == pytest.approx(-2.0 * states, abs=0.12)
 
@@ -79,6 +81,17 @@ def test_a_recording_that_stopped_early_is_not_ranked() -> None:
     found = ranked(data, runs, 0.5, 3)
     assert [earned for earned, _ in found] == [1.5, 1.75]
     assert [len(run) for _, run in found] == [2, 6]
+
+
+def test_only_deliberate_actions_are_explained_by_other_episodes() -> None:
+    data, rng = log([1.0, 1.2, 0.8, 1.0]), np.random.default_rng(0)
+    assert data.episodes is not None
+    runs = [np.nonzero(data.episodes == i)[0] for i in range(4)]
+    assert explained_share(data, runs) > 0.5
+    held = np.repeat(rng.uniform(-1.0, 1.0, (24, 1)), 5, axis=0)
+    random = replace(data, actions=held)
+    assert explained_share(random, runs) < 0.2
+    assert floor_of(random) is None
 
 
 @pytest.mark.parametrize(("gain", "is_kept"), [(0.3, False), (4.0, True)])
@@ -131,7 +144,7 @@ def test_a_search_that_finds_nothing_leaves_the_clone(
 def test_few_episodes_and_still_columns_do_no_harm(
     case: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    data = log([1.0, 0.2])
+    data = log([1.0, 1.0])
     if case == "at once":
         data = replace(data, episodes=np.arange(len(data)))
     elif case == "one":

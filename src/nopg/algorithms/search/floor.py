@@ -1,10 +1,10 @@
 """Never below the data: a policy cloned from the best episodes is the least there is.
 
 A search is only as good as the models it was made in; whoever made the log was there.
-So what the better half of the recorded episodes did is cloned. Where the clone does as
-well in the models as these did, a policy has to be shown better to be kept. Where it
-does not, as a clone of random actions does not, the likelier one is kept. Episodes were
-recorded to their end, and so far both are followed, whatever the discount of the task.
+So what the better of the recorded episodes did is cloned, and a policy has to be shown
+better than the clone to be kept. Of actions that were left to chance there is nothing
+to clone. Episodes were recorded to their end, and so far both are followed, whatever
+the discount of the task.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from nopg.algorithms.build import build_policy
 from nopg.algorithms.nopg.config import NOPGConfig
 from nopg.algorithms.search.candidates import cloned_candidate
 from nopg.data.dataset import Dataset
+from nopg.dynamics.transition_model import regression_actions
 from nopg.evaluation.comparison import difference_of_returns
 from nopg.evaluation.model import ModelEvaluator, mean_and_spread
 from nopg.evaluation.verdict import LIKELY, RARE
@@ -28,6 +29,8 @@ from nopg.policies.families import Policy
 
 logger = logging.getLogger(__name__)
 
+MAX_ROWS, N_NEAREST = 4_000, 3
+"""Rows that are asked whether actions were deliberate, and neighbours that answer."""
 HIDDEN = (64, 64)
 """Layers of the clone: an operator's switch between swinging and holding is lost in a
 single one."""
@@ -35,12 +38,11 @@ single one."""
 
 @dataclass(frozen=True)
 class Floor:
-    """A policy cloned from the better half of the episodes, and what these earned."""
+    """A policy cloned from the better episodes, and how others are held against it."""
 
     clone: Policy
     spec: PolicySpec | None  # how to build it again
     best: Dataset  # rows of these episodes
-    level: float  # median return of all
     gamma: float  # with which returns are compared
     n_steps: int  # over how many steps: the median length of an episode
 
@@ -48,7 +50,7 @@ class Floor:
     def of(
         cls, data: Dataset, config: NOPGConfig, action_space: object, gamma: float
     ) -> Floor | None:
-        """From logged episodes; None if there are fewer than two of several rows."""
+        """From logged episodes; None if there is nothing to be cloned."""
         every = consecutive(data, np.ones(len(data), dtype=bool))
         runs = [run for run in every if len(run) > 1]
         if len(runs) < 2:
@@ -61,13 +63,22 @@ class Floor:
         n_steps = int(np.median([len(run) for run in runs]))
         gamma = max(gamma, 1.0 - 1.0 / n_steps)
         whole = ranked(data, runs, gamma, n_steps)
-        level = float(np.median([earned for earned, _ in whole]))
+        returns = [earned for earned, _ in whole]
+        level = 0.5 * (min(returns) + max(returns))
         better = [run for earned, run in whole if earned >= level]
+        explained = explained_share(data, better if len(better) > 1 else runs)
+        if explained <= LIKELY:
+            logger.info(
+                "No policy is cloned: like states of other episodes explain %.0f%% of "
+                "the actions, that takes more than half.",
+                100.0 * max(explained, 0.0),
+            )
+            return None
         best = data.subset(np.sort(np.concatenate(better)))
         wide = replace(config, hidden=HIDDEN)
         fresh, spec = build_policy(wide, data, action_space)
         clone = cloned_candidate(best, fresh, is_close=True).policy
-        return cls(clone, spec, best, level, gamma, n_steps)
+        return cls(clone, spec, best, gamma, n_steps)
 
     def is_beaten(
         self, evaluator: ModelEvaluator, policy: Policy, starts: Array
@@ -85,8 +96,7 @@ class Floor:
         both = difference_of_returns(ours, theirs)
         difference, spread = mean_and_spread(both, evaluator.scale)
         worse = float(spread.probability_below(difference, 0.0)[0])
-        is_skilled = float(theirs.runs.mean()) >= self.level
-        return worse <= (RARE if is_skilled else LIKELY), worse
+        return worse <= RARE, worse
 
 
 def ranked(
@@ -102,3 +112,30 @@ def ranked(
             rewards = data.rewards[run[:n_steps]]
             found.append((float(gamma ** np.arange(len(rewards)) @ rewards), run))
     return found
+
+
+def explained_share(data: Dataset, runs: list[Rows]) -> float:
+    """Share of the variance of actions that like states of other episodes explain.
+
+    By the mean action at the nearest of their rows. Chance explains nothing, and what
+    is held for some steps is only known within an episode.
+    """
+    from scipy.spatial import cKDTree
+
+    states = np.array(data.observations, dtype=np.float64)
+    spread = states.std(axis=0)
+    states = states / np.where(spread > 0.0, spread, 1.0)
+    actions = regression_actions(data).numpy()
+    rows = np.concatenate(runs)
+    episode = np.repeat(np.arange(len(runs)), [len(run) for run in runs])
+    asked = np.arange(len(rows))[:: -(-len(rows) // MAX_ROWS)]
+    missed = np.empty((len(asked), actions.shape[1]))
+    for name in np.unique(episode[asked]):
+        ours, others = asked[episode[asked] == name], rows[episode != name]
+        count = min(N_NEAREST, len(others))
+        tree = cKDTree(states[others])
+        _, nearest = tree.query(states[rows[ours]], k=range(1, count + 1))
+        expected = actions[others[nearest]].mean(axis=1)
+        missed[episode[asked] == name] = actions[rows[ours]] - expected
+    variance = actions[rows].var(axis=0).sum()
+    return float(1.0 - np.square(missed).mean(axis=0).sum() / max(variance, 1e-300))
