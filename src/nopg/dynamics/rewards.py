@@ -69,9 +69,7 @@ class KnownReward(NamedTuple):
     ) -> tuple[Tensor, Tensor]:
         """By (s, a) together, (m, d_s + d_a), and by s', (m, d_s)."""
         with torch.enable_grad():
-            rows = [
-                x.detach().requires_grad_() for x in (states, actions, next_states)
-            ]
+            rows = [x.detach().requires_grad_() for x in (states, actions, next_states)]
             total = self(*rows).sum()
         if not total.requires_grad:  # it does not depend on them, or only in jumps
             found = [torch.zeros_like(row) for row in rows]

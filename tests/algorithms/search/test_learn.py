@@ -13,7 +13,7 @@ from tqdm.auto import tqdm
 import nopg
 from nopg.algorithms.search import candidates as candidates_module
 from nopg.algorithms.search import learn as search_module
-from nopg.algorithms.search import refinement
+from nopg.algorithms.search import refinement, selection
 from nopg.algorithms.search.candidates import ASCENTS, PLANS
 from nopg.algorithms.search.distillation import distil
 from nopg.algorithms.search.learn import MANY, _few_threads, learn
@@ -75,7 +75,7 @@ def try_only(
 
 
 def keep(patch: pytest.MonkeyPatch, n_kept: int) -> None:
-    for module in (search_module, refinement):
+    for module in (selection, refinement):
         patch.setattr(module, "N_KEPT", n_kept)
 
 
