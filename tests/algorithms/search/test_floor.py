@@ -16,7 +16,7 @@ from nopg.algorithms.nopg.nopg import NOPG
 from nopg.algorithms.search import learn as search_module
 from nopg.algorithms.search.candidates import FoundPolicy
 from nopg.algorithms.search.distillation import distil
-from nopg.algorithms.search.floor import Floor, explained_share, ranked
+from nopg.algorithms.search.floor import HIDDEN, Floor, explained_share, ranked
 from nopg.algorithms.search.planning import DistillationTargets
 from nopg.dynamics.ensemble import fit_ensemble
 from nopg.evaluation.model import ModelEvaluator
@@ -57,8 +57,9 @@ def taught(data: nopg.Dataset, gain: float) -> Policy:
 
 
 def floor_of(data: nopg.Dataset) -> Floor | None:
-    config = NOPG(policy="deterministic", gamma=GAMMA).config
-    return Floor.of(data, config, action_space_of(data, None), GAMMA)
+    config = NOPG(policy="deterministic", gamma=GAMMA, hidden=HIDDEN).config
+    wide = build_policy(config, data, action_space_of(data, None))
+    return Floor.of(data, *wide, GAMMA)
 
 
 def test_the_clone_does_what_the_best_episodes_did() -> None:

@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nopg.algorithms.build import build_policy
-from nopg.algorithms.nopg.config import NOPGConfig
 from nopg.algorithms.search.candidates import cloned_candidate
 from nopg.data.dataset import Dataset
 from nopg.dynamics.transition_model import regression_actions
@@ -48,9 +46,16 @@ class Floor:
 
     @classmethod
     def of(
-        cls, data: Dataset, config: NOPGConfig, action_space: object, gamma: float
+        cls, data: Dataset, fresh: Policy, spec: PolicySpec | None, gamma: float
     ) -> Floor | None:
-        """From logged episodes; None if there is nothing to be cloned."""
+        """From logged episodes; None if there is nothing to be cloned.
+
+        Args:
+            data: Logged transitions.
+            fresh: An untrained policy with layers of `HIDDEN`.
+            spec: How to build it again.
+            gamma: Discount factor of the task.
+        """
         every = consecutive(data, np.ones(len(data), dtype=bool))
         runs = [run for run in every if len(run) > 1]
         if len(runs) < 2:
@@ -75,8 +80,6 @@ class Floor:
             )
             return None
         best = data.subset(np.sort(np.concatenate(better)))
-        wide = replace(config, hidden=HIDDEN)
-        fresh, spec = build_policy(wide, data, action_space)
         clone = cloned_candidate(best, fresh, is_close=True).policy
         return cls(clone, spec, best, gamma, n_steps)
 

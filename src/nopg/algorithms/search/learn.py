@@ -19,6 +19,7 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -34,7 +35,7 @@ from nopg.algorithms.search.candidates import (
     cloned_candidate,
     planned_candidates,
 )
-from nopg.algorithms.search.floor import Floor
+from nopg.algorithms.search.floor import HIDDEN, Floor
 from nopg.algorithms.search.memory import (
     AUTO,
     remembered,
@@ -144,7 +145,10 @@ def learn(
         models = fit_ensemble(data, generator, known_reward)
         _warn_of_starts(models[0], places)
         trials = trial_states(data, places)
-        floor = Floor.of(data, config, space, gamma) if risk == "mean" else None
+        floor = None
+        if risk == "mean":
+            wide = build_policy(replace(config, hidden=HIDDEN), data, space)
+            floor = Floor.of(data, *wide, gamma)
         selection = Selection(models, trials, gamma, worst_share)
         common = {k: v for k, v in common.items() if k != "action_space"}
         _search(
