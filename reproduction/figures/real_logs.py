@@ -18,13 +18,13 @@ from typing import NamedTuple
 import numpy as np
 
 from nopg.data.dataset import Dataset
-from nopg.dynamics.calibration import Calibration
 from nopg.dynamics.ensemble import fit_ensemble, model_columns
 from nopg.dynamics.replays import Replays
 from nopg.dynamics.transition_model import TransitionModel
 from nopg.envs.base import FloatArray
 from nopg.errors import DataError
 from nopg.randomness import Seed
+from reproduction.calibration import Calibration
 
 NAME = "real-logs"
 STATE = ("pos_meas1", "pos_meas2", "vel_meas1", "vel_meas2")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from nopg.dynamics.bounds import RewardBounds
 from nopg.dynamics.posterior import drawn_models
-from nopg.dynamics.rewards import RewardBounds
 from nopg.dynamics.transition_model import TransitionModel
 
 N_DRAWS = 400

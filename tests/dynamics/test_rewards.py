@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 import nopg
+from nopg.dynamics.bounds import MARGIN
 from nopg.dynamics.ensemble import fit_ensemble, model_columns
 from nopg.dynamics.posterior import drawn_models
-from nopg.dynamics.rewards import MARGIN, KnownReward, with_known_rewards
+from nopg.dynamics.rewards import KnownReward, with_known_rewards
 from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
 
 

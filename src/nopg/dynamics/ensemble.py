@@ -118,6 +118,16 @@ def replayed(
     )
 
 
+def refitted(model: TransitionModel, columns: Sequence[Tensor]) -> TransitionModel:
+    """The model with its hyperparameters, of other rows."""
+    generator, n_present = np.random.default_rng(0), model.process.linear.shape[1] - 1
+    is_linear = bool((model.process.curved >= n_present).all())
+    limits = HyperparameterLimits(is_linear=is_linear, is_fixed=True)
+    return TransitionModel.fit(
+        *columns, generator=generator, like=model, limits=limits, history=model.history
+    )
+
+
 def lasting_share(errors: Array, follows: NDArray[np.bool_]) -> Array:
     """How much of the deviation of one-step errors adds up over steps, by column.
 

@@ -1,9 +1,4 @@
-"""Rewards of predicted steps: those of a regression, or a function that the user knows.
-
-A regression may err, but what it predicts stays about within what was seen: a search
-would find the place where it promises more than was ever earned. A function is used as
-it is.
-"""
+"""Rewards that need no regression: a function that the user knows."""
 
 from __future__ import annotations
 
@@ -21,29 +16,8 @@ from nopg.policies.arrays import Array
 
 RewardFunction = Callable[[Tensor, Tensor, Tensor], Tensor]
 """r(s, a, s') of m steps, (m,), from (m, d_o), (m, d_a) and (m, d_o) in float64."""
-MARGIN = 0.1
-"""How far beyond the rewards seen a regression is believed, as a share of their range:
-the best of a log is seldom the best there is."""
 DIFFERS = 1e-3
 """Share of the range of the logged rewards from which a function differs from them."""
-
-
-class RewardBounds(NamedTuple):
-    """What a regression may predict of steps after which the episode goes on."""
-
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, seen: Tensor) -> RewardBounds:
-        """Those of rewards seen, (n,), a little wider."""
-        low, high = float(seen.min()), float(seen.max())
-        margin = MARGIN * (high - low)
-        return cls(low - margin, high + margin)
-
-    def are_inside(self, clipped: Tensor) -> Tensor:
-        """Where rewards within the bounds move with what they were clipped from."""
-        return (clipped > self.low) & (clipped < self.high)
 
 
 class KnownReward(NamedTuple):

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from nopg.data.dataset import Dataset
 from nopg.data.history import HistoryLayout
-from nopg.dynamics.bounds import StateBounds
+from nopg.dynamics.bounds import RewardBounds, StateBounds
 from nopg.dynamics.gaussian_process import GaussianProcess
 from nopg.dynamics.hyperparameters import FREE, HyperparameterLimits
 from nopg.dynamics.noise import N_ROWS, ProcessNoise
-from nopg.dynamics.rewards import KnownReward, RewardBounds
+from nopg.dynamics.rewards import KnownReward
 from nopg.dynamics.terminations import TerminationModel, continuing_rewards
 from nopg.policies.arrays import Array
 

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nopg.data.dataset import Dataset
-from nopg.dynamics.calibration import refitted
-from nopg.dynamics.ensemble import model_columns
+from nopg.dynamics.ensemble import model_columns, refitted
 from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.posterior import drawn_models
 from nopg.dynamics.rollouts import Steps

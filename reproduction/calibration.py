@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nopg.dynamics.hyperparameters import HyperparameterLimits
+from nopg.dynamics.ensemble import refitted
 from nopg.dynamics.replays import Names, Replays
 from nopg.dynamics.transition_model import TransitionModel
 from nopg.policies.arrays import Array
@@ -70,16 +70,6 @@ class Calibration(NamedTuple):
         factors = factors.reshape(n_steps, *[1] * (paths.ndim - 2), -1)
         mean = paths.mean(axis=1, keepdims=True)
         return np.asarray(mean + factors * (paths - mean))
-
-
-def refitted(model: TransitionModel, columns: Sequence[Tensor]) -> TransitionModel:
-    """The model with its hyperparameters, of other rows."""
-    generator, n_present = np.random.default_rng(0), model.process.linear.shape[1] - 1
-    is_linear = bool((model.process.curved >= n_present).all())
-    limits = HyperparameterLimits(is_linear=is_linear, is_fixed=True)
-    return TransitionModel.fit(
-        *columns, generator=generator, like=model, limits=limits, history=model.history
-    )
 
 
 def _score(replays: Replays, model: TransitionModel) -> Array:

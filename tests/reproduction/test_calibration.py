@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from reproduction.calibration import Calibration
 
-from nopg.dynamics.calibration import Calibration
 from nopg.dynamics.replays import Replays
 from tests.dynamics.noisy_runs import fitted, runs, sensed
 
