@@ -52,6 +52,8 @@ APART = 10.0
 mean by what another action did."""
 FEW = 100
 """Rows up to which LAPACK, a call a row, is faster than elimination by hand."""
+AT_ONCE = 2048
+"""Rows searched together on the CPU: those still open are copied at every step."""
 LONGEST_STEP = 4.0
 """Longest step of Newton's method in theta: farther out the curvature is another."""
 
@@ -167,16 +169,16 @@ class MatchedRows(RowModel):
         accuracy: float,
     ) -> RowWeights:
         """Rows for one action per query, in bandwidths, (m, d_a)."""
-        rows, d_a = self.rows, taken.shape[1]
+        rows = self.rows
         guesses: Sequence[Tensor | None] = [None] * len(rows.blocks)
         if start is not None:
             guesses = rows.split(_predicted(start, taken).mT)
         parts = []
         targets = rows.split(taken.mT)
         for one, target, guess in zip(features, targets, guesses, strict=True):
-            search = _Search(self._xp, one, self._array(target.mT), d_a)
             theta = None if guess is None else self._array(guess.mT)
-            parts.append([self._tensor(x) for x in search.run(theta, accuracy)])
+            found = _searched(self._xp, one, self._array(target.mT), theta, accuracy)
+            parts.append([self._tensor(x) for x in found])
         weights, *columns = zip(*parts, strict=True)
         theta, gains, mass, rest, displaced = (
             rows.gather([x.mT if x.ndim == 2 else x for x in each]) for each in columns
@@ -223,6 +225,20 @@ def _stacked(draws: Sequence[RowWeights]) -> RowWeights:
         tuple(torch.stack(each) for each in blocks),
         *(torch.stack([getattr(w, name) for w in draws]) for name in names),
     )
+
+
+def _searched(
+    xp: Any, features: _Features, taken: Array, guess: Array | None, accuracy: float
+) -> list[Array]:
+    """What `_Search.run` finds for the rows of a block, some at a time on the CPU."""
+    m, d_a = taken.shape
+    size = AT_ONCE if xp is np else max(m, 1)
+    found = []
+    for first in range(0, max(m, 1), size):
+        some = slice(first, first + size)
+        search = _Search(xp, features.of(some), taken[some], d_a)
+        found.append(search.run(None if guess is None else guess[some], accuracy))
+    return [xp.concatenate(column) for column in zip(*found, strict=True)]
 
 
 class _Search:
