@@ -7,8 +7,9 @@ pumps with another strength, so that some are up sooner than others.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +33,8 @@ STRENGTHS = (0.9, 1.1)
 """Factors of the pump that demonstrations differ by."""
 
 
-class SwingUp(NamedTuple):
+@dataclass(frozen=True)
+class SwingUp:
     """A controller that pumps energy, then holds."""
 
     strength: Any = 1.0  # of the pump, one or (m,)

@@ -38,7 +38,7 @@ def test_demonstrations_follow_from_the_seed_and_may_be_recorded(
     np.testing.assert_array_equal(data.actions, qube_task().dataset(2, 3).actions)
     data.save(tmp_path / "log.npz")
     again = qube_task(str(tmp_path / "log.npz"))
-    assert len(again.dataset(1, 0)) in [int((data.episodes == i).sum()) for i in (0, 1)]
+    assert again.dataset(1, 0).n_episodes == 1
     with pytest.raises(ConfigError, match="as many demonstrations as asked for, 3"):
         again.dataset(3, 0)
     s = np.zeros((4, 2))

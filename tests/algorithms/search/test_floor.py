@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -126,7 +127,7 @@ def bad_search() -> Iterator[pytest.MonkeyPatch]:
 def test_a_search_that_finds_nothing_leaves_the_clone(
     bad_search: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    options = {"gamma": GAMMA, "n_refining": 0, "progress": False}
+    options: dict[str, Any] = {"gamma": GAMMA, "n_refining": 0, "progress": False}
     data = log([1.0, 1.0, 0.9, 1.1])
     policy = nopg.learn(data, history=0, **options)
     assert policy.search is not None
@@ -151,13 +152,13 @@ def test_few_episodes_and_still_columns_do_no_harm(
         data = data.subset(data.episodes == 0)
     else:
         zeros = np.zeros((len(data), 1))
-        data = replace(
-            data,
-            observations=np.hstack([data.observations, zeros]),
-            next_observations=np.hstack([data.next_observations, zeros]),
-            actions=np.hstack([data.actions, zeros + 0.3]),
-            observation_names=None,
-            action_names=None,
+        data = nopg.Dataset(
+            np.hstack([data.observations, zeros]),
+            np.hstack([data.actions, zeros + 0.3]),
+            data.rewards,
+            np.hstack([data.next_observations, zeros]),
+            data.terminations,
+            episodes=data.episodes,
         )
     with caplog.at_level(logging.INFO):
         floor = floor_of(data)
