@@ -24,11 +24,10 @@ from torch import Tensor
 from nopg.bellman.fused import RIDGE
 from nopg.bellman.matched import LONGEST_STEP, REACH, STEEPNESS
 from nopg.gpu.build import FusedKernelRows
-from nopg.gpu.deflation import deflate
 from nopg.gpu.matched import FusedMatchedRows, Newton
-from nopg.gpu.matvec import matvec
 from nopg.gpu.nearest import nearest
-from nopg.gpu.sweep import sum_buffers, sweep
+from nopg.gpu.rows import matvec
+from nopg.gpu.sweep import deflate, sum_buffers, sweep
 from nopg.gpu.tiles import spatial_order
 from nopg.gpu.toolchain import triton
 from nopg.gpu.transpose import transposed_pattern, transposed_values

@@ -46,9 +46,9 @@ def time_to_solution(
         if update.step % every and update.step != n_updates:
             return True
         began = time.perf_counter()
-        returns.append(swing_up(policy).total)
+        returns.append(swing_up(policy).returns[0])
         looking += time.perf_counter() - began
-        return returns[-1] < target
+        return bool(returns[-1] < target)
 
     began = time.perf_counter()
     model.fit(data, BOTTOM, n_updates=n_updates, callback=look, progress=False)

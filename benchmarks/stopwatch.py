@@ -14,8 +14,7 @@ import torch
 from benchmarks.our_formulation import OurFormulation
 from torch import Tensor
 
-from nopg.bellman.responsibilities import PolicyRows, Responsibilities
-from nopg.bellman.rows import EXACT
+from nopg.bellman.responsibilities import NO_HINT, Hint, PolicyRows, Responsibilities
 from nopg.bellman.solution import Start
 from nopg.linalg.operators import LinearOperator
 from nopg.linalg.solve import SolverConfig
@@ -61,11 +60,10 @@ class _Timed(Responsibilities):
         self,
         outputs: tuple[Tensor, ...],
         generator: torch.Generator,
-        start: Tensor | None = None,
-        accuracy: float = EXACT,
+        hint: Hint = NO_HINT,
     ) -> PolicyRows:
         self.times.append(time.perf_counter())
-        found = self.inner.evaluate(outputs, generator, start, accuracy)
+        found = self.inner.evaluate(outputs, generator, hint)
         self.times.append(time.perf_counter())
         self.spies.append(_FirstTransposed(found.operator))
         return replace(found, operator=self.spies[-1])

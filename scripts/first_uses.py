@@ -192,7 +192,7 @@ assert list(train_d3("BC", data, gamma=0.97, n_updates=2, report_every=1, seed=0
         "gpu",
         "GPU kernels (imported; running them needs a GPU)",
         ("triton",),
-        "import nopg.gpu.matvec",
+        "import nopg.gpu.rows",
     ),
     FirstUse(
         "experiments",

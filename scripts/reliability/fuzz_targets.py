@@ -33,7 +33,6 @@ state_factor = 1.0
 action_factor = 20.0
 [fit]
 n_updates = 4
-patience = 10
 initial_states = [[-1.0, 0.0, 0.0]]
 """
 

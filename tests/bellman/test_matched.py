@@ -14,10 +14,9 @@ from torch import Tensor
 
 import nopg
 from nopg.bellman.matched import MatchedRows
-from nopg.bellman.offsets import ArcCoordinates, on_circles, state_offsets
 from nopg.bellman.problem import MATCHED
 from nopg.bellman.rows import QueryRows, RowWeights, query_rows
-from nopg.bellman.samples import Samples
+from nopg.bellman.samples import ArcCoordinates, Samples, on_circles, state_offsets
 from nopg.bellman.solution import Estimator
 from nopg.linalg.solve import SolverConfig
 from tests.problems import small_problem

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from reproduction.tasks.cart_pole import CartPole
+from reproduction.tasks.mountain_car import MountainCar
 
-from nopg.envs import CartPole, Env, MountainCar, Pendulum, draw, rollout
+from nopg.envs import Env, Pendulum, draw, rollout
 from nopg.envs.base import FloatArray
 
 ENVS = [Pendulum(), CartPole(), MountainCar()]

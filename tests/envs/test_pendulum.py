@@ -3,9 +3,10 @@ import math
 import gymnasium
 import numpy as np
 import pytest
+from reproduction.tasks.random_agents import pendulum_random
 
 import nopg
-from nopg.envs import Pendulum, pendulum_grid, pendulum_random, rollout
+from nopg.envs import Pendulum, pendulum_grid, rollout
 from nopg.envs.base import FloatArray
 from nopg.errors import ConfigError
 from tests.envs.shared_files import shared_data

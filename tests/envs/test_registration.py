@@ -6,9 +6,9 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
+from reproduction.tasks.registered import TASKS
 
-from nopg.envs import Pendulum, register, rollout, task
-from nopg.envs.registration import TASKS
+from nopg.envs import register, rollout
 from nopg.errors import ConfigError
 
 HORIZONS = {
@@ -38,7 +38,7 @@ def test_gymnasium_finds_nothing_to_warn_of(name: str) -> None:
 @pytest.mark.parametrize("name", TASKS)
 def test_one_episode_is_the_batched_rollout(name: str) -> None:
     register()
-    env, pure = gymnasium.make(f"nopg/{name}-v0"), task(name)
+    env, pure = gymnasium.make(f"nopg/{name}-v0"), TASKS[name](horizon=HORIZONS[name])
     actions = [env.action_space.sample() for _ in range(20)]
     _, info = env.reset(seed=7)
     keys = iter(actions)
@@ -66,14 +66,6 @@ def test_start_can_be_chosen() -> None:
     env = gymnasium.make("nopg/PendulumSwingUp-v0", start_angle=0.0)
     seen, _ = env.reset(seed=0)
     np.testing.assert_array_equal(seen, np.array([1.0, 0.0, 0.0], dtype=np.float32))
-
-
-def test_unknown_names_list_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match="PendulumSwingUp, CartPoleQuanser"):
-        task("Acrobot")
-    with pytest.raises(ConfigError, match="must be among"):
-        task("PendulumSwingUp", mass=1.0)
-    assert task("PendulumSwingUp", horizon=5) == Pendulum(horizon=5)
 
 
 def test_misuse_is_named() -> None:

@@ -1,18 +1,17 @@
 import numpy as np
 import pytest
+from reproduction.tasks.cart_pole import CartPole, uniform_voltage
+from reproduction.tasks.mountain_car import MountainCar
+from reproduction.tasks.random_agents import first_transitions
 
 import nopg
 from nopg.envs import (
-    CartPole,
-    MountainCar,
     Pendulum,
     episodes,
-    first_transitions,
     grid_transitions,
     rollout,
 )
 from nopg.envs.base import FloatArray
-from nopg.envs.cart_pole import uniform_voltage
 from nopg.errors import ConfigError
 
 

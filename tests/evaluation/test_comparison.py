@@ -119,3 +119,32 @@ def test_one_episode_is_compared_too(policy: nopg.FittedPolicy) -> None:
     found = policy.compare(recorded(1, 25, seed=3))
     assert found.n_starts == 1
     assert found.low < found.difference < found.high
+
+
+def test_better_than_the_best_that_is_possible_is_better(
+    policy: nopg.FittedPolicy,
+) -> None:
+    """Off the data nobody knows what it earns; here at most what was ever earned."""
+
+    def runs_away(levels: np.ndarray) -> np.ndarray:
+        return np.where(np.abs(levels) < 3.0, 3.0 * np.sign(levels + 1e-9), 0.0)
+
+    found = policy.compare(runs_away)
+    assert found.known
+    assert found.probability_worse < 0.05
+    assert found.low > 0.0
+    assert not policy.compare(lambda levels: 0.0 * levels + 1e3).known
+
+
+def test_rewards_beyond_those_seen_are_in_doubt(policy: nopg.FittedPolicy) -> None:
+    """A regression may be off by as much as it exceeds what was ever paid."""
+    evaluator, actor = policy.model, policy.actor
+    starts = np.array(policy.initial_states)
+    low, _ = evaluator.models[0].reward_limits
+    within = evaluator.mean_return(actor, starts).errors[1, 0]
+    far = evaluator.mean_return(actor, 1.5 * starts).errors[1, 0]
+    model = evaluator._arrays[0]
+    first = model.step(1.5 * starts, actor.act(1.5 * starts)).rewards
+    assert within < 1e-3 * far  # near the goal the regression is a little above 0
+    assert (first < low).any()
+    assert far >= 0.5 * np.maximum(low - first, 0.0).mean() > 0.0

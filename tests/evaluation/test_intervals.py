@@ -7,23 +7,23 @@ import pytest
 import torch
 
 import nopg
-from nopg.bellman.solution import BellmanSolution
-from nopg.evaluation.bootstrap import (
+from nopg.bellman.solution import BellmanSolution, Estimator
+from nopg.evaluation.kernel_ensemble import (
     RTOL,
+    EnsembleBasis,
+    KernelEnsemble,
     replica_values,
     replica_weights,
     weighted_product,
 )
-from nopg.evaluation.chains import Chain, alternative_chain, plain_chain
-from nopg.evaluation.kernel_ensemble import EnsembleBasis, KernelEnsemble
-from nopg.linalg.solve import solve_columns
+from nopg.linalg.solve import SolverConfig, solve_columns
+from nopg.randomness import Seed
 from tests.problems import KINDS, small_problem
 
 
-def solved(kind: str, **changes: object) -> tuple[BellmanSolution, Chain]:
+def solved(kind: str, **changes: object) -> BellmanSolution:
     problem = small_problem(kind, **changes)  # type: ignore[arg-type]
-    equation = problem.equation()
-    return equation.solution, plain_chain(equation.solution, equation.policy)
+    return problem.equation().solution
 
 
 def drawn_weights(n: int, b: int) -> torch.Tensor:
@@ -31,32 +31,33 @@ def drawn_weights(n: int, b: int) -> torch.Tensor:
     return torch.rand((n, b), dtype=torch.float64, generator=generator) + 0.1
 
 
-def dense_rows(chain: Chain, weights: torch.Tensor) -> torch.Tensor:
+def dense_rows(solution: BellmanSolution, weights: torch.Tensor) -> torch.Tensor:
     """P with a log-weight added to each column, by a softmax of its own."""
-    plain = chain.at_next.dense()
+    plain = solution.at_next.operator.dense()
     return torch.softmax(plain.log() + weights.log(), dim=1)
 
 
 def test_weighted_product_is_the_softmax_with_log_weights() -> None:
-    _, chain = solved("deterministic")
+    solution = solved("deterministic")
     weights, x = drawn_weights(40, 5), drawn_weights(40, 5).flip(0)
-    found = weighted_product(chain.at_next, weights)(x)
+    found = weighted_product(solution.at_next.operator, weights)(x)
     for b in range(5):
-        expected = dense_rows(chain, weights[:, b]) @ x[:, b]
+        expected = dense_rows(solution, weights[:, b]) @ x[:, b]
         torch.testing.assert_close(found[:, b], expected)
 
 
 def test_replica_values_solve_the_reweighted_equation() -> None:
-    solution, chain = solved("deterministic", next_state_samples=1)
+    solution = solved("deterministic", next_state_samples=1)
     weights = drawn_weights(40, 3)
-    found = replica_values(chain, weights, solution.q.value)
-    live = chain.problem.samples.continuation
+    found = replica_values(solution, weights)
+    samples = solution.estimator.problem.samples
+    live = samples.continuation
     # A residual e moves q by at most |e| / (1 - gamma).
-    bound = RTOL * float(chain.problem.samples.rewards.norm()) / (1.0 - 0.9)
+    bound = RTOL * float(samples.rewards.norm()) / (1.0 - 0.9)
     for b in range(3):
-        P = dense_rows(chain, weights[:, b]) * live[:, None]
+        P = dense_rows(solution, weights[:, b]) * live[:, None]
         system = torch.eye(40, dtype=torch.float64) - 0.9 * P
-        expected = torch.linalg.solve(system, chain.problem.samples.rewards)
+        expected = torch.linalg.solve(system, samples.rewards)
         torch.testing.assert_close(found[:, b], expected, rtol=0.0, atol=bound)
         assert float((expected - solution.q.value).abs().max()) > 3.0 * bound
 
@@ -66,19 +67,19 @@ def test_replica_objectives_have_the_right_slope_in_every_weight() -> None:
     problem = small_problem("deterministic", n=12, next_state_samples=1)
     equation = problem.equation()
     solution, step = equation.solution, 1e-4
-    chain = plain_chain(solution, equation.policy)
-    samples = chain.problem.samples
+    samples = solution.estimator.problem.samples
 
     def exact(weights: torch.Tensor) -> float:
-        P = dense_rows(chain, weights) * samples.continuation[:, None]
+        P = dense_rows(solution, weights) * samples.continuation[:, None]
         q = torch.linalg.solve(
             torch.eye(12, dtype=torch.float64) - 0.9 * P, samples.rewards
         )
-        first = torch.softmax(chain.at_initial.dense().log() + weights.log(), dim=1)
+        rows = solution.at_initial.operator.dense()
+        first = torch.softmax(rows.log() + weights.log(), dim=1)
         return float((first @ q).mean())
 
     nudges = torch.exp(step * torch.eye(12, dtype=torch.float64))  # column j: weight j
-    basis = EnsembleBasis(solution.estimator.problem, nudges)
+    basis = EnsembleBasis(nudges, (), 1.0, Seed(0))
     ensemble = KernelEnsemble(solution, equation.policy, basis)
     centre = float(solution.objective())
     slopes = (ensemble._replica_objectives() - centre) / step
@@ -104,19 +105,15 @@ def test_many_columns_agree_with_a_factorisation() -> None:
 def test_wider_rows_are_those_of_wider_bandwidths() -> None:
     problem = small_problem("deterministic")
     equation = problem.equation()
-    chain = alternative_chain(
-        equation.solution,
-        equation.policy,
-        1.5,
-        equation.problem.rescaled(1.5),
-    )
+    estimator = Estimator.of(equation.problem.rescaled(1.5), equation.policy)
+    rows = estimator.solve(equation.policy, torch.Generator(), SolverConfig()).at_next
     wide = small_problem("deterministic")
     again = nopg.BellmanEquation(
         wide.data, wide.policy, wide.initial_states,
         bandwidths=wide.bandwidths.scaled(1.5, 1.5), **wide.settings,
     )  # fmt: skip
     torch.testing.assert_close(
-        chain.at_next.dense(), again.solution.at_next.operator.dense()
+        rows.operator.dense(), again.solution.at_next.operator.dense()
     )
 
 
@@ -124,10 +121,7 @@ def test_wider_rows_are_those_of_wider_bandwidths() -> None:
 def test_every_policy_family_gets_an_interval(kind: str) -> None:
     problem = small_problem(kind)
     solution = problem.equation().solution
-    weights = replica_weights(
-        problem.data, solution.estimator.problem.samples, np.random.default_rng(0)
-    )
-    basis = EnsembleBasis(solution.estimator.problem, weights)
+    basis = EnsembleBasis.of(solution.estimator.problem, problem.data, Seed(0))
     ensemble = KernelEnsemble(solution, problem.policy, basis)
     found = ensemble.objective(0.95)
     assert found.low[0] < float(solution.objective()) < found.high[0]

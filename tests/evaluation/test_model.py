@@ -8,8 +8,9 @@ import torch
 
 import nopg
 from nopg.cli.swing_up import BOTTOM, grid_dataset
+from nopg.discount import discount_horizon
 from nopg.dynamics.ensemble import fit_ensemble, model_columns
-from nopg.dynamics.rollouts import discount_horizon, model_rollout
+from nopg.dynamics.rollouts import model_rollout
 from nopg.dynamics.transition_model import (
     ArrayTransitionModel,
     TransitionModel,

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from nopg.discount import discount_horizon
 from nopg.dynamics.gaussian_process import GaussianProcess
 from nopg.dynamics.noise import noise_draws
-from nopg.dynamics.rollouts import discount_horizon
 from nopg.dynamics.transition_model import TransitionModel
 from nopg.evaluation.sensitivity import path_places
 from tests.evaluation.test_suggest import GAMMA, STARTS, model_of, push, spring

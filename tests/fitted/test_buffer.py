@@ -13,8 +13,8 @@ import pytest
 
 import nopg
 from nopg.errors import DataError, NopgWarning
-from nopg.fitted.buffer import EpisodeBuffer
 from nopg.fitted.policy import FittedPolicy
+from nopg.fitted.predict import EpisodeBuffer
 from tests.delayed_system import delayed_data
 
 EPISODES = np.random.default_rng(1).normal(size=(3, 6, 1), scale=3.0)

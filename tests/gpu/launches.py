@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from nopg.bellman.matched import LONGEST_STEP, REACH, STEEPNESS, MatchedRows
-from nopg.bellman.offsets import state_offsets
 from nopg.bellman.rows import query_rows
+from nopg.bellman.samples import state_offsets
 from tests.gpu import reference
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ def swept(
 
 def deflated(q_sums: Tensor, *rest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """What `deflate` writes into new buffers; the arguments are its own."""
-    from nopg.gpu.deflation import deflate
+    from nopg.gpu.sweep import deflate
 
     shift = q_sums.new_empty(q_sums.shape[1])
     out = (shift, torch.empty_like(shift), q_sums.new_empty((2, len(shift))))
@@ -238,7 +238,7 @@ def deflated(q_sums: Tensor, *rest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def launch_all(case: Case) -> None:
     """Call every kernel once."""
-    from nopg.gpu.matvec import matvec
+    from nopg.gpu.rows import matvec
     from nopg.gpu.transpose import transposed_values
 
     x = inputs(case)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 pytest.importorskip("triton", reason="Triton is not available on this platform")
 
-from nopg.gpu.matvec import matvec
+from nopg.gpu.rows import matvec
 from nopg.gpu.transpose import transposed_values
 from tests.gpu import reference
 from tests.gpu.launches import (

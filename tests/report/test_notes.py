@@ -11,8 +11,7 @@ import pytest
 from nopg.fitted.history import History, Update
 from nopg.report.evidence import Evidence
 from nopg.report.fragments import note_list
-from nopg.report.notes import all_notes
-from nopg.report.text import of_training
+from nopg.report.text import all_notes, of_training
 from tests.report.policies import evidence_of
 
 

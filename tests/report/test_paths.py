@@ -7,8 +7,8 @@ import pytest
 
 from nopg import BellmanEquation, Dataset, FittedPolicy
 from nopg.evaluation.rollouts import Rollouts
-from nopg.report import paths
-from nopg.report.paths import (
+from nopg.report import evidence as paths
+from nopg.report.evidence import (
     VisitedStates,
     horizon,
     logged_paths,

@@ -126,20 +126,6 @@ def test_ones_own_module_goes_on(tmp_path: Path) -> None:
     assert np.array_equal(models[0].predict(states)[0], models[1].predict(states)[0])
 
 
-def test_patience_is_remembered(tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"patience": 4, "learning_rate": 1e-12, "n_updates": 40}
-    begin(tmp_path / "whole", **settings)
-    with pytest.raises(PowerCut):
-        begin(tmp_path / "cut", cut=4, **settings)
-    carry_on(tmp_path / "cut")
-    assert RunFolder.open(tmp_path / "cut").status()["stopped"] == "converged"
-    assert bits(tmp_path / "cut") == bits(tmp_path / "whole")
-    # Killed after the last checkpoint and before the word that it was the last one.
-    (tmp_path / "cut" / "status.json").unlink()
-    carry_on(tmp_path / "cut")
-    assert bits(tmp_path / "cut") == bits(tmp_path / "whole")
-
-
 def test_finished_runs_are_refused(tmp_path: Path) -> None:
     begin(tmp_path / "a")
     with pytest.raises(RunError, match="all 12 are done"):

@@ -13,7 +13,7 @@ from nopg.cli.swing_up import BOTTOM
 from nopg.errors import MissingExtraError
 from nopg.fitted.history import Update
 from nopg.runs import Monitoring, RunFolder, resume, start
-from nopg.runs.tensorboard import scalars
+from nopg.runs.fit import scalars
 from tests.runs.tiny import QUICK, SMALL, PowerCut, cut_at, noisy_action
 
 

@@ -41,7 +41,6 @@ def cut_at(step: int) -> Any:
 
 def begin(path: Path, cut: int | None = None, n_updates: int = 12, **given: Any) -> Any:
     data = given.pop("data", SMALL)
-    patience = given.pop("patience", None)
     settings: dict[str, Any] = QUICK | given
     evaluate = noisy_action if cut is None else cut_at(cut)
     return start(
@@ -50,7 +49,6 @@ def begin(path: Path, cut: int | None = None, n_updates: int = 12, **given: Any)
         data,
         [BOTTOM],
         n_updates=n_updates,
-        patience=patience,
         evaluate_every=1,
         monitoring=monitoring(evaluate),
     )

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from nopg.bellman.matched import LONGEST_STEP, REACH, STEEPNESS
-from nopg.bellman.offsets import ArcCoordinates
 from nopg.bellman.problem import NADARAYA_WATSON, Problem
 from nopg.bellman.rows import EXACT, QueryRows
+from nopg.bellman.samples import ArcCoordinates
 from nopg.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -116,8 +116,7 @@ class FusedSystem:
 
     def sweep(self) -> None:
         """A few sweeps of both systems, a correction, and the norms of what is left."""
-        from nopg.gpu.deflation import deflate
-        from nopg.gpu.sweep import sweep
+        from nopg.gpu.sweep import deflate, sweep
 
         q_sums, mu_sums = self.sums
         for i in range(SWEEPS):
@@ -135,7 +134,7 @@ class FusedSystem:
 
     def finish(self) -> tuple[Tensor, Tensor]:
         """J of each policy, (B,), and its gradient by the actions, (B, n + b, d_a)."""
-        from nopg.gpu.matvec import matvec
+        from nopg.gpu.rows import matvec
 
         self.q[0] += self.shift[:, None]
         self.mu[0] *= self.scale[:, None]

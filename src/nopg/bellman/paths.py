@@ -12,7 +12,6 @@ what a matched row gives where one exists, without a search for its tilt.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,8 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nopg.bellman.offsets import ArcCoordinates
-from nopg.bellman.samples import Samples
+from nopg.bellman.samples import ArcCoordinates, Samples
+from nopg.discount import discount_horizon
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.kernels.similarity import log_label_similarity
 from nopg.policies.families import Policy
@@ -77,8 +76,7 @@ class MeanPaths:
         lost = min(2.0 * float(r.min()) - float(r.max()), 0.0) / (1.0 - gamma)
         x = self.arcs.places(starts).repeat(len(policies), 1)
         total, alive = x.new_zeros(len(x)), x.new_ones(len(x))
-        horizon = math.log(NEGLIGIBLE) / math.log(max(gamma, NEGLIGIBLE))
-        for t in range(math.ceil(horizon)):
+        for t in range(discount_horizon(gamma, NEGLIGIBLE)):
             step = self._step(policies, x)
             total += gamma**t * alive * step[:, -2]
             alive = alive * step[:, -1]

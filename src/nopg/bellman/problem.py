@@ -16,7 +16,6 @@ from torch import Tensor
 
 from nopg.bellman.matched import MatchedRows
 from nopg.bellman.nadaraya_watson import NadarayaWatson
-from nopg.bellman.offsets import on_circles, state_offsets
 from nopg.bellman.quadrature import independent_draws, quadrature
 from nopg.bellman.responsibilities import (
     AnalyticResponsibilities,
@@ -26,7 +25,7 @@ from nopg.bellman.responsibilities import (
     Responsibilities,
 )
 from nopg.bellman.rows import Neighbours, QueryRows, RowModel, query_rows
-from nopg.bellman.samples import Samples
+from nopg.bellman.samples import Samples, on_circles, state_offsets
 from nopg.errors import ConfigError, NopgWarning
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.kernels.similarity import log_label_similarity
@@ -158,6 +157,15 @@ class Problem:
         """Rows at any other states, listed by the same rule."""
         return list_rows(states, self.samples, self.bandwidths, self.config)
 
+    @property
+    def possible_returns(self) -> tuple[float, float]:
+        """What the lowest and the highest reward seen, earned for ever, come to."""
+        r, horizon = self.samples.rewards, 1.0 / (1.0 - self.config.gamma)
+        low, high = float(r.min()), float(r.max())
+        if self.samples.continuation_mask is not None:  # a task may end at once
+            return min(low * horizon, low), max(high * horizon, high)
+        return low * horizon, high * horizon
+
     def warn_if_capped(self, dropped: Tensor, most: float) -> None:
         """Say so when lists end at `max_neighbours` and that costs too much.
 
@@ -271,14 +279,8 @@ def _fingerprint(
 ) -> int:
     """A 63-bit number that differs when anything the rows are made of differs."""
     digest = hashlib.sha256(repr((bandwidths, config)).encode())
-    for tensor in (
-        samples.states,
-        samples.actions,
-        samples.rewards,
-        samples.next_states,
-        samples.continuation,
-        initial_states,
-    ):
+    kept = (x for x in vars(samples).values() if isinstance(x, Tensor))
+    for tensor in (*kept, initial_states):
         digest.update(repr(tuple(tensor.shape)).encode())
         digest.update(tensor.contiguous().cpu().numpy().tobytes())
     return int.from_bytes(digest.digest()[:8], "little") >> 1

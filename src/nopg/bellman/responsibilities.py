@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Generator, Tensor
@@ -28,18 +28,23 @@ from nopg.linalg.operators import LinearOperator
 
 Outputs = tuple[Tensor, ...]
 """What a policy says at the queries, one row per query each."""
-Guess = Tensor | None
-"""`PolicyRows.state` of a policy close by, for row models that iterate."""
 
 TOGETHER = 2_000_000
 """Entries of single draws computed in one go: enough to outweigh the launches, few
 enough to stay near the cache."""
-CACHED_ENTRIES = 20_000_000
-"""Rows of single draws are kept for the way back up to this many entries."""
 
 
-@dataclass(frozen=True)
-class Draws:
+class Hint(NamedTuple):
+    """For row models that iterate: where they may start, and when they may stop."""
+
+    start: Tensor | None = None  # `PolicyRows.state` of a policy close by
+    accuracy: float = EXACT
+
+
+NO_HINT = Hint()
+
+
+class Draws(NamedTuple):
     """Actions at the queries and their part in the row."""
 
     noise: Tensor  # (k, m, d_a)
@@ -57,7 +62,7 @@ class PolicyRows:
     # How far each row's mean is from its query, in bandwidths, (m,), if known.
     displacement: Tensor | None = None
     state: Tensor | None = None  # where rows of a policy close by may start
-    # The rows as the row model made them, a few draws each; none where they are many.
+    # The rows as the row model made them, a few draws each.
     weights: tuple[RowWeights, ...] = ()
     draws: Draws | None = None  # for integrals over actions
 
@@ -69,16 +74,11 @@ class Responsibilities(ABC):
 
     @abstractmethod
     def evaluate(
-        self,
-        outputs: Outputs,
-        generator: Generator,
-        start: Guess = None,
-        accuracy: float = EXACT,
+        self, outputs: Outputs, generator: Generator, hint: Hint = NO_HINT
     ) -> PolicyRows:
         """Rows for the policy whose `outputs` at the queries are given.
 
-        `generator` is the source of draws, `accuracy` says when row models that
-        iterate may stop.
+        `generator` is the source of draws.
         """
 
     @abstractmethod
@@ -93,18 +93,12 @@ class DeterministicResponsibilities(Responsibilities):
         self.rows, self.model = model.rows, model
 
     def evaluate(
-        self,
-        outputs: Outputs,
-        _: Generator,
-        start: Guess = None,
-        accuracy: float = EXACT,
+        self, outputs: Outputs, _: Generator, hint: Hint = NO_HINT
     ) -> PolicyRows:
         """One row per query, for the action taken there."""
-        made = self.model.at(outputs[0], start, accuracy)
-        operator, beside = (
-            self.rows.operator(made.blocks),
-            (made.displacement, made.state),
-        )
+        made = self.model.at(outputs[0], *hint)
+        operator = self.rows.operator(made.blocks)
+        beside = (made.displacement, made.state)
         return PolicyRows(operator, made.dropped, outputs, *beside, (made,))
 
     def vjp(self, found: PolicyRows, q: Tensor, row_weights: Tensor) -> Outputs:
@@ -125,11 +119,7 @@ class AnalyticResponsibilities(Responsibilities):
         self.rows, self.model = model.rows, model
 
     def evaluate(
-        self,
-        outputs: Outputs,
-        _: Generator,
-        start: Guess = None,
-        accuracy: float = EXACT,
+        self, outputs: Outputs, _: Generator, hint: Hint = NO_HINT
     ) -> PolicyRows:
         """One row per query, its action kernel widened by the policy's spread."""
         mean, std = outputs
@@ -169,33 +159,28 @@ class IntegratedResponsibilities(Responsibilities):
         self.averages_kernels = averages_kernels
 
     def evaluate(
-        self,
-        outputs: Outputs,
-        generator: Generator,
-        start: Guess = None,
-        accuracy: float = EXACT,
+        self, outputs: Outputs, generator: Generator, hint: Hint = NO_HINT
     ) -> PolicyRows:
         """The mean of the rows of all actions drawn."""
         mean, std = outputs
         noise, shares = self.nodes(mean, generator)
         actions = mean + std * noise
         parts = torch.split(actions, self._size)
-        starts = (
-            [None] * len(parts) if start is None else torch.split(start, self._size)
-        )
+        starts: Sequence[Tensor | None] = [None] * len(parts)
+        if hint.start is not None:
+            starts = torch.split(hint.start, self._size)
         weights = tuple(
-            self.model.at(some, first, accuracy)
+            self.model.at(some, first, hint.accuracy)
             for some, first in zip(parts, starts, strict=True)
         )
         if self.averages_kernels:
             shares = torch.softmax(torch.cat([w.log_mass for w in weights]), dim=0)
         found = mixed(self.rows, weights, shares, outputs)
-        is_small = len(actions) * self.rows.n_entries <= CACHED_ENTRIES
         states = [w.state for w in weights if w.state is not None]
         return PolicyRows(
             *found,
             torch.cat(states) if states else None,
-            weights if is_small else (),
+            weights,
             Draws(noise, actions, shares),
         )
 
@@ -206,12 +191,8 @@ class IntegratedResponsibilities(Responsibilities):
         q = q - q.mean()  # slopes do not change, cancellation does
         v = found.operator.matvec(q)
         slopes = []
-        for c, actions in enumerate(torch.split(draws.actions, self._size)):
-            if found.weights:
-                weights = found.weights[c]
-            else:
-                first = None if found.state is None else found.state[c * self._size :]
-                weights = self.model.at(actions, first)
+        parts = torch.split(draws.actions, self._size)
+        for weights, actions in zip(found.weights, parts, strict=True):
             slope = self.model.draw_slopes(weights, q)
             if self.averages_kernels:
                 # The share of a draw grows with its kernel mass, and moving the
@@ -244,11 +225,7 @@ class CategoricalResponsibilities(Responsibilities):
         self._operators = [self.rows.operator(w.blocks) for w in self._weights]
 
     def evaluate(
-        self,
-        outputs: Outputs,
-        _: Generator,
-        start: Guess = None,
-        accuracy: float = EXACT,
+        self, outputs: Outputs, _: Generator, hint: Hint = NO_HINT
     ) -> PolicyRows:
         """The rows of all labels, weighted by their probabilities."""
         return PolicyRows(*mixed(self.rows, self._weights, outputs[0].T, outputs))

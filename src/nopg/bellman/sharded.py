@@ -10,20 +10,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import torch
 from torch import Generator, Tensor
 
 from nopg.bellman.problem import Problem
 from nopg.bellman.quadrature import Nodes
 from nopg.bellman.responsibilities import (
-    Guess,
+    NO_HINT,
+    Hint,
     IntegratedResponsibilities,
     Outputs,
     PolicyRows,
     Responsibilities,
 )
-from nopg.bellman.rows import EXACT
-from nopg.linalg.distributed import ShardedRows, Transposition
+from nopg.linalg.ranks import ShardedRows
 
 
 class ShardedResponsibilities(Responsibilities):
@@ -39,27 +38,19 @@ class ShardedResponsibilities(Responsibilities):
     def __init__(self, own: Responsibilities, problem: Problem) -> None:
         assert problem.ranks is not None
         n, group = len(problem.samples.rewards), problem.config.next_state_samples
-        m = own.rows.shape[0]
-        first = problem.ranks.part(n).start * group
-        self._part = slice(first, first + m)
+        part = problem.ranks.part(n)
+        self._part = slice(part.start * group, part.stop * group)
+        self._where = (self._part, group, n, problem.ranks)
         if isinstance(own, IntegratedResponsibilities):
             own.nodes = _SharedNodes(n * group, self._part, own.nodes)
-        numbers = first + torch.arange(m, device=problem.queries.device)
-        self.rows, self._own, self._ranks = own.rows, own, problem.ranks
-        self._transposition = Transposition.of(
-            own.rows.pattern, numbers, n, problem.ranks
-        )
+        self.rows, self._own = own.rows, own
 
     def evaluate(
-        self,
-        outputs: Outputs,
-        generator: Generator,
-        start: Guess = None,
-        accuracy: float = EXACT,
+        self, outputs: Outputs, generator: Generator, hint: Hint = NO_HINT
     ) -> PolicyRows:
         """Rows for the policy whose `outputs` at this rank's queries are given."""
-        part = self._own.evaluate(outputs, generator, start, accuracy)
-        operator = ShardedRows(part.operator, self._transposition, self._ranks)
+        part = self._own.evaluate(outputs, generator, hint)
+        operator = ShardedRows(part.operator, *self._where)
         dropped = operator.gather_rows(part.dropped)
         return replace(part, operator=operator, dropped=dropped)
 

@@ -21,10 +21,15 @@ import torch
 from torch import Tensor
 
 from nopg.bellman.problem import Problem
-from nopg.bellman.responsibilities import Outputs, PolicyRows, Responsibilities
+from nopg.bellman.responsibilities import (
+    Hint,
+    Outputs,
+    PolicyRows,
+    Responsibilities,
+)
 from nopg.bellman.rows import EXACT
 from nopg.bellman.sharded import ShardedResponsibilities
-from nopg.linalg.coarse import PRECISION, CoarseCells, CoarseCorrection
+from nopg.linalg.coarse import PRECISION, CoarseCorrection
 from nopg.linalg.krylov import Workspace
 from nopg.linalg.operators import AveragedRows
 from nopg.linalg.solve import (
@@ -43,31 +48,19 @@ class Objective(float):
     Attributes:
         truncation_error: Bound on what dropped neighbours can have changed.
         solver_error: Bound on what inexact solves can have changed.
-        interval: Ends between which the true return is expected, where asked for.
     """
 
     truncation_error: float
     solver_error: float
-    interval: tuple[float, float] | None
 
     def __new__(
-        cls,
-        value: float,
-        truncation_error: float = 0.0,
-        solver_error: float = 0.0,
-        interval: tuple[float, float] | None = None,
+        cls, value: float, truncation_error: float = 0.0, solver_error: float = 0.0
     ) -> Objective:
-        """Attach the two bounds, and the interval if there is one, to the value."""
+        """Attach the two bounds to the value."""
         objective = super().__new__(cls, value)
         objective.truncation_error = truncation_error
         objective.solver_error = solver_error
-        objective.interval = interval
         return objective
-
-    def within(self, low: float, high: float) -> Objective:
-        """The same estimate with an interval."""
-        bounds = (self.truncation_error, self.solver_error)
-        return Objective(float(self), *bounds, interval=(low, high))
 
     @property
     def certificate(self) -> float:
@@ -75,10 +68,7 @@ class Objective(float):
         return self.truncation_error + self.solver_error
 
     def __repr__(self) -> str:
-        text = f"{float(self):.6g}"
-        if self.interval is not None:
-            text += " in [{:.6g}, {:.6g}]".format(*self.interval)
-        return f"{text} (numerically certain to {self.certificate:.1e})"
+        return f"{float(self):.6g} (numerically certain to {self.certificate:.1e})"
 
 
 @dataclass(frozen=True)
@@ -125,9 +115,12 @@ class Estimator:
             group = problem.config.next_state_samples
             P = AveragedRows(at_next.operator, group, samples.continuation_mask)
             eps0 = at_initial.operator.row_mean()  # (n,)
-            correction = None
-            if problem.coarse is not None and len(eps0) > solver.dense_below:
-                correction = self._correction(problem.coarse, P, start)
+            correction, cells = None, problem.coarse
+            if cells is not None and len(eps0) > solver.dense_below:
+                if start is not None and start.core is not None:
+                    correction = CoarseCorrection(cells, start.core.to(PRECISION))
+                else:
+                    correction = CoarseCorrection.of(P, problem.config.gamma, cells)
             q, mu = solve_pair(
                 DiscountedSystem(P, problem.config.gamma),
                 samples.rewards,
@@ -150,32 +143,20 @@ class Estimator:
     ) -> list[PolicyRows]:
         """Rows at the next states, then at the initial ones."""
         m, accuracy = self.at_next.rows.shape[0], max(EXACT, solver.rtol)
-        guess = None if start is None else start.rows
-        return [
-            responsibilities.evaluate(
-                tuple(output.detach()[some] for output in outputs),
-                generator,
-                None if guess is None else guess[..., some, :],
-                accuracy,
-            )
-            for responsibilities, some in (
-                (self.at_next, slice(m)),
-                (self.at_initial, slice(m, None)),
-            )
-        ]
+        guess, found = None if start is None else start.rows, []
+        for family, some in (
+            (self.at_next, slice(m)),
+            (self.at_initial, slice(m, None)),
+        ):
+            hint = Hint(None if guess is None else guess[..., some, :], accuracy)
+            there = tuple(output.detach()[some] for output in outputs)
+            found.append(family.evaluate(there, generator, hint))
+        return found
 
     @cached_property
     def _workspace(self) -> Workspace:
         """Where the solves of all policies are made, one after the other."""
         return workspace_for(self.problem.samples.rewards)
-
-    def _correction(
-        self, cells: CoarseCells, P: AveragedRows, start: Start | None
-    ) -> CoarseCorrection | None:
-        """That of the start if it brought one, else a new one."""
-        if start is not None and start.core is not None:
-            return CoarseCorrection(cells, start.core.to(PRECISION))
-        return CoarseCorrection.of(P, self.problem.config.gamma, cells)
 
 
 @dataclass(frozen=True)
@@ -210,26 +191,28 @@ class BellmanSolution:
 
     def objective(self) -> Objective:
         """J with bounds on what truncation and solver can have cost."""
-        problem = self.estimator.problem
-        dropped_most = float(self.at_next.dropped.max())
-        problem.warn_if_capped(self.at_next.dropped, dropped_most)
-        return certified_objective(
-            gamma=problem.config.gamma,
-            rewards=problem.samples.rewards,
-            has_terminals=problem.samples.continuation_mask is not None,
-            eps0=self.eps0,
-            q=self.q,
-            mu=self.mu,
-            dropped_mass=self._dropped_mass(),
-            dropped_most=dropped_most,
-        )
-
-    def _dropped_mass(self) -> float:
-        """Sum of gamma mu_i delta_i, plus delta_0: unvisited rows do not count."""
-        gamma = self.estimator.problem.config.gamma
-        visits = self.transition.spread(self.mu.value.clamp(min=0.0))
-        later = gamma * float(visits @ self.at_next.dropped)
-        return later + float(self.at_initial.dropped.mean())
+        problem, q, mu = self.estimator.problem, self.q, self.mu
+        gamma, delta = problem.config.gamma, self.at_next.dropped  # (m,)
+        most, horizon = float(delta.max()), 1.0 / (1.0 - gamma)
+        problem.warn_if_capped(delta, most)
+        (low, high), (res_low, res_high) = _ends(q.value), _ends(q.residual)
+        res_q, res_mu = max(-res_low, res_high), float(mu.residual.abs().sum())
+        # Sums are rounded too: a few units in the last place of their largest terms.
+        scale = float(mu.value.abs().sum()) * max(-low, high)
+        rounding = 16.0 * torch.finfo(mu.value.dtype).eps * scale
+        # Unvisited rows do not count. The bound wants the exact visitation; the solved
+        # one is off by at most the last term.
+        visits = self.transition.spread(mu.value.clamp(min=0.0))
+        mass = gamma * float(visits @ delta) + float(self.at_initial.dropped.mean())
+        mass += gamma * most * res_mu / (1.0 - gamma)
+        # Two bounds hold on the span of the complete equation's q: one from the rewards
+        # alone, and one from the solved q~ and the distance ||q - q~||_inf <= gamma /
+        # (1 - gamma) max_i delta_i span(q~) that truncation can put between the two.
+        least, largest = problem.possible_returns
+        solved = high - low + 2.0 * res_q * horizon
+        span = min(largest - least, solved * (1.0 + 2.0 * gamma * horizon * most))
+        value = float(self.eps0 @ q.value + mu.value @ q.residual)
+        return Objective(value, mass * span, res_q * res_mu / (1.0 - gamma) + rounding)
 
     def output_gradients(self) -> tuple[Tensor, ...]:
         """dJ with respect to the policy's outputs at the queries, Eq. (10).
@@ -273,60 +256,7 @@ class BellmanSolution:
         return gradients if ranks is None else ranks.sum(gradients)
 
 
-def certified_objective(
-    *,
-    gamma: float,  # discount factor
-    rewards: Tensor,  # r, (n,)
-    has_terminals: bool,  # whether some rows of P are zero
-    eps0: Tensor,  # mean responsibilities of the initial states, (n,)
-    q: Solution,  # solution of Lambda q = r
-    mu: Solution,  # solution of Lambda' mu = eps0
-    dropped_mass: float,  # gamma sum_i mu_i delta_i + delta_0
-    dropped_most: float,  # max_i delta_i
-) -> Objective:
-    """J with its bounds."""
-    value = float(eps0 @ q.value + mu.value @ q.residual)
-    res_low, res_high = _ends(q.residual)
-    res_q, res_mu = max(-res_low, res_high), float(mu.residual.abs().sum())
-    solver_error = res_q * res_mu / (1.0 - gamma)
-    # Sums are rounded too: a few units in the last place of their largest terms.
-    low, high = _ends(q.value)
-    scale = float(mu.value.abs().sum()) * max(-low, high)
-    solver_error += 16.0 * torch.finfo(rewards.dtype).eps * scale
-    # The bound wants the exact visitation; the solved one is off by at most this.
-    dropped_mass += gamma * dropped_most * res_mu / (1.0 - gamma)
-    solved = high - low
-    span = _span(gamma, _ends(rewards), has_terminals, solved, res_q, dropped_most)
-    return Objective(value, dropped_mass * span, solver_error)
-
-
 def _ends(x: Tensor) -> tuple[float, float]:
     """The least and the largest number."""
     least, largest = torch.aminmax(x)
     return least.item(), largest.item()
-
-
-def _span(
-    gamma: float,
-    rewards: tuple[float, float],
-    has_terminals: bool,
-    solved: float,
-    res_q: float,
-    dropped_most: float,
-) -> float:
-    """An upper bound on max q - min q of the complete equation.
-
-    Two bounds hold, the smaller is used: one from the rewards alone, and one from
-    the solved q and the distance ||q - q~||_inf <= gamma / (1 - gamma) max_i delta_i
-    span(q~) that truncation can put between the two.
-    """
-    horizon = 1.0 / (1.0 - gamma)
-    low, high = rewards
-    # An episode may end at once: q_i lies between r and r / (1 - gamma) then.
-    most = max(high * horizon, high) if has_terminals else high * horizon
-    least = min(low * horizon, low) if has_terminals else low * horizon
-    from_rewards = most - least
-    solved += 2.0 * res_q * horizon
-    # A live row differs by at most delta span(q) from its truncated self.
-    from_solution = solved * (1.0 + 2.0 * gamma * horizon * dropped_most)
-    return min(from_rewards, from_solution)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from nopg.cli.swing_up import SwingUp
+    from nopg.envs.rollouts import Rollout
     from nopg.fitted.policy import FittedPolicy
 
 UPDATES, FAST_UPDATES = 600, 300
@@ -47,7 +47,7 @@ def demo(
         data,
         BOTTOM,
         n_updates=n_updates,
-        evaluators={} if fast else {"return": lambda p: swing_up(p).total},
+        evaluators={} if fast else {"return": lambda p: swing_up(p).returns[0]},
         evaluate_every=50,
     )
     path = swing_up(policy)
@@ -64,35 +64,32 @@ def demo(
         print(f"  {file.name}")
 
 
-def _explain(policy: FittedPolicy, path: SwingUp) -> None:
+def _explain(policy: FittedPolicy, path: Rollout) -> None:
     from nopg.cli.report import expectation
-    from nopg.cli.swing_up import HANGING, OPTIMUM, PAPER_450
+    from nopg.cli.swing_up import HANGING, OPTIMUM, PAPER_450, upright_after
 
     print(f"\n{expectation(policy)}")
-    print("Measured on Gymnasium's Pendulum-v1, 500 steps from the bottom:\n")
+    print("Measured on a simulated pendulum, 500 steps from the bottom:\n")
     scale = {
         "hanging still": HANGING,
         "the paper, 450 samples": PAPER_450,
-        "this policy": path.total,
+        "this policy": path.returns[0],
         "optimum, about": OPTIMUM,
     }
     for name, value in scale.items():
         mark = "  <--" if name == "this policy" else ""
         print(f"  {name:<24}{value:>8.0f}{mark}")
-    steps = path.upright_after
+    steps = upright_after(path)
     if steps is None:
         print("\nIt does not stay upright: try another --seed or more --updates.")
     else:
         print(f"\nUpright for good after {steps * 0.05:.1f} s.")
 
 
-def _animate(path: SwingUp, out: Path) -> None:
-    import numpy as np
-
+def _animate(path: Rollout, out: Path) -> None:
     from nopg.envs.pendulum import Pendulum
     from nopg.plots.animation import animation
 
-    states = np.column_stack([path.angles, path.velocities])
-    torques = path.torques[:, None]
-    gif = out / "swing_up.gif"
-    animation(Pendulum(), states, torques, gif, step_seconds=Pendulum.dt, every=2)
+    env, gif, dt = Pendulum(), out / "swing_up.gif", Pendulum.dt
+    drawn = (path.states[0], path.actions[0])
+    animation(env, *drawn, gif, step_seconds=dt, every=2)

@@ -44,9 +44,8 @@ def fit(
     from nopg.cli.report import conclude
     from nopg.cli.settings import read_data, read_settings
     from nopg.errors import ConfigError
+    from nopg.runs.fit import Monitoring, start
     from nopg.runs.fit import resume as go_on
-    from nopg.runs.fit import start
-    from nopg.runs.progress import Monitoring
 
     monitoring = Monitoring(checkpoint_every=checkpoint_every, tensorboard=tensorboard)
     if resume is not None:

@@ -46,7 +46,7 @@ def read_settings(path: Path | None) -> Settings:
             f"{', '.join(unknown)}; move these settings into one of them."
         )
     fit = dict(table.get("fit", {}))
-    allowed = {"initial_states", "n_updates", "patience"}
+    allowed = {"initial_states", "n_updates"}
     if set(fit) - allowed:
         raise ConfigError(
             f"[fit] takes {', '.join(sorted(allowed))}, found "

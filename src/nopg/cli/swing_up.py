@@ -7,15 +7,13 @@ torque in {-2, 2}, gamma 0.97, 500 steps from the bottom at rest.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nopg.data.dataset import Dataset
 from nopg.envs.pendulum import Pendulum, pendulum_grid
-
-FloatArray = NDArray[np.float64]
+from nopg.envs.rollouts import Rollout, rollout
 
 GAMMA = 0.97
 BOTTOM = (-1.0, 0.0, 0.0)
@@ -24,28 +22,6 @@ N_STEPS = 500
 HANGING = -4935.0  # return of doing nothing for 500 steps: 500 times -pi^2
 PAPER_450 = -594.0  # mean return of NOPG-D with 450 samples, Figure 2 of the paper
 OPTIMUM = -299.0  # about the best return possible, by value iteration on a fine grid
-
-
-class SwingUp(NamedTuple):
-    """One rollout on Gymnasium's pendulum."""
-
-    angles: FloatArray  # (T + 1,) from upright, unwrapped
-    velocities: FloatArray  # (T + 1,)
-    torques: FloatArray  # (T,)
-    rewards: FloatArray  # (T,)
-
-    @property
-    def total(self) -> float:
-        """Undiscounted return."""
-        return float(self.rewards.sum())
-
-    @property
-    def upright_after(self) -> int | None:
-        """Steps until the pendulum stays within 0.2 rad of upright; None if never."""
-        wrapped = (self.angles + math.pi) % (2 * math.pi) - math.pi
-        away = np.nonzero(np.abs(wrapped) > 0.2)[0]
-        last = int(away[-1]) + 1 if len(away) else 0
-        return last if last < len(self.angles) - 50 else None
 
 
 def grid_dataset(n_angles: int = 15, n_velocities: int = 15) -> Dataset:
@@ -61,21 +37,17 @@ def grid_dataset(n_angles: int = 15, n_velocities: int = 15) -> Dataset:
     )
 
 
-def swing_up(policy: Any, n_steps: int = N_STEPS) -> SwingUp:
-    """Let `policy` act on Gymnasium's own Pendulum-v1, from the bottom at rest."""
-    import gymnasium
+def swing_up(policy: Any, n_steps: int = N_STEPS) -> Rollout:
+    """Let `policy` act on the pendulum of Gymnasium, from the bottom at rest."""
+    env = Pendulum()
+    starts = env.reset_states(1, np.random.default_rng(0))
+    return rollout(env, lambda seen: policy.predict(seen)[0], starts, n_steps)
 
-    env: Any = gymnasium.make("Pendulum-v1", max_episode_steps=n_steps)
-    env.reset(seed=0)
-    env.unwrapped.state = np.array([math.pi, 0.0])
-    observation = np.array(BOTTOM)
-    path, torques, rewards = [[math.pi, 0.0]], [], []
-    for _ in range(n_steps):
-        action, _ = policy.predict(observation, deterministic=True)
-        observation, reward, _, _, _ = env.step(action)
-        path.append([float(x) for x in env.unwrapped.state])
-        torques.append(float(np.ravel(action)[0]))
-        rewards.append(float(reward))
-    env.close()
-    angles, velocities = np.array(path).T
-    return SwingUp(angles, velocities, np.array(torques), np.array(rewards))
+
+def upright_after(path: Rollout) -> int | None:
+    """Steps until the pendulum stays within 0.2 rad of upright; None if never."""
+    angles = path.states[0, :, 0]
+    wrapped = (angles + math.pi) % (2 * math.pi) - math.pi
+    away = np.nonzero(np.abs(wrapped) > 0.2)[0]
+    last = int(away[-1]) + 1 if len(away) else 0
+    return last if last < len(angles) - 50 else None

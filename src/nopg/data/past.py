@@ -9,14 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nopg.data.history import HistoryLayout
-from nopg.data.transitions import TransitionTable
+from nopg.data.transitions import TransitionTable, run_starts
 from nopg.data.validation import FloatArray, IntArray, counted
 from nopg.errors import ConfigError, DataError
 
 Table = TypeVar("Table", bound=TransitionTable)
-SAME = 1e-6
-"""Share of a column's spread by which a state and its predecessor's successor may
-differ; single precision rounds by less."""
 
 
 def with_history(table: Table, observations: int, actions: int) -> Table:
@@ -77,37 +74,27 @@ def known_states(table: TransitionTable) -> FloatArray:
 def in_runs(
     table: TransitionTable, what: str, steps: int = 0
 ) -> tuple[IntArray, IntArray]:
-    """Rows in time order, and how many of its own run precede each, (n,) both.
-
-    A run is rows that follow each other: it ends with its episode, at a flag, and
-    where rows are missing in between.
-    """
+    """Rows in time order, and how many of its own run precede each, (n,) both."""
     if table.episodes is None:
         raise DataError(
             f"{what} needs rows in time order with episode ids, these data have none; "
             "pass `episodes`, or load them with an episode column."
         )
-    order = np.argsort(table.episodes, kind="stable")
-    ids = table.episodes[order]
-    sizes = np.unique(ids, return_counts=True)[1]
+    sizes = np.unique(table.episodes, return_counts=True)[1]
     if sizes.min() < steps:
         raise DataError(
             f"A history of {counted(steps, 'step')} must not be longer than the "
             f"shortest episode, which has {counted(int(sizes.min()), 'row')}; ask for "
             "fewer, or leave short episodes out."
         )
-    ended = (table.terminations | table.truncations)[order]
-    states, after = table.observations[order], table.next_observations[order]
-    gap = np.abs(states[1:] - after[:-1]) > SAME * (np.ptp(states, axis=0) + SAME)
-    is_new = np.ones(len(order), dtype=bool)
-    is_new[1:] = (ids[1:] != ids[:-1]) | ended[:-1] | gap.any(axis=1)
-    if is_new.all():
+    order, is_first = run_starts(table)
+    if is_first.all():
         raise DataError(
             f"{what} needs rows of an episode in time order, no row starts where the "
             "one before it ended; sort them by time."
         )
     place = np.arange(len(order))
-    return order, place - np.maximum.accumulate(np.where(is_new, place, 0))
+    return order, place - np.maximum.accumulate(np.where(is_first, place, 0))
 
 
 def _states(

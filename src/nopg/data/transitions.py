@@ -33,6 +33,9 @@ ARRAYS = (
     *("terminations", "truncations", "episodes"),
 )
 """The arrays of a data set, in the order of its arguments."""
+SAME = 1e-6
+"""Share of a column's spread by which a state and its predecessor's successor may
+differ; single precision rounds by less."""
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -167,6 +170,24 @@ class TransitionTable:
     def with_note(self, note: str, **changes: Any) -> Self:
         """The same with `changes` and a sentence that says so added to the notes."""
         return replace(self, **changes, notes=(*self.notes, note))
+
+
+def run_starts(table: TransitionTable) -> tuple[IntArray, BoolArray]:
+    """Rows in time order, and which of them is the first of its run, (n,) both.
+
+    A run is rows that follow each other: it ends with its episode, at a flag, and
+    where rows are missing in between. Without episodes every row is one.
+    """
+    n, ids = len(table), table.episodes
+    order = np.arange(n) if ids is None else np.argsort(ids, kind="stable")
+    before, after = order[:-1], order[1:]
+    slack = SAME * (np.ptp(table.observations, axis=0) + SAME)
+    gap = np.abs(table.observations[after] - table.next_observations[before]) > slack
+    is_first = np.ones(n, dtype=bool)
+    if ids is not None:
+        ended = (table.terminations | table.truncations)[before]
+        is_first[1:] = (ids[before] != ids[after]) | ended | gap.any(axis=1)
+    return order, is_first
 
 
 def _require_transitions(arrays: dict[str, Any]) -> None:

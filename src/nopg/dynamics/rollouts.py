@@ -7,7 +7,6 @@ vector-Jacobian product through the policy does the rest: no graph over time.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
@@ -23,8 +22,6 @@ from nopg.dynamics.transition_model import (
 from nopg.policies.arrays import Actor, Array, ArrayPolicies
 from nopg.policies.families import Policy
 
-NEGLIGIBLE = 0.03
-"""Weight gamma^T at which a rollout ends, where nothing else is said."""
 AT_REST = 1e-4
 """Share of the typical step below which a state is at rest."""
 CHECK_EVERY = 16
@@ -63,11 +60,6 @@ class ModelRollout(NamedTuple):
     actions: Array  # (T, B, d_a)
     outcomes: PredictedStep[Array]  # fields of (T, B, ...)
     returns: Array  # (B,), discounted
-
-
-def discount_horizon(gamma: float, negligible: float = NEGLIGIBLE) -> int:
-    """Steps until the discount leaves a negligible weight."""
-    return max(1, math.ceil(math.log(negligible) / math.log(max(gamma, 1e-6))))
 
 
 def discounted_return(

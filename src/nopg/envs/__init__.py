@@ -1,37 +1,26 @@
 """Simulated tasks as pure batched functions; importing this registers nothing."""
 
 from nopg.envs.base import Env
-from nopg.envs.cart_pole import CartPole, cart_pole_random
-from nopg.envs.mountain_car import MountainCar
-from nopg.envs.pendulum import Pendulum, pendulum_grid, pendulum_random
-from nopg.envs.qube import Qube
-from nopg.envs.registration import register, task
+from nopg.envs.pendulum import Pendulum, pendulum_grid
+from nopg.envs.registration import register
 from nopg.envs.rollouts import (
     Rollout,
     Transitions,
     episodes,
-    first_transitions,
     grid_transitions,
     rollout,
 )
 from nopg.envs.scenes import draw
 
 __all__ = [
-    "CartPole",
     "Env",
-    "MountainCar",
     "Pendulum",
-    "Qube",
     "Rollout",
     "Transitions",
-    "cart_pole_random",
     "draw",
     "episodes",
-    "first_transitions",
     "grid_transitions",
     "pendulum_grid",
-    "pendulum_random",
     "register",
     "rollout",
-    "task",
 ]

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from nopg.envs.base import Env, FloatArray, Ranges
-from nopg.envs.rollouts import Transitions, first_transitions, grid_transitions
+from nopg.envs.rollouts import Transitions, grid_transitions
 from nopg.errors import ConfigError
 
 
@@ -114,27 +114,3 @@ def pendulum_grid(n_angles: int, n_velocities: int, n_torques: int = 2) -> Trans
     velocities = np.linspace(-task.max_speed, task.max_speed, n_velocities)
     torques = np.linspace(-task.max_torque, task.max_torque, n_torques)
     return grid_transitions(task, [angles, velocities], [torques])
-
-
-def pendulum_random(
-    n: int, generator: np.random.Generator, *, clip: bool = True
-) -> Transitions:
-    """The paper's random-agent data: n rows of 500-step episodes from upright.
-
-    Torques are half N(-2, 1), half N(2, 1), whatever the state.
-
-    Args:
-        n: Number of rows.
-        generator: Source of the torques.
-        clip: Store torques clipped to +-2, as the authors' later data do; their
-            first release stored them unclipped and let the simulator clip.
-    """
-    limit = Pendulum.max_torque
-
-    def mixture(seen: FloatArray, generator: np.random.Generator) -> FloatArray:
-        shape = (len(seen), 1)
-        centres = generator.choice([-limit, limit], shape)
-        torques = centres + generator.standard_normal(shape)
-        return np.clip(torques, -limit, limit) if clip else torques
-
-    return first_transitions(Pendulum(start_angle=0.0), mixture, n, generator)

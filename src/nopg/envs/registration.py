@@ -2,45 +2,14 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import Any
 
 from nopg.envs.base import Env
-from nopg.envs.cart_pole import CartPole
-from nopg.envs.mountain_car import MountainCar
 from nopg.envs.pendulum import Pendulum
-from nopg.envs.qube import Qube
-from nopg.errors import ConfigError
 
-TASKS: MappingProxyType[str, type[Env]] = MappingProxyType(
-    {
-        "PendulumSwingUp": Pendulum,
-        "CartPoleQuanser": CartPole,
-        "MountainCarSteps": MountainCar,
-        "Qube": Qube,
-    }
-)
-"""Every task under the name Gymnasium knows it by, without `nopg/` and `-v0`."""
-
-
-def task(name: str, **settings: Any) -> Env:
-    """The task called `name`, with fields other than the default ones if given.
-
-    Raises:
-        ConfigError: If there is no such task or no such field.
-    """
-    if name not in TASKS:
-        raise ConfigError(
-            f"A task must be one of {', '.join(TASKS)}, got {name!r}; choose one."
-        )
-    try:
-        return TASKS[name](**settings)
-    except TypeError as error:
-        fields = ", ".join(TASKS[name].__dataclass_fields__)
-        raise ConfigError(
-            f"The settings of {name} must be among {fields}, got {sorted(settings)}; "
-            "correct the name."
-        ) from error
+TASKS: dict[str, type[Env]] = {"PendulumSwingUp": Pendulum}
+"""Every task under the name Gymnasium knows it by, without `nopg/` and `-v0`; put one
+of your own here before you call `register`."""
 
 
 def register() -> None:
@@ -50,13 +19,14 @@ def register() -> None:
     """
     import gymnasium
 
-    for name in TASKS:
+    kind: Any  # all of its fields have defaults
+    for name, kind in TASKS.items():
         identifier = f"nopg/{name}-v0"
         if identifier in gymnasium.registry:
             continue
         gymnasium.register(
             id=identifier,
             entry_point="nopg.envs.simulation:Simulation",
-            max_episode_steps=task(name).horizon,
+            max_episode_steps=kind().horizon,
             kwargs={"name": name},
         )

@@ -179,29 +179,3 @@ def episodes(
     starts = env.reset_states(n_episodes, generator)
     steps = env.horizon if n_steps is None else n_steps
     return flatten(rollout(env, behaviour, starts, steps, generator))
-
-
-def first_transitions(
-    env: Env,
-    behaviour: Policy,
-    n: int,
-    generator: np.random.Generator,
-    *,
-    n_steps: int | None = None,
-) -> Transitions:
-    """Exactly n rows: as many episodes as it takes, the last one cut.
-
-    Episodes are made one after another, so that the first rows of a larger set
-    drawn from the same seed are the smaller set.
-    """
-    if n < 1:
-        raise ConfigError(f"`n` must be at least one row, got {n}; ask for some.")
-    parts: list[Transitions] = []
-    while sum(len(part.rewards) for part in parts) < n:
-        part = episodes(env, behaviour, 1, generator, n_steps=n_steps)
-        number = np.full(len(part.rewards), len(parts), dtype=np.int64)
-        parts.append(part._replace(episodes=number))
-    columns = zip(*parts, strict=True)
-    rows = Transitions(*(np.concatenate(column)[:n] for column in columns))
-    rows.truncations[-1] = not rows.terminations[-1]  # the cut, where there is one
-    return rows

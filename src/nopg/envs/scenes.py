@@ -13,10 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nopg.envs.base import Env, FloatArray
-from nopg.envs.cart_pole import CartPole
-from nopg.envs.mountain_car import MountainCar, height
 from nopg.envs.pendulum import Pendulum
-from nopg.envs.qube import Qube
 from nopg.errors import ConfigError
 
 Point = tuple[float, float]
@@ -47,11 +44,6 @@ class Canvas:
         """The picture as bytes, (rows, columns, 3)."""
         return np.asarray(np.rint(self._image), dtype=np.uint8)
 
-    @property
-    def columns(self) -> FloatArray:
-        """Horizontal position of each pixel column, in the task's units."""
-        return np.asarray(self._x[0])
-
     def line(self, start: Point, end: Point, thickness: float, colour: Colour) -> None:
         """A straight stroke with round ends; `thickness` in the task's units."""
         corners = np.array([start, end])
@@ -65,24 +57,6 @@ class Canvas:
     def disc(self, centre: Point, radius: float, colour: Colour) -> None:
         """A filled circle."""
         self.line(centre, centre, 2.0 * radius, colour)
-
-    def box(
-        self, centre: Point, size: Point, colour: Colour, tilt: float = 0.0
-    ) -> None:
-        """A filled rectangle of width and height `size`, turned by `tilt` radians."""
-        middle = np.array(centre)
-        window = self._window(middle, middle, float(np.hypot(*size)) / 2.0)
-        x, y = self._x[window] - centre[0], self._y[window] - centre[1]
-        across = np.abs(np.cos(tilt) * x + np.sin(tilt) * y) - size[0] / 2.0
-        up = np.abs(np.cos(tilt) * y - np.sin(tilt) * x) - size[1] / 2.0
-        self._blend(window, np.maximum(across, up), colour)
-
-    def ground(self, heights: FloatArray, colour: Colour) -> None:
-        """Everything below a curve; `heights` has one value per pixel column."""
-        # Divided by the slope the vertical gap becomes the distance to the curve.
-        slope = np.gradient(heights, self.columns)
-        whole = (slice(None), slice(None))
-        self._blend(whole, (self._y - heights) / np.hypot(1.0, slope), colour)
 
     def _window(self, low: FloatArray, high: FloatArray, margin: float) -> Window:
         """The part of the picture a shape can touch: the rest need not be looked at."""
@@ -126,70 +100,14 @@ def _pendulum(env: Pendulum, state: FloatArray, action: Action = None) -> Frame:
     canvas.line((0.0, 0.0), tip, 0.16, BLUE)
     canvas.disc((0.0, 0.0), 0.05, INK)
     if action is not None:
-        _gauge(canvas, (0.0, -1.25), 1.0, float(action[0]) / env.max_torque)
+        gauge(canvas, (0.0, -1.25), 1.0, float(action[0]) / env.max_torque)
     return canvas.frame
 
 
-@draw.register
-def _cart_pole(env: CartPole, state: FloatArray, action: Action = None) -> Frame:
-    x, phi = float(state[0]), float(state[1])
-    canvas = Canvas((x, 0.15), 0.9, (600, 400))  # the camera follows the cart
-    rail = min(env.rail, 1e3)
-    canvas.line((-rail, 0.0), (rail, 0.0), 0.008, GREY)
-    for mark in np.arange(math.floor(x * 10) - 5, math.floor(x * 10) + 7) / 10.0:
-        if abs(mark) <= rail:
-            canvas.line((mark, -0.015), (mark, 0.015), 0.003, GREY)
-    # phi is positive when the pole leans to the right.
-    pole = 2.0 * env.half_length
-    tip = (x + pole * math.sin(phi), pole * math.cos(phi))
-    canvas.box((x, 0.0), (0.12, 0.05), INK)
-    canvas.line((x, 0.0), tip, 0.014, BLUE)
-    canvas.disc((x, 0.0), 0.01, ORANGE)
-    if action is not None:
-        _gauge(canvas, (x, -0.1), 0.3, float(action[0]) / env.max_voltage)
-    return canvas.frame
-
-
-@draw.register
-def _mountain_car(env: MountainCar, state: FloatArray, action: Action = None) -> Frame:
-    canvas = Canvas((-0.3, 0.57), 1.8, (600, 400))
-    canvas.ground(height(canvas.columns), GREY)
-    flag = (env.goal, float(height(np.array(env.goal))))
-    canvas.line(flag, (flag[0], flag[1] + 0.14), 0.008, INK)
-    canvas.box((flag[0] + 0.035, flag[1] + 0.12), (0.07, 0.04), GREEN)
-
-    position = float(state[0])
-    tilt = math.atan(1.35 * math.cos(3.0 * position))  # slope of the valley
-    up, along = (-math.sin(tilt), math.cos(tilt)), (math.cos(tilt), math.sin(tilt))
-    foot = (position, float(height(np.array(position))))
-    body = (foot[0] + 0.045 * up[0], foot[1] + 0.045 * up[1])
-    canvas.box(body, (0.11, 0.04), BLUE, tilt)
-    for side in (-0.035, 0.035):
-        hub = (foot[0] + side * along[0], foot[1] + side * along[1])
-        canvas.disc((hub[0] + 0.018 * up[0], hub[1] + 0.018 * up[1]), 0.018, INK)
-    if action is not None:
-        _gauge(canvas, (-0.3, 1.1), 0.6, float(action[0]))
-    return canvas.frame
-
-
-def _gauge(canvas: Canvas, centre: Point, width: float, level: float) -> None:
+def gauge(canvas: Canvas, centre: Point, width: float, level: float) -> None:
     """A bar from the middle to the side the action pushes to."""
     level = max(-1.0, min(1.0, level))
     half, thickness = width / 2.0, 0.04 * width
     x, y = centre
     canvas.line((x - half, y), (x + half, y), thickness, GREY)
     canvas.line((x, y), (x + half * level, y), thickness, ORANGE)
-
-
-@draw.register
-def _qube(env: Qube, state: FloatArray, action: Action = None) -> Frame:
-    """Seen from the front: the arm swings the foot of the pendulum sideways."""
-    canvas = Canvas((0.0, 0.0), 2.8, (400, 400))
-    foot = (0.6 * math.sin(state[0]), 0.0)
-    tip = (foot[0] + math.sin(state[1]), -math.cos(state[1]))
-    canvas.line((0.0, 0.0), foot, 0.12, GREY)
-    canvas.line(foot, tip, 0.1, BLUE)
-    canvas.disc((0.0, 0.0), 0.08, INK)
-    if action is not None:
-        _gauge(canvas, (0.0, -1.25), 1.0, float(action[0]) / env.max_voltage)
-    return canvas.frame

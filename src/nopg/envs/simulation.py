@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nopg.envs.base import FloatArray
-from nopg.envs.registration import task
+from nopg.envs.registration import TASKS
 from nopg.envs.scenes import draw
 from nopg.errors import ConfigError
 
@@ -20,7 +20,7 @@ class Simulation(gymnasium.Env[Any, Any]):
     """One episode at a time of a task whose dynamics are pure functions.
 
     The data sheet of each task (state, action, reward, start, end) is the docstring of
-    its class: `nopg.envs.Pendulum`, `CartPole`, `MountainCar` and `Qube`.
+    its class, such as `nopg.envs.Pendulum`.
 
     Time limits are Gymnasium's own TimeLimit wrapper, put on by the registration.
 
@@ -43,7 +43,7 @@ class Simulation(gymnasium.Env[Any, Any]):
                 f"`render_mode` must be None or 'rgb_array', got {render_mode!r}; for "
                 "a window, record frames and play them."
             )
-        self.task = task(name, **settings)
+        self.task = TASKS[name](**settings)
         self.action_space = self.task.action_space
         self.observation_space = seen = self.task.observation_space
         self._bounds = seen.low, seen.high

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nopg.data.dataset import Dataset
+from nopg.dynamics.replays import Windows, consecutive
 from nopg.errors import DataError
 from nopg.evaluation.intervals import Spread
 from nopg.evaluation.model import (
@@ -21,7 +22,6 @@ from nopg.evaluation.model import (
     mean_and_spread,
     out_of_support_reason,
 )
-from nopg.evaluation.windows import Windows, consecutive
 from nopg.policies.arrays import Actor, Array
 
 MANY = 64
@@ -64,13 +64,26 @@ def compared_with_actor(
     level: float,
     against: str,
 ) -> Comparison:
-    """A policy against anybody else who acts, from the same starts."""
+    """A policy against anybody else who acts, from the same starts.
+
+    Where the other one is out of support nobody knows what it earns, but a policy that
+    is better than the best it could be is better.
+    """
     ours, theirs = (evaluator.mean_return(one, starts) for one in (actor, other))
-    values = (float(ours.runs.mean()), float(theirs.runs.mean()))
-    both = difference_of_returns(ours, theirs)
-    difference, spread = mean_and_spread(both, evaluator.scale)
-    rest = (values, against, len(starts), both.unknown)
-    return _found(difference, spread, level, *rest)
+
+    def compared(theirs: Returns, unknown: float) -> Comparison:
+        values = (float(ours.runs.mean()), float(theirs.runs.mean()))
+        both = difference_of_returns(ours, theirs)
+        difference, spread = mean_and_spread(both, evaluator.scale)
+        rest = (values, against, len(starts), unknown)
+        return _found(difference, spread, level, *rest)
+
+    if theirs.unknown > 1.0 - level >= ours.unknown:
+        best = evaluator.mean_return(other, starts, at_best=True)
+        found = compared(best, ours.unknown)
+        if found.probability_worse <= 1.0 - level:
+            return found
+    return compared(theirs, max(ours.unknown, theirs.unknown))
 
 
 def difference_of_returns(ours: Returns, theirs: Returns) -> Returns:
@@ -78,7 +91,7 @@ def difference_of_returns(ours: Returns, theirs: Returns) -> Returns:
     return Returns(
         ours.runs - theirs.runs,
         ours.deviations - theirs.deviations,
-        ours.ending - theirs.ending,
+        ours.errors - theirs.errors,
         max(ours.unknown, theirs.unknown),
     )
 

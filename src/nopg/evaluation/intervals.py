@@ -1,24 +1,10 @@
-"""Answers with intervals: the same question put to replicas and to other row models.
-
-Three things can be wrong with an answer. Other data of the same kind would have given
-another one: the spread of bootstrap replicas. Smoothing has a bias, which no resampling
-shows and which on coarse data is the larger by far: the distance to what wider and
-centred rows answer. And where no sample is near, the answer is not known at all. The
-interval reaches from the lowest to the highest model, and further on both sides,
-
-    [min - pad - (v - worst) unknown, max + pad + (best - v) unknown],
-    pad = z sqrt(spread^2 + ((max - min) / 2)^2),   unknown = sum_x w_x u_x,
-
-where w_x is how often, discounted, the policy asks at the query x, u_x goes from 0 to 1
-as the distance of x from the data exceeds what is usual among the data themselves, and
-worst and best are what the lowest and the highest reward seen, for ever, come to.
-"""
+"""Answers with intervals: an estimate, its ends, and how far it may be off."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -29,7 +15,7 @@ from nopg.errors import ConfigError
 from nopg.policies.arrays import Array
 
 BIAS = 0.5
-"""Standard deviation of what smoothing still hides, as a share of what the models show
+"""Standard deviation of what smoothing still hides, as a share of what other rows show
 of it: they remove a part of the bias, and agree with the plain rows on the rest."""
 
 
@@ -106,20 +92,27 @@ class Estimate:
         return f"{shown} ({self.level:.0%}, by {self.by})"
 
 
-@dataclass(frozen=True)
-class Answers:
-    """What the estimator, its replicas and the other models say to one question."""
+class Answers(NamedTuple):
+    """What the equation, its replicas and other rows say to one question.
 
-    value: Tensor  # answers of the plain chain, (m,)
+    The interval reaches from the lowest to the highest row model, and further,
+
+        [min - pad - (v - worst) unknown, max + pad + (best - v) unknown],
+        pad = z sqrt(spread^2 + ((max - min) / 2)^2),   unknown = sum_x w_x u_x,
+
+    where worst and best are what the lowest and the highest reward seen come to.
+    """
+
+    value: Tensor  # answers with the plain rows, (m,)
     replicas: Tensor  # of its replicas, (m, b)
-    models: list[Tensor]  # of every other row model, (m,) each
+    others: list[Tensor]  # with other rows, (m,) each
     possible: tuple[float, float]  # lowest and highest answer there can be
-    unknown: Tensor | float = 0.0  # visits to places without data, (m,) or a scalar
+    unknown: Tensor  # visits to places without data, (m,) or a scalar
 
     def interval(self, level: float) -> Estimate:
         """The ends, kept within what is possible."""
         z = NormalDist().inv_cdf(0.5 + 0.5 * level)
-        every = torch.stack([self.value, *self.models])  # (1 + models, m)
+        every = torch.stack([self.value, *self.others])  # (1 + others, m)
         low, high = every.amin(dim=0), every.amax(dim=0)
         bias = (BIAS * (high - low)).square()
         pad = z * (self.replicas.var(dim=1) + bias).sqrt()

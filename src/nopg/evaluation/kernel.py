@@ -22,21 +22,24 @@ from nopg.bellman.problem import EstimatorConfig, Problem
 from nopg.bellman.samples import Samples, initial_state_tensor
 from nopg.bellman.solution import BellmanSolution, Estimator, Objective
 from nopg.data.dataset import Dataset
-from nopg.evaluation.bootstrap import replica_weights
-from nopg.evaluation.chains import Chain, plain_chain
 from nopg.evaluation.intervals import Estimate
-from nopg.evaluation.kernel_ensemble import EnsembleBasis, KernelEnsemble
+from nopg.evaluation.kernel_ensemble import (
+    EnsembleBasis,
+    KernelEnsemble,
+    weighted_product,
+)
 from nopg.evaluation.regions import Membership
 from nopg.evaluation.rollouts import Rollouts, kernel_rollouts
-from nopg.evaluation.safety import entry_from_starts
 from nopg.evaluation.support import Support, support_at, usual_distance
 from nopg.kernels.bandwidths import TransitionArrays, select_bandwidths
-from nopg.linalg.solve import SolverConfig
+from nopg.linalg.solve import SolverConfig, solve_columns
 from nopg.policies.families import Policy
 from nopg.randomness import Seed
 
 FINAL_RTOL = 1e-6
 """Relative residual of the solve behind every answer."""
+ENTRY_RTOL = 1e-4
+"""The same for probabilities of entering a region."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,15 +104,15 @@ class KernelEvaluator:
         Without a horizon an entry at step t is weighed by gamma^t; one entry.
         """
 
-        def question(chain: Chain, weights: Tensor | None) -> Tensor:
-            found = entry_from_starts(chain, inside, horizon, weights)
+        def ask(one: BellmanSolution, weights: Tensor | None) -> Tensor:
+            found = entry_from_starts(one, inside, horizon, weights)
             return found.mean(dim=0, keepdim=True)
 
-        return self.ensemble.asked(question, level, (0.0, 1.0))
+        return self.ensemble.probability(ask, level)
 
     def rollouts(self, n_steps: int) -> Rollouts:
         """The distribution of states after each of the next steps."""
-        return kernel_rollouts(plain_chain(self.solution, self.policy), n_steps)
+        return kernel_rollouts(self.solution, n_steps)
 
     def support(
         self,
@@ -143,14 +146,12 @@ class KernelEvaluator:
 
     @cached_property
     def ensemble(self) -> KernelEnsemble:
-        """Replicas and other row models of the present policy."""
+        """Replicas and other rows of the present policy."""
         return KernelEnsemble(self.solution, self.policy, self._basis)
 
     @cached_property
     def _basis(self) -> EnsembleBasis:
-        generator = self.seed.numpy("replicas")
-        weights = replica_weights(self.data, self.problem.samples, generator)
-        return EnsembleBasis(self.problem, weights)
+        return EnsembleBasis.of(self.problem, self.data, self.seed)
 
     def _at(self, states: Any, values: Tensor) -> NDArray[np.float64]:
         rows = evaluate_at(self.problem, self.policy, states, self.seed)
@@ -175,3 +176,53 @@ def build_problem(
     chosen = select_bandwidths(bandwidths, arrays, seed.numpy("bandwidths"))
     draws = seed.torch("next-states", like.device)
     return Problem.build(samples, initial, chosen, config, draws)
+
+
+def entry_from_starts(
+    solution: BellmanSolution,
+    inside: Membership | None,
+    horizon: int | None,
+    weights: Tensor | None,
+) -> Tensor:
+    """Probability of entering a region from each initial state, (B,) or (B, b).
+
+    The estimated system visits the initial state and then the next state of one sample
+    after another. Entering a region is a first passage: with f = 1 at samples whose
+    next state lies in it,
+
+        h = f + (1 - f) P h          (for ever; by step T, T products from h = f)
+        h = f + gamma (1 - f) P h    (discounted),
+
+    and the probability from the start is eps0' h, or gamma eps0' h.
+    """
+    problem, transition = solution.estimator.problem, solution.transition
+    samples, queries, group = problem.samples, problem.queries, transition.group
+    m = len(samples.rewards) * group
+    if inside is None:
+        ends = (1.0 - samples.continuation).repeat_interleave(group)
+        hit = torch.cat([ends, queries.new_zeros(len(queries) - m)])
+    else:
+        found = inside(queries.double().cpu().numpy())
+        hit = torch.as_tensor(found.astype(np.float64)).to(queries)
+    width = 1 if weights is None else weights.shape[1]
+    later, first = hit[:m, None], hit[m:, None]
+    onwards = weighted_product(solution.at_next.operator, weights)
+    entered = later.view(-1, group).mean(dim=1, keepdim=True).expand(-1, width)
+    missed = 1.0 - later
+
+    def step(h: Tensor) -> Tensor:
+        """(1 - f) P h, next state by next state."""
+        return transition.averaged(missed * onwards(h))
+
+    if horizon is None:
+        gain = problem.config.gamma
+        h = solve_columns(
+            lambda x: x - gain * step(x), entered, entered.clone(), rtol=ENTRY_RTOL
+        )
+    else:
+        h, gain = entered, 1.0
+        for _ in range(horizon - 1):
+            h = entered + step(h)
+    from_start = weighted_product(solution.at_initial.operator, weights)(h)
+    probability = first + (1.0 - first) * gain * from_start
+    return probability if weights is not None else probability[:, 0]

@@ -1,183 +1,266 @@
-"""One question put to the estimator, to its replicas and to other row models.
+"""Intervals of the kernel estimate: replicas of the data, and rows made otherwise.
 
-The spread of the answers is what intervals of the kernel estimate are made of.
+Three things can be wrong with an answer. Other data of the same kind would have given
+another one: the spread of bootstrap replicas. Smoothing has a bias, which no resampling
+shows and which on coarse data is the larger by far: the distance to what other rows
+answer. And where no sample is near, the answer is not known at all: w_x is how often,
+discounted, the policy asks at the query x, and u_x goes from 0 to 1 as the distance of
+x from the data exceeds what is usual among the data themselves. `Answers` makes an
+interval of all three.
+
+A replica gives every episode (or every sample, where there are none) a weight drawn
+from the exponential distribution and adds its logarithm to the column of each of its
+samples (Rubin, 1981). Rows are softmaxes, so that its product needs no matrix,
+
+    P_w x = P (w o x) / (P w),
+
+and all replicas share one sparse product. This is exact where a row is one softmax; the
+rows of stochastic and discrete policies average several, and there the average is
+reweighted.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from nopg.bellman.problem import Problem
+from nopg.bellman.equation import evaluate_at
+from nopg.bellman.problem import MATCHED, NADARAYA_WATSON, Problem, list_rows
 from nopg.bellman.rows import QueryRows
-from nopg.bellman.samples import initial_state_tensor
-from nopg.bellman.solution import BellmanSolution
-from nopg.evaluation.bootstrap import model_values, replica_values, weighted_product
-from nopg.evaluation.chains import (
-    ALTERNATIVES,
-    Alternative,
-    Chain,
-    alternative_chain,
-    plain_chain,
-)
+from nopg.bellman.samples import Samples, initial_state_tensor
+from nopg.bellman.solution import BellmanSolution, Estimator
+from nopg.data.dataset import Dataset
+from nopg.errors import NopgWarning
 from nopg.evaluation.intervals import Answers, Estimate
 from nopg.evaluation.support import distance_of_rows, usual_distance
+from nopg.linalg.operators import LinearOperator
+from nopg.linalg.solve import SolverConfig, solve_columns
 from nopg.policies.families import Policy
+from nopg.randomness import Seed
 
-Question = Callable[[Chain, Tensor | None], Tensor]
-"""A chain, and replica weights (n, b) or None, to answers (m,) or (m, b)."""
+N_REPLICAS = 32
+"""Enough for a spread known to one part in eight."""
+RTOL = 1e-3
+"""Accuracy of replicas and other rows: far below the differences that are looked for.
+"""
+ALTERNATIVES = {
+    NADARAYA_WATSON: ((NADARAYA_WATSON, 2.0**0.5), (MATCHED, 2.0)),
+    MATCHED: ((NADARAYA_WATSON, 1.0), (MATCHED, 2.0)),
+}
+"""What the plain rows are compared with, by what these are: a row model, and a factor
+on the bandwidths. A wider kernel, as the choice of bandwidths might have gone; or the
+paper's rows, whose bias is another than that of matched ones. And last rows without
+displacement, wide enough to reach all around."""
 
 
-@dataclass(frozen=True)
-class EnsembleBasis:
+class EnsembleBasis(NamedTuple):
     """What the ensemble needs of a data set whatever the policy, made once."""
 
-    problem: Problem  # data and neighbour lists
     weights: Tensor  # replica weights, (n, b)
+    others: tuple[tuple[float, Problem], ...]  # data with other rows, and their scale
+    usual_distance: float  # between samples, in bandwidths
+    seed: Seed  # of what a stochastic policy draws
 
-    @property
-    def alternatives(self) -> tuple[Alternative, ...]:
-        """What the plain rows are compared with."""
-        return ALTERNATIVES[self.problem.config.rows]
+    @classmethod
+    def of(cls, problem: Problem, data: Dataset, seed: Seed) -> EnsembleBasis:
+        """For the rows of this problem, made of these data."""
+        weights = replica_weights(data, problem.samples, seed.numpy("replicas"))
+        others = tuple(
+            (scale, _seen_as(problem, rows, scale))
+            for rows, scale in ALTERNATIVES[problem.config.rows]
+        )
+        return cls(weights, others, usual_distance(problem), seed)
 
-    @cached_property
-    def rescaled(self) -> tuple[Problem, ...]:
-        """The problem as each of them sees it."""
-        return tuple(other.problem(self.problem) for other in self.alternatives)
 
-    @cached_property
-    def usual_distance(self) -> float:
-        """Bandwidths that 99 of 100 samples have at most to the nearest other one."""
-        return usual_distance(self.problem)
+def _seen_as(plain: Problem, rows: str, scale: float) -> Problem:
+    """The same data with rows of this kind; lists are shared where they can be."""
+    if rows == plain.config.rows:
+        return plain.rescaled(scale)
+    config = replace(
+        plain.config, rows=rows, neighbours="auto", stochastic="quadrature"
+    )
+    m = plain.next_rows.shape[0]
+    later, first = (
+        list_rows(part, plain.samples, plain.bandwidths, config)
+        for part in (plain.queries[:m], plain.queries[m:])
+    )
+    other = replace(plain, config=config, next_rows=later, initial_rows=first)
+    return other.rescaled(scale)
+
+
+def replica_weights(
+    data: Dataset, samples: Samples, generator: np.random.Generator
+) -> Tensor:
+    """Weights of each sample in each replica, in the order of `samples`, (n, b).
+
+    With one episode alone the spread between episodes cannot be had: samples are
+    weighted in its place, and a warning says so.
+    """
+    n = len(data)
+    units = np.arange(n) if data.episodes is None else data.episodes
+    if data.n_episodes == 1:
+        warnings.warn(
+            "Intervals over episodes need two or more, these data have one; its "
+            "samples are resampled instead, so the interval cannot tell how much "
+            "another run would have differed.",
+            NopgWarning,
+            stacklevel=2,
+        )
+        units = np.arange(n)
+    _, numbers = np.unique(units, return_inverse=True)
+    drawn = generator.exponential(size=(int(numbers.max()) + 1, N_REPLICAS))
+    weights = torch.as_tensor(drawn[numbers]).to(samples.rewards)
+    return weights if samples.order is None else weights[samples.order]
+
+
+def weighted_product(
+    rows: LinearOperator, weights: Tensor | None
+) -> Callable[[Tensor], Tensor]:
+    """X -> P_w X with one column per replica, (n, b) to (m, b); P x if unweighted."""
+    if weights is None:
+        return rows.matvec
+    total = rows.matvec(weights).clamp(min=torch.finfo(weights.dtype).tiny)
+    return lambda x: rows.matvec(weights * x) / total
+
+
+def replica_values(solution: BellmanSolution, weights: Tensor) -> Tensor:
+    """q_w = (I - gamma P_w)^-1 r of every replica, together, (n, b)."""
+    problem, width = solution.estimator.problem, weights.shape[1]
+    rows = weighted_product(solution.at_next.operator, weights)
+
+    def product(x: Tensor) -> Tensor:
+        return x - problem.config.gamma * solution.transition.averaged(rows(x))
+
+    r, first = (
+        x[:, None].expand(-1, width)
+        for x in (problem.samples.rewards, solution.q.value)
+    )
+    return solve_columns(product, r, first, rtol=RTOL)
 
 
 @dataclass(frozen=True)
 class KernelEnsemble:
-    """The plain chain with its replicas, and the chains of other row models."""
+    """One policy's equation with its replicas, and its equations with other rows."""
 
-    solution: BellmanSolution  # the solved equation of the plain chain
-    policy: Policy  # whose chains these are
+    solution: BellmanSolution  # the plain one
+    policy: Policy  # whose equations these are
     basis: EnsembleBasis  # what no policy changes
 
-    @property
-    def weights(self) -> Tensor:
-        """Replica weights, (n, b)."""
-        return self.basis.weights
-
     @cached_property
-    def plain(self) -> Chain:
-        """The paper's chain."""
-        return plain_chain(self.solution, self.policy)
-
-    @cached_property
-    def alternatives(self) -> tuple[Chain, ...]:
-        """The same policy under every other row model."""
-        pairs = zip(self.basis.alternatives, self.basis.rescaled, strict=True)
-        return tuple(
-            alternative_chain(self.solution, self.policy, other.scale, problem)
-            for other, problem in pairs
-        )
+    def alternatives(self) -> tuple[BellmanSolution, ...]:
+        """The equations with other rows, solved from the plain solution on."""
+        near, seed = replace(self.solution.following(), rows=None), self.basis.seed
+        config, device = SolverConfig(rtol=RTOL), str(near.q.device)
+        with torch.no_grad():
+            return tuple(
+                # The draws of the plain rows, where the policy is stochastic.
+                Estimator.of(other, self.policy).solve(
+                    self.policy, seed.torch("final-samples", device), config, near
+                )
+                for _, other in self.basis.others
+            )
 
     @cached_property
     def replica_q(self) -> Tensor:
         """q of every replica, (n, b)."""
-        return replica_values(self.plain, self.weights, self.solution.q.value)
-
-    @cached_property
-    def _models(self) -> tuple[list[Tensor], Tensor]:
-        """q under every other row model, and the visits of the last one."""
-        return model_values(self.alternatives, self.solution)
+        return replica_values(self.solution, self.basis.weights)
 
     def values(self, states: Any, level: float) -> Estimate:
         """V(s) at any states with its interval."""
-        plain = self.plain.at(states)
-        models = zip(self.alternatives, self._models[0], strict=True)
+        plain, *others = (
+            evaluate_at(one.estimator.problem, self.policy, states, self.basis.seed)
+            for one in (self.solution, *self.alternatives)
+        )
+        found = zip(others, self.alternatives, strict=True)
+        problem = self.solution.estimator.problem
+        queries = initial_state_tensor(states, problem.samples.states)
+        beyond = self._beyond((problem.rows_at(queries),), queries)
         return Answers(
             plain.matvec(self.solution.q.value),
-            weighted_product(plain, self.weights)(self.replica_q),
-            [chain.at(states).matvec(q) for chain, q in models],
-            self.possible_returns,
-            self._unknown_at(states) + self._later_unknown,
+            weighted_product(plain, self.basis.weights)(self.replica_q),
+            [rows.matvec(one.q.value) for rows, one in found],
+            problem.possible_returns,
+            _unknown(beyond) + self._later_unknown,
         ).interval(level)
 
     def objective(self, level: float) -> Estimate:
         """J with its interval."""
-        q = self.solution.q.value
-        models = zip(self.alternatives, self._models[0], strict=True)
+        found = [one.eps0 @ one.q.value for one in (self.solution, *self.alternatives)]
         return Answers(
-            self.plain.at_initial.matvec(q).mean(dim=0, keepdim=True),
+            found[0][None],
             self._replica_objectives()[None],
-            [c.at_initial.matvec(x).mean(dim=0, keepdim=True) for c, x in models],
-            self.possible_returns,
+            [one[None] for one in found[1:]],
+            self.solution.estimator.problem.possible_returns,
             self._unknown_visits,
         ).interval(level)
 
-    def asked(
-        self, question: Question, level: float, possible: tuple[float, float]
+    def probability(
+        self, ask: Callable[[BellmanSolution, Tensor | None], Tensor], level: float
     ) -> Estimate:
-        """Any other question, put to the plain chain, its replicas and the models."""
+        """A probability, asked of an equation and replica weights (n, b), or none."""
         return Answers(
-            question(self.plain, None),
-            question(self.plain, self.weights),
-            [question(chain, None) for chain in self.alternatives],
-            possible,
+            ask(self.solution, None),
+            ask(self.solution, self.basis.weights),
+            [ask(one, None) for one in self.alternatives],
+            (0.0, 1.0),
             self._unknown_visits,
         ).interval(level)
 
     @cached_property
     def _unknown_visits(self) -> Tensor:
         """Discounted visits to unknown places from the initial states, a scalar."""
-        m = self.plain.problem.next_rows.shape[0]
+        m = self.solution.estimator.problem.next_rows.shape[0]
         return self._unknown_queries[m:].mean() + self._later_unknown
 
     @cached_property
     def _later_unknown(self) -> Tensor:
         """sum_i gamma mu_i u_i over the rows at the next states, a scalar.
 
-        Visits are those of the centred chain: plain rows pull the estimated system
-        back into the data, so that it never meets the places that matter here. Values
-        at other states take the number over as it is: what comes after the first step
-        is of the same kind wherever the policy starts.
+        Visits are those of the rows without displacement: plain rows pull the estimated
+        system back into the data, so that it never meets the places that matter here.
+        Values at other states take the number over as it is: what comes after the first
+        step is of the same kind wherever the policy starts.
         """
-        chain, problem = self.alternatives[-1], self.plain.problem
+        last, problem = self.alternatives[-1], self.solution.estimator.problem
         shares = self._unknown_queries[: problem.next_rows.shape[0]]
-        _, visits = self._models
-        visits = problem.config.gamma * chain.continued(visits).clamp(min=0.0)
-        return (visits * chain.averaged(shares)).sum()
+        visits = last.transition.spread(last.mu.value.clamp(min=0.0))
+        return problem.config.gamma * (visits * shares).sum()
 
     @cached_property
     def _unknown_queries(self) -> Tensor:
-        """How little the data say at the next states and the initial ones, (m,)."""
-        problem = self.plain.problem
-        return self._unknown((problem.next_rows, problem.initial_rows), problem.queries)
+        """How little the data say at the next states and the initial ones, (m,).
 
-    def _unknown_at(self, states: Any) -> Tensor:
-        queries = initial_state_tensor(states, self.plain.problem.samples.states)
-        return self._unknown((self.plain.problem.rows_at(queries),), queries)
-
-    def _unknown(self, parts: tuple[QueryRows, ...], states: Tensor) -> Tensor:
-        """How little the data say of the policy at states, from 0 to 1, (m,).
-
-        A place is unknown as far as it lies beyond what is usual among the data, or
-        beyond a bandwidth outside of the samples around it: rows that could not be
-        centred hold the estimated system back at the edge of the data.
+        Beyond a bandwidth outside of the samples around it a place is unknown too: rows
+        that could not be centred hold the estimated system back at the edge of data.
         """
-        problem = self.plain.problem
+        problem = self.solution.estimator.problem
+        parts = (problem.next_rows, problem.initial_rows)
+        beyond = self._beyond(parts, problem.queries)
+        for (scale, _), one in zip(self.basis.others, self.alternatives, strict=True):
+            later, first = one.at_next.displacement, one.at_initial.displacement
+            if later is not None and first is not None:
+                away = scale * torch.cat([later, first]) - 1.0
+                beyond = torch.maximum(beyond, away)
+        return _unknown(beyond)
+
+    def _beyond(self, parts: tuple[QueryRows, ...], states: Tensor) -> Tensor:
+        """How much farther states are from the data than is usual among them, (m,)."""
         with torch.no_grad():
             lengths = [rows.shape[0] for rows in parts]
             actions = torch.split(self.policy.act(states).detach(), lengths)
-        pairs = zip(parts, actions, strict=True)
+        problem, pairs = (
+            self.solution.estimator.problem,
+            zip(parts, actions, strict=True),
+        )
         distance = torch.cat([distance_of_rows(problem, *pair) for pair in pairs])
-        beyond = distance - self.basis.usual_distance
-        for chain in self.alternatives:
-            if chain.displacement is not None and states is problem.queries:
-                beyond = torch.maximum(beyond, chain.displacement - 1.0)
-        return 1.0 - torch.exp(-0.5 * beyond.clamp(min=0.0).square())
+        return distance - self.basis.usual_distance
 
     def _replica_objectives(self) -> Tensor:
         """J of every replica, (b,), from the two vectors that are solved for already.
@@ -185,20 +268,17 @@ class KernelEnsemble:
         J_w = eps0_w' q + mu' (r + gamma P_w q - q) is exact in the reweighted rows and
         of first order in what they change of q and mu: two products, no solve.
         """
-        chain, q = self.plain, self.solution.q.value[:, None]
-        r, gamma = chain.problem.samples.rewards[:, None], chain.problem.config.gamma
-        q = q.expand(-1, self.weights.shape[1])
-        first = weighted_product(chain.at_initial, self.weights)(q).mean(dim=0)
-        later = weighted_product(chain.at_next, self.weights)(q)
-        later = chain.continued(chain.averaged(later))
-        return first + self.solution.mu.value @ (r + gamma * later - q)
+        solution, weights = self.solution, self.basis.weights
+        problem = solution.estimator.problem
+        q = solution.q.value[:, None].expand(-1, weights.shape[1])
+        first = weighted_product(solution.at_initial.operator, weights)(q).mean(dim=0)
+        later = weighted_product(solution.at_next.operator, weights)(q)
+        later = problem.config.gamma * solution.transition.averaged(later)
+        return first + solution.mu.value @ (
+            problem.samples.rewards[:, None] + later - q
+        )
 
-    @cached_property
-    def possible_returns(self) -> tuple[float, float]:
-        """What the lowest and the highest reward seen, earned for ever, come to."""
-        problem = self.plain.problem
-        r, horizon = problem.samples.rewards, 1.0 / (1.0 - problem.config.gamma)
-        low, high = float(r.min()), float(r.max())
-        if problem.samples.continuation_mask is not None:  # a task may end at once
-            return min(low * horizon, low), max(high * horizon, high)
-        return low * horizon, high * horizon
+
+def _unknown(beyond: Tensor) -> Tensor:
+    """A distance beyond what is usual as a share from 0 to 1, (m,)."""
+    return 1.0 - torch.exp(-0.5 * beyond.clamp(min=0.0).square())

@@ -25,9 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nopg.data.dataset import Dataset
+from nopg.discount import discount_horizon
 from nopg.dynamics.ensemble import fit_ensemble, model_columns
 from nopg.dynamics.posterior import drawn_models
-from nopg.dynamics.rollouts import Steps, discount_horizon, rollout_steps
+from nopg.dynamics.rollouts import Steps, rollout_steps
 from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
 from nopg.evaluation.intervals import Estimate, Spread
 from nopg.evaluation.model_paths import (
@@ -37,6 +38,7 @@ from nopg.evaluation.model_paths import (
     entry_probability,
     known_return,
     latest,
+    reward_beyond,
 )
 from nopg.evaluation.regions import Membership
 from nopg.evaluation.replay import Replay, replay_held_out, replay_others
@@ -52,6 +54,9 @@ SHARPER = 4.0
 """How much narrower the kernel of a termination model is made, to see its blur."""
 LITTLE = 5e-4
 """Standard error that does not matter, as a share of what returns can be."""
+DOUBT = 0.5
+"""Standard deviation of a predicted reward beyond those seen, as a share of what it
+exceeds them by."""
 SHARE = 0.1
 """Standard deviation of what neither replay nor the posterior knows of where rows are
 in no order, as a share of half the width of the kernel interval."""
@@ -62,7 +67,9 @@ class Returns(NamedTuple):
 
     runs: Array  # (m, G), every path, what is out of support counted halfway
     deviations: Array  # (S, m), of drawn models; (S, 1) of their mean over states
-    ending: Array  # (m,), or (1,), of models with sharper ends
+    # What sharper ends make of it, and doubt about rewards beyond those seen, (2, m),
+    # or (2, 1).
+    errors: Array
     unknown: float  # share of the discounted future that is out of support
 
 
@@ -134,23 +141,31 @@ class ModelEvaluator:
         `kernel` holds the kernel estimates with theirs, for rows in no order.
         """
         runs, unknown = self._runs(actor, states, None)
-        deviations, ending = self._deviations(actor, states, None)
+        deviations, errors = self._deviations(actor, states, None)
         noise = runs.std(axis=1)
-        errors = np.hypot(noise / np.sqrt(runs.shape[1]), ending)
-        spread = Spread(deviations, self.scale, errors)
+        chance = noise / np.sqrt(runs.shape[1])
+        spread = Spread(deviations, self.scale, _total(chance, *errors))
         value = runs.mean(axis=1)
         return self._estimate(value, noise, spread, unknown, level, kernel)
 
     def mean_return(
-        self, actor: Actor, starts: Array, lengths: Array | None = None
+        self,
+        actor: Actor,
+        starts: Array,
+        lengths: Array | None = None,
+        *,
+        at_best: bool = False,
     ) -> Returns:
-        """Mean return from `starts`, (B, d_s), of `lengths` steps, (B,), if given."""
+        """Mean return from `starts`, (B, d_s), of `lengths` steps, (B,), if given.
+
+        With `at_best` what is out of support earns the highest reward there is.
+        """
         some = _few(len(starts))
         few = None if lengths is None else lengths[some]
-        deviations, ending = self._deviations(actor, starts[some], few)
-        runs, unknown = self._runs(actor, starts, lengths)
+        deviations, errors = self._deviations(actor, starts[some], few, at_best)
+        runs, unknown = self._runs(actor, starts, lengths, at_best)
         mean = deviations.mean(axis=1, keepdims=True)
-        return Returns(runs, mean, ending.mean(keepdims=True), unknown)
+        return Returns(runs, mean, errors.mean(axis=1, keepdims=True), unknown)
 
     def visit_probability(
         self,
@@ -207,8 +222,18 @@ class ModelEvaluator:
         running = np.concatenate(weights, axis=1)
         return np.concatenate(states, axis=1), running / running.shape[1]
 
+    def _worth(self, at_best: bool) -> Array:
+        """Reward of what is out of support, in each drawn model, (S, 1)."""
+        low, high = self.models[0].reward_limits
+        share = (np.arange(N_DRAWS)[:, None] + 0.5) / N_DRAWS
+        return high + (low - high) * (share * (not at_best))
+
     def _runs(
-        self, actor: Actor, states: Array, lengths: Array | None
+        self,
+        actor: Actor,
+        states: Array,
+        lengths: Array | None,
+        at_best: bool = False,
     ) -> tuple[Array, float]:
         """Returns of every path from m states in the two models, (m, G).
 
@@ -218,7 +243,7 @@ class ModelEvaluator:
         rest = (actor, paths.starts, self.gamma, paths.draws)
         found = [known_return(one, *rest, lengths=until) for one in self._arrays]
         earned, unknown = (np.mean(part, axis=0) for part in zip(*found, strict=True))
-        every = earned + 0.5 * sum(self.models[0].reward_limits) * unknown  # (m G,)
+        every = earned + self._worth(at_best).mean() * unknown  # (m G,)
         total = 1.0 if until is None else 1.0 - float((self.gamma**until).mean())
         share = float(unknown.mean()) * (1.0 - self.gamma) / total
         return every.reshape(len(states), -1), share
@@ -234,12 +259,17 @@ class ModelEvaluator:
         return paths, np.repeat(lengths, paths.group)
 
     def _deviations(
-        self, actor: Actor, states: Array, lengths: Array | None
+        self,
+        actor: Actor,
+        states: Array,
+        lengths: Array | None,
+        at_best: bool = False,
     ) -> tuple[Array, Array]:
         """Returns in drawn models less those in the two, (S, m).
 
-        And those in models with sharper ends, likewise, (m,). What is out of support
-        earns one level of reward in each drawn model.
+        And what else they may be off by, (2, m): the difference that sharper ends make,
+        and doubt about rewards beyond those seen. What is out of support earns one
+        level of reward in each drawn model.
         """
         paths, until = self._paths(states, lengths, SHORT, FEW_PATHS)
 
@@ -247,11 +277,10 @@ class ModelEvaluator:
             rest = (some.starts, self.gamma, some.draws)
             return known_return(model, actor, *rest, negligible=SHORT, lengths=until)
 
-        low, high = self.models[0].reward_limits
-        middle = 0.5 * (low + high)
+        levels = self._worth(at_best)
+        middle = levels.mean()
         found = [ask(model, paths, until) for model in self._arrays]
         value = np.mean([earned + middle * unknown for earned, unknown in found], 0)
-        levels = low + (high - low) * (np.arange(N_DRAWS)[:, None] + 0.5) / N_DRAWS
 
         def earned_in(model: Steps, many: NoisyPaths) -> Array:
             tiled = None if until is None else np.tile(until, N_DRAWS)
@@ -259,12 +288,16 @@ class ModelEvaluator:
             return np.asarray(earned + np.repeat(levels, len(value)) * unknown)
 
         drawn = self._asked_of_drawn(earned_in, paths)  # (S, m G)
-        ending = np.zeros(len(states))
+        limits, (model, _) = self.models[0].reward_limits, self._arrays
+        errors = np.zeros((2, len(states)))
+        if self.models[0].known_reward is None:  # a function is right beyond, too
+            beyond = reward_beyond(model, actor, paths, limits, self.gamma, until)
+            errors[1] = DOUBT * paths.means(beyond)
         if self._sharper:
             found = [ask(model, paths, until) for model in self._sharper]
             sharp = np.mean([earned + middle * left for earned, left in found], axis=0)
-            ending = paths.means(sharp - value)
-        return paths.means(drawn - value), ending
+            errors[0] = paths.means(sharp - value)
+        return paths.means(drawn - value), errors
 
     def _asked_of_drawn(
         self, ask: Callable[[Steps, NoisyPaths], Array], paths: NoisyPaths
@@ -335,8 +368,13 @@ def mean_and_spread(found: Returns, scale: float) -> tuple[Array, Spread]:
     """The mean over all states, (1,), and how far it may be off."""
     m, group = found.runs.shape
     error = np.sqrt(np.square(found.runs.std(axis=1)).sum() / group) / m
-    spread = Spread(found.deviations, scale, np.hypot(error, found.ending))
+    spread = Spread(found.deviations, scale, _total(error, *found.errors))
     return found.runs.mean(keepdims=True)[0], spread
+
+
+def _total(*errors: Array) -> Array:
+    """Of independent errors."""
+    return np.asarray(np.sqrt(sum(np.square(error) for error in errors)))
 
 
 def out_of_support_reason(share: float) -> str:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nopg.discount import discount_horizon
 from nopg.dynamics.noise import noise_draws
-from nopg.dynamics.rollouts import Steps, discount_horizon, rollout_steps
+from nopg.dynamics.rollouts import Steps, rollout_steps
 from nopg.dynamics.transition_model import TransitionModel
 from nopg.evaluation.regions import Membership
 from nopg.policies.arrays import Actor, Array
@@ -100,6 +101,33 @@ def known_return(
         later = gamma ** (t + 1) * one.survivors * one.outcome.continuing_rewards
         earned += later / (1.0 - gamma)
     return earned, left / (1.0 - gamma)
+
+
+def reward_beyond(
+    model: Steps,
+    actor: Actor,
+    paths: NoisyPaths,
+    limits: tuple[float, float],
+    gamma: float,
+    lengths: Array | None = None,
+) -> Array:
+    """Discounted sum of what predicted rewards exceed the `limits` by, (B,).
+
+    Nothing like it was seen: a regression that goes beyond the rewards of the log may
+    be off by as much.
+    """
+    low, high = limits
+    found = np.zeros(len(paths.starts))
+    horizon = discount_horizon(gamma, SHORT)
+    until = np.full(len(found), np.inf)
+    if lengths is not None:
+        until, horizon = lengths, int(lengths.max())
+    path = rollout_steps(model, actor, paths.starts, horizon, LEAST, paths.draws)
+    for t, one in enumerate(path):
+        r = one.outcome.rewards
+        excess = np.maximum(np.maximum(low - r, r - high), 0.0)
+        found += gamma**t * one.running * (t < until) * excess
+    return found
 
 
 def entry_probability(

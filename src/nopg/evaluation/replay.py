@@ -19,9 +19,15 @@ from nopg.data.dataset import Dataset
 from nopg.dynamics.ensemble import model_columns, refitted
 from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.posterior import drawn_models
+from nopg.dynamics.replays import (
+    EPISODES,
+    PAIRS,
+    Rows,
+    Windows,
+    held_out_rows,
+)
 from nopg.dynamics.rollouts import Steps
 from nopg.dynamics.transition_model import TransitionModel
-from nopg.evaluation.windows import EPISODES, PAIRS, Rows, Windows, held_out_rows
 from nopg.policies.arrays import Array
 
 BAND = 0.9

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nopg.dynamics.rollouts import discount_horizon as discount_horizon
+from nopg.bellman.solution import BellmanSolution
 from nopg.errors import ConfigError
-from nopg.evaluation.chains import Chain
 
 FloatArray = NDArray[np.float64]
 TINY = float(np.finfo(np.float64).tiny)
@@ -89,21 +88,17 @@ class Rollouts:
         )
 
 
-def kernel_rollouts(chain: Chain, n_steps: int) -> Rollouts:
+def kernel_rollouts(solution: BellmanSolution, n_steps: int) -> Rollouts:
     """The distribution of states after each of `n_steps` steps, no sampling."""
     require_steps("n_steps", n_steps)
-    samples = chain.problem.samples
-    group = chain.problem.config.next_state_samples
-    n_initial = len(chain.problem.queries) - len(samples.rewards) * group
-    share = samples.rewards.new_full((n_initial,), 1.0 / n_initial)
-    at_sample = chain.at_initial.rmatvec(share)  # (n,), the first sample followed
+    problem, at_sample = solution.estimator.problem, solution.eps0  # (n,), the first
+    samples, n_initial = problem.samples, problem.initial_rows.shape[0]
     found = []
     for _ in range(n_steps):
         found.append(samples.in_original_order(at_sample).double().cpu().numpy())
-        onwards = chain.continued(at_sample) / group
-        at_sample = chain.at_next.rmatvec(onwards.repeat_interleave(group))
+        at_sample = solution.transition.rmatvec(at_sample)
     states = samples.in_original_order(samples.next_states).double().cpu().numpy()
-    initial = chain.problem.queries[-n_initial:].double().cpu().numpy()
+    initial = problem.queries[-n_initial:].double().cpu().numpy()
     return Rollouts(states[None], np.stack(found), initial, "kernel")
 
 

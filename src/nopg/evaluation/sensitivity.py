@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from nopg.data.validation import IntArray
+from nopg.discount import discount_horizon
 from nopg.dynamics.noise import noise_draws
-from nopg.dynamics.rollouts import Steps, discount_horizon, rollout_steps
+from nopg.dynamics.rollouts import Steps, rollout_steps
 from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
 from nopg.policies.arrays import Array, actor_of
 from nopg.policies.families import CategoricalPolicy, Policy

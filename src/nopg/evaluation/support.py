@@ -24,8 +24,6 @@ FloatArray = NDArray[np.float64]
 
 USUAL_SHARE = 0.99
 """Share of the data's own transitions that count as near the data."""
-FEW = 256
-"""Samples among which a table of all distances is made sooner than a tree."""
 
 
 @dataclass(frozen=True)
@@ -112,16 +110,10 @@ def usual_distance(problem: Problem) -> float:
 
 def _to_nearest_other(points: Tensor) -> FloatArray:
     """Distance of every point, (n, d), from the nearest other one, (n,)."""
-    points = points.double().cpu()
-    if len(points) <= FEW:
-        exact = "donot_use_mm_for_euclid_dist"
-        every = torch.cdist(points, points, compute_mode=exact)
-        nearest = every.fill_diagonal_(torch.inf).amin(dim=1)
-        return np.asarray(nearest, dtype=np.float64)
     from scipy.spatial import cKDTree
 
-    distances, _ = cKDTree(points.numpy()).query(points.numpy(), k=2)
-    return np.asarray(distances[:, 1], dtype=np.float64)
+    places = points.double().cpu().numpy()
+    return np.asarray(cKDTree(places).query(places, k=2)[0][:, 1], dtype=np.float64)
 
 
 def _log_kernels(rows: QueryRows, taken: Tensor, problem: Problem) -> list[Tensor]:

@@ -45,7 +45,7 @@ class History:
 
     updates: list[Update] = field(default_factory=list)
     stopped: str = "finished"
-    """"finished", "converged", "callback" or "interrupted"."""
+    """"finished", "callback" or "interrupted"."""
 
     def __len__(self) -> int:
         return len(self.updates)

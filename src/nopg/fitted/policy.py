@@ -24,16 +24,19 @@ from nopg.data.history import HistoryLayout
 from nopg.data.html import html_summary, html_table
 from nopg.data.spaces import space_to_json
 from nopg.data.validation import HUGE
+from nopg.discount import discount_horizon
 from nopg.errors import ConfigError, DataError, NotFittedError
 from nopg.evaluation.intervals import Estimate, require_level
 from nopg.evaluation.kernel import FINAL_RTOL, KernelEvaluator, build_problem
 from nopg.evaluation.regions import Membership, membership
-from nopg.evaluation.rollouts import Rollouts, discount_horizon, require_steps
+from nopg.evaluation.rollouts import Rollouts, require_steps
 from nopg.evaluation.support import Support
-from nopg.evaluation.windows import PAIRS
-from nopg.fitted.buffer import EpisodeBuffer
 from nopg.fitted.history import History
-from nopg.fitted.predict import checked_observation, predicted_actions
+from nopg.fitted.predict import (
+    EpisodeBuffer,
+    checked_observation,
+    predicted_actions,
+)
 from nopg.fitted.search_result import SearchResult
 from nopg.fitted.storage import bandwidths_to_json, write_policy_file
 from nopg.kernels.bandwidths import Bandwidths
@@ -441,11 +444,13 @@ class FittedPolicy:
     @property
     def _is_unordered(self) -> bool:
         """Whether rows are in no order, so that no path of them can be replayed."""
+        from nopg.dynamics.replays import PAIRS
+
         return self.model.replay.kind == PAIRS
 
     def _informative(self, found: Estimate) -> Estimate:
         """A kernel estimate of returns, without ends that say nothing."""
-        possible = self.kernel.ensemble.possible_returns
+        possible = self.kernel.problem.possible_returns
         return found if found.low is None else found.informative(possible)
 
     def _asked(self, by: str | None) -> str:

@@ -1,15 +1,25 @@
-"""Observations in, actions out, as the environment expects them."""
+"""Observations in, actions out, and what a policy with memory keeps in between.
+
+As for the recurrent policies of stable-baselines3, `predict` returns a `state` and
+takes it back with the next observation: here the past of `nopg.data.history`, one row
+per environment. Where nobody hands it back, a loop over single observations is still a
+loop: what the last call left is kept for the next one of the same thread.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+import warnings
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nopg.errors import DataError
+from nopg.data.history import HistoryLayout
+from nopg.data.validation import BoolArray, FloatArray
+from nopg.errors import DataError, NopgWarning
 from nopg.policies.families import Policy
 
 if TYPE_CHECKING:
@@ -72,3 +82,89 @@ def checked_observation(
             f"states, got {array.shape[-1]}; pass one state (d_s,) or several (m, d_s)."
         )
     return array
+
+
+class EpisodeBuffer(threading.local):
+    """The past of the episode that is running, for one layout, in each thread."""
+
+    def __init__(self, layout: HistoryLayout) -> None:
+        self.layout = layout
+        self._kept: FloatArray | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return EpisodeBuffer, (self.layout,)  # a copy starts an episode of its own
+
+    def reset(self) -> None:
+        """Start a new episode with the next observation."""
+        self._kept = None
+
+    def act(
+        self,
+        observation: Any,
+        state: Any,
+        episode_start: Any,
+        names: Sequence[str] | None,  # of an observation's columns, for the error
+        # What to do in states with their past, (width,) or (m, width).
+        choose: Callable[[FloatArray], NDArray[Any]],
+    ) -> tuple[NDArray[Any], FloatArray]:
+        """Actions for observations, (d_o,) or (m, d_o), and the `state` they leave.
+
+        Who hands in a `state` keeps it himself.
+        """
+        observed = checked_observation(observation, self.layout.n_observed, names)
+        seen = self.recall(observed, state, episode_start)
+        is_single = observed.ndim == 1
+        actions = choose(seen[0] if is_single else seen)
+        past = self.layout.after(seen, actions)
+        self._kept = past if is_single and state is None else None
+        return actions, past[0].copy() if is_single else past
+
+    def recall(
+        self, observation: FloatArray, state: Any = None, episode_start: Any = None
+    ) -> FloatArray:
+        """Observations, (d_o,) or (m, d_o), with their past, (m, width).
+
+        `state` is what `act` returned for the step before. None takes what was kept for
+        one observation, and starts an episode for each of several. Where an episode
+        starts no past counts.
+        """
+        present = np.atleast_2d(observation)
+        starts = self._starts(len(present), episode_start)
+        past = self.layout.begin(present)
+        if state is not None:
+            past = np.where(starts[:, None], past, self._past(len(present), state))
+        elif observation.ndim == 1:
+            if self._kept is not None and not starts[0]:
+                past = self._kept
+        elif episode_start is None:
+            warnings.warn(
+                f"Of {len(present)} observations without `state` each is taken as the "
+                "first of an episode, since this policy acts on the past too; pass the "
+                "`state` that `predict` returned, and `episode_start` at the first.",
+                NopgWarning,
+                stacklevel=5,
+            )
+        return self.layout.join(present, past)
+
+    def _starts(self, m: int, episode_start: Any) -> BoolArray:
+        found = np.asarray(False if episode_start is None else episode_start)
+        if found.size not in (1, m) or found.dtype.kind not in "biu":
+            raise DataError(
+                f"`episode_start` must be one True or False per observation, ({m},), "
+                f"got {episode_start!r}; pass np.ones({m}, dtype=bool) at the first."
+            )
+        return np.broadcast_to(found.astype(bool).reshape(-1), (m,))
+
+    def _past(self, m: int, state: Any) -> FloatArray:
+        try:
+            found = np.asarray(state, dtype=np.float64).reshape(m, self.layout.n_kept)
+        except (TypeError, ValueError):
+            found = np.full((1, 1), np.nan)
+        if not np.isfinite(found).all():
+            raise DataError(
+                f"`state` must be what `predict` returned for the {m} observations of "
+                f"the step before, ({m}, {self.layout.n_kept}) finite numbers, got "
+                f"{type(state).__name__} of shape {np.shape(state)}; pass None to "
+                "start an episode."
+            )
+        return found

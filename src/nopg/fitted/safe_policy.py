@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nopg.errors import ConfigError
-from nopg.fitted.buffer import EpisodeBuffer
 from nopg.fitted.policy import FittedPolicy
+from nopg.fitted.predict import EpisodeBuffer
 
 
 class SafePolicy:

@@ -169,19 +169,7 @@ class CrossValidated:
 
 @dataclass(frozen=True)
 class LeaveOneOut:
-    """Bandwidths that predict (s', r) of a left-out transition best: "auto".
-
-    The two numbers are for searches that try several kernels, such as `nopg.learn`.
-    """
-
-    state_factor: float = 1.0
-    """What the state bandwidths found are multiplied by."""
-    widest_action: float = WIDEST_ACTION
-    """Largest action bandwidth allowed, in standard deviations."""
-
-    def __post_init__(self) -> None:
-        for name in ("state_factor", "widest_action"):
-            _factor(name, getattr(self, name))
+    """Bandwidths that predict (s', r) of a left-out transition best: "auto"."""
 
     def select(
         self, data: TransitionArrays, generator: np.random.Generator
@@ -191,13 +179,11 @@ class LeaveOneOut:
         targets = np.column_stack([data.next_states, data.rewards])
         if data.actions.ndim == 1:
             h = _leave_one_out_by_label(data, targets, generator)
-            h = [self.state_factor * width for width in h]
             return Bandwidths(h, [LABEL_SMOOTHING], _finite(h))
         inputs = torch.as_tensor(np.column_stack([data.states, data.actions]))
         d_a = data.actions.shape[1]
-        largest = torch.tensor([WIDEST_STATE] * d_s + [self.widest_action] * d_a)
+        largest = torch.tensor([WIDEST_STATE] * d_s + [WIDEST_ACTION] * d_a)
         found, _ = leave_one_out(inputs, torch.tensor(targets), generator, largest)
-        found[:d_s] *= self.state_factor
         h = found.tolist()
         _report_constant("state", data.states)
         _report_constant("action", np.asarray(data.actions, dtype=np.float64))

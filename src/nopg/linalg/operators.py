@@ -100,10 +100,15 @@ class AveragedRows(LinearOperator):
 
     def matvec(self, x: Tensor) -> Tensor:
         """A x, (n,) -> (m,)."""
-        y = self.rows.matvec(x)
+        return self.averaged(self.rows.matvec(x))
+
+    def averaged(self, y: Tensor) -> Tensor:
+        """What comes of numbers for each single row, (m * group, ...) -> (m, ...)."""
         if self.group > 1:
-            y = y.view(-1, self.group).mean(dim=1)
-        return y if self.continuation is None else y * self.continuation
+            y = y.view(-1, self.group, *y.shape[1:]).mean(dim=1)
+        if self.continuation is None:
+            return y
+        return y * self.continuation.view(-1, *[1] * (y.ndim - 1))
 
     def rmatvec(self, y: Tensor) -> Tensor:
         """A' y, (m,) -> (n,)."""

@@ -1,8 +1,10 @@
 """Ranks: processes that share the rows of one problem and talk to each other.
 
-Everything goes through four collectives of torch.distributed (gloo between CPUs,
-NCCL between GPUs). A collective either succeeds on every rank or raises here
-within the timeout: no rank waits for a dead one for ever.
+Everything goes through three collectives of torch.distributed (gloo between CPUs,
+NCCL between GPUs). With rows shared out, A x is a local product and one all_gather,
+A' y a local product and one sum; both leave every rank with the same vector to the last
+bit, so that all take the same decisions in the solvers. A collective either succeeds on
+every rank or raises here within the timeout: no rank waits for a dead one for ever.
 
     # torchrun --nproc-per-node 2 train.py
     with joined_ranks() as ranks:
@@ -23,6 +25,7 @@ import torch
 from torch import Tensor
 
 from nopg.errors import ConfigError, RankError
+from nopg.linalg.operators import LinearOperator
 
 
 @dataclass(frozen=True)
@@ -66,16 +69,6 @@ class Ranks:
         self._call(_all_gather, whole, part.contiguous())
         return whole[:total]
 
-    def exchange(
-        self, values: Tensor, sent: Sequence[int], received: Sequence[int]
-    ) -> Tensor:
-        """Send runs of `values` to ranks 0, 1, ...; return what came of each."""
-        import torch.distributed as dist
-
-        came = values.new_empty(sum(received))
-        self._call(dist.all_to_all_single, came, values, list(received), list(sent))
-        return came
-
     def sum(self, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """Each tensor summed over the ranks, all in one message."""
         import torch.distributed as dist
@@ -115,6 +108,37 @@ class Ranks:
                 f"lost the others after {time.monotonic() - began:.0f} s ({reason}); "
                 "see the output of the rank that stopped first, then start again."
             ) from None
+
+
+@dataclass(frozen=True)
+class ShardedRows(LinearOperator):
+    """A, of which this rank holds some rows.
+
+    Every method is collective: all ranks call it, and all get the whole result.
+    """
+
+    own: LinearOperator
+    part: slice  # which rows of A these are, `group` for each of this rank's samples
+    group: int
+    n: int  # samples, which are the columns of A
+    ranks: Ranks
+
+    def matvec(self, x: Tensor) -> Tensor:
+        """A x, (n,) -> (m,)."""
+        return self.gather_rows(self.own.matvec(x))
+
+    def rmatvec(self, y: Tensor) -> Tensor:
+        """A' y, (m,) -> (n,)."""
+        return self.ranks.sum([self.own.rmatvec(y[self.part])])[0]
+
+    def dense(self) -> Tensor:
+        """The matrix itself, (m, n)."""
+        return self.gather_rows(self.own.dense())
+
+    def gather_rows(self, own: Tensor) -> Tensor:
+        """What each rank has for its own rows, (m_r, ...), for all rows, (m, ...)."""
+        grouped = own.reshape(-1, self.group, *own.shape[1:])
+        return self.ranks.gather(grouped, self.n).flatten(0, 1)
 
 
 @contextmanager

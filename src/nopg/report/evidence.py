@@ -1,28 +1,61 @@
-"""Everything the page is made from, asked of the policy once."""
+"""Everything the page is made from, asked of the policy once.
+
+Learned models predict paths, one from each start. The kernels predict a distribution
+over the logged next states at every step; draws from it are a cloud of states, and
+no line leads from one step's to the next.
+"""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
 
 from nopg.data.dataset import Dataset
 from nopg.data.diagnostics.description import Description
+from nopg.data.validation import BoolArray, FloatArray
+from nopg.discount import discount_horizon
 from nopg.errors import NopgWarning
 from nopg.evaluation.intervals import Estimate
+from nopg.evaluation.rollouts import Rollouts, evenly_drawn
 from nopg.evaluation.suggest import Suggestion
 from nopg.evaluation.verdict import Grounds, Verdict
 from nopg.fitted.history import History
 from nopg.fitted.policy import FittedPolicy
-from nopg.report.paths import (
-    PredictedPaths,
-    VisitedStates,
-    horizon,
-    predicted_paths,
-    visited_states,
-)
 
 N_SUGGESTED = 12
 """Steps to record that the page lists."""
+N_PATHS = 40
+"""States drawn at each step, at most."""
+N_LOGGED = 12
+"""Recorded episodes drawn beside them, spread over the log."""
+MOST_PLACES = 6_000
+"""Visited states that are looked at; of more, a choice by their visits."""
+LONGEST = 300
+"""Steps looked ahead at most; fewer where the discount makes the rest worthless."""
+
+
+@dataclass(frozen=True)
+class PredictedPaths:
+    """States at every step, from the start; not a number once a path has ended."""
+
+    states: FloatArray  # drawn states, (k, T + 1, d_s)
+    running: FloatArray  # probability that the task goes on after each step, (T + 1,)
+    is_path: bool  # whether a row of `states` is one path, or a draw at every step
+
+    @property
+    def horizon(self) -> int:
+        """Steps looked ahead, T."""
+        return len(self.running) - 1
+
+
+class VisitedStates(NamedTuple):
+    """States the policy is predicted to visit, and how often."""
+
+    states: FloatArray  # (m, d_s)
+    visits: FloatArray  # (m,), shares of all discounted visits
 
 
 @dataclass(frozen=True)
@@ -75,3 +108,72 @@ def gather(policy: FittedPolicy) -> Evidence:
         paths=predicted_paths(rollouts),
         description=policy.data.describe(policy.action_space),
     )
+
+
+def horizon(gamma: float) -> int:
+    """Steps until a reward counts a hundredth, at least 10 and at most `LONGEST`."""
+    return int(np.clip(discount_horizon(gamma, 0.01), 10, LONGEST))
+
+
+def predicted_paths(rollouts: Rollouts, n_paths: int = N_PATHS) -> PredictedPaths:
+    """Draw states from rollouts, as many of each place as it has probability."""
+    is_path = len(rollouts.states) > 1
+    n_places, n_starts = rollouts.states.shape[1], len(rollouts.initial)
+    n_paths = min(n_paths, n_places) if is_path else n_paths
+    shares = (np.arange(n_paths) + 0.5) / n_paths
+    length = len(rollouts.weights)
+    states = np.full((n_paths, length + 1, rollouts.states.shape[2]), np.nan)
+    chosen = (shares * (n_places if is_path else n_starts)).astype(np.int64)
+    # Paths are in the order of the starts, once for each of two models, and where the
+    # system is noisy several from each start.
+    group = max(1, n_places // (2 * n_starts)) if is_path else 1
+    states[:, 0] = rollouts.initial[chosen // group % n_starts]
+    for step, weights in enumerate(rollouts.weights):
+        if is_path:
+            drawn, goes_on = chosen, weights[chosen] > 0.5 / n_places
+        else:
+            drawn = np.searchsorted(np.cumsum(weights), shares)
+            goes_on = drawn < n_places
+        places = rollouts.states[step % len(rollouts.states)]
+        states[goes_on, step + 1] = places[drawn[goes_on]]
+    return PredictedPaths(states, np.append(1.0, rollouts.running), is_path)
+
+
+def logged_paths(data: Dataset, n_steps: int) -> tuple[FloatArray, FloatArray] | None:
+    """Recorded episodes: states (k, T + 1, d_s) and actions (k, T + 1, d_a).
+
+    Not a number after the end of one; None if rows have no episodes.
+    """
+    if data.episodes is None:
+        return None
+    names = np.unique(data.episodes)
+    chosen = names[:: -(-len(names) // N_LOGGED)]
+    states = np.full((len(chosen), n_steps + 1, data.observations.shape[1]), np.nan)
+    taken = data.actions.reshape(len(data), -1)
+    actions = np.full((len(chosen), n_steps + 1, taken.shape[1]), np.nan)
+    for k, name in enumerate(chosen):
+        rows = np.nonzero(data.episodes == name)[0][: n_steps + 1]
+        states[k, : len(rows)], actions[k, : len(rows)] = (
+            data.observations[rows],
+            taken[rows],
+        )
+    return states, actions
+
+
+def visited_states(
+    rollouts: Rollouts, gamma: float, goes_on: BoolArray
+) -> VisitedStates:
+    """Every place of rollouts with its share of the discounted visits.
+
+    Where the task has ended the policy does not act: by kernels, that is after the
+    rows that do not go on, (n,); rollouts of learned models have lost that weight
+    already.
+    """
+    states, visits = rollouts.visits(gamma)
+    if rollouts.by == "kernel":
+        visits[: len(goes_on)] *= goes_on
+    if (visits > 0.0).sum() > MOST_PLACES:
+        drawn = evenly_drawn(visits, MOST_PLACES)
+        visits = np.bincount(drawn, minlength=len(visits)).astype(np.float64)
+    is_visited = visits > 0.0
+    return VisitedStates(states[is_visited], visits[is_visited] / visits.sum())

@@ -20,8 +20,7 @@ from nopg.evaluation.model_paths import LEAST_PATHS
 from nopg.fitted.policy import FittedPolicy
 from nopg.fitted.sign_off import untried_at
 from nopg.report.coordinates import Coordinate
-from nopg.report.evidence import Evidence
-from nopg.report.paths import VisitedStates
+from nopg.report.evidence import Evidence, VisitedStates
 
 CELLS = 500_000
 """Numbers all planes together may have: five bytes each on the page."""

@@ -19,7 +19,6 @@ from nopg.data.fingerprint import fingerprint
 from nopg.fitted.policy import FittedPolicy
 from nopg.report import fragments, text
 from nopg.report.evidence import Evidence, gather
-from nopg.report.notes import all_notes
 from nopg.report.payload import json_in_html, payload
 
 SCRIPTS = (
@@ -77,7 +76,7 @@ def report_page(
     script = f'(() => {{\n"use strict";\n{scripts}\n}})();'  # a scope of its own
     style = _asset("style.css")
     policy, data, replay = evidence.policy, evidence.data, evidence.grounds.replay
-    notes = all_notes(evidence)
+    notes = text.all_notes(evidence)
     fields = {
         "policy": _security(script, style),
         "version": escape(version("nopg")),

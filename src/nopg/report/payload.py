@@ -23,9 +23,8 @@ from nopg.report.coordinates import (
     coordinates,
     held_state,
 )
-from nopg.report.evidence import Evidence
+from nopg.report.evidence import Evidence, logged_paths
 from nopg.report.maps import Plane, planes
-from nopg.report.paths import logged_paths
 
 MOST_SAMPLES, MOST_UPDATES = 3000, 1200
 """Samples and updates drawn; of more, an even choice."""

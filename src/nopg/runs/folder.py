@@ -36,7 +36,6 @@ from nopg.runs.checkpoint import checkpoints, read_checkpoint, read_history, ste
 from nopg.runs.plain_files import read_json, reading, require_plain, write_json
 from nopg.runs.run_config import RunConfig, now
 
-DONE = ("finished", "converged")  # how a training ends that has nothing left to do
 LITTER = (
     *(".run.json.*.tmp", ".*.nopg.*.tmp", ".history.jsonl.*.tmp"),
     *(".status.json.*.tmp", "checkpoints/.*.tmp"),
@@ -97,7 +96,7 @@ class RunFolder:
     @property
     def is_done(self) -> bool:
         """Whether training has nothing left to do."""
-        return self.status().get("stopped") in DONE
+        return self.status().get("stopped") == "finished"
 
     def state(self) -> TrainingState | None:
         """The newest checkpoint that is whole; None before the first."""

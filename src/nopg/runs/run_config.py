@@ -36,7 +36,6 @@ class RunConfig:
     algorithm: str  # "NOPG" or "learn"
     settings: dict[str, Any]  # all settings of the algorithm, flat
     n_updates: int  # updates in all; 0 for `learn`, which is not resumed
-    patience: int | None  # updates without a rise of J after which training stops
     evaluate_every: int  # updates between evaluations, where there are evaluators
     data_sha256: str  # fingerprint of the transitions
     threads: int  # threads of torch; sums depend on them in the last bits
@@ -51,7 +50,6 @@ class RunConfig:
         policy: FittedPolicy,
         *,
         n_updates: int = 0,
-        patience: int | None = None,
         evaluate_every: int = 100,
     ) -> RunConfig:
         """The config of a policy that is about to be trained, or that `learn` found."""
@@ -60,7 +58,6 @@ class RunConfig:
             algorithm=policy.algorithm,
             settings=dict(policy.settings),
             n_updates=n_updates,
-            patience=patience,
             evaluate_every=evaluate_every,
             data_sha256=fingerprint(policy.data),
             threads=torch.get_num_threads(),

@@ -41,7 +41,7 @@ def test_pendulum_is_swung_up_from_450_samples(seed: int) -> None:
     """The demo's promise: return of at least -420 for seeds 0 to 4."""
     model = nopg.NOPG(seed=seed)
     model.fit(grid_dataset(), BOTTOM, progress=False)
-    total = swing_up(model).total
+    total = swing_up(model).returns[0]
     print(f"seed {seed}: return {total:.0f}")
     assert total >= -420
 
@@ -123,14 +123,6 @@ def test_callback_can_stop() -> None:
     assert history is not None
     assert len(history) == 4
     assert history.stopped == "callback"
-
-
-def test_patience_stops_when_nothing_is_gained() -> None:
-    model = nopg.NOPG(**GIVEN, learning_rate=1e-9)
-    history = model.fit(DATA, BOTTOM, 200, patience=10, progress=False).history
-    assert history is not None
-    assert history.stopped == "converged"
-    assert len(history) < 20
 
 
 def test_interrupt_keeps_the_policy() -> None:

@@ -86,17 +86,6 @@ def test_a_state_of_another_training_is_refused() -> None:
         other.training(3, training.state())
 
 
-def test_patience_looks_at_the_updates_before_a_resume() -> None:
-    model = prepared(learning_rate=1e-9)
-    training = model.training(60)
-    training.run(patience=5, progress=False)
-    assert training.history.stopped == "converged"
-    again = prepared(learning_rate=1e-9).training(60, training.state())
-    history = again.run(patience=5, progress=False)
-    assert history.stopped == "converged"
-    assert len(history) == len(training.history)
-
-
 @pytest.mark.parametrize("wrong", [0, 1.5])
 def test_counts_that_are_none_are_refused(wrong: Any) -> None:
     with pytest.raises(nopg.ConfigError, match="`n_updates` must be a whole number"):

@@ -33,6 +33,17 @@ def test_auto_finds_the_delay_and_nothing_where_there_is_none() -> None:
     assert remembered(wide, "auto") is wide
 
 
+def test_an_episode_shorter_than_the_delay_does_not_hide_it() -> None:
+    data = delayed_data(12, 40)
+    kept = np.ones(len(data), dtype=bool)
+    kept[1:40] = False  # the first episode ends after one step
+    found = remembered(data.subset(kept), "auto")
+    assert found.history is not None
+    assert found.history.actions == DELAY
+    assert len(found) == 11 * 40
+    assert any("Left out 1 row of episodes shorter than" in n for n in found.notes)
+
+
 def test_a_number_is_steps_of_both_and_0_is_none() -> None:
     data = delayed_data()
     assert remembered(data, 0) is data

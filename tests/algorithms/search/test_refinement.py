@@ -20,9 +20,9 @@ from nopg.algorithms.search.refinement import (
     refine,
     search_starts,
 )
+from nopg.discount import discount_horizon
 from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.rollouts import (
-    discount_horizon,
     model_rollout,
     rollout_gradients,
 )

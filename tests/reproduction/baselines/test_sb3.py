@@ -6,9 +6,10 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from reproduction.tasks.random_agents import pendulum_random
 
 import nopg
-from nopg.envs import Pendulum, pendulum_random, register, rollout
+from nopg.envs import Pendulum, register, rollout
 from nopg.errors import ConfigError, DataError, MissingExtraError
 from reproduction.baselines import DdpgConfig, ddpg_offline, ddpg_online
 from reproduction.baselines import sb3 as bridge

@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,16 +32,6 @@ GROWTH, NOTICEABLE = 1.15, 3
 policies change so fast that it is out of date after two updates."""
 
 
-class Optimiser(Protocol):
-    """What an ascent's optimiser must offer to be stopped and taken up again."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Its moments, as nested dictionaries of tensors and numbers."""
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> Any:
-        """Take over such moments."""
-
-
 class AscentState:
     """What an ascent carries from one update to the next, beside the policy.
 
@@ -59,38 +49,41 @@ class AscentState:
         self.seconds = 0.0
         self.start: Start | None = None
         self.fewest: int | None = None
-        self._optimiser: Optimiser | None = None
-        self._generator: torch.Generator | None = None
-        self._waiting: Mapping[str, Any] | None = None
+        self._kept: tuple[Adam, torch.Generator] | None = None
+        self._restored: Mapping[str, Any] | None = None
 
-    def attach(self, optimiser: Optimiser, generator: torch.Generator) -> None:
+    def attach(self, adam: Adam, generator: torch.Generator) -> None:
         """Watch these two from now on; if this state was restored, set them to it."""
-        self._optimiser, self._generator = optimiser, generator
-        if self._waiting is None:
+        self._kept, stored = (adam, generator), self._restored
+        if stored is None:
             return
         try:
-            optimiser.load_state_dict(dict(self._waiting["optimiser"]))
-            generator.set_state(self._waiting["generator"])
+            adam.load_state_dict(dict(stored["optimiser"]))
+            generator.set_state(stored["generator"])
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ConfigError(
                 "An ascent must go on from the state of one with the same policy, "
                 f"taking it over failed ({type(error).__name__}: {error})."
             ) from None
-        self._waiting = None
+        self._restored = None
 
     def to_plain(self) -> dict[str, Any]:
         """A copy as nested dictionaries of tensors and numbers."""
-        if self._waiting is not None:  # restored, and no update since
-            return dict(self._waiting)
-        assert self._optimiser is not None
-        assert self._generator is not None
+        if self._restored is not None:  # and no update since
+            return dict(self._restored)
+        assert self._kept is not None
+        adam, generator = self._kept
+        start = None
+        if self.start is not None:  # the vectors there are, by name
+            found = vars(self.start).items()
+            start = {k: v.clone() for k, v in found if v is not None}
         return {
             "step": self.step,
             "seconds": self.seconds,
-            "start": None if self.start is None else _plain(self.start),
+            "start": start,
             "fewest": self.fewest,
-            "optimiser": copy.deepcopy(self._optimiser.state_dict()),
-            "generator": self._generator.get_state(),
+            "optimiser": copy.deepcopy(adam.state_dict()),
+            "generator": generator.get_state(),
         }
 
     @classmethod
@@ -98,16 +91,14 @@ class AscentState:
         """The state that `to_plain` described, its vectors in the dtype of `like`."""
         state = cls()
         state.step, state.seconds = int(plain["step"]), float(plain["seconds"])
-        stored = plain["start"]
+        stored, fewest = plain["start"], plain["fewest"]
         if stored is not None:
-            start = Start(**{k: v.to(like) for k, v in stored.items()})
-            if start.q.shape != start.mu.shape or start.q.ndim != 1:
-                shapes = f"{start.q.shape} and {start.mu.shape}"
-                raise ValueError(f"q and mu have shapes {shapes}")
-            state.start = start
-        fewest = plain["fewest"]
+            state.start = Start(**{k: v.to(like) for k, v in stored.items()})
+            shapes = state.start.q.shape, state.start.mu.shape
+            if shapes != (like.shape, like.shape):
+                raise ValueError(f"q and mu have shapes {shapes}, not {like.shape}")
         state.fewest = None if fewest is None else int(fewest)
-        state._waiting = plain
+        state._restored = plain
         return state
 
 
@@ -176,11 +167,6 @@ def ascend(
         adam.step(gradients, rate)
         state.step, state.seconds = step + 1, time.perf_counter() - began
         yield _record(step + 1, solution, gradients, rate, state.seconds)
-
-
-def _plain(start: Start) -> dict[str, Tensor]:
-    """A copy of the vectors there are, by name."""
-    return {k: v.clone() for k, v in vars(start).items() if v is not None}
 
 
 def _record(

@@ -1,37 +1,29 @@
-"""What a job needs, before it starts: entries of P, bytes, time per update.
+"""What a job needs, before it starts: entries of P and bytes.
 
-Row lengths come from a sample of the rows, bytes from counting arrays, time from a
-few updates on a sample of the data.
+Row lengths come from a sample of the rows, bytes from counting arrays.
 """
 
 from __future__ import annotations
 
-import copy
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
 import torch
 from torch import Tensor
 
 from nopg.algorithms.nopg.config import NOPGConfig
-from nopg.algorithms.nopg.fused import ascend_together
-from nopg.bellman.problem import MATCHED, Problem, list_rows
+from nopg.bellman.problem import MATCHED, list_rows
 from nopg.bellman.samples import Samples
 from nopg.errors import ConfigError, NopgError
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.linalg.ranks import Ranks
 from nopg.policies.families import GaussianPolicy, Policy
-from nopg.randomness import Seed
 
 LARGE = 5_000_000
 """Entries of P from which a job is announced: about a tenth of a second per update."""
 SAMPLED_ROWS = 256
-CALIBRATION = 1_000_000
-"""Entries of the problem whose updates are timed, more than caches hold."""
 SEARCH_BYTES = 48
 """Bytes per entry while neighbours are searched and sorted, beyond what is kept."""
 
@@ -45,7 +37,6 @@ class Budget:
     entries: int  # stored entries of P in this process
     peak_bytes: int  # highest use beyond the data and the libraries
     limit: float | None  # bytes available; None if unknown
-    seconds: float | None = None  # expected time per update; None for small jobs
 
     @property
     def is_large(self) -> bool:
@@ -60,8 +51,6 @@ class Budget:
         )
         if self.limit is not None:
             text += f" ({_size(self.limit)} available)"
-        if self.seconds is not None:
-            text += f", about {1e3 * self.seconds:.3g} ms per update"
         return f"{text}."
 
 
@@ -84,7 +73,9 @@ def estimate_budget(
     if isinstance(neighbours, int):
         length = float(min(neighbours, n))
     elif neighbours is not None:
-        some = samples.next_states[_evenly(samples, SAMPLED_ROWS)]
+        # From the first to the last, evenly spread: nothing is drawn.
+        chosen = torch.linspace(0, n - 1, min(SAMPLED_ROWS, n), dtype=torch.float64)
+        some = samples.next_states[chosen.round().long()]
         rows = list_rows(some, samples, bandwidths, config.estimator)
         length = rows.n_entries / len(some)
     n_rows = -(-n // n_ranks) * config.estimator.next_state_samples + len(initial)
@@ -100,16 +91,7 @@ def estimate_budget(
             'samples or dtype="float32", share the rows over more ranks, or raise '
             "`max_memory`."
         )
-    budget = Budget(n, length, entries, peak, limit)
-    if not budget.is_large:
-        return budget
-    k = max(1, min(round(length), 128))
-    part = samples.subset(_evenly(samples, CALIBRATION // k))
-    settings = replace(config.estimator, neighbours=k)
-    draws = Seed(config.seed).torch("next-states", config.device)
-    problem = Problem.build(part, initial, bandwidths, settings, draws)
-    seconds = _seconds_per_update(problem, copy.deepcopy(policy), config)
-    return replace(budget, seconds=entries * seconds / problem.next_rows.n_entries)
+    return Budget(n, length, entries, peak, limit)
 
 
 def _bytes_per_entry(
@@ -133,24 +115,6 @@ def _bytes_per_entry(
     # Lists: columns 4, log psi, actions; pattern: columns 4 + 4, permutations 4 + 4.
     kept = 20 + v + (8 if samples.n_actions else v * samples.actions.shape[1])
     return kept + max(update + v, SEARCH_BYTES)  # v: the values of P'
-
-
-def _seconds_per_update(problem: Problem, policy: Policy, config: NOPGConfig) -> float:
-    draws = Seed(config.seed).torch("policy-samples", config.device)
-    updates = ascend_together(problem, [policy], config.training, 4, [draws])
-    times = []
-    for _ in range(4):
-        began = time.perf_counter()
-        next(updates)
-        times.append(time.perf_counter() - began)
-    return median(times[1:])
-
-
-def _evenly(samples: Samples, count: int) -> Tensor:
-    """Row numbers from the first to the last, evenly spread: nothing is drawn."""
-    n, device = len(samples.rewards), samples.rewards.device
-    steps = torch.linspace(0, n - 1, min(count, n), dtype=torch.float64, device=device)
-    return steps.round().long()
 
 
 def available_memory(device: str = "cpu", root: Path = Path("/")) -> int | None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from tqdm.auto import tqdm
@@ -20,8 +18,7 @@ from nopg.algorithms.nopg.budget import estimate_budget, out_of_memory
 from nopg.algorithms.nopg.config import N_UPDATES, NOPGConfig, require_count
 from nopg.algorithms.nopg.starts import KINDS, N_SHORT, find_start
 from nopg.algorithms.nopg.training import Training, announce
-from nopg.bellman.problem import MATCHED, EstimatorConfig, Problem
-from nopg.bellman.rows import Neighbours
+from nopg.bellman.problem import MATCHED, Problem
 from nopg.bellman.samples import Samples, initial_state_tensor
 from nopg.data.dataset import Dataset
 from nopg.errors import NotFittedError, SupportWarning
@@ -49,15 +46,11 @@ class NOPG:
         bandwidths: "auto", `Bandwidths(...)`, `CrossValidated(...)` or `LeaveOneOut()`.
         action_space: Gymnasium space of the actions; by default that of the data, or
             the range the data cover.
-        policy_samples: Draws per state for stochastic policies (N_pi).
-        next_state_samples: Draws per sample for the next-state integral (N_phi); 1
-            takes the kernel mean.
-        neighbours: Samples a row of P keeps: a number, "auto", or None for all.
-        device: "cpu" or "cuda".
-        dtype: "float64" or "float32".
         seed: Seed of every draw; the same seed gives the same bits.
         settings: Any other field of `NOPGConfig`, `EstimatorConfig` or
-            `TrainingConfig`, such as `hidden`, `learning_rate` or `stochastic`.
+            `TrainingConfig`, such as `hidden`, `learning_rate`, `neighbours` (samples a
+            row of P keeps), `policy_samples` (N_pi), `next_state_samples` (N_phi),
+            `device` ("cpu" or "cuda") or `dtype` ("float64" or "float32").
 
     Attributes:
         config: All settings.
@@ -73,28 +66,14 @@ class NOPG:
     def __init__(
         self,
         policy: str | nn.Module = NOPGConfig.policy,
-        gamma: float = EstimatorConfig.gamma,
+        gamma: float = NOPGConfig.gamma,
         bandwidths: str | Bandwidths | Any = "auto",
         action_space: Space[Any] | None = None,
-        policy_samples: int = EstimatorConfig.policy_samples,
-        next_state_samples: int = EstimatorConfig.next_state_samples,
-        neighbours: Neighbours = EstimatorConfig.neighbours,
-        device: str = NOPGConfig.device,
-        dtype: str = NOPGConfig.dtype,
         seed: int = NOPGConfig.seed,
         **settings: Any,
     ) -> None:
-        self.config = NOPGConfig.of(
-            policy=policy if isinstance(policy, str) else "custom",
-            gamma=gamma,
-            policy_samples=policy_samples,
-            next_state_samples=next_state_samples,
-            neighbours=neighbours,
-            device=device,
-            dtype=dtype,
-            seed=seed,
-            **settings,
-        )
+        kind = policy if isinstance(policy, str) else "custom"
+        self.config = NOPGConfig.of(policy=kind, gamma=gamma, seed=seed, **settings)
         self.bandwidth_rule = bandwidths
         self._space = action_space
         self._module = None if isinstance(policy, str) else policy
@@ -110,7 +89,6 @@ class NOPG:
         evaluators: Mapping[str, Callable[[FittedPolicy], float]] | None = None,
         evaluate_every: int = 100,
         callback: Callable[[FittedPolicy, Update], Any] | None = None,
-        patience: int | None = None,
         progress: bool = True,
         ranks: Ranks | None = None,
     ) -> FittedPolicy:
@@ -125,8 +103,6 @@ class NOPG:
                 and after the last; results land in the history.
             evaluate_every: Updates between evaluations.
             callback: Called with the policy and the update; returning False stops.
-            patience: Stop when J has stopped rising for this many updates; None
-                always runs to the end.
             progress: Show a bar with J.
             ranks: Processes that share the work, from `joined_ranks`; each calls
                 `fit` with the same data and ends with the same policy.
@@ -144,7 +120,6 @@ class NOPG:
             evaluators=evaluators,
             evaluate_every=evaluate_every,
             callback=callback,
-            patience=patience,
             progress=progress,
         )
         return fitted
@@ -218,13 +193,11 @@ class NOPG:
         if not self._searches_start:
             return
         fitted, config = self.fitted, self.config
-        assert fitted.data is not None
-        assert fitted.problem is not None
-        data, space = fitted.data, fitted.action_space
-        alone = replace(config, device="cpu", dtype="float64")
+        data, space = fitted.require_data(), fitted.action_space
 
         def fresh(number: int) -> Policy:
-            other = replace(alone, seed=config.seed + number)
+            seed = config.seed + number
+            other = replace(config, seed=seed, device="cpu", dtype="float64")
             return build_policy(other, data, space)[0]
 
         n_short = min(N_SHORT, n_updates)
@@ -233,17 +206,7 @@ class NOPG:
             tqdm(total=total, disable=not progress, desc="starts") as bar,
             out_of_memory(self._budget),
         ):
-            best = find_start(
-                copy.deepcopy(fitted.policy).double().cpu(),
-                fresh,
-                Samples.of(data, torch.float64, "cpu"),
-                torch.as_tensor(fitted.initial_states),
-                fitted.problem.bandwidths,
-                config.estimator,
-                Seed(config.seed),
-                n_short,
-                bar.update,
-            )
+            best = find_start(fitted, fresh, config, n_short, bar.update)
         fitted.policy.load_state_dict(best.state_dict())
         fitted.policy_changed()
 
@@ -258,19 +221,13 @@ class NOPG:
         base, config = other.fitted, self.config
         assert base.data is not None
         policy, spec = build_policy(config, base.data, base.action_space, self._module)
-        fitted = FittedPolicy(
+        fitted = replace(
+            base,
             policy=policy,
-            action_space=base.action_space,
-            estimator=config.estimator,
+            spec=spec,
             seed=config.seed,
             settings=config.flat(),
-            bandwidth_rule=base.bandwidths,
-            spec=spec,
-            data=base.data,
-            initial_states=base.initial_states,
-            observation_names=base.observation_names,
-            observation_space=base.observation_space,
-            problem=base.problem,
+            history=None,
         )
         self._fitted, self._budget = fitted, other._budget
         return fitted

@@ -19,10 +19,12 @@ import torch
 from torch import Tensor
 
 from nopg.algorithms.nopg.ascent import REFRESH
+from nopg.algorithms.nopg.config import NOPGConfig
 from nopg.bellman.paths import MeanPaths
 from nopg.bellman.problem import MATCHED, NADARAYA_WATSON, EstimatorConfig, Problem
 from nopg.bellman.samples import Samples
 from nopg.bellman.solution import Estimator, Start
+from nopg.fitted.policy import FittedPolicy
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.linalg.solve import SolverConfig
 from nopg.policies.adam import Adam, cosine_decay
@@ -57,60 +59,52 @@ RTOL = 1e-2
 
 
 def find_start(
-    policy: Policy,
-    fresh: Callable[[int], Policy],
-    samples: Samples,
-    initial: Tensor,
-    bandwidths: Bandwidths,
-    config: EstimatorConfig,
-    seed: Seed,
-    n_updates: int = N_SHORT,
-    advance: Callable[[], object] = lambda: None,
+    fitted: FittedPolicy,  # whose policy the first ascent starts from; it stays
+    fresh: Callable[[int], Policy],  # an untrained one by number, for the others
+    config: NOPGConfig,  # of the long ascent
+    n_updates: int,  # of each short one
+    advance: Callable[[], object],  # called after every update
 ) -> Policy:
-    """The best of a few short ascents.
-
-    Args:
-        policy: Where the first of them starts; it stays as it is.
-        fresh: An untrained policy by number, from 1, for the others.
-        samples: The data, on the CPU in double precision.
-        initial: Initial states, (B, d_s), likewise.
-        bandwidths: Of the long ascent.
-        config: Its estimator.
-        seed: Source of every draw.
-        n_updates: Updates of each.
-        advance: Called after every update.
-    """
+    """The best of a few short ascents."""
+    samples, initial, bandwidths = _exact(fitted)
+    n, seed = len(samples.rewards), Seed(config.seed)
     generator = seed.numpy("starts")
     found: list[Policy] = []
     for number, kinds in enumerate(KINDS):
-        one = copy.deepcopy(policy) if number == 0 else fresh(number)
-        rows = torch.as_tensor(generator.permutation(len(samples.rewards))[:N_ROWS])
+        one = fresh(number) if number else copy.deepcopy(fitted.policy).double().cpu()
+        rows = torch.as_tensor(generator.permutation(n)[:N_ROWS])
         part = samples.subset(rows.sort().values)
-        h = _wider(bandwidths, len(samples.rewards), len(rows))
+        h = _wider(bandwidths, n, len(rows))
         begun = _with_others(initial, part.states, generator)
-        problems = [_problem(part, begun, h, config, kind, seed) for kind in kinds]
+        problems = [
+            _problem(part, begun, h, config.estimator, kind, seed) for kind in kinds
+        ]
         found += _ascend(one, problems, seed, n_updates, advance)
-    values = path_returns(found, samples, initial, bandwidths, config, seed)
+    values = path_returns(found, fitted, config)
     return found[max(range(len(found)), key=values.__getitem__)]
 
 
 def path_returns(
-    policies: Sequence[Policy],
-    samples: Samples,
-    initial: Tensor,
-    bandwidths: Bandwidths,
-    config: EstimatorConfig,
-    seed: Seed,
+    policies: Sequence[Policy], fitted: FittedPolicy, config: NOPGConfig
 ) -> list[float]:
-    """What each policy's mean path earns; the arguments are those of `find_start`."""
+    """What each policy's mean path through the data of `fitted` earns."""
+    samples, initial, bandwidths = _exact(fitted)
     n = len(samples.rewards)
     if n > N_PATH_ROWS:
-        chosen = seed.numpy("judged-rows").permutation(n)[:N_PATH_ROWS]
+        chosen = Seed(config.seed).numpy("judged-rows").permutation(n)[:N_PATH_ROWS]
         samples = samples.subset(torch.as_tensor(chosen))
     in_action = 1.0 if samples.n_actions else PATH_SCALE
     wide = bandwidths.scaled(PATH_SCALE, in_action)
-    paths = MeanPaths.of(samples, wide, config.gamma)
-    return list(paths.returns(policies, initial[:N_STARTS]).mean(dim=1).tolist())
+    paths = MeanPaths.of(samples, wide, fitted.gamma)
+    exact = [copy.deepcopy(policy).double().cpu() for policy in policies]
+    return list(paths.returns(exact, initial[:N_STARTS]).mean(dim=1).tolist())
+
+
+def _exact(fitted: FittedPolicy) -> tuple[Samples, Tensor, Bandwidths]:
+    """Data and initial states on the CPU in double precision, and bandwidths."""
+    assert fitted.problem is not None  # laid out by `NOPG.prepare`
+    samples = Samples.of(fitted.require_data(), torch.float64, "cpu")
+    return samples, torch.as_tensor(fitted.initial_states), fitted.problem.bandwidths
 
 
 def _with_others(

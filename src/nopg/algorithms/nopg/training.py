@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-import torch
 from tqdm.auto import tqdm
 
 from nopg.algorithms.nopg.ascent import AscentState, TrainingState
@@ -18,7 +17,6 @@ from nopg.algorithms.nopg.config import NOPGConfig, require_count
 from nopg.algorithms.nopg.fused import ascend_together, is_fusible
 from nopg.algorithms.nopg.starts import path_returns
 from nopg.bellman.problem import MATCHED
-from nopg.bellman.samples import Samples
 from nopg.errors import ConfigError
 from nopg.fitted.history import History, Update
 from nopg.fitted.policy import FittedPolicy
@@ -26,11 +24,6 @@ from nopg.policies.families import Policy
 from nopg.randomness import Seed
 
 logger = logging.getLogger(__name__)
-
-ENDED = ("finished", "converged")
-"""Why a training ended that will not go on."""
-FLAT = 1e-4
-"""With `patience`: a rise of J below this share of its range so far counts as none."""
 
 
 class Training:
@@ -83,7 +76,6 @@ class Training:
         evaluators: Mapping[str, Callable[[FittedPolicy], float]] | None = None,
         evaluate_every: int = 100,
         callback: Callable[[FittedPolicy, Update], Any] | None = None,
-        patience: int | None = None,
         progress: bool = True,
     ) -> History:
         """Train to the end; the arguments are those of `NOPG.fit`.
@@ -102,11 +94,7 @@ class Training:
             desc="NOPG",
         )
         try:
-            # A training that is resumed may have been at its end already.
-            is_flat = patience is not None and _is_flat(history, patience)
-            if is_flat:
-                history.stopped = "converged"
-            for update in () if is_flat else self._updates():
+            for update in self._updates():
                 is_last = update.step == self._n_updates
                 if evaluators and (is_last or update.step % evaluate_every == 0):
                     results = {k: float(f(fitted)) for k, f in evaluators.items()}
@@ -116,10 +104,7 @@ class Training:
                 if callback is not None and callback(fitted, update) is False:
                     history.stopped = "callback"
                     break
-                if patience is not None and _is_flat(history, patience):
-                    history.stopped = "converged"
-                    break
-            if history.stopped in ENDED:  # what goes on later is left as it is
+            if history.stopped == "finished":  # what goes on later is left as it is
                 keep_better(fitted, self._first, self._config)
         except KeyboardInterrupt:
             history.stopped = "interrupted"
@@ -144,9 +129,6 @@ class Training:
             fitted.policy.load_state_dict(state.policy)
             self._ascent = AscentState.from_plain(state.ascent, like)
             fitted.draws.set_state(state.draws)
-            start = self._ascent.start
-            if start is not None and len(start.q) != len(like):
-                raise ValueError(f"q is of {len(start.q)} samples, not {len(like)}")
             if len(state.history) != self._ascent.step:
                 raise ValueError(f"{len(state.history)} updates are not {state.step}")
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
@@ -181,16 +163,7 @@ def keep_better(fitted: FittedPolicy, first: Policy, config: NOPGConfig) -> None
     is_matched = config.estimator.rows == MATCHED
     if not (config.training.search_start and is_matched) or fitted.spec is None:
         return
-    assert fitted.data is not None
-    assert fitted.problem is not None
-    before, after = path_returns(
-        [copy.deepcopy(p).double().cpu() for p in (first, fitted.policy)],
-        Samples.of(fitted.data, torch.float64, "cpu"),
-        torch.as_tensor(fitted.initial_states),
-        fitted.problem.bandwidths,
-        config.estimator,
-        Seed(config.seed),
-    )
+    before, after = path_returns([first, fitted.policy], fitted, config)
     if before > after:
         fitted.policy.load_state_dict(first.state_dict())
         fitted.policy_changed()
@@ -210,13 +183,3 @@ def _show(bar: Any, history: History) -> None:
         text += "".join(f", {name}={result:.4g}" for name, result in results)
     bar.set_postfix_str(text, refresh=False)
     bar.update()
-
-
-def _is_flat(history: History, patience: int) -> bool:
-    objectives = history["objective"]
-    if len(objectives) <= patience:
-        return False
-    before, after = max(objectives[:-patience]), max(objectives[-patience:])
-    # Relative to |J| too: with tiny steps even noise is a large part of the range.
-    scale = max(max(objectives) - min(objectives), 1e-3 * abs(after))
-    return bool(after - before <= FLAT * scale)

@@ -16,11 +16,11 @@ import numpy as np
 
 from nopg.algorithms.search.candidates import cloned_candidate
 from nopg.data.dataset import Dataset
+from nopg.dynamics.replays import Rows, consecutive
 from nopg.dynamics.transition_model import regression_actions
 from nopg.evaluation.comparison import difference_of_returns
 from nopg.evaluation.model import ModelEvaluator, mean_and_spread
 from nopg.evaluation.verdict import LIKELY, RARE
-from nopg.evaluation.windows import Rows, consecutive
 from nopg.policies.arrays import Array, actor_of
 from nopg.policies.build import PolicySpec
 from nopg.policies.families import Policy

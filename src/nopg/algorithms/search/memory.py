@@ -10,6 +10,7 @@ import numpy as np
 from nopg.data.dataset import Dataset
 from nopg.data.diagnostics.memory import find_memory
 from nopg.data.past import known_states
+from nopg.data.validation import counted
 from nopg.errors import ConfigError, DataError
 from nopg.policies.arrays import Array
 
@@ -39,13 +40,26 @@ def remembered(data: Dataset, history: int | str) -> Dataset:
     if data.history is not None or data.episodes is None:
         return data
     found = find_memory(data)
-    shortest = int(np.unique(data.episodes, return_counts=True)[1].min())
-    observations = min(found.observation_steps, shortest)
-    # What a state hides is inferred from what was done, too.
-    actions = min(max(found.action_steps, found.observation_steps), shortest)
-    if actions:
+    if found.history:
         logger.info(found.sentence)
-    return data.with_history(observations=observations, actions=actions)
+    # What a state hides is inferred from what was done, too.
+    steps = {"observations": found.observation_steps, "actions": found.history}
+    return _without_short(data, found.history).with_history(**steps)
+
+
+def _without_short(data: Dataset, steps: int) -> Dataset:
+    """The data without episodes that have fewer steps: they hold no whole past."""
+    assert data.episodes is not None
+    _, which, sizes = np.unique(data.episodes, return_inverse=True, return_counts=True)
+    is_short = sizes[which] < steps
+    if not is_short.any():
+        return data
+    left_out = (
+        f"Left out {counted(int(is_short.sum()), 'row')} of episodes shorter than the "
+        f"{counted(steps, 'past step')} that the state now holds."
+    )
+    logger.info(left_out)
+    return data.subset(~is_short).with_note(left_out)
 
 
 def trial_states(data: Dataset, starts: Array) -> Array:

@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
+from nopg.discount import discount_horizon
 from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.rollouts import (
     ModelRollout,
-    discount_horizon,
     model_rollout,
     rollout_gradients,
     tail_weights,

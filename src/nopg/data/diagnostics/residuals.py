@@ -13,7 +13,7 @@ import numpy as np
 
 from nopg.data.coverage import state_actions
 from nopg.data.diagnostics.regression import GaussianRegression
-from nopg.data.transitions import TransitionTable
+from nopg.data.transitions import TransitionTable, run_starts
 from nopg.data.validation import BoolArray, FloatArray, IntArray
 
 _FOLDS = 5
@@ -42,18 +42,11 @@ class Sequences:
     @classmethod
     def of(cls, table: TransitionTable) -> Sequences:
         """The rows of a table; without episodes every row is a stretch of its own."""
-        n, width = table.observations.shape
-        ids = np.arange(n) if table.episodes is None else table.episodes
-        order = np.argsort(ids, kind="stable")
+        order, is_first = run_starts(table)
         states, reached = table.observations[order], table.next_observations[order]
-        scale = np.where(states.std(axis=0) > 0, states.std(axis=0), 1.0)
-        goes_on = ~(table.terminations | table.truncations)[order[:-1]]
-        goes_on &= ids[order[:-1]] == ids[order[1:]]
-        goes_on &= (np.abs(reached[:-1] - states[1:]) <= 1e-6 * scale).all(axis=1)
-        is_start = np.append(True, ~goes_on)
-        stretches = np.cumsum(is_start) - 1
-        positions = np.arange(n) - np.flatnonzero(is_start)[stretches]
-        actions = _standardised(state_actions(table)[order, width:])
+        stretches = np.cumsum(is_first) - 1
+        positions = np.arange(len(order)) - np.flatnonzero(is_first)[stretches]
+        actions = _standardised(state_actions(table)[order, states.shape[1] :])
         parts = _standardised(states), actions, reached - states
         return cls(*parts, stretches, positions)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nopg.evaluation.windows import Windows, consecutive, held_out_rows
+from nopg.dynamics.replays import Windows, consecutive, held_out_rows
 from tests.evaluation.recordings import recorded
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from nopg.envs.base import BoolArray, Env, FloatArray, Ranges
+from nopg.envs.scenes import BLUE, GREEN, GREY, INK, Action, Frame, draw, gauge
+from reproduction.tasks.landscape import Landscape
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,3 +91,25 @@ class MountainCar(Env):
 def height(positions: FloatArray) -> FloatArray:
     """The shape of the valley, for drawing."""
     return np.asarray(np.sin(3.0 * positions) * 0.45 + 0.55, dtype=np.float64)
+
+
+@draw.register
+def _mountain_car(env: MountainCar, state: FloatArray, action: Action = None) -> Frame:
+    canvas = Landscape((-0.3, 0.57), 1.8, (600, 400))
+    canvas.ground(height(canvas.columns), GREY)
+    flag = (env.goal, float(height(np.array(env.goal))))
+    canvas.line(flag, (flag[0], flag[1] + 0.14), 0.008, INK)
+    canvas.box((flag[0] + 0.035, flag[1] + 0.12), (0.07, 0.04), GREEN)
+
+    position = float(state[0])
+    tilt = math.atan(1.35 * math.cos(3.0 * position))  # slope of the valley
+    up, along = (-math.sin(tilt), math.cos(tilt)), (math.cos(tilt), math.sin(tilt))
+    foot = (position, float(height(np.array(position))))
+    body = (foot[0] + 0.045 * up[0], foot[1] + 0.045 * up[1])
+    canvas.box(body, (0.11, 0.04), BLUE, tilt)
+    for side in (-0.035, 0.035):
+        hub = (foot[0] + side * along[0], foot[1] + side * along[1])
+        canvas.disc((hub[0] + 0.018 * up[0], hub[1] + 0.018 * up[1]), 0.018, INK)
+    if action is not None:
+        gauge(canvas, (-0.3, 1.1), 0.6, float(action[0]))
+    return canvas.frame

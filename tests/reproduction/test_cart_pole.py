@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
+from reproduction.tasks.cart_pole import CartPole, cart_pole_random, uniform_voltage
 
-from nopg.envs import CartPole, cart_pole_random, rollout
+from nopg.envs import rollout
 from nopg.envs.base import FloatArray
-from nopg.envs.cart_pole import uniform_voltage
 from nopg.errors import ConfigError
 from tests.envs.shared_files import shared_data
 

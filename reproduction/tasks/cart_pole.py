@@ -9,8 +9,11 @@ from typing import ClassVar
 import numpy as np
 
 from nopg.envs.base import ANY, BoolArray, Env, FloatArray, Ranges
-from nopg.envs.rollouts import Transitions, first_transitions
+from nopg.envs.rollouts import Transitions
+from nopg.envs.scenes import BLUE, GREY, INK, ORANGE, Action, Frame, draw, gauge
 from nopg.errors import ConfigError
+from reproduction.tasks.landscape import Landscape
+from reproduction.tasks.random_agents import first_transitions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,3 +161,23 @@ def uniform_voltage(seen: FloatArray, generator: np.random.Generator) -> FloatAr
 def cart_pole_random(n: int, generator: np.random.Generator) -> Transitions:
     """The paper's random-agent data: n rows of episodes that last until the fall."""
     return first_transitions(CartPole(), uniform_voltage, n, generator)
+
+
+@draw.register
+def _cart_pole(env: CartPole, state: FloatArray, action: Action = None) -> Frame:
+    x, phi = float(state[0]), float(state[1])
+    canvas = Landscape((x, 0.15), 0.9, (600, 400))  # the camera follows the cart
+    rail = min(env.rail, 1e3)
+    canvas.line((-rail, 0.0), (rail, 0.0), 0.008, GREY)
+    for mark in np.arange(math.floor(x * 10) - 5, math.floor(x * 10) + 7) / 10.0:
+        if abs(mark) <= rail:
+            canvas.line((mark, -0.015), (mark, 0.015), 0.003, GREY)
+    # phi is positive when the pole leans to the right.
+    pole = 2.0 * env.half_length
+    tip = (x + pole * math.sin(phi), pole * math.cos(phi))
+    canvas.box((x, 0.0), (0.12, 0.05), INK)
+    canvas.line((x, 0.0), tip, 0.014, BLUE)
+    canvas.disc((x, 0.0), 0.01, ORANGE)
+    if action is not None:
+        gauge(canvas, (x, -0.1), 0.3, float(action[0]) / env.max_voltage)
+    return canvas.frame

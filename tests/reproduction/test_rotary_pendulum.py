@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from reproduction.tasks.rotary_pendulum import Qube
 
-from nopg.envs import Qube, task
 from tests.envs.shared_files import shared_data
 
 
@@ -66,7 +66,7 @@ def test_limiter_pushes_back_on_the_way_out_only() -> None:
 
 
 def test_best_return_and_end() -> None:
-    env = task("Qube")
+    env = Qube()
     upright = np.array([[0.0, np.pi, 0.0, 0.0]])
     assert env.reward(upright, np.zeros((1, 1)))[0] * env.horizon == 7.5
     assert env.is_terminal(np.array([[2.1, 0.0, 0.0, 0.0]])).all()

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from nopg.envs.base import BoolArray, Env, FloatArray, Ranges
+from nopg.envs.scenes import BLUE, GREY, INK, Action, Canvas, Frame, draw, gauge
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,3 +152,17 @@ class Qube(Env):
         back = -np.sign(theta) * self.max_voltage * np.clip(depth, 0.0, 1.0)
         is_outward = (depth > 0.0) & (theta * theta_dot > 0.0)
         return np.asarray(np.where(is_outward, back, asked))
+
+
+@draw.register
+def _qube(env: Qube, state: FloatArray, action: Action = None) -> Frame:
+    """Seen from the front: the arm swings the foot of the pendulum sideways."""
+    canvas = Canvas((0.0, 0.0), 2.8, (400, 400))
+    foot = (0.6 * math.sin(state[0]), 0.0)
+    tip = (foot[0] + math.sin(state[1]), -math.cos(state[1]))
+    canvas.line((0.0, 0.0), foot, 0.12, GREY)
+    canvas.line(foot, tip, 0.1, BLUE)
+    canvas.disc((0.0, 0.0), 0.08, INK)
+    if action is not None:
+        gauge(canvas, (0.0, -1.25), 1.0, float(action[0]) / env.max_voltage)
+    return canvas.frame
