@@ -289,8 +289,10 @@ class ModelEvaluator:
 
         drawn = self._asked_of_drawn(earned_in, paths)  # (S, m G)
         limits, (model, _) = self.models[0].reward_limits, self._arrays
-        beyond = reward_beyond(model, actor, paths, limits, self.gamma, until)
-        errors = np.stack([np.zeros(len(states)), DOUBT * paths.means(beyond)])
+        errors = np.zeros((2, len(states)))
+        if self.models[0].known_reward is None:  # a function is right beyond, too
+            beyond = reward_beyond(model, actor, paths, limits, self.gamma, until)
+            errors[1] = DOUBT * paths.means(beyond)
         if self._sharper:
             found = [ask(model, paths, until) for model in self._sharper]
             sharp = np.mean([earned + middle * left for earned, left in found], axis=0)
