@@ -228,6 +228,8 @@ class RewardBounds(NamedTuple):
     """What a regression may predict of steps after which the episode goes on.
 
     Without bounds a search finds the place where it promises more than was ever earned.
+    A cost may well grow beyond what was seen, and to believe it is the careful side:
+    below there is room for as much again.
     """
 
     low: float
@@ -235,10 +237,9 @@ class RewardBounds(NamedTuple):
 
     @classmethod
     def of(cls, seen: Tensor) -> RewardBounds:
-        """Those of rewards seen, (n,), a little wider."""
+        """Those of rewards seen, (n,), a little wider above and twice as wide below."""
         low, high = float(seen.min()), float(seen.max())
-        margin = MARGIN * (high - low)
-        return cls(low - margin, high + margin)
+        return cls(2.0 * low - high, high + MARGIN * (high - low))
 
     def are_inside(self, clipped: Tensor) -> Tensor:
         """Where rewards within the bounds move with what they were clipped from."""
