@@ -19,7 +19,7 @@ from nopg.envs.rollouts import Transitions, flatten, rollout
 from nopg.errors import ConfigError, DataError
 from nopg.randomness import Seed
 from reproduction.tasks.continuous import Task
-from reproduction.tasks.rotary_pendulum import Qube
+from nopg.envs.qube import Qube
 
 SCRIPTED_QUBE, RECORDED_QUBE = "qube", "qube-recorded"
 CAUGHT = 0.17
