@@ -8,6 +8,7 @@ import secrets
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -35,7 +36,7 @@ def reading(
 
 def open_plain(
     path: Path, max_bytes: int | None = None, *, follow: bool = False
-) -> BinaryIO:
+) -> BufferedReader:
     """An ordinary file, opened for reading.
 
     What comes from somebody else may be a link to any file of this user, a pipe that
