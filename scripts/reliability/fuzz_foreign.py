@@ -94,11 +94,15 @@ def _ros_bag(path: Path) -> Target:
             message = {"x": float(i), "u": [0.5], "r": [1.5, 2.0], "name": "a"}
             writer.write_message("/log", kind, message, i * 10**8, i * 10**8)
         writer.finish()
-    columns = {"observations": ["/log.x"], "actions": ["/log.u.0"]}
 
     def read(path: Path) -> object:
-        options = {**columns, "reward": "/log.r.0", "max_bytes": 2**24}
-        return nopg.Dataset.load(path, **options)
+        return nopg.Dataset.load(
+            path,
+            observations=["/log.x"],
+            actions=["/log.u.0"],
+            reward="/log.r.0",
+            max_bytes=2**24,
+        )
 
     return Target("mcap, ros", path.read_bytes(), path, read)
 

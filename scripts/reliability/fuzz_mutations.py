@@ -21,7 +21,7 @@ HURTFUL = (
     f"!!python/object/apply:os.system ['touch {CANARY}']".encode(),
     f"$(touch {CANARY})".encode(),
 )  # fmt: skip
-ODD = (
+ODD: tuple[Any, ...] = (
     0.0, -0.0, 1.0, -1.5, 3.0, 1e-320, 1e30, -1e100, 1e149, 1e154, 1e200, 1.7e308,
     float("nan"), float("inf"), -float("inf"), 10**400, 2**70, True, None, "1", "x",
     b"1", 1j, (), [1.0], {}, object(), np.datetime64("2026-01-01"), np.float16(2.0),

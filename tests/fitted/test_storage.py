@@ -319,7 +319,9 @@ def test_widths_that_the_file_does_not_hold_reserve_nothing(
     saved: Path, tmp_path: Path
 ) -> None:
     """5 KB that were 2.4 GB: the network was built before it was compared."""
-    spec = asdict(fitted().spec) | {"hidden": [10**8]}  # type: ignore[call-overload]
+    found = fitted().spec
+    assert found is not None
+    spec = asdict(found) | {"hidden": [10**8]}
     path = rewritten(saved, tmp_path, policy=spec)
     with pytest.raises(nopg.PolicyFileError, match="must have 400,000,000 weights"):
         nopg.load(path)

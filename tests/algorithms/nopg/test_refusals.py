@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -40,7 +40,10 @@ def fit(data: Any = DATA, start: Any = BOTTOM, **settings: Any) -> None:
     [
         (lambda: nopg.NOPG(gamma=1.0), "gamma"),
         (lambda: nopg.NOPG(gamma=-0.1), "gamma"),
-        (lambda: nopg.NOPG(gamma=[0.9]), r"`gamma` must be a number, got \[0.9\]"),
+        (
+            lambda: nopg.NOPG(gamma=cast(float, [0.9])),
+            r"`gamma` must be a number, got \[0.9\]",
+        ),
         (lambda: nopg.NOPG(device=0), "`device` must be a text, got 0"),
         (lambda: nopg.NOPG(policy="tabular"), "policy"),
         (lambda: nopg.NOPG(learning_rate=0.0), "learning_rate"),

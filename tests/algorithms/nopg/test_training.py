@@ -105,7 +105,7 @@ def test_rewards_may_be_of_any_scale() -> None:
     """Whoever counts in billionths learns the same policy, and a billionth as much."""
     found = []
     for scale in (1.0, 1e-9, 1e9):
-        arrays = DATA.arrays() | {"rewards": scale * DATA.rewards}
+        arrays: Any = DATA.arrays() | {"rewards": scale * DATA.rewards}
         data = nopg.Dataset(**arrays, action_space=DATA.action_space)
         model = nopg.NOPG(bandwidths=GIVEN, hidden=(6,))
         policy = model.fit(data, BOTTOM, n_updates=30, progress=False)

@@ -393,7 +393,7 @@ def test_rewards_may_be_of_any_scale(few: pytest.MonkeyPatch) -> None:
     keep(few, 3)
     data, found = pendulum_data(5), []
     for scale in (2.0**-5, 2.0**-35, 2.0**25):
-        arrays = data.arrays() | {"rewards": scale * data.rewards}
+        arrays: Any = data.arrays() | {"rewards": scale * data.rewards}
         other = nopg.Dataset(**arrays, action_space=data.action_space)
         policy = learn(other, BOTTOM, **SHORT)
         values = [one.final.value / scale for one in candidates_of(policy)]
