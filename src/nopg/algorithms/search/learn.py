@@ -35,14 +35,13 @@ from nopg.algorithms.search.candidates import (
     cloned_candidate,
     planned_candidates,
 )
-from nopg.algorithms.search.floor import HIDDEN, Floor
 from nopg.algorithms.search.memory import (
     AUTO,
     remembered,
     starting_states,
     trial_states,
 )
-from nopg.algorithms.search.selection import Selection
+from nopg.algorithms.search.selection import HIDDEN, Floor, Selection
 from nopg.bellman.samples import initial_state_tensor
 from nopg.data.dataset import Dataset
 from nopg.dynamics.ensemble import fit_ensemble

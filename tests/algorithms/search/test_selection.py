@@ -16,8 +16,8 @@ from nopg.algorithms.build import action_space_of, build_policy
 from nopg.algorithms.nopg.nopg import NOPG
 from nopg.algorithms.search import learn as search_module
 from nopg.algorithms.search.candidates import FoundPolicy, distil
-from nopg.algorithms.search.floor import HIDDEN, Floor, explained_share, ranked
 from nopg.algorithms.search.planning import DistillationTargets
+from nopg.algorithms.search.selection import HIDDEN, Floor, explained_share, ranked
 from nopg.dynamics.ensemble import fit_ensemble
 from nopg.evaluation.model import ModelEvaluator
 from nopg.fitted.search_result import CLONING, PLANNING, CandidateMethod
