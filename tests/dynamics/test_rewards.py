@@ -44,13 +44,13 @@ def known(data: nopg.Dataset, function: Any = peak) -> KnownReward:
 
 def far_steps() -> tuple[Tensor, Tensor]:
     rng = np.random.default_rng(1)
-    states, actions = rng.uniform(-3.0, 3.0, (300, 2)), rng.uniform(-3.0, 3.0, (300, 1))
-    return torch.tensor(states), torch.tensor(actions)
+    steps = torch.tensor(rng.uniform(-12.0, 12.0, (300, 3)))
+    return steps[:, :2], steps[:, 2:]
 
 
 def test_predicted_rewards_stay_within_what_was_seen() -> None:
     data = log()
-    model, (states, actions) = fitted(data), (8.0 * x for x in far_steps())
+    model, (states, actions) = fitted(data), far_steps()
     free = model.process.predict(torch.cat([states, actions], dim=1))[:, -1]
     low, high = data.rewards.min(), data.rewards.max()
     least, most = 2.0 * low - high, high + MARGIN * (high - low)
