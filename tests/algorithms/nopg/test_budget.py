@@ -175,3 +175,20 @@ def test_memory_that_runs_out_in_training_is_one_sentence_with_the_budget(
         model.fit(grid_dataset(6, 6), [BOTTOM], n_updates=1, progress=False)
     assert "Budget: 72 samples, 72 neighbours per row" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("most", "expected"), [("3072000", 2048000), ("100", 0)])
+def test_available_memory_respects_limits_of_the_process(
+    tmp_path: Path, most: str, expected: int
+) -> None:
+    """As `ulimit -v` sets them: soft, then hard."""
+    own = tmp_path / "proc" / "self"
+    own.mkdir(parents=True)
+    (own / "status").write_text("Name:\tpython\nVmSize:\t    1000 kB\n")
+    text = (
+        "Limit  Soft Limit  Hard Limit  Units\nMax address space  {}  unlimited  bytes"
+    )
+    (own / "limits").write_text(text.format(most))
+    assert available_memory(root=tmp_path) == expected
+    (own / "limits").write_text(text.format("unlimited"))
+    assert available_memory(root=tmp_path) is None

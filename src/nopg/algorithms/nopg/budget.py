@@ -121,7 +121,7 @@ def available_memory(device: str = "cpu", root: Path = Path("/")) -> int | None:
     """Bytes that are free; None if unknown.
 
     On Linux the lesser of what the kernel calls available and what the container's
-    control group leaves; on a GPU what its driver calls free.
+    control group and the process's limit leave; on a GPU what its driver calls free.
     """
     if device.startswith("cuda"):
         return int(torch.cuda.mem_get_info(torch.device(device))[0])
@@ -138,6 +138,17 @@ def available_memory(device: str = "cpu", root: Path = Path("/")) -> int | None:
         # Pages of files read long ago count as used, and can be given up.
         old = dict(line.split() for line in stat.splitlines()).get("inactive_file", 0)
         found.append(max(int(most) - int(used) + int(old), 0))
+    with suppress(OSError, StopIteration, ValueError):  # nor is "unlimited"
+        own = {"limits": "Max address space", "status": "VmSize:"}
+        most, used = (
+            next(
+                line.removeprefix(start).split()[0]
+                for line in (root / "proc/self" / name).read_text().splitlines()
+                if line.startswith(start)
+            )
+            for name, start in own.items()
+        )
+        found.append(max(int(most) - 1024 * int(used), 0))
     return min(found, default=None)
 
 
