@@ -22,6 +22,7 @@ MODULES = MappingProxyType(
         "safety": "safety",
         "robustness": "robustness",
         "noisy": "noisy",
+        "machines": "machines",
     }
 )
 """Every experiment and the file it is written in."""

@@ -31,8 +31,8 @@ class Selection:
         if plan.data_file is not None and not experiment.takes_data:
             raise ConfigError(
                 f"`--data` must go with an experiment that takes recorded data, "
-                f"{experiment.name} does not; use it with figure4-mountain-car or "
-                "robustness."
+                f"{experiment.name} does not; use it with figure4-mountain-car, "
+                "robustness or machines."
             )
         return [trial for trial in experiment.trials(plan) if self._has(trial)]
 

@@ -9,9 +9,9 @@ the same file.
 from pathlib import Path
 
 from reproduction.tasks import scripted_operator
-from reproduction.tasks.mountain_car import MountainCar
 
 import nopg
+from nopg.envs.mountain_car import MountainCar
 
 TARGET = Path(scripted_operator.__file__).with_name("mountain_car_scripted.npz")
 

@@ -12,6 +12,8 @@ import numpy as np
 
 from nopg.data.dataset import Dataset
 from nopg.envs.base import Env, FloatArray
+from nopg.envs.cart_pole import CartPole
+from nopg.envs.mountain_car import MountainCar
 from nopg.envs.pendulum import Pendulum, pendulum_grid
 from nopg.envs.rollouts import Transitions, rollout
 from nopg.errors import ConfigError, DataError
@@ -20,9 +22,7 @@ from reproduction.baselines.behaviours import mixture_density, uniform_density
 from reproduction.baselines.progress import Act
 from reproduction.baselines.trajectories import LogDensity
 from reproduction.tasks.action_box import ActionBox
-from reproduction.tasks.cart_pole import CartPole, cart_pole_random
-from reproduction.tasks.mountain_car import MountainCar
-from reproduction.tasks.random_agents import pendulum_random
+from reproduction.tasks.random_agents import cart_pole_random, pendulum_random
 from reproduction.tasks.scripted_operator import mountain_car_demonstrations
 from reproduction.trial import Trial
 

@@ -10,6 +10,7 @@ from reproduction.baselines.progress import Act
 from reproduction.tasks.continuous import task_of
 from reproduction.tasks.discrete import DISCRETE_TASKS
 from reproduction.tasks.noisy import NOISY_TASKS
+from reproduction.tasks.qube import RECORDED_QUBE, SCRIPTED_QUBE, qube_task
 from reproduction.tasks.two_tanks import TANKS
 from reproduction.trial import Trial
 
@@ -39,4 +40,6 @@ def learnable_of(trial: Trial) -> Learnable:
         return NOISY_TASKS[trial.task]()
     if trial.task in TANKS:
         return TANKS[trial.task]
+    if trial.task in (SCRIPTED_QUBE, RECORDED_QUBE):
+        return qube_task(trial.data_file)
     return task_of(trial)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nopg.envs.base import Env, FloatArray
+from nopg.envs.cart_pole import CartPole
 from nopg.envs.pendulum import Pendulum
 from nopg.envs.rollouts import Policy, Transitions, episodes
 from nopg.errors import ConfigError
@@ -58,3 +59,14 @@ def pendulum_random(
         return np.clip(torques, -limit, limit) if clip else torques
 
     return first_transitions(Pendulum(start_angle=0.0), mixture, n, generator)
+
+
+def uniform_voltage(seen: FloatArray, generator: np.random.Generator) -> FloatArray:
+    """The random agent of the cart-pole: any voltage, whatever the state."""
+    limit = CartPole.max_voltage
+    return generator.uniform(-limit, limit, (len(seen), 1))
+
+
+def cart_pole_random(n: int, generator: np.random.Generator) -> Transitions:
+    """The paper's random-agent data: n rows of episodes that last until the fall."""
+    return first_transitions(CartPole(), uniform_voltage, n, generator)

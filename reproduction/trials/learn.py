@@ -19,9 +19,9 @@ from reproduction.baselines.progress import Act
 from reproduction.tasks.discrete import DISCRETE_TASKS
 from reproduction.tasks.learnable import learnable_of
 from reproduction.trial import Result, Trial, rounded
-from reproduction.trials import nopg
 
-UNUSED = nopg.UNUSED
+UNUSED = ("nopg/gpu", "nopg/fitted/storage.py")
+"""What a trial does not use; the evaluator decides whether a policy beats the log."""
 
 LEARN: Mapping[str, Any] = MappingProxyType({"gamma": 0.99})
 """Settings of a trial at full length: every number besides is `learn`'s default."""

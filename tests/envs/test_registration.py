@@ -6,9 +6,9 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
-from reproduction.tasks.registered import TASKS
 
 from nopg.envs import register, rollout
+from nopg.envs.registration import TASKS
 from nopg.errors import ConfigError
 
 HORIZONS = {

@@ -1,8 +1,6 @@
 import numpy as np
 import pytest
-from reproduction.tasks.cart_pole import CartPole, uniform_voltage
-from reproduction.tasks.mountain_car import MountainCar
-from reproduction.tasks.random_agents import first_transitions
+from reproduction.tasks.random_agents import first_transitions, uniform_voltage
 
 import nopg
 from nopg.envs import (
@@ -12,6 +10,8 @@ from nopg.envs import (
     rollout,
 )
 from nopg.envs.base import FloatArray
+from nopg.envs.cart_pole import CartPole
+from nopg.envs.mountain_car import MountainCar
 from nopg.errors import ConfigError
 
 

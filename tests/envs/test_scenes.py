@@ -1,5 +1,4 @@
 import numpy as np
-from reproduction.tasks.landscape import Landscape
 
 from nopg.envs.scenes import BLUE, INK, PAPER, Canvas
 
@@ -11,8 +10,8 @@ def coverage(canvas: Canvas, units_a_pixel: float) -> float:
     return float(cover.sum() * units_a_pixel**2)
 
 
-def blank() -> Landscape:
-    return Landscape((0.0, 0.0), 4.0, (400, 300))
+def blank() -> Canvas:
+    return Canvas((0.0, 0.0), 4.0, (400, 300))
 
 
 def test_areas_are_those_of_geometry() -> None:

@@ -136,7 +136,9 @@ def test_better_than_the_best_that_is_possible_is_better(
     assert not policy.compare(lambda levels: 0.0 * levels + 1e3).known
 
 
-def test_rewards_beyond_those_seen_are_in_doubt(policy: nopg.FittedPolicy) -> None:
+def test_rewards_beyond_those_seen_widen_the_interval(
+    policy: nopg.FittedPolicy,
+) -> None:
     """A regression may be off by as much as it exceeds what was ever paid."""
     evaluator, actor = policy.model, policy.actor
     starts = np.array(policy.initial_states)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -28,7 +29,8 @@ an encoder's steps make every value come again."""
 MAX_SHARE = 0.3
 """Largest share of steps that may end there: flags and levels do not saturate."""
 MARGIN = 0.1
-"""How far beyond the data a regression is believed, as a share of their range."""
+"""How far beyond the data a regression is believed, as a share of their range: the
+best reward of a log is seldom the best there is."""
 
 
 @dataclass(frozen=True)
@@ -220,6 +222,28 @@ class StateBounds:
         below = (states - self.low).clamp_max(0.0) * ~self.saturation.is_low
         above = (states - self.high).clamp_min(0.0) * ~self.saturation.is_high
         return (below + above) / self.typical_step
+
+
+class RewardBounds(NamedTuple):
+    """What a regression may predict of steps after which the episode goes on.
+
+    Without bounds a search finds the place where it promises more than was ever earned.
+    A cost may well grow beyond what was seen, and to believe it is the careful side:
+    below there is room for as much again.
+    """
+
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, seen: Tensor) -> RewardBounds:
+        """Those of rewards seen, (n,), a little wider above and twice as wide below."""
+        low, high = float(seen.min()), float(seen.max())
+        return cls(2.0 * low - high, high + MARGIN * (high - low))
+
+    def are_inside(self, clipped: Tensor) -> Tensor:
+        """Where rewards within the bounds move with what they were clipped from."""
+        return (clipped > self.low) & (clipped < self.high)
 
 
 def _count(rows: Tensor) -> int:

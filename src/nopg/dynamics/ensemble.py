@@ -20,6 +20,7 @@ from nopg.data.dataset import Dataset
 from nopg.dynamics.hyperparameters import FREE, LINEAR, SMOOTHER, HyperparameterLimits
 from nopg.dynamics.noise import ProcessNoise
 from nopg.dynamics.replays import Names, Replays
+from nopg.dynamics.rewards import KnownReward
 from nopg.dynamics.transition_model import TransitionModel, regression_actions
 from nopg.policies.arrays import Array
 
@@ -35,19 +36,24 @@ HELD_OUT = 5
 
 
 def fit_ensemble(
-    data: Dataset, generator: np.random.Generator
+    data: Dataset,
+    generator: np.random.Generator,
+    known_reward: KnownReward | None = None,
 ) -> tuple[TransitionModel, TransitionModel]:
     """Two models of one data set, so that no policy need fool only one.
 
     One of all the data and one of a random four fifths of them, with hyperparameters
     and inducing points of its own, so that its errors are not quite those of the first.
+    A known reward is not regressed.
     """
     columns = model_columns(data)
     n_seen = max(2, 4 * len(data) // 5)
     part = torch.as_tensor(generator.permutation(len(data))[:n_seen])
     seen = [column[part] for column in columns]
     past = data.history
-    whole = TransitionModel.fit(*columns, generator=generator, history=past)
+    whole = TransitionModel.fit(
+        *columns, generator=generator, history=past, known_reward=known_reward
+    )
     limits, whole = replayed(whole, columns, data.episodes)
     return whole, TransitionModel.fit(
         *seen, generator=generator, like=whole, limits=limits, history=past
@@ -83,7 +89,11 @@ def replayed(
     some = [column[~rows] for column in columns]
     fitted = [
         TransitionModel.fit(
-            *some, generator=np.random.default_rng(0), limits=limits, history=past
+            *some,
+            generator=np.random.default_rng(0),
+            limits=limits,
+            history=past,
+            known_reward=model.known_reward,
         )
         for limits in CHOICES
     ]
@@ -101,7 +111,7 @@ def replayed(
         noise = noise.scaled(lasting_share(missed.numpy(), follows.numpy()))
     if best == 0:
         return FREE, replace(model, noise=noise)
-    like = replace(chosen, bounds=model.bounds, rewards=model.rewards, noise=noise)
+    like = replace(model, process=chosen.process, noise=noise)
     generator, limits = np.random.default_rng(0), CHOICES[best]
     return limits, TransitionModel.fit(
         *columns, generator=generator, like=like, limits=limits, history=past

@@ -44,12 +44,8 @@ def drawn_models(
         n_draws: How many.
         generator: Source of every draw.
     """
-    states, actions, rewards, following = columns[:4]
-    inputs = torch.cat([states, actions], dim=1)
-    d = model.process.linear.shape[1] - 1  # of the present
-    moved = (following - states)[:, :d]
-    targets = torch.cat([moved, rewards[:, None]], dim=1)
-    is_free = ~model.bounds.are_saturated(following)
+    inputs, targets = torch.cat(list(columns[:2]), dim=1), model.targets(columns)
+    is_free = ~model.bounds.are_saturated(columns[3])
     process = _DrawnProcess(model.process, n_draws, generator)
     process.draw_linear(inputs[is_free].numpy(), targets[is_free].numpy(), generator)
     return ArrayTransitionModel(model, process)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
@@ -13,10 +13,11 @@ from torch import Tensor
 
 from nopg.data.dataset import Dataset
 from nopg.data.history import HistoryLayout
-from nopg.dynamics.bounds import StateBounds
+from nopg.dynamics.bounds import RewardBounds, StateBounds
 from nopg.dynamics.gaussian_process import GaussianProcess
 from nopg.dynamics.hyperparameters import FREE, HyperparameterLimits
 from nopg.dynamics.noise import N_ROWS, ProcessNoise
+from nopg.dynamics.rewards import KnownReward
 from nopg.dynamics.terminations import TerminationModel, continuing_rewards
 from nopg.policies.arrays import Array
 
@@ -67,16 +68,20 @@ class TransitionModel:
         bounds: Where the data have been.
         rewards: Smallest and largest reward seen.
         termination: How episodes terminate, None if none of the data does.
+        reward_bounds: Between which the regression of the reward is believed.
         noise: How next states scatter, None if the system acts the same way twice.
         history: Which columns of the state are its past; they need no regression.
+        known_reward: The reward as a function; None if it is regressed.
     """
 
     process: GaussianProcess
     bounds: StateBounds
     rewards: tuple[float, float]
+    reward_bounds: RewardBounds
     termination: TerminationModel | None
     noise: ProcessNoise | None = None
     history: HistoryLayout | None = None
+    known_reward: KnownReward | None = None
 
     @classmethod
     def fit(
@@ -91,15 +96,19 @@ class TransitionModel:
         like: TransitionModel | None = None,
         limits: HyperparameterLimits = FREE,
         history: HistoryLayout | None = None,
+        known_reward: KnownReward | None = None,
     ) -> TransitionModel:
         """Learn from n transitions, all float64; labels as one-hot actions.
 
-        `like` is a model of more data of the same system: its bounds and its noise hold
-        here too, and its hyperparameters are a good start.
+        `like` is a model of more data of the same system: its bounds, its noise and its
+        known reward hold here too, and its hyperparameters are a good start.
         """
         inputs = torch.cat([states, actions], dim=1)
         n_present = states.shape[1] - (0 if history is None else history.n_kept)
+        known_reward = known_reward if like is None else like.known_reward
         continuing = continuing_rewards(inputs, rewards, terminations)
+        if known_reward is not None:  # nothing is left to regress
+            continuing = torch.zeros_like(rewards)
         moved = (next_states - states)[:, :n_present]
         targets = torch.cat([moved, continuing[:, None]], dim=1)
         if like is None:
@@ -107,8 +116,9 @@ class TransitionModel:
                 states, actions, next_states, n_present
             )
             seen = (float(rewards.min()), float(rewards.max()))
+            believed = RewardBounds.of(continuing)
         else:
-            bounds, seen = like.bounds, like.rewards
+            bounds, seen, believed = like.bounds, like.rewards, like.reward_bounds
             is_saturated = bounds.are_saturated(next_states)
         free_inputs, free_targets = inputs[~is_saturated], targets[~is_saturated]
         process = GaussianProcess.fit(
@@ -131,7 +141,8 @@ class TransitionModel:
             noise = ProcessNoise.fit(x, errors, spread)
         else:
             noise = like.noise
-        return cls(process, bounds, seen, termination, noise, history)
+        rest = (termination, noise, history, known_reward)
+        return cls(process, bounds, seen, believed, *rest)
 
     @property
     def reward_limits(self) -> tuple[float, float]:
@@ -166,12 +177,18 @@ class TransitionModel:
             past = inputs[:, torch.from_numpy(self.history.copied)]
             reached = torch.cat([reached, self.history.changed(reached, past)], dim=1)
         after = self.bounds.project(reached)
-        rewards, out = predicted[:, d_s], self.bounds.out_of_support(reached)
+        out = self.bounds.out_of_support(reached)
+        if self.known_reward is None:
+            rewards = predicted[:, d_s].clamp(*self.reward_bounds)
+        else:
+            rewards = self.known_reward(states, actions, after)
         if self.termination is None:
             never = torch.zeros_like(rewards)
             return PredictedStep(reached, after, rewards, never, out, rewards)
         terminated, final = self.termination.predict(after[:, :d_s])
-        expected = (1.0 - terminated) * rewards + final
+        expected = rewards
+        if self.known_reward is None:
+            expected = (1.0 - terminated) * rewards + final
         return PredictedStep(reached, after, expected, terminated, out, rewards)
 
     def jacobians(
@@ -197,7 +214,8 @@ class TransitionModel:
             reached = torch.cat([reached, self.history.changed(reached, past)], dim=1)
         projection = self.bounds.projection_jacobian(step.reached)
         leaving = self.bounds.out_of_support_gradient(step.reached)
-        rewards = (1.0 - step.terminated)[:, None] * process[:, d_s]
+        is_moved = self.reward_bounds.are_inside(step.continuing_rewards)
+        rewards = (is_moved * (1.0 - step.terminated))[:, None] * process[:, d_s]
         ending, final = torch.zeros_like(states), torch.zeros_like(states)
         if self.termination is not None:
             # Where no neighbour is terminal the gradient is 0.
@@ -206,7 +224,22 @@ class TransitionModel:
                 step.next_states[is_open, :d_s]
             )
             final = final - step.continuing_rewards[:, None] * ending
+        if self.known_reward is not None:
+            rewards, final = self.known_reward.gradients(
+                states, actions, step.next_states
+            )
         return StepJacobians(reached, projection, rewards, final, ending, leaving)
+
+    def targets(self, columns: Sequence[Tensor]) -> Tensor:
+        """What the regression is of in rows of a log, (n, d + 1); a known reward is 0.
+
+        `columns` are states, actions, rewards and next states, terminations left out.
+        """
+        states, _, rewards, following = columns[:4]
+        if self.known_reward is not None:
+            rewards = torch.zeros_like(rewards)
+        d = self.process.linear.shape[1] - 1  # of the present
+        return torch.cat([(following - states)[:, :d], rewards[:, None]], dim=1)
 
     def uncertainty(self, states: Tensor, actions: Tensor) -> Tensor:
         """Largest predictive uncertainty for lack of data among the targets, (m,).
@@ -252,6 +285,8 @@ class ArrayTransitionModel:
         )
         self._history = model.history
         self._copied = None if model.history is None else model.history.copied
+        self._reward_bounds = model.reward_bounds
+        self._known_reward = model.known_reward
         self._termination = None
         if model.termination is not None:
             self._termination = _ArrayTermination(model.termination)
@@ -271,12 +306,18 @@ class ArrayTransitionModel:
             past = self._history.changed(reached, inputs[:, self._copied])
             reached = np.concatenate([reached, past], axis=1)
         after, out = self._projected(reached)
-        rewards = predicted[:, d_s]
+        if self._known_reward is None:
+            low, high = self._reward_bounds
+            rewards = np.minimum(np.maximum(predicted[:, d_s], low), high)
+        else:
+            rewards = self._known_reward.of_arrays(states, actions, after)
         if self._termination is None:
             never = np.zeros(len(rewards))
             return PredictedStep(reached, after, rewards, never, out, rewards)
         terminated, final = self._termination(after[:, :d_s])
-        expected = (1.0 - terminated) * rewards + final
+        expected = rewards
+        if self._known_reward is None:
+            expected = (1.0 - terminated) * rewards + final
         return PredictedStep(reached, after, expected, terminated, out, rewards)
 
     def _projected(self, reached: Array) -> tuple[Array, Array]:

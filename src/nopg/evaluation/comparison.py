@@ -73,12 +73,7 @@ def compared_with_actor(
 
     def compared(theirs: Returns, unknown: float) -> Comparison:
         values = (float(ours.runs.mean()), float(theirs.runs.mean()))
-        both = Returns(
-            ours.runs - theirs.runs,  # in the same gusts
-            ours.deviations - theirs.deviations,
-            ours.errors - theirs.errors,
-            unknown,
-        )
+        both = difference_of_returns(ours, theirs)
         difference, spread = mean_and_spread(both, evaluator.scale)
         rest = (values, against, len(starts), unknown)
         return _found(difference, spread, level, *rest)
@@ -89,6 +84,16 @@ def compared_with_actor(
         if found.probability_worse <= 1.0 - level:
             return found
     return compared(theirs, max(ours.unknown, theirs.unknown))
+
+
+def difference_of_returns(ours: Returns, theirs: Returns) -> Returns:
+    """How much more one earns than another in the same models, gusts and draws."""
+    return Returns(
+        ours.runs - theirs.runs,
+        ours.deviations - theirs.deviations,
+        ours.errors - theirs.errors,
+        max(ours.unknown, theirs.unknown),
+    )
 
 
 def compared_with_log(

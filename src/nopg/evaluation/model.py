@@ -54,7 +54,7 @@ SHARPER = 4.0
 """How much narrower the kernel of a termination model is made, to see its blur."""
 LITTLE = 5e-4
 """Standard error that does not matter, as a share of what returns can be."""
-DOUBT = 0.5
+UNSEEN_REWARD_STD = 0.5
 """Standard deviation of a predicted reward beyond those seen, as a share of what it
 exceeds them by."""
 SHARE = 0.1
@@ -67,8 +67,8 @@ class Returns(NamedTuple):
 
     runs: Array  # (m, G), every path, what is out of support counted halfway
     deviations: Array  # (S, m), of drawn models; (S, 1) of their mean over states
-    # What sharper ends make of it, and doubt about rewards beyond those seen, (2, m),
-    # or (2, 1).
+    # What sharper ends make of it, and how far rewards beyond those seen may be off,
+    # (2, m) or (2, 1).
     errors: Array
     unknown: float  # share of the discounted future that is out of support
 
@@ -268,8 +268,8 @@ class ModelEvaluator:
         """Returns in drawn models less those in the two, (S, m).
 
         And what else they may be off by, (2, m): the difference that sharper ends make,
-        and doubt about rewards beyond those seen. What is out of support earns one
-        level of reward in each drawn model.
+        and how far rewards beyond those seen may be off. What is out of support earns
+        one level of reward in each drawn model.
         """
         paths, until = self._paths(states, lengths, SHORT, FEW_PATHS)
 
@@ -289,8 +289,10 @@ class ModelEvaluator:
 
         drawn = self._asked_of_drawn(earned_in, paths)  # (S, m G)
         limits, (model, _) = self.models[0].reward_limits, self._arrays
-        beyond = reward_beyond(model, actor, paths, limits, self.gamma, until)
-        errors = np.stack([np.zeros(len(states)), DOUBT * paths.means(beyond)])
+        errors = np.zeros((2, len(states)))
+        if self.models[0].known_reward is None:  # a function is right beyond, too
+            beyond = reward_beyond(model, actor, paths, limits, self.gamma, until)
+            errors[1] = UNSEEN_REWARD_STD * paths.means(beyond)
         if self._sharper:
             found = [ask(model, paths, until) for model in self._sharper]
             sharp = np.mean([earned + middle * left for earned, left in found], axis=0)

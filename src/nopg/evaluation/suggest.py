@@ -101,13 +101,10 @@ class Unknown(NamedTuple):
     @classmethod
     def of(cls, model: TransitionModel, data: Dataset) -> Unknown:
         """A kernel speaks for the linear mean below it; other targets have none."""
-        states, actions, rewards, following, _ = model_columns(data)
-        process = model.process
-        design = _design(process, torch.cat([states, actions], dim=1))
-        d_s = process.linear.shape[1] - 1
-        is_free = ~model.bounds.are_saturated(following)
-        moved = (following - states)[:, :d_s]
-        errors = torch.cat([moved, rewards[:, None]], dim=1) - design @ process.linear
+        columns, process = model_columns(data), model.process
+        design = _design(process, torch.cat(list(columns[:2]), dim=1))
+        is_free = ~model.bounds.are_saturated(columns[3])
+        errors = model.targets(columns) - design @ process.linear
         design, errors = design[is_free], errors[is_free]
         precision = design.T @ design + 1e-9 * len(design) * torch.eye(design.shape[1])
         root = torch.linalg.inv(torch.linalg.cholesky(precision)).T

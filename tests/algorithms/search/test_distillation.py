@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from nopg.algorithms.search.distillation import distil
+from nopg.algorithms.search.candidates import distil
 from nopg.algorithms.search.planning import DistillationTargets
 from nopg.policies.build import PolicySpec
 from nopg.policies.families import Policy

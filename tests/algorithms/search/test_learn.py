@@ -13,9 +13,8 @@ from tqdm.auto import tqdm
 import nopg
 from nopg.algorithms.search import candidates as candidates_module
 from nopg.algorithms.search import learn as search_module
-from nopg.algorithms.search import refinement
-from nopg.algorithms.search.candidates import ASCENTS, PLANS
-from nopg.algorithms.search.distillation import distil
+from nopg.algorithms.search import refinement, selection
+from nopg.algorithms.search.candidates import ASCENTS, PLANS, distil
 from nopg.algorithms.search.learn import MANY, _few_threads, learn
 from nopg.algorithms.search.refinement import FINAL_WEIGHT, model_estimates
 from nopg.dynamics.ensemble import fit_ensemble
@@ -75,7 +74,7 @@ def try_only(
 
 
 def keep(patch: pytest.MonkeyPatch, n_kept: int) -> None:
-    for module in (search_module, refinement):
+    for module in (selection, refinement):
         patch.setattr(module, "N_KEPT", n_kept)
 
 
@@ -146,6 +145,29 @@ def test_starts_are_the_first_states_of_the_episodes(few: pytest.MonkeyPatch) ->
     data = nopg.Dataset(*rows[:5], episodes=episodes)
     given = learn(data, np.asarray(rows[0])[::8], **SHORT)
     assert candidates_of(learn(data, **SHORT)) == candidates_of(given)
+
+
+def test_a_known_reward_takes_the_place_of_the_logged_one(
+    few: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    try_only(few, ascents=())
+
+    def still(s: torch.Tensor, a: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
+        return -after[:, 2].square()
+
+    data = pendulum_data(5)
+    with pytest.warns(nopg.NopgWarning, match="should agree with the logged rewards"):
+        policy = learn(data, BOTTOM, reward=still, **SHORT)
+    assert policy.data is not None
+    expected = -np.square(data.next_observations[:, 2])
+    np.testing.assert_allclose(policy.data.rewards, expected)
+    assert all(model.known_reward is not None for model in policy.model.models)
+    # The function is no part of the file: its rewards are, to be learned from.
+    policy.save(tmp_path / "policy.nopg")
+    loaded = nopg.load(tmp_path / "policy.nopg")
+    assert all(model.known_reward is None for model in loaded.model.models)
+    assert policy.expected_return(None).value <= 0.0  # as no square is negative
+    assert np.isfinite(loaded.expected_return(None).value)
 
 
 def test_bandwidths_are_not_to_be_given() -> None:

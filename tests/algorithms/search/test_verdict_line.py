@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from types import SimpleNamespace
+
 import pytest
 
 from nopg import DataError
@@ -23,8 +26,9 @@ def test_what_goes_wrong_costs_only_the_line(
     capsys: pytest.CaptureFixture[str], error: BaseException, question: str
 ) -> None:
     class Failing:
-        def check(self) -> str:
-            return self._answer("check")
+        def check(self) -> SimpleNamespace:
+            self._answer("check")
+            return SimpleNamespace(ok=True)
 
         def verdict(self) -> str:
             return self._answer("verdict")
@@ -37,3 +41,23 @@ def test_what_goes_wrong_costs_only_the_line(
     _sign_off(Failing(), progress=True)  # type: ignore[arg-type]
     why = str(error) or "KeyboardInterrupt"
     assert capsys.readouterr().out.startswith(f"There is no verdict ({why})")
+
+
+def test_models_that_fail_on_rows_not_seen_are_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Guessing:
+        def __init__(self, reason: str) -> None:
+            self.replay = SimpleNamespace(ok=not reason, reason=reason)
+
+        def check(self) -> SimpleNamespace:
+            return self.replay
+
+    with caplog.at_level(logging.WARNING):
+        _sign_off(Guessing(""), progress=False)  # type: ignore[arg-type]
+        assert not caplog.records
+        _sign_off(Guessing("Most in speed."), progress=False)  # type: ignore[arg-type]
+    (said,) = caplog.records
+    assert said.getMessage() == (
+        "The learned models do not predict rows that they have not seen. Most in speed."
+    )

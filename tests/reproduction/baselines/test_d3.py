@@ -7,7 +7,7 @@ import pytest
 import torch
 from reproduction.baselines.d3 import METHODS, Batches
 from reproduction.baselines.d3_discrete import train_discrete_cql
-from reproduction.tasks.cart_pole import cart_pole_random
+from reproduction.tasks.random_agents import cart_pole_random
 from reproduction.tasks.scripted_operator import mountain_car_demonstrations
 
 import nopg

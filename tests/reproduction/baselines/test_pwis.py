@@ -11,9 +11,8 @@ from reproduction.baselines.behaviours import (
     uniform_density,
 )
 from reproduction.baselines.pwis import importance_weights
-from reproduction.tasks.cart_pole import cart_pole_random
 from reproduction.tasks.lqr import Lqr
-from reproduction.tasks.random_agents import pendulum_random
+from reproduction.tasks.random_agents import cart_pole_random, pendulum_random
 from reproduction.trials.lqr_gradients import linear_gaussian
 from torch import Tensor, nn
 

@@ -17,12 +17,11 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 from tqdm.auto import tqdm
@@ -32,7 +31,6 @@ from nopg.algorithms.nopg.nopg import NOPG
 from nopg.algorithms.search.candidates import (
     ASCENTS,
     PLANS,
-    FoundPolicy,
     ascent_candidates,
     cloned_candidate,
     planned_candidates,
@@ -43,20 +41,12 @@ from nopg.algorithms.search.memory import (
     starting_states,
     trial_states,
 )
-from nopg.algorithms.search.refinement import (
-    FINAL_WEIGHT,
-    N_FINAL_PATHS,
-    N_KEPT,
-    NOISY_FINAL_WEIGHT,
-    attainable_return,
-    model_estimates,
-    refine,
-    search_starts,
-)
+from nopg.algorithms.search.selection import HIDDEN, Floor, Selection
 from nopg.bellman.samples import initial_state_tensor
 from nopg.data.dataset import Dataset
 from nopg.dynamics.ensemble import fit_ensemble
-from nopg.dynamics.transition_model import TransitionModel
+from nopg.dynamics.rewards import RewardFunction, with_known_rewards
+from nopg.dynamics.transition_model import TransitionModel, regression_actions
 from nopg.errors import (
     ConfigError,
     DataError,
@@ -64,8 +54,8 @@ from nopg.errors import (
     NopgWarning,
     SupportWarning,
 )
+from nopg.evaluation.model import ModelEvaluator
 from nopg.fitted.policy import LEARN, FittedPolicy
-from nopg.fitted.search_result import Candidate, SearchResult
 from nopg.policies.arrays import Array
 from nopg.policies.families import Policy
 from nopg.randomness import Seed
@@ -92,6 +82,7 @@ def learn(
     n_updates: int = 200,
     n_refining: int = 100,
     history: int | str = AUTO,
+    reward: RewardFunction | None = None,
     action_space: Any = None,
     seed: int = 0,
     progress: bool = True,
@@ -114,6 +105,10 @@ def learn(
         history: Past observations and actions that the policy acts on: as many as the
             data ask for ("auto"), so many steps of both, or 0 for none. See
             `Dataset.with_history`.
+        reward: The reward as a function of (s, a, s'), where it is known: of tensors
+            (n, d_o), (n, d_a) and (n, d_o) in float64, labels as one-hot rows, it
+            returns (n,), made of operations of torch. It is used in place of the logged
+            rewards and is not part of a policy file.
         action_space: Gymnasium space of the actions; by default that of the data.
         seed: Seed of every draw.
         progress: Show a bar, and the verdict at the end.
@@ -138,6 +133,9 @@ def learn(
     _require_choice(data)
     config = NOPG(seed=seed, **common).config
     space = action_space_of(data, action_space)
+    known_reward = None
+    if reward is not None:
+        data, known_reward = with_known_rewards(data, regression_actions(data), reward)
     observed, data = data, remembered(data, history)
     fresh, spec = build_policy(config, data, space)
     like = torch.tensor(data.observations, dtype=torch.float64)
@@ -151,21 +149,32 @@ def learn(
         postfix="models of the system",
     )
     with _few_threads(len(data)), bar:
-        models = fit_ensemble(data, Seed(seed).numpy("transition-model"))
+        generator = Seed(seed).numpy("transition-model")
+        models = fit_ensemble(data, generator, known_reward)
         _warn_of_starts(models[0], places)
         trials = trial_states(data, places)
-        selection = _Selection(models, trials, gamma, worst_share)
+        floor = None
+        if risk == "mean":
+            wide = build_policy(replace(config, hidden=HIDDEN), data, space)
+            floor = Floor.of(data, *wide, gamma)
+        selection = Selection(models, trials, gamma, worst_share)
         common = {k: v for k, v in common.items() if k != "action_space"}
         _search(
             selection,
             data,
             fresh,
+            floor,
             n_updates,
             n_refining,
             common | {"action_space": space, "seed": seed},
             bar,
         )
-    search = selection.choose()
+        evaluator = ModelEvaluator(data, gamma, Seed(seed), models)
+        search = selection.choose()
+        if floor is not None:
+            search = selection.not_below(floor, evaluator, places)
+            kept = selection.found[search.chosen].policy
+            spec = floor.spec if kept is floor.clone else spec
     _warn_of_uncertainty(search.candidates[search.chosen].final.uncertainty)
     fitted = FittedPolicy(
         policy=selection.found[search.chosen].policy,
@@ -184,6 +193,7 @@ def learn(
         search=search,
         models=models,
     )
+    fitted.__dict__["model"] = evaluator  # it has replayed the log already
     with _few_threads(len(data)):
         _sign_off(fitted, progress)
     return fitted
@@ -192,7 +202,13 @@ def learn(
 def _sign_off(policy: FittedPolicy, progress: bool) -> None:
     """Replay, and whether to run it in one line; the policy is there in any case."""
     try:
-        logger.info("%s", policy.check())
+        replay = policy.check()
+        logger.info("%s", replay)
+        if not replay.ok:
+            logger.warning(
+                "The learned models do not predict rows that they have not seen. %s",
+                replay.reason,
+            )
         line = str(policy.verdict()) if progress else ""
     except (NopgError, MemoryError, KeyboardInterrupt) as error:
         why = str(error) or type(error).__name__
@@ -202,9 +218,10 @@ def _sign_off(policy: FittedPolicy, progress: bool) -> None:
 
 
 def _search(
-    selection: _Selection,
+    selection: Selection,
     data: Dataset,
     fresh: Policy,
+    floor: Floor | None,
     n_updates: int,
     n_refining: int,
     settings: dict[str, Any],
@@ -221,6 +238,8 @@ def _search(
         model = selection.models[0]
         if data.history is not None:
             selection.add(cloned_candidate(data, fresh))
+        elif floor is not None:
+            selection.add(cloned_candidate(floor.best, fresh))
         for one in planned_candidates(model, data, fresh, gamma, seed):
             selection.add(one)
             advance(str(one.method))
@@ -236,89 +255,6 @@ def _search(
         logger.warning("Interrupted; the best policy so far is kept.")
     bar.total = bar.n  # what was not needed is not missing
     bar.refresh()
-
-
-@dataclass
-class _Selection:
-    """The learned models, and what they expect of the candidates so far.
-
-    Attributes:
-        models: The learned models.
-        starts: Where the task starts, and where else candidates are rolled out from,
-            (B, d_s).
-        gamma: Discount factor.
-        worst_share: Share of the rollouts whose mean return counts, the worst of them.
-        found: Every candidate's policy.
-        candidates: What is expected of each.
-    """
-
-    models: Sequence[TransitionModel]
-    starts: Array
-    gamma: float
-    worst_share: float = 1.0
-    found: list[FoundPolicy] = field(default_factory=list)
-    candidates: list[Candidate] = field(default_factory=list)
-
-    def add(self, one: FoundPolicy) -> None:
-        """Take a candidate, with a first estimate from a few starts."""
-        some = search_starts(self.models[0], self.starts)
-        (estimate,) = model_estimates(
-            self.models, [one.policy], some, self.gamma, worst_share=self.worst_share
-        )
-        self.found.append(one)
-        self.candidates.append(Candidate(one.method, estimate))
-
-    def is_optimal(self) -> bool:
-        """Whether the best so far leave nothing to be gained, not even late."""
-        values = [one.first.value for one in self.candidates]
-        if max(values, default=-np.inf) < attainable_return(self.models[0], self.gamma):
-            return False
-        self._estimate_best(values)
-        last = max(one.final.value for one in self.candidates if one.refined)
-        return last >= attainable_return(self.models[0], self.gamma, FINAL_WEIGHT)
-
-    def refine_all(self, n_updates: int, advance: Any) -> None:
-        """Improve every policy in place, and estimate the best once more."""
-        policies = [one.policy for one in self.found]
-        values = [one.first.value for one in self.candidates]
-        try:
-            if n_updates > 0:
-                values = refine(
-                    self.models,
-                    policies,
-                    self.starts,
-                    self.gamma,
-                    n_updates,
-                    lambda value: advance(f"refinement, J={value:.4g}"),
-                    self.worst_share,
-                )
-        finally:  # an interrupt leaves each as good as it became
-            self._estimate_best(values)
-
-    def choose(self) -> SearchResult:
-        """The best candidate: of those estimated at length, where there are any."""
-        asked = [i for i, one in enumerate(self.candidates) if one.refined is not None]
-        chosen = max(
-            asked or range(len(self.candidates)),
-            key=lambda i: self.candidates[i].final.value,
-        )
-        return SearchResult(self.candidates, chosen)
-
-    def _estimate_best(self, values: Sequence[float]) -> None:
-        """A last estimate of those of the highest values: long, from every start."""
-        best = sorted(range(len(values)), key=lambda i: -values[i])[:N_KEPT]
-        policies = [self.found[i].policy for i in best]
-        starts, negligible = self.starts, FINAL_WEIGHT
-        if self.models[0].noise is not None:
-            starts = search_starts(self.models[0], starts, N_FINAL_PATHS)
-            negligible = NOISY_FINAL_WEIGHT
-        estimates = model_estimates(
-            self.models, policies, starts, self.gamma, negligible, self.worst_share
-        )
-        # An earlier estimate may be of a policy that has changed since.
-        self.candidates = [replace(one, refined=None) for one in self.candidates]
-        for i, estimate in zip(best, estimates, strict=True):
-            self.candidates[i] = replace(self.candidates[i], refined=estimate)
 
 
 @contextmanager

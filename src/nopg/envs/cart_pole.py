@@ -9,11 +9,18 @@ from typing import ClassVar
 import numpy as np
 
 from nopg.envs.base import ANY, BoolArray, Env, FloatArray, Ranges
-from nopg.envs.rollouts import Transitions
-from nopg.envs.scenes import BLUE, GREY, INK, ORANGE, Action, Frame, draw, gauge
+from nopg.envs.scenes import (
+    BLUE,
+    GREY,
+    INK,
+    ORANGE,
+    Action,
+    Canvas,
+    Frame,
+    draw,
+    gauge,
+)
 from nopg.errors import ConfigError
-from reproduction.tasks.landscape import Landscape
-from reproduction.tasks.random_agents import first_transitions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,21 +159,10 @@ class CartPole(Env):
         return x_ddot, theta_ddot
 
 
-def uniform_voltage(seen: FloatArray, generator: np.random.Generator) -> FloatArray:
-    """The random agent: any voltage, whatever the state."""
-    limit = CartPole.max_voltage
-    return generator.uniform(-limit, limit, (len(seen), 1))
-
-
-def cart_pole_random(n: int, generator: np.random.Generator) -> Transitions:
-    """The paper's random-agent data: n rows of episodes that last until the fall."""
-    return first_transitions(CartPole(), uniform_voltage, n, generator)
-
-
 @draw.register
 def _cart_pole(env: CartPole, state: FloatArray, action: Action = None) -> Frame:
     x, phi = float(state[0]), float(state[1])
-    canvas = Landscape((x, 0.15), 0.9, (600, 400))  # the camera follows the cart
+    canvas = Canvas((x, 0.15), 0.9, (600, 400))  # the camera follows the cart
     rail = min(env.rail, 1e3)
     canvas.line((-rail, 0.0), (rail, 0.0), 0.008, GREY)
     for mark in np.arange(math.floor(x * 10) - 5, math.floor(x * 10) + 7) / 10.0:

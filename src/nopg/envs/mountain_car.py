@@ -9,8 +9,17 @@ from typing import ClassVar
 import numpy as np
 
 from nopg.envs.base import BoolArray, Env, FloatArray, Ranges
-from nopg.envs.scenes import BLUE, GREEN, GREY, INK, Action, Frame, draw, gauge
-from reproduction.tasks.landscape import Landscape
+from nopg.envs.scenes import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    Action,
+    Canvas,
+    Frame,
+    draw,
+    gauge,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +104,7 @@ def height(positions: FloatArray) -> FloatArray:
 
 @draw.register
 def _mountain_car(env: MountainCar, state: FloatArray, action: Action = None) -> Frame:
-    canvas = Landscape((-0.3, 0.57), 1.8, (600, 400))
+    canvas = Canvas((-0.3, 0.57), 1.8, (600, 400))
     canvas.ground(height(canvas.columns), GREY)
     flag = (env.goal, float(height(np.array(env.goal))))
     canvas.line(flag, (flag[0], flag[1] + 0.14), 0.008, INK)

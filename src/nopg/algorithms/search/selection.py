@@ -1,0 +1,257 @@
+"""Which policy is kept: the best candidate in the learned models, never below the data.
+
+A search is only as good as the models it was made in; whoever made the log was there.
+So what the better of the recorded episodes did is cloned, and a policy has to be shown
+better than the clone to be kept. Of actions that were left to chance there is nothing
+to clone. Episodes were recorded to their end, and so far both are followed, whatever
+the discount of the task.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from nopg.algorithms.search.candidates import FoundPolicy, cloned_candidate
+from nopg.algorithms.search.refinement import (
+    FINAL_WEIGHT,
+    N_FINAL_PATHS,
+    N_KEPT,
+    NOISY_FINAL_WEIGHT,
+    attainable_return,
+    model_estimates,
+    refine,
+    search_starts,
+)
+from nopg.data.dataset import Dataset
+from nopg.dynamics.replays import Rows, consecutive
+from nopg.dynamics.transition_model import TransitionModel, regression_actions
+from nopg.evaluation.comparison import difference_of_returns
+from nopg.evaluation.model import ModelEvaluator, mean_and_spread
+from nopg.evaluation.verdict import LIKELY, RARE
+from nopg.fitted.search_result import CLONING, Candidate, CandidateMethod, SearchResult
+from nopg.policies.arrays import Array, actor_of
+from nopg.policies.build import PolicySpec
+from nopg.policies.families import Policy
+
+logger = logging.getLogger(__name__)
+
+MAX_ROWS, N_NEAREST = 4_000, 3
+"""Rows that are asked whether actions were deliberate, and neighbours that answer."""
+HIDDEN = (64, 64)
+"""Layers of the clone: an operator's switch between swinging and holding is lost in a
+single one."""
+
+
+@dataclass(frozen=True)
+class Floor:
+    """A policy cloned from the better episodes, and how others are held against it."""
+
+    clone: Policy
+    spec: PolicySpec | None  # how to build it again
+    best: Dataset  # rows of these episodes
+    gamma: float  # with which returns are compared
+    n_steps: int  # over how many steps: the median length of an episode
+
+    @classmethod
+    def of(
+        cls, data: Dataset, fresh: Policy, spec: PolicySpec | None, gamma: float
+    ) -> Floor | None:
+        """From logged episodes; None if there is nothing to be cloned.
+
+        `fresh` is an untrained policy with layers of `HIDDEN`.
+        """
+        every = consecutive(data, np.ones(len(data), dtype=bool))
+        runs = [run for run in every if len(run) > 1]
+        if len(runs) < 2:
+            logger.info(
+                "No policy is cloned from the best episodes: that takes two episodes "
+                "of several rows, these data have %d.",
+                len(runs),
+            )
+            return None
+        n_steps = int(np.median([len(run) for run in runs]))
+        gamma = max(gamma, 1.0 - 1.0 / n_steps)
+        whole = ranked(data, runs, gamma, n_steps)
+        returns = [earned for earned, _ in whole]
+        level = 0.5 * (min(returns) + max(returns))
+        better = [run for earned, run in whole if earned >= level]
+        explained = explained_share(data, better if len(better) > 1 else runs)
+        if explained <= LIKELY:
+            logger.info(
+                "No policy is cloned: like states of other episodes explain %.0f%% of "
+                "the actions, that takes more than half.",
+                100.0 * max(explained, 0.0),
+            )
+            return None
+        best = data.subset(np.sort(np.concatenate(better)))
+        clone = cloned_candidate(best, fresh, is_close=True).policy
+        return cls(clone, spec, best, gamma, n_steps)
+
+    def is_beaten(
+        self, evaluator: ModelEvaluator, policy: Policy, starts: Array
+    ) -> tuple[bool, float]:
+        """Whether a policy is kept in place of the clone, and its risk of being worse.
+
+        Both are rolled out from the same starts in the same models, drawn ones too, and
+        in the same gusts.
+        """
+        if evaluator.gamma != self.gamma:
+            evaluator = replace(evaluator, gamma=self.gamma)
+        lengths = np.full(len(starts), float(self.n_steps))
+        actors = (actor_of(policy), actor_of(self.clone))
+        ours, theirs = (evaluator.mean_return(one, starts, lengths) for one in actors)
+        both = difference_of_returns(ours, theirs)
+        difference, spread = mean_and_spread(both, evaluator.scale)
+        worse = float(spread.probability_below(difference, 0.0)[0])
+        return worse <= RARE, worse
+
+
+@dataclass
+class Selection:
+    """The learned models, and what they expect of the candidates so far.
+
+    Attributes:
+        models: The learned models.
+        starts: Where the task starts, and where else candidates are rolled out from,
+            (B, d_s).
+        gamma: Discount factor.
+        worst_share: Share of the rollouts whose mean return counts, the worst of them.
+        found: Every candidate's policy.
+        candidates: What is expected of each.
+    """
+
+    models: Sequence[TransitionModel]
+    starts: Array
+    gamma: float
+    worst_share: float = 1.0
+    found: list[FoundPolicy] = field(default_factory=list)
+    candidates: list[Candidate] = field(default_factory=list)
+
+    def add(self, one: FoundPolicy) -> None:
+        """Take a candidate, with a first estimate from a few starts."""
+        some = search_starts(self.models[0], self.starts)
+        (estimate,) = model_estimates(
+            self.models, [one.policy], some, self.gamma, worst_share=self.worst_share
+        )
+        self.found.append(one)
+        self.candidates.append(Candidate(one.method, estimate))
+
+    def is_optimal(self) -> bool:
+        """Whether the best so far leave nothing to be gained, not even late."""
+        values = [one.first.value for one in self.candidates]
+        if max(values, default=-np.inf) < attainable_return(self.models[0], self.gamma):
+            return False
+        self._estimate_best(values)
+        last = max(one.final.value for one in self.candidates if one.refined)
+        return last >= attainable_return(self.models[0], self.gamma, FINAL_WEIGHT)
+
+    def refine_all(self, n_updates: int, advance: Any) -> None:
+        """Improve every policy in place, and estimate the best once more."""
+        policies = [one.policy for one in self.found]
+        values = [one.first.value for one in self.candidates]
+        try:
+            if n_updates > 0:
+                values = refine(
+                    self.models,
+                    policies,
+                    self.starts,
+                    self.gamma,
+                    n_updates,
+                    lambda value: advance(f"model J={value:.4g}"),
+                    self.worst_share,
+                )
+        finally:  # an interrupt leaves each as good as it became
+            self._estimate_best(values)
+
+    def choose(self) -> SearchResult:
+        """The best candidate: of those estimated at length, where there are any."""
+        asked = [i for i, one in enumerate(self.candidates) if one.refined is not None]
+        chosen = max(
+            asked or range(len(self.candidates)),
+            key=lambda i: self.candidates[i].final.value,
+        )
+        return SearchResult(self.candidates, chosen)
+
+    def not_below(
+        self, floor: Floor, evaluator: ModelEvaluator, starts: Array
+    ) -> SearchResult:
+        """The best candidate, or the clone of the log if that is not beaten."""
+        search = self.choose()
+        policy = self.found[search.chosen].policy
+        try:
+            is_beaten, worse = floor.is_beaten(evaluator, policy, starts)
+        except (KeyboardInterrupt, MemoryError):
+            logger.warning("Interrupted; the policy found is kept, unlike the log's.")
+            return search
+        if is_beaten:
+            return search
+        logger.warning(
+            "The best policy found is worse than one cloned from the best episodes "
+            "with a probability of %.2g; the clone is kept. Record more to learn more.",
+            worse,
+        )
+        self.add(FoundPolicy(CandidateMethod(CLONING), floor.clone))
+        return SearchResult(self.candidates, len(self.candidates) - 1)
+
+    def _estimate_best(self, values: Sequence[float]) -> None:
+        """A last estimate of those of the highest values: long, from every start."""
+        best = sorted(range(len(values)), key=lambda i: -values[i])[:N_KEPT]
+        policies = [self.found[i].policy for i in best]
+        starts, negligible = self.starts, FINAL_WEIGHT
+        if self.models[0].noise is not None:
+            starts = search_starts(self.models[0], starts, N_FINAL_PATHS)
+            negligible = NOISY_FINAL_WEIGHT
+        estimates = model_estimates(
+            self.models, policies, starts, self.gamma, negligible, self.worst_share
+        )
+        # An earlier estimate may be of a policy that has changed since.
+        self.candidates = [replace(one, refined=None) for one in self.candidates]
+        for i, estimate in zip(best, estimates, strict=True):
+            self.candidates[i] = replace(self.candidates[i], refined=estimate)
+
+
+def ranked(
+    data: Dataset, runs: list[Rows], gamma: float, n_steps: int
+) -> list[tuple[float, Rows]]:
+    """Discounted return of the first steps of each episode, and its rows.
+
+    Whose recording stopped before is left out: what would have followed is not known.
+    """
+    found = []
+    for run in runs:
+        if len(run) >= n_steps or data.terminations[run[-1]]:
+            rewards = data.rewards[run[:n_steps]]
+            found.append((float(gamma ** np.arange(len(rewards)) @ rewards), run))
+    return found
+
+
+def explained_share(data: Dataset, runs: list[Rows]) -> float:
+    """Share of the variance of actions that like states of other episodes explain.
+
+    By the mean action at the nearest of their rows. Chance explains nothing, and what
+    is held for some steps is only known within an episode.
+    """
+    from scipy.spatial import cKDTree
+
+    states = np.array(data.observations, dtype=np.float64)
+    spread = states.std(axis=0)
+    states = states / np.where(spread > 0.0, spread, 1.0)
+    actions = regression_actions(data).numpy()
+    rows = np.concatenate(runs)
+    episode = np.repeat(np.arange(len(runs)), [len(run) for run in runs])
+    asked = np.arange(len(rows))[:: -(-len(rows) // MAX_ROWS)]
+    missed = np.empty((len(asked), actions.shape[1]))
+    for name in np.unique(episode[asked]):
+        ours, others = asked[episode[asked] == name], rows[episode != name]
+        count = min(N_NEAREST, len(others))
+        tree = cKDTree(states[others])
+        _, nearest = tree.query(states[rows[ours]], k=range(1, count + 1))
+        expected = actions[others[nearest]].mean(axis=1)
+        missed[episode[asked] == name] = actions[rows[ours]] - expected
+    variance = actions[rows].var(axis=0).sum()
+    return float(1.0 - np.square(missed).mean(axis=0).sum() / max(variance, 1e-300))

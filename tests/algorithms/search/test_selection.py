@@ -1,0 +1,171 @@
+"""The clone of the best episodes: which they are, and when it is kept."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import nopg
+from nopg.algorithms.build import action_space_of, build_policy
+from nopg.algorithms.nopg.nopg import NOPG
+from nopg.algorithms.search import learn as search_module
+from nopg.algorithms.search.candidates import FoundPolicy, distil
+from nopg.algorithms.search.planning import DistillationTargets
+from nopg.algorithms.search.selection import HIDDEN, Floor, explained_share, ranked
+from nopg.dynamics.ensemble import fit_ensemble
+from nopg.evaluation.model import ModelEvaluator
+from nopg.fitted.search_result import CLONING, PLANNING, CandidateMethod
+from nopg.policies.arrays import actor_of
+from nopg.policies.families import Policy
+from nopg.randomness import Seed
+
+GAMMA = 0.9
+pytestmark = pytest.mark.filterwarnings("ignore:Predictions along the learned")
+
+
+def log(gains: list[float], n_steps: int = 30) -> nopg.Dataset:
+    """A point at s' = s + 0.2 a, to be brought to 0, an episode for each gain."""
+    rng, rows = np.random.default_rng(0), []
+    for episode, gain in enumerate(gains):
+        s = rng.uniform(0.5, 1.0)
+        for _ in range(n_steps):
+            a = np.clip(-gain * s + 0.1 * rng.standard_normal(), -1.0, 1.0)
+            rows.append((s, a, -(s**2), s + 0.2 * a, episode))
+            s = s + 0.2 * a
+    s, a, r, after, episodes = np.array(rows).T
+    ends = np.zeros(len(s), dtype=bool)
+    columns = (s[:, None], a[:, None], r, after[:, None], ends)
+    return nopg.Dataset(*columns, episodes=episodes.astype(np.int64))
+
+
+def fresh(data: nopg.Dataset) -> Policy:
+    config = NOPG(policy="deterministic", gamma=GAMMA).config
+    return build_policy(config, data, action_space_of(data, None))[0]
+
+
+def taught(data: nopg.Dataset, gain: float) -> Policy:
+    policy, states = fresh(data), np.linspace(-1.2, 1.2, 100)[:, None]
+    wanted = np.clip(-gain * states, -1.0, 1.0)
+    distil(policy, DistillationTargets(states, wanted, np.ones(100), 1))
+    return policy
+
+
+def floor_of(data: nopg.Dataset) -> Floor | None:
+    config = NOPG(policy="deterministic", gamma=GAMMA, hidden=HIDDEN).config
+    wide = build_policy(config, data, action_space_of(data, None))
+    return Floor.of(data, *wide, GAMMA)
+
+
+def test_the_clone_does_what_the_best_episodes_did() -> None:
+    data = log([2.0, 2.0, -0.1, 2.0])
+    floor = floor_of(data)
+    assert floor is not None
+    assert floor.best.episodes is not None
+    assert set(floor.best.episodes) == {0, 1, 3}
+    states = np.linspace(-0.1, 0.4, 20)[:, None]
+    assert actor_of(floor.clone).act(states) == pytest.approx(-2.0 * states, abs=0.12)
+
+
+def test_a_recording_that_stopped_early_is_not_ranked() -> None:
+    """A reward of 1 a step: two steps to an end, six recorded, two recorded."""
+    ends = np.zeros(10, dtype=bool)
+    ends[1] = True
+    s = np.arange(10.0)[:, None]
+    data = nopg.Dataset(s, s, np.ones(10), s + 1, ends)
+    runs = [np.arange(2), np.arange(2, 8), np.arange(8, 10)]
+    found = ranked(data, runs, 0.5, 3)
+    assert [earned for earned, _ in found] == [1.5, 1.75]
+    assert [len(run) for _, run in found] == [2, 6]
+
+
+def test_only_deliberate_actions_are_explained_by_other_episodes() -> None:
+    data, rng = log([1.0, 1.2, 0.8, 1.0]), np.random.default_rng(0)
+    assert data.episodes is not None
+    runs = [np.nonzero(data.episodes == i)[0] for i in range(4)]
+    assert explained_share(data, runs) > 0.5
+    held = np.repeat(rng.uniform(-1.0, 1.0, (24, 1)), 5, axis=0)
+    random = replace(data, actions=held)
+    assert explained_share(random, runs) < 0.2
+    assert floor_of(random) is None
+
+
+@pytest.mark.parametrize(("gain", "is_kept"), [(0.3, False), (4.0, True)])
+def test_beside_an_expert_only_the_better_is_kept(gain: float, is_kept: bool) -> None:
+    data = log([1.0, 1.0, 0.9, 1.1])
+    floor = floor_of(data)
+    assert floor is not None
+    models = fit_ensemble(data, np.random.default_rng(0))
+    evaluator = ModelEvaluator(data, GAMMA, Seed(0), models)
+    starts = data.first_states()
+    beaten, worse = floor.is_beaten(evaluator, taught(data, gain), starts)
+    assert beaten == is_kept
+    assert (worse < 0.05) == is_kept
+
+
+@pytest.fixture
+def bad_search() -> Iterator[pytest.MonkeyPatch]:
+    """A search that finds nothing but a policy that pushes away from 0."""
+
+    def away(*arguments: object) -> Iterator[FoundPolicy]:
+        _, data, policy, *_ = arguments
+        assert isinstance(data, nopg.Dataset)
+        assert isinstance(policy, torch.nn.Module)
+        yield FoundPolicy(CandidateMethod(PLANNING), taught(data, -1.0))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search_module, "planned_candidates", away)
+        patch.setattr(search_module, "ascent_candidates", lambda *_: iter(()))
+        yield patch
+
+
+def test_a_search_that_finds_nothing_leaves_the_clone(
+    bad_search: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    options: dict[str, Any] = {"gamma": GAMMA, "n_refining": 0, "progress": False}
+    data = log([1.0, 1.0, 0.9, 1.1])
+    policy = nopg.learn(data, history=0, **options)
+    assert policy.search is not None
+    kept = policy.search.candidates[policy.search.chosen]
+    assert kept.method == CandidateMethod(CLONING)
+    assert float(policy.predict([0.5])[0][0]) == pytest.approx(-0.5, abs=0.1)
+    # Among candidates that the models cannot tell from the clone it stays.
+    rows = replace(data, episodes=None)
+    found = nopg.learn(rows, data.first_states(), history=0, **options)
+    assert found.search is not None
+    assert [one.method.kind for one in found.search.candidates] == [PLANNING]
+
+
+@pytest.mark.parametrize("case", ["at once", "one", "still"])
+def test_few_episodes_and_still_columns_do_no_harm(
+    case: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = log([1.0, 1.0])
+    if case == "at once":
+        data = replace(data, episodes=np.arange(len(data)))
+    elif case == "one":
+        data = data.subset(data.episodes == 0)
+    else:
+        zeros = np.zeros((len(data), 1))
+        data = nopg.Dataset(
+            np.hstack([data.observations, zeros]),
+            np.hstack([data.actions, zeros + 0.3]),
+            data.rewards,
+            np.hstack([data.next_observations, zeros]),
+            data.terminations,
+            episodes=data.episodes,
+        )
+    with caplog.at_level(logging.INFO):
+        floor = floor_of(data)
+    if case == "still":
+        assert floor is not None
+        states = np.array([[0.5, 0.0]])
+        assert np.isfinite(actor_of(floor.clone).act(states)).all()
+    else:
+        assert floor is None
+        assert "takes two episodes of several rows" in caplog.text
