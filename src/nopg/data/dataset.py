@@ -165,12 +165,9 @@ class Dataset(TransitionTable):
     def _repr_html_(self) -> str:
         """What the columns hold, for notebooks."""
         rows = []
-        for c in columns(self):
-            # A mean of -4e-18 is rounding, and says zero.
+        for c in columns(self):  # a mean of -4e-18 is rounding, and says zero
             mean = c.mean if abs(c.mean) > 1e-9 * (c.high - c.low) else 0.0
-            rows.append(
-                (c.part, c.name, f"{c.low:.4g}", f"{mean:.4g}", f"{c.high:.4g}")
-            )
+            rows.append((c.part, c.name, *(f"{x:.4g}" for x in (c.low, mean, c.high))))
         table = html_table(("", "column", "least", "mean", "most"), rows)
         return html_summary(repr(self), table, self.notes)
 
