@@ -146,3 +146,15 @@ def test_notebooks_show_columns_and_escape_them() -> None:
     assert "&lt;script&gt;x" in page
     assert "a &amp; b" in page
     assert f"{data.rewards.mean():.4g}" in page
+
+
+def test_notebooks_show_no_rounding() -> None:
+    data = nopg.Dataset(
+        [[0.1], [0.2], [-0.3]],
+        [[0.0], [1.0], [2.0]],
+        [1, 2, 3],
+        np.eye(3)[:, :1],
+        [0] * 3,
+    )
+    assert abs(data.observations.mean()) > 0.0  # as floats add up
+    assert "e-" not in data._repr_html_()

@@ -164,10 +164,10 @@ class Dataset(TransitionTable):
 
     def _repr_html_(self) -> str:
         """What the columns hold, for notebooks."""
-        rows = [
-            (c.part, c.name, *(f"{x:.4g}" for x in (c.low, c.mean, c.high)))
-            for c in columns(self)
-        ]
+        rows = []
+        for c in columns(self):  # a mean of -4e-18 is rounding, and says zero
+            mean = c.mean if abs(c.mean) > 1e-9 * (c.high - c.low) else 0.0
+            rows.append((c.part, c.name, *(f"{x:.4g}" for x in (c.low, mean, c.high))))
         table = html_table(("", "column", "least", "mean", "most"), rows)
         return html_summary(repr(self), table, self.notes)
 

@@ -138,16 +138,10 @@ def available_memory(device: str = "cpu", root: Path = Path("/")) -> int | None:
         # Pages of files read long ago count as used, and can be given up.
         old = dict(line.split() for line in stat.splitlines()).get("inactive_file", 0)
         found.append(max(int(most) - int(used) + int(old), 0))
-    with suppress(OSError, StopIteration, ValueError):  # nor is "unlimited"
-        own = {"limits": "Max address space", "status": "VmSize:"}
-        most, used = (
-            next(
-                line.removeprefix(start).split()[0]
-                for line in (root / "proc/self" / name).read_text().splitlines()
-                if line.startswith(start)
-            )
-            for name, start in own.items()
-        )
+    with suppress(OSError, IndexError, ValueError):  # nor is "unlimited"
+        own = root / "proc/self"
+        most = (own / "limits").read_text().split("Max address space")[1].split()[0]
+        used = (own / "status").read_text().split("VmSize:")[1].split()[0]
         found.append(max(int(most) - 1024 * int(used), 0))
     return min(found, default=None)
 
