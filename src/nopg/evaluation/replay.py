@@ -69,6 +69,11 @@ class Replay:
     worst_place: NDArray[np.float64]  # state that was predicted worst from, (d,)
 
     @property
+    def is_of_pairs(self) -> bool:
+        """Whether rows are in no order, so that no path of them could be replayed."""
+        return self.kind == PAIRS
+
+    @property
     def ok(self) -> bool:
         """Whether bands hold about what they should, and models beat simple guesses."""
         return not self.reason

@@ -206,7 +206,7 @@ class FittedPolicy:
         if level is None:
             value = self.model.values(actor, starts).mean()
             return Estimate.without_ends(float(value), MODEL)
-        kernel = self.kernel.expected_return(level) if self._is_unordered else None
+        kernel = self.kernel.expected_return(level) if self.model.replay.is_of_pairs else None
         return self.model.expected_return(actor, starts, level, kernel).single()
 
     def value(
@@ -227,7 +227,7 @@ class FittedPolicy:
             return kernel.value if level is None else self._informative(kernel)
         if level is None:
             return self.model.values(self.actor, states)
-        beside = self.kernel.values(states, level) if self._is_unordered else None
+        beside = self.kernel.values(states, level) if self.model.replay.is_of_pairs else None
         return self.model.value_intervals(self.actor, states, level, beside)
 
     def check(self, episodes: Dataset | None = None) -> Replay:
@@ -440,13 +440,6 @@ class FittedPolicy:
         self.__dict__.pop("grounds", None)
         if "kernel" in self.__dict__:
             self.kernel.policy_changed()
-
-    @property
-    def _is_unordered(self) -> bool:
-        """Whether rows are in no order, so that no path of them can be replayed."""
-        from nopg.dynamics.replays import PAIRS
-
-        return self.model.replay.kind == PAIRS
 
     def _informative(self, found: Estimate) -> Estimate:
         """A kernel estimate of returns, without ends that say nothing."""

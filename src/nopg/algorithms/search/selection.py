@@ -162,7 +162,7 @@ class Selection:
                     self.starts,
                     self.gamma,
                     n_updates,
-                    lambda value: advance(f"model J={value:.4g}"),
+                    lambda value: advance(f"refinement, J={value:.4g}"),
                     self.worst_share,
                 )
         finally:  # an interrupt leaves each as good as it became
