@@ -91,9 +91,11 @@ def _resume(path: Path, **given: Any) -> subprocess.CompletedProcess[str]:
 def _sentence(done: subprocess.CompletedProcess[str], folder: Path) -> dict[str, Any]:
     """The last line a command printed, and whether it is a sentence of ours."""
     last = done.stdout.strip().splitlines()[-1] if done.stdout.strip() else ""
-    is_ours = last.startswith("nopg: ") and "Traceback" not in done.stdout
-    last = last.replace(str(folder), "FOLDER")
-    return {"said": last, "holds": is_ours and done.returncode == 1}
+    # A run that only lacks its report is done, and says how to make one.
+    wanted = 0 if last.startswith("There is no report (") else 1
+    is_ours = last.startswith("nopg: ") or wanted == 0
+    holds = is_ours and "Traceback" not in done.stdout and done.returncode == wanted
+    return {"said": last.replace(str(folder), "FOLDER"), "holds": holds}
 
 
 def _is_same(folder: Path, name: str) -> bool:

@@ -206,7 +206,11 @@ class FittedPolicy:
         if level is None:
             value = self.model.values(actor, starts).mean()
             return Estimate.without_ends(float(value), MODEL)
-        kernel = self.kernel.expected_return(level) if self.model.replay.is_of_pairs else None
+        kernel = (
+            self.kernel.expected_return(level)
+            if self.model.replay.is_of_pairs
+            else None
+        )
         return self.model.expected_return(actor, starts, level, kernel).single()
 
     def value(
@@ -227,7 +231,9 @@ class FittedPolicy:
             return kernel.value if level is None else self._informative(kernel)
         if level is None:
             return self.model.values(self.actor, states)
-        beside = self.kernel.values(states, level) if self.model.replay.is_of_pairs else None
+        beside = (
+            self.kernel.values(states, level) if self.model.replay.is_of_pairs else None
+        )
         return self.model.value_intervals(self.actor, states, level, beside)
 
     def check(self, episodes: Dataset | None = None) -> Replay:
