@@ -13,10 +13,10 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 
 def test_the_conda_recipe_has_the_same_version_and_bounds() -> None:
-    recipe = (ROOT / "packaging" / "conda" / "meta.yaml").read_text(encoding="utf-8")
-    assert f'version = "{nopg.__version__}"' in recipe
+    recipe = (ROOT / "packaging" / "conda" / "recipe.yaml").read_text(encoding="utf-8")
+    assert f'version: "{nopg.__version__}"' in recipe
     assert PROJECT["version"] == nopg.__version__
-    run = recipe.split("  run:")[1].split("test:")[0]
+    run = recipe.split("  run:")[1].split("tests:")[0]
     found = dict(re.findall(r"- (\S+) >=(\S+)", run))
     assert found.pop("python") == PROJECT["requires-python"].removeprefix(">=")
     found["torch"] = found.pop("pytorch")
