@@ -87,10 +87,7 @@ def known_return(
     what it earned last, unless `lengths`, (B,), say how many steps count.
     """
     earned, left = np.zeros((2, len(starts)))
-    horizon = discount_horizon(gamma, negligible)
-    until = np.full(len(starts), np.inf)
-    if lengths is not None:
-        until, horizon = lengths, int(lengths.max())
+    until, horizon = _counted_steps(lengths, len(starts), gamma, negligible)
     path = rollout_steps(model, actor, starts, horizon, LEAST, draws)
     for t, one in enumerate(path):
         running = one.running * (t < until)
@@ -118,16 +115,22 @@ def reward_beyond(
     """
     low, high = limits
     found = np.zeros(len(paths.starts))
-    horizon = discount_horizon(gamma, SHORT)
-    until = np.full(len(found), np.inf)
-    if lengths is not None:
-        until, horizon = lengths, int(lengths.max())
+    until, horizon = _counted_steps(lengths, len(found), gamma, SHORT)
     path = rollout_steps(model, actor, paths.starts, horizon, LEAST, paths.draws)
     for t, one in enumerate(path):
         r = one.outcome.rewards
         excess = np.maximum(np.maximum(low - r, r - high), 0.0)
         found += gamma**t * one.running * (t < until) * excess
     return found
+
+
+def _counted_steps(
+    lengths: Array | None, n: int, gamma: float, negligible: float
+) -> tuple[Array, int]:
+    """How many steps of each of n rollouts count, (n,), and how far to go."""
+    if lengths is None:
+        return np.full(n, np.inf), discount_horizon(gamma, negligible)
+    return lengths, int(lengths.max())
 
 
 def entry_probability(

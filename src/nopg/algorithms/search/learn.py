@@ -155,6 +155,7 @@ def learn(
         trials = trial_states(data, places)
         floor = None
         if risk == "mean":
+            bar.set_postfix_str("clone of the best episodes")
             wide = build_policy(replace(config, hidden=HIDDEN), data, space)
             floor = Floor.of(data, *wide, gamma)
         selection = Selection(models, trials, gamma, worst_share)
