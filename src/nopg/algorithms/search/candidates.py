@@ -137,6 +137,12 @@ def ascent_candidates(
         advance(f"gradient ascent, J={update.objective:.4g}")
         return not is_enough.is_set()
 
+    def ascend(training: Any) -> None:
+        if not is_enough.is_set():
+            history = training.run(callback=show, progress=False)
+            if history.stopped == "interrupted":
+                is_enough.set()
+
     if len(data) > N_ASCENT_ROWS:
         rows = Seed(seed).numpy("climbed-rows").permutation(len(data))[:N_ASCENT_ROWS]
         data = data.subset(np.sort(rows))
@@ -151,10 +157,7 @@ def ascent_candidates(
         found += [one.prepare_like(ascents[0]) for one in ascents[1:]]
         trainings = [one.training(n_updates) for one in ascents]
         try:
-            for _ in as_they_come(
-                lambda one: one.run(callback=show, progress=False), trainings, is_enough
-            ):
-                pass
+            list(as_they_come(ascend, trainings, is_enough))
         except KeyboardInterrupt:
             is_interrupted = True
     for method, one, training in zip(ASCENTS, found, trainings, strict=True):
