@@ -8,8 +8,9 @@ beside here as well. So whole functions are drawn, and a rollout keeps to one of
 
 with w the weights of the mean, W its whitening factor, Z the inducing inputs and phi
 random Fourier features of the kernel (decoupled sampling, Wilson et al., 2020). Near
-the data f is what they say, far from them any function of the prior. Targets without a
-kernel have coefficients drawn as least squares leave them open.
+the data f is what they say, far from them any function of the prior. The coefficients
+of linear means are drawn as least squares leave them open: a small error of how long a
+motion lasts is a large one after many steps.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nopg.dynamics.gaussian_process import GaussianProcess
+from nopg.dynamics.gaussian_process import JITTER, GaussianProcess
 from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
 from nopg.policies.arrays import Array
 
 N_FEATURES = 192
 """Fourier features of each kernel: far from the data a draw is right to one in ten."""
+N_ROWS = 2_000
+"""Rows that tell what a kernel makes of a linear function."""
 
 
 def drawn_models(
@@ -58,6 +61,7 @@ class _DrawnProcess:
         self, process: GaussianProcess, n_draws: int, generator: np.random.Generator
     ) -> None:
         (n_curved, m), d = process.weights.shape, len(process.centre)
+        self._process = process
         self._centre = process.centre.numpy()
         self._factor = 1.0 / process.spread.numpy()
         self._exponent = process.exponent.numpy()
@@ -90,21 +94,35 @@ class _DrawnProcess:
     def draw_linear(
         self, inputs: Array, targets: Array, generator: np.random.Generator
     ) -> None:
-        """Draw the coefficients of targets without a kernel, from what they explain."""
-        design = self._design(inputs)
+        """Draw the coefficients of the linear means, as least squares leave them open.
+
+        Where there is a kernel as far as noise leaves them; near the data it makes up
+        for what a drawn mean says otherwise, if they tell it to.
+        """
+        design, process = self._design(inputs), self._process
         errors = targets - design @ self._linear[0]
         precision = design.T @ design + 1e-9 * len(design) * np.eye(design.shape[1])
         root = np.linalg.inv(np.linalg.cholesky(precision)).T  # (1 + d, 1 + d)
-        for target in set(range(targets.shape[1])) - set(self._curved):
+        every = -(-len(design) // N_ROWS)
+        explained = self._kernels(design[::every]).T @ design[::every] * every
+        for target in range(targets.shape[1]):
+            is_open = errors[:, target].std()
+            if target in self._curved:
+                is_open = float(process.noise[target])
             normal = generator.standard_normal((len(self._linear), len(root)))
-            self._linear[:, :, target] += errors[:, target].std() * normal @ root.T
+            moved = is_open * normal @ root.T  # (S, 1 + d)
+            self._linear[:, :, target] += moved
+            if target in self._curved and is_open > 0.0:
+                i, m = self._curved.index(target), len(process.inducing)
+                rows, second = slice(i * m, (i + 1) * m), process.whitening[1][i].numpy()
+                ratio = (is_open / float(process.amplitude[target])) ** 2 + JITTER
+                answer = second.T @ (second @ explained[rows]) / ratio  # (m, 1 + d)
+                self._weights[:, rows, target] -= moved @ answer.T
 
     def __call__(self, inputs: Array) -> Array:
         design = self._design(inputs)
         z = design[:, 1:]
-        squares = np.concatenate([z * z, z, design[:, :1]], axis=1)
-        kernels = squares @ self._exponent
-        torch.from_numpy(kernels).exp_()
+        kernels = self._kernels(design)
         parts = ((kernels, self._features(z)), self._weights), ((design,), self._linear)
         n_draws, found = len(self._weights), 0.0
         for features, weights in parts:
@@ -116,6 +134,13 @@ class _DrawnProcess:
         """(1, z) of inputs, (m, 1 + d)."""
         z = (inputs - self._centre) * self._factor
         return np.concatenate([np.ones((len(z), 1)), z], axis=1)
+
+    def _kernels(self, design: Array) -> Array:
+        """Every kernel of every curved target, (m, c i)."""
+        z = design[:, 1:]
+        kernels = np.concatenate([z * z, z, design[:, :1]], axis=1) @ self._exponent
+        torch.from_numpy(kernels).exp_()
+        return np.asarray(kernels)
 
     def _features(self, z: Array) -> Array:
         """Fourier features of all kernels, (m, c D)."""

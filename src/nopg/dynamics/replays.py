@@ -81,7 +81,7 @@ class Replays(NamedTuple):
         """Predicted states after each step of noisy paths, (T, P, B, d_s)."""
         n_steps, (n_replays, _, d_s) = self.actions.shape[1], self.states.shape
         generator = np.random.default_rng(0)
-        draws = noise_draws(n_steps, n_paths * n_replays, d_s, generator)
+        draws = noise_draws(n_steps, n_paths * n_replays, d_s, generator, model.noise)
         here, found = np.tile(self.states[:, 0], (n_paths, 1)), []
         steps = ArrayTransitionModel(model)
         for t in range(n_steps):

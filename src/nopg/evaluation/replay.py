@@ -26,8 +26,7 @@ from nopg.dynamics.replays import (
     Windows,
     held_out_rows,
 )
-from nopg.dynamics.rollouts import Steps
-from nopg.dynamics.transition_model import TransitionModel
+from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
 from nopg.policies.arrays import Array
 
 BAND = 0.9
@@ -203,7 +202,7 @@ def _horizons(windows: Windows) -> list[tuple[str, Rows, Rows]]:
 
 
 def _drawn_paths(
-    steps: Steps,
+    steps: ArrayTransitionModel,
     windows: Windows,
     gamma: float,
     generator: np.random.Generator,
@@ -212,7 +211,7 @@ def _drawn_paths(
     (n_steps, n_windows, _), d_s = windows.actions.shape, windows.starts.shape[1]
     found = np.full((n_steps, N_DRAWS, n_windows, d_s), np.nan)
     returns = np.zeros((N_DRAWS, n_windows))
-    draws = noise_draws(n_steps, N_DRAWS * n_windows, d_s, generator)
+    draws = noise_draws(n_steps, N_DRAWS * n_windows, d_s, generator, steps.noise)
     draws = draws.reshape(n_steps, N_DRAWS, n_windows, d_s)
     here = np.tile(windows.starts, (N_DRAWS, 1, 1))
     for t in range(n_steps):
