@@ -114,7 +114,10 @@ class _DrawnProcess:
             self._linear[:, :, target] += moved
             if target in self._curved and is_open > 0.0:
                 i, m = self._curved.index(target), len(process.inducing)
-                rows, second = slice(i * m, (i + 1) * m), process.whitening[1][i].numpy()
+                rows, second = (
+                    slice(i * m, (i + 1) * m),
+                    process.whitening[1][i].numpy(),
+                )
                 ratio = (is_open / float(process.amplitude[target])) ** 2 + JITTER
                 answer = second.T @ (second @ explained[rows]) / ratio  # (m, 1 + d)
                 self._weights[:, rows, target] -= moved @ answer.T
