@@ -17,7 +17,7 @@ from torch import Tensor
 
 from nopg.data.dataset import Dataset
 from nopg.dynamics.hyperparameters import FREE, LINEAR, SMOOTHER, HyperparameterLimits
-from nopg.dynamics.noise import ProcessNoise
+from nopg.dynamics.noise import N_ROWS, ProcessNoise
 from nopg.dynamics.replays import Names, Replays
 from nopg.dynamics.rewards import KnownReward
 from nopg.dynamics.transition_model import TransitionModel, regression_actions
@@ -98,21 +98,22 @@ def replayed(
     if errors[best] > BETTER * errors[0]:
         best = 0
     chosen = fitted[best]
+    limits, errors = CHOICES[best], None
     noise = chosen.noise if best else model.noise
     if np.median(others.noise_ratio(chosen)[:n_present]) > MORE_THAN_NOISE:
-        inputs, missed, _ = _errors_at(chosen, held_out)
+        inputs, missed, _ = errors = _errors_at(chosen, held_out)
         moved = (columns[3] - columns[0])[:, :n_present]
         noise = ProcessNoise.fit(inputs, missed, moved.std(dim=0, correction=0))
+    whole = replace(model, noise=noise)
+    if best:
+        like = replace(whole, process=chosen.process)
+        generator = np.random.default_rng(0)
+        whole = TransitionModel.fit(
+            *columns, generator=generator, like=like, limits=limits, history=past
+        )
     if noise is not None:
-        like = replace(model, process=chosen.process) if best else model
-        noise = with_colour(noise, like, columns, episodes)
-    if best == 0:
-        return FREE, replace(model, noise=noise)
-    like = replace(model, process=chosen.process, noise=noise)
-    generator, limits = np.random.default_rng(0), CHOICES[best]
-    return limits, TransitionModel.fit(
-        *columns, generator=generator, like=like, limits=limits, history=past
-    )
+        noise = noise.coloured(*(errors or _noise_errors(whole, columns)))
+    return limits, replace(whole, noise=noise)
 
 
 def refitted(model: TransitionModel, columns: Sequence[Tensor]) -> TransitionModel:
@@ -125,36 +126,32 @@ def refitted(model: TransitionModel, columns: Sequence[Tensor]) -> TransitionMod
     )
 
 
-def with_colour(
-    noise: ProcessNoise,
-    model: TransitionModel,
-    columns: Sequence[Tensor],
-    episodes: Names,
-) -> ProcessNoise:
-    """Noise with draws that follow each other as errors at held-out episodes do.
-
-    The episodes are held out in turn, a fifth of them at a time.
-    """
-    names, found = np.unique(episodes), []
-    for fold in range(min(HELD_OUT, len(names))):
-        rows = torch.from_numpy(np.isin(episodes, names[fold::HELD_OUT]))
-        other = refitted(model, [column[~rows] for column in columns])
-        found.append(_errors_at(other, [column[rows] for column in columns]))
-    inputs, errors, starts = (torch.cat(part) for part in zip(*found, strict=True))
-    return noise.coloured(inputs, errors, starts)
-
-
 def _errors_at(
     model: TransitionModel, columns: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """One-step errors of free rows, with their inputs, and which follow no other."""
+    """One-step errors of rows that it has not seen, as `ProcessNoise` takes them."""
+    inputs, targets, starts = _free_rows(model, columns)
+    return inputs, (targets - model.process.predict(inputs))[:, :-1], starts
+
+
+def _noise_errors(
+    model: TransitionModel, columns: Sequence[Tensor]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The same of rows that it was fitted to, as large as their noise alone."""
+    inputs, targets, starts = (x[:N_ROWS] for x in _free_rows(model, columns))
+    return inputs, model.process.noise_errors(inputs, targets)[:, :-1], starts
+
+
+def _free_rows(
+    model: TransitionModel, columns: Sequence[Tensor]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Inputs and targets of rows that do not saturate, and which follow no other."""
     is_free = ~model.bounds.are_saturated(columns[3])
-    states, actions, _, following, _ = (column[is_free] for column in columns)
-    errors = following - model.step(states, actions).reached
+    states, actions, _, following = (column[is_free] for column in columns[:4])
     starts = torch.ones(len(states), dtype=torch.bool)
     starts[1:] = (following[:-1] != states[1:]).any(dim=1)
-    n_present = model.process.linear.shape[1] - 1
-    return torch.cat([states, actions], dim=1), errors[:, :n_present], starts
+    inputs = torch.cat([states, actions], dim=1)
+    return inputs, model.targets(columns)[is_free], starts
 
 
 def model_columns(data: Dataset) -> tuple[Tensor, ...]:
