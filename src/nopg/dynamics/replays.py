@@ -36,7 +36,7 @@ N_PATHS = 8
 """Noisy paths that a replay is the mean of."""
 HELD_OUT = 5
 """One in so many episodes, or rows, is held out."""
-N_WHOLE, N_PARTS, N_PAIRS = 20, 60, 100
+N_WHOLE, N_PARTS, N_PAIRS = 10, 60, 100
 """Episodes that are replayed from first to last, other parts, and single steps, at
 most."""
 LONGEST = 300

@@ -94,6 +94,9 @@ class ActionOutcomes:
         if model.noise is not None:
             n_gusts = N_GUSTS
             draws = noise_draws(MAX_REPEAT, n_gusts, states.shape[1], generator)
+            # What a next gust takes back, as a sensor's noise is, does not add up.
+            lasting = np.minimum(model.noise.lasting, 1.0)
+            draws[..., : len(lasting)] *= lasting
             draws = np.tile(draws, (1, n_pairs, 1))
         starts = np.repeat(anchors.states, len(actions) * n_gusts, axis=0)
         every = np.tile(np.repeat(actions, n_gusts, axis=0), (len(anchors.states), 1))
