@@ -96,21 +96,26 @@ def _drawn_paths(
 ) -> tuple[Array, Array]:
     """Predicted states (T, S, B, d_s) and discounted returns (S, B) of the windows."""
     (n_steps, n_windows, _), d_s = windows.actions.shape, windows.starts.shape[1]
+    found = np.full((n_steps, N_DRAWS, n_windows, d_s), np.nan)
+    returns = np.zeros((N_DRAWS, n_windows))
     draws = noise_draws(n_steps, N_DRAWS * n_windows, d_s, generator, steps.noise)
-    # After its last step a window goes on with that action, to be forgotten.
-    last = np.minimum(np.arange(n_steps)[:, None], windows.lengths - 1)  # (T, B)
-    acted = np.take_along_axis(windows.actions, last[..., None], axis=0)
-    starts = np.tile(windows.starts, (N_DRAWS, 1))
-    outcomes = steps.follow(starts, np.tile(acted, (1, N_DRAWS, 1)), draws)
-    shape = (n_steps, N_DRAWS, n_windows)
-    is_over = np.arange(n_steps)[:, None] >= windows.lengths  # (T, B)
-    found = outcomes.next_states.reshape(*shape, d_s)
-    found[np.broadcast_to(is_over[:, None], shape)] = np.nan
-    # What an end pays is no matter of the regression.
-    ends = windows.terminates & (windows.lengths == np.arange(n_steps)[:, None] + 1)
-    rewards = outcomes.continuing_rewards.reshape(shape)
-    rewards[np.broadcast_to((is_over | ends)[:, None], shape)] = 0.0
-    return found, np.einsum("tsb,t->sb", rewards, gamma ** np.arange(n_steps))
+    draws = draws.reshape(found.shape)
+    here, first = np.tile(windows.starts, (N_DRAWS, 1, 1)), 0
+    for last in np.unique(windows.lengths).tolist():
+        # Steps until the next window ends, of all that are left.
+        going, t = np.nonzero(windows.lengths >= last)[0], np.arange(first, last)
+        acted = np.tile(windows.actions[first:last, going], (1, N_DRAWS, 1))
+        gusts = draws[first:last, :, going].reshape(len(t), -1, d_s)
+        done = steps.follow(here[:, going].reshape(-1, d_s), acted, gusts)
+        shape = (len(t), N_DRAWS, len(going))
+        found[first:last, :, going] = done.next_states.reshape(*shape, d_s)
+        # What an end pays is no matter of the regression.
+        ends = windows.terminates[going] & (windows.lengths[going] == t[:, None] + 1)
+        rewards = done.continuing_rewards.reshape(shape)
+        weights = gamma ** t[:, None] * ~ends  # (t, B)
+        returns[:, going] += np.einsum("tsb,tb->sb", rewards, weights)
+        here, first = found[last - 1], last
+    return found, returns
 
 
 def _band(drawn: Array, floor: Array) -> tuple[Array, Array]:
