@@ -38,8 +38,7 @@ class Predictions(NamedTuple):
     # For each horizon, by its label: what model, linear model and standing still miss,
     # in deviations, and the first over half the width of its band, (4, n, d).
     horizons: dict[str, Array]
-    # The last of discounted returns, of windows and of single steps, (n, 1) both.
-    returns: tuple[Array, Array]
+    returns: Array  # the last of the discounted returns of windows, (n, 1)
     starts: Array  # where windows start, (B, d)
     off: Array  # how far off their predictions are in the end, in deviations, (B,)
 
@@ -67,9 +66,10 @@ class Predictions(NamedTuple):
         places, lengths = np.arange(len(windows.lengths)), windows.lengths
         late = every[0, np.minimum(lengths, LONGEST) - 1, places]
         ratios = _return_ratios(windows, returns, float(data.rewards.std()), gamma)
+        is_path = (lengths > 1) | (lengths.max() == 1)
         return cls(
             {label: every[:, last, rows] for label, rows, last in _horizons(windows)},
-            (ratios[lengths > 1], ratios[lengths == 1]),
+            ratios[is_path],
             windows.starts[:, :d],
             np.sqrt(np.square(late).mean(axis=1)),
         )
