@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nopg.dynamics.compiled import ProcessArrays
 from nopg.dynamics.gaussian_process import JITTER, GaussianProcess
 from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
 from nopg.policies.arrays import Array
@@ -114,13 +115,30 @@ class _DrawnProcess:
             self._linear[:, :, target] += moved
             if target in self._curved and is_open > 0.0:
                 i, m = self._curved.index(target), len(process.inducing)
-                rows, second = (
-                    slice(i * m, (i + 1) * m),
-                    process.whitening[1][i].numpy(),
-                )
+                second, rows = process.whitening[1][i].numpy(), slice(i * m, i * m + m)
                 ratio = (is_open / float(process.amplitude[target])) ** 2 + JITTER
                 answer = second.T @ (second @ explained[rows]) / ratio  # (m, 1 + d)
                 self._weights[:, rows, target] -= moved @ answer.T
+
+    def arrays(self) -> ProcessArrays:
+        """All that makes them up."""
+        process, every = self._process, list(enumerate(self._curved))
+        m, (c, d) = len(process.inducing), process.inverse_scales.shape
+        kernels, waves = np.split(self._weights, [c * m], axis=1)
+        waves = waves.reshape(len(waves), c, N_FEATURES, -1)
+        own = [waves[:, i, :, j] for i, j in every]
+        return ProcessArrays(
+            self._centre,
+            self._factor,
+            self._linear,
+            self._curved,
+            process.inducing.numpy(),
+            process.inverse_scales.numpy(),
+            [kernels[:, i * m : (i + 1) * m, j] for i, j in every],
+            self._frequencies.reshape(d, c, N_FEATURES).swapaxes(0, 1),
+            self._phases.reshape(c, N_FEATURES),
+            np.sqrt(2.0 / N_FEATURES) * np.stack(own, axis=1) if c else waves[..., 0],
+        )
 
     def __call__(self, inputs: Array) -> Array:
         design = self._design(inputs)

@@ -99,20 +99,20 @@ def _drawn_paths(
     found = np.full((n_steps, N_DRAWS, n_windows, d_s), np.nan)
     returns = np.zeros((N_DRAWS, n_windows))
     draws = noise_draws(n_steps, N_DRAWS * n_windows, d_s, generator, steps.noise)
-    draws = draws.reshape(n_steps, N_DRAWS, n_windows, d_s)
-    here = np.tile(windows.starts, (N_DRAWS, 1, 1))
-    for t in range(n_steps):
-        going = np.nonzero(windows.lengths > t)[0]
-        actions = np.tile(windows.actions[t, going], (N_DRAWS, 1))
-        gusts = draws[t][:, going].reshape(-1, d_s)
-        outcome = steps.step(here[:, going].reshape(-1, d_s), actions, gusts)
-        shape = (N_DRAWS, len(going))
-        here[:, going] = outcome.next_states.reshape(*shape, d_s)
-        found[t][:, going] = here[:, going]
+    draws = draws.reshape(found.shape)
+    for length in np.unique(windows.lengths):
+        some = np.nonzero(windows.lengths == length)[0]
+        acted = np.tile(windows.actions[:length, some], (1, N_DRAWS, 1))
+        gusts = draws[:length][:, :, some].reshape(length, -1, d_s)
+        starts = np.tile(windows.starts[some], (N_DRAWS, 1))
+        outcome = steps.follow(starts, acted, gusts)
+        shape = (length, N_DRAWS, len(some))
+        found[:length, :, some] = outcome.next_states.reshape(*shape, d_s)
         # What an end pays is no matter of the regression.
-        counts = ~(windows.terminates[going] & (windows.lengths[going] == t + 1))
+        weights = np.repeat(gamma ** np.arange(length)[:, None], len(some), axis=1)
+        weights[-1, windows.terminates[some]] = 0.0
         rewards = outcome.continuing_rewards.reshape(shape)
-        returns[:, going] += gamma**t * counts * rewards
+        returns[:, some] = (weights[:, None] * rewards).sum(axis=0)
     return found, returns
 
 
