@@ -19,11 +19,7 @@ from torch import Tensor
 from nopg.data.dataset import Dataset
 from nopg.data.transitions import run_starts
 from nopg.dynamics.noise import noise_draws
-from nopg.dynamics.transition_model import (
-    ArrayTransitionModel,
-    TransitionModel,
-    regression_actions,
-)
+from nopg.dynamics.transition_model import TransitionModel, regression_actions
 from nopg.policies.arrays import Array
 
 Names = NDArray[Any]
@@ -79,16 +75,13 @@ class Replays(NamedTuple):
 
     def paths(self, model: TransitionModel, n_paths: int = N_PATHS) -> Array:
         """Predicted states after each step of noisy paths, (T, P, B, d_s)."""
-        n_steps, (n_replays, _, d_s) = self.actions.shape[1], self.states.shape
+        (n_replays, n_steps, _), d_s = self.actions.shape, self.states.shape[2]
         generator = np.random.default_rng(0)
         draws = noise_draws(n_steps, n_paths * n_replays, d_s, generator, model.noise)
-        here, found = np.tile(self.states[:, 0], (n_paths, 1)), []
-        steps = ArrayTransitionModel(model)
-        for t in range(n_steps):
-            actions = np.tile(self.actions[:, t], (n_paths, 1))
-            here = steps.step(here, actions, draws[t]).next_states
-            found.append(here.reshape(n_paths, n_replays, d_s))
-        return np.stack(found)
+        acted = np.tile(self.actions.swapaxes(0, 1), (1, n_paths, 1))
+        starts = np.tile(self.states[:, 0], (n_paths, 1))
+        found = model.follow(starts, acted, draws).next_states
+        return found.reshape(n_steps, n_paths, n_replays, d_s)
 
     def misses(self, paths: Array) -> Array:
         """What the mean over the paths misses after each step, (T, B, d_s).
