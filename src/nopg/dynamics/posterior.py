@@ -115,18 +115,24 @@ class _DrawnProcess:
             self._linear[:, :, target] += moved
             if target in self._curved and is_open > 0.0:
                 i, m = self._curved.index(target), len(process.inducing)
-                second, rows = process.whitening[1][i].numpy(), slice(i * m, i * m + m)
+                rows, second = (
+                    slice(i * m, (i + 1) * m),
+                    process.whitening[1][i].numpy(),
+                )
                 ratio = (is_open / float(process.amplitude[target])) ** 2 + JITTER
                 answer = second.T @ (second @ explained[rows]) / ratio  # (m, 1 + d)
                 self._weights[:, rows, target] -= moved @ answer.T
 
     def arrays(self) -> ProcessArrays:
         """All that makes them up."""
-        process, every = self._process, list(enumerate(self._curved))
-        m, (c, d) = len(process.inducing), process.inverse_scales.shape
+        process, m = self._process, len(self._process.inducing)
+        c, d = process.inverse_scales.shape
         kernels, waves = np.split(self._weights, [c * m], axis=1)
-        waves = waves.reshape(len(waves), c, N_FEATURES, -1)
-        own = [waves[:, i, :, j] for i, j in every]
+        factor = np.sqrt(2.0 / N_FEATURES)
+        own = [
+            waves[:, i * N_FEATURES : (i + 1) * N_FEATURES, j]
+            for i, j in enumerate(self._curved)
+        ]
         return ProcessArrays(
             self._centre,
             self._factor,
@@ -134,10 +140,10 @@ class _DrawnProcess:
             self._curved,
             process.inducing.numpy(),
             process.inverse_scales.numpy(),
-            [kernels[:, i * m : (i + 1) * m, j] for i, j in every],
+            [kernels[:, i * m : (i + 1) * m, j] for i, j in enumerate(self._curved)],
             self._frequencies.reshape(d, c, N_FEATURES).swapaxes(0, 1),
             self._phases.reshape(c, N_FEATURES),
-            np.sqrt(2.0 / N_FEATURES) * np.stack(own, axis=1) if c else waves[..., 0],
+            factor * np.reshape(own, (c, -1, N_FEATURES)).swapaxes(0, 1),
         )
 
     def __call__(self, inputs: Array) -> Array:
@@ -145,11 +151,11 @@ class _DrawnProcess:
         z = design[:, 1:]
         kernels = self._kernels(design)
         parts = ((kernels, self._features(z)), self._weights), ((design,), self._linear)
-        n_draws, found = len(self._weights), np.zeros(())
+        n_draws, found = len(self._weights), 0.0
         for features, weights in parts:
             every = np.concatenate(features, axis=1)
             found = found + every.reshape(n_draws, len(z) // n_draws, -1) @ weights
-        return found.reshape(len(z), -1)
+        return np.asarray(found).reshape(len(z), -1)
 
     def _design(self, inputs: Array) -> Array:
         """(1, z) of inputs, (m, 1 + d)."""

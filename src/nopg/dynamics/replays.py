@@ -75,11 +75,11 @@ class Replays(NamedTuple):
 
     def paths(self, model: TransitionModel, n_paths: int = N_PATHS) -> Array:
         """Predicted states after each step of noisy paths, (T, P, B, d_s)."""
-        (n_replays, n_steps, _), d_s = self.actions.shape, self.states.shape[2]
+        n_steps, (n_replays, _, d_s) = self.actions.shape[1], self.states.shape
         generator = np.random.default_rng(0)
         draws = noise_draws(n_steps, n_paths * n_replays, d_s, generator, model.noise)
-        acted = np.tile(self.actions.swapaxes(0, 1), (1, n_paths, 1))
         starts = np.tile(self.states[:, 0], (n_paths, 1))
+        acted = np.tile(self.actions.swapaxes(0, 1), (1, n_paths, 1))
         found = model.follow(starts, acted, draws).next_states
         return found.reshape(n_steps, n_paths, n_replays, d_s)
 

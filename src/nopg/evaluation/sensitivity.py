@@ -87,7 +87,7 @@ def _pulled_back(policy: Policy, states: Tensor, by_action: Tensor) -> Tensor:
     if isinstance(policy, CategoricalPolicy):  # a label does not move with the state
         return torch.zeros_like(states)
     at = states.clone().requires_grad_()
-    return torch.autograd.grad(policy.outputs(at)[0], at, by_action)[0]
+    return torch.autograd.grad((policy.outputs(at)[0] * by_action).sum(), at)[0]
 
 
 def _by_prediction(model: TransitionModel, moved: Tensor, goes_on: Tensor) -> Tensor:
