@@ -38,8 +38,7 @@ class Predictions(NamedTuple):
     # For each horizon, by its label: what model, linear model and standing still miss,
     # in deviations, and the first over half the width of its band, (4, n, d).
     horizons: dict[str, Array]
-    # The last of discounted returns, of windows and of single steps, (n, 1) both.
-    returns: tuple[Array, Array]
+    returns: Array  # the last of the discounted returns of windows, (n, 1)
     starts: Array  # where windows start, (B, d)
     off: Array  # how far off their predictions are in the end, in deviations, (B,)
 
@@ -67,9 +66,10 @@ class Predictions(NamedTuple):
         places, lengths = np.arange(len(windows.lengths)), windows.lengths
         late = every[0, np.minimum(lengths, LONGEST) - 1, places]
         ratios = _return_ratios(windows, returns, float(data.rewards.std()), gamma)
+        is_path = (lengths > 1) | (lengths.max() == 1)
         return cls(
             {label: every[:, last, rows] for label, rows, last in _horizons(windows)},
-            (ratios[lengths > 1], ratios[lengths == 1]),
+            ratios[is_path],
             windows.starts[:, :d],
             np.sqrt(np.square(late).mean(axis=1)),
         )
@@ -100,21 +100,19 @@ def _drawn_paths(
     returns = np.zeros((N_DRAWS, n_windows))
     draws = noise_draws(n_steps, N_DRAWS * n_windows, d_s, generator, steps.noise)
     draws = draws.reshape(found.shape)
-    here, first = np.tile(windows.starts, (N_DRAWS, 1, 1)), 0
-    for last in np.unique(windows.lengths).tolist():
-        # Steps until the next window ends, of all that are left.
-        going, t = np.nonzero(windows.lengths >= last)[0], np.arange(first, last)
-        acted = np.tile(windows.actions[first:last, going], (1, N_DRAWS, 1))
-        gusts = draws[first:last, :, going].reshape(len(t), -1, d_s)
-        done = steps.follow(here[:, going].reshape(-1, d_s), acted, gusts)
-        shape = (len(t), N_DRAWS, len(going))
-        found[first:last, :, going] = done.next_states.reshape(*shape, d_s)
+    for length in np.unique(windows.lengths):
+        some = np.nonzero(windows.lengths == length)[0]
+        acted = np.tile(windows.actions[:length, some], (1, N_DRAWS, 1))
+        gusts = draws[:length][:, :, some].reshape(length, -1, d_s)
+        starts = np.tile(windows.starts[some], (N_DRAWS, 1))
+        outcome = steps.follow(starts, acted, gusts)
+        shape = (length, N_DRAWS, len(some))
+        found[:length, :, some] = outcome.next_states.reshape(*shape, d_s)
         # What an end pays is no matter of the regression.
-        ends = windows.terminates[going] & (windows.lengths[going] == t[:, None] + 1)
-        rewards = done.continuing_rewards.reshape(shape)
-        weights = gamma ** t[:, None] * ~ends  # (t, B)
-        returns[:, going] += np.einsum("tsb,tb->sb", rewards, weights)
-        here, first = found[last - 1], last
+        weights = np.repeat(gamma ** np.arange(length)[:, None], len(some), axis=1)
+        weights[-1, windows.terminates[some]] = 0.0
+        rewards = outcome.continuing_rewards.reshape(shape)
+        returns[:, some] = (weights[:, None] * rewards).sum(axis=0)
     return found, returns
 
 
