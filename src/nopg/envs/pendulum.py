@@ -17,40 +17,8 @@ from nopg.errors import ConfigError
 class Pendulum(Env):
     """A pendulum hanging at rest whose motor is too weak to lift it in one go.
 
-    ## State
-    | column | meaning | range |
-    |---|---|---|
-    | theta | angle from upright, not wrapped, rad | any |
-    | theta_dot | angular velocity, rad/s | -8 to 8 |
-
-    ## Observation
-    | column | meaning | range |
-    |---|---|---|
-    | cos | cosine of theta, 1 upright | -1 to 1 |
-    | sin | sine of theta | -1 to 1 |
-    | theta_dot | angular velocity, rad/s | -8 to 8 |
-
-    ## Action
-    | column | meaning | range |
-    |---|---|---|
-    | torque | torque at the hinge, N m; clipped | -2 to 2 |
-
-    ## Dynamics
-    Gymnasium's Pendulum-v1: theta_dot' = theta_dot + (15 sin theta + 3 torque) dt,
-    clipped to +-8, then theta' = theta + theta_dot' dt, with dt = 0.05 s (g = 10,
-    m = l = 1). Gym's older Pendulum-v0 moved the angle before it clipped the
-    velocity, which differs at the speed limit only.
-
-    ## Reward
-    -(theta^2 + 0.1 theta_dot^2 + 0.001 torque^2) of the state before the step, theta
-    wrapped to [-pi, pi]; between -16.27 and 0. Hanging still for 500 steps earns
-    -4934.8; the best possible is about -299.
-
-    ## Start
-    `start_angle` at rest: pi (the bottom) by default, 0 is upright.
-
-    ## End
-    Never; episodes are cut after 500 steps.
+    States are (theta, theta_dot), theta counted from upright and not wrapped. The
+    data sheet is in `docs/reference/envs.md`, as for every task.
     """
 
     observation_names: ClassVar[tuple[str, ...]] = ("cos", "sin", "theta_dot")

@@ -19,9 +19,6 @@ Observation = NDArray[np.float32]
 class Simulation(gymnasium.Env[Any, Any]):
     """One episode at a time of a task whose dynamics are pure functions.
 
-    The data sheet of each task (state, action, reward, start, end) is the docstring of
-    its class, such as `nopg.envs.Pendulum`.
-
     Time limits are Gymnasium's own TimeLimit wrapper, put on by the registration.
 
     Args:

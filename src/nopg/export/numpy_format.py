@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nopg.errors import ConfigError
 from nopg.export.deployed import Deployed, DeployedWithMemory
-from nopg.policies.build import Gain
+from nopg.policies.arrays import perceptron_layers
 from nopg.policies.families import (
     CategoricalPolicy,
     DeterministicPolicy,
@@ -27,11 +25,15 @@ def policy_arrays(graph: Deployed | DeployedWithMemory) -> dict[str, Any]:
         past = {"first": graph.first, "copied": graph.copied, "before": graph.before[0]}
         past["n_changes"] = graph.n_changes
         graph = graph.present
-    policy = graph.policy
+    policy: Any = graph.policy
     families = (DeterministicPolicy, GaussianPolicy, CategoricalPolicy)
-    if not isinstance(policy, families):
-        raise _refusal(policy)
-    layers = list(_layers(policy.network))
+    layers = perceptron_layers(policy.network) if isinstance(policy, families) else []
+    if not layers:
+        found = " ".join(repr(getattr(policy, "network", policy)).split())
+        raise ConfigError(
+            "The formats numpy, c and js hold linear layers with ReLU between them, "
+            f"the policy is {found[:80]}; export it as onnx."
+        )
     zeros = layers[0][0].new_zeros(layers[0][0].shape[1])
     standardise: Standardise | None = policy.standardise
     arrays: dict[str, Any] = past | {
@@ -52,28 +54,3 @@ def policy_arrays(graph: Deployed | DeployedWithMemory) -> dict[str, Any]:
     for name, value in arrays.items():
         arrays[name] = value.detach().numpy() if isinstance(value, Tensor) else value
     return arrays
-
-
-def _layers(network: nn.Module) -> Iterator[tuple[Tensor, Tensor]]:
-    """Weight and bias of each linear layer; ReLU between them, and nothing else."""
-    if isinstance(network, Gain):
-        gain = network.gain
-        weight = torch.diag(gain) if gain.ndim == 1 else gain
-        yield weight, weight.new_zeros(len(weight))
-        return
-    steps = list(network) if isinstance(network, nn.Sequential) else [network]
-    for i, step in enumerate(steps):
-        if type(step) is not (nn.ReLU if i % 2 else nn.Linear):
-            raise _refusal(step)
-        if isinstance(step, nn.Linear):
-            zeros = step.weight.new_zeros(len(step.weight))
-            yield step.weight, zeros if step.bias is None else step.bias
-    if len(steps) % 2 == 0:
-        raise _refusal(steps[-1] if steps else network)
-
-
-def _refusal(found: nn.Module) -> ConfigError:
-    return ConfigError(
-        "The formats numpy, c and js hold linear layers with ReLU between them, got a "
-        f"{type(found).__name__} in the policy; export it as onnx."
-    )
