@@ -23,7 +23,7 @@ from torch import Tensor
 from nopg.bellman.samples import ArcCoordinates, Samples
 from nopg.discount import discount_horizon
 from nopg.kernels.bandwidths import Bandwidths
-from nopg.kernels.similarity import log_label_similarity
+from nopg.kernels.neighbours import log_label_similarity
 from nopg.policies.families import Policy
 
 NEAREST = 48

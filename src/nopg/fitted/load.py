@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from nopg.bellman.problem import NADARAYA_WATSON, EstimatorConfig
 from nopg.data.dataset import Dataset
 from nopg.data.history import HistoryLayout
-from nopg.data.spaces import space_from_json
+from nopg.data.io.metadata import space_from_json
 from nopg.errors import PolicyFileError
 from nopg.fitted.policy import FittedPolicy
 from nopg.fitted.search_result import SearchResult

@@ -22,7 +22,7 @@ from nopg.bellman.problem import EstimatorConfig, Problem
 from nopg.data.dataset import Dataset
 from nopg.data.history import HistoryLayout
 from nopg.data.html import html_summary, html_table
-from nopg.data.spaces import space_to_json
+from nopg.data.io.metadata import space_to_json
 from nopg.data.validation import HUGE
 from nopg.discount import discount_horizon
 from nopg.errors import ConfigError, DataError, NotFittedError

@@ -19,7 +19,7 @@ from torch import Tensor
 from nopg.data.dataset import Dataset
 from nopg.data.files import open_plain, parse_json, write_atomically
 from nopg.data.history import HistoryLayout
-from nopg.data.spaces import space_from_json, space_to_json
+from nopg.data.io.metadata import space_from_json, space_to_json
 from nopg.data.transitions import ARRAYS
 from nopg.errors import PolicyFileError
 from nopg.kernels.bandwidths import Bandwidths

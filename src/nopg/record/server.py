@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from nopg.data.extras import require_extra
 from nopg.errors import ConfigError
-from nopg.record.link import Link
+from nopg.record.loop import Link
 from nopg.record.protocol import (
     MAX_MESSAGE,
     MalformedMessage,

@@ -19,7 +19,7 @@ import numpy as np
 from nopg.data.extras import require_extra
 from nopg.data.files import open_plain, parse_json, reading
 from nopg.data.io.options import ReadOptions
-from nopg.data.io.parquet_pages import unpacked_bytes
+from nopg.data.io.parquet_files import unpacked_bytes
 from nopg.data.io.tables import table_arguments
 
 INFO = Path("meta") / "info.json"
