@@ -1,5 +1,7 @@
 import numpy as np
 import pytest
+from reproduction.envs.cart_pole import CartPole
+from reproduction.envs.mountain_car import MountainCar
 from reproduction.tasks.random_agents import first_transitions, uniform_voltage
 
 import nopg
@@ -10,8 +12,6 @@ from nopg.envs import (
     rollout,
 )
 from nopg.envs.base import FloatArray
-from nopg.envs.cart_pole import CartPole
-from nopg.envs.mountain_car import MountainCar
 from nopg.errors import ConfigError
 
 

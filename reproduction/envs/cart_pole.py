@@ -15,12 +15,12 @@ from nopg.envs.scenes import (
     INK,
     ORANGE,
     Action,
-    Canvas,
     Frame,
     draw,
     gauge,
 )
 from nopg.errors import ConfigError
+from reproduction.envs.landscape import Landscape
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +28,48 @@ class CartPole(Env):
     """A pole on a motor-driven cart, near upright, to be kept there.
 
     Model and parameters of Quanser's linear servo with the short pole. The policy
-    does not see where the cart is. States are (x, phi, x_dot, theta_dot), phi counted
-    from upright.
+    does not see where the cart is.
+
+    ## State
+    | column | meaning | range |
+    |---|---|---|
+    | x | position of the cart, m | any |
+    | phi | angle from upright, rad | -pi to pi |
+    | x_dot | velocity of the cart, m/s | any |
+    | theta_dot | angular velocity, rad/s; phi' = phi - dt theta_dot' | any |
+
+    ## Observation
+    phi, x_dot and theta_dot, as above.
+
+    ## Action
+    | column | meaning | range |
+    |---|---|---|
+    | voltage | motor voltage, V; clipped | -5 to 5 |
+
+    ## Dynamics
+    With theta = pi - phi the angle from hanging and F the force of the motor less
+    its back-EMF, F = (K_g K_t / (R_m r)) (V - K_g K_m x_dot / r):
+
+        (m_p + J_eq) x_ddot + m_p l cos(theta) theta_ddot
+            = F - B_eq x_dot - m_p l sin(theta) theta_dot^2
+        m_p l cos(theta) x_ddot + (J_p + m_p l^2) theta_ddot
+            = -B_p theta_dot - m_p l g sin(theta)
+
+    One symplectic Euler step of `dt` = 0.02 s: velocities first, then positions.
+
+    ## Reward
+    cos(phi) of the state before the step, at most 1: 10,000 steps earn at most 10^4.
+
+    ## Start
+    phi uniform within `start_spread` (0.1 rad) of upright, all else zero, then one step
+    without voltage.
+
+    ## End
+    The step that takes the pole beyond `max_angle` (0.25 rad) ends the task, as does
+    the one that takes the cart beyond `rail`. The default is an endless rail, because
+    the three numbers observed are then a complete state; 0.307 m is the safe range of
+    the machine. (Quanser's simulator makes one more step from the fallen pole, with
+    the motor off, and so counts one more reward.) Cut after 10,000 steps.
     """
 
     observation_names: ClassVar[tuple[str, ...]] = ("phi", "x_dot", "theta_dot")
@@ -98,15 +138,7 @@ class CartPole(Env):
     def _accelerations(
         self, states: FloatArray, voltage: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Solve the two equations of motion for x_ddot and theta_ddot.
-
-        With theta = pi - phi and F the force of the motor less its back-EMF:
-
-            (m_p + J_eq) x_ddot + m_p l cos(theta) theta_ddot
-                = F - B_eq x_dot - m_p l sin(theta) theta_dot^2
-            m_p l cos(theta) x_ddot + (J_p + m_p l^2) theta_ddot
-                = -B_p theta_dot - m_p l g sin(theta)
-        """
+        """Solve the two equations of motion for x_ddot and theta_ddot."""
         _, phi, x_dot, theta_dot = states.T
         per_metre = self.gear_ratio / self.pinion_radius  # motor turns
         back_emf = self.motor_constant * per_metre * x_dot
@@ -130,7 +162,7 @@ class CartPole(Env):
 @draw.register
 def _cart_pole(env: CartPole, state: FloatArray, action: Action = None) -> Frame:
     x, phi = float(state[0]), float(state[1])
-    canvas = Canvas((x, 0.15), 0.9, (600, 400))  # the camera follows the cart
+    canvas = Landscape((x, 0.15), 0.9, (600, 400))  # the camera follows the cart
     rail = min(env.rail, 1e3)
     canvas.line((-rail, 0.0), (rail, 0.0), 0.008, GREY)
     for mark in np.arange(math.floor(x * 10) - 5, math.floor(x * 10) + 7) / 10.0:
