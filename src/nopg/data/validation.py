@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,25 @@ def as_vector(name: str, values: Any) -> FloatArray:
     array = _vector(name, _numeric(name, values), "number")
     _require_finite(name, array)
     return np.ascontiguousarray(array)
+
+
+def as_states(
+    name: str, values: Any, width: int, names: Sequence[str] = ()
+) -> FloatArray:
+    """States that a person asks about, (m, d_s); one may be a plain vector."""
+    try:
+        found = np.atleast_2d(np.asarray(values, dtype=np.float64))
+    except (TypeError, ValueError, OverflowError):
+        found = np.empty((0, 0))
+    if found.ndim != 2 or len(found) == 0 or found.shape[1] != width:
+        called = ", ".join(names) or "the columns of the observations"
+        raise DataError(
+            f"`{name}` must be numbers, one row per state with {called}, got "
+            f"{found.shape if found.size else type(values).__name__}; pass an array "
+            f"(m, {width})."
+        )
+    _require_finite(name, found)
+    return found
 
 
 def as_actions(values: Any) -> FloatArray | IntArray:

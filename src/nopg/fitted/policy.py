@@ -23,9 +23,9 @@ from nopg.data.dataset import Dataset
 from nopg.data.history import HistoryLayout
 from nopg.data.html import html_summary, html_table
 from nopg.data.io.metadata import space_to_json
-from nopg.data.validation import HUGE
+from nopg.data.validation import as_states
 from nopg.discount import discount_horizon
-from nopg.errors import ConfigError, DataError, NotFittedError
+from nopg.errors import ConfigError, NotFittedError
 from nopg.evaluation.intervals import Estimate, require_level
 from nopg.evaluation.kernel import FINAL_RTOL, KernelEvaluator, build_problem
 from nopg.evaluation.regions import Membership, membership
@@ -473,26 +473,11 @@ class FittedPolicy:
 
     def _states(self, states: Any) -> NDArray[np.float64]:
         """States a user asks about, (m, d_s), if they are as wide as the data's."""
-        try:
-            found = np.atleast_2d(np.asarray(states, dtype=np.float64))
-        except (TypeError, ValueError, OverflowError):
-            found = np.empty((0, 0))
-        if self.memory is not None:
-            found = self.memory.complete(found)
-        width = self.require_data().observations.shape[1]
-        if found.ndim != 2 or len(found) == 0 or found.shape[1] != width:
-            called = ", ".join(self.require_data().observation_names)
-            raise DataError(
-                f"`states` must be numbers, one row per state with {called}, got "
-                f"{found.shape if found.size else type(states).__name__}; pass an "
-                f"array (m, {width})."
-            )
-        if not (np.abs(found) < HUGE).all():
-            raise DataError(
-                f"`states` must be finite and below {HUGE:.0e}, they reach "
-                f"{np.abs(found).max()}; pass states in the units of the data."
-            )
-        return found
+        names, memory = self.require_data().observation_names, self.memory
+        if memory is not None and not self._is_whole(states):
+            n = memory.n_observed
+            return memory.complete(as_states("states", states, n, names[:n]))
+        return as_states("states", states, len(names), names)
 
     def _is_whole(self, observation: Any) -> bool:
         """Whether an observation has its past with it."""
