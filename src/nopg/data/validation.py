@@ -53,11 +53,11 @@ def as_states(
     except (TypeError, ValueError, OverflowError):
         found = np.empty((0, 0))
     if found.ndim != 2 or len(found) == 0 or found.shape[1] != width:
-        called = ", ".join(names) or "the columns of the observations"
+        called = f" ({', '.join(names)})" if names else ""
         raise DataError(
-            f"`{name}` must be numbers, one row per state with {called}, got "
-            f"{found.shape if found.size else type(values).__name__}; pass an array "
-            f"(m, {width})."
+            f"`{name}` must be numbers, one row per state with {width} columns{called} "
+            "like the observations, got "
+            f"{found.shape if found.size else type(values).__name__}; reshape them."
         )
     _require_finite(name, found)
     return found

@@ -143,7 +143,8 @@ class FittedPolicy:
         """
         generator = None if deterministic else self.draws
         names = self.observation_names
-        if self.buffer is not None and not self._is_whole(observation):
+        # A state that has its past with it is answered as it stands.
+        if self.buffer is not None and _width(observation) != self.buffer.layout.width:
             return self.buffer.act(
                 observation,
                 state,
@@ -474,18 +475,10 @@ class FittedPolicy:
     def _states(self, states: Any) -> NDArray[np.float64]:
         """States a user asks about, (m, d_s), if they are as wide as the data's."""
         names, memory = self.require_data().observation_names, self.memory
-        if memory is not None and not self._is_whole(states):
-            n = memory.n_observed
-            return memory.complete(as_states("states", states, n, names[:n]))
+        if memory is not None and _width(states) == memory.n_observed:
+            observed = as_states("states", states, memory.n_observed, names)
+            return memory.complete(observed)
         return as_states("states", states, len(names), names)
-
-    def _is_whole(self, observation: Any) -> bool:
-        """Whether an observation has its past with it."""
-        assert self.memory is not None
-        try:
-            return tuple(np.shape(observation)[-1:]) == (self.memory.width,)
-        except ValueError:  # rows of different lengths
-            return False
 
     def _region(self, region: Any) -> Membership | None:
         """A region of observations as one of states; None for the end of the task."""
@@ -517,3 +510,11 @@ class FittedPolicy:
         rows = "without data" if n is None else f"{n:,} transitions"
         found = type(self.policy).__name__
         return f"FittedPolicy({self.algorithm}, {found}, gamma={self.gamma}, {rows})"
+
+
+def _width(states: Any) -> int | None:
+    """Columns of states, or numbers of one; None of rows of different lengths."""
+    try:
+        return next(reversed(np.shape(states)), None)
+    except ValueError:
+        return None
