@@ -4,8 +4,6 @@ Every message is one sentence in three parts: what must hold, what was found,
 what to do.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 

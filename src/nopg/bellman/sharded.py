@@ -6,8 +6,6 @@ estimator sees is the whole P, so that Theorem 1, the certificate and Eq. (10) a
 written once for one process and for many.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from torch import Generator, Tensor

@@ -1,7 +1,5 @@
 """`nopg evaluate RUN --env ID`: a policy in a simulator, in numbers and films."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`nopg export RUN --format c`: the policy as a file for other programs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

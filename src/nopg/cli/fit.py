@@ -1,7 +1,5 @@
 """`nopg fit`: the paper's algorithm in a run folder that can be resumed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

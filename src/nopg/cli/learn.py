@@ -1,7 +1,5 @@
 """`nopg learn`: a data file in, a policy found by search out, nothing to tune."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

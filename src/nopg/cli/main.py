@@ -1,7 +1,5 @@
 """The command `nopg`: parses, calls, prints."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -11,8 +11,6 @@ The rules, each of which leaves a sentence when it acts:
    the last of its episode and is marked truncated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Angles in disguise: pairs of columns that are a cosine and a sine."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from typing import Any
 

@@ -4,8 +4,6 @@ All distances are in standard deviations of each column, so that metres and
 radians count alike; constant columns count nothing.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from nopg.data.transitions import TransitionTable

@@ -1,7 +1,5 @@
 """Optional packages, imported where they are needed and named when they are missing."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

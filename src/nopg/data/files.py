@@ -1,7 +1,5 @@
 """Files: written whole or not at all, opened only if they are files, and locked."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

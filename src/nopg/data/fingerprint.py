@@ -1,7 +1,5 @@
 """The SHA-256 of a data set: the same transitions, the same 64 digits."""
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np

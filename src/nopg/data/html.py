@@ -1,7 +1,5 @@
 """Small pieces of HTML for notebooks; every text is escaped."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from html import escape
 

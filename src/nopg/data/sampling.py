@@ -1,7 +1,5 @@
 """Fewer rows, more rows, or two parts: thin, merge and split datasets."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Turns what a person passes into clean arrays, or says in one sentence why not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

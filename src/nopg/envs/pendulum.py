@@ -1,7 +1,5 @@
 """The under-powered pendulum that must swing itself up."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar

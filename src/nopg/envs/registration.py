@@ -1,7 +1,5 @@
 """The tasks by name, and their registration with Gymnasium, done when asked for."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from nopg.envs.base import Env

@@ -1,7 +1,5 @@
 """Policies rolled out in batches of episodes, and data sets made of their steps."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ Every shape is a signed distance in pixels; the last half pixel on either side o
 edge is blended. Nothing beyond numpy is needed.
 """
 
-from __future__ import annotations
-
 import math
 from functools import singledispatch
 

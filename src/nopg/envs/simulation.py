@@ -1,7 +1,5 @@
 """The Gymnasium face of a task; imported only when Gymnasium makes one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium

@@ -6,8 +6,6 @@ The equation is solved once per policy; return, values, visits, gradient, suppor
 intervals and probabilities are then products with its rows.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

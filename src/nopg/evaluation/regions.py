@@ -1,7 +1,5 @@
 """Regions of the state space: boxes, predicates, or the end of the task."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -6,8 +6,6 @@ their probabilities change. By learned models, every rollout is somewhere else a
 step. Both are weighted places, and both are asked for means and bands.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -4,8 +4,6 @@ Rows sum to one however far the query is (see deviations), so an answer alone do
 say whether any sample stood near. These three numbers do.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

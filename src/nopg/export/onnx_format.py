@@ -1,7 +1,5 @@
 """A policy as a graph for any runtime: ONNX."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging

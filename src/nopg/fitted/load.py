@@ -1,7 +1,5 @@
 """`nopg.load`: a saved policy, as it was."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping

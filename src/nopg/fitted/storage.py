@@ -4,8 +4,6 @@ The reader trusts nothing: the header is size-limited, every field is checked, a
 a file can hold numbers and names only, never code.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

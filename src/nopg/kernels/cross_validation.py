@@ -6,8 +6,6 @@ repeat (grids, clipped or on-off actions) have no best bandwidth: the likelihood
 grows without bound as h shrinks. Such columns are recognised, and said.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Sequence

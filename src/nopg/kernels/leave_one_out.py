@@ -11,8 +11,6 @@ errors, however far they are; leaving some out breaks the symmetry, as queries
 between the nodes do later. On irregular data it changes next to nothing.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor

@@ -11,8 +11,6 @@ and trajectory data, whose densest row may need a hundred times the neighbours o
 its median row, do not pay for the densest row everywhere.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

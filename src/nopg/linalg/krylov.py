@@ -6,8 +6,6 @@ makes solves short. With a thousand samples it is calls that cost, not arithmeti
 step here is as few of them as possible.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

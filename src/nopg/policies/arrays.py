@@ -4,8 +4,6 @@ Calling a torch module for one state costs a hundred times its arithmetic. Where
 policies act step by step, their weights are taken out and stacked instead.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 

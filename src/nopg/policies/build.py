@@ -4,8 +4,6 @@ A `PolicySpec` is plain numbers and text, so that a model file can say how its
 policy is built without holding code.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Records demonstrations: the settings, the pieces put together, the outcome."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from contextlib import closing

@@ -1,7 +1,5 @@
 """A Gymnasium environment seen as the recorder needs it: vectors, flags, pictures."""
 
-from __future__ import annotations
-
 import io
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Teleoperation: turns what the hands do into the action of the next step."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

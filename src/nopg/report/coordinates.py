@@ -4,8 +4,6 @@ Two columns that are the cosine and the sine of one angle are no plane: a slice 
 moves one and holds the other leaves the circle. They are drawn as their angle.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass

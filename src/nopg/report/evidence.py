@@ -5,8 +5,6 @@ over the logged next states at every step; draws from it are a cloud of states, 
 no line leads from one step's to the next.
 """
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Sentences and tables of the page as HTML; everything from data is escaped here."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from html import escape

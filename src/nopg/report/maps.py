@@ -5,8 +5,6 @@ visits. Every plane is computed here, so that the page can show any two coordina
 without a policy behind it.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from itertools import combinations

@@ -1,7 +1,5 @@
 """Puts the page together: one file, no network, nothing from data run as code."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import platform

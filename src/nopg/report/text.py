@@ -1,7 +1,5 @@
 """Sentences and large numbers of the page, for a reader who knows the task only."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -5,8 +5,6 @@ checkpoint is the SHA-256 of what follows, then tensors and JSON (safetensors, n
 pickle): a damaged one is recognised, and the one before it is taken instead.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -3,8 +3,6 @@
 While a run trains its history, checkpoints and curves are written as they come.
 """
 
-from __future__ import annotations
-
 import math
 import signal
 import threading

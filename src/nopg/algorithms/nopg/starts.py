@@ -8,8 +8,6 @@ the policy whose mean path earns most is where the long ascent starts. J itself 
 choose: it is what each of them was raised on.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace

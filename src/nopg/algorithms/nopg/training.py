@@ -1,7 +1,5 @@
 """Training: updates of one policy with progress, evaluators, stopping and resuming."""
 
-from __future__ import annotations
-
 import copy
 import logging
 import sys

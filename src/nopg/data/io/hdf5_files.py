@@ -5,8 +5,6 @@ Both keep one array per name at the root. D4RL calls the flags `terminals` and
 are filled in. A file that leads out of itself is refused.
 """
 
-from __future__ import annotations
-
 import math
 import zlib
 from pathlib import Path

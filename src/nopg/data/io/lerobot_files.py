@@ -6,8 +6,6 @@ ended, by a goal or by a time limit alike, so it is a truncation unless you say
 otherwise. Pictures and videos are left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace

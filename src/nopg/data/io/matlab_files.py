@@ -8,8 +8,6 @@ of elements. It is read here, since SciPy's reader believes lengths: damaged fil
 it reserve any memory, and end the process.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 import zlib

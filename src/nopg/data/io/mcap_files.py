@@ -7,8 +7,6 @@ may be a quarter of a step late, since it follows from what was seen. The clock 
 does the rest: `resample=` lays the rows on a grid. ROS is not needed.
 """
 
-from __future__ import annotations
-
 import io
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence

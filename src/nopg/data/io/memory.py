@@ -3,8 +3,6 @@
 Data frames, Minari datasets, datasets of d3rlpy, replay buffers of stable-baselines3.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any

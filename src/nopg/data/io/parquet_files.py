@@ -11,8 +11,6 @@ before anybody can look. So the headers are read here first: those of the column
 the end of the file, and those of the pages, which need not agree with them.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence

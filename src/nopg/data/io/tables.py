@@ -4,8 +4,6 @@ A reader (CSV, Parquet, memory) only has to be a `TableSource`: tell its column
 names, then hand over the cells of the columns asked for, some rows at a time.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
