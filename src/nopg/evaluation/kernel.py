@@ -29,7 +29,7 @@ from nopg.evaluation.kernel_ensemble import (
 from nopg.evaluation.regions import Membership
 from nopg.evaluation.rollouts import Rollouts, kernel_rollouts
 from nopg.evaluation.support import Support, support_at, usual_distance
-from nopg.kernels.bandwidths import TransitionArrays, select_bandwidths
+from nopg.kernels.bandwidths import select_bandwidths
 from nopg.linalg.solve import SolverConfig, solve_columns
 from nopg.policies.families import Policy
 from nopg.randomness import Seed
@@ -168,10 +168,7 @@ def build_problem(
     like = next(policy.parameters(), torch.empty(0, dtype=torch.float64))
     samples = Samples.of(data, like.dtype, like.device)
     initial = initial_state_tensor(initial_states, samples.states)
-    arrays = TransitionArrays(
-        data.observations, data.actions, data.rewards, data.next_observations
-    )
-    chosen = select_bandwidths(bandwidths, arrays, seed.numpy("bandwidths"))
+    chosen = select_bandwidths(bandwidths, data, seed.numpy("bandwidths"))
     draws = seed.torch("next-states", like.device)
     return Problem.build(samples, initial, chosen, config, draws)
 

@@ -24,7 +24,7 @@ from nopg.data.dataset import Dataset
 from nopg.errors import NotFittedError, SupportWarning
 from nopg.fitted.history import Update
 from nopg.fitted.policy import FittedPolicy
-from nopg.kernels.bandwidths import Bandwidths, TransitionArrays, select_bandwidths
+from nopg.kernels.bandwidths import Bandwidths, select_bandwidths
 from nopg.linalg.ranks import Ranks
 from nopg.policies.families import Policy
 from nopg.randomness import Seed
@@ -144,11 +144,8 @@ class NOPG:
         initial = initial_state_tensor(starts, samples.states)
         space = action_space_of(data, self._space)
         policy, spec = build_policy(config, data, space, self._module)
-        arrays = TransitionArrays(
-            data.observations, data.actions, data.rewards, data.next_observations
-        )
         bandwidths = select_bandwidths(
-            self.bandwidth_rule, arrays, seeds.numpy("bandwidths")
+            self.bandwidth_rule, data, seeds.numpy("bandwidths")
         )
         budget = estimate_budget(policy, samples, initial, bandwidths, config, ranks)
         if budget.is_large and announce is not None:
