@@ -3,13 +3,7 @@
 from nopg.envs.base import Env
 from nopg.envs.pendulum import Pendulum, pendulum_grid
 from nopg.envs.registration import register
-from nopg.envs.rollouts import (
-    Rollout,
-    Transitions,
-    episodes,
-    grid_transitions,
-    rollout,
-)
+from nopg.envs.rollouts import Rollout, Transitions, rollout
 from nopg.envs.scenes import draw
 
 __all__ = [
@@ -18,8 +12,6 @@ __all__ = [
     "Rollout",
     "Transitions",
     "draw",
-    "episodes",
-    "grid_transitions",
     "pendulum_grid",
     "register",
     "rollout",

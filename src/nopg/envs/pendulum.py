@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from nopg.envs.base import Env, FloatArray, Ranges
-from nopg.envs.rollouts import Transitions, grid_transitions
+from nopg.envs.rollouts import Transitions
 from nopg.errors import ConfigError
 
 
@@ -75,8 +75,18 @@ def pendulum_grid(n_angles: int, n_velocities: int, n_torques: int = 2) -> Trans
             "Each axis of the grid must have at least its two ends, got "
             f"{n_angles} x {n_velocities} x {n_torques}; pass 2 or more for each."
         )
-    task = Pendulum()
-    angles = np.linspace(-math.pi, math.pi, n_angles)
-    velocities = np.linspace(-task.max_speed, task.max_speed, n_velocities)
-    torques = np.linspace(-task.max_torque, task.max_torque, n_torques)
-    return grid_transitions(task, [angles, velocities], [torques])
+    task, sizes = Pendulum(), (n_angles, n_velocities, n_torques)
+    ends = (math.pi, task.max_speed, task.max_torque)
+    axes = [np.linspace(-end, end, n) for end, n in zip(ends, sizes, strict=True)]
+    rows = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
+    states, actions = np.split(rows, [2], axis=1)
+    step = task.step(states, actions)
+    return Transitions(
+        task.observe(states),
+        actions,
+        step.rewards,
+        task.observe(step.next_states),
+        step.terminations,
+        np.zeros(len(rows), dtype=bool),
+        None,
+    )
