@@ -50,15 +50,13 @@ MAX_STEPS = 40
 APART = 10.0
 """Power of the kernel between labels: no tilt may outweigh it, or a row would reach its
 mean by what another action did."""
-FEW = 100
-"""Rows up to which LAPACK, a call a row, is faster than elimination by hand."""
+FEW = 100  # rows up to which LAPACK, a call a row, is faster than elimination by hand
 AT_ONCE = 2048
 """Rows searched together on the CPU: those still open are copied at every step."""
 LONGEST_STEP = 4.0
 """Longest step of Newton's method in theta: farther out the curvature is another."""
 
-Array = Any
-"""An array of NumPy or a tensor of torch."""
+Array = Any  # an array of NumPy or a tensor of torch
 
 
 @dataclass(frozen=True)

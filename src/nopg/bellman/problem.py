@@ -35,8 +35,7 @@ from nopg.policies.families import CategoricalPolicy, GaussianPolicy, Policy
 
 WORTHWHILE = 257
 """Samples from which solves get a coarse inverse: fewer are solved directly."""
-MATCHED, NADARAYA_WATSON = "matched", "nadaraya-watson"
-"""The row models by name."""
+MATCHED, NADARAYA_WATSON = "matched", "nadaraya-watson"  # the row models by name
 NEAREST = 64
 """Samples a matched row keeps where nothing else is said. They are part of what the
 row is: it looks for its mean among them."""

@@ -24,14 +24,7 @@ from nopg.linalg.ranks import ShardedRows
 
 
 class ShardedResponsibilities(Responsibilities):
-    """Rows at all next states, of which this rank makes its own.
-
-    All ranks make one together.
-
-    Args:
-        own: Responsibilities at this rank's next states.
-        problem: Whose rows are shared out.
-    """
+    """Rows at all next states, of which this rank makes its `own`; all make one."""
 
     def __init__(self, own: Responsibilities, problem: Problem) -> None:
         assert problem.ranks is not None

@@ -18,8 +18,7 @@ Point = tuple[float, float]
 Frame = NDArray[np.uint8]
 Action = FloatArray | None
 Window = tuple[slice, slice]
-Colour = tuple[int, int, int]
-"""Red, green and blue, 0 to 255."""
+Colour = tuple[int, int, int]  # red, green and blue, 0 to 255
 
 PAPER = (250, 249, 246)
 INK, GREY = (45, 52, 64), (196, 200, 206)

@@ -34,10 +34,8 @@ from nopg.linalg.solve import SolverConfig, solve_columns
 from nopg.policies.families import Policy
 from nopg.randomness import Seed
 
-FINAL_RTOL = 1e-6
-"""Relative residual of the solve behind every answer."""
-ENTRY_RTOL = 1e-4
-"""The same for probabilities of entering a region."""
+FINAL_RTOL = 1e-6  # relative residual of the solve behind every answer
+ENTRY_RTOL = 1e-4  # the same for probabilities of entering a region
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from nopg.errors import ConfigError
 
-TERMINATED = "terminated"
-"""The region that is entered when the task ends for good."""
+TERMINATED = "terminated"  # the region that is entered when the task ends for good
 
 Membership = Callable[[NDArray[np.float64]], NDArray[np.bool_]]
 """States (m, d_s) to whether each lies in the region, (m,)."""

@@ -20,8 +20,7 @@ from nopg.kernels.neighbours import log_label_similarity
 
 FloatArray = NDArray[np.float64]
 
-USUAL_SHARE = 0.99
-"""Share of the data's own transitions that count as near the data."""
+USUAL_SHARE = 0.99  # share of the data's own transitions that count as near the data
 
 
 @dataclass(frozen=True)

@@ -56,8 +56,7 @@ if TYPE_CHECKING:
     from nopg.evaluation.verdict import Grounds, Verdict
 
 KERNEL, MODEL = "kernel", "model"
-LEARN = "learn"
-"""The algorithm whose policies are evaluated by learned models."""
+LEARN = "learn"  # the algorithm whose policies are evaluated by learned models
 LITTLE, LONGEST = 0.05, 1000
 """Rollouts whose support is taken end at this discount, or after so many steps."""
 

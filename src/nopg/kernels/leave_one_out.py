@@ -17,8 +17,7 @@ from torch import Tensor
 
 N_PREDICTIONS = 512
 """Predictions made; the error of this many is known to a few percent."""
-SEEN_SHARE = 0.8
-"""Share of the other samples each prediction may use."""
+SEEN_SHARE = 0.8  # share of the other samples each prediction may use
 MAX_CANDIDATES = 2048
 """Samples each prediction may listen to; the nearest ones when there are more."""
 

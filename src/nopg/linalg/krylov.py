@@ -15,10 +15,8 @@ from torch import Tensor
 
 MatVec = Callable[[Tensor], Tensor]
 
-RESTART = 30
-"""Steps after which the basis is given up, without a preconditioner."""
-MARGIN = 0.9
-"""Steps aim at this share of the tolerance: their residual is an estimate."""
+RESTART = 30  # steps after which the basis is given up, without a preconditioner
+MARGIN = 0.9  # steps aim at this share of the tolerance: their residual is an estimate
 UNSURE = {d: torch.finfo(d).eps ** (1 / 3) for d in (torch.float32, torch.float64)}
 """Share of a vector's square below which what is new in it is not to be trusted."""
 

@@ -25,8 +25,7 @@ from nopg.data.io.options import ReadOptions
 from nopg.data.io.tables import MemoryTable
 from nopg.errors import DataError
 
-_HEADER, _PIECE = 128, 2**20
-"""Bytes before the first element, bytes unpacked at once."""
+_HEADER, _PIECE = 128, 2**20  # bytes before the first element, bytes unpacked at once
 _MATRIX, _PACKED = 14, 15
 _NUMBERS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8",
             12: "i8", 13: "u8"}  # fmt: skip
