@@ -5,7 +5,9 @@ what to do.
 """
 
 import difflib
+import importlib
 from collections.abc import Iterable
+from typing import Any
 
 
 class NopgError(Exception):
@@ -58,3 +60,14 @@ def did_you_mean(asked: Iterable[str], known: Iterable[str]) -> str:
     close = (difflib.get_close_matches(n.lower(), list(lower), n=1) for n in asked)
     found = [repr(lower[match]) for matches in close for match in matches]
     return f"; did you mean {', '.join(found)}?" if found else "."
+
+
+def require_extra(module: str, extra: str) -> Any:
+    """Import `module`, which comes with the extra `extra` of this package."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"This needs the package `{module.split('.')[0]}`, which is not installed; "
+            f'run pip install "nopg[{extra}]".'
+        ) from error

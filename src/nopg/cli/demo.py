@@ -89,10 +89,10 @@ def _explain(policy: FittedPolicy, path: Rollout) -> None:
 
 def animate(path: Rollout, gif: Path) -> None:
     """Write a swing-up as a moving picture, every second step of it."""
-    from nopg.data.extras import require_extra
     from nopg.data.files import write_atomically
     from nopg.envs.pendulum import Pendulum
     from nopg.envs.scenes import draw
+    from nopg.errors import require_extra
 
     env, image = Pendulum(), require_extra("PIL.Image", "plots")
     states, actions = path.states[0, :MOST_STEPS:2], path.actions[0, :MOST_STEPS:2]

@@ -6,8 +6,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from nopg.data.diagnostics.description import Description, columns, describe
-from nopg.data.html import html_summary, html_table
+from nopg.data.diagnostics.description import (
+    Description,
+    columns,
+    describe,
+    html_summary,
+    html_table,
+)
 from nopg.data.io.load import load, save
 from nopg.data.io.options import MAX_BYTES, ReadOptions
 from nopg.data.past import with_history

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nopg.data.fingerprint import fingerprint
-from nopg.data.io.metadata import space_to_json
+from nopg.data.io.metadata import fingerprint, space_to_json
 from nopg.export.guard import SupportPoints
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from nopg.bellman.problem import EstimatorConfig, Problem
 from nopg.data.dataset import Dataset
+from nopg.data.diagnostics.description import html_summary, html_table
 from nopg.data.history import HistoryLayout
-from nopg.data.html import html_summary, html_table
 from nopg.data.io.metadata import space_to_json
 from nopg.data.validation import as_states
 from nopg.discount import discount_horizon

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nopg.data.files import write_atomically
-from nopg.data.fingerprint import fingerprint
+from nopg.data.io.metadata import fingerprint
 from nopg.fitted.policy import FittedPolicy
 from nopg.report import fragments, text
 from nopg.report.evidence import Evidence, gather

@@ -27,7 +27,7 @@ from torch import nn
 from nopg.algorithms.nopg.ascent import TrainingState
 from nopg.algorithms.nopg.nopg import NOPG
 from nopg.data.files import exclusive
-from nopg.data.fingerprint import fingerprint
+from nopg.data.io.metadata import fingerprint
 from nopg.errors import RunError
 from nopg.fitted.history import History
 from nopg.fitted.load import load

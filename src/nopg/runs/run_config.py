@@ -23,7 +23,7 @@ import torch
 
 from nopg.data.files import open_plain, parse_json, write_atomically
 from nopg.data.files import reading as reading_file
-from nopg.data.fingerprint import fingerprint
+from nopg.data.io.metadata import fingerprint
 from nopg.errors import RunError
 
 if TYPE_CHECKING:

@@ -12,13 +12,12 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from nopg.data.extras import require_extra
 from nopg.data.files import reading, write_atomically
 from nopg.data.io.arrays import file_arguments, wanted
 from nopg.data.io.metadata import metadata_to_json
 from nopg.data.io.options import ReadOptions
 from nopg.data.transitions import TransitionTable
-from nopg.errors import DataError
+from nopg.errors import DataError, require_extra
 
 _KEY = "nopg"
 _HARMLESS = (2, 3)

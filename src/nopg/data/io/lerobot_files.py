@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from nopg.data.extras import require_extra
 from nopg.data.files import open_plain, parse_json, reading
 from nopg.data.io.options import ReadOptions
 from nopg.data.io.parquet_files import unpacked_bytes
 from nopg.data.io.tables import table_arguments
+from nopg.errors import require_extra
 
 INFO = Path("meta") / "info.json"
 _PARTS = {

@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nopg.data.extras import require_extra
 from nopg.data.files import open_plain, parse_json, reading
 from nopg.data.io.options import ReadOptions
 from nopg.data.io.rates import LATE
-from nopg.errors import DataError
+from nopg.errors import DataError, require_extra
 
 TIME = "time"
 _LONGEST = 64  # numbers of a list that are columns; longer ones are pictures or scans

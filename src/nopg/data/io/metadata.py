@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from nopg.data.files import parse_json
 from nopg.data.history import HistoryLayout
-from nopg.data.transitions import TransitionTable
+from nopg.data.transitions import ARRAYS, TransitionTable
 from nopg.errors import DataError
 
 if TYPE_CHECKING:
@@ -106,3 +107,21 @@ def metadata_from_json(text: str | bytes) -> dict[str, Any]:
         ) from None
     built = {name: space_from_json(space) for name, space in spaces.items()}
     return {**texts, **built, "is_discrete": is_discrete, "history": history}
+
+
+def fingerprint(dataset: TransitionTable) -> str:
+    """A digest of every array of `dataset`, whatever file it came from.
+
+    Names, notes and spaces do not count: no update depends on them.
+    """
+    total = hashlib.sha256()
+    for name in ARRAYS:
+        array = getattr(dataset, name)
+        if array is None:
+            total.update(f"{name} none\n".encode())
+            continue
+        # Little-endian, so that every machine finds the same digits.
+        plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+        total.update(f"{name} {plain.dtype.str} {plain.shape}\n".encode())
+        total.update(plain.tobytes())
+    return total.hexdigest()

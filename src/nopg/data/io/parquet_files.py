@@ -20,12 +20,12 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from nopg.data.extras import require_extra
 from nopg.data.files import open_plain, reading, write_atomically
 from nopg.data.io.metadata import metadata_from_json, metadata_to_json
 from nopg.data.io.options import ReadOptions
 from nopg.data.io.tables import as_columns
 from nopg.data.transitions import TransitionTable
+from nopg.errors import require_extra
 
 _ROWS_AT_ONCE = 65_536
 _KEY = b"nopg"
