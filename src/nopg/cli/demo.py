@@ -31,7 +31,7 @@ def demo(
 ) -> None:
     """Swing up a pendulum from 450 logged transitions, with the paper's algorithm."""
     from nopg.algorithms.nopg.nopg import NOPG
-    from nopg.cli.report import end_with_report
+    from nopg.cli.policies import end_with_report
     from nopg.cli.swing_up import BOTTOM, GAMMA, grid_dataset, swing_up
     from nopg.data.files import require_writable
     from nopg.errors import MissingExtraError
@@ -66,7 +66,7 @@ def demo(
 
 
 def _explain(policy: FittedPolicy, path: Rollout) -> None:
-    from nopg.cli.report import expectation
+    from nopg.cli.policies import expectation
     from nopg.cli.swing_up import HANGING, OPTIMUM, PAPER_450, upright_after
 
     print(f"\n{expectation(policy)}")
