@@ -16,8 +16,8 @@ from nopg.kernels.cross_validation import cross_validated_bandwidth, half_spacin
 from nopg.kernels.leave_one_out import _Regression, leave_one_out
 
 
-def transitions(*arrays: Any) -> nopg.Dataset:
-    return nopg.Dataset(*arrays, np.zeros(len(arrays[0]), dtype=bool))
+def transitions(s: Any, a: Any, r: Any, s_next: Any) -> nopg.Dataset:
+    return nopg.Dataset(s, a, r, s_next, np.zeros(len(s), dtype=bool))
 
 
 def rng() -> np.random.Generator:
@@ -146,7 +146,7 @@ def test_duplicated_rows_do_not_shrink_bandwidths_to_nothing() -> None:
     x, a = generator.normal(size=(150, 1)), generator.uniform(-1, 1, (150, 1))
     rows = (x, a, x[:, 0] ** 2, 0.9 * x + a)
     once = select_bandwidths("auto", transitions(*rows), rng())
-    twice = transitions(*(np.concatenate([part, part]) for part in rows))
+    twice = transitions(*[np.concatenate([part, part]) for part in rows])
     again = select_bandwidths("auto", twice, rng())
     assert 0.5 < again.state[0] / once.state[0] < 2.0
 

@@ -26,8 +26,7 @@ from nopg.evaluation.kernel_ensemble import (
     KernelEnsemble,
     weighted_product,
 )
-from nopg.evaluation.regions import Membership
-from nopg.evaluation.rollouts import Rollouts, kernel_rollouts
+from nopg.evaluation.rollouts import Membership, Rollouts, kernel_rollouts
 from nopg.evaluation.support import Support, support_at, usual_distance
 from nopg.kernels.bandwidths import select_bandwidths
 from nopg.linalg.solve import SolverConfig, solve_columns

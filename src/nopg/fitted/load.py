@@ -16,8 +16,8 @@ from nopg.data.dataset import Dataset
 from nopg.data.history import HistoryLayout
 from nopg.data.io.metadata import space_from_json
 from nopg.errors import PolicyFileError
+from nopg.fitted.history import SearchResult
 from nopg.fitted.policy import FittedPolicy
-from nopg.fitted.search_result import SearchResult
 from nopg.fitted.storage import bandwidths_from_json, read_policy_file, stored_data
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.policies.build import PolicySpec

@@ -28,16 +28,14 @@ from nopg.discount import discount_horizon
 from nopg.errors import ConfigError, NotFittedError
 from nopg.evaluation.intervals import Estimate, require_level
 from nopg.evaluation.kernel import FINAL_RTOL, KernelEvaluator, build_problem
-from nopg.evaluation.regions import Membership, membership
-from nopg.evaluation.rollouts import Rollouts, require_steps
+from nopg.evaluation.rollouts import Membership, Rollouts, membership, require_steps
 from nopg.evaluation.support import Support
-from nopg.fitted.history import History
+from nopg.fitted.history import History, SearchResult
 from nopg.fitted.predict import (
     EpisodeBuffer,
     checked_observation,
     predicted_actions,
 )
-from nopg.fitted.search_result import SearchResult
 from nopg.fitted.storage import bandwidths_to_json, write_policy_file
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.policies.arrays import Actor, actor_of

@@ -14,7 +14,7 @@ from nopg.data.validation import FloatArray
 from nopg.evaluation.replay import Replay
 from nopg.evaluation.suggest import Suggestion
 from nopg.evaluation.verdict import Verdict
-from nopg.fitted.search_result import SearchResult
+from nopg.fitted.history import SearchResult
 
 MINUS, DASH = "\N{MINUS SIGN}", "\N{EN DASH}"
 

@@ -248,15 +248,10 @@ class NOPG:
             )
         return self._fitted
 
-    def predict(
-        self,
-        observation: Any,
-        state: Any = None,
-        episode_start: Any = None,
-        deterministic: bool = True,
-    ) -> tuple[NDArray[Any], Any]:
-        """Actions of the fitted policy, see `FittedPolicy.predict`."""
-        return self.fitted.predict(observation, state, episode_start, deterministic)
+    @property
+    def predict(self) -> Callable[..., tuple[NDArray[Any], Any]]:
+        """`FittedPolicy.predict` of the policy of the last `fit`."""
+        return self.fitted.predict
 
     def gradient(self) -> Tensor:
         """dJ / d theta of the present policy, flat, Eq. (10)."""
