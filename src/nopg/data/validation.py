@@ -203,8 +203,8 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def preview(numbers: NDArray[Any], limit: int = 5) -> str:
-    """The first few of many numbers, and how many more there are."""
+def preview(numbers: Sequence[Any] | NDArray[Any], limit: int = 5) -> str:
+    """The first few of many numbers or names, and how many more there are."""
     shown = ", ".join(str(number) for number in numbers[:limit])
     more = len(numbers) - limit
     return f"{shown} and {more} more" if more > 0 else shown
