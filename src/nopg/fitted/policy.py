@@ -249,7 +249,7 @@ class FittedPolicy:
 
         if episodes is None:
             return self.model.replay
-        return self.model.replay_of(alike(episodes, self.require_data()))
+        return self.model.replay_of(alike(episodes, self))
 
     def compare(self, other: Any = None, interval: float = 0.95) -> Comparison:
         """How much more this policy is expected to earn than another controller.

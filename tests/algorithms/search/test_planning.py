@@ -1,6 +1,7 @@
 """Value iteration against dense solutions, and against Riccati's gains."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import cast
 
 import numpy as np
@@ -143,7 +144,7 @@ def test_noise_is_averaged_over_what_it_leads_to() -> None:
         lambda s, a: 2.5 - s[:, 0],
         lambda s, a: (s[:, 0] < 0.0).double(),
     )
-    known.noise = "gusts of sd 0.3"
+    known.noise = SimpleNamespace(lasting=np.ones(1))  # gusts of sd 0.3
     states, pushes = np.linspace(0.0, 2.0, 41)[:, None], np.array([[-0.4], [0.0]])
     found = outcomes(known, states, pushes)
     assert found.n_gusts == N_GUSTS

@@ -284,7 +284,7 @@ def _draws(
     if model.noise is None:
         return None
     generator = np.random.default_rng(stream)
-    return noise_draws(horizon, len(starts), starts.shape[1], generator)
+    return noise_draws(horizon, *starts.shape, generator, model.noise)
 
 
 def _uncertainties(
