@@ -18,9 +18,8 @@ import torch
 from torch import Tensor
 
 from nopg.bellman.rows import QueryRows
-from nopg.data.angles import angle_pairs
 from nopg.data.dataset import Dataset
-from nopg.data.validation import as_states
+from nopg.data.validation import angle_pairs, as_states
 from nopg.gpu.tiles import spatial_order
 from nopg.kernels.bandwidths import Bandwidths
 

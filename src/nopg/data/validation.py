@@ -1,6 +1,7 @@
 """Turns what a person passes into clean arrays, or says in one sentence why not."""
 
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -208,3 +209,23 @@ def preview(numbers: Sequence[Any] | NDArray[Any], limit: int = 5) -> str:
     shown = ", ".join(str(number) for number in numbers[:limit])
     more = len(numbers) - limit
     return f"{shown} and {more} more" if more > 0 else shown
+
+
+ON_CIRCLE = 1e-4  # largest deviation of x^2 + y^2 from 1; single precision is closer
+
+
+def angle_pairs(states: Any) -> list[tuple[int, int]]:
+    """Pairs of columns that move and lie on the unit circle in every row.
+
+    States (n, d_s) may be an array or a tensor. Pairs (i, j) have i < j; each column
+    is in one at most.
+    """
+    pairs: list[tuple[int, int]] = []
+    for i, j in combinations(range(states.shape[1]), 2):
+        if any({i, j} & {*pair} for pair in pairs):
+            continue
+        x, y = states[:, i], states[:, j]
+        moves = bool((x != x[0]).any()) and bool((y != y[0]).any())
+        if moves and float(abs(x * x + y * y - 1.0).max()) < ON_CIRCLE:
+            pairs.append((i, j))
+    return pairs

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nopg.data.angles import angle_pairs
 from nopg.data.dataset import Dataset
-from nopg.data.validation import FloatArray
+from nopg.data.validation import FloatArray, angle_pairs
 
 MOST, MOST_BY_MODELS = 10, 4
 """Coordinates offered; of more, those that vary most in units of their bandwidth.
