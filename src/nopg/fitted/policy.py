@@ -7,6 +7,7 @@ be asked by name.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -250,6 +251,18 @@ class FittedPolicy:
         if episodes is None:
             return self.model.replay
         return self.model.replay_of(alike(episodes, self))
+
+    def learn_more(self, data: Dataset, **settings: Any) -> FittedPolicy:
+        """A policy of these and new data, from this one and its models on.
+
+        Args:
+            data: New transitions of the same system, with the same columns.
+            settings: Of `nopg.learn`, where others than before are wanted.
+        """
+        # By name: a policy knows nothing of the layers above it.
+        more = importlib.import_module("nopg.algorithms.search.more")
+        found: FittedPolicy = more.learn_more(self, data, **settings)
+        return found
 
     def compare(self, other: Any = None, interval: float = 0.95) -> Comparison:
         """How much more this policy is expected to earn than another controller.
