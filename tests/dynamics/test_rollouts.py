@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from reproduction.envs.mountain_car import MountainCar
 from reproduction.tasks.scripted_operator import mountain_car_demonstrations
 
 from nopg.discount import discount_horizon
@@ -18,7 +19,6 @@ from nopg.dynamics.rollouts import (
     tail_weights,
 )
 from nopg.dynamics.transition_model import TransitionModel
-from nopg.envs.mountain_car import MountainCar
 from nopg.envs.pendulum import Pendulum, pendulum_grid
 from nopg.envs.rollouts import rollout
 from nopg.policies.arrays import ArrayPolicies

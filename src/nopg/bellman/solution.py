@@ -176,9 +176,7 @@ class BellmanSolution:
     def following(self, *, keep_correction: bool = True) -> Start:
         """Where to start solving for a policy close by.
 
-        Args:
-            keep_correction: Whether to pass on the coarse inverse; it grows old
-                slowly, and making it takes as long as some ten products.
+        The coarse inverse grows old slowly, and making it takes some ten products.
         """
         core = None
         if keep_correction and self.correction is not None:

@@ -40,8 +40,8 @@ from nopg.evaluation.model_paths import (
     latest,
     reward_beyond,
 )
-from nopg.evaluation.regions import Membership
 from nopg.evaluation.replay import Replay, replay_held_out, replay_others
+from nopg.evaluation.rollouts import Membership
 from nopg.policies.arrays import Actor, Array
 from nopg.randomness import Seed
 

@@ -15,7 +15,7 @@ from nopg.discount import discount_horizon
 from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.rollouts import Steps, rollout_steps
 from nopg.dynamics.transition_model import TransitionModel
-from nopg.evaluation.regions import Membership
+from nopg.evaluation.rollouts import Membership
 from nopg.policies.arrays import Actor, Array
 
 N_PATHS, LEAST_PATHS = 256, 8

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ from nopg.evaluation.replayed_windows import (
     Predictions,
 )
 from nopg.policies.arrays import Array
+from nopg.threads import parallel_map
 
 ENOUGH = 0.75
 """Share that bands have to hold: below, they are more than 1.4 times too narrow."""
@@ -142,13 +144,18 @@ def replay_held_out(
     Bands of each part are scaled as the others ask for.
     """
     kind, folds = held_out_folds(data, generator)
-    found, n_rows = [], 0
-    for is_held_out in folds:
+
+    def predicted(fold: tuple[Any, np.random.Generator]) -> Predictions:
+        is_held_out, draws = fold
         seen = data.subset(~is_held_out)
         model = refitted(like, model_columns(seen))
         windows = Windows.of(data, is_held_out, LONGEST, len(folds))
-        found.append(Predictions.of(model, seen, windows, gamma, generator))
-        n_rows += int(is_held_out.sum())
+        return Predictions.of(model, seen, windows, gamma, draws)
+
+    found = parallel_map(
+        predicted, zip(folds, generator.spawn(len(folds)), strict=True)
+    )
+    n_rows = sum(int(is_held_out.sum()) for is_held_out in folds)
     scales = [_factors(found[:k] + found[k + 1 :]) for k in range(len(found))]
     return _replay(kind, data, n_rows, found, scales)
 

@@ -7,8 +7,6 @@ Jacobians, but for one thing: a path that is out of support goes on, since it is
 that something is to be learned.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

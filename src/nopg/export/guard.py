@@ -21,7 +21,7 @@ from nopg.data.coverage import farthest_points
 from nopg.errors import ConfigError
 from nopg.evaluation.support import USUAL_SHARE
 from nopg.fitted.sign_off import guard_distance
-from nopg.kernels.similarity import log_label_similarity
+from nopg.kernels.neighbours import log_label_similarity
 
 if TYPE_CHECKING:
     from nopg.fitted.policy import FittedPolicy

@@ -24,7 +24,7 @@ from nopg.dynamics.rollouts import (
     tail_weights,
 )
 from nopg.dynamics.transition_model import TransitionModel
-from nopg.fitted.search_result import ModelEstimate
+from nopg.fitted.history import ModelEstimate
 from nopg.policies.adam import Adam, cosine_decay, eps_for
 from nopg.policies.arrays import Array, ArrayPolicies
 from nopg.policies.families import Policy
