@@ -93,15 +93,15 @@ def replayed(
         )
         for limits in CHOICES
     ]
-    errors = np.array([others.error(one, deviation) for one in fitted])
-    best = int(errors.argmin())
+    errors = [others.error(one, deviation) for one in fitted]
+    best = int(np.argmin(errors))
     if errors[best] > BETTER * errors[0]:
         best = 0
     chosen = fitted[best]
-    limits, errors = CHOICES[best], None
+    limits, seen = CHOICES[best], None
     noise = chosen.noise if best else model.noise
     if np.median(others.noise_ratio(chosen)[:n_present]) > MORE_THAN_NOISE:
-        inputs, missed, _ = errors = _errors_at(chosen, held_out)
+        inputs, missed, _ = seen = _errors(chosen, held_out, is_new=True)
         moved = (columns[3] - columns[0])[:, :n_present]
         noise = ProcessNoise.fit(inputs, missed, moved.std(dim=0, correction=0))
     whole = replace(model, noise=noise)
@@ -112,7 +112,7 @@ def replayed(
             *columns, generator=generator, like=like, limits=limits, history=past
         )
     if noise is not None:
-        noise = noise.coloured(*(errors or _noise_errors(whole, columns)))
+        noise = noise.coloured(*(seen or _errors(whole, columns, is_new=False)))
     return limits, replace(whole, noise=noise)
 
 
@@ -126,32 +126,24 @@ def refitted(model: TransitionModel, columns: Sequence[Tensor]) -> TransitionMod
     )
 
 
-def _errors_at(
-    model: TransitionModel, columns: Sequence[Tensor]
+def _errors(
+    model: TransitionModel, columns: Sequence[Tensor], *, is_new: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """One-step errors of rows that it has not seen, as `ProcessNoise` takes them."""
-    inputs, targets, starts = _free_rows(model, columns)
-    return inputs, (targets - model.process.predict(inputs))[:, :-1], starts
+    """One-step errors as `ProcessNoise.coloured` takes them.
 
-
-def _noise_errors(
-    model: TransitionModel, columns: Sequence[Tensor]
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The same of rows that it was fitted to, as large as their noise alone."""
-    inputs, targets, starts = (x[:N_ROWS] for x in _free_rows(model, columns))
-    return inputs, model.process.noise_errors(inputs, targets)[:, :-1], starts
-
-
-def _free_rows(
-    model: TransitionModel, columns: Sequence[Tensor]
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Inputs and targets of rows that do not saturate, and which follow no other."""
+    Of new rows as they are; of those it was fitted to, as large as their noise alone.
+    """
     is_free = ~model.bounds.are_saturated(columns[3])
-    states, actions, _, following = (column[is_free] for column in columns[:4])
+    states, actions, _, following = (x[is_free][:N_ROWS] for x in columns[:4])
     starts = torch.ones(len(states), dtype=torch.bool)
     starts[1:] = (following[:-1] != states[1:]).any(dim=1)
     inputs = torch.cat([states, actions], dim=1)
-    return inputs, model.targets(columns)[is_free], starts
+    targets = model.targets(columns)[is_free][:N_ROWS]
+    if is_new:
+        errors = targets - model.process.predict(inputs)
+    else:
+        errors = model.process.noise_errors(inputs, targets)
+    return inputs, errors[:, :-1], starts
 
 
 def model_columns(data: Dataset) -> tuple[Tensor, ...]:

@@ -117,7 +117,7 @@ class ProcessNoise:
     def lasting(self) -> Array:
         """Deviation of a long sum of draws over that of independent ones, (d_s,)."""
         phi, theta = self.colour
-        return (1.0 + theta) / (1.0 - phi) * _innovation(phi, theta)
+        return np.asarray((1.0 + theta) / (1.0 - phi) * _innovation(phi, theta))
 
     def std(self, inputs: Tensor) -> Tensor:
         """Standard deviation of each column, (m, d_s)."""

@@ -143,7 +143,7 @@ class _DrawnProcess:
             [kernels[:, i * m : (i + 1) * m, j] for i, j in enumerate(self._curved)],
             self._frequencies.reshape(d, c, N_FEATURES).swapaxes(0, 1),
             self._phases.reshape(c, N_FEATURES),
-            factor * np.reshape(own, (c, -1, N_FEATURES)).swapaxes(0, 1),
+            factor * np.reshape(own, (c, len(waves), N_FEATURES)).swapaxes(0, 1),
         )
 
     def __call__(self, inputs: Array) -> Array:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ from nopg.evaluation.replayed_windows import (
     Predictions,
 )
 from nopg.policies.arrays import Array
+from nopg.threads import parallel_map
 
 ENOUGH = 0.75
 """Share that bands have to hold: below, they are more than 1.4 times too narrow."""
@@ -118,7 +120,7 @@ class Replay:
             "  after       starts   held  scaled by   error  of simple guess  worst in",
         ]
         for i, label in enumerate(self.labels):
-            size = float(np.sqrt(np.square(self.errors[i]).mean()))
+            size = _size(self.errors[i])
             column = self.names[int(self.errors[i].argmax())]
             lines.append(
                 f"  {label:<10} {self.n_starts[i]:7d} {self.coverage[i].mean():6.0%} "
@@ -142,13 +144,18 @@ def replay_held_out(
     Bands of each part are scaled as the others ask for.
     """
     kind, folds = held_out_folds(data, generator)
-    found, n_rows = [], 0
-    for is_held_out in folds:
+
+    def predicted(fold: tuple[Any, np.random.Generator]) -> Predictions:
+        is_held_out, draws = fold
         seen = data.subset(~is_held_out)
         model = refitted(like, model_columns(seen))
         windows = Windows.of(data, is_held_out, LONGEST, len(folds))
-        found.append(Predictions.of(model, seen, windows, gamma, generator))
-        n_rows += int(is_held_out.sum())
+        return Predictions.of(model, seen, windows, gamma, draws)
+
+    found = parallel_map(
+        predicted, zip(folds, generator.spawn(len(folds)), strict=True)
+    )
+    n_rows = sum(int(is_held_out.sum()) for is_held_out in folds)
     scales = [_factors(found[:k] + found[k + 1 :]) for k in range(len(found))]
     return _replay(kind, data, n_rows, found, scales)
 
@@ -183,7 +190,7 @@ def _replay(
 ) -> Replay:
     """All parts together, the bands of each multiplied by its scales."""
     labels = [label for label in (*STEPS, THE_END) if _all_of(found, label).size]
-    columns = []
+    n_starts, n_apart, coverage, errors, relative = [], [], [], [], []
     for label in labels:
         missed, linear, still, _ = _all_of(found, label)
         held = [
@@ -191,29 +198,26 @@ def _replay(
             for one, factors in zip(found, scales, strict=True)
             if label in one.horizons
         ]
-        errors, simple = _size(missed), min(map(_total, (_size(linear), _size(still))))
-        apart = min(len(missed), max(1, n_rows // STEPS.get(label, 1)))
-        relative = _total(errors) / max(simple, NEGLIGIBLE)
-        share = np.concatenate(held).mean(axis=0)
-        columns.append((len(missed), apart, share, errors, relative))
-    n_starts, n_apart, coverage, errors, relative = zip(*columns, strict=True)
+        simple = max(min(_size(linear), _size(still)), NEGLIGIBLE)
+        n_starts.append(len(missed))
+        n_apart.append(min(len(missed), max(1, n_rows // STEPS.get(label, 1))))
+        coverage.append(np.concatenate(held).mean(axis=0))
+        errors.append(np.sqrt(np.square(missed).mean(axis=0)))
+        relative.append(_size(missed) / simple)
     factors = _factors(found)
     off = np.concatenate([one.off for one in found])
     starts = np.concatenate([one.starts for one in found])
-    returns = [
-        np.concatenate(part) for part in zip(*(f.returns for f in found), strict=True)
-    ]
     return Replay(
         kind=kind,
         names=tuple(data.observation_names[: starts.shape[1]]),
         labels=tuple(labels),
-        n_starts=n_starts,
-        n_apart=n_apart,
+        n_starts=tuple(n_starts),
+        n_apart=tuple(n_apart),
         factors=np.array([factors[label] for label in labels]),
         coverage=np.array(coverage),
         errors=np.array(errors),
         relative=np.array(relative),
-        return_scale=_largest([part for part in returns if len(part)]),
+        return_scale=float(_conformal(np.concatenate([f.returns for f in found]))[0]),
         run_off=float((off > 1.0).mean()),
         worst_place=starts[int(off.argmax())],
     )
@@ -241,16 +245,6 @@ def _conformal(ratios: Array) -> Array:
     return np.asarray(np.sort(ratios, axis=0)[rank - 1])
 
 
-def _largest(ratios: list[Array]) -> float:
-    """The largest such factor, of those with enough starts, if any has."""
-    enough = [one for one in ratios if len(one) >= MANY] or ratios[:1]
-    return float(max(_conformal(one).max() for one in enough))
-
-
-def _size(errors: Array) -> Array:
-    """Root mean square of each column, (d,)."""
-    return np.asarray(np.sqrt(np.square(errors).mean(axis=0)))
-
-
-def _total(sizes: Array) -> float:
-    return float(np.sqrt(np.square(sizes).mean()))
+def _size(errors: Array) -> float:
+    """Root mean square."""
+    return float(np.sqrt(np.square(errors).mean()))

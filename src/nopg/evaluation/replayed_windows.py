@@ -38,8 +38,7 @@ class Predictions(NamedTuple):
     # For each horizon, by its label: what model, linear model and standing still miss,
     # in deviations, and the first over half the width of its band, (4, n, d).
     horizons: dict[str, Array]
-    # The last of discounted returns, of windows and of single steps, (n, 1) both.
-    returns: tuple[Array, Array]
+    returns: Array  # the last of the discounted returns of windows, (n, 1)
     starts: Array  # where windows start, (B, d)
     off: Array  # how far off their predictions are in the end, in deviations, (B,)
 
@@ -67,9 +66,10 @@ class Predictions(NamedTuple):
         places, lengths = np.arange(len(windows.lengths)), windows.lengths
         late = every[0, np.minimum(lengths, LONGEST) - 1, places]
         ratios = _return_ratios(windows, returns, float(data.rewards.std()), gamma)
+        is_path = (lengths > 1) | (lengths.max() == 1)
         return cls(
             {label: every[:, last, rows] for label, rows, last in _horizons(windows)},
-            (ratios[lengths > 1], ratios[lengths == 1]),
+            ratios[is_path],
             windows.starts[:, :d],
             np.sqrt(np.square(late).mean(axis=1)),
         )
@@ -96,21 +96,24 @@ def _drawn_paths(
 ) -> tuple[Array, Array]:
     """Predicted states (T, S, B, d_s) and discounted returns (S, B) of the windows."""
     (n_steps, n_windows, _), d_s = windows.actions.shape, windows.starts.shape[1]
+    found = np.full((n_steps, N_DRAWS, n_windows, d_s), np.nan)
+    returns = np.zeros((N_DRAWS, n_windows))
     draws = noise_draws(n_steps, N_DRAWS * n_windows, d_s, generator, steps.noise)
-    # After its last step a window goes on with that action, to be forgotten.
-    last = np.minimum(np.arange(n_steps)[:, None], windows.lengths - 1)  # (T, B)
-    acted = np.take_along_axis(windows.actions, last[..., None], axis=0)
-    starts = np.tile(windows.starts, (N_DRAWS, 1))
-    outcomes = steps.follow(starts, np.tile(acted, (1, N_DRAWS, 1)), draws)
-    shape = (n_steps, N_DRAWS, n_windows)
-    is_over = np.arange(n_steps)[:, None] >= windows.lengths  # (T, B)
-    found = outcomes.next_states.reshape(*shape, d_s)
-    found[np.broadcast_to(is_over[:, None], shape)] = np.nan
-    # What an end pays is no matter of the regression.
-    ends = windows.terminates & (windows.lengths == np.arange(n_steps)[:, None] + 1)
-    rewards = outcomes.continuing_rewards.reshape(shape)
-    rewards[np.broadcast_to((is_over | ends)[:, None], shape)] = 0.0
-    return found, np.einsum("tsb,t->sb", rewards, gamma ** np.arange(n_steps))
+    draws = draws.reshape(found.shape)
+    for length in np.unique(windows.lengths):
+        some = np.nonzero(windows.lengths == length)[0]
+        acted = np.tile(windows.actions[:length, some], (1, N_DRAWS, 1))
+        gusts = draws[:length][:, :, some].reshape(length, -1, d_s)
+        starts = np.tile(windows.starts[some], (N_DRAWS, 1))
+        outcome = steps.follow(starts, acted, gusts)
+        shape = (length, N_DRAWS, len(some))
+        found[:length, :, some] = outcome.next_states.reshape(*shape, d_s)
+        # What an end pays is no matter of the regression.
+        weights = np.repeat(gamma ** np.arange(length)[:, None], len(some), axis=1)
+        weights[-1, windows.terminates[some]] = 0.0
+        rewards = outcome.continuing_rewards.reshape(shape)
+        returns[:, some] = (weights[:, None] * rewards).sum(axis=0)
+    return found, returns
 
 
 def _band(drawn: Array, floor: Array) -> tuple[Array, Array]:

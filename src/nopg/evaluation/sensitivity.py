@@ -41,8 +41,8 @@ def path_places(
 ) -> Places:
     """Every step of the policy's predicted paths, with its sensitivity."""
     n_steps, actor = discount_horizon(gamma), actor_of(policy)
-    shape, generator = (n_steps, *starts.shape), np.random.default_rng(0)
-    noise = noise_draws(*shape, generator, model.noise)
+    (n_paths, d_s), generator = starts.shape, np.random.default_rng(0)
+    noise = noise_draws(n_steps, n_paths, d_s, generator, model.noise)
     steps = moved_by or ArrayTransitionModel(model)
     path = [*rollout_steps(steps, actor, starts, n_steps, draws=noise)]
     draws = torch.from_numpy(noise)

@@ -15,7 +15,6 @@ from torch import Tensor
 from nopg.bellman.problem import Problem
 from nopg.bellman.rows import QueryRows
 from nopg.bellman.samples import initial_state_tensor
-from nopg.data.dataset import Dataset
 from nopg.errors import DataError
 from nopg.kernels.neighbours import log_label_similarity
 
@@ -104,33 +103,6 @@ def usual_distance(problem: Problem) -> float:
     if not found:
         return 1.0
     return max(1.0, float(np.quantile(np.concatenate(found), USUAL_SHARE)))
-
-
-def held_out_distance(
-    problem: Problem, data: Dataset, folds: list[NDArray[np.bool_]]
-) -> float:
-    """Distance that 99 of 100 held-out rows have at most from the nearest one left.
-
-    In bandwidths, as in `usual_distance`. Rows of one recording lie close together; a
-    new recording is as far from all of them as one that is held out.
-    """
-    from scipy.spatial import cKDTree
-
-    h = problem.bandwidths
-    places = data.observations / np.asarray(h.state)
-    kinds = np.zeros(len(data), dtype=np.int64)
-    if data.is_discrete:
-        kinds = np.asarray(data.actions)
-    else:
-        places = np.concatenate([places, data.actions / np.asarray(h.action)], axis=1)
-    found = []
-    for held_out in folds:
-        for kind in np.unique(kinds[held_out]):
-            left = places[~held_out & (kinds == kind)]
-            if len(left):
-                asked = places[held_out & (kinds == kind)]
-                found.append(cKDTree(left).query(asked)[0])
-    return float(np.quantile(np.concatenate(found), USUAL_SHARE)) if found else 1.0
 
 
 def _to_nearest_other(points: Tensor) -> FloatArray:

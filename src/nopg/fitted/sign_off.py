@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from nopg.data.dataset import Dataset
 from nopg.data.history import HistoryLayout
@@ -20,7 +21,7 @@ from nopg.evaluation.comparison import (
     compared_with_log,
 )
 from nopg.evaluation.rollouts import evenly_drawn
-from nopg.evaluation.support import held_out_distance
+from nopg.evaluation.support import USUAL_SHARE
 from nopg.evaluation.verdict import LIKELY, MEAN_ACTION, Grounds, guessed_share
 from nopg.policies.arrays import Actor, Array
 from nopg.randomness import Seed
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 N_PLACES = 1_000
 """Visited states that are looked at."""
+_OTHER_LABEL = 1e6
+"""Distance of another label: rows are compared with their own kind."""
 _ENTRIES = 2_000_000
 """Kernel entries that are worth taking at once."""
 
@@ -69,15 +72,22 @@ def untried_at(policy: FittedPolicy, states: Array) -> Array:
 def guard_distance(policy: FittedPolicy) -> float:
     """Bandwidths from the nearest sample up to which a guard lets the policy act.
 
-    What 99 of 100 samples have at most from each other. Where replay has shown that
-    models predict held-out rows, what these have at most from all others counts too.
+    What 99 of 100 samples have at most from each other. A new recording is farther
+    from the log than neighbours in time: where replay has shown that models predict
+    held-out rows, what 99 of 100 of these have at most from the others counts.
     """
-    usual = policy.kernel.usual_distance()
+    usual, h = policy.kernel.usual_distance(), policy.bandwidths
     if policy.evaluator != "model" or not policy.check().ok:
         return usual
     data = policy.require_data()
     _, folds = held_out_folds(data, Seed(policy.seed).numpy("replay"))
-    return max(usual, held_out_distance(policy.kernel.problem, data, folds))
+    taken = regression_actions(data).numpy()
+    taken = taken * _OTHER_LABEL if data.is_discrete else taken / np.asarray(h.action)
+    places = np.concatenate([data.observations / np.asarray(h.state), taken], axis=1)
+    parts = [cKDTree(places[~fold]).query(places[fold])[0] for fold in folds]
+    apart = np.concatenate(parts)
+    alike = apart[apart < _OTHER_LABEL]
+    return max(usual, float(np.quantile(alike, USUAL_SHARE))) if len(alike) else usual
 
 
 def _compared_with_the_log(policy: FittedPolicy, data: Dataset) -> Comparison:

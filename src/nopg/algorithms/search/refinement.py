@@ -284,7 +284,8 @@ def _draws(
     if model.noise is None:
         return None
     generator = np.random.default_rng(stream)
-    return noise_draws(horizon, *starts.shape, generator, model.noise)
+    n_paths, d_s = starts.shape
+    return noise_draws(horizon, n_paths, d_s, generator, model.noise)
 
 
 def _uncertainties(
