@@ -26,7 +26,7 @@ from nopg.data.history import HistoryLayout
 from nopg.data.io.metadata import space_to_json
 from nopg.data.validation import as_states
 from nopg.discount import discount_horizon
-from nopg.errors import ConfigError, NotFittedError
+from nopg.errors import NotFittedError, require_choice
 from nopg.evaluation.intervals import Estimate, require_level
 from nopg.evaluation.kernel import FINAL_RTOL, KernelEvaluator, build_problem
 from nopg.evaluation.rollouts import Membership, Rollouts, membership, require_steps
@@ -466,11 +466,7 @@ class FittedPolicy:
     def _asked(self, by: str | None) -> str:
         if by is None:
             return self.evaluator
-        if by not in (KERNEL, MODEL):
-            raise ConfigError(
-                f'`by` must be "kernel" or "model", got {by!r}; leave it out for the '
-                "evaluator that fits this policy."
-            )
+        require_choice("by", by, (KERNEL, MODEL))
         return by
 
     def require_data(self) -> Dataset:
