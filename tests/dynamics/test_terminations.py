@@ -74,5 +74,5 @@ def test_what_only_those_do_who_end_is_no_end() -> None:
     states = torch.tensor(np.concatenate([slow, crossed]))
     model = TerminationModel.fit(states, torch.zeros(310).double(), ended, rng)
     assert model is not None
-    assert asked(model, 0.9, 2.2)[0] < 0.1
-    assert asked(model, 1.1, 2.2)[0] > 0.9
+    assert asked(model, 0.8, 2.2)[0] < 0.1
+    assert asked(model, 1.2, 2.2)[0] > 0.9
