@@ -56,11 +56,14 @@ class TerminationModel:
             min(3, len(points)), largest=False
         )
         width = float(near.values[:, -1].median()) + 1e-6
-        more = _mirrored(points, ended, paid, BORDER * width)
-        found = (
-            torch.cat(pair) for pair in zip((points, ended, paid), more, strict=True)
+        images, others, pays = _mirrored(points, ended, paid, BORDER * width)
+        return cls(
+            torch.cat([points, images]),
+            torch.cat([ended, others]),
+            torch.cat([paid, pays]),
+            unit,
+            width,
         )
-        return cls(*found, unit, width)
 
     def predict(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """Probability of a termination, (m,), and that times its reward, (m,)."""
