@@ -62,9 +62,9 @@ def test_objective_and_gradient_are_those_of_a_dense_solve(rows: str) -> None:
     shape = (n_policies, *given.queries.shape[:1], 1)
     taken = torch.randn(shape, generator=draws, dtype=torch.float64).to(DEVICE)
     system.evaluate(taken)
-    for _ in range(12):
+    for _ in range(24):
         system.sweep()
-    assert float(system.left) < 1e-8
+    assert float(system.left.max()) < 1e-8
     objective, gradient = system.finish()
     for policy in range(n_policies):
         exact = exact_objective(given, taken[policy])

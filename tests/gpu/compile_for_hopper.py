@@ -33,6 +33,7 @@ CASES = (
 POINTERS = {
     torch.float32: "*fp32",
     torch.float64: "*fp64",
+    torch.uint8: "*u8",
     torch.int32: "*i32",
     torch.int64: "*i64",
 }

@@ -59,7 +59,7 @@ class Inputs:
     weights: Tensor
     starts: Tensor
     rows: Tensor
-    source: Tensor
+    slots: Tensor
     values: Tensor
     rewards: Tensor
     discount: Tensor
@@ -70,6 +70,7 @@ class Inputs:
     scale: Tensor
     gain: Tensor
     mu_total: Tensor
+    limits: Tensor
 
     def double(self, *names: str) -> list[Tensor]:
         """Fields in float64, for the reference."""
@@ -83,7 +84,7 @@ class Inputs:
 
 def inputs(case: Case, seed: int = 0) -> Inputs:
     """A random update of the shape of `case`, a fifth of its rows terminal."""
-    from nopg.gpu.transpose import transposed_pattern
+    from nopg.gpu.transpose import TransposedPattern
 
     generator = torch.Generator().manual_seed(seed)
     n, k, d_a = case.n, case.k, case.d_a
@@ -100,7 +101,7 @@ def inputs(case: Case, seed: int = 0) -> Inputs:
     log_psi, half_precision = -5.0 * normal(n, k).square(), 0.5 / variances
     gathered = sample_actions.mT[:, columns.long()].contiguous()
     weights = reference.build(log_psi, gathered, taken, half_precision)
-    starts, rows, source = transposed_pattern(columns, n)
+    where = TransposedPattern.of(columns, n)
     discount = 0.9 * (normal(n) > -0.8).to(case.dtype)
     return Inputs(
         log_psi=log_psi,
@@ -110,10 +111,10 @@ def inputs(case: Case, seed: int = 0) -> Inputs:
         taken=taken,
         half_precision=half_precision,
         weights=weights,
-        starts=starts,
-        rows=rows,
-        source=source,
-        values=reference.transposed_values(weights, source, discount),
+        starts=where.starts,
+        rows=where.rows,
+        slots=where.slots,
+        values=reference.transposed_values(weights, where.rows, where.slots, discount),
         rewards=normal(n),
         discount=discount,
         q=normal(*policies, n) + 100.0,  # far from zero, as values are
@@ -122,7 +123,8 @@ def inputs(case: Case, seed: int = 0) -> Inputs:
         mu=normal(*policies, n).abs(),
         scale=normal(*one_each).abs() + 0.5,
         gain=normal(1),
-        mu_total=normal(*one_each).abs(),
+        mu_total=normal(1).abs(),
+        limits=normal(2, case.n_batch).abs() + 0.5,
     )
 
 
@@ -185,9 +187,13 @@ class Matching:
         plain = MatchedRows(rows, state_offsets(rows, s, h), a, h_a)
         return cls(plain, fused, listed, actions, taken.to(DEVICE, case.dtype))
 
-    def match(self, taken: Tensor) -> tuple[Tensor, Tensor]:
-        """Weights and slopes by the kernel, as accurate as the numbers allow."""
-        return self.fused.build(taken).clone(), self.fused.slopes.clone()
+    def match(self, taken: Tensor) -> Tensor:
+        """Weights by the kernel, as accurate as the numbers allow."""
+        return self.fused.build(taken).clone()
+
+    def slopes(self, q: Tensor) -> Tensor:
+        """Derivatives of P q, (B, m, d_a), for q (n,) and the actions last matched."""
+        return self.fused.differentiate(q.expand(len(self.taken), -1))[1]
 
 
 def newton(dtype: torch.dtype) -> Newton:
@@ -201,7 +207,8 @@ def newton(dtype: torch.dtype) -> Newton:
 
 ROW_SWEEP = ("weights", "columns", "rewards", "discount", "q", "shift")
 COLUMN_SWEEP = ("values", "starts", "rows", "eps0", "mu", "scale")
-TRANSPOSE = ("weights", "source", "discount")
+TRANSPOSE = ("weights", "rows", "slots", "discount")
+DEFLATION = ("gain", "mu_total", "limits")
 
 
 def kernel_rows(x: Inputs) -> FusedKernelRows:
@@ -215,37 +222,39 @@ def kernel_rows(x: Inputs) -> FusedKernelRows:
 
 def swept(
     weights: Tensor, columns: Tensor, *rest: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
     """What `sweep` writes into new buffers; the arguments are its own."""
-    from nopg.gpu.sweep import sum_buffers, sweep
+    from nopg.gpu.sweep import sum_buffer, sweep
 
     q, mu = rest[2], rest[-2]
-    q_sums, mu_sums = sum_buffers(columns, q)
-    out = (torch.empty_like(q), q_sums, torch.empty_like(mu), mu_sums)
+    out = (torch.empty_like(q), torch.empty_like(mu), sum_buffer(columns, q))
     sweep(weights, columns, *rest, out=out)
     return out
 
 
-def deflated(q_sums: Tensor, *rest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def deflated(sums: Tensor, *rest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """What `deflate` writes into new buffers; the arguments are its own."""
     from nopg.gpu.sweep import deflate
 
-    shift = q_sums.new_empty(q_sums.shape[1])
-    out = (shift, torch.empty_like(shift), q_sums.new_empty((2, len(shift))))
-    deflate(q_sums, *rest, out=out)
+    shift = sums.new_empty(sums.shape[1])
+    out = (shift, torch.empty_like(shift), torch.empty_like(shift))
+    deflate(sums, *rest, out=out)
     return out
 
 
 def launch_all(case: Case) -> None:
     """Call every kernel once."""
-    from nopg.gpu.rows import matvec
+    from nopg.gpu.nearest import NearestSamples
     from nopg.gpu.transpose import transposed_values
 
     x = inputs(case)
-    kernel_rows(x).build(x.taken)
-    matvec(x.weights, x.columns, x.q)
+    fused = kernel_rows(x)
+    fused.build(x.taken)
+    fused.differentiate(x.q)
     transposed_values(*x.some(*TRANSPOSE), out=torch.empty_like(x.values))
-    _, q_sums, _, mu_sums = swept(*x.some(*ROW_SWEEP, *COLUMN_SWEEP))
-    deflated(q_sums, mu_sums, x.gain, x.mu_total)
+    *_, sums = swept(*x.some(*ROW_SWEEP, *COLUMN_SWEEP))
+    deflated(sums, *x.some(*DEFLATION))
     rows = Matching.of(case)
     rows.match(rows.taken)
+    rows.slopes(x.q[0])
+    NearestSamples(x.sample_actions).search(x.sample_actions, case.k)

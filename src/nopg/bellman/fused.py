@@ -23,8 +23,8 @@ from nopg.errors import ConfigError
 if TYPE_CHECKING:
     from nopg.gpu.rows import FusedRows
 
-SWEEPS = 4
-"""Sweeps between two looks at the residual; even, so that buffers end in place."""
+SWEEPS = 2
+"""Sweeps between two corrections; even, so that buffers end in place."""
 MOST_FEATURES = 8
 """Features of a matched row that fit into registers together with their products."""
 RIDGE = 1e-6
@@ -64,7 +64,7 @@ class FusedSystem:
                 "The fused update must have rows of equal length and kernel-mean next "
                 "states, this problem has not; pass neighbours=64, or train unfused."
             )
-        from nopg.gpu.transpose import transposed_pattern
+        from nopg.gpu.transpose import TransposedPattern
 
         samples, gamma = problem.samples, problem.config.gamma
         like, n = samples.states, len(samples.states)
@@ -76,16 +76,17 @@ class FusedSystem:
             for rows in (problem.next_rows, problem.initial_rows)
         )
         self.columns = self.later.columns
-        self.starts, self.rows, self.source = transposed_pattern(self.columns, n)
+        self.transpose = TransposedPattern.of(self.columns, n)
         self._collect = _collector(self.first.columns, like)
         has_terminals = samples.continuation_mask is not None
         gain = 0.0 if has_terminals else gamma / ((1.0 - gamma) * n)
         self.gain = like.new_full((1,), gain)
-        self.total = 0.0 if has_terminals else 1.0 / (1.0 - gamma)
+        total = 0.0 if has_terminals else 1.0 / (1.0 - gamma)
+        self.mu_total = like.new_full((1,), total)  # eps0 sums to one
         self._allocate(like)
 
     def _allocate(self, like: Tensor) -> None:
-        from nopg.gpu.sweep import sum_buffers
+        from nopg.gpu.sweep import sum_buffer
 
         B, n = self.n_policies, self.n
         self.q, self.mu = like.new_zeros((2, B, n)), like.new_zeros((2, B, n))
@@ -95,62 +96,55 @@ class FusedSystem:
         self.eps0 = like.new_zeros((B, n))
         self.shift, self.scale = like.new_zeros(B), like.new_ones(B)
         self.no_shift, self.no_scale = like.new_zeros(B), like.new_ones(B)
-        self.mu_total = like.new_zeros(B)
-        self.norms = like.new_zeros((2, B))
-        self.sums = sum_buffers(self.columns, self.q[0])
-        self.limits = like.new_zeros((2, B))
-        self.left = like.new_zeros(())
+        self.sums = sum_buffer(self.columns, self.q[0])
+        self.limits = self.rewards.norm().repeat(2, B)
+        # The larger residual of each policy, as a share of its right-hand side.
+        self.left = like.new_zeros(B)
 
     def evaluate(self, taken: Tensor) -> None:
         """P, its transpose and eps0 for the actions taken, (B, n + b, d_a)."""
         from nopg.gpu.transpose import transposed_values
 
-        weights = self.later.build(taken[:, : self.n].contiguous())
-        transposed_values(weights, self.source, self.discount, out=self.values)
-        first = self.first.build(taken[:, self.n :].contiguous())
+        weights, where = self.later.build(taken[:, : self.n]), self.transpose
+        transposed_values(
+            weights, where.rows, where.slots, self.discount, out=self.values
+        )
+        first = self.first.build(taken[:, self.n :])
         places, matrix = self._collect
-        self.eps0[:, places] = first.reshape(self.n_policies, -1) @ matrix
-        self.mu_total.copy_(self.eps0.sum(dim=1) * self.total)
-        self.limits[0] = self.rewards.norm()
-        self.limits[1] = self.eps0.norm(dim=1)
+        shares = first.reshape(self.n_policies, -1) @ matrix
+        self.eps0[:, places] = shares
+        self.limits[1] = shares.norm(dim=1)
 
     def sweep(self) -> None:
         """A few sweeps of both systems, a correction, and the norms of what is left."""
         from nopg.gpu.sweep import deflate, sweep
 
-        q_sums, mu_sums = self.sums
         for i in range(SWEEPS):
             now, after = i % 2, (i + 1) % 2
             sweep(
                 self.later.weights, self.columns, self.rewards, self.discount,
                 self.q[now], self.shift if i == 0 else self.no_shift, self.values,
-                self.starts, self.rows, self.eps0, self.mu[now],
+                self.transpose.starts, self.transpose.rows, self.eps0, self.mu[now],
                 self.scale if i == 0 else self.no_scale,
-                out=(self.q[after], q_sums, self.mu[after], mu_sums),
+                out=(self.q[after], self.mu[after], self.sums),
             )  # fmt: skip
-        out = (self.shift, self.scale, self.norms)
-        deflate(q_sums, mu_sums, self.gain, self.mu_total, out=out)
-        self.left.copy_((self.norms / self.limits).max())
+        out = (self.shift, self.scale, self.left)
+        deflate(self.sums, self.gain, self.mu_total, self.limits, out=out)
 
     def finish(self) -> tuple[Tensor, Tensor]:
         """J of each policy, (B,), and its gradient by the actions, (B, n + b, d_a)."""
-        from nopg.gpu.rows import matvec
-
-        self.q[0] += self.shift[:, None]
-        self.mu[0] *= self.scale[:, None]
-        self.shift.zero_()
-        self.scale.fill_(1.0)
-        q, mu = self.q[0], self.mu[0]
-        products = matvec(self.later.weights, self.columns, q)
-        better = self.rewards + self.discount * products
+        products, later = self.later.differentiate(self.q[0])
+        _, first = self.first.differentiate(self.q[0])
+        shift, mu = self.shift[:, None], self.mu[0].mul_(self.scale[:, None])
+        q = self.q[0] + shift
+        better = torch.addcmul(self.rewards, self.discount, products + shift)
         # eps0'q + mu'(r - Lambda q): what the sweeps left enters J to second order.
         objective = (self.eps0 * q).sum(dim=1) + (mu * (better - q)).sum(dim=1)
         self.q[0] = better
-        later = self.later.action_vjp(better, self.discount * mu)
-        count = len(self.first.columns)
-        share = mu.new_full((self.n_policies, count), 1.0 / count)
-        first = self.first.action_vjp(better, share)
-        return objective, torch.cat([later, first], dim=1)
+        self.shift.zero_()
+        self.scale.fill_(1.0)
+        later *= (self.discount * mu)[..., None]
+        return objective, torch.cat([later, first / first.shape[1]], dim=1)
 
 
 def _fused_rows(

@@ -36,17 +36,61 @@ EXACT = 1e-9
 
 
 @dataclass(frozen=True)
+class Layout:
+    """What lists bring with them, made when first asked for: fused updates never do."""
+
+    blocks: tuple[Block, ...]
+    sample_actions: Tensor  # (n, d_a), or labels (n,)
+
+    @cached_property
+    def actions(self) -> tuple[Tensor, ...]:
+        """Actions of listed samples, (d_a, m_b, k_b), or labels (m_b, k_b).
+
+        A complete block broadcasts (d_a, 1, n) or (1, n).
+        """
+        # Gathered once: a gather inside the update would cost more than its softmax.
+        a = self.sample_actions
+        listed = a if a.ndim == 1 else a.T.contiguous()  # (d_a, n)
+        return tuple(
+            listed.unsqueeze(-2) if b.columns is None else listed[..., b.columns.long()]
+            for b in self.blocks
+        )
+
+    @cached_property
+    def pattern(self) -> Pattern | None:
+        """Sparsity of the rows, None if they are complete."""
+        columns = [block.columns for block in self.blocks if block.columns is not None]
+        if not columns:
+            return None
+        entries = sum(each.numel() for each in columns)
+        if entries >= 2**31:
+            raise ConfigError(
+                f"Outside the fused update P must have fewer than 2^31 entries, it has "
+                f"{entries:,}; keep fewer neighbours or samples."
+            )
+        numbers = [block.rows for block in self.blocks]
+        return Pattern.stack(numbers, columns, len(self.sample_actions))
+
+
+@dataclass(frozen=True)
 class QueryRows:
-    """Neighbour blocks of m queries with the samples' actions laid out beside."""
+    """Neighbour blocks of m queries."""
 
     # Rows of equal length together; every query is in exactly one block.
     blocks: tuple[Block, ...]
-    # Actions of each block's listed samples, (d_a, m_b, k_b), or labels (m_b, k_b); a
-    # complete block broadcasts (d_a, 1, n) or (1, n).
-    actions: tuple[Tensor, ...]
+    layout: Layout  # of the same lists, whatever the bandwidths
     queries: Tensor  # states of the rows, (m, d_s)
-    pattern: Pattern | None  # sparsity of the rows, None if they are complete
     shape: tuple[int, int]  # number of queries and of samples
+
+    @property
+    def actions(self) -> tuple[Tensor, ...]:
+        """Actions of each block's listed samples, see `Layout`."""
+        return self.layout.actions
+
+    @property
+    def pattern(self) -> Pattern | None:
+        """Sparsity of the rows, None if they are complete."""
+        return self.layout.pattern
 
     @property
     def n_entries(self) -> int:
@@ -81,14 +125,16 @@ class QueryRows:
 
     def gather(self, parts: Sequence[Tensor]) -> Tensor:
         """One number per row, given block by block, in original order, (..., m)."""
-        stacked = parts[0] if len(parts) == 1 else torch.cat(list(parts), dim=-1)
+        if len(parts) == 1:  # then block order is the original order
+            return parts[0]
+        stacked = torch.cat(list(parts), dim=-1)
         if self.pattern is None or self.pattern.is_in_order:
             return stacked
         return stacked.index_select(-1, self.pattern.position)
 
     def split(self, values: Tensor) -> Sequence[Tensor]:
         """One number per row in original order, (..., m), as blocks take it."""
-        if len(self.blocks) == 1:  # then block order is the original order
+        if len(self.blocks) == 1:
             return (values,)
         stacked = values.index_select(-1, self._order)
         sizes = [len(block.rows) for block in self.blocks]
@@ -135,18 +181,8 @@ def query_rows(
             f'`neighbours` must be a whole number, "auto" or None, got {neighbours!r}; '
             '"auto" keeps as many as the tolerance asks for.'
         )
-    columns = [block.columns for block in blocks if block.columns is not None]
-    numbers, pattern = [block.rows for block in blocks], None
-    if columns:
-        pattern = Pattern.stack(numbers, columns, len(samples))
-    # Gathered once: a gather inside the update would cost more than its softmax.
-    listed = actions if actions.ndim == 1 else actions.T.contiguous()  # (d_a, n)
-    beside = [
-        listed.unsqueeze(-2) if b.columns is None else listed[..., b.columns.long()]
-        for b in blocks
-    ]
-    shape = (len(queries), len(samples))
-    return QueryRows(tuple(blocks), tuple(beside), queries, pattern, shape)
+    layout = Layout(tuple(blocks), actions)
+    return QueryRows(layout.blocks, layout, queries, (len(queries), len(samples)))
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,20 @@
 """Kernel rows of one update: a softmax each, held in registers from load to store.
 
-With slopes S_ij = P_ij (a_j - abar_i) / h^2, which sum to zero over j, the derivative
-of (P q)_i by the action taken at row i is S_i q, the covariance of Eq. (10): the way
-back is a product, as the way forth.
+The derivative of (P q)_i by the action taken at row i is the covariance of Eq. (10),
+sum_j P_ij (q_j - (P q)_i) (a_j - (P a)_i) / h^2.
 """
 
 from __future__ import annotations
 
 from torch import Tensor
 
-from nopg.gpu.rows import FusedRows
+from nopg.gpu.rows import FusedRows, load_rows
 from nopg.gpu.toolchain import Tile, tl, triton
 
 
 @triton.jit
 def _build(
-    log_psi, columns, actions, taken, half_precision, weights, slopes, m, n_batch,
+    log_psi, columns, actions, taken, half_precision, weights, m, n_batch,
     k: tl.constexpr, d_a: tl.constexpr, R: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
     # Policies of one row tile run side by side: what they share stays in cache.
@@ -40,12 +39,27 @@ def _build(
     total = tl.where(is_row, tl.sum(kernel, axis=1), 1.0)
     weight = kernel / total[:, None]
     tl.store(weights + policy.to(tl.int64) * m * k + at, weight, mask=mask)
+
+
+@triton.jit
+def _differentiate(
+    weights, columns, actions, half_precision, q, products, slopes, m, n, n_batch,
+    k: tl.constexpr, d_a: tl.constexpr, R: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
+    policy = (tl.program_id(0) % n_batch).to(tl.int64)
+    row = tl.program_id(0) // n_batch * R + tl.arange(0, R)
+    mask, column, weight, beside = load_rows(
+        weights + policy * m * k, columns, q + policy * n, row, m, k, K
+    )
+    product = tl.sum(weight * beside, axis=1)
+    own = policy * m + row
+    tl.store(products + own, product, mask=row < m)
+    centred = weight * (beside - product[:, None])
     for d in tl.static_range(d_a):
         a = tl.load(actions + column * d_a + d, mask=mask, other=0.0)
-        centred = a - tl.sum(weight * a, axis=1)[:, None]
-        slope = 2.0 * tl.load(half_precision + d) * weight * centred
-        of_policy = (policy.to(tl.int64) + d * n_batch) * m * k
-        tl.store(slopes + of_policy + at, slope, mask=mask)
+        a -= tl.sum(weight * a, axis=1)[:, None]
+        slope = 2.0 * tl.load(half_precision + d) * tl.sum(centred * a, axis=1)
+        tl.store(slopes + own * d_a + d, slope, mask=row < m)
 
 
 class FusedKernelRows(FusedRows):
@@ -59,7 +73,7 @@ class FusedKernelRows(FusedRows):
         bandwidths: Tensor,  # of the actions, h, (d_a,)
         n_policies: int,  # B
     ) -> None:
-        super().__init__(log_psi, columns, len(bandwidths), n_policies)
+        super().__init__(log_psi, columns, n_policies)
         self._sample_actions = sample_actions.contiguous()
         self._half_precision = 0.5 / bandwidths**2
 
@@ -69,7 +83,19 @@ class FusedKernelRows(FusedRows):
         tile = Tile.of_rows(k)
         _build[(tile.programs(m) * n_batch,)](
             self.log_psi, self.columns, self._sample_actions, taken.contiguous(),
-            self._half_precision, self.weights, self.slopes, m, n_batch, k=k, d_a=d_a,
-            R=tile.rows, K=tile.width, num_warps=tile.warps,
+            self._half_precision, self.weights, m, n_batch, k=k, d_a=d_a, R=tile.rows,
+            K=tile.width, num_warps=tile.warps,
         )  # fmt: skip
         return self.weights
+
+    def differentiate(self, q: Tensor) -> tuple[Tensor, Tensor]:
+        """A covariance per row."""
+        (m, k), (n_batch, n) = self.columns.shape, q.shape
+        d_a, tile = self._sample_actions.shape[1], Tile.of_rows(k)
+        products, slopes = self._outputs(q, d_a)
+        _differentiate[(tile.programs(m) * n_batch,)](
+            self.weights, self.columns, self._sample_actions, self._half_precision,
+            q.contiguous(), products, slopes, m, n, n_batch, k=k, d_a=d_a, R=tile.rows,
+            K=tile.width, num_warps=tile.warps,
+        )  # fmt: skip
+        return products, slopes

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from nopg.gpu.newton import evaluate, solve, wall
-from nopg.gpu.rows import FusedRows
+from nopg.gpu.rows import FusedRows, load_rows
 from nopg.gpu.toolchain import Tile, padded, tl, triton
 
 ENTRIES = 256
@@ -35,9 +35,29 @@ TURN = tl.constexpr(2.0 * math.pi)
 
 
 @triton.jit
+def _features(
+    table, points, taken, precision, column, row, own, mask, is_row, d_s: tl.constexpr,
+    d_a: tl.constexpr, n_angles: tl.constexpr, width: tl.constexpr,
+):  # fmt: skip
+    """Offsets of listed samples from their queries, in bandwidths, a tuple of d."""
+    z = ()
+    for f in tl.static_range(d_s + d_a):
+        there = tl.load(table + column.to(tl.int64) * width + f, mask=mask, other=0.0)
+        if f < d_s:
+            place = points + row.to(tl.int64) * d_s + f
+        else:
+            place = taken + own * d_a + f - d_s
+        offset = there - tl.load(place, mask=is_row, other=0.0)[:, None]
+        if f >= d_s - n_angles and f < d_s:
+            offset -= TURN * tl.floor(offset / TURN + 0.5)
+        z += (tl.where(mask, offset * tl.load(precision + f), 0.0),)
+    return z
+
+
+@triton.jit
 def _match(
-    log_psi, columns, table, points, taken, precision, state, weights, slopes, m,
-    n_batch, accuracy, reach, ridge, longest, k: tl.constexpr, d_s: tl.constexpr,
+    log_psi, columns, table, points, taken, precision, state, weights, m, n_batch,
+    accuracy, reach, ridge, longest, k: tl.constexpr, d_s: tl.constexpr,
     d_a: tl.constexpr, n_angles: tl.constexpr, width: tl.constexpr,
     steepness: tl.constexpr, STEPS: tl.constexpr, R: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
@@ -50,31 +70,22 @@ def _match(
     d: tl.constexpr = d_s + d_a
     base = tl.load(log_psi + at, mask=mask, other=-float("inf"))
     column = tl.load(columns + at, mask=mask, other=0)
-    z = ()
-    for f in tl.static_range(d):
-        there = tl.load(table + column * width + f, mask=mask, other=0.0)
-        if f < d_s:
-            here = tl.load(points + row * d_s + f, mask=is_row, other=0.0)
-        else:
-            place = (policy * m + row) * d_a + f - d_s
-            here = tl.load(taken + place, mask=is_row, other=0.0)
-        offset = there - here[:, None]
-        if f >= d_s - n_angles and f < d_s:
-            offset -= TURN * tl.floor(offset / TURN + 0.5)
-        offset = tl.where(mask, offset * tl.load(precision + f), 0.0)
-        if f >= d_s:
-            base -= 0.5 * offset * offset
-        z += (offset,)
-    kept = state + policy * (d + d * d_a + d_a) * m + row  # one number per row, m apart
+    own = policy * m + row
+    z = _features(
+        table, points, taken, precision, column, row, own, mask, is_row, d_s, d_a,
+        n_angles, width,
+    )  # fmt: skip
+    for a in tl.static_range(d_a):
+        base -= 0.5 * z[d_s + a] * z[d_s + a]
+    kept = state + own * (d + d * d_a + d_a)
     t, before, after = (), 0.0, 1e-30
     for f in tl.static_range(d):
-        value = tl.load(kept + f * m, mask=is_row, other=0.0)
+        value = tl.load(kept + f, mask=is_row, other=0.0)
         before += value * value
         for a in tl.static_range(d_a):
-            place = (policy * m + row) * d_a + a
-            change = tl.load(taken + place, mask=is_row, other=0.0)
-            change -= tl.load(kept + (d + d * d_a + a) * m, mask=is_row, other=0.0)
-            gain = tl.load(kept + (d + f * d_a + a) * m, mask=is_row, other=0.0)
+            change = tl.load(taken + own * d_a + a, mask=is_row, other=0.0)
+            change -= tl.load(kept + d + d * d_a + a, mask=is_row, other=0.0)
+            gain = tl.load(kept + d + f * d_a + a, mask=is_row, other=0.0)
             value += gain * change
         after += value * value
         t += (value,)
@@ -100,7 +111,7 @@ def _match(
     tl.store(weights + policy * m * k + at, p, mask=mask)
     steep, radial = wall(t, reach, steepness, d)
     for f in tl.static_range(d):
-        tl.store(kept + f * m, t[f] - step[f], mask=is_row)
+        tl.store(kept + f, t[f] - step[f], mask=is_row)
     for a in tl.static_range(d_a):
         # (C + H)^-1 (I + H) e_a: how theta follows the action; its tilt loses e_a.
         b = ()
@@ -111,18 +122,46 @@ def _match(
             b += (value,)
         gains, _ = solve(L, b, d)
         h = tl.load(precision + d_s + a)
-        along = (z[0] - mean[0][:, None]) * gains[0][:, None]
-        for f in tl.static_range(1, d):
-            along += (z[f] - mean[f][:, None]) * gains[f][:, None]
-        of_policy = (a * n_batch + policy) * m * k
-        tl.store(slopes + of_policy + at, p * along * h, mask=mask)
         for f in tl.static_range(d):
             gain = gains[f]
             if f == d_s + a:
                 gain -= 1.0
-            tl.store(kept + (d + f * d_a + a) * m, gain * h, mask=is_row)
-        here = tl.load(taken + (policy * m + row) * d_a + a, mask=is_row, other=0.0)
-        tl.store(kept + (d + d * d_a + a) * m, here, mask=is_row)
+            tl.store(kept + d + f * d_a + a, gain * h, mask=is_row)
+        here = tl.load(taken + own * d_a + a, mask=is_row, other=0.0)
+        tl.store(kept + d + d * d_a + a, here, mask=is_row)
+
+
+@triton.jit
+def _differentiate(
+    weights, columns, table, points, precision, state, q, products, slopes, m, n,
+    n_batch, k: tl.constexpr, d_s: tl.constexpr, d_a: tl.constexpr,
+    n_angles: tl.constexpr, width: tl.constexpr, R: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
+    """(P q)_i, and the gains of its tilt times the covariances of q and z."""
+    policy = (tl.program_id(0) % n_batch).to(tl.int64)
+    row = tl.program_id(0) // n_batch * R + tl.arange(0, R)
+    is_row, own = row < m, policy * m + row
+    mask, column, weight, beside = load_rows(
+        weights + policy * m * k, columns, q + policy * n, row, m, k, K
+    )
+    product = tl.sum(weight * beside, axis=1)
+    tl.store(products + own, product, mask=is_row)
+    centred = weight * (beside - product[:, None])
+    d: tl.constexpr = d_s + d_a
+    kept = state + own * (d + d * d_a + d_a)
+    # Where the actions are measured from changes no covariance.
+    z = _features(
+        table, points, kept + d + d * d_a, precision, column, row, 0 * own, mask,
+        is_row, d_s, d_a, n_angles, width,
+    )  # fmt: skip
+    for a in tl.static_range(d_a):
+        slope = 0.0 * product
+        for f in tl.static_range(d):
+            gain = tl.load(kept + d + f * d_a + a, mask=is_row, other=0.0)
+            if f == d_s + a:
+                gain += tl.load(precision + f)
+            slope += gain * tl.sum(centred * z[f], axis=1)
+        tl.store(slopes + own * d_a + a, slope, mask=is_row)
 
 
 @dataclass(frozen=True)
@@ -151,16 +190,16 @@ class FusedMatchedRows(FusedRows):
         n_policies: int,  # B
     ) -> None:
         d_s, d_a = (part.shape[1] for part in samples)
-        super().__init__(log_psi, columns, d_a, n_policies)
+        super().__init__(log_psi, columns, n_policies)
         self._points, self._precision = points.contiguous(), precision
         self._n_angles, self._newton = n_angles, newton
         # A sample's features lie in one sector of memory: one read fetches them all.
         self._table = log_psi.new_zeros((len(samples[0]), padded(len(precision))))
         self._table[:, : len(precision)] = torch.cat(samples, dim=1)
-        # Tilts, their derivatives and the actions they belong to, one after the other;
+        # Of each row its tilt, how that follows the actions, and the actions taken;
         # rows that no update has seen start as kernel rows.
         numbers = (d_s + d_a) * (1 + d_a) + d_a
-        self._state = points.new_zeros((n_policies, numbers, len(points)))
+        self._state = points.new_zeros((n_policies, len(points), numbers))
 
     def build(self, taken: Tensor) -> Tensor:
         """Newton's method, from where the last actions left it."""
@@ -168,10 +207,24 @@ class FusedMatchedRows(FusedRows):
         tile, newton = Tile.of_rows(k, ENTRIES, warps=1), self._newton
         _match[(tile.programs(m) * n_batch,)](
             self.log_psi, self.columns, self._table, self._points, taken.contiguous(),
-            self._precision, self._state, self.weights, self.slopes, m, n_batch,
-            newton.accuracy, newton.reach, newton.ridge, newton.longest, k=k,
-            d_s=self._points.shape[1], d_a=d_a, n_angles=self._n_angles,
-            width=self._table.shape[1], steepness=newton.steepness, STEPS=STEPS,
-            R=tile.rows, K=tile.width, num_warps=tile.warps,
+            self._precision, self._state, self.weights, m, n_batch, newton.accuracy,
+            newton.reach, newton.ridge, newton.longest, k=k, d_s=self._points.shape[1],
+            d_a=d_a, n_angles=self._n_angles, width=self._table.shape[1],
+            steepness=newton.steepness, STEPS=STEPS, R=tile.rows, K=tile.width,
+            num_warps=tile.warps,
         )  # fmt: skip
         return self.weights
+
+    def differentiate(self, q: Tensor) -> tuple[Tensor, Tensor]:
+        """Covariances of q with every feature, weighted as the tilt follows actions."""
+        (m, k), (n_batch, n) = self.columns.shape, q.shape
+        d_s, tile = self._points.shape[1], Tile.of_rows(k, ENTRIES, warps=1)
+        d_a = len(self._precision) - d_s
+        products, slopes = self._outputs(q, d_a)
+        _differentiate[(tile.programs(m) * n_batch,)](
+            self.weights, self.columns, self._table, self._points, self._precision,
+            self._state, q.contiguous(), products, slopes, m, n, n_batch, k=k, d_s=d_s,
+            d_a=d_a, n_angles=self._n_angles, width=self._table.shape[1], R=tile.rows,
+            K=tile.width, num_warps=tile.warps,
+        )  # fmt: skip
+        return products, slopes

@@ -18,44 +18,46 @@ sweep: sweeps in between only make the residual more nearly constant.
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
-from nopg.gpu.rows import row_products
+from nopg.gpu.rows import load_rows
 from nopg.gpu.toolchain import Tile, tl, triton
 from nopg.gpu.transpose import COLUMNS
 
 BLOCK = 4096
-"""Sums read at a time; one program adds up all of a policy's."""
+"""Sums read at a time; one program adds up all of a policy's, if they are few."""
+FEW = 2**15
 
 
 @triton.jit
 def _sweep_rows(
-    weights, columns, rewards, discount, q, shift, q_next, sums, program, policy, n,
-    kind_stride, policy_stride, k: tl.constexpr, R: tl.constexpr, K: tl.constexpr,
+    weights, columns, rewards, discount, q, shift, q_next, sums, kind_stride, program,
+    policy, n, k: tl.constexpr, R: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
     """The sweep of q for one tile of rows of one policy."""
     row = program * R + tl.arange(0, R)
     is_row = row < n
     own = policy * n + row
     constant = tl.load(shift + policy)
-    products = row_products(
+    _, _, weight, beside = load_rows(
         weights + policy * n * k, columns, q + policy * n, row, n, k, K
     )
+    products = tl.sum(weight * beside, axis=1)
     r = tl.load(rewards + row, mask=is_row, other=0.0)
     factor = tl.load(discount + row, mask=is_row, other=0.0)
     step = r + factor * (products + constant)
     before = tl.load(q + own, mask=is_row, other=0.0) + constant
     residual = tl.where(is_row, step - before, 0.0)
     tl.store(q_next + own, step, mask=is_row)
-    place = sums + policy * policy_stride + program
-    tl.store(place, tl.sum(residual * residual, axis=0))
-    tl.store(place + kind_stride, tl.sum(residual, axis=0))
+    tl.store(sums + program, tl.sum(residual * residual, axis=0))
+    tl.store(sums + kind_stride + program, tl.sum(residual, axis=0))
 
 
 @triton.jit
 def _sweep_columns(
-    values, starts, rows, eps0, mu, scale, mu_next, sums, program, policy, n, n_entries,
-    kind_stride, policy_stride, C: tl.constexpr, E: tl.constexpr,
+    values, starts, rows, eps0, mu, scale, mu_next, sums, kind_stride, program, policy,
+    n, n_entries, C: tl.constexpr, E: tl.constexpr,
 ):  # fmt: skip
     """The sweep of mu for one tile of columns of one policy."""
     column = program * C + tl.arange(0, C)
@@ -75,30 +77,31 @@ def _sweep_columns(
     step = tl.load(eps0 + own, mask=is_column, other=0.0) + factor * products
     residual = step - factor * tl.load(mu + own, mask=is_column, other=0.0)
     tl.store(mu_next + own, step, mask=is_column)
-    place = sums + policy * policy_stride + program
-    tl.store(place, tl.sum(residual * residual, axis=0))
-    tl.store(place + kind_stride, tl.sum(step, axis=0))
+    tl.store(sums + program, tl.sum(residual * residual, axis=0))
+    tl.store(sums + kind_stride + program, tl.sum(step, axis=0))
 
 
 @triton.jit
 def _sweep(
-    weights, columns, rewards, discount, q, shift, q_next, q_sums, values, starts, rows,
-    eps0, mu, scale, mu_next, mu_sums, n, n_entries, q_kind_stride, q_policy_stride,
-    mu_kind_stride, mu_policy_stride, mu_programs, n_batch, k: tl.constexpr,
-    R: tl.constexpr, K: tl.constexpr, C: tl.constexpr, E: tl.constexpr,
+    weights, columns, rewards, discount, q, shift, values, starts, rows, eps0, mu,
+    scale, q_next, mu_next, sums, n, n_entries, n_sums, mu_programs, n_batch,
+    k: tl.constexpr, R: tl.constexpr, K: tl.constexpr, C: tl.constexpr,
+    E: tl.constexpr,
 ):  # fmt: skip
     policy = (tl.program_id(0) % n_batch).to(tl.int64)
     program = tl.program_id(0) // n_batch
+    kind_stride = (policy * 0 + n_batch) * n_sums
+    sums += policy * n_sums
     # Columns first: the longest of them is what a launch may have to wait for.
     if program < mu_programs:
         _sweep_columns(
-            values, starts, rows, eps0, mu, scale, mu_next, mu_sums, program, policy,
-            n, n_entries, mu_kind_stride, mu_policy_stride, C, E,
+            values, starts, rows, eps0, mu, scale, mu_next, sums + 2 * kind_stride,
+            kind_stride, program, policy, n, n_entries, C, E,
         )  # fmt: skip
     else:
         _sweep_rows(
-            weights, columns, rewards, discount, q, shift, q_next, q_sums,
-            program - mu_programs, policy, n, q_kind_stride, q_policy_stride, k, R, K,
+            weights, columns, rewards, discount, q, shift, q_next, sums, kind_stride,
+            program - mu_programs, policy, n, k, R, K,
         )  # fmt: skip
 
 
@@ -116,79 +119,79 @@ def sweep(
     mu: Tensor,  # the iterate but for its factor, (B, n)
     scale: Tensor,  # that factor, one number per policy, (B,)
     *,
-    out: tuple[Tensor, Tensor, Tensor, Tensor],
+    out: tuple[Tensor, Tensor, Tensor],
 ) -> None:
     """Step to q' and mu', and sum what is left program by program, into `out`.
 
-    It holds q' and sums (2, B, programs) of squared residuals, then of residuals;
-    mu' and sums (2, B, programs) of squared residuals, then of mu'. Residuals
-    are those of the input.
+    Sums, from `sum_buffer`, are of q's squared residuals, of its residuals, of mu's
+    squared residuals, and of mu'. Residuals are those of the input.
     """
     (n, k), n_batch = columns.shape, len(q)
     tile, mu_programs = Tile.of_rows(k), COLUMNS.programs(n)
-    q_next, q_sums, mu_next, mu_sums = out
     _sweep[((tile.programs(n) + mu_programs) * n_batch,)](
-        weights, columns, rewards, discount, q, shift, q_next, q_sums, values, starts,
-        rows, eps0, mu, scale, mu_next, mu_sums, n, len(rows), q_sums.stride(0),
-        q_sums.stride(1), mu_sums.stride(0), mu_sums.stride(1), mu_programs, n_batch,
-        k=k, R=tile.rows, K=tile.width, C=COLUMNS.rows, E=COLUMNS.width,
+        weights, columns, rewards, discount, q, shift, values, starts, rows, eps0, mu,
+        scale, *out, n, len(rows), out[2].shape[2], mu_programs, n_batch, k=k,
+        R=tile.rows, K=tile.width, C=COLUMNS.rows, E=COLUMNS.width,
         num_warps=tile.warps,
     )  # fmt: skip
 
 
-def sum_buffers(columns: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Where sums of q's and of mu's sweep go, for iterates like (B, n)."""
+def sum_buffer(columns: Tensor, like: Tensor) -> Tensor:
+    """Where sums of a sweep go, (4, B, programs), for iterates like (B, n)."""
     n, k = columns.shape
-    counts = (Tile.of_rows(k).programs(n), COLUMNS.programs(n))
-    q_sums, mu_sums = (like.new_empty((2, len(like), count)) for count in counts)
-    return q_sums, mu_sums
+    count = max(Tile.of_rows(k).programs(n), COLUMNS.programs(n))
+    return like.new_zeros((4, len(like), count))
 
 
 @triton.jit
-def _total(sums, n_programs, BLOCK: tl.constexpr):
+def _total(sums, n_sums, BLOCK: tl.constexpr):
     total = tl.zeros((BLOCK,), tl.float64)
-    for first in range(0, n_programs, BLOCK):
+    for first in range(0, n_sums, BLOCK):
         at = first + tl.arange(0, BLOCK)
-        part = tl.load(sums + at, mask=at < n_programs, other=0.0)
+        part = tl.load(sums + at, mask=at < n_sums, other=0.0)
         total += part.to(tl.float64)
     return tl.sum(total, axis=0)
 
 
 @triton.jit
 def _deflate(
-    q_sums, mu_sums, gain, mu_total, shift, scale, norms, q_programs, mu_programs,
-    n_batch, BLOCK: tl.constexpr,
+    sums, gain, mu_total, limits, shift, scale, left, n_sums, n_batch,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
     policy = tl.program_id(0)
-    q_first = q_sums + policy * q_programs
-    mu_first = mu_sums + policy * mu_programs
-    squares = _total(q_first, q_programs, BLOCK)
-    residuals = _total(q_first + n_batch * q_programs, q_programs, BLOCK)
-    tl.store(norms + policy, tl.sqrt(squares))
+    own, kind_stride = sums + policy * n_sums, n_batch * n_sums
+    residuals = _total(own + kind_stride, n_sums, BLOCK)
     tl.store(shift + policy, tl.load(gain) * residuals)
-    squares = _total(mu_first, mu_programs, BLOCK)
-    visits = _total(mu_first + n_batch * mu_programs, mu_programs, BLOCK)
-    tl.store(norms + n_batch + policy, tl.sqrt(squares))
-    wanted = tl.load(mu_total + policy)
+    visits = _total(own + 3 * kind_stride, n_sums, BLOCK)
+    wanted = tl.load(mu_total)
     # Nothing to scale to: terminal rows, or no visits at all.
     is_scaled = (wanted > 0.0) & (visits > 0.0)
     tl.store(scale + policy, tl.where(is_scaled, wanted / visits, 1.0))
+    q_left = tl.sqrt(_total(own, n_sums, BLOCK))
+    mu_left = tl.sqrt(_total(own + 2 * kind_stride, n_sums, BLOCK))
+    # Nothing to earn: what is left of q counts as it is.
+    q_limit = tl.load(limits + policy)
+    q_left /= tl.where(q_limit > 0.0, q_limit, 1.0)
+    mu_left /= tl.load(limits + n_batch + policy)
+    tl.store(left + policy, tl.maximum(q_left, mu_left))
 
 
 def deflate(
-    q_sums: Tensor,  # from `sweep`, (2, B, programs)
-    mu_sums: Tensor,  # from `sweep`, (2, B, programs)
+    sums: Tensor,  # from `sweep`, (4, B, programs)
     gain: Tensor,  # gamma / ((1 - gamma) n), or zero if some row is terminal, (1,)
-    mu_total: Tensor,  # sum(eps0) / (1 - gamma), or zero if some row is terminal, (B,)
+    mu_total: Tensor,  # what mu sums to, or zero if some row is terminal, (1,)
+    limits: Tensor,  # norms of r and of eps0, (2, B)
     *,
     out: tuple[Tensor, Tensor, Tensor],
 ) -> None:
-    """Shift for q' and scale for mu', (B,) each, and the residual norms, into `out`.
+    """Shift for q', scale for mu' and what is left to solve, (B,) each, into `out`.
 
-    Norms are those of the sweep before, (2, B): of q's residual, then of mu's.
+    What is left is the larger of the two residuals of the sweep before, each as a share
+    of its right-hand side.
     """
-    n_batch = q_sums.shape[1]
+    if sums.shape[2] > FEW:
+        sums = sums.sum(dim=2, keepdim=True, dtype=torch.float64)
+    _, n_batch, n_sums = sums.shape
     _deflate[(n_batch,)](
-        q_sums, mu_sums, gain, mu_total, *out, q_sums.shape[2], mu_sums.shape[2],
-        n_batch, BLOCK=BLOCK, num_warps=8,
+        sums, gain, mu_total, limits, *out, n_sums, n_batch, BLOCK=BLOCK, num_warps=8,
     )  # fmt: skip

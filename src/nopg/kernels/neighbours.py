@@ -75,7 +75,10 @@ def nearest_blocks(
             return [complete_block(queries, samples, bandwidths)]
         squares, columns = search(waiting, k)
         block = _block(waiting, columns, squares, n)
-        done = _is_long_enough(block, log_margin) | (k == longest)
+        if k == longest:
+            blocks.append(block)
+            break
+        done = _is_long_enough(block, log_margin)
         if bool(done.any()):
             blocks.append(block if bool(done.all()) else _select(block, done))
         waiting = waiting[~done]
@@ -100,7 +103,7 @@ def fixed_blocks(
 
 
 def _block(rows: Tensor, columns: Tensor, squares: Tensor, n: int) -> Block:
-    log_psi = -0.5 * squares
+    log_psi = squares.mul_(-0.5)  # large: no second copy
     left = n - columns.shape[1]
     log_left = math.log(left) if left else -math.inf
     return Block(rows, columns, log_psi, log_psi[:, -1] + log_left)
@@ -123,15 +126,16 @@ def _select(block: Block, which: Tensor) -> Block:
 def _search_among(
     samples: Tensor, queries: Tensor
 ) -> Callable[[Tensor, int], tuple[Tensor, Tensor]]:
-    """An exact search: a k-d tree on the CPU, tiles on a GPU.
+    """An exact search: SciPy's k-d tree on the CPU, our own on a GPU.
 
     It lists, for the rows of `queries` asked for, the k nearest samples, nearest first,
     with their squared distances; all points are in units of bandwidths.
     """
     if samples.is_cuda:
-        from nopg.gpu.nearest import nearest
+        from nopg.gpu.nearest import NearestSamples
 
-        return lambda rows, k: nearest(queries[rows], samples, k)
+        known = NearestSamples(samples)
+        return lambda rows, k: known.search(queries[rows], k)
     from scipy.spatial import cKDTree
 
     tree = cKDTree(samples.numpy())

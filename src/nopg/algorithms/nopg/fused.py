@@ -25,8 +25,10 @@ from nopg.fitted.history import Update
 from nopg.policies.adam import eps_for
 from nopg.policies.families import DeterministicPolicy, Policy
 
-MAX_GROUPS = 500
+MAX_GROUPS = 1000
 """Groups of sweeps before an update is given up."""
+TOGETHER = 2**20
+"""Queries at which policies act at once; more of them act, and learn, part by part."""
 ROW_SHARE = 0.1
 """Accuracy of rows that are found by iteration, as a share of the solves': one step of
 theirs costs less than a sweep."""
@@ -95,9 +97,11 @@ class FusedTrainer:
             eps=eps_for(problem.samples.rewards),
             maximize=True,
             capturable=is_captured,
+            fused=is_captured,
         )
         self.groups = 0
-        self._taken: Tensor | None = None
+        self._together = max(1, TOGETHER // len(policies))
+        self._acted: Tensor | None = None
         steps = (self._evaluate, self.system.sweep, self._ascend)
         self._steps = _captured(steps, self) if is_captured else steps
 
@@ -106,51 +110,66 @@ class FusedTrainer:
         evaluate, sweep, ascend = self._steps
         self.rate.fill_(self.config.rate(step, self.n_updates))
         evaluate()
-        self.groups = 0
+        before, self.groups = self.groups, 0
         while True:
             sweep()
             self.groups += 1
-            left = self.system.left.item()
-            if left <= self.config.rtol:
+            if self.groups < before - 1:
+                continue  # to look is to wait, and last time it took this many
+            left = self.system.left.tolist()
+            if all(each <= self.config.rtol for each in left):
                 break
-            if self.groups >= MAX_GROUPS or not math.isfinite(left):
+            if self.groups >= MAX_GROUPS or not all(map(math.isfinite, left)):
                 raise SolverError(
                     f"q and mu must be solved to {self.config.rtol:.0e}, sweeps left "
-                    f"{left:.1e}; lower gamma or the learning rate, or raise `rtol`."
+                    f"{max(left):.1e}; lower gamma or the learning rate, or raise "
+                    "`rtol`."
                 )
         ascend()
 
-    def _outputs(self) -> Tensor:
-        """Actions of every policy at every query, (B, n + b, d_a)."""
+    def _act(self, queries: Tensor) -> Tensor:
+        """Actions of every policy at some queries (m, d_s), (B, m, d_a)."""
 
         def act(parameters: dict[str, Tensor], buffers: dict[str, Tensor]) -> Tensor:
             both = (parameters, buffers)
-            found: Tensor = torch.func.functional_call(
-                self._skeleton, both, (self._queries,)
-            )
+            found: Tensor = torch.func.functional_call(self._skeleton, both, (queries,))
             return found
 
+        state = (self.parameters, self.buffers)
+        if self.system.n_policies == 1:  # torch does more at once without a batch
+            alone = [{k: p.squeeze(0) for k, p in each.items()} for each in state]
+            return act(*alone)[None]
         vmapped: Callable[..., Tensor] = torch.func.vmap(act)
-        return vmapped(self.parameters, self.buffers)
+        return vmapped(*state)
 
     def _evaluate(self) -> None:
-        self._taken = self._outputs()  # its graph is kept for the way back
+        parts = self._queries.split(self._together)
+        # The graph of one part is kept for the way back; more would not fit.
+        with torch.set_grad_enabled(len(parts) == 1):
+            acted = [self._act(part) for part in parts]
+        self._acted = acted[0] if len(parts) == 1 else None
         with torch.no_grad():
-            self.system.evaluate(self._taken.detach())
+            self.system.evaluate(torch.cat([each.detach() for each in acted], dim=1))
 
     def _ascend(self) -> None:
-        assert self._taken is not None
         with torch.no_grad():
             objective, slopes = self.system.finish()
         leaves = list(self.parameters.values())
-        gradients = torch.autograd.grad(self._taken, leaves, slopes)
-        squares = [g.square().flatten(1).sum(dim=1) for g in gradients]
-        self.gradient_norm.copy_(torch.stack(squares).sum(dim=0).sqrt())
+        gradients: tuple[Tensor, ...] = ()
+        for queries, along in zip(
+            self._queries.split(self._together),
+            slopes.split(self._together, dim=1),
+            strict=True,
+        ):
+            acted = self._act(queries) if self._acted is None else self._acted
+            found = torch.autograd.grad(acted, leaves, along)
+            pairs = zip(gradients, found, strict=True)
+            gradients = tuple(a + b for a, b in pairs) if gradients else found
+        flat = torch.cat([g.flatten(1) for g in gradients], dim=1)
+        self.gradient_norm.copy_(flat.norm(dim=1))
         self.objective.copy_(objective)
         for leaf, gradient in zip(leaves, gradients, strict=True):
-            if leaf.grad is None:
-                leaf.grad = torch.empty_like(leaf)
-            leaf.grad.copy_(gradient)
+            leaf.grad = gradient
         self.adam.step()
 
 
@@ -191,18 +210,19 @@ def _captured(
             for step in steps:
                 step()
     torch.cuda.current_stream().wait_stream(stream)
-    graphs = []
+    graphs: list[torch.cuda.CUDAGraph] = []
     for step in steps:
         graph = torch.cuda.CUDAGraph()
         # On the stream of the warm-up: gradients are tied to where leaves were used
         # first, and torch warns of any other.
-        with torch.cuda.graph(graph, stream=stream):
+        pool = graphs[0].pool() if graphs else None  # they run one after the other
+        with torch.cuda.graph(graph, pool=pool, stream=stream):
             step()
-        graphs.append(graph.replay)
+        graphs.append(graph)
     with torch.no_grad():
         for name, parameter in trainer.parameters.items():
             parameter.copy_(kept[name])
         for state in trainer.adam.state.values():
             for value in state.values():
                 value.zero_()
-    return tuple(graphs)
+    return tuple(graph.replay for graph in graphs)
