@@ -44,7 +44,7 @@ def compile_instead(
     kernel: JITFunction, *args: Any, grid: Any, warmup: bool, **options: Any
 ) -> None:
     """Stand in for a launch: compile as it would, for sm_90, and say at what cost."""
-    num_warps = options.pop("num_warps")
+    chosen = {k: options.pop(k) for k in ("num_warps", "maxnreg") if k in options}
     given = {**dict(zip(kernel.arg_names, args, strict=False)), **options}
     signature, constants, attributes = {}, {}, {}
     for place, parameter in enumerate(kernel.params):
@@ -63,7 +63,7 @@ def compile_instead(
                 attributes[(place,)] = DIVISIBLE
     source = ASTSource(kernel, signature, constants, attributes)
     target = GPUTarget("cuda", 90, 32)
-    compiled = triton.compile(source, target=target, options={"num_warps": num_warps})
+    compiled = triton.compile(source, target=target, options=chosen)
     print(kernel.__name__, len(compiled.asm["cubin"]), "bytes")
 
 

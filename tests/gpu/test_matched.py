@@ -68,9 +68,7 @@ def test_slopes_are_the_derivative_of_the_weights() -> None:
     for a in range(2):
         change = torch.zeros_like(rows.taken)
         change[..., a] = step
-        above, below = (
-            rows.match(rows.taken + sign * change) for sign in (1.0, -1.0)
-        )
+        above, below = (rows.match(rows.taken + sign * change) for sign in (1.0, -1.0))
         expected = ((above - below) * beside).sum(dim=-1) / (2.0 * step)
         torch.testing.assert_close(slopes[..., a], expected, rtol=1e-5, atol=1e-6)
 

@@ -16,14 +16,13 @@ without asking the host.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from nopg.gpu.newton import evaluate, solve, wall
-from nopg.gpu.rows import FusedRows, load_rows
+from nopg.gpu.rows import TURN, FusedRows
 from nopg.gpu.toolchain import Tile, padded, tl, triton
 
 ENTRIES = 256
@@ -31,27 +30,6 @@ ENTRIES = 256
 others, and holds up to eight features of each."""
 STEPS = 40
 """Evaluations at most; a row that needs more goes on from there at the next update."""
-TURN = tl.constexpr(2.0 * math.pi)
-
-
-@triton.jit
-def _features(
-    table, points, taken, precision, column, row, own, mask, is_row, d_s: tl.constexpr,
-    d_a: tl.constexpr, n_angles: tl.constexpr, width: tl.constexpr,
-):  # fmt: skip
-    """Offsets of listed samples from their queries, in bandwidths, a tuple of d."""
-    z = ()
-    for f in tl.static_range(d_s + d_a):
-        there = tl.load(table + column.to(tl.int64) * width + f, mask=mask, other=0.0)
-        if f < d_s:
-            place = points + row.to(tl.int64) * d_s + f
-        else:
-            place = taken + own * d_a + f - d_s
-        offset = there - tl.load(place, mask=is_row, other=0.0)[:, None]
-        if f >= d_s - n_angles and f < d_s:
-            offset -= TURN * tl.floor(offset / TURN + 0.5)
-        z += (tl.where(mask, offset * tl.load(precision + f), 0.0),)
-    return z
 
 
 @triton.jit
@@ -71,12 +49,20 @@ def _match(
     base = tl.load(log_psi + at, mask=mask, other=-float("inf"))
     column = tl.load(columns + at, mask=mask, other=0)
     own = policy * m + row
-    z = _features(
-        table, points, taken, precision, column, row, own, mask, is_row, d_s, d_a,
-        n_angles, width,
-    )  # fmt: skip
-    for a in tl.static_range(d_a):
-        base -= 0.5 * z[d_s + a] * z[d_s + a]
+    z = ()
+    for f in tl.static_range(d):
+        there = tl.load(table + column.to(tl.int64) * width + f, mask=mask, other=0.0)
+        if f < d_s:
+            place = points + row.to(tl.int64) * d_s + f
+        else:
+            place = taken + own * d_a + f - d_s
+        offset = there - tl.load(place, mask=is_row, other=0.0)[:, None]
+        if f >= d_s - n_angles and f < d_s:
+            offset -= TURN * tl.floor(offset / TURN + 0.5)
+        offset = tl.where(mask, offset * tl.load(precision + f), 0.0)
+        if f >= d_s:
+            base -= 0.5 * offset * offset
+        z += (offset,)
     kept = state + own * (d + d * d_a + d_a)
     t, before, after = (), 0.0, 1e-30
     for f in tl.static_range(d):
@@ -131,39 +117,6 @@ def _match(
         tl.store(kept + d + d * d_a + a, here, mask=is_row)
 
 
-@triton.jit
-def _differentiate(
-    weights, columns, table, points, precision, state, q, products, slopes, m, n,
-    n_batch, k: tl.constexpr, d_s: tl.constexpr, d_a: tl.constexpr,
-    n_angles: tl.constexpr, width: tl.constexpr, R: tl.constexpr, K: tl.constexpr,
-):  # fmt: skip
-    """(P q)_i, and the gains of its tilt times the covariances of q and z."""
-    policy = (tl.program_id(0) % n_batch).to(tl.int64)
-    row = tl.program_id(0) // n_batch * R + tl.arange(0, R)
-    is_row, own = row < m, policy * m + row
-    mask, column, weight, beside = load_rows(
-        weights + policy * m * k, columns, q + policy * n, row, m, k, K
-    )
-    product = tl.sum(weight * beside, axis=1)
-    tl.store(products + own, product, mask=is_row)
-    centred = weight * (beside - product[:, None])
-    d: tl.constexpr = d_s + d_a
-    kept = state + own * (d + d * d_a + d_a)
-    # Where the actions are measured from changes no covariance.
-    z = _features(
-        table, points, kept + d + d * d_a, precision, column, row, 0 * own, mask,
-        is_row, d_s, d_a, n_angles, width,
-    )  # fmt: skip
-    for a in tl.static_range(d_a):
-        slope = 0.0 * product
-        for f in tl.static_range(d):
-            gain = tl.load(kept + d + f * d_a + a, mask=is_row, other=0.0)
-            if f == d_s + a:
-                gain += tl.load(precision + f)
-            slope += gain * tl.sum(centred * z[f], axis=1)
-        tl.store(slopes + own * d_a + a, slope, mask=is_row)
-
-
 @dataclass(frozen=True)
 class Newton:
     """How tilts are found."""
@@ -189,42 +142,23 @@ class FusedMatchedRows(FusedRows):
         newton: Newton,
         n_policies: int,  # B
     ) -> None:
-        d_s, d_a = (part.shape[1] for part in samples)
-        super().__init__(log_psi, columns, n_policies)
-        self._points, self._precision = points.contiguous(), precision
-        self._n_angles, self._newton = n_angles, newton
         # A sample's features lie in one sector of memory: one read fetches them all.
-        self._table = log_psi.new_zeros((len(samples[0]), padded(len(precision))))
-        self._table[:, : len(precision)] = torch.cat(samples, dim=1)
-        # Of each row its tilt, how that follows the actions, and the actions taken;
-        # rows that no update has seen start as kernel rows.
-        numbers = (d_s + d_a) * (1 + d_a) + d_a
-        self._state = points.new_zeros((n_policies, len(points), numbers))
+        table = log_psi.new_zeros((len(samples[0]), padded(len(precision))))
+        table[:, : len(precision)] = torch.cat(samples, dim=1)
+        listed = (log_psi, columns, table, points)
+        super().__init__(*listed, precision, n_policies, n_angles)
+        self._newton = newton
 
     def build(self, taken: Tensor) -> Tensor:
         """Newton's method, from where the last actions left it."""
-        (m, k), (n_batch, _, d_a) = self.columns.shape, taken.shape
+        (m, k), n_batch = self.columns.shape, len(taken)
         tile, newton = Tile.of_rows(k, ENTRIES, warps=1), self._newton
         _match[(tile.programs(m) * n_batch,)](
-            self.log_psi, self.columns, self._table, self._points, taken.contiguous(),
-            self._precision, self._state, self.weights, m, n_batch, newton.accuracy,
-            newton.reach, newton.ridge, newton.longest, k=k, d_s=self._points.shape[1],
-            d_a=d_a, n_angles=self._n_angles, width=self._table.shape[1],
+            self.log_psi, self.columns, self.table, self.points, taken.contiguous(),
+            self.precision, self.state, self.weights, m, n_batch, newton.accuracy,
+            newton.reach, newton.ridge, newton.longest, k=k, d_s=self.d_s, d_a=self.d_a,
+            n_angles=self.n_angles, width=self.table.shape[1],
             steepness=newton.steepness, STEPS=STEPS, R=tile.rows, K=tile.width,
             num_warps=tile.warps,
         )  # fmt: skip
         return self.weights
-
-    def differentiate(self, q: Tensor) -> tuple[Tensor, Tensor]:
-        """Covariances of q with every feature, weighted as the tilt follows actions."""
-        (m, k), (n_batch, n) = self.columns.shape, q.shape
-        d_s, tile = self._points.shape[1], Tile.of_rows(k, ENTRIES, warps=1)
-        d_a = len(self._precision) - d_s
-        products, slopes = self._outputs(q, d_a)
-        _differentiate[(tile.programs(m) * n_batch,)](
-            self.weights, self.columns, self._table, self._points, self._precision,
-            self._state, q.contiguous(), products, slopes, m, n, n_batch, k=k, d_s=d_s,
-            d_a=d_a, n_angles=self._n_angles, width=self._table.shape[1], R=tile.rows,
-            K=tile.width, num_warps=tile.warps,
-        )  # fmt: skip
-        return products, slopes

@@ -22,10 +22,12 @@ from nopg.gpu.toolchain import padded, tl, triton
 
 LEAF = 64
 """Samples of a leaf at most."""
-ENTRIES = 2048
-"""Places in the buffers of one program: 64 for each thread of a warp."""
+ENTRIES = 1024
+"""Places in the buffers of one program: 32 for each thread of a warp."""
+REGISTERS = 128
+"""Of a thread: with more of them too few programs run at once to hide their waiting."""
 PROGRAMS = 2**16
-"""Programs at once; their buffers take a gigabyte in single precision."""
+"""Programs at once; their buffers take half a gigabyte in single precision."""
 FARTHEST = tl.constexpr(3e38)
 """Squared distances beyond it are taken for it, in either precision."""
 
@@ -210,6 +212,6 @@ class NearestSamples:
                 near, names, squares, numbers, first, m, self._n, n_leaves,
                 width, d=d, k=k, UP=(room // width).bit_length() - 1,
                 Q=together, S=LEAF, K=padded(k), CAP=room,
-                num_warps=min(8, max(1, room // ENTRIES)),
+                num_warps=min(8, max(1, room // ENTRIES)), maxnreg=REGISTERS,
             )  # fmt: skip
         return squares, numbers

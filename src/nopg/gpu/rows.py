@@ -6,11 +6,14 @@ What `RowModel` of `nopg.bellman.rows` is to the plain path: a class for each ki
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 
 from torch import Tensor
 
-from nopg.gpu.toolchain import tl, triton
+from nopg.gpu.toolchain import Tile, tl, triton
+
+TURN = tl.constexpr(2.0 * math.pi)
 
 
 @triton.jit
@@ -26,32 +29,90 @@ def load_rows(
     return mask, column, weight, tl.load(x + column, mask=mask, other=0.0)
 
 
+@triton.jit
+def _differentiate(
+    weights, columns, table, points, precision, state, q, products, slopes, m, n,
+    n_batch, k: tl.constexpr, d_s: tl.constexpr, d_a: tl.constexpr,
+    n_angles: tl.constexpr, width: tl.constexpr, R: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
+    policy = (tl.program_id(0) % n_batch).to(tl.int64)
+    row = tl.program_id(0) // n_batch * R + tl.arange(0, R)
+    is_row, own = row < m, policy * m + row
+    mask, column, weight, beside = load_rows(
+        weights + policy * m * k, columns, q + policy * n, row, m, k, K
+    )
+    product = tl.sum(weight * beside, axis=1)
+    tl.store(products + own, product, mask=is_row)
+    centred = weight * (beside - product[:, None])
+    d: tl.constexpr = d_s + d_a
+    covariances = ()
+    for f in tl.static_range(d):
+        z = tl.load(table + column.to(tl.int64) * width + f, mask=mask, other=0.0)
+        if f >= d_s - n_angles and f < d_s:
+            place = points + row.to(tl.int64) * d_s + f
+            z -= tl.load(place, mask=is_row, other=0.0)[:, None]
+            z -= TURN * tl.floor(z / TURN + 0.5)
+        z -= tl.sum(weight * z, axis=1)[:, None]
+        covariance = tl.sum(centred * z, axis=1) * tl.load(precision + f)
+        covariances += (covariance,)
+    for a in tl.static_range(d_a):
+        slope = covariances[d_s + a] * tl.load(precision + d_s + a)
+        if d_s > 0:  # tilts follow the action too
+            gains = state + own * (d + d * d_a + d_a) + d + a
+            for f in tl.static_range(d):
+                gain = tl.load(gains + f * d_a, mask=is_row, other=0.0)
+                slope += gain * covariances[f]
+        tl.store(slopes + own * d_a + a, slope, mask=is_row)
+
+
 class FusedRows(ABC):
-    """Rows of k entries at m queries."""
+    """Rows of k entries at m queries, functions of d features of the samples.
+
+    Features are coordinates of the state where rows depend on its direction, and the
+    action; the last `n_angles` of the coordinates are angles, and are wrapped.
+    """
 
     def __init__(
         self,
         log_psi: Tensor,  # log state kernel, (m, k)
         columns: Tensor,  # samples each row lists, (m, k)
+        table: Tensor,  # features of the samples, (n, d) or wider
+        points: Tensor,  # coordinates of the queries, (m, d_s)
+        precision: Tensor,  # 1 / h of each feature, (d,)
         n_policies: int,  # B
+        n_angles: int = 0,
     ) -> None:
         self.log_psi, self.columns = log_psi.contiguous(), columns.contiguous()
+        self.table, self.points = table.contiguous(), points.contiguous()
+        self.precision, self.n_angles = precision, n_angles
+        self.d_s, self.d_a = points.shape[1], len(precision) - points.shape[1]
         # Rows of the actions last taken, (B, m, k).
         self.weights = log_psi.new_empty((n_policies, *columns.shape))
+        # Of each row its tilt, how that follows the actions, and the actions taken;
+        # rows that no update has seen start as kernel rows.
+        numbers = len(precision) * (1 + self.d_a) + self.d_a if self.d_s else 0
+        self.state = points.new_zeros((n_policies, len(points), numbers))
 
     @abstractmethod
     def build(self, taken: Tensor) -> Tensor:
         """`weights` for the action taken at each query, (B, m, d_a)."""
 
-    @abstractmethod
     def differentiate(self, q: Tensor) -> tuple[Tensor, Tensor]:
         """P q, (B, m), and d (P q)_i / d a_i, (B, m, d_a), for q (B, n).
 
-        One pass over the rows last built: what the derivative needs of them is made
-        on the way and not stored.
+        The latter are covariances under the rows last built, Eq. (10): of q and the
+        action, and of q and what the tilts that follow it weigh.
         """
-
-    def _outputs(self, q: Tensor, d_a: int) -> tuple[Tensor, Tensor]:
-        """Where `differentiate` writes."""
-        shape = (len(q), len(self.columns))
-        return q.new_empty(shape), q.new_empty((*shape, d_a))
+        (m, k), (n_batch, n) = self.columns.shape, q.shape
+        tile = Tile.of_rows(k)
+        products, slopes = (
+            q.new_empty((n_batch, m)),
+            q.new_empty((n_batch, m, self.d_a)),
+        )
+        _differentiate[(tile.programs(m) * n_batch,)](
+            self.weights, self.columns, self.table, self.points, self.precision,
+            self.state, q.contiguous(), products, slopes, m, n, n_batch, k=k,
+            d_s=self.d_s, d_a=self.d_a, n_angles=self.n_angles,
+            width=self.table.shape[1], R=tile.rows, K=tile.width, num_warps=tile.warps,
+        )  # fmt: skip
+        return products, slopes

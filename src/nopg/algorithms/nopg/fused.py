@@ -114,8 +114,8 @@ class FusedTrainer:
         while True:
             sweep()
             self.groups += 1
-            if self.groups < before - 1:
-                continue  # to look is to wait, and last time it took this many
+            if self.groups < before * 2 // 3:
+                continue  # to look is to wait, and last time it took longer
             left = self.system.left.tolist()
             if all(each <= self.config.rtol for each in left):
                 break
@@ -169,7 +169,7 @@ class FusedTrainer:
         self.gradient_norm.copy_(flat.norm(dim=1))
         self.objective.copy_(objective)
         for leaf, gradient in zip(leaves, gradients, strict=True):
-            leaf.grad = gradient
+            leaf.grad = gradient.contiguous()
         self.adam.step()
 
 
