@@ -92,7 +92,7 @@ def test_a_pattern_made_in_parts_is_that_of_one_sort(
     assert torch.equal(found.rows.long(), source // k)
     assert torch.equal(found.slots.long(), source % k)
     counts = torch.bincount(columns.reshape(-1), minlength=n)
-    assert torch.equal(found.starts.diff(), counts)
+    assert torch.equal(found.starts.diff().long(), counts)
     assert int(found.starts[0]) == 0
 
 

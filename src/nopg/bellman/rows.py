@@ -114,7 +114,7 @@ class QueryRows:
         power = factor**-2
         blocks = []
         for block in self.blocks:
-            farthest = block.log_psi[:, -1]
+            farthest = block.log_psi.amin(dim=1)
             how_many = block.log_dropped - farthest  # log of their number
             dropped = farthest * power + how_many
             if block.columns is None:

@@ -32,7 +32,7 @@ class TransposedPattern:
     Entry e lies in row i = `rows[e]` of P, as the `slots[e]`-th of its k.
     """
 
-    starts: Tensor  # first entry of each column, (n + 1,) int64
+    starts: Tensor  # first entry of each column, (n + 1,), int32 where that holds them
     rows: Tensor  # (nnz,) int32, ascending in each column
     slots: Tensor  # (nnz,), in the fewest bytes that hold k
 
@@ -49,7 +49,8 @@ class TransposedPattern:
         for first in parts:
             flat = columns[first : first + parts.step].reshape(-1)
             ahead[1:] += torch.bincount(flat, minlength=n)
-        starts = ahead.cumsum_(0).clone()
+        kind = torch.int32 if m * k < 2**31 else torch.int64
+        starts = ahead.cumsum_(0).to(kind, copy=True)
         kind = torch.uint8 if k <= 2**8 else torch.int16 if k <= 2**15 else torch.int32
         rows = torch.empty(m * k, dtype=torch.int32, device=device)
         slots = torch.empty(m * k, dtype=kind, device=device)

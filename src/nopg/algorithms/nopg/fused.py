@@ -27,8 +27,11 @@ from nopg.policies.families import DeterministicPolicy, Policy
 
 MAX_GROUPS = 1000
 """Groups of sweeps before an update is given up."""
-TOGETHER = 2**20
-"""Queries at which policies act at once; more of them act, and learn, part by part."""
+TOGETHER = 2**18
+"""Queries at which policies act at once, where there are more than four times as many:
+then no graph is kept for the way back."""
+SMALL = 4_000_000
+"""Entries of P whose sweeps take less time than a look at what they left."""
 ROW_SHARE = 0.1
 """Accuracy of rows that are found by iteration, as a share of the solves': one step of
 theirs costs less than a sweep."""
@@ -100,7 +103,9 @@ class FusedTrainer:
             fused=is_captured,
         )
         self.groups = 0
-        self._together = max(1, TOGETHER // len(policies))
+        count = len(policies) * len(like)
+        self._together = TOGETHER if count > 4 * TOGETHER else len(like)
+        self._is_small = len(policies) * self.system.columns.numel() < SMALL
         self._acted: Tensor | None = None
         steps = (self._evaluate, self.system.sweep, self._ascend)
         self._steps = _captured(steps, self) if is_captured else steps
@@ -114,8 +119,8 @@ class FusedTrainer:
         while True:
             sweep()
             self.groups += 1
-            if self.groups < before * 2 // 3:
-                continue  # to look is to wait, and last time it took longer
+            if self._is_small and self.groups < before - 1:
+                continue  # to look takes longer than these sweeps, and they are needed
             left = self.system.left.tolist()
             if all(each <= self.config.rtol for each in left):
                 break
