@@ -78,12 +78,39 @@ def test_noisy_samples_need_fewer_and_lose_less_than_they_do_not_know(
         rng.normal(size=(900, 1))
     )
     few = fitted((x, y))
-    monkeypatch.setattr(gaussian_process, "NOISY", np.inf)
+    monkeypatch.setattr(
+        gaussian_process, "_enough", lambda x, inducing, _: len(inducing)
+    )
     all_of_them = fitted((x, y))
     assert len(all_of_them.inducing) == gaussian_process.N_INDUCING
     assert len(few.inducing) < 100
     lost = (few.predict(x) - all_of_them.predict(x)).square().mean().sqrt()
     assert lost < 0.5 * all_of_them.std(x).square().mean().sqrt()
+
+
+def test_smooth_targets_without_noise_need_few_kernels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(0)
+    x = torch.tensor(rng.uniform(-1.0, 1.0, (900, 3)))
+    y = torch.stack([torch.sin(x[:, 0] + x[:, 1]), torch.sin(9.0 * x[:, 2])], dim=1)
+    few = fitted((x, y))
+    monkeypatch.setattr(gaussian_process, "_few", lambda y, parts: len(parts))
+    all_of_them = fitted((x, y))
+    smooth, wavy = (few.weights != 0.0).sum(dim=1).tolist()
+    assert smooth < 150 < all_of_them.weights.shape[1]
+    assert smooth < wavy
+    new = torch.tensor(rng.uniform(-0.9, 0.9, (500, 3)))
+    truth = torch.stack(
+        [torch.sin(new[:, 0] + new[:, 1]), torch.sin(9.0 * new[:, 2])], dim=1
+    )
+    errors, least = (
+        (one.predict(new) - truth).square().mean(dim=0).sqrt() / y.std(dim=0)
+        for one in (few, all_of_them)
+    )
+    allowed = torch.maximum(2.0 * least, torch.full((2,), gaussian_process.LINEAR))
+    assert bool((errors <= allowed).all())
+    torch.testing.assert_close(few.std(new), all_of_them.std(new))
 
 
 def test_uncertainty_grows_away_from_the_data(

@@ -20,9 +20,11 @@ from nopg.dynamics.hyperparameters import (
     Hyperparameters,
     robust_hyperparameters,
 )
+from nopg.threads import parallel_map
 
-N_INDUCING = 600
-"""Samples the kernel is projected on; fewer samples are all used, without error."""
+N_INDUCING, N_FEW = 600, 150
+"""Samples the kernel is projected on; fewer samples are all used, without error. And
+how many do where they explain a target to the last."""
 NOISY = 0.001
 """Noise over amplitude from which fewer do, see `_enough`."""
 N_HYPER = 256
@@ -33,6 +35,8 @@ JITTER = 1e-9
 LINEAR = 1e-4
 """Deviation from a linear function, in those of the target, that counts as none;
 rounding to single precision, as in many logs, is smaller."""
+ALIKE = 1.5
+"""Error over that of all kernels up to which fewer predict as well."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class GaussianProcess:
         inducing: Standardised inputs the kernel is projected on, (m, d).
         inverse_scales: One over the length scales, (c, d).
         weights: Coefficient of each kernel, in units of the targets, (c, m); 0 beyond
-            the first so many, where noisy targets need fewer.
+            the first so many, where fewer do.
         whitening: Inverse Cholesky factors whose difference is the variance that the
             data have removed, two of (c, m, m).
         amplitude: Prior standard deviation, in units of the targets, (q,).
@@ -106,28 +110,32 @@ class GaussianProcess:
                 torch.arange(len(unit)), torch.tensor(with_outliers)
             )
         curved = torch.nonzero(is_curved)[:, 0]
-        found: list[Hyperparameters] = []
-        belongs: list[Tensor | slice] = []
-        for j in curved.tolist():
+
+        def regressed(j: int) -> tuple[Hyperparameters, tuple[Tensor, ...]]:
             initial = None if like is None else like.hyperparameters(j, unit[j])
             one, is_inlier = _hyperparameters(x, residual[:, j], initial, limits)
-            found.append(one)
-            belongs.append(slice(None) if j in with_outliers else is_inlier)
-        counts = [_enough(x, inducing, one) for one in found]
+            own = slice(None) if j in with_outliers else is_inlier
+            rows, y, count = x[own], residual[own, j], _enough(x, inducing, one)
+            kernels = _regress(rows, y, inducing[: min(N_FEW, count)], one)
+            if count > N_FEW and not _is_explained(y, kernels[-1]):
+                kernels = _regress(rows, y, inducing[:count], one)
+            return one, kernels[:-1]
+
+        each = parallel_map(regressed, curved.tolist())
+        counts = [len(kernels[0]) for _, kernels in each]
         inducing = inducing[: max(counts, default=1)]
         (m, d), c = inducing.shape, len(curved)
         inverse_scales, weights = x.new_empty(c, d), x.new_zeros(c, m)
         first, second = x.new_zeros(2, c, m, m)
         amplitude, noise = x.new_zeros(2, len(unit))
-        for i, j in enumerate(curved.tolist()):
-            k, own = counts[i], belongs[i]
-            kernel = _regress(x[own], residual[own, j], inducing[:k], found[i])
-            inverse_scales[i] = 1.0 / found[i].scales
-            weights[i, :k], first[i, :k, :k], second[i, :k, :k] = kernel
+        for i, (found, kernels) in enumerate(each):
+            j, k = int(curved[i]), counts[i]
+            inverse_scales[i] = 1.0 / found.scales
+            weights[i, :k], first[i, :k, :k], second[i, :k, :k] = kernels
             weights[i] *= unit[j]
             deviation = residual[:, j].std(correction=0)
-            amplitude[j] = found[i].amplitude * deviation
-            noise[j] = found[i].noise * deviation
+            amplitude[j] = found.amplitude * deviation
+            noise[j] = found.noise * deviation
         return cls(
             centre,
             spread,
@@ -289,16 +297,35 @@ def _kernels(inducing: Tensor, x: Tensor, scales: Tensor) -> tuple[Tensor, Tenso
 def _regress(
     x: Tensor, y: Tensor, inducing: Tensor, found: Hyperparameters
 ) -> tuple[Tensor, ...]:
-    """One target: weights and whitening factors."""
+    """One target: weights, whitening factors, and coordinates as of `_few`."""
     scales, amplitude, noise = found
     first, across = _kernels(inducing, x, scales)
-    whitened = first @ across
+    whitened, m = first @ across, len(inducing)
     ratio = (noise / amplitude) ** 2 + JITTER
-    eye = torch.eye(len(inducing)).to(x)
+    eye = torch.eye(m).to(x)
     inner = torch.linalg.cholesky(ratio * eye + whitened @ whitened.T)
     second = torch.linalg.solve_triangular(inner, first, upper=False)
-    weights = second.T @ (second @ (across @ y))
-    return weights, first, second * ratio.sqrt()
+    parts = second @ (across @ y)
+    k = m if float(noise / amplitude) >= NOISY else _few(y, parts)
+    weights = torch.cat([second[:k, :k].T @ parts[:k], parts.new_zeros(m - k)])
+    return weights, first, second * ratio.sqrt(), parts
+
+
+def _is_explained(y: Tensor, parts: Tensor) -> bool:
+    """Whether more kernels have nothing left to explain."""
+    return bool(y.square().sum() - parts.square().sum() <= LINEAR**2 * len(y))
+
+
+def _few(y: Tensor, parts: Tensor) -> int:
+    """Kernels that predict a target without noise as well as all of them do.
+
+    Long length scales need few, and every one costs time in every step of a rollout.
+    `parts` are the coordinates of y in an orthonormal basis, whose first k are those
+    of the first k kernels: what these leave of y is known for every k at once.
+    """
+    left = (y.square().sum() - parts.square().cumsum(dim=0)).clamp_min(0.0) / len(y)
+    allowed = max(ALIKE**2 * float(left[-1]), LINEAR**2)
+    return int(torch.nonzero(left <= allowed)[0]) + 1
 
 
 def _farthest_points(x: Tensor, count: int) -> Tensor:

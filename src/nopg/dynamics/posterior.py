@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nopg.dynamics.compiled import ProcessArrays
 from nopg.dynamics.gaussian_process import GaussianProcess
 from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
 from nopg.policies.arrays import Array
@@ -83,6 +84,7 @@ class _DrawnProcess:
             mean = process.weights[i].numpy()
             self._weights[:, i, :m, target] = mean + moved.T
             self._weights[:, i, m:, target] = amplitude * prior.T
+        self._arrays = self._laid_out(process)
         kernels = self._weights[:, :, :m].reshape(n_draws, -1, n_targets)
         waves = self._weights[:, :, m:].reshape(n_draws, -1, n_targets)
         self._weights = np.concatenate([kernels, waves], axis=1)  # (S, c (m + D), q)
@@ -98,6 +100,29 @@ class _DrawnProcess:
         for target in set(range(targets.shape[1])) - set(self._curved):
             normal = generator.standard_normal((len(self._linear), len(root)))
             self._linear[:, :, target] += errors[:, target].std() * normal @ root.T
+
+    def arrays(self) -> ProcessArrays:
+        """All that makes them up."""
+        return self._arrays._replace(linear=self._linear)
+
+    def _laid_out(self, process: GaussianProcess) -> ProcessArrays:
+        m, (c, d) = len(process.inducing), process.inverse_scales.shape
+        own = [self._weights[:, i, :, j] for i, j in enumerate(self._curved)]
+        waves = [weights[:, m:] for weights in own]
+        return ProcessArrays(
+            self._centre,
+            self._factor,
+            self._linear,
+            self._curved,
+            process.inducing.numpy(),
+            process.inverse_scales.numpy(),
+            [weights[:, :m] for weights in own],
+            self._frequencies.reshape(d, c, N_FEATURES).swapaxes(0, 1),
+            self._phases.reshape(c, N_FEATURES),
+            np.sqrt(2.0 / N_FEATURES) * np.stack(waves, axis=1)
+            if waves
+            else np.zeros((len(self._linear), 0, N_FEATURES)),
+        )
 
     def __call__(self, inputs: Array) -> Array:
         design = self._design(inputs)

@@ -24,7 +24,8 @@ from nopg.policies.families import Policy
 
 AT_REST = 1e-4
 """Share of the typical step below which a state is at rest."""
-CHECK_EVERY = 16
+CHECK_EVERY = BLOCK = 16
+"""Steps between such questions, and steps that compiled code takes at a time."""
 BATCH = 16_384
 """Steps whose Jacobians are taken at once: their kernels take a few hundred megabytes.
 """
@@ -95,10 +96,22 @@ def rollout_steps(
         draws: Standard normal draws of the noise, (n_steps, B, d_s).
     """
     states, running = starts, np.ones(len(starts))
+    compiled = model.compiled if isinstance(model, ArrayTransitionModel) else None
+    if compiled is None or not isinstance(actor, ArrayPolicies):
+        compiled = None
+    done: Iterator[tuple[Array, ...]] = iter(())
     for t in range(n_steps):
-        actions = actor.act(states)
-        gusts = () if draws is None else (draws[t],)
-        outcome = model.step(states, actions, *gusts)
+        if compiled is None:
+            actions = actor.act(states)
+            gusts = () if draws is None else (draws[t],)
+            outcome = model.step(states, actions, *gusts)
+        else:
+            if t % BLOCK == 0:
+                count = min(BLOCK, n_steps - t)
+                gusts = None if draws is None else draws[t:]
+                done = zip(*compiled.rollout(actor, states, count, gusts), strict=True)
+            states, actions, *fields = next(done)
+            outcome = PredictedStep(*fields)
         one = RolloutStep(states, actions, outcome, running)
         yield one
         states, running = one.outcome.next_states, one.survivors
@@ -252,6 +265,11 @@ def _action_gradients(
 ) -> Array:
     """dU_t / da_t along each rollout, (T, B, d_a); `by_state` is dpi/ds."""
     n_steps, n_paths, d_s = rollout.states.shape
+    worst, compiled = model.worst_value(gamma), ArrayTransitionModel(model).compiled
+    if compiled is not None:
+        steps = (rollout.states, rollout.actions, *rollout.outcomes)
+        every = credit * np.ones((n_paths, 1))
+        return compiled.action_gradients(steps, by_state, gamma, worst, every, draws)
     states, actions, *fields = (
         torch.from_numpy(x.reshape(n_steps * n_paths, *x.shape[2:]))
         for x in (rollout.states, rollout.actions, *rollout.outcomes)
@@ -269,7 +287,7 @@ def _action_gradients(
         torch.cat(field).numpy().reshape(n_steps, n_paths, *field[0].shape[1:])
         for field in zip(*parts, strict=True)
     )
-    worst, outcomes = model.worst_value(gamma), rollout.outcomes
+    outcomes = rollout.outcomes
     stays = (1.0 - outcomes.terminated)[..., None]
     out, rewards = outcomes.out_of_support[..., None], outcomes.rewards[..., None]
     value, adjoint = np.zeros((n_paths, 1)), np.zeros((n_paths, d_s))

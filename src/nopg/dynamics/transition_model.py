@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from functools import cached_property
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -14,6 +15,13 @@ from torch import Tensor
 from nopg.data.dataset import Dataset
 from nopg.data.history import HistoryLayout
 from nopg.dynamics.bounds import RewardBounds, StateBounds
+from nopg.dynamics.compiled import (
+    CompiledModel,
+    ProcessArrays,
+    compiled_library,
+    filled_up,
+    process_fields,
+)
 from nopg.dynamics.gaussian_process import GaussianProcess
 from nopg.dynamics.hyperparameters import FREE, HyperparameterLimits
 from nopg.dynamics.noise import N_ROWS, ProcessNoise
@@ -191,6 +199,12 @@ class TransitionModel:
             expected = (1.0 - terminated) * rewards + final
         return PredictedStep(reached, after, expected, terminated, out, rewards)
 
+    def follow(
+        self, states: Array, actions: Array, draws: Array | None = None
+    ) -> PredictedStep[Array]:
+        """What recorded actions lead to, see `ArrayTransitionModel.follow`."""
+        return ArrayTransitionModel(self).follow(states, actions, draws)
+
     def jacobians(
         self,
         states: Tensor,
@@ -271,9 +285,10 @@ class ArrayTransitionModel:
     def __init__(
         self,
         model: TransitionModel,
-        process: Callable[[Array], Array] | None = None,
+        process: ArrayProcess | None = None,
     ) -> None:
         bounds = model.bounds
+        self._model = model
         self._process = process or _ArrayProcess(model.process)
         self.noise = model.noise
         self._bounds = bounds
@@ -320,6 +335,68 @@ class ArrayTransitionModel:
             expected = (1.0 - terminated) * rewards + final
         return PredictedStep(reached, after, expected, terminated, out, rewards)
 
+    def follow(
+        self, states: Array, actions: Array, draws: Array | None = None
+    ) -> PredictedStep[Array]:
+        """What T recorded actions lead to from B states, (T, B, ...).
+
+        Args:
+            states: Where, (B, d_s).
+            actions: What was done, (T, B, d_a).
+            draws: Standard normal draws of the noise, (T, B, d_s).
+        """
+        if self.compiled is not None:
+            done = self.compiled.rollout(actions, states, len(actions), draws)
+            return PredictedStep(*done[2:])
+        steps = []
+        for t, action in enumerate(actions):
+            steps.append(self.step(states, action, None if draws is None else draws[t]))
+            states = steps[-1].next_states
+        return PredictedStep(*(np.stack(field) for field in zip(*steps, strict=True)))
+
+    @cached_property
+    def compiled(self) -> CompiledModel | None:
+        """The same in compiled code; None where that cannot be had."""
+        model, bounds = self._model, self._model.bounds
+        if self._known_reward is not None or compiled_library() is None:
+            return None
+        fields = process_fields(self._process.arrays())
+        d_s, d_p = len(self._low), fields["q"] - 1
+        fields |= {"d_s": d_s, "d_p": d_p, "d_a": fields["d"] - d_s}
+        if self.noise is not None:
+            fields |= {
+                "noise_centre": self.noise.centre,
+                "noise_factor": 1.0 / self.noise.spread,
+                "log_std": self.noise.weights,
+                "log_low": self.noise.limits[0],
+                "log_high": self.noise.limits[1],
+                "mixing": self.noise.factor,
+            }
+        if self._history is not None:
+            fields |= {
+                "copied": self._copied,
+                "n_copied": self._history.n_kept,
+                "n_changes": self._history.n_changes,
+            }
+        stops = torch.stack([bounds.saturation.is_low, bounds.saturation.is_high])
+        fields |= {
+            "low": self._low,
+            "high": self._high,
+            "below": self._below,
+            "above": self._above,
+            "stops": stops,
+            "is_set": bounds.saturation.is_set,
+            "set_to": bounds.saturation.set_to,
+            "has_stops": bounds.saturation.exists,
+            "angles": bounds.angles or None,
+            "n_angles": len(bounds.angles),
+            "reward_low": model.reward_bounds.low,
+            "reward_high": model.reward_bounds.high,
+        }
+        if self._termination is not None:
+            fields |= self._termination.compiled_fields()
+        return CompiledModel(**fields)
+
     def _projected(self, reached: Array) -> tuple[Array, Array]:
         """States within bounds, and the probability that they are out of support."""
         after = np.minimum(np.maximum(reached, self._low), self._high)
@@ -333,10 +410,21 @@ class ArrayTransitionModel:
         return self._bounds.project_angles(after), out
 
 
+class ArrayProcess(Protocol):
+    """Functions of a Gaussian process, in arrays: its mean, or draws."""
+
+    def __call__(self, inputs: Array) -> Array:
+        """Of each input, (m, q)."""
+
+    def arrays(self) -> ProcessArrays:
+        """All that makes them up."""
+
+
 class _ArrayProcess:
     """Mean of a Gaussian process: kernels of (z^2, z, 1), and a linear part."""
 
     def __init__(self, process: GaussianProcess) -> None:
+        self._given = process
         n_curved, m = process.weights.shape
         d, q = len(process.centre), process.linear.shape[1]
         self._centre = process.centre.numpy()
@@ -361,6 +449,23 @@ class _ArrayProcess:
         predicted += features @ self._linear
         return predicted
 
+    def arrays(self) -> ProcessArrays:
+        """All that makes it up."""
+        given, c = self._given, len(self._given.curved)
+        counts = [int(row.count_nonzero()) for row in given.weights]  # the first ones
+        return ProcessArrays(
+            self._centre,
+            self._factor,
+            given.linear.numpy()[None],
+            given.curved.tolist(),
+            given.inducing.numpy(),
+            given.inverse_scales.numpy(),
+            [given.weights[i : i + 1, :k].numpy() for i, k in enumerate(counts)],
+            np.zeros((c, len(self._centre), 0)),
+            np.zeros((c, 0)),
+            np.zeros((1, c, 0)),
+        )
+
 
 class _ArrayTermination:
     """`TerminationModel.predict`."""
@@ -376,6 +481,22 @@ class _ArrayTermination:
         self._values = np.stack(
             [model.is_terminal.numpy(), model.rewards.numpy()], axis=1
         )
+
+    def compiled_fields(self) -> dict[str, Any]:
+        """The same as compiled code takes it; what is filled up has no weight.
+
+        In the order of the first column: what lies far off is passed over together.
+        """
+        order = self._exponent[0].argsort(kind="stable")
+        exponent, values = self._exponent[:, order], self._values[order].T
+        return {
+            "n_points": filled_up(exponent).shape[1],
+            "end_factor": self._factor,
+            "end_points": filled_up(exponent[:-1]),
+            "end_offsets": filled_up(exponent[-1], -1e300),
+            "ended": filled_up(values[0]),
+            "end_rewards": filled_up(values[1]),
+        }
 
     def __call__(self, states: Array) -> tuple[Array, Array]:
         scores = (states * self._factor) @ self._exponent[:-1] + self._exponent[-1]

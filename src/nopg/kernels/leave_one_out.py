@@ -17,6 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nopg.threads import parallel_map
+
 N_PREDICTIONS = 512
 """Predictions made; the error of this many is known to a few percent."""
 SEEN_SHARE = 0.8
@@ -52,10 +54,8 @@ def leave_one_out(
     silverman = n ** (-1.0 / (d + 4))
     bounds = [(np.log(1e-3), np.log(most)) for most in largest[varies].tolist()]
     starts = [np.full(d, np.log(silverman * factor)) for factor in (0.5, 2.0)]
-    log_h, error = min(
-        (problem.minimise(start, bounds) for start in starts),
-        key=lambda found: found[1],
-    )
+    found = parallel_map(lambda start: problem.minimise(start, bounds), starts)
+    log_h, error = min(found, key=lambda one: one[1])
     h = torch.full_like(spread, torch.inf)
     h[varies] = torch.as_tensor(np.exp(log_h)).to(spread) * spread[varies]
     return h, error

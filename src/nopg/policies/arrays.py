@@ -7,7 +7,7 @@ policies act step by step, their weights are taken out and stacked instead.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -86,6 +86,30 @@ class ArrayPolicies:
             return raw[:, : self._width]
         centre, half_width = self._squash
         return centre + half_width * np.tanh(raw[:, : len(centre)])
+
+    def compiled_fields(self, d_a: int) -> dict[str, Any]:
+        """The policies as compiled code takes them, see `dynamics/rollout.c`."""
+        k, layers = self.count, zip(self._weights, self._biases, strict=True)
+        flat = [(w.reshape(k, -1), b.reshape(k, -1)) for w, b in layers]
+        weights, biases = (
+            np.concatenate(each, axis=1) for each in zip(*flat, strict=True)
+        )
+        middle, half = self._squash or (None, None)
+        return {
+            "count": k,
+            "n_layers": len(flat),
+            "n_out": d_a,
+            "is_discrete": self.is_discrete,
+            "is_decided": self.is_decided,
+            "is_squashed": middle is not None and not self.is_discrete,
+            "widths": [self._weights[0].shape[1], *(w.shape[2] for w in self._weights)],
+            "mean": self._mean,
+            "factor": self._factor,
+            "weights": weights,
+            "biases": biases,
+            "middle": middle,
+            "half": half,
+        }
 
 
 class _Parts(NamedTuple):

@@ -11,11 +11,12 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from tqdm.auto import tqdm
 
 import nopg
+from nopg import threads
 from nopg.algorithms.search import candidates as candidates_module
 from nopg.algorithms.search import learn as search_module
 from nopg.algorithms.search import refinement, selection
 from nopg.algorithms.search.candidates import ASCENTS, PLANS, distil
-from nopg.algorithms.search.learn import MANY, _few_threads, learn
+from nopg.algorithms.search.learn import learn
 from nopg.algorithms.search.refinement import FINAL_WEIGHT, model_estimates
 from nopg.dynamics.ensemble import fit_ensemble
 from nopg.dynamics.rollouts import rollout_gradients
@@ -30,6 +31,7 @@ from nopg.fitted.search_result import (
     SearchResult,
 )
 from nopg.randomness import Seed
+from nopg.threads import side_by_side
 
 pytestmark = pytest.mark.filterwarnings("ignore:Predictions along the learned")
 
@@ -293,7 +295,9 @@ def test_an_interrupt_before_there_is_a_policy_is_one(few: pytest.MonkeyPatch) -
 def test_an_interrupt_while_ascending_keeps_the_policies_so_far(
     update: int, n_found: int, few: pytest.MonkeyPatch
 ) -> None:
-    # One plan, then four updates of each ascent.
+    # One plan, then four updates of each ascent, one after the other.
+    few.setattr(threads, "n_workers", lambda: 1)
+
     class Bar(tqdm):  # type: ignore[misc]
         count = 0
 
@@ -341,17 +345,33 @@ def blas_threads() -> set[int]:
     }
 
 
-@pytest.mark.parametrize(("n", "torch_threads"), [(MANY - 1, 1), (MANY, 2)])
-def test_few_threads_while_it_lasts(n: int, torch_threads: int) -> None:
+def test_the_policy_is_the_same_on_any_number_of_threads(
+    few: pytest.MonkeyPatch,
+) -> None:
+    before, found = torch.get_num_threads(), []
+    try:
+        for count in (1, 3):
+            torch.set_num_threads(count)
+            policy = learn(pendulum_data(5), BOTTOM, **SHORT)
+            found.append(policy)
+            assert torch.get_num_threads() == count
+    finally:
+        torch.set_num_threads(before)
+    one, two = (policy.policy.state_dict() for policy in found)
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    assert found[0].search == found[1].search
+
+
+def test_linear_algebra_is_on_one_thread_while_it_lasts() -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
         with threadpool_limits(2, user_api="blas"):
-            with _few_threads(n):
+            with side_by_side():
                 assert blas_threads() == {1}
-                assert torch.get_num_threads() == torch_threads
+                assert torch.get_num_threads() == 1
             assert blas_threads() == {2}
-        with pytest.raises(KeyboardInterrupt), _few_threads(n):
+        with pytest.raises(KeyboardInterrupt), side_by_side():
             raise KeyboardInterrupt
         assert torch.get_num_threads() == 2
     finally:

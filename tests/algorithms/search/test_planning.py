@@ -49,6 +49,17 @@ class Known:
         earned = self.earn(states, actions)
         return PredictedStep(reached, reached, earned, ends, out, earned)
 
+    def follow(
+        self, states: Array, actions: Array, draws: Array | None = None
+    ) -> PredictedStep[Array]:
+        here, steps = torch.from_numpy(states), []
+        for t, action in enumerate(torch.from_numpy(actions)):
+            gusts = None if draws is None else torch.from_numpy(draws[t])
+            steps.append(self.step(here, action, gusts))
+            here = steps[-1].next_states
+        fields = zip(*steps, strict=True)
+        return PredictedStep(*(torch.stack(field).numpy() for field in fields))
+
     def worst_value(self, gamma: float) -> float:
         return -3.0 / (1.0 - gamma)
 

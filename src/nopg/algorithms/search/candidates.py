@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from nopg.policies.adam import Adam, cosine_decay
 from nopg.policies.arrays import Array
 from nopg.policies.families import CategoricalPolicy, Policy
 from nopg.randomness import Seed
+from nopg.threads import as_they_come
 
 PLANS = (
     CandidateMethod(PLANNING),
@@ -82,11 +84,14 @@ def planned_candidates(
     tried = actions_to_try(actions, Seed(seed).numpy("planned-actions"))
     states = np.asarray(data.observations, dtype=np.float64)
     outcomes = ActionOutcomes.of(model, states, tried, Seed(seed).numpy("places"))
-    for method in PLANS:
+
+    def planned(method: CandidateMethod) -> FoundPolicy:
         student = copy.deepcopy(policy)
         targets = outcomes.value_iteration(method.gamma(gamma), method.action_repeat)
         distil(student, targets)
-        yield FoundPolicy(method, student)
+        return FoundPolicy(method, student)
+
+    return as_they_come(planned, PLANS)
 
 
 def cloned_candidate(
@@ -126,30 +131,41 @@ def ascent_candidates(
     Raises:
         KeyboardInterrupt: At Ctrl-C, after the policy reached so far.
     """
+    is_enough = threading.Event()
 
-    def show(_: FittedPolicy, update: Update) -> None:
+    def show(_: FittedPolicy, update: Update) -> bool:
         advance(f"gradient ascent, J={update.objective:.4g}")
+        return not is_enough.is_set()
+
+    def ascend(training: Any) -> None:
+        if not is_enough.is_set():
+            history = training.run(callback=show, progress=False)
+            if history.stopped == "interrupted":
+                is_enough.set()
 
     if len(data) > N_ASCENT_ROWS:
         rows = Seed(seed).numpy("climbed-rows").permutation(len(data))[:N_ASCENT_ROWS]
         data = data.subset(np.sort(rows))
-    settings = {**settings, **SHORT_LISTS}
-    first: NOPG | None = None
-    for i, method in enumerate(ASCENTS):
-        one = NOPG(bandwidths=LeaveOneOut(), **{**settings, "seed": seed + i})
-        with warnings.catch_warnings():
-            # `learn` speaks of its starts itself, and lists are short on purpose.
-            warnings.simplefilter("ignore", SupportWarning)
-            warnings.filterwarnings("ignore", "Rows of P may drop", NopgWarning)
-            found = (
-                one.prepare(data, starts) if first is None else one.prepare_like(first)
-            )
-            first = first or one
-            history = one.training(n_updates).run(callback=show, progress=False)
-        if history.updates:
-            yield FoundPolicy(method, found.policy)
-        if history.stopped == "interrupted":
-            raise KeyboardInterrupt
+    settings = {**settings, **SHORT_LISTS, "bandwidths": LeaveOneOut()}
+    ascents = [NOPG(**{**settings, "seed": seed + i}) for i in range(len(ASCENTS))]
+    is_interrupted = False
+    with warnings.catch_warnings():
+        # `learn` speaks of its starts itself, and lists are short on purpose.
+        warnings.simplefilter("ignore", SupportWarning)
+        warnings.filterwarnings("ignore", "Rows of P may drop", NopgWarning)
+        found = [one.prepare(data, starts) for one in ascents[:1]]
+        found += [one.prepare_like(ascents[0]) for one in ascents[1:]]
+        trainings = [one.training(n_updates) for one in ascents]
+        try:
+            list(as_they_come(ascend, trainings, is_enough))
+        except KeyboardInterrupt:
+            is_interrupted = True
+    for method, one, training in zip(ASCENTS, found, trainings, strict=True):
+        if training.history.updates:
+            yield FoundPolicy(method, one.policy)
+        is_interrupted |= training.history.stopped == "interrupted"
+    if is_interrupted:
+        raise KeyboardInterrupt
 
 
 def distil(

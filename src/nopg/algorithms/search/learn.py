@@ -17,13 +17,10 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import torch
-from threadpoolctl import threadpool_limits
 from tqdm.auto import tqdm
 
 from nopg.algorithms.build import action_space_of, as_dataset, build_policy
@@ -59,6 +56,7 @@ from nopg.fitted.policy import LEARN, FittedPolicy
 from nopg.policies.arrays import Array
 from nopg.policies.families import Policy
 from nopg.randomness import Seed
+from nopg.threads import side_by_side
 
 logger = logging.getLogger(__name__)
 
@@ -66,8 +64,6 @@ MAX_UNCERTAINTY = 0.75
 """Mean predictive uncertainty above which the models themselves are guessing."""
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}{postfix}"
 """Steps differ in length, so there is no guess at what is left: it was hours off."""
-MANY = 5_000
-"""Samples from which rows of the kernel estimate are worth sharing among threads."""
 GAMMA = 0.99
 """Discount factor where none is given: a horizon of a few hundred steps."""
 
@@ -148,7 +144,7 @@ def learn(
         bar_format=BAR,
         postfix="models of the system",
     )
-    with _few_threads(len(data)), bar:
+    with side_by_side(), bar:
         generator = Seed(seed).numpy("transition-model")
         models = fit_ensemble(data, generator, known_reward)
         _warn_of_starts(models[0], places)
@@ -195,7 +191,7 @@ def learn(
         models=models,
     )
     fitted.__dict__["model"] = evaluator  # it has replayed the log already
-    with _few_threads(len(data)):
+    with side_by_side():
         _sign_off(fitted, progress)
     return fitted
 
@@ -256,24 +252,6 @@ def _search(
         logger.warning("Interrupted; the best policy so far is kept.")
     bar.total = bar.n  # what was not needed is not missing
     bar.refresh()
-
-
-@contextmanager
-def _few_threads(n: int) -> Iterator[None]:
-    """Linear algebra on one thread; torch keeps its own for many samples.
-
-    A search is thousands of products of small matrices: threads that meet after each
-    of them cost more than they help. And sums split among other numbers of threads
-    round differently: one thread gives the same policy on every machine of a kind.
-    """
-    before = torch.get_num_threads()
-    with threadpool_limits(1, user_api="blas"):
-        # Where torch and BLAS share a pool, the limit is torch's too by now.
-        torch.set_num_threads(1 if n < MANY else before)
-        try:
-            yield
-        finally:
-            torch.set_num_threads(before)
 
 
 def _require_known(common: dict[str, Any], n_updates: int, n_refining: int) -> None:

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from nopg.dynamics.noise import noise_draws
-from nopg.dynamics.rollouts import RolloutStep, discounted_return, rollout_steps
+from nopg.dynamics.rollouts import RolloutStep, discounted_return
 from nopg.dynamics.transition_model import PredictedStep, TransitionModel
 from nopg.policies.arrays import Array
 
@@ -30,8 +29,6 @@ MAX_ACTIONS = 32
 """Actions tried at each anchor, where there are several."""
 MAX_REPEAT = 10
 """Steps an action is repeated for at most."""
-BATCH = 4096
-"""Steps predicted at once: their kernels take some tens of megabytes."""
 MAX_SWEEPS = 2000
 N_GUSTS = 6
 """Noisy paths that an action is averaged over, where the system is noisy."""
@@ -97,9 +94,9 @@ class ActionOutcomes:
             draws = np.tile(draws, (1, n_pairs, 1))
         starts = np.repeat(anchors.states, len(actions) * n_gusts, axis=0)
         every = np.tile(np.repeat(actions, n_gusts, axis=0), (len(anchors.states), 1))
-        repeated = _Batches(model, every)
-        steps = rollout_steps(repeated, repeated, starts, MAX_REPEAT, draws=draws)
-        return cls(model, anchors, actions, list(steps), n_gusts)
+        acted = np.tile(every, (MAX_REPEAT, 1, 1))
+        outcomes = model.follow(starts, acted, draws)
+        return cls(model, anchors, actions, _steps(starts, every, outcomes), n_gusts)
 
     def value_iteration(
         self, gamma: float, action_repeat: int | None = None
@@ -188,26 +185,15 @@ class Anchors:
         return sparse.csr_matrix((weights.ravel(), nearest.ravel(), rows), shape)
 
 
-class _Batches(NamedTuple):
-    """A model that takes many steps, some at a time, of the same actions again."""
-
-    model: TransitionModel
-    actions: Array
-
-    def act(self, states: Array) -> Array:
-        return self.actions
-
-    def step(
-        self, states: Array, actions: Array, draws: Array | None = None
-    ) -> PredictedStep[Array]:
-        given = [states, actions] if draws is None else [states, actions, draws]
-        rows = [torch.from_numpy(x) for x in given]
-        parts = [
-            self.model.step(*(x[first : first + BATCH] for x in rows))
-            for first in range(0, len(states), BATCH)
-        ]
-        columns = (torch.cat(column).numpy() for column in zip(*parts, strict=True))
-        return PredictedStep(*columns)
+def _steps(
+    starts: Array, actions: Array, outcomes: PredictedStep[Array]
+) -> list[RolloutStep]:
+    """Predicted steps of the same actions again, with what is still running."""
+    states, running, steps = starts, np.ones(len(starts)), []
+    for fields in zip(*outcomes, strict=True):
+        steps.append(RolloutStep(states, actions, PredictedStep(*fields), running))
+        states, running = steps[-1].outcome.next_states, steps[-1].survivors
+    return steps
 
 
 def _averaged(weights: Any, factors: Array, group: int) -> Any:

@@ -1,0 +1,476 @@
+/* Steps of policies in a learned model, path by path: what `ArrayTransitionModel.step`
+ * and `ArrayPolicies.act` compute, without a call for every operation.
+ *
+ * Kernels and waves are evaluated eight at a time with the vector types of gcc and clang.
+ * A path is computed by itself: its digits do not depend on which others there are, nor
+ * on how they are shared among threads.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LANES 8
+#define NEAR 40.0 /* e^-40 is less than the last bit of 1 */
+typedef double vec __attribute__((vector_size(8 * LANES)));
+typedef int64_t ivec __attribute__((vector_size(8 * LANES)));
+
+typedef struct {
+  int64_t d_s, d_p, d_a, d, q; /* columns: state, present, action, both, targets */
+  /* Process: draws of a linear mean, kernels and waves; counts are multiples of LANES. */
+  int64_t n_draws, n_curved, n_waves;
+  const double *centre, *factor; /* (d) */
+  const double *linear;          /* (n_draws, 1 + d, q) */
+  const int64_t *target, *count;    /* (n_curved), its column and its kernels */
+  const double *inverse_scales;  /* (n_curved, d) */
+  const double *points;          /* of each target (d, count), scaled */
+  const double *offsets;         /* of each target (count), -|point|^2 / 2 */
+  const double *weights;         /* of each draw and target (count) */
+  const double *frequencies;     /* of each target (d, n_waves) */
+  const double *phases;          /* (n_curved, n_waves) */
+  const double *wave_weights;    /* (n_draws, n_curved, n_waves) */
+  /* Noise; log_std is (2 d + 1, d_p), null without noise. */
+  const double *noise_centre, *noise_factor, *log_std, *log_low, *log_high, *mixing;
+  /* The past: columns of (state, action) that are copied, the first of them subtracted. */
+  const int64_t *copied;
+  int64_t n_copied, n_changes;
+  /* Bounds. */
+  const double *low, *high, *below, *above; /* (d_s) */
+  const unsigned char *stops, *is_set;      /* (2, d_s), (2, d_s, d_s) */
+  const double *set_to;                     /* (2, d_s, d_s) */
+  int64_t has_stops, n_angles;
+  const int64_t *angles; /* (n_angles, 2) */
+  double reward_low, reward_high;
+  /* Termination: Nadaraya-Watson over n_points, a multiple of LANES; 0 for none. */
+  int64_t n_points;
+  const double *end_factor;  /* (d_p) */
+  const double *end_points;  /* (d_p, n_points) */
+  const double *end_offsets; /* (n_points) */
+  const double *ended, *end_rewards;
+} Model;
+
+typedef struct {
+  int64_t count, n_layers, n_out, is_discrete, is_decided, is_squashed;
+  const int64_t *widths;           /* (n_layers + 1) */
+  const double *mean, *factor;  /* (count, widths[0]) */
+  const double *weights;        /* of each policy, all layers (in, out) in turn */
+  const double *biases;         /* of each policy, all layers in turn */
+  const double *middle, *half;  /* (n_out), of the squashing */
+  const double *given; /* (n_steps, n_paths, d_a), recorded actions instead; or null */
+} Policies;
+
+static vec splat(double x) { return x - (vec){0}; }
+
+static vec load(const double *x) {
+  vec v;
+  memcpy(&v, x, sizeof v);
+  return v;
+}
+
+static double sum(vec v) {
+  return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
+}
+
+/* 2^n e^r with |r| <= ln 2 / 2: Taylor's series to the last bit. */
+static vec exp_of(vec x) {
+  const vec round = splat(0x1.8p52);
+  ivec is_low = x < splat(-700.0);
+  x = (vec)((is_low & (ivec)splat(-700.0)) | (~is_low & (ivec)x));
+  vec shifted = x * 1.4426950408889634 + round, n = shifted - round;
+  vec r = (x - n * 0x1.62e42fefa3800p-1) - n * 0x1.ef35793c76730p-45;
+  vec p = splat(1.0 / 479001600.0);
+  const double c[] = {1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320,
+                      1.0 / 5040,     1.0 / 720,     1.0 / 120,    1.0 / 24,
+                      1.0 / 6,        0.5,           1.0,          1.0};
+  for (int i = 0; i < 12; i++) p = p * r + c[i];
+  return p * (vec)(((ivec)shifted - (ivec)round + 1023) << 52);
+}
+
+/* cos(pi (y - n)) = (-1)^n cos(x) with y = x / pi and |y - n| <= 1/2. */
+static vec cos_of(vec x) {
+  const vec round = splat(0x1.8p52);
+  vec shifted = x * 0.3183098861837907 + round, n = shifted - round;
+  vec r = (x - n * 0x1.921fb544p+1) - n * 0x1.0b4611a626331p-33;
+  vec s = r * r, p = splat(-1.0 / 1124000727777607680000.0);
+  const double c[] = {1.0 / 2432902008176640000.0, -1.0 / 6402373705728000.0,
+                      1.0 / 20922789888000.0,      -1.0 / 87178291200.0,
+                      1.0 / 479001600.0,           -1.0 / 3628800.0,
+                      1.0 / 40320.0,               -1.0 / 720.0,
+                      1.0 / 24.0,                  -0.5,
+                      1.0};
+  for (int i = 0; i < 11; i++) p = p * s + c[i];
+  ivec odd = ((ivec)shifted - (ivec)round) << 63;
+  return (vec)((ivec)p ^ odd);
+}
+
+static void act(const Policies *a, int64_t path, int64_t n_paths, const double *state,
+                double *action, double *one, double *two) {
+  int64_t k = path / (n_paths / a->count), d = a->widths[0], size = 0, n_biases = 0;
+  for (int64_t l = 0; l < a->n_layers; l++) {
+    size += a->widths[l] * a->widths[l + 1];
+    n_biases += a->widths[l + 1];
+  }
+  const double *w = a->weights + k * size, *b = a->biases + k * n_biases;
+  for (int64_t i = 0; i < d; i++)
+    one[i] = (state[i] - a->mean[k * d + i]) * a->factor[k * d + i];
+  for (int64_t l = 0; l < a->n_layers; l++) {
+    int64_t n = a->widths[l], m = a->widths[l + 1];
+    memcpy(two, b, m * sizeof(double));
+    for (int64_t i = 0; i < n; i++) {
+      double x = l && one[i] < 0.0 ? 0.0 : one[i];
+      for (int64_t j = 0; j < m; j++) two[j] += x * w[i * m + j];
+    }
+    w += n * m;
+    b += m;
+    double *swap = one;
+    one = two;
+    two = swap;
+  }
+  int64_t n = a->n_out;
+  if (a->is_discrete) {
+    int64_t best = 0;
+    for (int64_t i = 1; i < n; i++) best = one[i] > one[best] ? i : best;
+    double top = one[best], total = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+      action[i] = a->is_decided ? i == best : exp(one[i] - top);
+      total += action[i];
+    }
+    for (int64_t i = 0; i < n; i++) action[i] /= total;
+  } else if (a->is_squashed) {
+    for (int64_t i = 0; i < n; i++) action[i] = a->middle[i] + a->half[i] * tanh(one[i]);
+  } else {
+    memcpy(action, one, n * sizeof(double));
+  }
+}
+
+/* The mean of a Gaussian process, or a draw: linear part, kernels and waves. */
+static void predict(const Model *m, int64_t draw, const double *input, double *out,
+                    double *z, double *scaled) {
+  int64_t d = m->d, q = m->q, n_kernels = 0;
+  const double *linear = m->linear + draw * (1 + d) * q;
+  for (int64_t i = 0; i < d; i++) z[i] = (input[i] - m->centre[i]) * m->factor[i];
+  memcpy(out, linear, q * sizeof(double));
+  for (int64_t i = 0; i < d; i++)
+    for (int64_t j = 0; j < q; j++) out[j] += z[i] * linear[(1 + i) * q + j];
+  for (int64_t c = 0; c < m->n_curved; c++) n_kernels += m->count[c];
+  const double *points = m->points, *offsets = m->offsets;
+  const double *weights = m->weights + draw * n_kernels;
+  for (int64_t c = 0; c < m->n_curved; c++) {
+    int64_t n = m->count[c];
+    double half = 0.0;
+    for (int64_t i = 0; i < d; i++) {
+      scaled[i] = z[i] * m->inverse_scales[c * d + i];
+      half += 0.5 * scaled[i] * scaled[i];
+    }
+    vec total = {0};
+    for (int64_t j = 0; j < n; j += LANES) {
+      vec e = load(offsets + j) - half;
+      for (int64_t i = 0; i < d; i++) e += scaled[i] * load(points + i * n + j);
+      total += load(weights + j) * exp_of(e);
+    }
+    points += d * n;
+    offsets += n;
+    weights += n;
+    if (m->n_waves) {
+      const double *f = m->frequencies + c * d * m->n_waves;
+      const double *phases = m->phases + c * m->n_waves;
+      const double *w = m->wave_weights + (draw * m->n_curved + c) * m->n_waves;
+      for (int64_t j = 0; j < m->n_waves; j += LANES) {
+        vec e = load(phases + j);
+        for (int64_t i = 0; i < d; i++) e += z[i] * load(f + i * m->n_waves + j);
+        total += load(w + j) * cos_of(e);
+      }
+    }
+    out[m->target[c]] += sum(total);
+  }
+}
+
+static void disturb(const Model *m, const double *input, const double *draws,
+                    double *reached) {
+  int64_t d = m->d, p = m->d_p;
+  for (int64_t j = 0; j < p; j++) {
+    double level = m->log_std[2 * d * p + j], gust = 0.0;
+    for (int64_t i = 0; i < d; i++) {
+      double z = (input[i] - m->noise_centre[i]) * m->noise_factor[i];
+      level += z * (z * m->log_std[i * p + j] + m->log_std[(d + i) * p + j]);
+    }
+    for (int64_t i = 0; i <= j; i++) gust += m->mixing[j * p + i] * draws[i];
+    reached[j] += exp(fmin(fmax(level, m->log_low[j]), m->log_high[j])) * gust;
+  }
+}
+
+/* The state within bounds, with what saturation sets. */
+static void clip(const Model *m, const double *reached, double *after) {
+  int64_t n = m->d_s;
+  memcpy(after, reached, n * sizeof(double));
+  for (int64_t side = 0; m->has_stops && side < 2; side++)
+    for (int64_t i = 0; i < n; i++) {
+      int is_beyond = side ? reached[i] >= m->high[i] : reached[i] <= m->low[i];
+      if (!m->stops[side * n + i] || !is_beyond) continue;
+      for (int64_t j = 0; j < n; j++)
+        if (m->is_set[(side * n + i) * n + j])
+          after[j] = m->set_to[(side * n + i) * n + j];
+    }
+  for (int64_t i = 0; i < n; i++) after[i] = fmin(fmax(after[i], m->low[i]), m->high[i]);
+}
+
+/* How far a column is beyond its bounds, in typical steps; 0 where it saturates. */
+static double beyond(const Model *m, int64_t i, double x, double *unit) {
+  double inside = fmin(fmax(x, m->low[i]), m->high[i]);
+  *unit = x < inside ? m->below[i] : m->above[i];
+  return x == inside ? 0.0 : (x - inside) * *unit;
+}
+
+/* The state within bounds and on its circles; the probability of having left the data. */
+static double project(const Model *m, const double *reached, double *after) {
+  double far = 0.0, unit;
+  clip(m, reached, after);
+  for (int64_t i = 0; i < m->d_s; i++) {
+    double x = beyond(m, i, reached[i], &unit);
+    far += x * x;
+  }
+  for (int64_t i = 0; i < m->n_angles; i++) {
+    double *x = after + m->angles[2 * i], *y = after + m->angles[2 * i + 1];
+    double radius = fmax(sqrt(*x * *x + *y * *y), 1e-9);
+    *x /= radius;
+    *y /= radius;
+  }
+  return -expm1(-0.5 * far);
+}
+
+static void terminate(const Model *m, const double *state, double *scores,
+                      double *share, double *reward) {
+  int64_t n = m->n_points;
+  vec top = splat(-INFINITY);
+  for (int64_t j = 0; j < n; j += LANES) {
+    vec e = load(m->end_offsets + j);
+    for (int64_t i = 0; i < m->d_p; i++)
+      e += state[i] * m->end_factor[i] * load(m->end_points + i * n + j);
+    memcpy(scores + j, &e, sizeof e);
+    ivec is_more = e > top;
+    top = (vec)((is_more & (ivec)e) | (~is_more & (ivec)top));
+  }
+  double most = top[0];
+  for (int i = 1; i < LANES; i++) most = fmax(most, top[i]);
+  vec total = {0}, ended = {0}, earned = {0};
+  for (int64_t j = 0; j < n; j += LANES) {
+    int is_near = 0;
+    for (int i = 0; i < LANES; i++) is_near |= scores[j + i] > most - NEAR;
+    if (!is_near) continue;
+    vec w = exp_of(load(scores + j) - most);
+    total += w;
+    ended += w * load(m->ended + j);
+    earned += w * load(m->end_rewards + j);
+  }
+  *share = sum(ended) / sum(total);
+  *reward = sum(earned) / sum(total);
+}
+
+/* Steps of the paths from `first` to `last` of n_paths. Arrays are (n_steps, n_paths, ...);
+ * states[0] is given. Returns 0, or 1 where there is no memory. */
+int nopg_rollout(const Model *m, const Policies *a, int64_t first, int64_t last, int64_t n_paths,
+                 int64_t n_steps, const double *draws, double *states, double *actions,
+                 double *reached, double *following, double *rewards,
+                 double *terminated, double *left, double *continuing) {
+  int64_t width = m->d + m->q + 4 * LANES;
+  for (int64_t l = 0; a->widths && l <= a->n_layers; l++)
+    width = a->widths[l] > width ? a->widths[l] : width;
+  double *memory = malloc((6 * width + m->n_points) * sizeof(double));
+  if (!memory) return 1;
+  double *input = memory, *out = memory + width, *z = memory + 2 * width;
+  double *scaled = memory + 3 * width, *one = memory + 4 * width;
+  double *two = memory + 5 * width, *scores = memory + 6 * width;
+  int64_t per_draw = n_paths / m->n_draws;
+  for (int64_t b = first; b < last; b++) {
+    for (int64_t t = 0; t < n_steps; t++) {
+      int64_t row = t * n_paths + b;
+      double *state = states + row * m->d_s, *after = following + row * m->d_s;
+      double *there = reached + row * m->d_s;
+      if (t) memcpy(state, following + (row - n_paths) * m->d_s, m->d_s * sizeof(double));
+      double *action = actions + row * m->d_a;
+      if (a->given)
+        memcpy(action, a->given + row * m->d_a, m->d_a * sizeof(double));
+      else
+        act(a, b, n_paths, state, action, one, two);
+      memcpy(input, state, m->d_s * sizeof(double));
+      memcpy(input + m->d_s, action, m->d_a * sizeof(double));
+      predict(m, b / per_draw, input, out, z, scaled);
+      for (int64_t i = 0; i < m->d_p; i++) there[i] = state[i] + out[i];
+      if (draws) disturb(m, input, draws + row * m->d_s, there);
+      for (int64_t i = 0; i < m->n_copied; i++) {
+        double past = input[m->copied[i]];
+        there[m->d_p + i] = i < m->n_changes ? there[i] - past : past;
+      }
+      left[row] = project(m, there, after);
+      double reward = fmin(fmax(out[m->d_p], m->reward_low), m->reward_high);
+      continuing[row] = rewards[row] = reward;
+      terminated[row] = 0.0;
+      if (m->n_points) {
+        double share, final;
+        terminate(m, after, scores, &share, &final);
+        terminated[row] = share;
+        rewards[row] = (1.0 - share) * reward + final;
+      }
+    }
+  }
+  free(memory);
+  return 0;
+}
+
+/* slope += sum_j g_j d predict_j / d input, of the mean (one draw, no waves). The kernel
+ * of a point u has the derivative k (u - z) / scale^2. */
+static void predict_backward(const Model *m, const double *input, const double *g,
+                             double *slope, double *z, double *scaled) {
+  int64_t d = m->d, q = m->q;
+  vec moments[d];
+  for (int64_t i = 0; i < d; i++) {
+    z[i] = (input[i] - m->centre[i]) * m->factor[i];
+    for (int64_t j = 0; j < q; j++)
+      slope[i] += g[j] * m->linear[(1 + i) * q + j] * m->factor[i];
+  }
+  const double *points = m->points, *offsets = m->offsets, *weights = m->weights;
+  for (int64_t c = 0; c < m->n_curved; c++) {
+    int64_t n = m->count[c];
+    double half = 0.0, coefficient = g[m->target[c]];
+    for (int64_t i = 0; i < d; i++) {
+      scaled[i] = z[i] * m->inverse_scales[c * d + i];
+      half += 0.5 * scaled[i] * scaled[i];
+      moments[i] = splat(0.0);
+    }
+    vec total = {0};
+    for (int64_t j = 0; coefficient != 0.0 && j < n; j += LANES) {
+      vec e = load(offsets + j) - half;
+      for (int64_t i = 0; i < d; i++) e += scaled[i] * load(points + i * n + j);
+      vec k = load(weights + j) * exp_of(e);
+      total += k;
+      for (int64_t i = 0; i < d; i++) moments[i] += k * load(points + i * n + j);
+    }
+    for (int64_t i = 0; i < d; i++)
+      slope[i] += coefficient * (sum(moments[i]) - sum(total) * scaled[i]) *
+                  m->inverse_scales[c * d + i] * m->factor[i];
+    points += d * n;
+    offsets += n;
+    weights += n;
+  }
+}
+
+static void disturb_backward(const Model *m, const double *input, const double *draws,
+                             const double *g, double *slope) {
+  int64_t d = m->d, p = m->d_p;
+  for (int64_t j = 0; j < p; j++) {
+    double level = m->log_std[2 * d * p + j], gust = 0.0;
+    for (int64_t i = 0; i < d; i++) {
+      double z = (input[i] - m->noise_centre[i]) * m->noise_factor[i];
+      level += z * (z * m->log_std[i * p + j] + m->log_std[(d + i) * p + j]);
+    }
+    if (level < m->log_low[j] || level > m->log_high[j]) continue;
+    for (int64_t i = 0; i <= j; i++) gust += m->mixing[j * p + i] * draws[i];
+    for (int64_t i = 0; i < d; i++) {
+      double z = (input[i] - m->noise_centre[i]) * m->noise_factor[i];
+      double by_z = 2.0 * z * m->log_std[i * p + j] + m->log_std[(d + i) * p + j];
+      slope[i] += g[j] * exp(level) * gust * by_z * m->noise_factor[i];
+    }
+  }
+}
+
+/* g of the state within bounds becomes g of the state reached. */
+static void project_backward(const Model *m, const double *reached, double *after,
+                             double *g) {
+  clip(m, reached, after);
+  for (int64_t i = 0; i < m->n_angles; i++) {
+    int64_t c = m->angles[2 * i], s = m->angles[2 * i + 1];
+    double radius = fmax(sqrt(after[c] * after[c] + after[s] * after[s]), 1e-9);
+    double x = after[c] / radius, y = after[s] / radius;
+    double along = (g[c] * y - g[s] * x) / radius;
+    g[c] = along * y;
+    g[s] = -along * x;
+  }
+  for (int64_t i = 0; i < m->d_s; i++)
+    if (after[i] != reached[i]) g[i] = 0.0;
+}
+
+/* Slopes of both values of `terminate`: covariances under the weights. */
+static void terminate_backward(const Model *m, const double *state, double *scores,
+                               double *ending, double *final) {
+  int64_t n = m->n_points;
+  double share, reward;
+  terminate(m, state, scores, &share, &reward);
+  double most = -INFINITY, total = 0.0;
+  for (int64_t j = 0; j < n; j++) most = fmax(most, scores[j]);
+  for (int64_t i = 0; i < m->d_p; i++) ending[i] = final[i] = 0.0;
+  for (int64_t j = 0; j < n; j++) {
+    if (scores[j] <= most - NEAR) continue;
+    double w = exp(scores[j] - most);
+    total += w;
+    for (int64_t i = 0; i < m->d_p; i++) {
+      ending[i] += w * (m->ended[j] - share) * m->end_points[i * n + j];
+      final[i] += w * (m->end_rewards[j] - reward) * m->end_points[i * n + j];
+    }
+  }
+  for (int64_t i = 0; i < m->d_p; i++) {
+    ending[i] *= m->end_factor[i] / total;
+    final[i] *= m->end_factor[i] / total;
+  }
+}
+
+/* dU_t / da_t along the paths from `first` to `last`: see `rollout_gradients`. Arrays
+ * are those of `nopg_rollout`; by_state (n_steps, n_paths, d_a, d_s) is dpi / ds. */
+int nopg_backward(const Model *m, int64_t first, int64_t last, int64_t n_paths,
+                  int64_t n_steps, double gamma, double worst, const double *credit,
+                  const double *by_state, const double *draws, const double *states,
+                  const double *actions, const double *reached, const double *following,
+                  const double *rewards, const double *terminated, const double *left,
+                  const double *continuing, double *gradients) {
+  int64_t d_s = m->d_s, d_a = m->d_a, width = m->d + m->q + m->d_s;
+  double *memory = malloc((9 * width + m->n_points) * sizeof(double));
+  if (!memory) return 1;
+  double *input = memory, *g = input + width, *slope = g + width, *z = slope + width;
+  double *scaled = z + width, *after = scaled + width, *ending = after + width;
+  double *final = ending + width, *adjoint = final + width, *scores = adjoint + width;
+  for (int64_t b = first; b < last; b++) {
+    double value = 0.0;
+    for (int64_t i = 0; i < d_s; i++) adjoint[i] = 0.0;
+    for (int64_t t = n_steps - 1; t >= 0; t--) {
+      int64_t row = t * n_paths + b;
+      const double *there = reached + row * d_s;
+      double stays = 1.0 - terminated[row], out = left[row];
+      double expected = (1.0 - out) * value + out * worst;
+      memcpy(input, states + row * d_s, d_s * sizeof(double));
+      memcpy(input + d_s, actions + row * d_a, d_a * sizeof(double));
+      for (int64_t i = 0; i < d_s; i++) ending[i] = final[i] = 0.0;
+      if (m->n_points && terminated[row] > 1e-15)
+        terminate_backward(m, following + row * d_s, scores, ending, final);
+      for (int64_t i = 0; i < d_s; i++) {
+        double ahead = stays * (1.0 - out) * adjoint[i] - expected * ending[i];
+        g[i] = gamma * ahead + final[i] - continuing[row] * ending[i];
+      }
+      project_backward(m, there, after, g);
+      for (int64_t i = 0; out > 0.0 && i < d_s; i++) {
+        double unit, leaving = beyond(m, i, there[i], &unit) * unit * (1.0 - out);
+        g[i] += gamma * stays * (worst - value) * leaving;
+      }
+      for (int64_t i = 0; i < m->d; i++) slope[i] = 0.0;
+      for (int64_t i = 0; i < m->n_copied; i++) {
+        double past = g[m->d_p + i];
+        if (i < m->n_changes) g[i] += past;
+        slope[m->copied[i]] += i < m->n_changes ? -past : past;
+      }
+      for (int64_t i = 0; i < m->d_p; i++) slope[i] += g[i];
+      if (draws) disturb_backward(m, input, draws + row * d_s, g, slope);
+      double reward = continuing[row];
+      g[m->d_p] = reward > m->reward_low && reward < m->reward_high ? stays : 0.0;
+      predict_backward(m, input, g, slope, z, scaled);
+      double *gradient = gradients + row * d_a;
+      memcpy(gradient, slope + d_s, d_a * sizeof(double));
+      for (int64_t i = 0; i < d_s; i++) {
+        adjoint[i] = slope[i];
+        for (int64_t j = 0; j < d_a; j++)
+          adjoint[i] += gradient[j] * by_state[(row * d_a + j) * d_s + i];
+        adjoint[i] *= credit[b];
+      }
+      value = rewards[row] + gamma * stays * expected;
+    }
+  }
+  free(memory);
+  return 0;
+}

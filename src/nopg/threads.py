@@ -1,0 +1,87 @@
+"""Independent pieces of work side by side, with the same bits on any number of cores.
+
+Sums that are split among threads round differently with their number. So every piece
+of work runs on one thread, whatever there is, and several of them run at a time. As
+many as torch may use: `torch.set_num_threads` and OMP_NUM_THREADS mean this library
+too.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TypeVar
+
+import torch
+from threadpoolctl import threadpool_limits
+
+In = TypeVar("In")
+Out = TypeVar("Out")
+
+_pool: ContextVar[ThreadPoolExecutor | None] = ContextVar("pool", default=None)
+_count: ContextVar[int] = ContextVar("count", default=1)
+
+
+@contextmanager
+def side_by_side() -> Iterator[None]:
+    """Within, pieces of work of `parallel_map` share the cores, one thread each."""
+    before = torch.get_num_threads()
+    if _pool.get() is not None:  # they are shared already
+        yield
+        return
+    with (
+        ThreadPoolExecutor(before, initializer=_alone) as pool,
+        threadpool_limits(1, user_api="blas"),
+    ):
+        # Where torch and BLAS share a pool, the limit is torch's too by now.
+        torch.set_num_threads(1)
+        tokens = _pool.set(pool), _count.set(before)
+        try:
+            yield
+        finally:
+            _pool.reset(tokens[0])
+            _count.reset(tokens[1])
+            torch.set_num_threads(before)
+
+
+def n_workers() -> int:
+    """Pieces of work that run at a time here: 1 inside of a piece."""
+    return _count.get()
+
+
+def parallel_map(function: Callable[[In], Out], items: Iterable[In]) -> list[Out]:
+    """`function` of each item, in order; see `as_they_come`."""
+    return list(as_they_come(function, items))
+
+
+def as_they_come(
+    function: Callable[[In], Out],
+    items: Iterable[In],
+    is_enough: threading.Event | None = None,
+) -> Iterator[Out]:
+    """`function` of each item, in order, each as soon as it is there.
+
+    At an error or an interrupt, what has begun is waited for before it is raised: so
+    nothing changes behind one's back. `is_enough` is set for those who look at it.
+    """
+    items, pool = list(items), _pool.get()
+    if pool is None or n_workers() == 1 or len(items) < 2:
+        yield from map(function, items)
+        return
+    started = [pool.submit(function, item) for item in items]
+    try:
+        for one in started:
+            yield one.result()
+    finally:
+        if is_enough is not None:
+            is_enough.set()
+        for one in started:
+            one.cancel()
+        wait(started)
+
+
+def _alone() -> None:
+    torch.set_num_threads(1)

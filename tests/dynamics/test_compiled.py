@@ -1,0 +1,201 @@
+"""Compiled rollouts against the same in NumPy, and their digits on several threads."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from reproduction.tasks.random_agents import pendulum_random
+from reproduction.tasks.scripted_operator import mountain_car_demonstrations
+
+from nopg.data.dataset import Dataset
+from nopg.dynamics import compiled, rollouts, transition_model
+from nopg.dynamics.ensemble import model_columns
+from nopg.dynamics.noise import noise_draws
+from nopg.dynamics.posterior import drawn_models
+from nopg.dynamics.rollouts import rollout_gradients, rollout_steps
+from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
+from nopg.policies.arrays import ArrayPolicies
+from nopg.policies.build import PolicySpec
+from nopg.policies.families import Policy
+from nopg.threads import side_by_side
+
+pytestmark = pytest.mark.skipif(
+    compiled.compiled_library() is None, reason="there is no C compiler"
+)
+
+
+def noisy_log(history: int, discrete: bool, rng: np.random.Generator) -> Dataset:
+    """A level that two valves or three labels move, in noise that grows with it."""
+    rows: list[Any] = []
+    for episode in range(8):
+        level = rng.uniform(-1.0, 1.0, 2)
+        for t in range(25):
+            label, push = int(rng.integers(3)), rng.uniform(-1.0, 1.0, 2)
+            moved = (label - 1.0) * np.array([0.3, -0.1]) if discrete else 0.3 * push
+            gust = 0.05 * np.exp(0.5 * level) * rng.standard_normal(2)
+            after = 0.9 * level + moved + 0.2 * np.sin(level[::-1]) + gust
+            action = label if discrete else push
+            rows.append((level, action, -float(level @ level), after, t == 24, episode))
+            level = after
+    columns = [np.array(column) for column in zip(*rows, strict=True)]
+    never = np.zeros(len(rows), dtype=bool)
+    data = Dataset(*columns[:4], never, columns[4], columns[5])
+    return data.with_history(history) if history else data
+
+
+def fitted(columns: Any, **options: Any) -> TransitionModel:
+    given = [torch.tensor(np.asarray(c, dtype=np.float64)) for c in columns]
+    return TransitionModel.fit(*given, generator=np.random.default_rng(0), **options)
+
+
+Case = tuple[TransitionModel, Any, list[Policy], np.ndarray]
+
+
+@pytest.fixture(
+    scope="module", params=["angles", "ends", "noise", "past", "labels", "gaussian"]
+)
+def case(request: pytest.FixtureRequest) -> Case:
+    """A model, its columns, two policies and some states."""
+    rng, kind, bound = np.random.default_rng(1), "deterministic", 1.0
+    if request.param == "angles":
+        rows, bound = pendulum_random(400, rng), 2.0
+        columns = [np.asarray(c, dtype=np.float64) for c in rows[:5]]
+        model = fitted(columns)
+        assert model.bounds.angles
+    elif request.param == "ends":
+        columns = [c[-500:].astype(float) for c in mountain_car_demonstrations()[:5]]
+        model = fitted(columns)
+        assert model.termination is not None
+        assert model.bounds.saturation.exists
+    else:
+        history = 2 if request.param == "past" else 0
+        data = noisy_log(history, request.param == "labels", rng)
+        columns = [column.numpy() for column in model_columns(data)]
+        model = fitted(columns, history=data.history)
+        assert model.noise is not None
+        kind = {"labels": "discrete", "gaussian": "stochastic"}.get(
+            request.param, "deterministic"
+        )
+    d_s, d_a = columns[0].shape[1], columns[1].shape[1]
+    limit = torch.full((d_a,), bound, dtype=torch.float64)
+    spec = PolicySpec(kind=kind, n_states=d_s, n_outputs=d_a, hidden=(7, 5))
+    policies = [
+        spec.build(torch.Generator().manual_seed(seed), -limit, limit)
+        if kind != "discrete"
+        else spec.build(torch.Generator().manual_seed(seed))
+        for seed in (1, 2)
+    ]
+    states = columns[0][rng.integers(len(columns[0]), size=6)]
+    states = states + 0.3 * columns[0].std(axis=0) * rng.standard_normal(states.shape)
+    return model, columns, policies, np.tile(states, (2, 1))
+
+
+def steps_of(model: ArrayTransitionModel, case: Case, n_steps: int) -> list[Any]:
+    _, _, policies, states = case
+    draws = None
+    if model.noise is not None:
+        shape = (n_steps, len(states), states.shape[1])
+        draws = noise_draws(*shape, np.random.default_rng(5))
+    actor = ArrayPolicies(policies, is_decided=True)
+    return list(rollout_steps(model, actor, states, n_steps, draws=draws))
+
+
+def flat(steps: list[Any]) -> list[np.ndarray]:
+    return [
+        np.stack([one.states for one in steps]),
+        np.stack([one.actions for one in steps]),
+        *(np.stack(x) for x in zip(*(one.outcome for one in steps), strict=True)),
+    ]
+
+
+@pytest.mark.parametrize("is_drawn", [False, True])
+def test_steps_are_those_of_numpy(
+    case: Case, is_drawn: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, columns = case[:2]
+    given = [torch.tensor(column) for column in columns]
+
+    def steps() -> ArrayTransitionModel:
+        if not is_drawn:
+            return ArrayTransitionModel(model)
+        return drawn_models(model, given, 3, np.random.default_rng(2))
+
+    ours = steps()
+    assert ours.compiled is not None
+    found = flat(steps_of(ours, case, 3))
+    monkeypatch.setattr(transition_model, "compiled_library", lambda: None)
+    plain = steps()
+    assert plain.compiled is None
+    for mine, other in zip(found, flat(steps_of(plain, case, 3)), strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-6, atol=1e-7)
+
+
+def test_recorded_actions_lead_to_the_same_states(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, columns, _, states = case
+    rng = np.random.default_rng(3)
+    rows = rng.integers(len(columns[1]), size=(4, len(states)))
+    acted = np.asarray(columns[1], dtype=np.float64)[rows]
+    draws = noise_draws(4, *states.shape, rng) if model.noise is not None else None
+    ours = ArrayTransitionModel(model).follow(states, acted, draws)
+    monkeypatch.setattr(transition_model, "compiled_library", lambda: None)
+    theirs = ArrayTransitionModel(model).follow(states, acted, draws)
+    for mine, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-6, atol=1e-7)
+
+
+def test_gradients_are_those_of_the_jacobians(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, _, policies, states = case
+    draws = None
+    if model.noise is not None:
+        draws = noise_draws(12, 6, states.shape[1], np.random.default_rng(5))
+    given = (model, policies, states[:6], 0.95, 12, draws, 1.0, [1.0, 0.9])
+    ours = rollout_gradients(*given)
+    monkeypatch.setattr(transition_model, "compiled_library", lambda: None)
+    theirs = rollout_gradients(*given)
+    for mine, other in zip(ours, theirs, strict=True):
+        for one, two in zip(mine, other, strict=True):
+            scale = float(two.abs().max()) + 1e-12
+            torch.testing.assert_close(one, two, rtol=1e-5, atol=1e-6 * scale)
+
+
+def test_threads_do_not_change_a_digit(case: Case) -> None:
+    model = ArrayTransitionModel(case[0])
+    alone = flat(steps_of(model, case, 40))
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        with side_by_side():
+            together = flat(steps_of(model, case, 40))
+    finally:
+        torch.set_num_threads(before)
+    assert all(np.array_equal(a, b) for a, b in zip(alone, together, strict=True))
+
+
+def test_blocks_join_where_they_meet(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = ArrayTransitionModel(case[0])
+    whole = flat(steps_of(model, case, 20))
+    monkeypatch.setattr(rollouts, "BLOCK", 7)
+    parts = flat(steps_of(model, case, 20))
+    assert all(np.array_equal(a, b) for a, b in zip(whole, parts, strict=True))
+
+
+def test_without_a_compiler_there_is_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled.shutil, "which", lambda name: None)
+    assert compiled.compiled_library.__wrapped__() is None
+
+
+def test_a_compiler_that_fails_is_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    broken = tmp_path / "cc"
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(compiled.shutil, "which", lambda name: str(broken))
+    assert compiled.compiled_library.__wrapped__() is None

@@ -1,0 +1,58 @@
+"""Work side by side: order, errors, and how many threads there are."""
+
+import threading
+import time
+
+import pytest
+import torch
+
+from nopg.threads import as_they_come, n_workers, parallel_map, side_by_side
+
+
+@pytest.fixture
+def three() -> object:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_results_come_in_order_from_several_threads(three: None) -> None:
+    with side_by_side():
+        assert n_workers() == 3
+        meet = threading.Barrier(3, timeout=30)  # broken unless three are there
+
+        def one(i: int) -> tuple[int, int, int]:
+            meet.wait()
+            time.sleep(0.02 * (3 - i))
+            return i, torch.get_num_threads(), n_workers()
+
+        assert parallel_map(one, range(3)) == [(0, 1, 1), (1, 1, 1), (2, 1, 1)]
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == 3
+
+
+def test_outside_and_inside_of_a_piece_it_is_a_loop(three: None) -> None:
+    here = threading.current_thread()
+    assert parallel_map(lambda _: threading.current_thread(), range(2)) == [here] * 2
+
+    def inner(_: int) -> bool:
+        mine = threading.current_thread()
+        return parallel_map(lambda _: threading.current_thread(), [1, 2]) == [mine] * 2
+
+    with side_by_side():
+        assert parallel_map(inner, range(2)) == [True, True]
+
+
+def test_an_error_waits_for_what_has_begun(three: None) -> None:
+    is_enough, ended = threading.Event(), []
+
+    def one(i: int) -> None:
+        if i == 0:
+            raise KeyboardInterrupt
+        is_enough.wait(30)
+        ended.append(i)
+
+    with side_by_side(), pytest.raises(KeyboardInterrupt):
+        list(as_they_come(one, range(3), is_enough))
+    assert sorted(ended) == [1, 2]
