@@ -84,7 +84,7 @@ class Inputs:
 
 def inputs(case: Case, seed: int = 0) -> Inputs:
     """A random update of the shape of `case`, a fifth of its rows terminal."""
-    from nopg.gpu.transpose import TransposedPattern
+    from nopg.gpu.transpose import transposed_pattern
 
     generator = torch.Generator().manual_seed(seed)
     n, k, d_a = case.n, case.k, case.d_a
@@ -101,7 +101,7 @@ def inputs(case: Case, seed: int = 0) -> Inputs:
     log_psi, half_precision = -5.0 * normal(n, k).square(), 0.5 / variances
     gathered = sample_actions.mT[:, columns.long()].contiguous()
     weights = reference.build(log_psi, gathered, taken, half_precision)
-    where = TransposedPattern.of(columns, n)
+    starts, rows, slots = transposed_pattern(columns, n)
     discount = 0.9 * (normal(n) > -0.8).to(case.dtype)
     return Inputs(
         log_psi=log_psi,
@@ -111,10 +111,10 @@ def inputs(case: Case, seed: int = 0) -> Inputs:
         taken=taken,
         half_precision=half_precision,
         weights=weights,
-        starts=where.starts,
-        rows=where.rows,
-        slots=where.slots,
-        values=reference.transposed_values(weights, where.rows, where.slots, discount),
+        starts=starts,
+        rows=rows,
+        slots=slots,
+        values=reference.transposed_values(weights, rows, slots, discount),
         rewards=normal(n),
         discount=discount,
         q=normal(*policies, n) + 100.0,  # far from zero, as values are
@@ -153,6 +153,7 @@ class Matching:
     def of(cls, case: Case, seed: int = 0) -> Matching:
         """Rows of the shape of `case`."""
         from nopg.gpu.matched import FusedMatchedRows
+        from nopg.gpu.rows import feature_table
 
         draw, like = torch.Generator().manual_seed(seed), torch.float64
         m = min(case.n, 13)
@@ -179,10 +180,10 @@ class Matching:
         ]
         log_psi, arc, actions, points, precision = moved
         listed = columns.to(DEVICE, torch.int32)
+        table = feature_table(arc, actions)
         fused = FusedMatchedRows(
-            *(log_psi, listed, (arc, actions), points, precision, 1),
             newton(case.dtype),
-            case.n_batch,
+            *(log_psi, listed, table, points, precision, case.n_batch, 1),
         )
         plain = MatchedRows(rows, state_offsets(rows, s, h), a, h_a)
         return cls(plain, fused, listed, actions, taken.to(DEVICE, case.dtype))
@@ -214,10 +215,11 @@ DEFLATION = ("gain", "mu_total", "limits")
 def kernel_rows(x: Inputs) -> FusedKernelRows:
     """Rows of the paper, still to be built."""
     from nopg.gpu.build import FusedKernelRows
+    from nopg.gpu.rows import feature_table
 
-    bandwidths = (0.5 / x.half_precision).sqrt()
-    given = (x.log_psi, x.columns, x.sample_actions)
-    return FusedKernelRows(*given, bandwidths, len(x.taken))
+    given = (x.log_psi, x.columns, feature_table(x.sample_actions))
+    precision = (2.0 * x.half_precision).sqrt()
+    return FusedKernelRows(*given, x.log_psi[:, :0], precision, len(x.taken))
 
 
 def swept(
@@ -244,6 +246,7 @@ def deflated(sums: Tensor, *rest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def launch_all(case: Case) -> None:
     """Call every kernel once."""
+    from nopg.gpu import sweep
     from nopg.gpu.nearest import NearestSamples
     from nopg.gpu.transpose import transposed_values
 
@@ -253,6 +256,9 @@ def launch_all(case: Case) -> None:
     fused.differentiate(x.q)
     transposed_values(*x.some(*TRANSPOSE), out=torch.empty_like(x.values))
     *_, sums = swept(*x.some(*ROW_SWEEP, *COLUMN_SWEEP))
+    few, sweep.FEW = sweep.FEW, 0  # and as many samples are swept
+    swept(*x.some(*ROW_SWEEP, *COLUMN_SWEEP))
+    sweep.FEW = few
     deflated(sums, *x.some(*DEFLATION))
     rows = Matching.of(case)
     rows.match(rows.taken)

@@ -11,7 +11,7 @@ from torch import Tensor
 pytest.importorskip("triton", reason="Triton is not available on this platform")
 
 from nopg.gpu import sweep, transpose
-from nopg.gpu.transpose import TransposedPattern, transposed_values
+from nopg.gpu.transpose import transposed_pattern, transposed_values
 from tests.gpu import reference
 from tests.gpu.launches import (
     CASES,
@@ -87,13 +87,13 @@ def test_a_pattern_made_in_parts_is_that_of_one_sort(
     generator = torch.Generator().manual_seed(4)
     columns = torch.stack([torch.randperm(n, generator=generator) for _ in range(23)])
     columns = columns[:, :k].to(DEVICE, torch.int32)
-    found = TransposedPattern.of(columns, n)
+    starts, rows, slots = transposed_pattern(columns, n)
     source = torch.argsort(columns.reshape(-1), stable=True)
-    assert torch.equal(found.rows.long(), source // k)
-    assert torch.equal(found.slots.long(), source % k)
+    assert torch.equal(rows.long(), source // k)
+    assert torch.equal(slots.long(), source % k)
     counts = torch.bincount(columns.reshape(-1), minlength=n)
-    assert torch.equal(found.starts.diff().long(), counts)
-    assert int(found.starts[0]) == 0
+    assert torch.equal(starts.diff().long(), counts)
+    assert int(starts[0]) == 0
 
 
 @each_case
@@ -112,7 +112,11 @@ def test_the_transpose_agrees_with_a_dense_one(case: Case) -> None:
 
 
 @each_case
-def test_a_sweep_steps_and_measures(case: Case) -> None:
+@pytest.mark.parametrize("few", [0, sweep.FEW])
+def test_a_sweep_steps_and_measures(
+    case: Case, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep, "FEW", few)
     x = inputs(case)
     q_next, mu_next, sums = swept(*x.some(*ROW_SWEEP, *COLUMN_SWEEP))
     expected, residual = reference.sweep_values(*x.double(*ROW_SWEEP))

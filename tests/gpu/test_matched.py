@@ -9,6 +9,7 @@ from torch import Tensor
 pytest.importorskip("triton", reason="Triton is not available on this platform")
 
 from nopg.gpu.matched import FusedMatchedRows
+from nopg.gpu.rows import feature_table
 from tests.gpu.launches import DEVICE, Case, Matching, newton
 
 CASES = (
@@ -80,10 +81,9 @@ def test_samples_in_one_place_make_plain_rows(where: str) -> None:
     m, k, there = 3, 8, 0.0 if where == "at the query" else 20.0
     log_psi = torch.linspace(-2.0, 0.0, m * k, device=DEVICE).reshape(m, k)
     columns = torch.arange(k, dtype=torch.int32, device=DEVICE).repeat(m, 1)
-    samples = like.new_full((k, 2), there), like.new_ones((k, 1))
-    where_to = (like.new_zeros((m, 2)), like.new_ones(3), 0)
-    accuracy = newton(torch.float32)
-    rows = FusedMatchedRows(log_psi, columns, samples, *where_to, accuracy, 1)
+    table = feature_table(like.new_full((k, 2), there), like.new_ones((k, 1)))
+    where_to = (like.new_zeros((m, 2)), like.new_ones(3), 1)
+    rows = FusedMatchedRows(newton(torch.float32), log_psi, columns, table, *where_to)
     weights = rows.build(like.new_full((1, m, 1), 0.5))
     _, slopes = rows.differentiate(torch.linspace(-1.0, 1.0, k, device=DEVICE)[None])
     torch.testing.assert_close(weights[0], log_psi.softmax(dim=1), rtol=1e-4, atol=0)

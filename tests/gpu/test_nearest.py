@@ -59,7 +59,7 @@ def test_lists_are_exact(
     there = (queries[:, None] - samples[numbers.long()]).square().sum(dim=2)
     torch.testing.assert_close(there, squares)
     assert numbers.dtype == torch.int32
-    assert all(len(set(row)) == k for row in numbers.tolist())
+    assert bool((numbers.diff(dim=1) > 0).all())  # ascending, each once
 
 
 def test_equal_points_are_listed_once_each() -> None:
@@ -92,16 +92,6 @@ def test_samples_beyond_all_measure_are_listed_too() -> None:
     samples = torch.tensor([[0.0], [1.0], [1e25], [2e25]], device=DEVICE)
     _, numbers = NearestSamples(samples).search(samples[:1], 4)
     assert sorted(numbers[0].tolist()) == [0, 1, 2, 3]
-
-
-def test_every_fourth_place_is_the_next_sample() -> None:
-    """So that threads side by side, each with four places, gather side by side."""
-    samples = cloud(60, 2, 8)
-    _, numbers = NearestSamples(samples).search(samples[:7], 12)
-    in_turn = numbers.unflatten(1, (3, 4)).mT.flatten(1)
-    assert torch.equal(in_turn, numbers.sort(dim=1).values)
-    _, numbers = NearestSamples(samples).search(samples[:7], 9)
-    assert torch.equal(numbers, numbers.sort(dim=1).values)
 
 
 @pytest.mark.parametrize(("n", "size"), [(1, 8), (8, 8), (1000, 16), (777, 64)])

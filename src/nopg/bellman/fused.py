@@ -64,19 +64,16 @@ class FusedSystem:
                 "The fused update must have rows of equal length and kernel-mean next "
                 "states, this problem has not; pass neighbours=64, or train unfused."
             )
-        from nopg.gpu.transpose import TransposedPattern
+        from nopg.gpu.transpose import transposed_pattern
 
         samples, gamma = problem.samples, problem.config.gamma
         like, n = samples.states, len(samples.states)
         self.n, self.gamma, self.n_policies = n, gamma, n_policies
         self.rewards = samples.rewards.contiguous()
         self.discount = gamma * samples.continuation  # (n,)
-        self.later, self.first = (
-            _fused_rows(problem, rows, n_policies, accuracy)
-            for rows in (problem.next_rows, problem.initial_rows)
-        )
+        self.later, self.first = _fused_rows(problem, n_policies, accuracy)
         self.columns = self.later.columns
-        self.transpose = TransposedPattern.of(self.columns, n)
+        self.starts, self.rows, self.slots = transposed_pattern(self.columns, n)
         self._collect = _collector(self.first.columns, like)
         has_terminals = samples.continuation_mask is not None
         gain = 0.0 if has_terminals else gamma / ((1.0 - gamma) * n)
@@ -105,10 +102,9 @@ class FusedSystem:
         """P, its transpose and eps0 for the actions taken, (B, n + b, d_a)."""
         from nopg.gpu.transpose import transposed_values
 
-        weights, where = self.later.build(taken[:, : self.n]), self.transpose
-        transposed_values(
-            weights, where.rows, where.slots, self.discount, out=self.values
-        )
+        weights = self.later.build(taken[:, : self.n])
+        where = (self.rows, self.slots)
+        transposed_values(weights, *where, self.discount, out=self.values)
         first = self.first.build(taken[:, self.n :])
         places, matrix = self._collect
         shares = first.reshape(self.n_policies, -1) @ matrix
@@ -124,7 +120,7 @@ class FusedSystem:
             sweep(
                 self.later.weights, self.columns, self.rewards, self.discount,
                 self.q[now], self.shift if i == 0 else self.no_shift, self.values,
-                self.transpose.starts, self.transpose.rows, self.eps0, self.mu[now],
+                self.starts, self.rows, self.eps0, self.mu[now],
                 self.scale if i == 0 else self.no_scale,
                 out=(self.q[after], self.mu[after], self.sums),
             )  # fmt: skip
@@ -148,30 +144,30 @@ class FusedSystem:
 
 
 def _fused_rows(
-    problem: Problem, rows: QueryRows, n_policies: int, accuracy: float
-) -> FusedRows:
-    """Rows at some queries, by the row model of the settings."""
+    problem: Problem, n_policies: int, accuracy: float
+) -> tuple[FusedRows, FusedRows]:
+    """Rows at next states and at initial states, by the row model of the settings."""
     from nopg.gpu.build import FusedKernelRows
     from nopg.gpu.matched import FusedMatchedRows, Newton
+    from nopg.gpu.rows import feature_table
 
-    samples, h = problem.samples, problem.bandwidths
-    block, widths = rows.blocks[0], samples.states.new_tensor(h.action)
-    assert block.columns is not None
-    listed = (block.log_psi, block.columns)
-    if problem.config.rows == NADARAYA_WATSON:
-        return FusedKernelRows(*listed, samples.actions, widths, n_policies)
-    arcs = ArcCoordinates.of(samples.states)
-    in_state = arcs.widths(samples.states.new_tensor(h.state))
+    s, h = problem.samples.states, problem.bandwidths
+    actions, widths = problem.samples.actions, s.new_tensor(h.action)
+    is_matched = problem.config.rows != NADARAYA_WATSON
+    arcs = ArcCoordinates.of(s if is_matched else s[:1, :0])
+    table, n_angles = feature_table(arcs.places(s), actions), len(arcs.pairs)
+    precision = torch.cat([arcs.widths(s.new_tensor(h.state)), widths]).reciprocal()
     accuracy = max(accuracy, 100.0 * torch.finfo(widths.dtype).eps)
-    return FusedMatchedRows(
-        *listed,
-        (arcs.places(samples.states), samples.actions),
-        arcs.places(rows.queries),
-        torch.cat([in_state, widths]).reciprocal(),
-        len(arcs.pairs),
-        Newton(REACH, STEEPNESS, LONGEST_STEP, RIDGE, accuracy),
-        n_policies,
-    )
+    newton = Newton(REACH, STEEPNESS, LONGEST_STEP, RIDGE, accuracy)
+
+    def fused(rows: QueryRows) -> FusedRows:
+        block, points = rows.blocks[0], arcs.places(rows.queries)
+        listed = (block.log_psi, block.columns, table, points, precision)
+        if is_matched:
+            return FusedMatchedRows(newton, *listed, n_policies, n_angles)
+        return FusedKernelRows(*listed, n_policies)
+
+    return fused(problem.next_rows), fused(problem.initial_rows)
 
 
 def _collector(columns: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:

@@ -10,8 +10,8 @@ from nopg.gpu.toolchain import Tile, tl, triton
 
 @triton.jit
 def _build(
-    log_psi, columns, actions, taken, precision, weights, m, n_batch, k: tl.constexpr,
-    d_a: tl.constexpr, R: tl.constexpr, K: tl.constexpr,
+    log_psi, columns, table, taken, precision, weights, m, n_batch, k: tl.constexpr,
+    d_a: tl.constexpr, width: tl.constexpr, R: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
     # Policies of one row tile run side by side: what they share stays in cache.
     policy = tl.program_id(0) % n_batch
@@ -22,9 +22,9 @@ def _build(
     at = row.to(tl.int64)[:, None] * k + entry[None, :]
     own = policy.to(tl.int64) * m + row
     logits = tl.load(log_psi + at, mask=mask, other=-float("inf"))
-    column = tl.load(columns + at, mask=mask, other=0).to(tl.int64)
+    column = tl.load(columns + at, mask=mask, other=0).to(tl.uint32)
     for d in tl.static_range(d_a):
-        a = tl.load(actions + column * d_a + d, mask=mask, other=0.0)
+        a = tl.load(table + column * width + d, mask=mask, other=0.0)
         pi = tl.load(taken + own * d_a + d, mask=is_row, other=0.0)
         z = (a - pi[:, None]) * tl.load(precision + d)
         logits -= 0.5 * z * z
@@ -37,20 +37,10 @@ def _build(
 
 
 class FusedKernelRows(FusedRows):
-    """The paper's rows, softmax_j(log_psi_ij - sum_d (taken_id - a_jd)^2 / 2 h_d^2)."""
+    """The paper's rows, softmax_j(log_psi_ij - sum_d (taken_id - a_jd)^2 / 2 h_d^2).
 
-    def __init__(
-        self,
-        log_psi: Tensor,  # log state kernel, (m, k)
-        columns: Tensor,  # samples each row lists, (m, k)
-        sample_actions: Tensor,  # (n, d_a)
-        bandwidths: Tensor,  # of the actions, h, (d_a,)
-        n_policies: int,  # B
-    ) -> None:
-        nowhere = log_psi.new_empty((len(log_psi), 0))
-        precision = bandwidths.reciprocal()
-        listed = (log_psi, columns, sample_actions)
-        super().__init__(*listed, nowhere, precision, n_policies)
+    Actions are all their features: they have no points.
+    """
 
     def build(self, taken: Tensor) -> Tensor:
         """A softmax per row."""
@@ -58,7 +48,7 @@ class FusedKernelRows(FusedRows):
         tile = Tile.of_rows(k)
         _build[(tile.programs(m) * n_batch,)](
             self.log_psi, self.columns, self.table, taken.contiguous(), self.precision,
-            self.weights, m, n_batch, k=k, d_a=self.d_a, R=tile.rows, K=tile.width,
-            num_warps=tile.warps,
+            self.weights, m, n_batch, k=k, d_a=self.d_a, width=self.table.shape[1],
+            R=tile.rows, K=tile.width, num_warps=tile.warps,
         )  # fmt: skip
         return self.weights

@@ -17,13 +17,13 @@ without asking the host.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-import torch
 from torch import Tensor
 
 from nopg.gpu.newton import evaluate, solve, wall
 from nopg.gpu.rows import TURN, FusedRows
-from nopg.gpu.toolchain import Tile, padded, tl, triton
+from nopg.gpu.toolchain import Tile, tl, triton
 
 ENTRIES = 256
 """Entries of a program: eight per thread of one warp, which reduces without waiting for
@@ -51,7 +51,7 @@ def _match(
     own = policy * m + row
     z = ()
     for f in tl.static_range(d):
-        there = tl.load(table + column.to(tl.int64) * width + f, mask=mask, other=0.0)
+        there = tl.load(table + column.to(tl.uint32) * width + f, mask=mask, other=0.0)
         if f < d_s:
             place = points + row.to(tl.int64) * d_s + f
         else:
@@ -129,28 +129,14 @@ class Newton:
 
 
 class FusedMatchedRows(FusedRows):
-    """Rows whose mean is their query; s stands for coordinates of a state."""
+    """Rows whose mean is their query, by Newton's method."""
 
-    def __init__(
-        self,
-        log_psi: Tensor,  # log state kernel, (m, k)
-        columns: Tensor,  # samples each row lists, (m, k)
-        samples: tuple[Tensor, Tensor],  # s and actions, (n, d_s) and (n, d_a)
-        points: Tensor,  # s of the queries, (m, d_s)
-        precision: Tensor,  # 1 / h for each of s and a, (d,)
-        n_angles: int,  # how many of s, the last ones, are angles, and are wrapped
-        newton: Newton,
-        n_policies: int,  # B
-    ) -> None:
-        # A sample's features lie in one sector of memory: one read fetches them all.
-        table = log_psi.new_zeros((len(samples[0]), padded(len(precision))))
-        table[:, : len(precision)] = torch.cat(samples, dim=1)
-        listed = (log_psi, columns, table, points)
-        super().__init__(*listed, precision, n_policies, n_angles)
+    def __init__(self, newton: Newton, *rows: Any) -> None:
+        super().__init__(*rows)
         self._newton = newton
 
     def build(self, taken: Tensor) -> Tensor:
-        """Newton's method, from where the last actions left it."""
+        """Tilts start where the last actions left them."""
         (m, k), n_batch = self.columns.shape, len(taken)
         tile, newton = Tile.of_rows(k, ENTRIES, warps=1), self._newton
         _match[(tile.programs(m) * n_batch,)](

@@ -169,10 +169,6 @@ def _nearest(
     rank = tl.zeros((Q, K), dtype=tl.int32)
     for j in range(k):
         rank += (tl.load(names + j) < name).to(tl.int32)
-    # Four threads' worth of entries are one read of each thread. Neighbouring threads
-    # are to gather from one line of memory, so every fourth place is the next sample's.
-    if k % 4 == 0:
-        rank = rank % (k // 4) * 4 + rank // (k // 4)
     out = query[:, None] * k + rank
     tl.store(squares + out, mine, mask=is_entry)
     tl.store(numbers + out, name, mask=is_entry)
@@ -185,7 +181,7 @@ class NearestSamples:
         self._n, self._tree = len(samples), Tree.of(samples, LEAF)
 
     def search(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """The k samples nearest to each query, in the order products read best.
+        """The k samples nearest to each query, in the order of their numbers.
 
         Args:
             queries: (m, d), scaled as the samples are.

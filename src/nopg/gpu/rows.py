@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 
+import torch
 from torch import Tensor
 
-from nopg.gpu.toolchain import Tile, tl, triton
+from nopg.gpu.toolchain import Tile, padded, tl, triton
 
 TURN = tl.constexpr(2.0 * math.pi)
 
@@ -47,7 +48,7 @@ def _differentiate(
     d: tl.constexpr = d_s + d_a
     covariances = ()
     for f in tl.static_range(d):
-        z = tl.load(table + column.to(tl.int64) * width + f, mask=mask, other=0.0)
+        z = tl.load(table + column.to(tl.uint32) * width + f, mask=mask, other=0.0)
         if f >= d_s - n_angles and f < d_s:
             place = points + row.to(tl.int64) * d_s + f
             z -= tl.load(place, mask=is_row, other=0.0)[:, None]
@@ -76,14 +77,14 @@ class FusedRows(ABC):
         self,
         log_psi: Tensor,  # log state kernel, (m, k)
         columns: Tensor,  # samples each row lists, (m, k)
-        table: Tensor,  # features of the samples, (n, d) or wider
+        table: Tensor,  # features of the samples, from `feature_table`
         points: Tensor,  # coordinates of the queries, (m, d_s)
         precision: Tensor,  # 1 / h of each feature, (d,)
         n_policies: int,  # B
         n_angles: int = 0,
     ) -> None:
         self.log_psi, self.columns = log_psi.contiguous(), columns.contiguous()
-        self.table, self.points = table.contiguous(), points.contiguous()
+        self.table, self.points = table, points.contiguous()
         self.precision, self.n_angles = precision, n_angles
         self.d_s, self.d_a = points.shape[1], len(precision) - points.shape[1]
         # Rows of the actions last taken, (B, m, k).
@@ -116,3 +117,12 @@ class FusedRows(ABC):
             width=self.table.shape[1], R=tile.rows, K=tile.width, num_warps=tile.warps,
         )  # fmt: skip
         return products, slopes
+
+
+def feature_table(*features: Tensor) -> Tensor:
+    """Features (n, d) side by side, and as many zeros as make d a power of two.
+
+    Those of a sample then lie in one sector of memory: one read fetches them all.
+    """
+    found = torch.cat(features, dim=1)
+    return torch.nn.functional.pad(found, (0, padded(found.shape[1]) - found.shape[1]))

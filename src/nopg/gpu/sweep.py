@@ -26,8 +26,9 @@ from nopg.gpu.toolchain import Tile, tl, triton
 from nopg.gpu.transpose import COLUMNS
 
 BLOCK = 4096
-"""Sums read at a time; one program adds up all of a policy's, if they are few."""
+"""Sums read at a time, where one program adds up all of a policy's."""
 FEW = 2**15
+"""Programs of a sweep whose number hardly matters beside that of launches."""
 
 
 @triton.jit
@@ -63,14 +64,19 @@ def _sweep_columns(
     column = program * C + tl.arange(0, C)
     is_column = column < n
     own = policy * n + column
-    first = tl.load(starts + column, mask=is_column, other=0)
-    last = tl.load(starts + column + 1, mask=is_column, other=0)
+    # Places count from the program's first: long numbers would take half as long again.
+    base = tl.load(starts + program * C)
+    first = (tl.load(starts + column, mask=is_column, other=base) - base).to(tl.int32)
+    last = tl.load(starts + column + 1, mask=is_column, other=base) - base
+    last = last.to(tl.int32)
+    rows += base
+    values += policy * n_entries + base
     total = tl.zeros((C, E), dtype=values.dtype.element_ty)
     for done in range(0, tl.max(last - first, axis=0), E):
         at = first[:, None] + done + tl.arange(0, E)[None, :]
         mask = at < last[:, None]
         row = tl.load(rows + at, mask=mask, other=0)
-        value = tl.load(values + policy * n_entries + at, mask=mask, other=0.0)
+        value = tl.load(values + at, mask=mask, other=0.0)
         total += value * tl.load(mu + policy * n + row, mask=mask, other=0.0)
     factor = tl.load(scale + policy)
     products = tl.sum(total, axis=1)
@@ -86,23 +92,25 @@ def _sweep(
     weights, columns, rewards, discount, q, shift, values, starts, rows, eps0, mu,
     scale, q_next, mu_next, sums, n, n_entries, n_sums, mu_programs, n_batch,
     k: tl.constexpr, R: tl.constexpr, K: tl.constexpr, C: tl.constexpr,
-    E: tl.constexpr,
+    E: tl.constexpr, HAS_COLUMNS: tl.constexpr, HAS_ROWS: tl.constexpr,
 ):  # fmt: skip
     policy = (tl.program_id(0) % n_batch).to(tl.int64)
     program = tl.program_id(0) // n_batch
     kind_stride = (policy * 0 + n_batch) * n_sums
     sums += policy * n_sums
     # Columns first: the longest of them is what a launch may have to wait for.
-    if program < mu_programs:
-        _sweep_columns(
-            values, starts, rows, eps0, mu, scale, mu_next, sums + 2 * kind_stride,
-            kind_stride, program, policy, n, n_entries, C, E,
-        )  # fmt: skip
-    else:
-        _sweep_rows(
-            weights, columns, rewards, discount, q, shift, q_next, sums, kind_stride,
-            program - mu_programs, policy, n, k, R, K,
-        )  # fmt: skip
+    if HAS_COLUMNS:  # noqa: SIM102 - settled when compiled
+        if program < mu_programs:
+            _sweep_columns(
+                values, starts, rows, eps0, mu, scale, mu_next, sums + 2 * kind_stride,
+                kind_stride, program, policy, n, n_entries, C, E,
+            )  # fmt: skip
+    if HAS_ROWS:  # noqa: SIM102
+        if program >= mu_programs:
+            _sweep_rows(
+                weights, columns, rewards, discount, q, shift, q_next, sums,
+                kind_stride, program - mu_programs, policy, n, k, R, K,
+            )  # fmt: skip
 
 
 def sweep(
@@ -127,13 +135,20 @@ def sweep(
     squared residuals, and of mu'. Residuals are those of the input.
     """
     (n, k), n_batch = columns.shape, len(q)
-    tile, mu_programs = Tile.of_rows(k), COLUMNS.programs(n)
-    _sweep[((tile.programs(n) + mu_programs) * n_batch,)](
-        weights, columns, rewards, discount, q, shift, values, starts, rows, eps0, mu,
-        scale, *out, n, len(rows), out[2].shape[2], mu_programs, n_batch, k=k,
-        R=tile.rows, K=tile.width, C=COLUMNS.rows, E=COLUMNS.width,
-        num_warps=tile.warps,
-    )  # fmt: skip
+    tile = Tile.of_rows(k)
+    # Launches cost more than they gain until programs are many.
+    is_small = n_batch * tile.programs(n) <= FEW
+    for has in ((True, True),) if is_small else ((True, False), (False, True)):
+        mu_programs, q_programs = (
+            has[0] * COLUMNS.programs(n),
+            has[1] * tile.programs(n),
+        )
+        _sweep[((mu_programs + q_programs) * n_batch,)](
+            weights, columns, rewards, discount, q, shift, values, starts, rows, eps0,
+            mu, scale, *out, n, len(rows), out[2].shape[2], mu_programs, n_batch, k=k,
+            R=tile.rows, K=tile.width, C=COLUMNS.rows, E=COLUMNS.width,
+            HAS_COLUMNS=has[0], HAS_ROWS=has[1], num_warps=tile.warps,
+        )  # fmt: skip
 
 
 def sum_buffer(columns: Tensor, like: Tensor) -> Tensor:

@@ -8,14 +8,12 @@ hundredths of an update, than making them anew from kernels in the order of T.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
 from nopg.gpu.toolchain import Tile, tl, triton
 
-COLUMNS = Tile(rows=16, width=32)
+COLUMNS = Tile(rows=32, width=32)
 """Columns differ in length: a program takes several, 32 entries of each at a time."""
 
 COPIED = 4096
@@ -25,46 +23,36 @@ SORTED = 2**26
 """Entries sorted at once while a pattern is made; each takes 48 bytes meanwhile."""
 
 
-@dataclass(frozen=True)
-class TransposedPattern:
+def transposed_pattern(columns: Tensor, n: int) -> tuple[Tensor, Tensor, Tensor]:
     """Where the entries of T are: made once, for every policy.
 
-    Entry e lies in row i = `rows[e]` of P, as the `slots[e]`-th of its k.
+    What comes is where each of the n columns starts, (n + 1,), and of each entry the
+    row of P it comes from, (m k,), ascending in each column, and its place among the k
+    of that row, in as few bytes as hold it. Rows are sorted some at a time, and every
+    sorted part is dealt out to the columns behind what they have already: the order is
+    that of one stable sort.
     """
-
-    starts: Tensor  # first entry of each column, (n + 1,), int32 where that holds them
-    rows: Tensor  # (nnz,) int32, ascending in each column
-    slots: Tensor  # (nnz,), in the fewest bytes that hold k
-
-    @classmethod
-    def of(cls, columns: Tensor, n: int) -> TransposedPattern:
-        """That of rows which list `columns`, (m, k), of n samples.
-
-        Rows are sorted some at a time, and every sorted part is dealt out to the
-        columns behind what they have already: the order is that of one stable sort.
-        """
-        (m, k), device = columns.shape, columns.device
-        parts = range(0, m, max(1, SORTED // k))
-        ahead = torch.zeros(n + 1, dtype=torch.int64, device=device)
-        for first in parts:
-            flat = columns[first : first + parts.step].reshape(-1)
-            ahead[1:] += torch.bincount(flat, minlength=n)
-        kind = torch.int32 if m * k < 2**31 else torch.int64
-        starts = ahead.cumsum_(0).to(kind, copy=True)
-        kind = torch.uint8 if k <= 2**8 else torch.int16 if k <= 2**15 else torch.int32
-        rows = torch.empty(m * k, dtype=torch.int32, device=device)
-        slots = torch.empty(m * k, dtype=kind, device=device)
-        for first in parts:
-            flat = columns[first : first + parts.step].reshape(-1)
-            column, entry = flat.sort(stable=True)
-            counts = torch.bincount(column, minlength=n)
-            # An entry's place: behind those of its column that came before.
-            shift = ahead[:-1] - (counts.cumsum(0) - counts)
-            place = shift[column].add_(torch.arange(len(flat), device=device))
-            rows[place] = (entry // k + first).to(torch.int32)
-            slots[place] = (entry % k).to(kind)
-            ahead[:-1] += counts
-        return cls(starts, rows, slots)
+    (m, k), device = columns.shape, columns.device
+    parts = range(0, m, max(1, SORTED // k))
+    ahead = torch.zeros(n + 1, dtype=torch.int64, device=device)
+    for first in parts:
+        flat = columns[first : first + parts.step].reshape(-1)
+        ahead[1:] += torch.bincount(flat, minlength=n)
+    starts = ahead.cumsum_(0).clone()
+    kind = torch.uint8 if k <= 2**8 else torch.int16 if k <= 2**15 else torch.int32
+    rows = torch.empty(m * k, dtype=torch.int32, device=device)
+    slots = torch.empty(m * k, dtype=kind, device=device)
+    for first in parts:
+        flat = columns[first : first + parts.step].reshape(-1)
+        column, entry = flat.sort(stable=True)
+        counts = torch.bincount(column, minlength=n)
+        # An entry's place: behind those of its column that came before.
+        shift = ahead[:-1] - (counts.cumsum(0) - counts)
+        place = shift[column].add_(torch.arange(len(flat), device=device))
+        rows[place] = (entry // k + first).to(torch.int32)
+        slots[place] = (entry % k).to(kind)
+        ahead[:-1] += counts
+    return starts, rows, slots
 
 
 @triton.jit
