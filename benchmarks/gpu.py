@@ -2,6 +2,7 @@
 
     python -m benchmarks.gpu                        # 3,200 to 10 million samples
     python -m benchmarks.gpu 100000000              # some sizes; this one has k = 48
+    python -m benchmarks.gpu 3200 --policies 32     # side by side
     python -m benchmarks.gpu --out gpu.json         # and write what was found
     python -m benchmarks.gpu --cpu 1000000          # J and gradient by the CPU, float64
 
@@ -38,22 +39,21 @@ BARS = {"3200": 0.25, "10000000": 36.0, "100000000": 600.0}
 RATIO = 1.6
 """What an update with matched rows may cost, in updates with the paper's."""
 GRID, MILLION, LARGE = 3200, 10**6, 10**7
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def random_data(n: int) -> nopg.Dataset:
     """A damped oscillator pair in four dimensions, driven at random."""
-    if n > LARGE:  # drawn on the GPU: a hundred million take numpy half a minute
-        draw = torch.Generator("cuda").manual_seed(0)
-        drawn = torch.rand(
-            (n, 5), generator=draw, device="cuda", dtype=torch.float64
-        ).cpu()
-        drawn = 2.0 * drawn.numpy() - 1.0
-        s, a = drawn[:, :4], drawn[:, 4:]
+    rng = np.random.default_rng(0)
+    if n > LARGE:  # drawn on the GPU: a hundred million take numpy a minute
+        draw = torch.Generator(DEVICE).manual_seed(0)
+        known = {"generator": draw, "device": DEVICE, "dtype": torch.float64}
+        s, a = (2.0 * torch.rand((n, width), **known) - 1.0 for width in (4, 1))
     else:
-        rng = np.random.default_rng(0)
-        s, a = rng.uniform(-1, 1, (n, 4)), rng.uniform(-1, 1, (n, 1))
-    moved = s + 0.05 * np.column_stack([s[:, 1], a[:, 0] - s[:, 0], s[:, 3], -s[:, 2]])
-    return nopg.Dataset(s, a, -np.einsum("nd,nd->n", s, s), moved, np.zeros(n))
+        s, a = (torch.as_tensor(rng.uniform(-1, 1, (n, width))) for width in (4, 1))
+    change = torch.stack([s[:, 1], a[:, 0] - s[:, 0], s[:, 3], -s[:, 2]], dim=1)
+    columns = (s, a, -s.square().sum(dim=1), s + 0.05 * change)
+    return nopg.Dataset(*(x.cpu().numpy() for x in columns), np.zeros(n))
 
 
 def neighbours(n: int) -> int:
@@ -187,6 +187,7 @@ def main() -> None:
     sizes = [GRID, 10**5, MILLION, LARGE]
     parser.add_argument("sizes", type=int, nargs="*", default=sizes)
     parser.add_argument("--cpu", action="store_true")
+    parser.add_argument("--policies", type=int, default=1, help="trained together")
     parser.add_argument("--out")
     options = parser.parse_args()
     if options.cpu:
@@ -198,11 +199,10 @@ def main() -> None:
     print(f"{name}, torch {torch.__version__}, copy {bandwidth / 1e12:.2f} TB/s")
     found: list[dict[str, Any]] = []
     for n in options.sizes:
-        for n_policies in (1, 32) if n == GRID else (1,):
-            try:
-                found += compare(n, n_policies, bandwidth)
-            except Exception:  # one size that fails hides no other
-                traceback.print_exc()
+        try:
+            found += compare(n, options.policies, bandwidth)
+        except Exception:  # one size that fails hides no other
+            traceback.print_exc()
     if options.out:
         about = {
             "device": name,

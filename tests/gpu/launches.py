@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nopg.bellman.matched import LONGEST_STEP, REACH, STEEPNESS, MatchedRows
 from nopg.bellman.rows import query_rows
@@ -248,6 +248,7 @@ def launch_all(case: Case) -> None:
     """Call every kernel once."""
     from nopg.gpu import sweep
     from nopg.gpu.nearest import NearestSamples
+    from nopg.gpu.perceptron import FusedNetwork
     from nopg.gpu.transpose import transposed_values
 
     x = inputs(case)
@@ -264,3 +265,6 @@ def launch_all(case: Case) -> None:
     rows.match(rows.taken)
     rows.slopes(x.q[0])
     NearestSamples(x.sample_actions).search(x.sample_actions, case.k)
+    layers = nn.Linear(case.d_a, 50), nn.ReLU(), nn.Linear(50, case.d_a)
+    network = FusedNetwork(*layers).to(x.taken)
+    network(x.taken[0]).sum().backward()

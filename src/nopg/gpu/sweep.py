@@ -22,13 +22,15 @@ import torch
 from torch import Tensor
 
 from nopg.gpu.rows import load_rows
-from nopg.gpu.toolchain import Tile, tl, triton
-from nopg.gpu.transpose import COLUMNS
+from nopg.gpu.toolchain import Tile, padded, tl, triton
 
+COLUMNS, FEW_COLUMNS = Tile(rows=32, width=32), Tile(rows=8, width=128)
+"""Columns differ in length: a program takes several, some entries of each at a time.
+Where there are few, what counts is how often it waits for memory."""
+FEW = 2**12
+"""Programs of a sweep that cost less than another launch."""
 BLOCK = 4096
 """Sums read at a time, where one program adds up all of a policy's."""
-FEW = 2**15
-"""Programs of a sweep whose number hardly matters beside that of launches."""
 
 
 @triton.jit
@@ -135,27 +137,31 @@ def sweep(
     squared residuals, and of mu'. Residuals are those of the input.
     """
     (n, k), n_batch = columns.shape, len(q)
-    tile = Tile.of_rows(k)
-    # Launches cost more than they gain until programs are many.
-    is_small = n_batch * tile.programs(n) <= FEW
+    tile, across = _tiles(columns, n_batch)
+    is_small = across is FEW_COLUMNS
     for has in ((True, True),) if is_small else ((True, False), (False, True)):
-        mu_programs, q_programs = (
-            has[0] * COLUMNS.programs(n),
-            has[1] * tile.programs(n),
-        )
+        mu_programs = across.programs(n) if has[0] else 0
+        q_programs = tile.programs(n) if has[1] else 0
         _sweep[((mu_programs + q_programs) * n_batch,)](
             weights, columns, rewards, discount, q, shift, values, starts, rows, eps0,
             mu, scale, *out, n, len(rows), out[2].shape[2], mu_programs, n_batch, k=k,
-            R=tile.rows, K=tile.width, C=COLUMNS.rows, E=COLUMNS.width,
+            R=tile.rows, K=tile.width, C=across.rows, E=across.width,
             HAS_COLUMNS=has[0], HAS_ROWS=has[1], num_warps=tile.warps,
         )  # fmt: skip
 
 
 def sum_buffer(columns: Tensor, like: Tensor) -> Tensor:
     """Where sums of a sweep go, (4, B, programs), for iterates like (B, n)."""
-    n, k = columns.shape
-    count = max(Tile.of_rows(k).programs(n), COLUMNS.programs(n))
+    count = max(tile.programs(len(columns)) for tile in _tiles(columns, len(like)))
     return like.new_zeros((4, len(like), count))
+
+
+def _tiles(columns: Tensor, n_batch: int) -> tuple[Tile, Tile]:
+    """What a program takes of the rows, and of the columns."""
+    n, k = columns.shape
+    tile = Tile.of_rows(k)
+    is_small = n_batch * tile.programs(n) <= FEW
+    return tile, FEW_COLUMNS if is_small else COLUMNS
 
 
 @triton.jit
@@ -208,5 +214,6 @@ def deflate(
         sums = sums.sum(dim=2, keepdim=True, dtype=torch.float64)
     _, n_batch, n_sums = sums.shape
     _deflate[(n_batch,)](
-        sums, gain, mu_total, limits, *out, n_sums, n_batch, BLOCK=BLOCK, num_warps=8,
+        sums, gain, mu_total, limits, *out, n_sums, n_batch,
+        BLOCK=min(BLOCK, padded(n_sums)), num_warps=4,
     )  # fmt: skip

@@ -11,16 +11,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nopg.gpu.toolchain import Tile, tl, triton
-
-COLUMNS = Tile(rows=32, width=32)
-"""Columns differ in length: a program takes several, 32 entries of each at a time."""
+from nopg.gpu.toolchain import tl, triton
 
 COPIED = 4096
 """Entries that a program copies: so many that columns close by find theirs in cache."""
 
-SORTED = 2**26
-"""Entries sorted at once while a pattern is made; each takes 48 bytes meanwhile."""
+SORTED = 2**24
+"""Entries sorted at once while a pattern is made; each takes 70 bytes meanwhile."""
 
 
 def transposed_pattern(columns: Tensor, n: int) -> tuple[Tensor, Tensor, Tensor]:

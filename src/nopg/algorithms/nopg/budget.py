@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from nopg.algorithms.nopg.config import NOPGConfig
-from nopg.algorithms.nopg.fused import TOGETHER
 from nopg.bellman.problem import MATCHED, list_rows
 from nopg.bellman.samples import Samples
 from nopg.errors import ConfigError, NopgError
@@ -143,8 +142,9 @@ def _fused_bytes(samples: Samples, config: NOPGConfig) -> int:
     numbers = 16 + 2 * d
     if config.estimator.rows == MATCHED:
         numbers += 3 * d + d * d_a  # features of samples and queries, tilts
-    acting = 5 * sum(config.hidden) * min(n, TOGETHER)
-    return 4 * (n * numbers + acting) + 28 * n
+    if len(config.hidden) > 1:
+        numbers += 5 * sum(config.hidden)  # of one layer nothing is stored
+    return n * (4 * numbers + 28)
 
 
 def available_memory(device: str = "cpu", root: Path = Path("/")) -> int | None:

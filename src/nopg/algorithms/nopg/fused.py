@@ -7,6 +7,7 @@ compute; the host looks only at the residual norms, between groups of sweeps.
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -27,9 +28,6 @@ from nopg.policies.families import DeterministicPolicy, Policy
 
 MAX_GROUPS = 1000
 """Groups of sweeps before an update is given up."""
-TOGETHER = 2**18
-"""Queries at which policies act at once, where there are more than four times as many:
-then no graph is kept for the way back."""
 SMALL = 4_000_000
 """Entries of P whose sweeps take less time than a look at what they left."""
 ROW_SHARE = 0.1
@@ -89,7 +87,7 @@ class FusedTrainer:
         for i, policy in enumerate(policies):  # they share memory from now on
             for name, parameter in policy.named_parameters():
                 parameter.data = self.parameters[name].data[i]
-        self._queries, self._skeleton = problem.queries, policies[0]
+        self._queries, self._skeleton = problem.queries, _skeleton(policies)
         like = problem.queries
         self.rate = like.new_zeros(())
         self.objective = like.new_zeros(len(policies))
@@ -103,10 +101,8 @@ class FusedTrainer:
             fused=is_captured,
         )
         self.groups = 0
-        count = len(policies) * len(like)
-        self._together = TOGETHER if count > 4 * TOGETHER else len(like)
         self._is_small = len(policies) * self.system.columns.numel() < SMALL
-        self._acted: Tensor | None = None
+        self._taken: Tensor | None = None
         steps = (self._evaluate, self.system.sweep, self._ascend)
         self._steps = _captured(steps, self) if is_captured else steps
 
@@ -132,12 +128,14 @@ class FusedTrainer:
                 )
         ascend()
 
-    def _act(self, queries: Tensor) -> Tensor:
-        """Actions of every policy at some queries (m, d_s), (B, m, d_a)."""
+    def _outputs(self) -> Tensor:
+        """Actions of every policy at every query, (B, n + b, d_a)."""
 
         def act(parameters: dict[str, Tensor], buffers: dict[str, Tensor]) -> Tensor:
             both = (parameters, buffers)
-            found: Tensor = torch.func.functional_call(self._skeleton, both, (queries,))
+            found: Tensor = torch.func.functional_call(
+                self._skeleton, both, (self._queries,)
+            )
             return found
 
         state = (self.parameters, self.buffers)
@@ -148,34 +146,32 @@ class FusedTrainer:
         return vmapped(*state)
 
     def _evaluate(self) -> None:
-        parts = self._queries.split(self._together)
-        # The graph of one part is kept for the way back; more would not fit.
-        with torch.set_grad_enabled(len(parts) == 1):
-            acted = [self._act(part) for part in parts]
-        self._acted = acted[0] if len(parts) == 1 else None
+        self._taken = self._outputs()  # its graph is kept for the way back
         with torch.no_grad():
-            self.system.evaluate(torch.cat([each.detach() for each in acted], dim=1))
+            self.system.evaluate(self._taken.detach())
 
     def _ascend(self) -> None:
+        assert self._taken is not None
         with torch.no_grad():
             objective, slopes = self.system.finish()
         leaves = list(self.parameters.values())
-        gradients: tuple[Tensor, ...] = ()
-        for queries, along in zip(
-            self._queries.split(self._together),
-            slopes.split(self._together, dim=1),
-            strict=True,
-        ):
-            acted = self._act(queries) if self._acted is None else self._acted
-            found = torch.autograd.grad(acted, leaves, along)
-            pairs = zip(gradients, found, strict=True)
-            gradients = tuple(a + b for a, b in pairs) if gradients else found
+        gradients = torch.autograd.grad(self._taken, leaves, slopes)
         flat = torch.cat([g.flatten(1) for g in gradients], dim=1)
         self.gradient_norm.copy_(flat.norm(dim=1))
         self.objective.copy_(objective)
         for leaf, gradient in zip(leaves, gradients, strict=True):
             leaf.grad = gradient.contiguous()
         self.adam.step()
+
+
+def _skeleton(policies: Sequence[Policy]) -> Policy:
+    """What the policies do, with parameters still to be given."""
+    from nopg.gpu.perceptron import FusedNetwork, fits
+
+    found = copy.deepcopy(policies[0])
+    if len(policies) == 1 and fits(found.network):
+        found.network = FusedNetwork(*found.network)
+    return found
 
 
 def ascend_fused(trainer: FusedTrainer) -> Iterator[list[Update]]:
