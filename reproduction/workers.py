@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-from nopg.data.extras import require_extra
-from nopg.errors import ConfigError
+from nopg.errors import ConfigError, require_extra
 
 T = TypeVar("T")
 R = TypeVar("R")

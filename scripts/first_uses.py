@@ -58,11 +58,12 @@ FIRST_USES = (
         """
 from pathlib import Path
 import numpy as np
-from nopg.envs import Pendulum
-from nopg.plots.animation import animation
-path = np.zeros((3, 2))
-drawn = animation(Pendulum(), path, np.zeros((2, 1)), Path("a.gif"), step_seconds=0.05)
-assert drawn.read_bytes().startswith(b"GIF89a")
+from nopg.cli.demo import animate
+from nopg.envs import Pendulum, rollout
+env = Pendulum()
+start = env.reset_states(1, np.random.default_rng(0))
+animate(rollout(env, lambda s: np.zeros((1, 1)), start, 4), Path("a.gif"))
+assert Path("a.gif").read_bytes().startswith(b"GIF89a")
 """,
     ),
     FirstUse(

@@ -8,10 +8,10 @@ the same file.
 
 from pathlib import Path
 
+from reproduction.envs.mountain_car import MountainCar
 from reproduction.tasks import scripted_operator
 
 import nopg
-from nopg.envs.mountain_car import MountainCar
 
 TARGET = Path(scripted_operator.__file__).with_name("mountain_car_scripted.npz")
 

@@ -6,7 +6,7 @@ import contextlib
 import io
 from typing import Any
 
-from nopg.data.extras import require_extra
+from nopg.errors import require_extra
 
 
 def import_quietly(module: str, extra: str) -> Any:

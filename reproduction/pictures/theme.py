@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from nopg.data.extras import require_extra
 from nopg.data.files import write_atomically
+from nopg.errors import require_extra
 
 INK, MUTED, ACCENT, WARM = "#1b2733", "#7a8794", "#1f6feb", "#d9480f"
 _STYLE: dict[Any, Any] = {

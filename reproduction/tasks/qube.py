@@ -15,10 +15,11 @@ import numpy as np
 
 from nopg.data.dataset import Dataset
 from nopg.envs.base import FloatArray
-from nopg.envs.qube import Qube
-from nopg.envs.rollouts import Transitions, flatten, rollout
+from nopg.envs.rollouts import Transitions, rollout
 from nopg.errors import ConfigError, DataError
 from nopg.randomness import Seed
+from reproduction.envs.logs import flatten
+from reproduction.envs.qube import Qube
 from reproduction.tasks.continuous import Task
 
 SCRIPTED_QUBE, RECORDED_QUBE = "qube", "qube-recorded"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from nopg.envs.base import Env, FloatArray
-from nopg.envs.cart_pole import CartPole
 from nopg.envs.pendulum import Pendulum
-from nopg.envs.rollouts import Policy, Transitions, episodes
+from nopg.envs.rollouts import Policy, Transitions
 from nopg.errors import ConfigError
+from reproduction.envs.cart_pole import CartPole
+from reproduction.envs.logs import episodes
 
 
 def first_transitions(

@@ -14,9 +14,9 @@ from importlib import resources
 import numpy as np
 
 from nopg.envs.base import FloatArray
-from nopg.envs.mountain_car import MountainCar
 from nopg.envs.rollouts import Transitions
 from nopg.errors import ConfigError
+from reproduction.envs.mountain_car import MountainCar
 
 DEMONSTRATION_SEED = 2020
 """The seed of the ten demonstrations beside this file."""

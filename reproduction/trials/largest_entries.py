@@ -24,7 +24,7 @@ from torch import Tensor
 
 from nopg.data.dataset import Dataset
 from nopg.kernels.bandwidths import Bandwidths
-from nopg.kernels.similarity import log_similarity
+from nopg.kernels.neighbours import log_similarity
 from nopg.policies.families import Policy
 
 POLICY_SAMPLES = 15

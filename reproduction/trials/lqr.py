@@ -11,7 +11,7 @@ import numpy as np
 from nopg.bellman.problem import EstimatorConfig
 from nopg.envs.base import FloatArray
 from nopg.errors import NopgError
-from nopg.kernels.bandwidths import Bandwidths, TransitionArrays, select_bandwidths
+from nopg.kernels.bandwidths import Bandwidths, select_bandwidths
 from nopg.randomness import Seed
 from reproduction.figures.gradient_quality import mean_angle
 from reproduction.tasks.lqr import Lqr
@@ -113,11 +113,8 @@ def _estimate(where: System, trial: Trial) -> Estimate:
         return largest_entries_estimate(
             where, data, chosen, is_stochastic, kept, trial.seed
         )
-    arrays = TransitionArrays(
-        data.observations, data.actions, data.rewards, data.next_observations
-    )
     generator = Seed(trial.seed).numpy("bandwidths")
-    chosen = select_bandwidths("auto", arrays, generator)
+    chosen = select_bandwidths("auto", data, generator)
     defaults = EstimatorConfig()
     return nopg_estimate(
         where,

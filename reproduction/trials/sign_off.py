@@ -139,8 +139,8 @@ def _facts(
         "known": found.known,
         "seconds": round(seconds, 2),
     }
-    if hasattr(policy, "verdict"):
-        result["verdict"] = str(getattr(policy.verdict(), "level", ""))
+    verdict = policy.verdict()
+    result |= {"verdict": verdict.level, "reason": verdict.reason}
     if logged is not None:
         starts, n_steps = logged["starts"], logged["n_steps"]
         true = _true(policy, plant, starts, n_steps)

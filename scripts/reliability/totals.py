@@ -9,8 +9,7 @@ from typing import Any
 
 from benchmarks.machine import describe_machine
 
-from nopg.runs.plain_files import write_json
-from nopg.runs.run_config import versions
+from nopg.runs.run_config import versions, write_json
 
 RESULTS = Path(__file__).parents[2] / "results" / "reliability"
 

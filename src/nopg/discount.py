@@ -1,7 +1,5 @@
 """How far ahead a discount looks."""
 
-from __future__ import annotations
-
 import math
 
 

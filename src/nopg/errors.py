@@ -4,10 +4,10 @@ Every message is one sentence in three parts: what must hold, what was found,
 what to do.
 """
 
-from __future__ import annotations
-
 import difflib
+import importlib
 from collections.abc import Iterable
+from typing import Any
 
 
 class NopgError(Exception):
@@ -60,3 +60,14 @@ def did_you_mean(asked: Iterable[str], known: Iterable[str]) -> str:
     close = (difflib.get_close_matches(n.lower(), list(lower), n=1) for n in asked)
     found = [repr(lower[match]) for matches in close for match in matches]
     return f"; did you mean {', '.join(found)}?" if found else "."
+
+
+def require_extra(module: str, extra: str) -> Any:
+    """Import `module`, which comes with the extra `extra` of this package."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"This needs the package `{module.split('.')[0]}`, which is not installed; "
+            f'run pip install "nopg[{extra}]".'
+        ) from error

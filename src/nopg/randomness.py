@@ -4,8 +4,6 @@ Each purpose ("policy-init", "policy-samples", ...) owns a stream derived from
 the seed and its name, so that adding a stream never moves another one.
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 

@@ -19,7 +19,7 @@ from nopg.bellman.responsibilities import (
     Responsibilities,
 )
 from nopg.bellman.rows import query_rows
-from nopg.kernels.similarity import log_label_similarity
+from nopg.kernels.neighbours import log_label_similarity
 
 M, N, D_A, DRAWS = 25, 120, 2, 4
 H = torch.tensor([0.5, 0.5], dtype=torch.float64)

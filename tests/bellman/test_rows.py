@@ -12,7 +12,7 @@ from nopg.bellman.nadaraya_watson import gaussian_weights, label_weights
 from nopg.bellman.responsibilities import mixed
 from nopg.bellman.rows import Neighbours, QueryRows, query_rows
 from nopg.errors import ConfigError
-from nopg.kernels.similarity import log_label_similarity
+from nopg.kernels.neighbours import log_label_similarity
 
 M, N = 30, 200
 H = torch.tensor([0.4, 0.7], dtype=torch.float64)

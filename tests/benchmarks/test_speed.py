@@ -20,20 +20,17 @@ from benchmarks.stopwatch import PARTS
 from benchmarks.tasks import GRID_BANDWIDTHS, grid_task
 
 from nopg.cli.swing_up import grid_dataset
-from nopg.kernels.bandwidths import CrossValidated, TransitionArrays
+from nopg.kernels.bandwidths import CrossValidated
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_bandwidths_are_the_papers_rule() -> None:
     data = grid_dataset(15, 15)
-    arrays = TransitionArrays(
-        data.observations, data.actions, data.rewards, data.next_observations
-    )
     rule = CrossValidated(action_factor=50)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # grids repeat their values, and it says so
-        found = rule.select(arrays, np.random.default_rng(0))
+        found = rule.select(data, np.random.default_rng(0))
     expected = GRID_BANDWIDTHS[450]
     np.testing.assert_allclose(found.state, expected.state, rtol=2e-3)
     np.testing.assert_allclose(found.action, expected.action, rtol=2e-2)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from nopg import FittedPolicy, NopgError, PolicyFileError
 from nopg.cli.main import app
-from nopg.cli.report import end_with_report
+from nopg.cli.policies import end_with_report
 from tests.runs.tiny import begin, small_policy
 
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from reproduction.envs.cart_pole import CartPole
+from reproduction.envs.mountain_car import MountainCar
 
 from nopg.envs import Env, Pendulum, draw, rollout
 from nopg.envs.base import FloatArray
-from nopg.envs.cart_pole import CartPole
-from nopg.envs.mountain_car import MountainCar
 
 ENVS = [Pendulum(), CartPole(), MountainCar()]
 IDS = ["pendulum", "cart-pole", "mountain-car"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from nopg.data.angles import angle_pairs
+from nopg.data.validation import angle_pairs
 
 
 def circles() -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nopg.data import Dataset
-from nopg.data.fingerprint import fingerprint
+from nopg.data.io.metadata import fingerprint
 
 
 def test_it_counts_every_array_and_nothing_else() -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from nopg.data.locks import exclusive
+from nopg.data.files import exclusive
 from nopg.errors import NopgError
 
 HOLD = """
 import sys, pathlib
-from nopg.data.locks import exclusive
+from nopg.data.files import exclusive
 with exclusive(pathlib.Path(sys.argv[1]), "run", "recorder"):
     print("held", flush=True)
     sys.stdin.read()

@@ -87,8 +87,8 @@ COVERED = {
     "Tasks": {
         "LQR with exact gradients": "tests/reproduction/test_lqr_exact.py",
         "swing-up pendulum": "tests/envs/test_pendulum.py",
-        "cart-pole": "tests/envs/test_cart_pole.py",
-        "mountain car": "tests/envs/test_mountain_car.py",
+        "cart-pole": "tests/reproduction/envs/test_cart_pole.py",
+        "mountain car": "tests/reproduction/envs/test_mountain_car.py",
     },
     "Examples": {
         "the method in one file": "tests/examples/test_from_scratch.py",

@@ -20,12 +20,12 @@ def runs(n_runs: int, length: int, noise: float = 0.0) -> tuple[Any, ...]:
     return columns_of(states, actions)
 
 
-def sensed(n_runs: int, length: int, noise: float) -> tuple[Any, ...]:
+def sensed(n_runs: int, length: int, noise: float, seed: int = 1) -> tuple[Any, ...]:
     """The same without noise, but of a sensor."""
     (states, actions, _, following, _), _episodes = runs(n_runs, length)
     path = [states.reshape(n_runs, length, 1), following.reshape(n_runs, length, 1)]
     every = torch.cat([path[0], path[1][:, -1:]], dim=1).numpy()
-    every = every + noise * np.random.default_rng(1).standard_normal(every.shape)
+    every = every + noise * np.random.default_rng(seed).standard_normal(every.shape)
     return columns_of(every, actions.numpy().reshape(n_runs, length, 1))
 
 

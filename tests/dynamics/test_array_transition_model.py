@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from reproduction.envs.mountain_car import MountainCar
 from reproduction.tasks.random_agents import pendulum_random
 from reproduction.tasks.scripted_operator import mountain_car_demonstrations
 
 from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
-from nopg.envs.mountain_car import MountainCar
 
 
 def learned(rows: object, n: int) -> TransitionModel:

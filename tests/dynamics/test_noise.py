@@ -128,3 +128,63 @@ def test_draws_cancel_in_pairs() -> None:
     draws = noise_draws(3, 6, 2, np.random.default_rng(0))
     np.testing.assert_array_equal(draws[:, :3], -draws[:, 3:])
     assert noise_draws(3, 5, 2, np.random.default_rng(0)).shape == (3, 5, 2)
+
+
+def in_a_row(phi: float, theta: float, runs: int, length: int) -> Array:
+    """e_t = phi e_{t-1} + w_t + theta w_{t-1}, long after its beginning."""
+    w = np.random.default_rng(3).standard_normal((length + 200, runs))
+    e = np.zeros_like(w)
+    for t in range(1, len(w)):
+        e[t] = phi * e[t - 1] + w[t] + theta * w[t - 1]
+    return e[200:]
+
+
+@pytest.mark.parametrize(
+    ("phi", "theta"), [(0.0, 0.0), (0.9, 0.0), (0.0, -0.7), (0.9, -0.5), (0.5, 0.3)]
+)
+def test_draws_follow_each_other_as_errors_do(phi: float, theta: float) -> None:
+    errors = in_a_row(phi, theta, runs=40, length=50)
+    rows = torch.tensor(errors.T.reshape(-1, 1))
+    starts = torch.arange(len(rows)) % 50 == 0
+    x = inputs_of(len(rows))
+    white = ProcessNoise.fit(x, rows, ONE)
+    assert white is not None
+    found = white.coloured(x, rows, starts)
+    draws = noise_draws(60, 20_000, 1, np.random.default_rng(0), found)[..., 0]
+    many = in_a_row(phi, theta, runs=20_000, length=60)
+    many /= many.std()
+    assert draws.std(axis=1) == pytest.approx(np.ones(60), abs=0.04)
+    for lag in (1, 2, 10):
+        ours, theirs = ((e[20] * e[20 + lag]).mean() for e in (draws, many))
+        assert ours == pytest.approx(theirs, abs=0.08)
+    total = many.sum(axis=0).std() / np.sqrt(60.0)  # of sixty steps, not of endless
+    assert draws.sum(axis=0).std() / np.sqrt(60.0) == pytest.approx(total, rel=0.2)
+    if phi == 0.0:
+        expected = (1.0 + theta) / np.sqrt(1.0 + theta**2)
+        assert found.lasting.item() == pytest.approx(expected, rel=0.15)
+    assert bool(found.colour.any()) == bool(phi or theta)
+
+
+def test_independent_errors_and_few_of_them_have_no_colour() -> None:
+    for seed in range(20):
+        x, errors = inputs_of(300), normal(300, seed=seed)
+        white = ProcessNoise.fit(x, errors, ONE)
+        assert white is not None
+        starts = torch.arange(300) % 20 == 0
+        assert not white.coloured(x, errors, starts).colour.any()
+        alone = torch.ones(300, dtype=torch.bool)
+        assert not white.coloured(x, errors.abs(), alone).colour.any()
+
+
+def test_columns_have_colours_of_their_own() -> None:
+    mixing = torch.tensor([[1.0, 0.6], [0.0, 0.8]]).double()
+    slow, quick = in_a_row(0.9, 0.0, 1, 4000), in_a_row(0.0, -0.7, 2, 4000)[:, 1:]
+    rows = torch.tensor(
+        np.concatenate([slow / slow.std(), quick / quick.std()], axis=1)
+    )
+    x, never = inputs_of(4000), torch.zeros(4000, dtype=torch.bool)
+    white = ProcessNoise.fit(x, rows @ mixing, torch.ones(2).double())
+    assert white is not None
+    found = white.coloured(x, rows @ mixing, never).colour
+    assert found[0] == pytest.approx([0.9, 0.0], abs=0.06)
+    assert found[1] == pytest.approx([0.0, -0.7], abs=0.16)

@@ -7,17 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from reproduction.envs.mountain_car import MountainCar
 from reproduction.tasks.scripted_operator import mountain_car_demonstrations
 
 from nopg.discount import discount_horizon
 from nopg.dynamics.rollouts import (
     AT_REST,
+    BLOCK,
     model_rollout,
     rollout_gradients,
     tail_weights,
 )
 from nopg.dynamics.transition_model import TransitionModel
-from nopg.envs.mountain_car import MountainCar
 from nopg.envs.pendulum import Pendulum, pendulum_grid
 from nopg.envs.rollouts import rollout
 from nopg.policies.arrays import ArrayPolicies
@@ -239,7 +240,7 @@ def test_out_of_support_a_rollout_earns_the_worst_from_then_on() -> None:
 
     model, gamma = resting(), 0.9
     found = model_rollout(model, Away(), np.zeros((1, 1)), gamma, 100)
-    assert len(found.states) == 1
+    assert len(found.states) == BLOCK  # nobody asks sooner
     assert found.outcomes.out_of_support[0, 0] == pytest.approx(1.0)
     worst = model.rewards[0] / (1.0 - gamma)
     assert found.returns[0] == pytest.approx(-1.0 + gamma * worst, rel=1e-6)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nopg.dynamics.replays import Windows, consecutive, held_out_rows
+from nopg.dynamics.replays import Windows, consecutive, held_out_folds
 from tests.evaluation.recordings import recorded
 
 
@@ -36,11 +36,13 @@ def test_runs_end_with_episodes_and_where_rows_are_missing() -> None:
     ids=["episodes", "one", "none", "single steps"],
 )
 def test_a_fifth_is_held_out(data: object, kind: str, share: float) -> None:
-    found, rows = held_out_rows(data, np.random.default_rng(0))  # type: ignore[arg-type]
+    found, folds = held_out_folds(data, np.random.default_rng(0))  # type: ignore[arg-type]
     assert found == kind
-    assert rows.mean() == pytest.approx(share)
+    for rows in folds:
+        assert rows.mean() == pytest.approx(share)
     if kind == "episodes":
-        names = data.episodes[rows]  # type: ignore[attr-defined]
+        assert (np.sum(folds, axis=0) == 1).all()  # every row in turn
+        names = data.episodes[folds[0]]  # type: ignore[attr-defined]
         assert (np.unique(names, return_counts=True)[1] == 25).all()
 
 
@@ -50,10 +52,10 @@ def test_the_one_long_recording_is_learned_from(seed: int) -> None:
     names = np.repeat(np.arange(20), 25)
     names[:400] = -1  # one recording of 400 rows, four of 25
     mixed = replace(data, episodes=names)
-    kind, rows = held_out_rows(mixed, np.random.default_rng(seed))
+    kind, folds = held_out_folds(mixed, np.random.default_rng(seed))
     assert kind == "episodes"
-    assert rows.sum() == 100
-    assert not rows[:400].any()
+    assert [rows.sum() for rows in folds] == [25] * 4
+    assert not np.any(folds, axis=0)[:400].any()
 
 
 def test_windows_are_what_was_recorded() -> None:

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
+import reproduction.envs
 from nopg.envs import register, rollout
 from nopg.envs.registration import TASKS
 from nopg.errors import ConfigError
 
+assert reproduction.envs.Qube in TASKS.values()  # put there by the import
 HORIZONS = {
     "PendulumSwingUp": 500,
     "CartPoleQuanser": 10_000,

@@ -15,13 +15,11 @@ def blank() -> Canvas:
 
 
 def test_areas_are_those_of_geometry() -> None:
-    disc, line, box = blank(), blank(), blank()
+    disc, line = blank(), blank()
     disc.disc((0.3, 0.2), 0.5, INK)
     line.line((-1.0, -0.5), (1.0, 0.5), 0.2, INK)
-    box.box((0.1, 0.0), (1.0, 0.6), INK, tilt=0.4)
     assert abs(coverage(disc, 0.01) / (np.pi * 0.25) - 1) < 0.01
     assert abs(coverage(line, 0.01) / (0.2 * np.sqrt(5) + np.pi * 0.01) - 1) < 0.01
-    assert abs(coverage(box, 0.01) / 0.6 - 1) < 0.01
 
 
 def test_y_points_up_and_x_to_the_right() -> None:
@@ -37,11 +35,3 @@ def test_shapes_outside_are_harmless() -> None:
     canvas.disc((9.0, 9.0), 0.5, INK)
     canvas.line((-9.0, -9.0), (-8.0, 9.0), 0.5, INK)
     assert (canvas.frame == PAPER).all()
-
-
-def test_ground_fills_below_the_curve() -> None:
-    canvas = blank()
-    canvas.ground(0.2 * canvas.columns, INK)
-    assert (canvas.frame[-1] == INK).all()
-    assert (canvas.frame[0] == PAPER).all()
-    assert abs(coverage(canvas, 0.01) / 6.0 - 1) < 0.01

@@ -20,7 +20,9 @@ def expected(model: TransitionModel, starts: np.ndarray) -> float:
     """The mean return of paths that go on out of support."""
     here, alive = torch.from_numpy(starts), torch.ones(len(starts)).double()
     n_steps, total = discount_horizon(GAMMA), 0.0
-    draws = noise_draws(n_steps, len(starts), starts.shape[1], np.random.default_rng(0))
+    generator = np.random.default_rng(0)
+    (n_paths, d_s) = starts.shape
+    draws = noise_draws(n_steps, n_paths, d_s, generator, model.noise)
     for t in range(n_steps):
         actions = push(starts.shape[1]).outputs(here)[0].detach()
         step = model.step(here, actions, torch.from_numpy(draws[t]))

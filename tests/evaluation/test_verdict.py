@@ -17,9 +17,10 @@ from nopg.evaluation.replay import Replay
 from nopg.evaluation.verdict import Grounds, guessed_share, verdict
 from nopg.policies.build import linear_policy
 
-COMPARED = Comparison(2.0, 0.5, 3.5, 0.95, 0.01, -5.0, -7.0, "the log", 10)
+COMPARED = Comparison(2.0, 0.5, 3.5, 0.95, 0.01, -5.0, -7.0, "the log", 10, 4.0)
 UNKNOWN = replace(COMPARED, known=False, reason="no data there.")
 ESTIMATE = Estimate(-5.0, -6.0, -4.0, 0.95, "model")
+FAR = replace(ESTIMATE, known=False, reason="far away.")
 
 
 def replayed(level: float, flow: float = 0.9) -> Replay:
@@ -29,10 +30,11 @@ def replayed(level: float, flow: float = 0.9) -> Replay:
         names=("level", "flow"),
         labels=("1 step", "10 steps"),
         n_starts=(50, 40),
+        n_apart=(50, 40),
+        factors=np.ones((2, 2)),
         coverage=np.array([[0.9, 0.9], [level, flow]]),
         errors=np.array([[0.01, 0.02], [0.3, 0.1]]),
         relative=np.array([0.2, 0.3]),
-        scale=1.0,
         return_scale=1.0,
         run_off=0.0,
         worst_place=np.zeros(2),
@@ -47,8 +49,9 @@ def asked(**changes: Any) -> tuple[str, str]:
     return found.level, found.reason
 
 
-def worse(probability: float) -> Comparison:
-    return replace(COMPARED, probability_worse=probability)
+def worse(probability: float, by: float = 0.1) -> Comparison:
+    """A policy that loses so much beside episodes that differ by 4."""
+    return replace(COMPARED, probability_worse=probability, difference=-by)
 
 
 def test_what_speaks_for_it_is_the_reason_to_go() -> None:
@@ -64,19 +67,20 @@ def test_what_speaks_for_it_is_the_reason_to_go() -> None:
         ({"comparison": worse(0.05)}, "go", "better"),
         ({"comparison": worse(0.06)}, "caution", "not surely better"),
         ({"comparison": worse(0.5)}, "caution", "not surely better"),
-        ({"comparison": worse(0.51)}, "stop", "probably worse"),
+        ({"comparison": worse(0.8)}, "caution", "not surely better"),
+        ({"comparison": worse(0.85)}, "stop", "probably worse"),
+        ({"comparison": worse(0.51, by=3.9)}, "caution", "not surely better"),
+        ({"comparison": worse(0.51, by=4.1)}, "stop", "probably worse"),
+        ({"comparison": worse(0.49, by=4.1)}, "caution", "not surely better"),
         ({"comparison": UNKNOWN}, "stop", "unknown: no data there."),
         ({"untried": 0.05}, "go", "better"),
         ({"untried": 0.06}, "caution", "In 6% of its steps"),
         ({"untried": 0.6}, "stop", "In 60% of its steps"),
         ({"replay": replayed(0.6)}, "go", "better"),
-        ({"replay": replayed(0.4, 0.7)}, "caution", "10 steps bands of 90% hold 40%"),
-        ({"replay": replayed(0.4, 0.5)}, "stop", "10 steps bands of 90% hold 40%"),
-        (
-            {"estimate": replace(ESTIMATE, known=False, reason="far away.")},
-            "stop",
-            "far away.",
-        ),
+        ({"replay": replayed(0.4, 0.7)}, "caution", "10 steps 90% bands hold 55%"),
+        ({"replay": replayed(0.2, 0.4)}, "stop", "10 steps 90% bands hold 30%"),
+        ({"estimate": FAR}, "caution", "far away."),
+        ({"estimate": FAR, "comparison": UNKNOWN}, "stop", "far away."),
     ],
 )
 def test_each_answer_decides_at_its_marks(

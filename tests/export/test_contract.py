@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import nopg
-from nopg.data.fingerprint import fingerprint
+from nopg.data.io.metadata import fingerprint
 from nopg.export import export_policy
 from nopg.export.exporting import SUFFIXES
 

@@ -20,8 +20,8 @@ from safetensors.torch import load_file, save_file
 
 import nopg
 from nopg.cli.swing_up import BOTTOM, grid_dataset
-from nopg.data.spaces import space_to_json
-from nopg.fitted.search_result import (
+from nopg.data.io.metadata import space_to_json
+from nopg.fitted.history import (
     ASCENT,
     PLANNING,
     Candidate,

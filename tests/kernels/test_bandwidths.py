@@ -11,15 +11,13 @@ from scipy.optimize import approx_fprime
 
 import nopg
 from nopg.cli.swing_up import grid_dataset
-from nopg.kernels.bandwidths import TransitionArrays, select_bandwidths
+from nopg.kernels.bandwidths import select_bandwidths
 from nopg.kernels.cross_validation import cross_validated_bandwidth, half_spacing
 from nopg.kernels.leave_one_out import _Regression, leave_one_out
 
 
-def transitions(data: nopg.Dataset) -> TransitionArrays:
-    return TransitionArrays(
-        data.observations, data.actions, data.rewards, data.next_observations
-    )
+def transitions(s: Any, a: Any, r: Any, s_next: Any) -> nopg.Dataset:
+    return nopg.Dataset(s, a, r, s_next, np.zeros(len(s), dtype=bool))
 
 
 def rng() -> np.random.Generator:
@@ -36,7 +34,7 @@ def test_cross_validation_gives_the_authors_bandwidths(
     """The pendulum grid with the paper's factors, as their release computes them."""
     rule = nopg.CrossValidated(state_factor=1.0, action_factor=50.0)
     with pytest.warns(nopg.NopgWarning) as said:
-        found = select_bandwidths(rule, transitions(grid_dataset(size, size)), rng())
+        found = select_bandwidths(rule, grid_dataset(size, size), rng())
     np.testing.assert_allclose([*found.state, *found.action], expected, rtol=4e-3)
     remarks = " ".join(str(warning.message) for warning in said)
     assert "distinct values" in remarks
@@ -45,7 +43,7 @@ def test_cross_validation_gives_the_authors_bandwidths(
 
 @pytest.mark.filterwarnings("ignore:.* column")
 def test_factors_may_differ_by_dimension() -> None:
-    data = transitions(grid_dataset(10, 10))
+    data = grid_dataset(10, 10)
     plain = nopg.CrossValidated().select(data, rng())
     factors = [10.0, 10.0, 1.0]  # as in the authors' release
     scaled = nopg.CrossValidated(factors, [7.0]).select(data, rng())
@@ -78,7 +76,7 @@ def test_half_spacing_is_that_of_repeated_values() -> None:
 
 
 def test_floor_lifts_widths_of_a_grid_and_leaves_others() -> None:
-    data = transitions(grid_dataset(15, 15))
+    data = grid_dataset(15, 15)
     rule = nopg.CrossValidated(1.0, 50.0, half_spacing_floor=True)
     with pytest.warns(nopg.NopgWarning) as said_of_plain:
         plain = nopg.CrossValidated(1.0, 50.0).select(data, rng())
@@ -125,7 +123,7 @@ def test_leave_one_out_ignores_what_does_not_matter() -> None:
 def test_auto_does_not_collapse_on_a_grid() -> None:
     """Plain leave-one-out picks a fifth of the step: the chain stands still."""
     data = grid_dataset(15, 15)
-    found = select_bandwidths("auto", transitions(data), rng())
+    found = select_bandwidths("auto", data, rng())
     assert 0.3 < found.state[2] < 1.2  # the velocity step is 1.14
     assert 1.0 < found.action[0] <= 2.0 + 1e-9
 
@@ -134,7 +132,7 @@ def test_constant_columns_are_ignored_and_said() -> None:
     generator = rng()
     states = np.column_stack([generator.normal(size=60), np.full(60, 3.0)])
     actions = generator.uniform(size=(60, 1))
-    data = TransitionArrays(states, actions, generator.normal(size=60), states)
+    data = transitions(states, actions, generator.normal(size=60), states)
     for rule in ("auto", nopg.CrossValidated()):
         with pytest.warns(nopg.NopgWarning, match="state column 1 is constant"):
             found = select_bandwidths(rule, data, rng())
@@ -147,8 +145,8 @@ def test_duplicated_rows_do_not_shrink_bandwidths_to_nothing() -> None:
     generator = rng()
     x, a = generator.normal(size=(150, 1)), generator.uniform(-1, 1, (150, 1))
     rows = (x, a, x[:, 0] ** 2, 0.9 * x + a)
-    once = select_bandwidths("auto", TransitionArrays(*rows), rng())
-    twice = TransitionArrays(*(np.concatenate([part, part]) for part in rows))
+    once = select_bandwidths("auto", transitions(*rows), rng())
+    twice = transitions(*[np.concatenate([part, part]) for part in rows])
     again = select_bandwidths("auto", twice, rng())
     assert 0.5 < again.state[0] / once.state[0] < 2.0
 
@@ -157,7 +155,7 @@ def test_discrete_actions_get_a_label_kernel() -> None:
     generator = rng()
     states = generator.normal(size=(90, 2))
     labels = generator.integers(0, 3, 90)
-    data = TransitionArrays(states, labels, states[:, 0], states)
+    data = transitions(states, labels, states[:, 0], states)
     found = select_bandwidths("auto", data, rng())
     assert len(found.state) == 2
     assert 0 < found.action[0] < 0.5
@@ -165,7 +163,7 @@ def test_discrete_actions_get_a_label_kernel() -> None:
 
 def test_actions_that_never_differ_are_refused() -> None:
     states = rng().normal(size=(20, 2))
-    data = TransitionArrays(states, np.ones((20, 1)), states[:, 0], states)
+    data = transitions(states, np.ones((20, 1)), states[:, 0], states)
     with pytest.raises(nopg.DataError, match="nothing to choose"):
         select_bandwidths("auto", data, rng())
 
@@ -190,28 +188,24 @@ def test_bad_bandwidths_are_refused(make: object, sentence: str) -> None:
 @pytest.mark.parametrize("rule", ["silverman", 3, None])
 def test_unknown_rules_are_refused(rule: object) -> None:
     with pytest.raises(nopg.ConfigError, match="auto"):
-        select_bandwidths(rule, transitions(grid_dataset(5, 5)), rng())
+        select_bandwidths(rule, grid_dataset(5, 5), rng())
 
 
 def test_widths_must_match_the_data() -> None:
     with pytest.raises(nopg.ConfigError, match="3 state"):
-        select_bandwidths(
-            nopg.Bandwidths([1.0], [1.0]), transitions(grid_dataset(5, 5)), rng()
-        )
+        select_bandwidths(nopg.Bandwidths([1.0], [1.0]), grid_dataset(5, 5), rng())
 
 
 def test_a_rule_of_ones_own_is_asked_and_checked() -> None:
     class Wide:
-        def select(
-            self, data: TransitionArrays, generator: np.random.Generator
-        ) -> nopg.Bandwidths:
-            return nopg.Bandwidths(data.states.std(axis=0), [2.0] * self.d_a)
+        def select(self, data: Any, generator: np.random.Generator) -> nopg.Bandwidths:
+            return nopg.Bandwidths(data.observations.std(axis=0), [2.0] * self.d_a)
 
         d_a = 1
 
-    rule, data = Wide(), transitions(grid_dataset(5, 5))
+    rule, data = Wide(), grid_dataset(5, 5)
     found = select_bandwidths(rule, data, rng())
-    np.testing.assert_array_equal(found.state, data.states.std(axis=0))
+    np.testing.assert_array_equal(found.state, data.observations.std(axis=0))
     rule.d_a = 2
     with pytest.raises(nopg.ConfigError, match="1 action"):
         select_bandwidths(rule, data, rng())

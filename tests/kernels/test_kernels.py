@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from nopg.kernels.similarity import log_label_similarity, log_similarity
+from nopg.kernels.neighbours import log_label_similarity, log_similarity
 
 
 def test_similarity_is_a_gaussian_over_its_peak(generator: torch.Generator) -> None:

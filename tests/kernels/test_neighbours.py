@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from nopg.errors import ConfigError
-from nopg.kernels.neighbours import fixed_blocks, nearest_blocks
-from nopg.kernels.similarity import log_similarity
+from nopg.kernels.neighbours import fixed_blocks, log_similarity, nearest_blocks
 
 
 def clouds(seed: int, n: int = 300, m: int = 80) -> tuple[Tensor, Tensor, Tensor]:

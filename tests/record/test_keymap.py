@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from nopg.record.keymap import continuous_keys, discrete_keys, known_names
+from nopg.record.controls import continuous_keys, discrete_keys, known_names
 
 
 def test_one_axis_listens_to_both_directions_of_both_crosses() -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from nopg.record.controls import Controls
-from nopg.record.link import Link
+from nopg.record.loop import Link
 from nopg.record.session import Command
 
 

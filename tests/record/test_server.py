@@ -17,7 +17,7 @@ from websockets.sync.client import ClientConnection
 
 from nopg.errors import ConfigError, MissingExtraError
 from nopg.record import server
-from nopg.record.link import Link
+from nopg.record.loop import Link
 from nopg.record.protocol import MAX_MESSAGE
 from nopg.record.server import Ticket
 from nopg.record.session import Command

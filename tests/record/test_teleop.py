@@ -5,8 +5,7 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from nopg.errors import ConfigError
-from nopg.record.controls import Controls
-from nopg.record.keymap import known_names
+from nopg.record.controls import Controls, known_names
 from nopg.record.teleop import ContinuousTeleop, DiscreteTeleop
 
 

@@ -17,7 +17,7 @@ import pytest
 
 import nopg
 from nopg import NopgError, NotFittedError
-from nopg.data.fingerprint import fingerprint
+from nopg.data.io.metadata import fingerprint
 from nopg.report import write_report
 from nopg.report.page import report_page
 from nopg.report.payload import json_in_html

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nopg.fitted.search_result import (
+from nopg.fitted.history import (
     PLANNING,
     Candidate,
     CandidateMethod,

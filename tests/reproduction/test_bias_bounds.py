@@ -15,7 +15,7 @@ from reproduction.bias_bounds import (
 )
 
 import nopg
-from nopg.kernels.similarity import log_similarity
+from nopg.kernels.neighbours import log_similarity
 from nopg.policies.build import linear_policy
 
 Array = np.ndarray

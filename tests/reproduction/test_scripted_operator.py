@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
+from reproduction.envs.mountain_car import MountainCar
 from reproduction.tasks.scripted_operator import (
     Operator,
     mountain_car_demonstrations,
     scripted_demonstrations,
 )
 
-from nopg.envs.mountain_car import MountainCar
 from nopg.errors import ConfigError
 
 

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import nopg
-from nopg.data.fingerprint import fingerprint
+from nopg.data.io.metadata import fingerprint
 from nopg.errors import NopgError, RunError
 from nopg.runs.checkpoint import checkpoints, read_history
 from nopg.runs.folder import RunFolder

@@ -10,7 +10,7 @@ from shutil import copytree
 
 import pytest
 
-from nopg.data.fingerprint import fingerprint
+from nopg.data.io.metadata import fingerprint
 from nopg.errors import NopgError, PolicyFileError, RunError
 from nopg.runs import RunFolder, read_run
 from tests.runs.tiny import SMALL, PowerCut, begin

@@ -5,8 +5,6 @@
 has the one solution V(s) = eps(s)' q with q = (I - gamma P)^-1 r (Theorem 1).
 """
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import Any
 

@@ -1,10 +1,7 @@
 """Rows that match their query: kernel rows whose mean is where the policy is.
 
-A Nadaraya-Watson row at x = (s, a) has its mean beside x, where its samples are: the
-estimated system is displaced at every step, which is a first-order error. Of all
-distributions over the samples whose mean is the query, the matched row is the one
-closest in relative entropy to the kernel row. It stays a distribution, so that
-Theorem 1 holds, and it reproduces linear functions.
+Of all distributions over the samples whose mean is the query, the matched row is the
+one closest in relative entropy to the kernel row (`docs/matched_rows.md`).
 
 With features g_j = (offset of s_j from s, a_j), all in bandwidths, both kinds of row
 belong to one exponential family,
@@ -17,10 +14,9 @@ The kernel row has natural parameter theta_0 = (0, a). The matched row has mean
     log sum_j psi_j exp(theta' g_j - |a_j|^2 / 2) - theta_0' theta
         + Phi(theta - theta_0).
 
-Phi is a wall: flat at 0, steep from `REACH` on. A query that its samples do not
-surround cannot be matched; the wall stops the row from reaching for it for ever, and
-where nothing can be gained the row is the plain one. With C = Cov_p(g, g), H the
-curvature of the wall and c = Cov_p(q, g), the derivative of the mean of q is
+Phi is a wall: flat at 0, steep from `REACH` on, for queries that their samples do not
+surround. With C = Cov_p(g, g), H the curvature of the wall and c = Cov_p(q, g), the
+derivative of the mean of q is
 
     d/da (E q)  =  c' (C + H)^-1 (I + H) e_a / h_a:
 
@@ -50,15 +46,13 @@ MAX_STEPS = 40
 APART = 10.0
 """Power of the kernel between labels: no tilt may outweigh it, or a row would reach its
 mean by what another action did."""
-FEW = 100
-"""Rows up to which LAPACK, a call a row, is faster than elimination by hand."""
+FEW = 100  # rows up to which LAPACK, a call a row, is faster than elimination by hand
 AT_ONCE = 2048
 """Rows searched together on the CPU: those still open are copied at every step."""
 LONGEST_STEP = 4.0
 """Longest step of Newton's method in theta: farther out the curvature is another."""
 
-Array = Any
-"""An array of NumPy or a tensor of torch."""
+Array = Any  # an array of NumPy or a tensor of torch
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,6 @@ so the gradient of the objective (Eq. (10)) needs three sparse products and one
 backward pass through the policy, never a graph over the entries of P.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

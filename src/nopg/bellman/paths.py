@@ -23,18 +23,15 @@ from torch import Tensor
 from nopg.bellman.samples import ArcCoordinates, Samples
 from nopg.discount import discount_horizon
 from nopg.kernels.bandwidths import Bandwidths
-from nopg.kernels.similarity import log_label_similarity
+from nopg.kernels.neighbours import log_label_similarity
 from nopg.policies.families import Policy
 
-NEAREST = 48
-"""Samples a step is made from."""
-NEGLIGIBLE = 0.005
-"""Weight gamma^T at which paths end."""
+NEAREST = 48  # samples a step is made from
+NEGLIGIBLE = 0.005  # weight gamma^T at which paths end
 BEYOND = 0.1
 """Part of a column's range by which a path may leave the data before it counts as
 lost."""
-RIDGE = 1e-2
-"""Of the regression, in squared bandwidths."""
+RIDGE = 1e-2  # of the regression, in squared bandwidths
 
 
 @dataclass(frozen=True)

@@ -28,15 +28,14 @@ from nopg.bellman.rows import Neighbours, QueryRows, RowModel, query_rows
 from nopg.bellman.samples import Samples, on_circles, state_offsets
 from nopg.errors import ConfigError, NopgWarning
 from nopg.kernels.bandwidths import Bandwidths
-from nopg.kernels.similarity import log_label_similarity
+from nopg.kernels.neighbours import log_label_similarity
 from nopg.linalg.coarse import CoarseCells
 from nopg.linalg.ranks import Ranks
 from nopg.policies.families import CategoricalPolicy, GaussianPolicy, Policy
 
 WORTHWHILE = 257
 """Samples from which solves get a coarse inverse: fewer are solved directly."""
-MATCHED, NADARAYA_WATSON = "matched", "nadaraya-watson"
-"""The row models by name."""
+MATCHED, NADARAYA_WATSON = "matched", "nadaraya-watson"  # the row models by name
 NEAREST = 64
 """Samples a matched row keeps where nothing else is said. They are part of what the
 row is: it looks for its mean among them."""

@@ -4,8 +4,6 @@
 degree 29 is integrated exactly. `independent_draws` is the paper's Monte Carlo sum.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from functools import partial

@@ -5,8 +5,6 @@ Each also knows the way back: the sensitivity of sum_i w_i (E q)_i to the policy
 outputs, from which the gradient of the objective (Eq. (10)) is one backward pass.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass

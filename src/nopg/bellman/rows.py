@@ -212,10 +212,7 @@ class RowModel(ABC):
     ) -> RowWeights:
         """Rows for one action per query, (m, d_a), or for several, (k, m, d_a).
 
-        Args:
-            actions: What is done at each query.
-            start: `state` of the rows of actions close by, for models that iterate.
-            accuracy: When an iteration may stop.
+        Models that iterate begin at `start`, the `state` of rows of actions close by.
         """
 
     @abstractmethod

@@ -18,9 +18,8 @@ import torch
 from torch import Tensor
 
 from nopg.bellman.rows import QueryRows
-from nopg.data.angles import angle_pairs
 from nopg.data.dataset import Dataset
-from nopg.errors import DataError
+from nopg.data.validation import angle_pairs, as_states
 from nopg.gpu.tiles import spatial_order
 from nopg.kernels.bandwidths import Bandwidths
 
@@ -102,33 +101,9 @@ class Samples:
 
 
 def initial_state_tensor(initial_states: Any, like: Tensor) -> Tensor:
-    """Initial states as a finite matrix (B, d_s); one state may be a plain vector.
-
-    Raises:
-        DataError: If the width differs from the data's, or a number is not finite.
-    """
-    try:
-        states = torch.tensor(np.asarray(initial_states, dtype=np.float64)).to(like)
-    except (TypeError, ValueError):
-        raise DataError(
-            "`initial_states` must be numbers, (B, d_s), got "
-            f"{type(initial_states).__name__}; pass an array of states."
-        ) from None
-    d_s = like.shape[1]
-    if states.ndim == 1 and len(states) == d_s:
-        states = states[None, :]
-    if states.ndim != 2 or states.shape[1] != d_s or len(states) == 0:
-        raise DataError(
-            f"`initial_states` must have one row per state and {d_s} columns like the "
-            f"observations, got shape {tuple(states.shape)}; reshape or select columns."
-        )
-    if not bool(torch.isfinite(states).all()):
-        row = int((~torch.isfinite(states)).any(dim=1).nonzero()[0])
-        raise DataError(
-            f"`initial_states` must be finite, row {row} is {states[row].tolist()}; "
-            "drop or repair it."
-        )
-    return states
+    """Initial states as a finite matrix (B, d_s); one state may be a plain vector."""
+    states = as_states("initial_states", initial_states, like.shape[1])
+    return torch.tensor(states).to(like)
 
 
 @dataclass(frozen=True)

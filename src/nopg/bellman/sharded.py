@@ -6,8 +6,6 @@ estimator sees is the whole P, so that Theorem 1, the certificate and Eq. (10) a
 written once for one process and for many.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from torch import Generator, Tensor
@@ -26,14 +24,7 @@ from nopg.linalg.ranks import ShardedRows
 
 
 class ShardedResponsibilities(Responsibilities):
-    """Rows at all next states, of which this rank makes its own.
-
-    All ranks make one together.
-
-    Args:
-        own: Responsibilities at this rank's next states.
-        problem: Whose rows are shared out.
-    """
+    """Rows at all next states, of which this rank makes its `own`; all make one."""
 
     def __init__(self, own: Responsibilities, problem: Problem) -> None:
         assert problem.ranks is not None

@@ -176,9 +176,7 @@ class BellmanSolution:
     def following(self, *, keep_correction: bool = True) -> Start:
         """Where to start solving for a policy close by.
 
-        Args:
-            keep_correction: Whether to pass on the coarse inverse; it grows old
-                slowly, and making it takes as long as some ten products.
+        The coarse inverse grows old slowly, and making it takes some ten products.
         """
         core = None
         if keep_correction and self.correction is not None:
@@ -240,13 +238,13 @@ class BellmanSolution:
             slopes = self.output_gradients()
         # An output may be a constant, as the spread of a linear Gaussian policy is.
         learned = [
-            (output, slope)
+            (output * slope).sum()
             for output, slope in zip(self.outputs, slopes, strict=True)
             if output.requires_grad
         ]
-        outputs, slopes = zip(*learned, strict=True)
+        # Sums, since torch imports its compiler to check the shapes of slopes.
         found = torch.autograd.grad(
-            outputs, parameters, slopes, allow_unused=True, retain_graph=True
+            learned, parameters, allow_unused=True, retain_graph=True
         )
         gradients = tuple(
             torch.zeros_like(p) if g is None else g

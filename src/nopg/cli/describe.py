@@ -1,7 +1,5 @@
 """`nopg describe DATA`: what a file holds and what that means for learning."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """The command `nopg`: parses, calls, prints."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys
@@ -11,12 +9,9 @@ import typer
 
 from nopg.cli.demo import demo
 from nopg.cli.describe import describe
-from nopg.cli.evaluate import evaluate
-from nopg.cli.export import export
-from nopg.cli.fit import fit
-from nopg.cli.learn import learn
+from nopg.cli.learning import fit, learn
+from nopg.cli.policies import evaluate, export, report
 from nopg.cli.record import record
-from nopg.cli.report import report
 
 IN_THE_SHELL = {
     "n_updates": "--updates",

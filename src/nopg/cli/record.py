@@ -1,7 +1,5 @@
 """`nopg record ENV`: drive an environment in the browser and keep the transitions."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import signal

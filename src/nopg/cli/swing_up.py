@@ -4,8 +4,6 @@ Appendix, "Pendulum with Uniform Dataset": theta in [-pi, pi], velocity in [-8, 
 torque in {-2, 2}, gamma 0.97, 500 steps from the bottom at rest.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

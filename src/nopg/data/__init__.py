@@ -2,10 +2,8 @@
 
 from nopg.data.dataset import Dataset
 from nopg.data.diagnostics.memory import find_memory
-from nopg.data.io.d3rlpy import from_d3rlpy
-from nopg.data.io.memory import from_minari, from_table
+from nopg.data.io.memory import from_d3rlpy, from_minari, from_sb3, from_table
 from nopg.data.io.rollouts import from_env
-from nopg.data.io.sb3 import from_sb3
 from nopg.data.sampling import merge, split_episodes, thin_by_coverage
 from nopg.data.transforms import (
     angle_to_sine_cosine,

@@ -11,8 +11,6 @@ The rules, each of which leaves a sentence when it acts:
    the last of its episode and is marked truncated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -34,9 +32,8 @@ def align(
 ) -> tuple[IntArray, dict[str, Any], tuple[str, ...]]:
     """Pair every row with its successor by the four rules of this module.
 
-    Returns:
-        The rows that are transitions, (n,); their successors, flags and episodes by
-        the names of `Dataset`; and what was assumed and dropped, in sentences.
+    What comes are the rows that are transitions, (n,); their successors, flags and
+    episodes by the names of `Dataset`; and what was assumed and dropped, in sentences.
     """
     m = len(observations)
     follower = _followers(np.zeros(m, dtype=int) if episodes is None else episodes)

@@ -1,10 +1,8 @@
-"""How the rows fill the space: neighbours, grid coverage, farthest points.
+"""How the rows fill the space: neighbours and farthest points.
 
 All distances are in standard deviations of each column, so that metres and
 radians count alike; constant columns count nothing.
 """
-
-from __future__ import annotations
 
 import numpy as np
 
@@ -13,7 +11,6 @@ from nopg.data.validation import FloatArray, IntArray
 
 _QUERIES = 1_000
 _NEAREST = 200
-_CELLS = 10
 
 
 def scaled(columns: FloatArray) -> FloatArray:
@@ -51,20 +48,6 @@ def neighbour_weights(dataset: TransitionTable) -> FloatArray:
     distances, _ = cKDTree(points).query(points[queries], k=nearest)
     weights = np.exp(-0.5 * (distances / bandwidth) ** 2)  # (m, nearest)
     return np.asarray(weights.sum(axis=1) - 1.0)  # without the row itself
-
-
-def grid_coverage(observations: FloatArray) -> float:
-    """Share of the cells of a grid over the states that hold data, from 0 to 1.
-
-    The grid has ten cells per column between its smallest and largest value. Few
-    rows cannot fill many cells, so the share is of min(n, number of cells).
-    """
-    low, high = observations.min(axis=0), observations.max(axis=0)
-    width = np.where(high > low, high - low, 1.0)
-    cells = np.minimum(((observations - low) / width * _CELLS).astype(np.int64), 9)
-    occupied = len(np.unique(cells, axis=0))
-    n_cells = float(_CELLS) ** int((high > low).sum())
-    return float(occupied / min(len(observations), n_cells))
 
 
 def farthest_points(points: FloatArray, n: int) -> tuple[IntArray, FloatArray]:

@@ -6,12 +6,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from nopg.data.diagnostics.description import Description, columns, describe
-from nopg.data.html import html_summary, html_table
+from nopg.data.diagnostics.description import (
+    Description,
+    columns,
+    describe,
+    html_summary,
+    html_table,
+)
 from nopg.data.io.load import load, save
 from nopg.data.io.options import MAX_BYTES, ReadOptions
 from nopg.data.past import with_history
-from nopg.data.resampling import resample
 from nopg.data.transitions import TransitionTable
 
 if TYPE_CHECKING:
@@ -132,27 +136,8 @@ class Dataset(TransitionTable):
             >>> "Decimal commas were read." in data.notes
             True
         """
-        options = ReadOptions(
-            observations=observations,
-            actions=actions,
-            reward=reward,
-            next_observations=next_observations,
-            episode=episode,
-            termination=termination,
-            truncation=truncation,
-            time=time,
-            is_discrete=is_discrete,
-            missing=missing,
-            repeated=repeated,
-            gap=gap,
-            resample=resample,
-            decimal=decimal,
-            time_limit=time_limit,
-            observation_space=observation_space,
-            action_space=action_space,
-            max_bytes=max_bytes,
-        )
-        return cls(**load(source, options))
+        given = {k: v for k, v in vars().items() if k not in ("cls", "source")}
+        return cls(**load(source, ReadOptions(**given)))
 
     def save(self, path: str | Path) -> None:
         """Write the data set whole or not at all, in the format its suffix names.
@@ -204,15 +189,3 @@ class Dataset(TransitionTable):
             steps if observations is None else observations,
             steps if actions is None else actions,
         )
-
-    def resample(self, sample_time: float) -> Self:
-        """The data with one row every `sample_time`; `data.notes` says what was done.
-
-        States are on a line between rows, actions the last one before, rewards summed
-        over each step. Less than a step at the end of a run is left out, unless the
-        task terminates there.
-
-        Args:
-            sample_time: In the units of `data.sample_time`, which must be known.
-        """
-        return resample(self, sample_time)

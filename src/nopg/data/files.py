@@ -1,6 +1,4 @@
-"""Files that are written whole or not at all, and opened only if they are files."""
-
-from __future__ import annotations
+"""Files: written whole or not at all, opened only if they are files, and locked."""
 
 import json
 import os
@@ -119,3 +117,35 @@ def require_writable(folder: Path) -> None:
     probe = folder / f".writable-{secrets.token_hex(8)}"
     write_atomically(probe, lambda stream: None)
     probe.unlink(missing_ok=True)
+
+
+@contextmanager
+def exclusive(path: Path, what: str, owner: str) -> Iterator[None]:
+    """Hold the only lock on the file `path` until the block ends.
+
+    The system forgets a lock when its process ends, however it ends: a file left
+    behind by a dead process stops nobody. `what` is locked and who its `owner` may be
+    is for messages.
+    """
+    from filelock import FileLock, Timeout  # not needed for reading data
+
+    lock = FileLock(path, timeout=0)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except Timeout:
+        raise NopgError(
+            f"`{what}` must have one {owner} at a time, another one has it open; wait "
+            "for it, stop it, or choose another name."
+        ) from None
+    except OSError as error:
+        raise NopgError(
+            f"`{what}` must be writable, got {error.strerror or error}; choose another "
+            "folder."
+        ) from error
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # Windows keeps an open file, and removes it itself
+            path.unlink()
+        lock.release()

@@ -1,7 +1,5 @@
 """Past actions and observations of every row of a log: `data.with_history(5)`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """Fewer rows, more rows, or two parts: thin, merge and split datasets."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -118,5 +116,5 @@ def _require_alike(first: Dataset, other: Dataset, position: int) -> None:
     if a is not None and b is not None and abs(a - b) > 0.1 * max(a, b):
         raise DataError(
             f"Data sets to merge must have one sample time, number 1 has {a:g} and "
-            f"number {position} has {b:g}; call resample({max(a, b):g}) on both."
+            f"number {position} has {b:g}; load both with resample={max(a, b):g}."
         )

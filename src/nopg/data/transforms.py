@@ -4,8 +4,6 @@ Each function leaves its input alone, treats s and s' alike, and adds a sentence
 to the notes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal

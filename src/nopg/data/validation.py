@@ -1,8 +1,7 @@
 """Turns what a person passes into clean arrays, or says in one sentence why not."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -42,6 +41,25 @@ def as_vector(name: str, values: Any) -> FloatArray:
     array = _vector(name, _numeric(name, values), "number")
     _require_finite(name, array)
     return np.ascontiguousarray(array)
+
+
+def as_states(
+    name: str, values: Any, width: int, names: Sequence[str] = ()
+) -> FloatArray:
+    """States that a person asks about, (m, d_s); one may be a plain vector."""
+    try:
+        found = np.atleast_2d(np.asarray(values, dtype=np.float64))
+    except (TypeError, ValueError, OverflowError):
+        found = np.empty((0, 0))
+    if found.ndim != 2 or len(found) == 0 or found.shape[1] != width:
+        called = f" ({', '.join(names)})" if names else ""
+        raise DataError(
+            f"`{name}` must be numbers, one row per state with {width} columns{called} "
+            "like the observations, got "
+            f"{found.shape if found.size else type(values).__name__}; reshape them."
+        )
+    _require_finite(name, found)
+    return found
 
 
 def as_actions(values: Any) -> FloatArray | IntArray:
@@ -186,8 +204,28 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def preview(numbers: NDArray[Any], limit: int = 5) -> str:
-    """The first few of many numbers, and how many more there are."""
+def preview(numbers: Sequence[Any] | NDArray[Any], limit: int = 5) -> str:
+    """The first few of many numbers or names, and how many more there are."""
     shown = ", ".join(str(number) for number in numbers[:limit])
     more = len(numbers) - limit
     return f"{shown} and {more} more" if more > 0 else shown
+
+
+ON_CIRCLE = 1e-4  # largest deviation of x^2 + y^2 from 1; single precision is closer
+
+
+def angle_pairs(states: Any) -> list[tuple[int, int]]:
+    """Pairs of columns that move and lie on the unit circle in every row.
+
+    States (n, d_s) may be an array or a tensor. Pairs (i, j) have i < j; each column
+    is in one at most.
+    """
+    pairs: list[tuple[int, int]] = []
+    for i, j in combinations(range(states.shape[1]), 2):
+        if any({i, j} & {*pair} for pair in pairs):
+            continue
+        x, y = states[:, i], states[:, j]
+        moves = bool((x != x[0]).any()) and bool((y != y[0]).any())
+        if moves and float(abs(x * x + y * y - 1.0).max()) < ON_CIRCLE:
+            pairs.append((i, j))
+    return pairs

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nopg.data.angles import angle_pairs
+from nopg.data.validation import angle_pairs
 
 MIN_STEPS = 2
 """Different steps that must end at exactly the same extreme value before it counts as

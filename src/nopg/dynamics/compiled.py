@@ -59,6 +59,7 @@ class CompiledModel:
 
     def __init__(self, **fields: Any) -> None:
         self.d_s, self.d_a = fields["d_s"], fields["d_a"]
+        self.is_noisy = fields.get("log_std") is not None
         self.struct, self._kept = _filled(_Model, fields)
 
     def rollout(
@@ -74,14 +75,18 @@ class CompiledModel:
         """
         library = compiled_library()
         assert library is not None  # who has none does not come here
-        n = len(starts)
+        n, draws = len(starts), draws if self.is_noisy else None
+        self._require(starts, (n, self.d_s))
+        self._require(draws, (n_steps, n, self.d_s))
+        if isinstance(actor, np.ndarray):
+            self._require(actor, (n_steps, n, self.d_a))
         policies, kept = _filled(_Policies, _policy_fields(actor, self.d_a))
         wide = (self.d_s, self.d_a, self.d_s, self.d_s)
         arrays = [np.empty((n_steps, n, k)) for k in wide]
         arrays += [np.empty((n_steps, n)) for _ in range(4)]
         arrays[0][0] = starts
         if draws is not None:
-            draws = np.ascontiguousarray(draws[:n_steps])
+            draws = np.ascontiguousarray(draws)
         given = [_pointer(draws), *(_pointer(array) for array in arrays)]
         both = ctypes.byref(self.struct), ctypes.byref(policies)
         _in_parts(library.nopg_rollout, both, n, (n_steps, *given))
@@ -108,16 +113,26 @@ class CompiledModel:
             draws: Those of the rollout.
         """
         library = compiled_library()
+        draws = draws if self.is_noisy else None
+        n_steps, n = steps[0].shape[:2]
+        self._require(credit, (n,))
+        self._require(by_state, (n_steps, n, self.d_a, self.d_s))
+        self._require(draws, (n_steps, n, self.d_s))
         given = [np.ascontiguousarray(x) for x in (credit, by_state)]
         given.append(None if draws is None else np.ascontiguousarray(draws))
         given += [np.ascontiguousarray(x) for x in steps]
         found = np.empty_like(given[4])
         rest = [_pointer(x) for x in (*given, found)]
-        n_steps, n = found.shape[:2]
         model = (ctypes.byref(self.struct),)
         rest = (n_steps, gamma, worst, *rest)
         _in_parts(library.nopg_backward, model, n, rest)
         return found
+
+    @staticmethod
+    def _require(array: Array | None, shape: tuple[int, ...]) -> None:
+        """Compiled code reads beyond an array of another shape."""
+        if array is not None and array.shape != shape:
+            raise ValueError(f"{array.shape} is not {shape}")
 
 
 def _pointer(array: Array | None) -> Any:

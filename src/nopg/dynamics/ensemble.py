@@ -13,21 +13,17 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from nopg.data.dataset import Dataset
 from nopg.dynamics.hyperparameters import FREE, LINEAR, SMOOTHER, HyperparameterLimits
-from nopg.dynamics.noise import ProcessNoise
+from nopg.dynamics.noise import N_ROWS, ProcessNoise
 from nopg.dynamics.replays import Names, Replays
 from nopg.dynamics.rewards import KnownReward
 from nopg.dynamics.transition_model import TransitionModel, regression_actions
-from nopg.policies.arrays import Array
 
 MORE_THAN_NOISE = 1.5
 """Error over what noise explains, from which episodes differ by more than that."""
-LEAST_SHARE = 0.1
-"""Of the deviation of errors that is taken to last, at least."""
 CHOICES = (FREE, *SMOOTHER, LINEAR)
 BETTER = 0.9
 """Error over that of the first choice, from which another is taken."""
@@ -97,25 +93,27 @@ def replayed(
         )
         for limits in CHOICES
     ]
-    errors = np.array([others.error(one, deviation) for one in fitted])
-    best = int(errors.argmin())
+    errors = [others.error(one, deviation) for one in fitted]
+    best = int(np.argmin(errors))
     if errors[best] > BETTER * errors[0]:
         best = 0
     chosen = fitted[best]
+    limits, seen = CHOICES[best], None
     noise = chosen.noise if best else model.noise
-    inputs, missed, follows = _errors_at(chosen, held_out)
     if np.median(others.noise_ratio(chosen)[:n_present]) > MORE_THAN_NOISE:
+        inputs, missed, _ = seen = _errors(chosen, held_out, is_new=True)
         moved = (columns[3] - columns[0])[:, :n_present]
         noise = ProcessNoise.fit(inputs, missed, moved.std(dim=0, correction=0))
+    whole = replace(model, noise=noise)
+    if best:
+        like = replace(whole, process=chosen.process)
+        generator = np.random.default_rng(0)
+        whole = TransitionModel.fit(
+            *columns, generator=generator, like=like, limits=limits, history=past
+        )
     if noise is not None:
-        noise = noise.scaled(lasting_share(missed.numpy(), follows.numpy()))
-    if best == 0:
-        return FREE, replace(model, noise=noise)
-    like = replace(model, process=chosen.process, noise=noise)
-    generator, limits = np.random.default_rng(0), CHOICES[best]
-    return limits, TransitionModel.fit(
-        *columns, generator=generator, like=like, limits=limits, history=past
-    )
+        noise = noise.coloured(*(seen or _errors(whole, columns, is_new=False)))
+    return limits, replace(whole, noise=noise)
 
 
 def refitted(model: TransitionModel, columns: Sequence[Tensor]) -> TransitionModel:
@@ -128,35 +126,24 @@ def refitted(model: TransitionModel, columns: Sequence[Tensor]) -> TransitionMod
     )
 
 
-def lasting_share(errors: Array, follows: NDArray[np.bool_]) -> Array:
-    """How much of the deviation of one-step errors adds up over steps, by column.
-
-    The noise of a sensor is seen at both ends of a step: an error is made good by the
-    next one, and errors in a row are correlated by -1/2 where there is nothing else.
-    What lasts has the variance c_0 + 2 c_1 (Newey and West 1987, with one lag).
-
-    Args:
-        errors: Of rows that the model has not seen, (n, d_s).
-        follows: Whether each row but the first follows the one before, (n - 1,).
-    """
-    before, after = errors[:-1][follows], errors[1:][follows]
-    power = np.maximum((before**2 + after**2).mean(axis=0) / 2.0, 1e-300)
-    correlation = (before * after).mean(axis=0) / power
-    is_seen = correlation < -2.0 / np.sqrt(len(before))  # two standard errors
-    left = np.maximum(1.0 + 2.0 * correlation, LEAST_SHARE**2)
-    return np.where(is_seen, np.sqrt(left), 1.0)
-
-
-def _errors_at(
-    model: TransitionModel, columns: Sequence[Tensor]
+def _errors(
+    model: TransitionModel, columns: Sequence[Tensor], *, is_new: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """One-step errors of free rows, with their inputs, and which follow the last."""
+    """One-step errors as `ProcessNoise.coloured` takes them.
+
+    Of new rows as they are; of those it was fitted to, as large as their noise alone.
+    """
     is_free = ~model.bounds.are_saturated(columns[3])
-    states, actions, _, following, _ = (column[is_free] for column in columns)
-    errors = following - model.step(states, actions).reached
-    follows = (following[:-1] == states[1:]).all(dim=1)
-    n_present = model.process.linear.shape[1] - 1
-    return torch.cat([states, actions], dim=1), errors[:, :n_present], follows
+    states, actions, _, following = (x[is_free][:N_ROWS] for x in columns[:4])
+    starts = torch.ones(len(states), dtype=torch.bool)
+    starts[1:] = (following[:-1] != states[1:]).any(dim=1)
+    inputs = torch.cat([states, actions], dim=1)
+    targets = model.targets(columns)[is_free][:N_ROWS]
+    if is_new:
+        errors = targets - model.process.predict(inputs)
+    else:
+        errors = model.process.noise_errors(inputs, targets)
+    return inputs, errors[:, :-1], starts
 
 
 def model_columns(data: Dataset) -> tuple[Tensor, ...]:

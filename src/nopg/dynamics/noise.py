@@ -5,11 +5,13 @@ more data would help, and `GaussianProcess.std` says how much. What is left is n
 and it is part of the system: a policy that is good on the mean path may fall off a
 cliff beside it. Its level is learned here, from errors with the first part taken out,
 for each column and growing with state and action where the data say so. Rollouts draw
-it.
+it. A gust may last for many steps, and the noise of a sensor is made good by the next
+reading: then errors in a row are correlated, and so are the draws.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,6 +28,12 @@ MAX_ERROR = 8.0
 N_ROWS = 4_000
 """Errors that inform the level."""
 N_NEWTON = 30
+MANY = 30
+"""Errors in a row from which on they tell how they follow each other."""
+LASTING = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
+"""What may be left of a gust one step later."""
+MADE_GOOD = tuple(np.linspace(-0.95, 0.95, 39))
+"""Share of a gust that may come back with the next one, or be taken back."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,9 @@ class ProcessNoise:
         limits: Lowest and highest log sigma, two of (d_s,).
         factor: Cholesky factor of the correlation of the columns, (d_s, d_s); rows of
             columns without noise are 0.
+        colour: How draws of each column follow each other, (2, d_s): phi and theta of
+            an autoregression with moving average, e_t = phi e_{t-1} + w_t + theta
+            w_{t-1}. Both are 0 where draws are independent.
     """
 
     centre: Tensor
@@ -50,6 +61,7 @@ class ProcessNoise:
     weights: Tensor
     limits: tuple[Tensor, Tensor]
     factor: Tensor
+    colour: Array
 
     @classmethod
     def fit(
@@ -79,15 +91,33 @@ class ProcessNoise:
         safe = correlation + torch.diag((~is_noisy).to(x) + 1e-9)
         factor = torch.linalg.cholesky(safe) * is_noisy[:, None]
         limits = (log_std.amin(dim=0), log_std.amax(dim=0))
-        return cls(centre, spread, weights, limits, factor)
+        white = np.zeros((2, e.shape[1]))
+        return cls(centre, spread, weights, limits, factor, white)
 
-    def scaled(self, factors: Array) -> ProcessNoise:
-        """The same with deviations of so many times the size, (d_s,)."""
-        more = torch.from_numpy(np.log(factors)).to(self.weights)
-        weights = self.weights.clone()
-        weights[-1] += more
-        low, high = self.limits
-        return replace(self, weights=weights, limits=(low + more, high + more))
+    def coloured(self, inputs: Tensor, errors: Tensor, starts: Tensor) -> ProcessNoise:
+        """The same with draws that follow each other as errors do in a log.
+
+        Args:
+            inputs: Where the errors were made, (n, d).
+            errors: Of rows that the model has not seen, (n, d_s).
+            starts: Which of them do not follow the one before, (n,).
+        """
+        is_noisy = self.factor.diagonal() > 0.0
+        mixing = self.factor[is_noisy][:, is_noisy]
+        scaled = (errors / self._log_std(inputs)[0].exp())[:, is_noisy]
+        draws = torch.linalg.solve_triangular(mixing, scaled.T, upper=False).numpy()
+        cuts = torch.nonzero(starts)[1:, 0].numpy()
+        colour = np.zeros_like(self.colour)
+        for j, found in zip(torch.nonzero(is_noisy)[:, 0].tolist(), draws, strict=True):
+            found = found.clip(-MAX_ERROR, MAX_ERROR)
+            colour[:, j] = _colour(np.split(found, cuts))
+        return replace(self, colour=colour)
+
+    @property
+    def lasting(self) -> Array:
+        """Deviation of a long sum of draws over that of independent ones, (d_s,)."""
+        phi, theta = self.colour
+        return np.asarray((1.0 + theta) / (1.0 - phi) * _innovation(phi, theta))
 
     def std(self, inputs: Tensor) -> Tensor:
         """Standard deviation of each column, (m, d_s)."""
@@ -114,15 +144,63 @@ class ProcessNoise:
 
 
 def noise_draws(
-    n_steps: int, n_paths: int, d_s: int, generator: np.random.Generator
+    n_steps: int,
+    n_paths: int,
+    d_s: int,
+    generator: np.random.Generator,
+    noise: ProcessNoise | None = None,
 ) -> Array:
     """Standard normal draws of each step of each path, (T, B, d_s).
 
     The second half of the paths meets the opposite of the first: what is odd in the
-    noise cancels.
+    noise cancels. One after another they follow the colour of `noise`.
     """
     half = generator.standard_normal((n_steps, -(-n_paths // 2), d_s))
+    if noise is not None and noise.colour.any():
+        half = _with_colour(half, noise.colour, generator)
     return np.concatenate([half, -half], axis=1)[:, :n_paths]
+
+
+def _with_colour(draws: Array, colour: Array, generator: np.random.Generator) -> Array:
+    """Independent draws (T, B, d_s) with the colour of the first columns."""
+    phi, theta = np.zeros((2, draws.shape[2]))
+    phi[: colour.shape[1]], theta[: colour.shape[1]] = colour
+    size, found = _innovation(phi, theta), np.empty_like(draws)
+    found[0] = draws[0]  # of deviation 1, a share of it from the latest gust
+    rest = generator.standard_normal(draws.shape[1:])
+    latest = size * found[0] + np.sqrt(1.0 - size**2) * rest
+    for t in range(1, len(draws)):
+        found[t] = phi * found[t - 1] + size * (draws[t] + theta * latest)
+        latest = draws[t]
+    return found
+
+
+def _innovation(phi: Array, theta: Array) -> Array:
+    """Deviation of w in e_t = phi e_{t-1} + w_t + theta w_{t-1} of deviation 1."""
+    return np.asarray(np.sqrt((1.0 - phi**2) / (1.0 + 2.0 * phi * theta + theta**2)))
+
+
+def _colour(runs: list[Array]) -> tuple[float, float]:
+    """Likeliest phi and theta of errors in a row; 0 unless they explain something.
+
+    w_t = e_t - phi e_{t-1} - theta w_{t-1} is found for all pairs of them at once, and
+    their mean square compared (conditional least squares). More than white noise is
+    believed where it lowers Schwarz's criterion.
+    """
+    pairs = np.array([(phi, theta) for phi in LASTING for theta in MADE_GOOD])
+    phi, theta = pairs.T[:, :, None]  # (G, 1) both
+    n_steps = max(map(len, runs))
+    e = np.stack([np.pad(run, (0, n_steps - len(run))) for run in runs], axis=1)
+    is_there = np.arange(n_steps)[:, None] < [len(run) for run in runs]  # (T, R)
+    w, total = np.tile(e[0], (len(pairs), 1)), np.zeros(len(pairs))
+    for t in range(1, n_steps):
+        w = e[t] - phi * e[t - 1] - theta * w
+        total += np.square(w) @ is_there[t].astype(np.float64)
+    n, plain = int(is_there[1:].sum()), float(np.square(e[1:]).sum())
+    best = int(total.argmin())
+    if n < MANY or n * math.log(plain / max(total[best], 1e-300)) <= 2.0 * math.log(n):
+        return 0.0, 0.0
+    return float(pairs[best, 0]), float(pairs[best, 1])
 
 
 def _features(z: Tensor) -> Tensor:

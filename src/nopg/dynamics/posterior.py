@@ -8,8 +8,9 @@ beside here as well. So whole functions are drawn, and a rollout keeps to one of
 
 with w the weights of the mean, W its whitening factor, Z the inducing inputs and phi
 random Fourier features of the kernel (decoupled sampling, Wilson et al., 2020). Near
-the data f is what they say, far from them any function of the prior. Targets without a
-kernel have coefficients drawn as least squares leave them open.
+the data f is what they say, far from them any function of the prior. The coefficients
+of linear means are drawn as least squares leave them open: a small error of how long a
+motion lasts is a large one after many steps.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ import torch
 from torch import Tensor
 
 from nopg.dynamics.compiled import ProcessArrays
-from nopg.dynamics.gaussian_process import GaussianProcess
+from nopg.dynamics.gaussian_process import JITTER, GaussianProcess
 from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
 from nopg.policies.arrays import Array
 
 N_FEATURES = 192
 """Fourier features of each kernel: far from the data a draw is right to one in ten."""
+N_ROWS = 2_000
+"""Rows that tell what a kernel makes of a linear function."""
 
 
 def drawn_models(
@@ -59,6 +62,7 @@ class _DrawnProcess:
         self, process: GaussianProcess, n_draws: int, generator: np.random.Generator
     ) -> None:
         (n_curved, m), d = process.weights.shape, len(process.centre)
+        self._process = process
         self._centre = process.centre.numpy()
         self._factor = 1.0 / process.spread.numpy()
         self._exponent = process.exponent.numpy()
@@ -84,7 +88,6 @@ class _DrawnProcess:
             mean = process.weights[i].numpy()
             self._weights[:, i, :m, target] = mean + moved.T
             self._weights[:, i, m:, target] = amplitude * prior.T
-        self._arrays = self._laid_out(process)
         kernels = self._weights[:, :, :m].reshape(n_draws, -1, n_targets)
         waves = self._weights[:, :, m:].reshape(n_draws, -1, n_targets)
         self._weights = np.concatenate([kernels, waves], axis=1)  # (S, c (m + D), q)
@@ -92,23 +95,44 @@ class _DrawnProcess:
     def draw_linear(
         self, inputs: Array, targets: Array, generator: np.random.Generator
     ) -> None:
-        """Draw the coefficients of targets without a kernel, from what they explain."""
-        design = self._design(inputs)
+        """Draw the coefficients of the linear means, as least squares leave them open.
+
+        Where there is a kernel as far as noise leaves them; near the data it makes up
+        for what a drawn mean says otherwise, if they tell it to.
+        """
+        design, process = self._design(inputs), self._process
         errors = targets - design @ self._linear[0]
         precision = design.T @ design + 1e-9 * len(design) * np.eye(design.shape[1])
         root = np.linalg.inv(np.linalg.cholesky(precision)).T  # (1 + d, 1 + d)
-        for target in set(range(targets.shape[1])) - set(self._curved):
+        every = -(-len(design) // N_ROWS)
+        explained = self._kernels(design[::every]).T @ design[::every] * every
+        for target in range(targets.shape[1]):
+            is_open = errors[:, target].std()
+            if target in self._curved:
+                is_open = float(process.noise[target])
             normal = generator.standard_normal((len(self._linear), len(root)))
-            self._linear[:, :, target] += errors[:, target].std() * normal @ root.T
+            moved = is_open * normal @ root.T  # (S, 1 + d)
+            self._linear[:, :, target] += moved
+            if target in self._curved and is_open > 0.0:
+                i, m = self._curved.index(target), len(process.inducing)
+                rows, second = (
+                    slice(i * m, (i + 1) * m),
+                    process.whitening[1][i].numpy(),
+                )
+                ratio = (is_open / float(process.amplitude[target])) ** 2 + JITTER
+                answer = second.T @ (second @ explained[rows]) / ratio  # (m, 1 + d)
+                self._weights[:, rows, target] -= moved @ answer.T
 
     def arrays(self) -> ProcessArrays:
         """All that makes them up."""
-        return self._arrays._replace(linear=self._linear)
-
-    def _laid_out(self, process: GaussianProcess) -> ProcessArrays:
-        m, (c, d) = len(process.inducing), process.inverse_scales.shape
-        own = [self._weights[:, i, :, j] for i, j in enumerate(self._curved)]
-        waves = [weights[:, m:] for weights in own]
+        process, m = self._process, len(self._process.inducing)
+        c, d = process.inverse_scales.shape
+        kernels, waves = np.split(self._weights, [c * m], axis=1)
+        factor = np.sqrt(2.0 / N_FEATURES)
+        own = [
+            waves[:, i * N_FEATURES : (i + 1) * N_FEATURES, j]
+            for i, j in enumerate(self._curved)
+        ]
         return ProcessArrays(
             self._centre,
             self._factor,
@@ -116,20 +140,16 @@ class _DrawnProcess:
             self._curved,
             process.inducing.numpy(),
             process.inverse_scales.numpy(),
-            [weights[:, :m] for weights in own],
+            [kernels[:, i * m : (i + 1) * m, j] for i, j in enumerate(self._curved)],
             self._frequencies.reshape(d, c, N_FEATURES).swapaxes(0, 1),
             self._phases.reshape(c, N_FEATURES),
-            np.sqrt(2.0 / N_FEATURES) * np.stack(waves, axis=1)
-            if waves
-            else np.zeros((len(self._linear), 0, N_FEATURES)),
+            factor * np.reshape(own, (c, len(waves), N_FEATURES)).swapaxes(0, 1),
         )
 
     def __call__(self, inputs: Array) -> Array:
         design = self._design(inputs)
         z = design[:, 1:]
-        squares = np.concatenate([z * z, z, design[:, :1]], axis=1)
-        kernels = squares @ self._exponent
-        torch.from_numpy(kernels).exp_()
+        kernels = self._kernels(design)
         parts = ((kernels, self._features(z)), self._weights), ((design,), self._linear)
         n_draws, found = len(self._weights), 0.0
         for features, weights in parts:
@@ -141,6 +161,13 @@ class _DrawnProcess:
         """(1, z) of inputs, (m, 1 + d)."""
         z = (inputs - self._centre) * self._factor
         return np.concatenate([np.ones((len(z), 1)), z], axis=1)
+
+    def _kernels(self, design: Array) -> Array:
+        """Every kernel of every curved target, (m, c i)."""
+        z = design[:, 1:]
+        kernels = np.concatenate([z * z, z, design[:, :1]], axis=1) @ self._exponent
+        torch.from_numpy(kernels).exp_()
+        return np.asarray(kernels)
 
     def _features(self, z: Array) -> Array:
         """Fourier features of all kernels, (m, c D)."""

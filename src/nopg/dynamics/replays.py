@@ -19,11 +19,7 @@ from torch import Tensor
 from nopg.data.dataset import Dataset
 from nopg.data.transitions import run_starts
 from nopg.dynamics.noise import noise_draws
-from nopg.dynamics.transition_model import (
-    ArrayTransitionModel,
-    TransitionModel,
-    regression_actions,
-)
+from nopg.dynamics.transition_model import TransitionModel, regression_actions
 from nopg.policies.arrays import Array
 
 Names = NDArray[Any]
@@ -36,7 +32,7 @@ N_PATHS = 8
 """Noisy paths that a replay is the mean of."""
 HELD_OUT = 5
 """One in so many episodes, or rows, is held out."""
-N_WHOLE, N_PARTS, N_PAIRS = 8, 32, 100
+N_WHOLE, N_PARTS, N_PAIRS = 10, 60, 100
 """Episodes that are replayed from first to last, other parts, and single steps, at
 most."""
 LONGEST = 300
@@ -81,14 +77,11 @@ class Replays(NamedTuple):
         """Predicted states after each step of noisy paths, (T, P, B, d_s)."""
         n_steps, (n_replays, _, d_s) = self.actions.shape[1], self.states.shape
         generator = np.random.default_rng(0)
-        draws = noise_draws(n_steps, n_paths * n_replays, d_s, generator)
-        here, found = np.tile(self.states[:, 0], (n_paths, 1)), []
-        steps = ArrayTransitionModel(model)
-        for t in range(n_steps):
-            actions = np.tile(self.actions[:, t], (n_paths, 1))
-            here = steps.step(here, actions, draws[t]).next_states
-            found.append(here.reshape(n_paths, n_replays, d_s))
-        return np.stack(found)
+        draws = noise_draws(n_steps, n_paths * n_replays, d_s, generator, model.noise)
+        starts = np.tile(self.states[:, 0], (n_paths, 1))
+        acted = np.tile(self.actions.swapaxes(0, 1), (1, n_paths, 1))
+        found = model.follow(starts, acted, draws).next_states
+        return found.reshape(n_steps, n_paths, n_replays, d_s)
 
     def misses(self, paths: Array) -> Array:
         """What the mean over the paths misses after each step, (T, B, d_s).
@@ -136,17 +129,24 @@ class Windows:
     terminates: NDArray[np.bool_]  # which end the task for good, (B,)
 
     @classmethod
-    def of(cls, data: Dataset, rows: NDArray[np.bool_], n_steps: int) -> Windows:
-        """Some whole runs of the rows, and parts of up to `n_steps` spread over all."""
+    def of(
+        cls, data: Dataset, rows: NDArray[np.bool_], n_steps: int, n_folds: int = 1
+    ) -> Windows:
+        """Some whole runs of the rows, and parts of up to `n_steps` spread over all.
+
+        Of several folds each has its share of them.
+        """
+        most = [-(-number // n_folds) for number in (N_WHOLE, N_PARTS, N_PAIRS)]
         runs = consecutive(data, rows)
         long = [run for run in runs if len(run) > 1]
-        whole = [run[:LONGEST] for run in _spread(long, N_WHOLE)]
+        whole = [run[:LONGEST] for run in _spread(long, most[0])]
         longest = max(len(run) for run in runs)
         wanted = min(n_steps, -(-longest // 2))  # short parts say nothing of later
         places = [(r, i) for r in runs for i in range(len(r)) if len(r) - i >= wanted]
-        parts = [r[i : i + n_steps] for r, i in _spread(places, N_PARTS)]
+        parts = [r[i : i + n_steps] for r, i in _spread(places, most[1])]
         every = [run[i : i + 1] for run in runs for i in range(len(run))]
-        return cls.from_rows(data, whole + parts + _spread(every, N_PAIRS), len(whole))
+        parts += _spread(every, most[2])
+        return cls.from_rows(data, whole + parts, len(whole))
 
     @classmethod
     def from_rows(cls, data: Dataset, chosen: list[Rows], n_whole: int) -> Windows:
@@ -186,10 +186,10 @@ def consecutive(data: Dataset, rows: NDArray[np.bool_]) -> list[Rows]:
     return np.split(order[places], np.nonzero(is_cut)[0] + 1)
 
 
-def held_out_rows(
+def held_out_folds(
     data: Dataset, generator: np.random.Generator
-) -> tuple[str, NDArray[np.bool_]]:
-    """What to hold out, in a word, and which rows that are, (n,).
+) -> tuple[str, list[NDArray[np.bool_]]]:
+    """What to hold out, in a word, and which rows in turn, (n,) each.
 
     Whole episodes where there are two or more of several steps; parts of a single one;
     else rows around a few places.
@@ -206,32 +206,33 @@ def held_out_rows(
         for row in generator.permutation(len(data))[:HELD_OUT]:
             distance = np.square(inputs - inputs[row]).sum(axis=1)
             held_out[np.argsort(distance)[: -(-len(data) // HELD_OUT**2)]] = True
-        return PAIRS, held_out
+        return PAIRS, [held_out]
     assert data.episodes is not None  # rows without any are single
-    if len(np.unique(data.episodes)) < 2:
-        # Two of ten parts, neither first nor last: a model is for what lies between.
-        run = max(long, key=len)
-        parts = np.array_split(run, 2 * HELD_OUT)
-        held_out[np.concatenate([parts[HELD_OUT // 2], parts[-1 - HELD_OUT // 2]])] = (
-            True
-        )
-        return BLOCKS, held_out
-    return EPISODES, np.isin(data.episodes, _fifth(data.episodes, generator))
+    folds = _episode_folds(data.episodes, generator)
+    if folds:
+        return EPISODES, folds
+    # Two of ten parts, neither first nor last: a model is for what lies between.
+    parts = np.array_split(max(long, key=len), 2 * HELD_OUT)
+    held_out[np.concatenate([parts[HELD_OUT // 2], parts[-1 - HELD_OUT // 2]])] = True
+    return BLOCKS, [held_out]
 
 
-def _fifth(episodes: NDArray[Any], generator: np.random.Generator) -> list[Any]:
-    """Names of episodes that make up a fifth of the rows, or the shortest one.
+def _episode_folds(
+    episodes: NDArray[Any], generator: np.random.Generator
+) -> list[NDArray[np.bool_]]:
+    """Rows of episodes that are held out in turn, about a fifth at a time.
 
     Rows count, not episodes: without the one long recording among many short ones a
-    model has next to nothing to learn from.
+    model has next to nothing to learn from, so that it is never held out.
     """
-    names, counts = np.unique(episodes, return_counts=True)
-    left, chosen = len(episodes) / HELD_OUT, []
+    names, which, counts = np.unique(episodes, return_inverse=True, return_counts=True)
+    fold, sizes = np.full(len(names), -1), np.zeros(HELD_OUT)
     for i in generator.permutation(len(names)):
-        if counts[i] <= left:
-            left -= counts[i]
-            chosen.append(names[i])
-    return chosen or [names[counts.argmin()]]
+        if 2 * counts[i] <= len(episodes):
+            fold[i] = sizes.argmin()
+            sizes[fold[i]] += counts[i]
+    found = fold[which]
+    return [found == k for k in range(HELD_OUT) if sizes[k]]
 
 
 def _spread(every: list[Any], most: int) -> list[Any]:

@@ -16,6 +16,7 @@ from nopg.policies.arrays import Array
 
 RewardFunction = Callable[[Tensor, Tensor, Tensor], Tensor]
 """r(s, a, s') of m steps, (m,), from (m, d_o), (m, d_a) and (m, d_o) in float64."""
+NOTE = "Rewards are those of the function given to `learn`, not the logged ones."
 DIFFERS = 1e-3
 """Share of the range of the logged rewards from which a function differs from them."""
 
@@ -84,8 +85,15 @@ def with_known_rewards(
             NopgWarning,
             stacklevel=4,
         )
-    note = "Rewards are those of the function given to `learn`, not the logged ones."
-    return data.with_note(note, rewards=found), KnownReward(function, d_o)
+    return data.with_note(NOTE, rewards=found), KnownReward(function, d_o)
+
+
+def rewarded(data: Dataset, actions: Array, known: KnownReward) -> Dataset:
+    """The data with known rewards in place of the logged ones; `actions` are theirs."""
+    found = known.of_arrays(
+        np.array(data.observations), actions, np.array(data.next_observations)
+    )
+    return data.with_note(NOTE, rewards=found)
 
 
 def _checked(function: Any, rows: list[Tensor]) -> Array:

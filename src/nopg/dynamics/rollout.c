@@ -296,7 +296,7 @@ int nopg_rollout(const Model *m, const Policies *a, int64_t first, int64_t last,
       memcpy(input + m->d_s, action, m->d_a * sizeof(double));
       predict(m, b / per_draw, input, out, z, scaled);
       for (int64_t i = 0; i < m->d_p; i++) there[i] = state[i] + out[i];
-      if (draws) disturb(m, input, draws + row * m->d_s, there);
+      if (draws && m->log_std) disturb(m, input, draws + row * m->d_s, there);
       for (int64_t i = 0; i < m->n_copied; i++) {
         double past = input[m->copied[i]];
         there[m->d_p + i] = i < m->n_changes ? there[i] - past : past;
@@ -456,7 +456,7 @@ int nopg_backward(const Model *m, int64_t first, int64_t last, int64_t n_paths,
         slope[m->copied[i]] += i < m->n_changes ? -past : past;
       }
       for (int64_t i = 0; i < m->d_p; i++) slope[i] += g[i];
-      if (draws) disturb_backward(m, input, draws + row * d_s, g, slope);
+      if (draws && m->log_std) disturb_backward(m, input, draws + row * d_s, g, slope);
       double reward = continuing[row];
       g[m->d_p] = reward > m->reward_low && reward < m->reward_high ? stays : 0.0;
       predict_backward(m, input, g, slope, z, scaled);

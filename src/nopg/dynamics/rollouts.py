@@ -24,8 +24,10 @@ from nopg.policies.families import Policy
 
 AT_REST = 1e-4
 """Share of the typical step below which a state is at rest."""
-CHECK_EVERY = BLOCK = 16
-"""Steps between such questions, and steps that compiled code takes at a time."""
+GONE = 1e-12
+"""Probability of running at which a rollout has ended."""
+BLOCK, MAX_BLOCK = 16, 512
+"""Steps that are taken before one asks about either, at first and at most."""
 BATCH = 16_384
 """Steps whose Jacobians are taken at once: their kernels take a few hundred megabytes.
 """
@@ -63,15 +65,53 @@ class ModelRollout(NamedTuple):
     returns: Array  # (B,), discounted
 
 
+def running_probability(outcomes: PredictedStep[Array]) -> Array:
+    """That of having come to each step of rollouts in support, (T + 1, B)."""
+    first = np.ones_like(outcomes.rewards[:1])
+    return np.cumprod(np.concatenate([first, outcomes.survives]), axis=0)
+
+
 def discounted_return(
-    steps: Sequence[RolloutStep], gamma: float, worst: float
+    outcomes: PredictedStep[Array], gamma: float, worst: float
 ) -> Array:
-    """What rollouts earn, (B,), and the `worst` value where they leave the data."""
-    returns = np.zeros(len(steps[0].running))
-    for t, (_, _, outcome, running) in enumerate(steps):
-        earned = outcome.rewards + gamma * worst * outcome.leaves
-        returns += gamma**t * running * earned
-    return returns
+    """What T steps of rollouts earn, (B,), and the `worst` value out of support."""
+    earned = outcomes.rewards + gamma * worst * outcomes.leaves
+    earned *= running_probability(outcomes)[:-1]
+    return np.asarray(gamma ** np.arange(len(earned)) @ earned)
+
+
+def rollout_blocks(
+    model: Steps, actor: Actor, starts: Array, n_steps: int, draws: Array | None = None
+) -> Iterator[tuple[Array, ...]]:
+    """States, actions and the fields of predicted steps, some steps at a time.
+
+    Of the arguments of `rollout_steps`; arrays of (t, B, ...). Compiled code takes more
+    and more steps at a time, NumPy a few: who has seen enough loses little.
+    """
+    compiled = model.compiled if isinstance(model, ArrayTransitionModel) else None
+    states, t, count = starts, 0, BLOCK
+    while t < n_steps:
+        count = min(count, n_steps - t)
+        gusts = None if draws is None else draws[t : t + count]
+        if compiled is not None and isinstance(actor, ArrayPolicies):
+            block = compiled.rollout(actor, states, count, gusts)
+            more = min(2 * count, MAX_BLOCK)
+        else:
+            block, more = _numpy_block(model, actor, states, count, gusts), count
+        yield block
+        states, t, count = block[3][-1], t + count, more
+
+
+def _numpy_block(
+    model: Steps, actor: Actor, states: Array, n_steps: int, draws: Array | None
+) -> tuple[Array, ...]:
+    steps: list[tuple[Array, ...]] = []
+    for t in range(n_steps):
+        actions = actor.act(states)
+        outcome = model.step(states, actions, *(() if draws is None else (draws[t],)))
+        steps.append((states, actions, *outcome))
+        states = outcome.next_states
+    return tuple(np.stack(field) for field in zip(*steps, strict=True))
 
 
 def rollout_steps(
@@ -95,28 +135,14 @@ def rollout_steps(
         least: Ends where every rollout is less likely than this to be running.
         draws: Standard normal draws of the noise, (n_steps, B, d_s).
     """
-    states, running = starts, np.ones(len(starts))
-    compiled = model.compiled if isinstance(model, ArrayTransitionModel) else None
-    if compiled is None or not isinstance(actor, ArrayPolicies):
-        compiled = None
-    done: Iterator[tuple[Array, ...]] = iter(())
-    for t in range(n_steps):
-        if compiled is None:
-            actions = actor.act(states)
-            gusts = () if draws is None else (draws[t],)
-            outcome = model.step(states, actions, *gusts)
-        else:
-            if t % BLOCK == 0:
-                count = min(BLOCK, n_steps - t)
-                gusts = None if draws is None else draws[t:]
-                done = zip(*compiled.rollout(actor, states, count, gusts), strict=True)
-            states, actions, *fields = next(done)
-            outcome = PredictedStep(*fields)
-        one = RolloutStep(states, actions, outcome, running)
-        yield one
-        states, running = one.outcome.next_states, one.survivors
-        if running.max() < least:
-            return
+    running = np.ones(len(starts))
+    for block in rollout_blocks(model, actor, starts, n_steps, draws):
+        for states, actions, *fields in zip(*block, strict=True):
+            one = RolloutStep(states, actions, PredictedStep(*fields), running)
+            yield one
+            running = one.survivors
+            if running.max() < least:
+                return
 
 
 def model_rollout(
@@ -141,28 +167,32 @@ def model_rollout(
             for ever after.
         draws: Standard normal draws of the noise, (horizon, B, d_s).
     """
-    steps: list[RolloutStep] = []
-    array_model = ArrayTransitionModel(model)
-    path = rollout_steps(array_model, actor, starts, horizon, 1e-12, draws)
+    blocks: list[tuple[Array, ...]] = []
+    steps, running = ArrayTransitionModel(model), np.ones(len(starts))
     at_rest = np.zeros(len(starts))
-    for t, one in enumerate(path):
-        steps.append(one)
-        if until_rest and t % CHECK_EVERY == 0 and _is_at_rest(model, one):
-            at_rest = gamma ** (t + 1) * one.survivors * one.outcome.rewards
+    for block in rollout_blocks(steps, actor, starts, horizon, draws):
+        blocks.append(block)
+        running = running * running_probability(PredictedStep(*block[2:]))[-1]
+        last = [field[-1] for field in block]
+        outcome = PredictedStep(*last[2:])
+        if until_rest and _is_at_rest(model, last[0], outcome):
+            n_steps = sum(len(block[0]) for block in blocks)
+            at_rest = gamma**n_steps * running * outcome.rewards
             break
-    returns = discounted_return(steps, gamma, model.worst_value(gamma))
+        if running.max() < GONE:
+            break
+    whole = [np.concatenate(field) for field in zip(*blocks, strict=True)]
+    outcomes = PredictedStep(*whole[2:])
+    returns = discounted_return(outcomes, gamma, model.worst_value(gamma))
     returns = returns + at_rest / (1.0 - gamma)
-    states, actions, outcomes, _ = zip(*steps, strict=True)
-    fields = (np.stack(field) for field in zip(*outcomes, strict=True))
-    return ModelRollout(
-        np.stack(states), np.stack(actions), PredictedStep(*fields), returns
-    )
+    return ModelRollout(whole[0], whole[1], outcomes, returns)
 
 
-def _is_at_rest(model: TransitionModel, one: RolloutStep) -> bool:
+def _is_at_rest(
+    model: TransitionModel, states: Array, after: PredictedStep[Array]
+) -> bool:
     """Whether no rollout moves, terminates or leaves the data any more."""
-    after = one.outcome
-    moved = np.abs(after.next_states - one.states) / model.bounds.typical_step.numpy()
+    moved = np.abs(after.next_states - states) / model.bounds.typical_step.numpy()
     leaving = after.terminated.max() + after.out_of_support.max()
     return bool(moved.max() < AT_REST and leaving < 1e-9)
 
@@ -208,7 +238,7 @@ def rollout_gradients(
     gusts = None if draws is None else np.tile(draws, (1, len(policies), 1))
     actor = ArrayPolicies(policies)
     rollout = model_rollout(model, actor, every, gamma, horizon, draws=gusts)
-    n_steps, n_paths, d_s = rollout.states.shape
+    n_steps, _, d_s = rollout.states.shape
     shares = rollout.states.reshape(n_steps, len(policies), -1, d_s)
     acted = [
         _policy_jacobian(policy, shares[:, k].reshape(-1, d_s))
@@ -219,9 +249,7 @@ def rollout_gradients(
     gradients = _action_gradients(
         model, rollout, np.concatenate(by_state, axis=1), gamma, gusts, credit
     )
-    outcomes = rollout.outcomes
-    survival = (1.0 - outcomes.terminated) * (1.0 - outcomes.out_of_support)
-    reached = np.cumprod(np.concatenate([np.ones((1, n_paths)), survival[:-1]]), axis=0)
+    reached = running_probability(rollout.outcomes)[:-1]
     returns = rollout.returns.reshape(len(policies), -1)
     weights = tail_weights(returns, worst_share).ravel()
     discount = gamma ** np.arange(n_steps)
@@ -268,8 +296,9 @@ def _action_gradients(
     worst, compiled = model.worst_value(gamma), ArrayTransitionModel(model).compiled
     if compiled is not None:
         steps = (rollout.states, rollout.actions, *rollout.outcomes)
-        every = credit * np.ones((n_paths, 1))
-        return compiled.action_gradients(steps, by_state, gamma, worst, every, draws)
+        every = (credit * np.ones((n_paths, 1)))[:, 0]
+        gusts = None if draws is None else draws[:n_steps]
+        return compiled.action_gradients(steps, by_state, gamma, worst, every, gusts)
     states, actions, *fields = (
         torch.from_numpy(x.reshape(n_steps * n_paths, *x.shape[2:]))
         for x in (rollout.states, rollout.actions, *rollout.outcomes)
@@ -319,6 +348,6 @@ def _policy_jacobian(policy: Policy, states: Array) -> tuple[Tensor, Array]:
 def _policy_vjp(policy: Policy, actions: Tensor, vector: Array) -> tuple[Tensor, ...]:
     """The gradients by the actions, passed on to the parameters."""
     parameters = [p for p in policy.parameters() if p.requires_grad]
-    return torch.autograd.grad(
-        actions, parameters, torch.from_numpy(vector), materialize_grads=True
-    )
+    # A sum, since torch imports its compiler to check the shape of a vector.
+    total = (actions * torch.from_numpy(vector)).sum()
+    return torch.autograd.grad(total, parameters, materialize_grads=True)

@@ -1,31 +1,17 @@
 """Simulated tasks as pure batched functions; importing this registers nothing."""
 
 from nopg.envs.base import Env
-from nopg.envs.cart_pole import CartPole
-from nopg.envs.mountain_car import MountainCar
 from nopg.envs.pendulum import Pendulum, pendulum_grid
-from nopg.envs.qube import Qube
 from nopg.envs.registration import register
-from nopg.envs.rollouts import (
-    Rollout,
-    Transitions,
-    episodes,
-    grid_transitions,
-    rollout,
-)
+from nopg.envs.rollouts import Rollout, Transitions, rollout
 from nopg.envs.scenes import draw
 
 __all__ = [
-    "CartPole",
     "Env",
-    "MountainCar",
     "Pendulum",
-    "Qube",
     "Rollout",
     "Transitions",
     "draw",
-    "episodes",
-    "grid_transitions",
     "pendulum_grid",
     "register",
     "rollout",

@@ -23,8 +23,7 @@ FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
 
-Ranges = tuple[tuple[float, float], ...]
-"""Lowest and highest value of each column."""
+Ranges = tuple[tuple[float, float], ...]  # lowest and highest value of each column
 ANY = (-float(np.finfo(np.float32).max), float(np.finfo(np.float32).max))
 """The range of what has no bounds: Gymnasium warns of infinite boxes."""
 

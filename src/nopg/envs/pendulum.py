@@ -1,7 +1,5 @@
 """The under-powered pendulum that must swing itself up."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from nopg.envs.base import Env, FloatArray, Ranges
-from nopg.envs.rollouts import Transitions, grid_transitions
+from nopg.envs.rollouts import Transitions
 from nopg.errors import ConfigError
 
 
@@ -17,40 +15,8 @@ from nopg.errors import ConfigError
 class Pendulum(Env):
     """A pendulum hanging at rest whose motor is too weak to lift it in one go.
 
-    ## State
-    | column | meaning | range |
-    |---|---|---|
-    | theta | angle from upright, not wrapped, rad | any |
-    | theta_dot | angular velocity, rad/s | -8 to 8 |
-
-    ## Observation
-    | column | meaning | range |
-    |---|---|---|
-    | cos | cosine of theta, 1 upright | -1 to 1 |
-    | sin | sine of theta | -1 to 1 |
-    | theta_dot | angular velocity, rad/s | -8 to 8 |
-
-    ## Action
-    | column | meaning | range |
-    |---|---|---|
-    | torque | torque at the hinge, N m; clipped | -2 to 2 |
-
-    ## Dynamics
-    Gymnasium's Pendulum-v1: theta_dot' = theta_dot + (15 sin theta + 3 torque) dt,
-    clipped to +-8, then theta' = theta + theta_dot' dt, with dt = 0.05 s (g = 10,
-    m = l = 1). Gym's older Pendulum-v0 moved the angle before it clipped the
-    velocity, which differs at the speed limit only.
-
-    ## Reward
-    -(theta^2 + 0.1 theta_dot^2 + 0.001 torque^2) of the state before the step, theta
-    wrapped to [-pi, pi]; between -16.27 and 0. Hanging still for 500 steps earns
-    -4934.8; the best possible is about -299.
-
-    ## Start
-    `start_angle` at rest: pi (the bottom) by default, 0 is upright.
-
-    ## End
-    Never; episodes are cut after 500 steps.
+    States are (theta, theta_dot), theta counted from upright and not wrapped. The
+    data sheet is in `docs/reference/envs.md`, as for every task.
     """
 
     observation_names: ClassVar[tuple[str, ...]] = ("cos", "sin", "theta_dot")
@@ -109,8 +75,18 @@ def pendulum_grid(n_angles: int, n_velocities: int, n_torques: int = 2) -> Trans
             "Each axis of the grid must have at least its two ends, got "
             f"{n_angles} x {n_velocities} x {n_torques}; pass 2 or more for each."
         )
-    task = Pendulum()
-    angles = np.linspace(-math.pi, math.pi, n_angles)
-    velocities = np.linspace(-task.max_speed, task.max_speed, n_velocities)
-    torques = np.linspace(-task.max_torque, task.max_torque, n_torques)
-    return grid_transitions(task, [angles, velocities], [torques])
+    task, sizes = Pendulum(), (n_angles, n_velocities, n_torques)
+    ends = (math.pi, task.max_speed, task.max_torque)
+    axes = [np.linspace(-end, end, n) for end, n in zip(ends, sizes, strict=True)]
+    rows = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
+    states, actions = np.split(rows, [2], axis=1)
+    step = task.step(states, actions)
+    return Transitions(
+        task.observe(states),
+        actions,
+        step.rewards,
+        task.observe(step.next_states),
+        step.terminations,
+        np.zeros(len(rows), dtype=bool),
+        None,
+    )

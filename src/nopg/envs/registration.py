@@ -1,21 +1,11 @@
 """The tasks by name, and their registration with Gymnasium, done when asked for."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from nopg.envs.base import Env
-from nopg.envs.cart_pole import CartPole
-from nopg.envs.mountain_car import MountainCar
 from nopg.envs.pendulum import Pendulum
-from nopg.envs.qube import Qube
 
-TASKS: dict[str, type[Env]] = {
-    "PendulumSwingUp": Pendulum,
-    "CartPoleQuanser": CartPole,
-    "MountainCarSteps": MountainCar,
-    "Qube": Qube,
-}
+TASKS: dict[str, type[Env]] = {"PendulumSwingUp": Pendulum}
 """Every task under the name Gymnasium knows it by, without `nopg/` and `-v0`; put one
 of your own here before you call `register`."""
 

@@ -4,8 +4,6 @@ Every shape is a signed distance in pixels; the last half pixel on either side o
 edge is blended. Nothing beyond numpy is needed.
 """
 
-from __future__ import annotations
-
 import math
 from functools import singledispatch
 
@@ -20,12 +18,11 @@ Point = tuple[float, float]
 Frame = NDArray[np.uint8]
 Action = FloatArray | None
 Window = tuple[slice, slice]
-Colour = tuple[int, int, int]
-"""Red, green and blue, 0 to 255."""
+Colour = tuple[int, int, int]  # red, green and blue, 0 to 255
 
 PAPER = (250, 249, 246)
 INK, GREY = (45, 52, 64), (196, 200, 206)
-BLUE, ORANGE, GREEN = (46, 110, 180), (222, 120, 40), (70, 145, 90)
+BLUE, ORANGE = (46, 110, 180), (222, 120, 40)
 
 
 class Canvas:
@@ -44,11 +41,6 @@ class Canvas:
         """The picture as bytes, (rows, columns, 3)."""
         return np.asarray(np.rint(self._image), dtype=np.uint8)
 
-    @property
-    def columns(self) -> FloatArray:
-        """Horizontal position of each pixel column, in the task's units."""
-        return np.asarray(self._x[0])
-
     def line(self, start: Point, end: Point, thickness: float, colour: Colour) -> None:
         """A straight stroke with round ends; `thickness` in the task's units."""
         corners = np.array([start, end])
@@ -62,24 +54,6 @@ class Canvas:
     def disc(self, centre: Point, radius: float, colour: Colour) -> None:
         """A filled circle."""
         self.line(centre, centre, 2.0 * radius, colour)
-
-    def box(
-        self, centre: Point, size: Point, colour: Colour, tilt: float = 0.0
-    ) -> None:
-        """A filled rectangle of width and height `size`, turned by `tilt` radians."""
-        middle = np.array(centre)
-        window = self._window(middle, middle, float(np.hypot(*size)) / 2.0)
-        x, y = self._x[window] - centre[0], self._y[window] - centre[1]
-        across = np.abs(np.cos(tilt) * x + np.sin(tilt) * y) - size[0] / 2.0
-        up = np.abs(np.cos(tilt) * y - np.sin(tilt) * x) - size[1] / 2.0
-        self._blend(window, np.maximum(across, up), colour)
-
-    def ground(self, heights: FloatArray, colour: Colour) -> None:
-        """Everything below a curve; `heights` has one value per pixel column."""
-        # Divided by the slope the vertical gap becomes the distance to the curve.
-        slope = np.gradient(heights, self.columns)
-        whole = (slice(None), slice(None))
-        self._blend(whole, (self._y - heights) / np.hypot(1.0, slope), colour)
 
     def _window(self, low: FloatArray, high: FloatArray, margin: float) -> Window:
         """The part of the picture a shape can touch: the rest need not be looked at."""

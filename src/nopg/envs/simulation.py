@@ -1,7 +1,5 @@
 """The Gymnasium face of a task; imported only when Gymnasium makes one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium
@@ -18,9 +16,6 @@ Observation = NDArray[np.float32]
 
 class Simulation(gymnasium.Env[Any, Any]):
     """One episode at a time of a task whose dynamics are pure functions.
-
-    The data sheet of each task (state, action, reward, start, end) is the docstring of
-    its class, such as `nopg.envs.Pendulum`.
 
     Time limits are Gymnasium's own TimeLimit wrapper, put on by the registration.
 

@@ -41,6 +41,7 @@ class Comparison:
     other: float  # the other's
     against: str  # who that is: "the log", "a policy" or "a function"
     n_starts: int  # starts, or recorded episodes
+    deviation: float  # by which the other's returns differ from start to start
     # Whether the data say anything; if not the ends and the probability are NaN.
     known: bool = True
     reason: str = ""  # why not, in a sentence
@@ -75,7 +76,7 @@ def compared_with_actor(
         values = (float(ours.runs.mean()), float(theirs.runs.mean()))
         both = difference_of_returns(ours, theirs)
         difference, spread = mean_and_spread(both, evaluator.scale)
-        rest = (values, against, len(starts), unknown)
+        rest = (values, against, theirs.runs.mean(axis=1), unknown)
         return _found(difference, spread, level, *rest)
 
     if theirs.unknown > 1.0 - level >= ours.unknown:
@@ -115,7 +116,7 @@ def compared_with_log(
     chance = each.std(ddof=1) if n > 1 else ours.runs.std()
     errors = np.hypot(spread.errors, chance / np.sqrt(n))
     values = (float(ours.runs.mean()), float(earned.mean()))
-    rest = (values, "the log", n, ours.unknown)
+    rest = (values, "the log", earned, ours.unknown)
     difference = each.mean(keepdims=True)
     return _found(difference, replace(spread, errors=errors), level, *rest)
 
@@ -139,7 +140,7 @@ def _found(
     level: float,
     values: tuple[float, float],
     against: str,
-    n_starts: int,
+    theirs: Array,
     unknown: float,
 ) -> Comparison:
     low, high = (float(end[0]) for end in spread.ends(difference, level))
@@ -150,7 +151,8 @@ def _found(
     return Comparison(
         *(float(difference[0]), low, high, level, worse, *values),
         against=against,
-        n_starts=n_starts,
+        n_starts=len(theirs),
+        deviation=float(theirs.std()),
         known=not reason,
         reason=reason,
     )

@@ -6,8 +6,6 @@ The equation is solved once per policy; return, values, visits, gradient, suppor
 intervals and probabilities are then products with its rows.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -28,18 +26,15 @@ from nopg.evaluation.kernel_ensemble import (
     KernelEnsemble,
     weighted_product,
 )
-from nopg.evaluation.regions import Membership
-from nopg.evaluation.rollouts import Rollouts, kernel_rollouts
+from nopg.evaluation.rollouts import Membership, Rollouts, kernel_rollouts
 from nopg.evaluation.support import Support, support_at, usual_distance
-from nopg.kernels.bandwidths import TransitionArrays, select_bandwidths
+from nopg.kernels.bandwidths import select_bandwidths
 from nopg.linalg.solve import SolverConfig, solve_columns
 from nopg.policies.families import Policy
 from nopg.randomness import Seed
 
-FINAL_RTOL = 1e-6
-"""Relative residual of the solve behind every answer."""
-ENTRY_RTOL = 1e-4
-"""The same for probabilities of entering a region."""
+FINAL_RTOL = 1e-6  # relative residual of the solve behind every answer
+ENTRY_RTOL = 1e-4  # the same for probabilities of entering a region
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,10 +165,7 @@ def build_problem(
     like = next(policy.parameters(), torch.empty(0, dtype=torch.float64))
     samples = Samples.of(data, like.dtype, like.device)
     initial = initial_state_tensor(initial_states, samples.states)
-    arrays = TransitionArrays(
-        data.observations, data.actions, data.rewards, data.next_observations
-    )
-    chosen = select_bandwidths(bandwidths, arrays, seed.numpy("bandwidths"))
+    chosen = select_bandwidths(bandwidths, data, seed.numpy("bandwidths"))
     draws = seed.torch("next-states", like.device)
     return Problem.build(samples, initial, chosen, config, draws)
 

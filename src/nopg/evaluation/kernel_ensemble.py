@@ -45,8 +45,7 @@ from nopg.linalg.solve import SolverConfig, solve_columns
 from nopg.policies.families import Policy
 from nopg.randomness import Seed
 
-N_REPLICAS = 32
-"""Enough for a spread known to one part in eight."""
+N_REPLICAS = 32  # enough for a spread known to one part in eight
 RTOL = 1e-3
 """Accuracy of replicas and other rows: far below the differences that are looked for.
 """

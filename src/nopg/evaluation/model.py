@@ -40,8 +40,8 @@ from nopg.evaluation.model_paths import (
     latest,
     reward_beyond,
 )
-from nopg.evaluation.regions import Membership
 from nopg.evaluation.replay import Replay, replay_held_out, replay_others
+from nopg.evaluation.rollouts import Membership
 from nopg.policies.arrays import Actor, Array
 from nopg.randomness import Seed
 
@@ -104,7 +104,8 @@ class ModelEvaluator:
     def replay_of(self, episodes: Dataset) -> Replay:
         """The same on recordings of the user's, none of which were learned from."""
         generator = self.seed.numpy("replay")
-        return replay_others(self.models[0], self.data, episodes, self.gamma, generator)
+        rest = (episodes, self.gamma, generator, self.replay)
+        return replay_others(self.models[0], self.data, *rest)
 
     @property
     def scale(self) -> float:

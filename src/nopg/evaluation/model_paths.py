@@ -15,7 +15,7 @@ from nopg.discount import discount_horizon
 from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.rollouts import Steps, rollout_steps
 from nopg.dynamics.transition_model import TransitionModel
-from nopg.evaluation.regions import Membership
+from nopg.evaluation.rollouts import Membership
 from nopg.policies.arrays import Actor, Array
 
 N_PATHS, LEAST_PATHS = 256, 8
@@ -49,7 +49,8 @@ class NoisyPaths:
             return cls(states, None, 1)
         m, d_s = states.shape
         group = group or max(LEAST_PATHS, -(-N_PATHS // m))
-        draws = noise_draws(n_steps, m * group, d_s, np.random.default_rng(0))
+        generator = np.random.default_rng(0)
+        draws = noise_draws(n_steps, m * group, d_s, generator, model.noise)
         return cls(np.repeat(states, group, axis=0), draws, group)
 
     def repeated(self, levels: Array) -> NoisyPaths:

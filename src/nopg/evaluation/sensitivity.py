@@ -7,8 +7,6 @@ Jacobians, but for one thing: a path that is out of support goes on, since it is
 that something is to be learned.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -43,7 +41,8 @@ def path_places(
 ) -> Places:
     """Every step of the policy's predicted paths, with its sensitivity."""
     n_steps, actor = discount_horizon(gamma), actor_of(policy)
-    noise = noise_draws(n_steps, len(starts), starts.shape[1], np.random.default_rng(0))
+    (n_paths, d_s), generator = starts.shape, np.random.default_rng(0)
+    noise = noise_draws(n_steps, n_paths, d_s, generator, model.noise)
     steps = moved_by or ArrayTransitionModel(model)
     path = [*rollout_steps(steps, actor, starts, n_steps, draws=noise)]
     draws = torch.from_numpy(noise)
@@ -86,7 +85,7 @@ def _pulled_back(policy: Policy, states: Tensor, by_action: Tensor) -> Tensor:
     if isinstance(policy, CategoricalPolicy):  # a label does not move with the state
         return torch.zeros_like(states)
     at = states.clone().requires_grad_()
-    return torch.autograd.grad(policy.outputs(at)[0], at, by_action)[0]
+    return torch.autograd.grad((policy.outputs(at)[0] * by_action).sum(), at)[0]
 
 
 def _by_prediction(model: TransitionModel, moved: Tensor, goes_on: Tensor) -> Tensor:

@@ -4,8 +4,6 @@ Rows sum to one however far the query is (see deviations), so an answer alone do
 say whether any sample stood near. These three numbers do.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +16,11 @@ from nopg.bellman.problem import Problem
 from nopg.bellman.rows import QueryRows
 from nopg.bellman.samples import initial_state_tensor
 from nopg.errors import DataError
-from nopg.kernels.similarity import log_label_similarity
+from nopg.kernels.neighbours import log_label_similarity
 
 FloatArray = NDArray[np.float64]
 
-USUAL_SHARE = 0.99
-"""Share of the data's own transitions that count as near the data."""
+USUAL_SHARE = 0.99  # share of the data's own transitions that count as near the data
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,17 @@
 Every question has an answer that is a probability or a share, and two marks that no
 task has set. Beyond one half the bad case is the likelier one: stop. Up to one in
 twenty, which is what an interval of 95% leaves out, it is as unlikely as anything said
-here can be: go. Between them, or where nothing can be said: caution. The gravest answer
-is the verdict; of equally grave ones that which is asked first.
+here can be: go. Between them: caution. A policy as good as the log is worse with a
+probability of one half, so that there it takes more to stop: a loss beyond one standard
+deviation of what is not known, or beyond what recorded episodes differ by. The gravest
+answer is the verdict; of equally grave ones that which is asked first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -28,6 +31,8 @@ LEVELS: tuple[Level, ...] = ("stop", "caution", "go")
 LIKELY, RARE = 0.5, 0.05
 """Probability from which the bad case is the likelier one, and up to which it is as
 rare as what a 95% interval leaves out."""
+WORSE = NormalDist().cdf(1.0)
+"""Probability of being worse from which a policy is, by one standard deviation."""
 HEADLINES: dict[Level, str] = {
     "go": "Go: run it.",
     "caution": "Caution: try it where a failure costs nothing.",
@@ -93,7 +98,9 @@ def _level(probability: float) -> Level:
 def _known(grounds: Grounds) -> Iterator[Verdict]:
     estimate = grounds.estimate
     if not estimate.known:
-        yield Verdict("stop", f"Its return is unknown: {estimate.reason}", RECORD)
+        # For as long as episodes were recorded a comparison may still tell.
+        level: Level = "caution" if grounds.comparison.known else "stop"
+        yield Verdict(level, f"Its return is unknown: {estimate.reason}", RECORD)
 
 
 def _violations(grounds: Grounds) -> Iterator[Verdict]:
@@ -119,18 +126,16 @@ def _untried(grounds: Grounds) -> Iterator[Verdict]:
 
 
 def _replayed(grounds: Grounds) -> Iterator[Verdict]:
-    """Bands a little too narrow have widened the interval; wrong ones cannot."""
+    """What bands are too narrow by has widened the interval, unless they all differ."""
     replay = grounds.replay
-    if replay.coverage.min() >= LIKELY:
+    if replay.ok:
         return
-    step, column = np.unravel_index(replay.coverage.argmin(), replay.coverage.shape)
-    name, held = replay.names[column], replay.coverage[step, column]
+    is_lost = any(replay.holds_less_than(LIKELY, i) for i in range(len(replay.labels)))
     yield Verdict(
-        "stop" if replay.coverage.mean(axis=1).min() < LIKELY else "caution",
-        f"Recorded {replay.kind} are not predicted: after {replay.labels[step]} bands "
-        f"of 90% hold {held:.0%} of {name}.",
-        f"Look for a delay, a hidden state or a change of the machine in {name}: "
-        "data.describe() names some; then learn again.",
+        "stop" if is_lost else "caution",
+        f"Recorded {replay.kind} are not predicted. {replay.reason}",
+        "Look for a delay, a hidden state or a change of the machine: data.describe() "
+        "names some; then learn again.",
     )
 
 
@@ -141,6 +146,9 @@ def _compared(grounds: Grounds) -> Iterator[Verdict]:
         yield Verdict("stop", reason, RECORD)
         return
     level = _level(found.probability_worse)
+    is_much = -found.difference > found.deviation
+    if level == "stop" and found.probability_worse < WORSE and not is_much:
+        level = "caution"
     says = {"go": "better", "caution": "not surely better", "stop": "probably worse"}
     yield Verdict(
         level,

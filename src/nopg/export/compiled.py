@@ -1,7 +1,5 @@
 """An exported program as a function: compiled or interpreted here, to compare it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

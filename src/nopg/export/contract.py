@@ -7,6 +7,7 @@ or that it was learned for ten steps per second. The contract does, in JSON.
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -16,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nopg.data.fingerprint import fingerprint
-from nopg.data.spaces import space_to_json
+from nopg.data.io.metadata import fingerprint, space_to_json
 from nopg.export.guard import SupportPoints
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 UNIT = re.compile(r"\s*[\[(]\s*([^\])]+?)\s*[\])]\s*$")
 """A unit at the end of a column's name: `speed [rad/s]`, `level (m)`."""
+_SPOKEN = ("observations", "actions", "sample_time", "memory", "guard", "data")
 
 
 def contract(
@@ -66,35 +67,10 @@ def contract(
 
 
 def spoken(found: Mapping[str, Any]) -> list[str]:
-    """The contract in the comment that begins a program."""
-    limits = [
-        f"{a['name']} in [{a['low']}, {a['high']}]" if "low" in a else a["name"]
-        for a in found["actions"]
-    ]
-    guard, data, step = found["guard"], found["data"], found["sample_time"]
-    said = [
-        f"A policy learned by nopg {found['nopg']} ({found['algorithm']}).",
-        "observation: " + ", ".join(o["name"] for o in found["observations"]),
-        "action: " + ", ".join(limits),
-    ]
-    if step is not None:
-        said.append(f"one step: {step:.6g} of the log's clock")
-    if found["memory"] is not None:
-        layout = found["memory"]
-        said.append(
-            f"memory: {layout['observations']} past observations and "
-            f"{layout['actions']} past actions, kept in the state"
-        )
-    if guard is not None:
-        said.append(
-            f"guard: {guard['points']} of {guard['samples']} samples, threshold "
-            f"{guard['threshold']:.4g} bandwidths, fallback {guard['fallback']}"
-        )
-    if data is not None:
-        said.append(f"data: {data['rows']} rows, SHA-256 {data['sha256']}")
-    if found["verdict"] is not None:
-        said.append(f"verdict: {found['verdict']['level']}")
-    return [" ".join(line.split()) for line in said]
+    """The contract in the comment that begins a program, a line of JSON per part."""
+    known = [name for name in _SPOKEN if found[name] is not None]
+    lines = (f"{n}: {json.dumps(found[n], ensure_ascii=False)}" for n in known)
+    return [f"A policy learned by nopg {found['nopg']} ({found['algorithm']}).", *lines]
 
 
 def _observations(policy: FittedPolicy) -> list[dict[str, Any]]:

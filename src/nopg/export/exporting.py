@@ -18,9 +18,8 @@ from nopg.errors import ConfigError
 from nopg.export import numpy_reader
 from nopg.export.compiled import ProgramRunner
 from nopg.export.contract import contract, spoken
-from nopg.export.deployed import deployed
+from nopg.export.deployed import deployed, policy_arrays
 from nopg.export.guard import N_POINTS, SupportPoints, support_points
-from nopg.export.numpy_format import policy_arrays
 from nopg.export.onnx_format import to_onnx
 from nopg.export.program_formats import Program, program_name, to_c, to_js
 from nopg.export.verify import (

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from nopg.data.coverage import farthest_points
 from nopg.errors import ConfigError
 from nopg.evaluation.support import USUAL_SHARE
-from nopg.kernels.similarity import log_label_similarity
+from nopg.fitted.sign_off import guard_distance
+from nopg.kernels.neighbours import log_label_similarity
 
 if TYPE_CHECKING:
     from nopg.fitted.policy import FittedPolicy
@@ -72,6 +73,6 @@ def support_points(policy: FittedPolicy, n_points: int = N_POINTS) -> SupportPoi
     samples = np.concatenate([data.observations, taken], axis=1) * scale
     n_kept = min(n_points, len(np.unique(samples, axis=0)))
     kept, gaps = farthest_points(samples, n_kept)
-    usual = policy.kernel.usual_distance()
+    usual = guard_distance(policy)
     reach = max(usual, float(np.quantile(gaps, USUAL_SHARE)))
     return SupportPoints(samples[kept], scale, reach, usual, len(samples))

@@ -1,7 +1,5 @@
 """A policy as a graph for any runtime: ONNX."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging
@@ -12,8 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nopg.data.extras import require_extra
-from nopg.errors import ConfigError
+from nopg.errors import ConfigError, require_extra
 from nopg.export.deployed import Deployed, DeployedWithMemory
 
 

@@ -4,8 +4,6 @@ The programs are `templates/policy.h` and `templates/policy.js`; what is added h
 names and numbers.
 """
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence

@@ -13,8 +13,7 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nopg.data.extras import require_extra
-from nopg.errors import NopgError
+from nopg.errors import NopgError, require_extra
 from nopg.fitted.predict import predicted_actions
 from nopg.randomness import Seed
 

@@ -1,9 +1,9 @@
-"""What happened during training, one record per update."""
+"""What happened while a policy was found: updates of NOPG, candidates of a search."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -64,3 +64,115 @@ class History:
     def to_json_lines(self) -> str:
         """One JSON object a line, one line an update."""
         return "".join(json.dumps(asdict(update)) + "\n" for update in self.updates)
+
+
+SHORTER = 3.0
+"""How much shorter the horizon 1 / (1 - gamma) of short-horizon candidates is."""
+PLANNING, ASCENT = "fitted value iteration", "gradient ascent"
+CLONING = "behaviour cloning"
+
+
+@dataclass(frozen=True)
+class ModelEstimate:
+    """What the learned models expect of a policy.
+
+    Attributes:
+        value: Mean discounted return of model rollouts, the lowest of the models'.
+        uncertainty: Mean predictive standard deviation along them, in deviations of
+            the data: near 0 the model knows the system there, near 1 it guesses.
+    """
+
+    value: float
+    uncertainty: float
+
+
+@dataclass(frozen=True)
+class CandidateMethod:
+    """How a candidate policy is found.
+
+    Attributes:
+        kind: "fitted value iteration" in the learned model, distilled into a policy;
+            "gradient ascent" along Eq. (10); or "behaviour cloning" of the log, for
+            states that hold their past.
+        short_horizon: Whether it looks a third as far ahead as the task. Errors of
+            smoothing grow with every step ahead, so the estimate is less biased, and
+            its best policy is still a good start.
+        action_repeat: Steps an action is repeated while planning; None until it has
+            led elsewhere.
+    """
+
+    kind: str
+    short_horizon: bool = False
+    action_repeat: int | None = None
+
+    def gamma(self, gamma: float) -> float:
+        """The discount it is found with, for a task of discount `gamma`."""
+        return max(0.0, 1.0 - SHORTER * (1.0 - gamma)) if self.short_horizon else gamma
+
+    def __str__(self) -> str:
+        short = ", short horizon" if self.short_horizon else ""
+        repeat = self.action_repeat
+        repeated = "" if repeat is None else f", action repeat {repeat}"
+        return f"{self.kind}{repeated}{short}"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One policy of a search.
+
+    Attributes:
+        method: How it was found.
+        first: What the learned models expected of it then.
+        refined: And after refinement; None if it was not refined.
+    """
+
+    method: CandidateMethod
+    first: ModelEstimate
+    refined: ModelEstimate | None = None
+
+    @property
+    def final(self) -> ModelEstimate:
+        """The latest estimate."""
+        return self.first if self.refined is None else self.refined
+
+
+@dataclass
+class SearchResult:
+    """What `learn` tried and chose.
+
+    Attributes:
+        candidates: Every policy, in the order they were found.
+        chosen: Index of the one kept.
+    """
+
+    candidates: list[Candidate] = field(default_factory=list)
+    chosen: int = 0
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> SearchResult:
+        """What a policy file holds of one, its fields as plain numbers and text."""
+        candidates = [
+            Candidate(
+                CandidateMethod(**one["method"]),
+                _estimate(one["first"]),
+                None if one["refined"] is None else _estimate(one["refined"]),
+            )
+            for one in found["candidates"]
+        ]
+        chosen = int(found["chosen"])
+        if not 0 <= chosen < len(candidates):
+            raise ValueError(f"no candidate {chosen}")
+        return cls(candidates, chosen)
+
+    def __str__(self) -> str:
+        lines = ["   return   refined   uncertainty   found by"]
+        for i, c in enumerate(self.candidates):
+            refined = "        -" if c.refined is None else f"{c.refined.value:9.4g}"
+            mark = " <- kept" if i == self.chosen else ""
+            estimates = f"{c.first.value:9.4g} {refined} {c.final.uncertainty:13.2f}"
+            lines.append(f"{estimates}   {c.method}{mark}")
+        return "\n".join(lines)
+
+
+def _estimate(found: Mapping[str, Any]) -> ModelEstimate:
+    return ModelEstimate(float(found["value"]), float(found["uncertainty"]))

@@ -1,7 +1,5 @@
 """`nopg.load`: a saved policy, as it was."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping
@@ -16,10 +14,10 @@ from torch import Tensor, nn
 from nopg.bellman.problem import NADARAYA_WATSON, EstimatorConfig
 from nopg.data.dataset import Dataset
 from nopg.data.history import HistoryLayout
-from nopg.data.spaces import space_from_json
+from nopg.data.io.metadata import space_from_json
 from nopg.errors import PolicyFileError
+from nopg.fitted.history import SearchResult
 from nopg.fitted.policy import FittedPolicy
-from nopg.fitted.search_result import SearchResult
 from nopg.fitted.storage import bandwidths_from_json, read_policy_file, stored_data
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.policies.build import PolicySpec

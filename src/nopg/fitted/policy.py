@@ -20,24 +20,22 @@ from numpy.typing import NDArray
 
 from nopg.bellman.problem import EstimatorConfig, Problem
 from nopg.data.dataset import Dataset
+from nopg.data.diagnostics.description import html_summary, html_table
 from nopg.data.history import HistoryLayout
-from nopg.data.html import html_summary, html_table
-from nopg.data.spaces import space_to_json
-from nopg.data.validation import HUGE
+from nopg.data.io.metadata import space_to_json
+from nopg.data.validation import as_states
 from nopg.discount import discount_horizon
-from nopg.errors import ConfigError, DataError, NotFittedError
+from nopg.errors import ConfigError, NotFittedError
 from nopg.evaluation.intervals import Estimate, require_level
 from nopg.evaluation.kernel import FINAL_RTOL, KernelEvaluator, build_problem
-from nopg.evaluation.regions import Membership, membership
-from nopg.evaluation.rollouts import Rollouts, require_steps
+from nopg.evaluation.rollouts import Membership, Rollouts, membership, require_steps
 from nopg.evaluation.support import Support
-from nopg.fitted.history import History
+from nopg.fitted.history import History, SearchResult
 from nopg.fitted.predict import (
     EpisodeBuffer,
     checked_observation,
     predicted_actions,
 )
-from nopg.fitted.search_result import SearchResult
 from nopg.fitted.storage import bandwidths_to_json, write_policy_file
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.policies.arrays import Actor, actor_of
@@ -56,8 +54,7 @@ if TYPE_CHECKING:
     from nopg.evaluation.verdict import Grounds, Verdict
 
 KERNEL, MODEL = "kernel", "model"
-LEARN = "learn"
-"""The algorithm whose policies are evaluated by learned models."""
+LEARN = "learn"  # the algorithm whose policies are evaluated by learned models
 LITTLE, LONGEST = 0.05, 1000
 """Rollouts whose support is taken end at this discount, or after so many steps."""
 
@@ -143,7 +140,8 @@ class FittedPolicy:
         """
         generator = None if deterministic else self.draws
         names = self.observation_names
-        if self.buffer is not None and not self._is_whole(observation):
+        # A state that has its past with it is answered as it stands.
+        if self.buffer is not None and _width(observation) != self.buffer.layout.width:
             return self.buffer.act(
                 observation,
                 state,
@@ -251,7 +249,7 @@ class FittedPolicy:
 
         if episodes is None:
             return self.model.replay
-        return self.model.replay_of(alike(episodes, self.require_data()))
+        return self.model.replay_of(alike(episodes, self))
 
     def compare(self, other: Any = None, interval: float = 0.95) -> Comparison:
         """How much more this policy is expected to earn than another controller.
@@ -473,34 +471,11 @@ class FittedPolicy:
 
     def _states(self, states: Any) -> NDArray[np.float64]:
         """States a user asks about, (m, d_s), if they are as wide as the data's."""
-        try:
-            found = np.atleast_2d(np.asarray(states, dtype=np.float64))
-        except (TypeError, ValueError, OverflowError):
-            found = np.empty((0, 0))
-        if self.memory is not None:
-            found = self.memory.complete(found)
-        width = self.require_data().observations.shape[1]
-        if found.ndim != 2 or len(found) == 0 or found.shape[1] != width:
-            called = ", ".join(self.require_data().observation_names)
-            raise DataError(
-                f"`states` must be numbers, one row per state with {called}, got "
-                f"{found.shape if found.size else type(states).__name__}; pass an "
-                f"array (m, {width})."
-            )
-        if not (np.abs(found) < HUGE).all():
-            raise DataError(
-                f"`states` must be finite and below {HUGE:.0e}, they reach "
-                f"{np.abs(found).max()}; pass states in the units of the data."
-            )
-        return found
-
-    def _is_whole(self, observation: Any) -> bool:
-        """Whether an observation has its past with it."""
-        assert self.memory is not None
-        try:
-            return tuple(np.shape(observation)[-1:]) == (self.memory.width,)
-        except ValueError:  # rows of different lengths
-            return False
+        names, memory = self.require_data().observation_names, self.memory
+        if memory is not None and _width(states) == memory.n_observed:
+            observed = as_states("states", states, memory.n_observed, names)
+            return memory.complete(observed)
+        return as_states("states", states, len(names), names)
 
     def _region(self, region: Any) -> Membership | None:
         """A region of observations as one of states; None for the end of the task."""
@@ -532,3 +507,11 @@ class FittedPolicy:
         rows = "without data" if n is None else f"{n:,} transitions"
         found = type(self.policy).__name__
         return f"FittedPolicy({self.algorithm}, {found}, gamma={self.gamma}, {rows})"
+
+
+def _width(states: Any) -> int | None:
+    """Columns of states, or numbers of one; None of rows of different lengths."""
+    try:
+        return next(reversed(np.shape(states)), None)
+    except ValueError:
+        return None

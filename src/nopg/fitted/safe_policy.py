@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from nopg.errors import ConfigError
 from nopg.fitted.policy import FittedPolicy
 from nopg.fitted.predict import EpisodeBuffer
+from nopg.fitted.sign_off import guard_distance
 
 
 class SafePolicy:
@@ -25,7 +26,8 @@ class SafePolicy:
             `predict` like the policy's.
         threshold: Largest distance to the nearest sample, in bandwidths. "auto" is the
             distance that 99 of 100 transitions of the data have from each other, and
-            at least 1.
+            at least 1; of a policy of `learn` also that of held-out episodes from the
+            others, where replay shows that they are predicted (`policy.check`).
 
     Attributes:
         threshold: The threshold in use.
@@ -52,7 +54,7 @@ class SafePolicy:
                 f"got {type(fallback).__name__}; pass for example lambda s: [0.0]."
             )
         if threshold == "auto":
-            threshold = policy.kernel.usual_distance()
+            threshold = guard_distance(policy)
         if not isinstance(threshold, (int, float)) or not threshold > 0.0:
             raise ConfigError(
                 f'`threshold` must be a positive number or "auto", got {threshold!r}; '

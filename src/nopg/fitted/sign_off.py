@@ -7,9 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from nopg.data.dataset import Dataset
 from nopg.data.history import HistoryLayout
+from nopg.dynamics.replays import held_out_folds
+from nopg.dynamics.rewards import rewarded
+from nopg.dynamics.transition_model import regression_actions
 from nopg.errors import ConfigError, DataError
 from nopg.evaluation.comparison import (
     Comparison,
@@ -17,14 +21,18 @@ from nopg.evaluation.comparison import (
     compared_with_log,
 )
 from nopg.evaluation.rollouts import evenly_drawn
+from nopg.evaluation.support import USUAL_SHARE
 from nopg.evaluation.verdict import LIKELY, MEAN_ACTION, Grounds, guessed_share
 from nopg.policies.arrays import Actor, Array
+from nopg.randomness import Seed
 
 if TYPE_CHECKING:
     from nopg.fitted.policy import FittedPolicy
 
 N_PLACES = 1_000
 """Visited states that are looked at."""
+_OTHER_LABEL = 1e6
+"""Distance of another label: rows are compared with their own kind."""
 _ENTRIES = 2_000_000
 """Kernel entries that are worth taking at once."""
 
@@ -61,6 +69,27 @@ def untried_at(policy: FittedPolicy, states: Array) -> Array:
     return distances / policy.kernel.usual_distance()
 
 
+def guard_distance(policy: FittedPolicy) -> float:
+    """Bandwidths from the nearest sample up to which a guard lets the policy act.
+
+    What 99 of 100 samples have at most from each other. A new recording is farther
+    from the log than neighbours in time: where replay has shown that models predict
+    held-out rows, what 99 of 100 of these have at most from the others counts.
+    """
+    usual, h = policy.kernel.usual_distance(), policy.bandwidths
+    if policy.evaluator != "model" or not policy.check().ok:
+        return usual
+    data = policy.require_data()
+    _, folds = held_out_folds(data, Seed(policy.seed).numpy("replay"))
+    taken = regression_actions(data).numpy()
+    taken = taken * _OTHER_LABEL if data.is_discrete else taken / np.asarray(h.action)
+    places = np.concatenate([data.observations / np.asarray(h.state), taken], axis=1)
+    parts = [cKDTree(places[~fold]).query(places[fold])[0] for fold in folds]
+    apart = np.concatenate(parts)
+    alike = apart[apart < _OTHER_LABEL]
+    return max(usual, float(np.quantile(alike, USUAL_SHARE))) if len(alike) else usual
+
+
 def _compared_with_the_log(policy: FittedPolicy, data: Dataset) -> Comparison:
     """With the recorded episodes; without any, with what was done on average."""
     try:
@@ -80,7 +109,7 @@ def compared(policy: FittedPolicy, other: Any, level: float) -> Comparison:
     """A policy against recorded episodes, another policy or a function."""
     data, model, actor = policy.require_data(), policy.model, policy.actor
     if other is None or isinstance(other, Dataset):
-        log = data if other is None else alike(other, data)
+        log = data if other is None else alike(other, policy)
         return compared_with_log(model, actor, log, level)
     starts = np.array(policy.initial_states, dtype=np.float64)
     if isinstance(other, type(policy)):
@@ -95,8 +124,12 @@ def compared(policy: FittedPolicy, other: Any, level: float) -> Comparison:
     return compared_with_actor(model, actor, theirs, starts, level, against)
 
 
-def alike(episodes: Dataset, data: Dataset) -> Dataset:
-    """Recordings with the columns of the data, their past included."""
+def alike(episodes: Dataset, policy: FittedPolicy) -> Dataset:
+    """Recordings with the columns of the policy's data, their past included.
+
+    Their rewards are those of the function that was given to `learn`, if one was.
+    """
+    data = policy.require_data()
     if not isinstance(episodes, Dataset):
         raise DataError(
             f"Episodes must be a Dataset, got {type(episodes).__name__}; load them "
@@ -111,7 +144,10 @@ def alike(episodes: Dataset, data: Dataset) -> Dataset:
             f"Episodes must have the columns of the data, {_named(data)}, got "
             f"{_named(episodes)}; choose the same ones."
         )
-    return episodes
+    known = None if policy.models is None else policy.models[0].known_reward
+    if known is None:
+        return episodes
+    return rewarded(episodes, regression_actions(episodes).numpy(), known)
 
 
 def _actor_like(other: FittedPolicy, data: Dataset) -> Actor:

@@ -4,8 +4,6 @@ The reader trusts nothing: the header is size-limited, every field is checked, a
 a file can hold numbers and names only, never code.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping
@@ -19,7 +17,7 @@ from torch import Tensor
 from nopg.data.dataset import Dataset
 from nopg.data.files import open_plain, parse_json, write_atomically
 from nopg.data.history import HistoryLayout
-from nopg.data.spaces import space_from_json, space_to_json
+from nopg.data.io.metadata import space_from_json, space_to_json
 from nopg.data.transitions import ARRAYS
 from nopg.errors import PolicyFileError
 from nopg.kernels.bandwidths import Bandwidths

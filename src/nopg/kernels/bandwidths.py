@@ -102,30 +102,15 @@ def _numbers(name: str, values: Any, what: str = "bandwidths") -> tuple[float, .
         ) from None
 
 
-@dataclass(frozen=True)
-class TransitionArrays:
-    """The arrays bandwidths are chosen from.
-
-    Attributes:
-        states: s, (n, d_s).
-        actions: a, (n, d_a), or labels (n,).
-        rewards: r, (n,).
-        next_states: s', (n, d_s).
-    """
-
-    states: FloatArray
-    actions: NDArray[np.float64] | NDArray[np.int64]
-    rewards: FloatArray
-    next_states: FloatArray
-
-
 @runtime_checkable
 class BandwidthRule(Protocol):
-    """Anything that chooses bandwidths from data; your own rule is as good as ours."""
+    """Anything that chooses bandwidths from data; your own rule is as good as ours.
 
-    def select(
-        self, data: TransitionArrays, generator: np.random.Generator
-    ) -> Bandwidths:
+    `data` has the arrays of a `Dataset`: observations, actions, rewards and
+    next_observations.
+    """
+
+    def select(self, data: Any, generator: np.random.Generator) -> Bandwidths:
         """One bandwidth per dimension; `generator` is the source of all randomness."""
 
 
@@ -152,9 +137,7 @@ class CrossValidated:
             if given is not None:
                 object.__setattr__(self, name, _factor(name, given))
 
-    def select(
-        self, data: TransitionArrays, generator: np.random.Generator
-    ) -> Bandwidths:
+    def select(self, data: Any, generator: np.random.Generator) -> Bandwidths:
         """Bandwidths of every column; remarks become one warning each."""
         floor = self.half_spacing_floor
         action = [LABEL_SMOOTHING]
@@ -162,8 +145,8 @@ class CrossValidated:
             columns = np.asarray(data.actions, dtype=np.float64)
             action = cross_validated("action", columns, self.action_factor, floor)
         ahead = self.next_state_factor or self.state_factor
-        next_state = cross_validated("next-state", data.next_states, ahead, floor)
-        state = cross_validated("state", data.states, self.state_factor, floor)
+        next_state = cross_validated("next-state", data.next_observations, ahead, floor)
+        state = cross_validated("state", data.observations, self.state_factor, floor)
         return Bandwidths(state, action, _finite(next_state))
 
 
@@ -171,27 +154,25 @@ class CrossValidated:
 class LeaveOneOut:
     """Bandwidths that predict (s', r) of a left-out transition best: "auto"."""
 
-    def select(
-        self, data: TransitionArrays, generator: np.random.Generator
-    ) -> Bandwidths:
+    def select(self, data: Any, generator: np.random.Generator) -> Bandwidths:
         """Bandwidths of all columns at once, no factor to tune."""
-        d_s = data.states.shape[1]
-        targets = np.column_stack([data.next_states, data.rewards])
+        d_s = data.observations.shape[1]
+        targets = np.column_stack([data.next_observations, data.rewards])
         if data.actions.ndim == 1:
             h = _leave_one_out_by_label(data, targets, generator)
             return Bandwidths(h, [LABEL_SMOOTHING], _finite(h))
-        inputs = torch.as_tensor(np.column_stack([data.states, data.actions]))
+        inputs = torch.as_tensor(np.column_stack([data.observations, data.actions]))
         d_a = data.actions.shape[1]
         largest = torch.tensor([WIDEST_STATE] * d_s + [WIDEST_ACTION] * d_a)
         found, _ = leave_one_out(inputs, torch.tensor(targets), generator, largest)
         h = found.tolist()
-        _report_constant("state", data.states)
+        _report_constant("state", data.observations)
         _report_constant("action", np.asarray(data.actions, dtype=np.float64))
         return Bandwidths(h[:d_s], h[d_s:], _finite(h[:d_s]))
 
 
 def select_bandwidths(
-    rule: object, data: TransitionArrays, generator: np.random.Generator
+    rule: object, data: Any, generator: np.random.Generator
 ) -> Bandwidths:
     """Apply what the user passed as `bandwidths`.
 
@@ -213,7 +194,7 @@ def select_bandwidths(
             "nopg.CrossValidated(...), or an object whose `select` returns "
             f'nopg.Bandwidths, got {chosen!r}; "auto" needs no numbers.'
         )
-    chosen.require_widths(data.states.shape[1], actions.shape[1])
+    chosen.require_widths(data.observations.shape[1], actions.shape[1])
     return chosen
 
 
@@ -226,15 +207,15 @@ def _factor(name: str, given: Any) -> Factor:
 
 
 def _leave_one_out_by_label(
-    data: TransitionArrays, targets: FloatArray, generator: np.random.Generator
+    data: Any, targets: FloatArray, generator: np.random.Generator
 ) -> list[float]:
     """One state bandwidth for all labels: the mean, in logs, over their own fits."""
     labels, counts = np.unique(data.actions, return_counts=True)
     logs = []
     for label in labels[counts >= 2]:
         rows = data.actions == label
-        largest = torch.full((data.states.shape[1],), WIDEST_STATE)
-        states = torch.tensor(data.states[rows])
+        largest = torch.full((data.observations.shape[1],), WIDEST_STATE)
+        states = torch.tensor(data.observations[rows])
         h, _ = leave_one_out(states, torch.tensor(targets[rows]), generator, largest)
         logs.append(h.log() * int(rows.sum()))
     if not logs:
@@ -242,7 +223,7 @@ def _leave_one_out_by_label(
             "Some action must occur twice or more, every one occurs once; record more "
             "transitions."
         )
-    _report_constant("state", data.states)
+    _report_constant("state", data.observations)
     weights = int(counts[counts >= 2].sum())
     return list((torch.stack(logs).sum(dim=0) / weights).exp().tolist())
 

@@ -6,8 +6,6 @@ repeat (grids, clipped or on-off actions) have no best bandwidth: the likelihood
 grows without bound as h shrinks. Such columns are recognised, and said.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Sequence
@@ -18,14 +16,11 @@ from numpy.typing import NDArray
 from nopg.errors import ConfigError, NopgWarning
 
 FloatArray = NDArray[np.float64]
-Factor = float | Sequence[float]
-"""One number for all dimensions, or one per dimension."""
+Factor = float | Sequence[float]  # one number for all dimensions, or one per dimension
 
-N_CANDIDATES = 29
-"""linspace(0, 1.5 s, 30) without its first point, which is zero."""
+N_CANDIDATES = 29  # linspace(0, 1.5 s, 30) without its first point, which is zero
 N_FOLDS = 5
-BLOCK = 2_000_000
-"""Pairs evaluated at a time."""
+BLOCK = 2_000_000  # pairs evaluated at a time
 SAME = 1e-9
 """Values closer than this share of the column's range are one value: rounding makes
 two of the sines of an angle and of its supplement."""

@@ -11,8 +11,6 @@ errors, however far they are; leaving some out breaks the symmetry, as queries
 between the nodes do later. On irregular data it changes next to nothing.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -21,8 +19,7 @@ from nopg.threads import parallel_map
 
 N_PREDICTIONS = 512
 """Predictions made; the error of this many is known to a few percent."""
-SEEN_SHARE = 0.8
-"""Share of the other samples each prediction may use."""
+SEEN_SHARE = 0.8  # share of the other samples each prediction may use
 MAX_CANDIDATES = 2048
 """Samples each prediction may listen to; the nearest ones when there are more."""
 

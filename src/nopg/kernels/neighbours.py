@@ -1,12 +1,15 @@
-"""Neighbour lists: which samples a query row keeps, and what the others could weigh.
+"""Kernels, and lists of the samples a query row keeps, with what the others may weigh.
+
+Kernels are in the log domain: densities of far points underflow, logarithms do not.
+psi, varphi and phi of the paper are Gaussian products,
+
+    k_h(x, c) = prod_d exp(-(x_d - c_d)^2 / (2 h_d^2)) / (h_d sqrt(2 pi)).
 
 Lists depend on the states alone, so they are built once and serve every policy.
 Rows are gathered in blocks of equal length: each block is a plain (m, k) array,
 and trajectory data, whose densest row may need a hundred times the neighbours of
 its median row, do not pay for the densest row everywhere.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Callable
@@ -16,7 +19,6 @@ import torch
 from torch import Tensor
 
 from nopg.errors import ConfigError
-from nopg.kernels.similarity import log_similarity
 
 BLOCK_LENGTHS = tuple(int(2 ** (e / 2)) for e in range(6, 60))  # 8, 11, 16, 22, 32, ...
 """Row lengths in use: a row takes the next one, at most 41% more than it needs."""
@@ -147,3 +149,35 @@ def _search_among(
         return squares, torch.as_tensor(columns).reshape(shape).to(torch.int32)
 
     return search
+
+
+def log_similarity(queries: Tensor, centres: Tensor, bandwidths: Tensor) -> Tensor:
+    """Logarithm of the kernel without its constant: 0 at the centre, never above.
+
+    Row weights are ratios of kernels, so the constant cancels there; and a bound of one
+    on every kernel is what the truncation certificate rests on. Queries x, (m, d), and
+    centres c, (n, d), make log(k_h(x, c) / k_h(c, c)), (m, n); an infinite h ignores
+    its dimension.
+    """
+    total = queries.new_zeros((len(queries), len(centres)))
+    # One dimension at a time: no (m, n, d) tensor, and no cancellation as in
+    # |x|^2 - 2 x'c + |c|^2, which loses half the digits for close points.
+    for d, h in enumerate(bandwidths.tolist()):
+        if not math.isinf(h):
+            difference = (queries[:, d, None] - centres[None, :, d]) / h
+            total.addcmul_(difference, difference, value=-0.5)
+    return total
+
+
+def log_label_similarity(n_actions: int, smoothing: float) -> Tensor:
+    """Logarithms of varphi(a, b) / varphi(a, a), (n_actions, n_actions).
+
+    The kernel of Aitchison and Aitken: 1 - smoothing for the same label, smoothing /
+    (n_actions - 1) for another, so that samples of other actions speak where an action
+    was never tried nearby.
+
+    Smoothing is in (0, 1 - 1 / n_actions]; the upper end makes labels irrelevant.
+    """
+    off_diagonal = smoothing / max(n_actions - 1, 1) / (1.0 - smoothing)
+    similarity = torch.full((n_actions, n_actions), off_diagonal, dtype=torch.float64)
+    return similarity.fill_diagonal_(1.0).log()

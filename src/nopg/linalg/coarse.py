@@ -39,11 +39,9 @@ class CoarseCells:
 
     @classmethod
     def of(cls, points: Tensor, n_cells: int | None = None) -> CoarseCells:
-        """Halve the points across their widest dimension, again and again.
+        """Halve points (n, d) across their widest dimension, again and again.
 
-        Args:
-            points: In units in which distances count, (n, d).
-            n_cells: How many groups, a power of two; fewer when points are few.
+        There are `n_cells` groups, a power of two; fewer when points are few.
         """
         if n_cells is None:
             n_cells = N_CELLS if len(points) < MANY else MORE_CELLS

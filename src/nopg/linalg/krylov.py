@@ -6,8 +6,6 @@ makes solves short. With a thousand samples it is calls that cost, not arithmeti
 step here is as few of them as possible.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,10 +15,8 @@ from torch import Tensor
 
 MatVec = Callable[[Tensor], Tensor]
 
-RESTART = 30
-"""Steps after which the basis is given up, without a preconditioner."""
-MARGIN = 0.9
-"""Steps aim at this share of the tolerance: their residual is an estimate."""
+RESTART = 30  # steps after which the basis is given up, without a preconditioner
+MARGIN = 0.9  # steps aim at this share of the tolerance: their residual is an estimate
 UNSURE = {d: torch.finfo(d).eps ** (1 / 3) for d in (torch.float32, torch.float64)}
 """Share of a vector's square below which what is new in it is not to be trusted."""
 

@@ -11,8 +11,6 @@ every rank or raises here within the timeout: no rank waits for a dead one for e
         model.fit(data, starts, ranks=ranks, progress=ranks.is_first)
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -23,8 +23,7 @@ from nopg.linalg.operators import LinearOperator
 
 PRECONDITIONED, PRECONDITIONED_STEPS = "preconditioned gmres", 60
 """GMRES with a coarse inverse, and its steps before it is restarted."""
-COLUMN_STEPS = 10
-"""Steps before a restart where a vector is as long as many columns."""
+COLUMN_STEPS = 10  # steps before a restart where a vector is as long as many columns
 
 Solver = Callable[[MatVec, Tensor, Tensor, float, int], Attempt]
 
@@ -33,10 +32,8 @@ Solver = Callable[[MatVec, Tensor, Tensor, float, int], Attempt]
 class SolverConfig:
     """How accurately, and how hard to try."""
 
-    rtol: float = 1e-6
-    """Largest ||b - A x|| / ||b|| that counts as solved."""
-    dense_below: int = 256
-    """Systems up to this size are factorised instead of iterated."""
+    rtol: float = 1e-6  # largest ||b - A x|| / ||b|| that counts as solved
+    dense_below: int = 256  # systems up to this size are factorised instead of iterated
     max_matvecs: int = 20_000
     """Products an iterative solve may spend before it is given up."""
 
@@ -97,11 +94,7 @@ def solve_pair(
     # Memory for solves with it, from `workspace_for`, where there are many.
     workspace: Workspace | None = None,
 ) -> tuple[Solution, Solution]:
-    """q = Lambda^-1 r and mu = Lambda^-T eps0, as in Algorithm 1.
-
-    Raises:
-        SolverError: If a system is not solved to `config.rtol`.
-    """
+    """q = Lambda^-1 r and mu = Lambda^-T eps0, as in Algorithm 1, or a SolverError."""
     config = config.attainable(r.dtype)
     if len(r) <= config.dense_below:
         return _direct(system, r, eps0, config)
@@ -131,16 +124,7 @@ def solve_columns(
     """X with ||B - A X|| <= rtol ||B|| in every column, which has an A of its own.
 
     All columns, each in units of its right-hand side, are one block-diagonal system:
-    a product reads what the matrices share once for all of them.
-
-    Args:
-        product: X -> A X, column by column, (n, b) to (n, b).
-        rhs: B, (n, b).
-        start: First guess, (n, b).
-        rtol: Relative residual at which a column counts as solved.
-
-    Raises:
-        SolverError: If the columns are not solved.
+    `product`, X -> A X, (n, b) to (n, b), reads what they share once for all of them.
     """
     norms = rhs.norm(dim=0)
     units = torch.where(norms > 0.0, norms, 1.0)

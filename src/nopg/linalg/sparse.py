@@ -11,8 +11,7 @@ from torch import Tensor
 
 from nopg.linalg.operators import LinearOperator
 
-TOGETHER = 4_000_000
-"""Entries summed over cells in one go."""
+TOGETHER = 4_000_000  # entries summed over cells in one go
 
 
 @dataclass(frozen=True)

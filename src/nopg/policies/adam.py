@@ -5,8 +5,6 @@ that one imports torch's compiler at its first step, which takes seconds, longer
 many a training here.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

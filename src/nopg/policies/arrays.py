@@ -4,15 +4,13 @@ Calling a torch module for one state costs a hundred times its arithmetic. Where
 policies act step by step, their weights are taken out and stacked instead.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from nopg.errors import ConfigError
 from nopg.policies.build import Gain
@@ -126,12 +124,15 @@ class _Parts(NamedTuple):
 def _parts(policy: Policy) -> _Parts:
     """Weights and limits of a perceptron, taken out."""
     known = (DeterministicPolicy, GaussianPolicy, CategoricalPolicy)
-    if not isinstance(policy, known) or not _is_perceptron(policy.network):
+    layers = perceptron_layers(policy.network) if isinstance(policy, known) else []
+    if not layers or isinstance(policy.network, nn.Linear):
         raise ConfigError(
             "Policies as arrays must be the perceptrons of this library, got "
             f"{type(policy).__name__}; call the policy itself."
         )
-    weights, biases = _layers(policy.network)
+    assert isinstance(policy, known)
+    weights = [weight.T.numpy().copy() for weight, _ in layers]
+    biases = [bias.numpy().copy() for _, bias in layers]
     width = len(weights[0])
     mean, factor = np.zeros(width), np.ones(width)
     if policy.standardise is not None:
@@ -144,26 +145,25 @@ def _parts(policy: Policy) -> _Parts:
     return _Parts(mean, factor, weights, biases, squash)
 
 
-def _is_perceptron(network: nn.Module) -> bool:
-    """Whether a network is linear layers with ReLU between, or a gain."""
-    if not isinstance(network, nn.Sequential):
-        return isinstance(network, Gain)
-    kinds = [nn.Linear if i % 2 == 0 else nn.ReLU for i in range(len(network))]
-    is_alike = all(type(x) is kind for x, kind in zip(network, kinds, strict=True))
-    return is_alike and len(network) % 2 == 1
+def perceptron_layers(network: nn.Module) -> list[tuple[Tensor, Tensor]]:
+    """Weight (width out, width in) and bias of linear layers with ReLU between them.
 
-
-def _layers(network: nn.Module) -> tuple[list[Array], list[Array]]:
-    """Weights (width in, width out) and biases of each layer."""
+    A gain is one such layer; of any other network there are none.
+    """
     if isinstance(network, Gain):
-        gain = network.gain.numpy()
-        matrix = np.diag(gain) if gain.ndim == 1 else gain.T.copy()
-        return [matrix], [np.zeros(matrix.shape[1])]
-    linear = [layer for layer in network.children() if isinstance(layer, nn.Linear)]
-    return (
-        [layer.weight.T.numpy().copy() for layer in linear],
-        [layer.bias.numpy().copy() for layer in linear],
-    )
+        weight = torch.diag(network.gain) if network.gain.ndim == 1 else network.gain
+        return [(weight, weight.new_zeros(len(weight)))]
+    steps: list[Any] = [*network] if isinstance(network, nn.Sequential) else [network]
+    kinds = [nn.ReLU if i % 2 else nn.Linear for i in range(len(steps))]
+    is_alike = all(type(x) is kind for x, kind in zip(steps, kinds, strict=True))
+    if not is_alike or len(steps) % 2 == 0:
+        return []
+    weights = [layer.weight for layer in steps[::2]]
+    biases = [layer.bias for layer in steps[::2]]
+    return [
+        (weight, weight.new_zeros(len(weight)) if bias is None else bias)
+        for weight, bias in zip(weights, biases, strict=True)
+    ]
 
 
 def _softmax(logits: Array) -> Array:

@@ -4,8 +4,6 @@ A `PolicySpec` is plain numbers and text, so that a model file can say how its
 policy is built without holding code.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence
@@ -31,16 +29,12 @@ KINDS = ("deterministic", "stochastic", "discrete")
 class PolicySpec:
     """A policy in JSON: everything but its parameters."""
 
-    kind: str
-    """"deterministic", "stochastic" or "discrete"."""
-    n_states: int
-    """State dimension d_s."""
-    n_outputs: int
-    """Action dimension d_a, or the number of discrete actions."""
+    kind: str  # "deterministic", "stochastic" or "discrete"
+    n_states: int  # state dimension d_s
+    n_outputs: int  # action dimension d_a, or the number of discrete actions
     hidden: tuple[int, ...] | None = (50,)
     """Widths of the hidden layers; None makes the policy linear, u = K s."""
-    is_squashed: bool = True
-    """Whether actions are squashed into the action box."""
+    is_squashed: bool = True  # whether actions are squashed into the action box
     is_standardised: bool = True
     """Whether states are standardised inside the policy; the paper does not."""
 

@@ -9,8 +9,6 @@ Three families, distinguished by what `outputs` returns:
 Actions are in the user's units; squashing and scaling happen inside.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 

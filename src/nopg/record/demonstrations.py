@@ -1,7 +1,5 @@
 """The file under recording: whole episodes, saved one by one, never overwritten."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

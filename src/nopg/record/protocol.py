@@ -7,8 +7,6 @@ and pictures as binary JPEG. No message carries a path in either direction but t
 bare name of the file, for display.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import asdict

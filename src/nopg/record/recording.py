@@ -1,7 +1,5 @@
 """Records demonstrations: the settings, the pieces put together, the outcome."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from contextlib import closing
@@ -10,12 +8,11 @@ from pathlib import Path
 
 from gymnasium.spaces import Box, Discrete
 
-from nopg.data.locks import exclusive
+from nopg.data.files import exclusive
 from nopg.errors import ConfigError, NopgError
+from nopg.record.controls import Names, fitting, known_names
 from nopg.record.demonstrations import Demonstrations, Layout
-from nopg.record.keymap import Names, fitting, known_names
-from nopg.record.link import Link
-from nopg.record.loop import Loop
+from nopg.record.loop import Link, Loop
 from nopg.record.protocol import welcome
 from nopg.record.server import LOOPBACK, Ticket, bind, serving
 from nopg.record.session import Session

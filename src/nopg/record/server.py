@@ -23,9 +23,8 @@ from importlib.resources import files
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from nopg.data.extras import require_extra
-from nopg.errors import ConfigError
-from nopg.record.link import Link
+from nopg.errors import ConfigError, require_extra
+from nopg.record.loop import Link
 from nopg.record.protocol import (
     MAX_MESSAGE,
     MalformedMessage,

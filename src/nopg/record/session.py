@@ -10,8 +10,6 @@ A time limit ends an episode as truncated, as does `keep`; only the environment
 itself can say terminated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from enum import StrEnum
 

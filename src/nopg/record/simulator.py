@@ -1,7 +1,5 @@
 """A Gymnasium environment seen as the recorder needs it: vectors, flags, pictures."""
 
-from __future__ import annotations
-
 import io
 from typing import Any, NamedTuple
 
@@ -11,8 +9,7 @@ from gymnasium.spaces import Box, Space
 from gymnasium.spaces.utils import flatten, flatten_space
 from numpy.typing import NDArray
 
-from nopg.data.extras import require_extra
-from nopg.errors import ConfigError, NopgError
+from nopg.errors import ConfigError, NopgError, require_extra
 from nopg.record.teleop import Action
 from nopg.runs.evaluation import make_env, missing_package
 

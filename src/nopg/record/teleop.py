@@ -1,7 +1,5 @@
 """Teleoperation: turns what the hands do into the action of the next step."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +9,14 @@ from gymnasium.spaces import Box, Discrete
 from numpy.typing import NDArray
 
 from nopg.errors import ConfigError
-from nopg.record.controls import Controls, ramped
-from nopg.record.keymap import Names, continuous_keys, discrete_keys, fitting
+from nopg.record.controls import (
+    Controls,
+    Names,
+    continuous_keys,
+    discrete_keys,
+    fitting,
+    ramped,
+)
 
 Action = NDArray[np.float64] | int
 _UNBOUNDED = 1e6  # bounds beyond this are "no bound", float32's maximum included

@@ -4,17 +4,14 @@ Two columns that are the cosine and the sine of one angle are no plane: a slice 
 moves one and holds the other leaves the circle. They are drawn as their angle.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass
 
 import numpy as np
 
-from nopg.data.angles import angle_pairs
 from nopg.data.dataset import Dataset
-from nopg.data.validation import FloatArray
+from nopg.data.validation import FloatArray, angle_pairs
 
 MOST, MOST_BY_MODELS = 10, 4
 """Coordinates offered; of more, those that vary most in units of their bandwidth.

@@ -5,8 +5,6 @@ over the logged next states at every step; draws from it are a cloud of states, 
 no line leads from one step's to the next.
 """
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -25,12 +23,9 @@ from nopg.evaluation.verdict import Grounds, Verdict
 from nopg.fitted.history import History
 from nopg.fitted.policy import FittedPolicy
 
-N_SUGGESTED = 12
-"""Steps to record that the page lists."""
-N_PATHS = 40
-"""States drawn at each step, at most."""
-N_LOGGED = 12
-"""Recorded episodes drawn beside them, spread over the log."""
+N_SUGGESTED = 12  # steps to record that the page lists
+N_PATHS = 40  # states drawn at each step, at most
+N_LOGGED = 12  # recorded episodes drawn beside them, spread over the log
 MOST_PLACES = 6_000
 """Visited states that are looked at; of more, a choice by their visits."""
 LONGEST = 300

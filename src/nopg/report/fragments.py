@@ -1,7 +1,5 @@
 """Sentences and tables of the page as HTML; everything from data is escaped here."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -16,7 +14,7 @@ from nopg.data.validation import FloatArray
 from nopg.evaluation.replay import Replay
 from nopg.evaluation.suggest import Suggestion
 from nopg.evaluation.verdict import Verdict
-from nopg.fitted.search_result import SearchResult
+from nopg.fitted.history import SearchResult
 
 MINUS, DASH = "\N{MINUS SIGN}", "\N{EN DASH}"
 

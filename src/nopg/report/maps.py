@@ -5,8 +5,6 @@ visits. Every plane is computed here, so that the page can show any two coordina
 without a policy behind it.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from itertools import combinations
@@ -22,12 +20,10 @@ from nopg.fitted.sign_off import untried_at
 from nopg.report.coordinates import Coordinate
 from nopg.report.evidence import Evidence, VisitedStates
 
-CELLS = 500_000
-"""Numbers all planes together may have: five bytes each on the page."""
+CELLS = 500_000  # numbers all planes together may have: five bytes each on the page
 WORK = 40_000_000
 """Kernel entries all planes together may take: a few seconds on a slow core."""
-PART = 2_000_000
-"""Kernel entries at once."""
+PART = 2_000_000  # kernel entries at once
 MODEL_WORK = 25_000_000
 """Kernel entries they may take of learned models: a second or two."""
 FINEST, COARSEST, LINE = 72, 21, 301

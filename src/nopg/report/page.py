@@ -1,7 +1,5 @@
 """Puts the page together: one file, no network, nothing from data run as code."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import platform
@@ -15,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nopg.data.files import write_atomically
-from nopg.data.fingerprint import fingerprint
+from nopg.data.io.metadata import fingerprint
 from nopg.fitted.policy import FittedPolicy
 from nopg.report import fragments, text
 from nopg.report.evidence import Evidence, gather
@@ -101,9 +99,9 @@ def report_page(
         "learning": escape(text.of_training(evidence)),
         "n_notes": str(len(notes)),
         "notes": fragments.note_list(notes),
-        "maps": escape(text.of_maps(len(numbers["axes"]))),
+        "hide_held": " hidden" if len(numbers["axes"]) <= 2 else "",
         "choosers": _choosers(evidence, len(numbers["axes"])),
-        "data": escape(text.of_data(evidence)),
+        "data": escape(". ".join(evidence.description.counts()) + "."),
         "columns": fragments.column_table(evidence.description, data),
         "origin_of_rows": "".join(f"<p>{escape(one)}</p>" for one in data.notes),
         "settings": _settings(evidence, evaluations, origin or {}),

@@ -4,8 +4,6 @@ Long arrays are little-endian float32 in base64: a third of the bytes of decimal
 digits, and read by a phone at once.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import math

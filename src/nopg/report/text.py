@@ -1,7 +1,5 @@
 """Sentences and large numbers of the page, for a reader who knows the task only."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np
@@ -126,17 +124,6 @@ def of_training(evidence: Evidence) -> str:
     return f" {updates} in {seconds} s; {history.stopped}."
 
 
-def of_maps(n_axes: int) -> str:
-    """What the maps show."""
-    dots = "Dots are where the policy is predicted to be at the step of the slider."
-    if n_axes <= 2:
-        return dots
-    return (
-        "The state has more than two coordinates: choose two, the others are held; "
-        f"visits are counted wherever the others are. {dots}"
-    )
-
-
 def of_paths(evidence: Evidence) -> str:
     """What the predicted paths are, and how many of them end."""
     paths = evidence.paths
@@ -152,21 +139,6 @@ def of_paths(evidence: Evidence) -> str:
     ended = np.nonzero(paths.running <= 0.5)[0]
     ends = f" Half of them have ended after {ended[0]} steps." if len(ended) else ""
     return f"{first} The band holds 80% of them.{ends}"
-
-
-def of_data(evidence: Evidence) -> str:
-    """How many rows, how they ended, how they fill the space."""
-    described = evidence.description
-    lengths = described.episode_lengths
-    rows = counted(described.n_transitions, "transition")
-    if lengths is not None:
-        spread = f"{lengths[0]} to {lengths[2]} steps (median {lengths[1]})"
-        steps = f"{lengths[0]} steps" if lengths[0] == lengths[2] else spread
-        rows += f" in {counted(described.n_episodes, 'episode')} of {steps}"
-    return (
-        f"{rows}. {described.n_terminations:,} of them ended the task, after "
-        f"{described.n_truncations:,} only the recording stopped."
-    )
 
 
 def all_notes(evidence: Evidence) -> list[Diagnostic]:

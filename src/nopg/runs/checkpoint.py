@@ -5,8 +5,6 @@ checkpoint is the SHA-256 of what follows, then tensors and JSON (safetensors, n
 pickle): a damaged one is recognised, and the one before it is taken instead.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -21,7 +19,7 @@ from nopg.algorithms.nopg.ascent import TrainingState
 from nopg.data.files import parse_json, write_atomically
 from nopg.errors import RunError
 from nopg.fitted.history import History, Update
-from nopg.runs.plain_files import checked, read_plain, reading
+from nopg.runs.run_config import checked, read_plain, reading
 
 KEPT = 2  # checkpoints kept: the newest, and one in case its disk block goes bad
 MAX_BYTES = 2**34  # most bytes a checkpoint may have: 16 GiB

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import stdtrit
 
-from nopg.data.extras import require_extra
 from nopg.envs.registration import register
-from nopg.errors import ConfigError, MissingExtraError
+from nopg.errors import ConfigError, MissingExtraError, require_extra
 
 if TYPE_CHECKING:
     import gymnasium

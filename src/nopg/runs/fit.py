@@ -3,8 +3,6 @@
 While a run trains its history, checkpoints and curves are written as they come.
 """
 
-from __future__ import annotations
-
 import math
 import signal
 import threading
@@ -24,8 +22,7 @@ from nopg.algorithms.nopg.config import N_UPDATES
 from nopg.algorithms.nopg.nopg import NOPG
 from nopg.algorithms.nopg.training import Training, announce
 from nopg.data.dataset import Dataset
-from nopg.data.extras import require_extra
-from nopg.errors import ConfigError, RunError
+from nopg.errors import ConfigError, RunError, require_extra
 from nopg.fitted.history import Update
 from nopg.fitted.policy import FittedPolicy
 from nopg.runs.checkpoint import HistoryFile, write_checkpoint

@@ -26,15 +26,21 @@ from torch import nn
 
 from nopg.algorithms.nopg.ascent import TrainingState
 from nopg.algorithms.nopg.nopg import NOPG
-from nopg.data.fingerprint import fingerprint
-from nopg.data.locks import exclusive
+from nopg.data.files import exclusive
+from nopg.data.io.metadata import fingerprint
 from nopg.errors import RunError
 from nopg.fitted.history import History
 from nopg.fitted.load import load
 from nopg.fitted.policy import FittedPolicy
 from nopg.runs.checkpoint import checkpoints, read_checkpoint, read_history, step_of
-from nopg.runs.plain_files import read_json, reading, require_plain, write_json
-from nopg.runs.run_config import RunConfig, now
+from nopg.runs.run_config import (
+    RunConfig,
+    now,
+    read_json,
+    reading,
+    require_plain,
+    write_json,
+)
 
 LITTER = (
     *(".run.json.*.tmp", ".*.nopg.*.tmp", ".history.jsonl.*.tmp"),

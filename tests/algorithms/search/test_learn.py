@@ -22,7 +22,7 @@ from nopg.dynamics.ensemble import fit_ensemble
 from nopg.dynamics.rollouts import rollout_gradients
 from nopg.envs.pendulum import Pendulum, pendulum_grid
 from nopg.envs.rollouts import rollout
-from nopg.fitted.search_result import (
+from nopg.fitted.history import (
     ASCENT,
     PLANNING,
     Candidate,

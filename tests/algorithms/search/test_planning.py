@@ -1,6 +1,7 @@
 """Value iteration against dense solutions, and against Riccati's gains."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import cast
 
 import numpy as np
@@ -143,14 +144,16 @@ def test_noise_is_averaged_over_what_it_leads_to() -> None:
         lambda s, a: 2.5 - s[:, 0],
         lambda s, a: (s[:, 0] < 0.0).double(),
     )
-    known.noise = "gusts of sd 0.3"
+    known.noise = SimpleNamespace(lasting=np.ones(1))  # gusts of sd 0.3
     states, pushes = np.linspace(0.0, 2.0, 41)[:, None], np.array([[-0.4], [0.0]])
     found = outcomes(known, states, pushes)
     assert found.n_gusts == N_GUSTS
-    first = found.steps[0]
-    assert len(first.running) == 41 * 2 * N_GUSTS
+    reached = found.outcomes.reached[0]
+    assert len(reached) == 41 * 2 * N_GUSTS
+    starts = np.repeat(found.anchors.states, 2 * N_GUSTS, axis=0)
+    acted = np.tile(np.repeat(pushes, N_GUSTS, axis=0), (41, 1))
     # All gusts of one anchor and action, and the same gusts at every other.
-    gusts = (first.outcome.reached - first.states - first.actions).reshape(-1, N_GUSTS)
+    gusts = (reached - starts - acted).reshape(-1, N_GUSTS)
     assert np.allclose(gusts, gusts[0], atol=1e-12)
     assert gusts[0].mean() == pytest.approx(0.0, abs=1e-12)
     gamma, far = 0.9, found.value_iteration(0.9, 1)

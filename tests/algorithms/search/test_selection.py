@@ -20,7 +20,7 @@ from nopg.algorithms.search.planning import DistillationTargets
 from nopg.algorithms.search.selection import HIDDEN, Floor, explained_share, ranked
 from nopg.dynamics.ensemble import fit_ensemble
 from nopg.evaluation.model import ModelEvaluator
-from nopg.fitted.search_result import CLONING, PLANNING, CandidateMethod
+from nopg.fitted.history import CLONING, PLANNING, CandidateMethod
 from nopg.policies.arrays import actor_of
 from nopg.policies.families import Policy
 from nopg.randomness import Seed

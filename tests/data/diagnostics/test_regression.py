@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.stats import multivariate_normal
 
-from nopg.data.diagnostics.regression import GaussianRegression
+from nopg.data.diagnostics.residuals import GaussianRegression
 from nopg.data.validation import FloatArray
 
 

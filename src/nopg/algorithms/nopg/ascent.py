@@ -36,18 +36,12 @@ class AscentState:
     """What an ascent carries from one update to the next, beside the policy.
 
     `ascend` brings it up to date before each yield, and begins where it stands.
-
-    Attributes:
-        step: Updates done.
-        seconds: Time they took.
-        start: Where the next solves start, as `BellmanSolution.following` gave it.
-        fewest: Products of the cheapest update since the coarse inverse was made.
     """
 
     def __init__(self) -> None:
-        self.step = 0
-        self.seconds = 0.0
-        self.start: Start | None = None
+        self.step, self.seconds = 0, 0.0  # updates done, and the time they took
+        self.start: Start | None = None  # where the next solves start
+        # Products of the cheapest update since the coarse inverse was made.
         self.fewest: int | None = None
         self._kept: tuple[Adam, torch.Generator] | None = None
         self._restored: Mapping[str, Any] | None = None
@@ -104,19 +98,12 @@ class AscentState:
 
 @dataclass(frozen=True)
 class TrainingState:
-    """All of training at one moment, between two updates.
+    """All of training at one moment, between two updates."""
 
-    Attributes:
-        policy: The policy's parameters and buffers.
-        ascent: What `AscentState.to_plain` gave.
-        draws: State of the generator behind `predict(deterministic=False)`.
-        history: The updates so far.
-    """
-
-    policy: dict[str, Tensor]
-    ascent: dict[str, Any]
-    draws: Tensor
-    history: History
+    policy: dict[str, Tensor]  # its parameters and buffers
+    ascent: dict[str, Any]  # what `AscentState.to_plain` gave
+    draws: Tensor  # of the generator behind `predict(deterministic=False)`
+    history: History  # the updates so far
 
     @property
     def step(self) -> int:
@@ -128,20 +115,14 @@ def ascend(
     estimator: Estimator,
     policy: Policy,
     config: TrainingConfig,
-    n_updates: int,
-    generator: torch.Generator,
+    n_updates: int,  # the schedule is spread over them
+    generator: torch.Generator,  # of a stochastic policy's draws
     state: AscentState | None = None,
 ) -> Iterator[Update]:
     """Improve `policy` in place, yielding after each update.
 
-    Args:
-        estimator: J and its gradient.
-        policy: Changed by every update.
-        config: Step sizes and accuracy.
-        n_updates: How many updates; the schedule is spread over them.
-        generator: Source of a stochastic policy's draws, fresh at every update.
-        state: Where to begin, kept up to date; a fresh one by default. With that of
-            an earlier ascent, and its policy, the updates go on to the same bits.
+    With the state of an earlier ascent, and its policy, the updates go on to the same
+    bits.
     """
     parameters = [p for p in policy.parameters() if p.requires_grad]
     if not parameters:

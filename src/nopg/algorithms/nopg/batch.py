@@ -1,7 +1,5 @@
 """Several policies over one data set: seeds or restarts, one set of neighbour lists."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from dataclasses import replace

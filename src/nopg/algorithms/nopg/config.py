@@ -14,8 +14,7 @@ from nopg.errors import ConfigError, did_you_mean
 from nopg.policies.adam import cosine_decay
 from nopg.randomness import Seed
 
-N_UPDATES = 200
-"""Policy updates of a training where nothing else is said."""
+N_UPDATES = 200  # policy updates of a training where nothing else is said
 _PLAIN = {"float": (Real, "number"), "str": (str, "text")}
 _DTYPES = {"float64": torch.float64, "float32": torch.float32}
 

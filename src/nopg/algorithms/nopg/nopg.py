@@ -24,7 +24,7 @@ from nopg.data.dataset import Dataset
 from nopg.errors import NotFittedError, SupportWarning
 from nopg.fitted.history import Update
 from nopg.fitted.policy import FittedPolicy
-from nopg.kernels.bandwidths import Bandwidths, TransitionArrays, select_bandwidths
+from nopg.kernels.bandwidths import Bandwidths, select_bandwidths
 from nopg.linalg.ranks import Ranks
 from nopg.policies.families import Policy
 from nopg.randomness import Seed
@@ -144,11 +144,8 @@ class NOPG:
         initial = initial_state_tensor(starts, samples.states)
         space = action_space_of(data, self._space)
         policy, spec = build_policy(config, data, space, self._module)
-        arrays = TransitionArrays(
-            data.observations, data.actions, data.rewards, data.next_observations
-        )
         bandwidths = select_bandwidths(
-            self.bandwidth_rule, arrays, seeds.numpy("bandwidths")
+            self.bandwidth_rule, data, seeds.numpy("bandwidths")
         )
         budget = estimate_budget(policy, samples, initial, bandwidths, config, ranks)
         if budget.is_large and announce is not None:
@@ -251,15 +248,10 @@ class NOPG:
             )
         return self._fitted
 
-    def predict(
-        self,
-        observation: Any,
-        state: Any = None,
-        episode_start: Any = None,
-        deterministic: bool = True,
-    ) -> tuple[NDArray[Any], Any]:
-        """Actions of the fitted policy, see `FittedPolicy.predict`."""
-        return self.fitted.predict(observation, state, episode_start, deterministic)
+    @property
+    def predict(self) -> Callable[..., tuple[NDArray[Any], Any]]:
+        """`FittedPolicy.predict` of the policy of the last `fit`."""
+        return self.fitted.predict
 
     def gradient(self) -> Tensor:
         """dJ / d theta of the present policy, flat, Eq. (10)."""

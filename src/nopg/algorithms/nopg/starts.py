@@ -8,8 +8,6 @@ the policy whose mean path earns most is where the long ascent starts. J itself 
 choose: it is what each of them was raised on.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -31,31 +29,26 @@ from nopg.policies.adam import Adam, cosine_decay, eps_for
 from nopg.policies.families import CategoricalPolicy, Policy
 from nopg.randomness import Seed
 
-Kind = tuple[str, float]
-"""A row model and a factor on the bandwidths."""
+Kind = tuple[str, float]  # a row model and a factor on the bandwidths
 PLAIN, NEAR, WIDE = (NADARAYA_WATSON, 1.0), (MATCHED, 1.0), (MATCHED, 2.0)
 KINDS: tuple[tuple[Kind, ...], ...] = ((PLAIN,), (PLAIN, NEAR, WIDE))
 """What each short ascent uses, one kind after the other from update to update."""
 N_SHORT, SNAPSHOTS = 200, 4
 """Most updates of each, and how many of its policies are compared, the last among them:
 on a flat J an ascent walks on after it has arrived."""
-N_ROWS = 800
-"""Samples each rests on, a random part of more."""
-N_PATH_ROWS = 5000
-"""Samples that mean paths are made from."""
+N_ROWS = 800  # samples each rests on, a random part of more
+N_PATH_ROWS = 5000  # samples that mean paths are made from
 PATH_SCALE = 2.0
 """Factor on the bandwidths for them: what a local line leaves grows with the square of
 the bandwidth, what a local mean leaves with the bandwidth itself, so that the one may
 look twice as far as the other and averages more noise away."""
-N_STARTS = 5
-"""Initial states they begin at."""
+N_STARTS = 5  # initial states they begin at
 N_ELSEWHERE, WEIGHT = 20, 0.2
 """States of the data that a short ascent counts beside the initial ones, and their
 weight: where J is flat from the start, they are what tells good from better."""
 LEARNING_RATE, LABEL_RATE = 1e-2, 5e-2
 """Adam's first step size; likewise for labels, whose probabilities have far to go."""
-RTOL = 1e-2
-"""Relative residual of the solves."""
+RTOL = 1e-2  # relative residual of the solves
 
 
 def find_start(

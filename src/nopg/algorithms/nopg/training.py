@@ -1,7 +1,5 @@
 """Training: updates of one policy with progress, evaluators, stopping and resuming."""
 
-from __future__ import annotations
-
 import copy
 import logging
 import sys
@@ -27,28 +25,17 @@ logger = logging.getLogger(__name__)
 
 
 class Training:
-    """Updates of a policy, in place; `NOPG.training` makes one.
-
-    Args:
-        fitted: A policy whose kernel rows are laid out.
-        config: Settings of the updates.
-        n_updates: Updates in all, those before `resume` included.
-        resume: Where an earlier training of the same data and settings stood; this
-            one goes on to the same bits.
-        budget: What the job was expected to need, for the sentence when memory ends.
-
-    Raises:
-        ConfigError: If `resume` is of another policy, or the fused GPU path, which
-            keeps no state, would have to go on from it.
-    """
+    """Updates of a policy, in place; `NOPG.training` makes one."""
 
     def __init__(
         self,
-        fitted: FittedPolicy,
+        fitted: FittedPolicy,  # its kernel rows are laid out
         config: NOPGConfig,
-        n_updates: int,
+        n_updates: int,  # in all, those before `resume` included
+        # Where an earlier training of the same data and settings stood; this one goes
+        # on to the same bits.
         resume: TrainingState | None = None,
-        budget: Budget | None = None,
+        budget: Budget | None = None,  # for the sentence when memory ends
     ) -> None:
         self._fitted, self._config, self._n_updates = fitted, config, n_updates
         assert fitted.problem is not None  # laid out by `NOPG.prepare`

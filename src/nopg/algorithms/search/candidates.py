@@ -23,9 +23,8 @@ from nopg.bellman.problem import NADARAYA_WATSON
 from nopg.data.dataset import Dataset
 from nopg.dynamics.transition_model import TransitionModel, regression_actions
 from nopg.errors import NopgWarning, SupportWarning
-from nopg.fitted.history import Update
+from nopg.fitted.history import ASCENT, CLONING, PLANNING, CandidateMethod, Update
 from nopg.fitted.policy import FittedPolicy
-from nopg.fitted.search_result import ASCENT, CLONING, PLANNING, CandidateMethod
 from nopg.kernels.bandwidths import LeaveOneOut
 from nopg.policies.adam import Adam, cosine_decay
 from nopg.policies.arrays import Array

@@ -10,14 +10,13 @@ action meets a few gusts, the same at every anchor, and what they lead to is ave
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from nopg.dynamics.noise import noise_draws
-from nopg.dynamics.rollouts import RolloutStep, discounted_return
+from nopg.dynamics.rollouts import discounted_return, running_probability
 from nopg.dynamics.transition_model import PredictedStep, TransitionModel
 from nopg.policies.arrays import Array
 
@@ -66,15 +65,15 @@ class ActionOutcomes:
         model: The learned model.
         anchors: States that are planned for.
         actions: What one may do, (A, d_a).
-        steps: Rollouts of every action at every anchor, action by action within an
-            anchor and gust by gust within an action, (n A G, ...).
+        outcomes: Steps of every action at every anchor, action by action within an
+            anchor and gust by gust within an action, (T, n A G, ...).
         n_gusts: How often each action is rolled out, G; once without noise.
     """
 
     model: TransitionModel
     anchors: Anchors
     actions: Array
-    steps: Sequence[RolloutStep]
+    outcomes: PredictedStep[Array]
     n_gusts: int = 1
 
     @classmethod
@@ -91,12 +90,15 @@ class ActionOutcomes:
         if model.noise is not None:
             n_gusts = N_GUSTS
             draws = noise_draws(MAX_REPEAT, n_gusts, states.shape[1], generator)
+            # What a next gust takes back, as a sensor's noise is, does not add up.
+            lasting = np.minimum(model.noise.lasting, 1.0)
+            draws[..., : len(lasting)] *= lasting
             draws = np.tile(draws, (1, n_pairs, 1))
         starts = np.repeat(anchors.states, len(actions) * n_gusts, axis=0)
         every = np.tile(np.repeat(actions, n_gusts, axis=0), (len(anchors.states), 1))
         acted = np.tile(every, (MAX_REPEAT, 1, 1))
         outcomes = model.follow(starts, acted, draws)
-        return cls(model, anchors, actions, _steps(starts, every, outcomes), n_gusts)
+        return cls(model, anchors, actions, outcomes, n_gusts)
 
     def value_iteration(
         self, gamma: float, action_repeat: int | None = None
@@ -109,10 +111,11 @@ class ActionOutcomes:
                 elsewhere.
         """
         repeat = self._least_repeat() if action_repeat is None else action_repeat
-        worst, last = self.model.worst_value(gamma), self.steps[repeat - 1]
-        earned = discounted_return(self.steps[:repeat], gamma, worst)
-        weights = self.anchors.weights(last.outcome.next_states)
-        n, ahead = len(self.anchors.states), gamma**repeat * last.survivors
+        steps = PredictedStep(*(field[:repeat] for field in self.outcomes))
+        worst, n = self.model.worst_value(gamma), len(self.anchors.states)
+        earned = discounted_return(steps, gamma, worst)
+        weights = self.anchors.weights(steps.next_states[-1])
+        ahead = gamma**repeat * running_probability(steps)[-1]
         if self.n_gusts > 1:
             earned = earned.reshape(-1, self.n_gusts).mean(axis=1)
             weights, ahead = _averaged(weights, ahead, self.n_gusts), np.ones(1)
@@ -133,12 +136,14 @@ class ActionOutcomes:
 
     def _least_repeat(self) -> int:
         """Steps after which most actions have led to other anchors."""
-        starts, unit = self.steps[0].states, self.anchors.unit
-        for t, one in enumerate(self.steps, start=1):
-            moved = np.linalg.norm((one.outcome.next_states - starts) / unit, axis=1)
+        reached, unit = self.outcomes.next_states, self.anchors.unit
+        group = reached.shape[1] // len(self.anchors.states)
+        starts = np.repeat(self.anchors.states, group, axis=0)
+        for t, after in enumerate(reached, start=1):
+            moved = np.linalg.norm((after - starts) / unit, axis=1)
             if np.median(moved) >= 2.0 * self.anchors.spacing:
                 return t
-        return len(self.steps)
+        return len(reached)
 
 
 @dataclass(frozen=True)
@@ -183,17 +188,6 @@ class Anchors:
         rows = np.arange(0, weights.size + 1, count)
         shape = (len(states), len(self.states))
         return sparse.csr_matrix((weights.ravel(), nearest.ravel(), rows), shape)
-
-
-def _steps(
-    starts: Array, actions: Array, outcomes: PredictedStep[Array]
-) -> list[RolloutStep]:
-    """Predicted steps of the same actions again, with what is still running."""
-    states, running, steps = starts, np.ones(len(starts)), []
-    for fields in zip(*outcomes, strict=True):
-        steps.append(RolloutStep(states, actions, PredictedStep(*fields), running))
-        states, running = steps[-1].outcome.next_states, steps[-1].survivors
-    return steps
 
 
 def _averaged(weights: Any, factors: Array, group: int) -> Any:

@@ -24,7 +24,7 @@ from nopg.dynamics.rollouts import (
     tail_weights,
 )
 from nopg.dynamics.transition_model import TransitionModel
-from nopg.fitted.search_result import ModelEstimate
+from nopg.fitted.history import ModelEstimate
 from nopg.policies.adam import Adam, cosine_decay, eps_for
 from nopg.policies.arrays import Array, ArrayPolicies
 from nopg.policies.families import Policy
@@ -284,7 +284,8 @@ def _draws(
     if model.noise is None:
         return None
     generator = np.random.default_rng(stream)
-    return noise_draws(horizon, len(starts), starts.shape[1], generator)
+    n_paths, d_s = starts.shape
+    return noise_draws(horizon, n_paths, d_s, generator, model.noise)
 
 
 def _uncertainties(

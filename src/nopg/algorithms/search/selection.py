@@ -33,7 +33,7 @@ from nopg.dynamics.transition_model import TransitionModel, regression_actions
 from nopg.evaluation.comparison import difference_of_returns
 from nopg.evaluation.model import ModelEvaluator, mean_and_spread
 from nopg.evaluation.verdict import LIKELY, RARE
-from nopg.fitted.search_result import CLONING, Candidate, CandidateMethod, SearchResult
+from nopg.fitted.history import CLONING, Candidate, CandidateMethod, SearchResult
 from nopg.policies.arrays import Array, actor_of
 from nopg.policies.build import PolicySpec
 from nopg.policies.families import Policy

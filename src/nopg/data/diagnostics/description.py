@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import textwrap
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from nopg.data.coverage import grid_coverage, neighbour_weights
+from nopg.data.coverage import neighbour_weights
 from nopg.data.diagnostics.checks import Diagnostic, all_diagnostics
 from nopg.data.diagnostics.hardware import hardware_diagnostics
 from nopg.data.diagnostics.memory import memory_diagnostics
@@ -46,9 +48,6 @@ class Description:
     n_actions: int | None  # number of labels if the action is discrete
     columns: tuple[Column, ...]  # every column of state, action and reward
     sample_time: float | None  # time from one row to the next, if the log had a clock
-    # Share of the cells of a ten-per-side grid over the states that hold data, out of
-    # those the data could fill.
-    coverage: float
     # Kernel weight of the other rows around a row: 10 %, 50 % and 90 % quantile.
     neighbours: tuple[float, float, float]
     findings: tuple[Diagnostic, ...]  # what stands out, warnings first
@@ -60,7 +59,7 @@ class Description:
         return json.dumps(asdict(self), indent=2)
 
     def __str__(self) -> str:
-        blocks = [self._counts(), self._ranges()]
+        blocks = [self.counts(), self._ranges()]
         if self.notes:
             lines = [line for note in self.notes for line in _wrapped("- ", note)]
             blocks.append(["How the rows came to be", *lines])
@@ -72,7 +71,8 @@ class Description:
             lines += _wrapped("    ", finding.meaning)
         return "\n\n".join("\n".join(block) for block in [*blocks, lines])
 
-    def _counts(self) -> list[str]:
+    def counts(self) -> list[str]:
+        """How many rows, how they ended, how close they are, a sentence each."""
         rows = f"{self.n_transitions:,} transitions without episodes"
         if self.episode_lengths is not None:
             low, middle, high = self.episode_lengths
@@ -88,7 +88,7 @@ class Description:
             rows,
             f"{self.n_terminations:,} terminated, {self.n_truncations:,} truncated; "
             f"{'continuous action' if self.n_actions is None else discrete}",
-            f"Coverage {self.coverage:.0%}; a typical row has {typical:.3g} neighbours "
+            f"A typical row has {typical:.3g} neighbours "
             f"(10 % of rows fewer than {few:.3g}, 10 % more than {many:.3g})",
         ]
 
@@ -136,7 +136,6 @@ def describe(
         n_actions=table.n_actions if table.is_discrete else None,
         columns=columns(table),
         sample_time=table.sample_time,
-        coverage=grid_coverage(table.observations),
         neighbours=(few, typical, many),
         findings=tuple(findings),
         notes=table.notes,
@@ -165,3 +164,18 @@ def columns(table: TransitionTable) -> tuple[Column, ...]:
         for part, names, values in parts
         for name, column in zip(names, values, strict=True)
     )
+
+
+def html_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table of texts."""
+    top = "".join(f"<th>{escape(name)}</th>" for name in head)
+    body = ("".join(f"<td>{escape(str(cell))}</td>" for cell in row) for row in rows)
+    lines = "".join(f"<tr>{cells}</tr>" for cells in body)
+    return f"<table><thead><tr>{top}</tr></thead><tbody>{lines}</tbody></table>"
+
+
+def html_summary(title: str, body: str, notes: Iterable[str] = ()) -> str:
+    """A title, what stands below it, and notes that unfold."""
+    items = "".join(f"<li>{escape(note)}</li>" for note in notes)
+    folded = f"<details><summary>notes</summary><ul>{items}</ul></details>"
+    return f"<p><code>{escape(title)}</code></p>{body}{folded if items else ''}"

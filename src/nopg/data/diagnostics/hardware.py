@@ -4,8 +4,6 @@ All four break the smooth line that a model draws between rows, and all four lea
 traces that can be named before anything is learnt.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -7,8 +7,6 @@ state tells all, no past can explain noise, however feedback ties past and prese
 together; and where data are few the process speaks of lack of data, not of noise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ All that concerns transitions happens here once: what is s', which rows are drop
 whether the action is discrete, where the reward comes from.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

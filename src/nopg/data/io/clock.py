@@ -8,8 +8,6 @@
    actions as the last one before, rewards so that they keep their sum.
 """
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -8,8 +8,6 @@ Names and spaces live beside the table in `<file>-metadata.json`, the place that
 "CSV on the Web" reserves for it, so that the table itself stays an ordinary CSV.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

@@ -5,8 +5,6 @@ Both keep one array per name at the root. D4RL calls the flags `terminals` and
 are filled in. A file that leads out of itself is refused.
 """
 
-from __future__ import annotations
-
 import math
 import zlib
 from pathlib import Path
@@ -14,13 +12,12 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from nopg.data.extras import require_extra
 from nopg.data.files import reading, write_atomically
 from nopg.data.io.arrays import file_arguments, wanted
 from nopg.data.io.metadata import metadata_to_json
 from nopg.data.io.options import ReadOptions
 from nopg.data.transitions import TransitionTable
-from nopg.errors import DataError
+from nopg.errors import DataError, require_extra
 
 _KEY = "nopg"
 _HARMLESS = (2, 3)

@@ -6,8 +6,6 @@ ended, by a goal or by a time limit alike, so it is a truncation unless you say
 otherwise. Pictures and videos are left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -16,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from nopg.data.extras import require_extra
 from nopg.data.files import open_plain, parse_json, reading
 from nopg.data.io.options import ReadOptions
-from nopg.data.io.parquet_pages import unpacked_bytes
+from nopg.data.io.parquet_files import unpacked_bytes
 from nopg.data.io.tables import table_arguments
+from nopg.errors import require_extra
 
 INFO = Path("meta") / "info.json"
 _PARTS = {

@@ -1,7 +1,5 @@
 """Finds the reader or writer for a file by its name; each lives in its own module."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

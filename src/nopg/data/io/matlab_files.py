@@ -8,8 +8,6 @@ of elements. It is read here, since SciPy's reader believes lengths: damaged fil
 it reserve any memory, and end the process.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 import zlib
@@ -27,8 +25,7 @@ from nopg.data.io.options import ReadOptions
 from nopg.data.io.tables import MemoryTable
 from nopg.errors import DataError
 
-_HEADER, _PIECE = 128, 2**20
-"""Bytes before the first element, bytes unpacked at once."""
+_HEADER = 128  # bytes before the first element
 _MATRIX, _PACKED = 14, 15
 _NUMBERS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8",
             12: "i8", 13: "u8"}  # fmt: skip
@@ -78,7 +75,8 @@ def _variables(
     total = len(content)
     for kind, body in _elements(content[_HEADER:], order):
         if kind == _PACKED:
-            body = _unpacked(body, options.max_bytes - total)
+            most = options.max_bytes - total + 1  # one too many is refused below
+            body = memoryview(zlib.decompressobj().decompress(body, most))
             total += len(body)
             options.require_size(total, path)
             kind, body = next(_elements(body, order))
@@ -129,13 +127,3 @@ def _matrices(
             yield called, numbers.astype(_CLASSES[what & 0xFF])
     elif called:  # what has no name is MATLAB's own
         yield called, None
-
-
-def _unpacked(packed: memoryview, most: int) -> memoryview:
-    """An element unpacked, or `most` bytes of it and one more."""
-    unpacking, content = zlib.decompressobj(), bytearray()
-    rest = bytes(packed)
-    while rest and not unpacking.eof and len(content) <= most:
-        content += unpacking.decompress(rest, _PIECE)
-        rest = unpacking.unconsumed_tail
-    return memoryview(content)

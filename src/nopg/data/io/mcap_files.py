@@ -7,8 +7,6 @@ may be a quarter of a step late, since it follows from what was seen. The clock 
 does the rest: `resample=` lays the rows on a grid. ROS is not needed.
 """
 
-from __future__ import annotations
-
 import io
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,11 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nopg.data.extras import require_extra
 from nopg.data.files import open_plain, parse_json, reading
 from nopg.data.io.options import ReadOptions
 from nopg.data.io.rates import LATE
-from nopg.errors import DataError
+from nopg.errors import DataError, require_extra
 
 TIME = "time"
 _LONGEST = 64  # numbers of a list that are columns; longer ones are pictures or scans

@@ -1,16 +1,21 @@
-"""Data sets from what other programs hold in memory: data frames, Minari datasets."""
+"""Data sets from what other programs hold in memory.
 
-from __future__ import annotations
+Data frames, Minari datasets, datasets of d3rlpy, replay buffers of stable-baselines3.
+"""
 
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from nopg.data.dataset import Dataset
+from nopg.data.io.arrays import dataset_arguments
 from nopg.data.io.minari_files import minari_arguments
 from nopg.data.io.options import ReadOptions
 from nopg.data.io.tables import MemoryTable, table_arguments
-from nopg.errors import ConfigError, did_you_mean
+from nopg.errors import ConfigError, DataError, did_you_mean
 
 
 def from_table(table: Any, **options: Any) -> Dataset:
@@ -51,3 +56,98 @@ def _named(options: Mapping[str, Any]) -> ReadOptions:
             f"{did_you_mean(unknown, known)}"
         )
     return ReadOptions(**options)
+
+
+def from_sb3(buffer: Any, *, scaled_actions: bool = True) -> Dataset:
+    """Transitions of a `ReplayBuffer`, oldest first, one episode after another.
+
+    That library flags an ending once, with `timeouts` beside it: a done that timed out
+    is a truncation. Its buffers hold float32.
+
+    Args:
+        buffer: A `stable_baselines3` replay buffer, or a model that has one.
+        scaled_actions: Whether continuous actions are stored in [-1, 1], as every
+            model of that library does.
+    """
+    buffer = getattr(buffer, "replay_buffer", buffer)
+    if not all(hasattr(buffer, name) for name in ("observations", "dones", "pos")):
+        raise DataError(
+            f"A stable-baselines3 ReplayBuffer is needed, got {type(buffer).__name__}; "
+            "dictionary observations must be flattened first."
+        )
+    order, space = _oldest_first(buffer), buffer.action_space
+    states, actions, rewards = (
+        _rows(array, order)
+        for array in (buffer.observations, buffer.actions, buffer.rewards)
+    )
+    if buffer.optimize_memory_usage:
+        following = _rows(buffer.observations, (order + 1) % buffer.buffer_size)
+    else:
+        following = _rows(buffer.next_observations, order)
+    dones = _rows(buffer.dones, order).astype(bool)
+    timeouts = _rows(buffer.timeouts, order).astype(bool)
+    is_start = np.concatenate([[True], dones[:-1]])
+    is_start[:: len(order)] = True  # each environment's rows begin anew
+    if hasattr(space, "n"):
+        actions = actions[:, 0].astype(np.int64)
+    elif scaled_actions:
+        halves = 0.5 * (actions.astype(np.float64) + 1.0)
+        actions = space.low + halves * (space.high - space.low)
+    return Dataset(
+        states,
+        actions,
+        rewards,
+        following,
+        dones & ~timeouts,
+        dones & timeouts,
+        np.cumsum(is_start) - 1,
+        observation_space=buffer.observation_space,
+        action_space=space,
+        notes=("Read from a stable-baselines3 replay buffer.",),
+    )
+
+
+def _oldest_first(buffer: Any) -> NDArray[Any]:
+    """Positions in the ring that hold transitions, in the order of time."""
+    order = np.arange(buffer.pos)
+    if buffer.full:
+        order = np.concatenate([np.arange(buffer.pos, buffer.buffer_size), order])
+        # Sparing buffers keep s' where the next s goes: the newest s' is in the place
+        # of the oldest s, whose row is thereby lost.
+        order = order[1:] if buffer.optimize_memory_usage else order
+    if not len(order):
+        raise DataError("The replay buffer must hold rows, it is empty; fill it.")
+    return order
+
+
+def _rows(array: NDArray[Any], order: NDArray[Any]) -> NDArray[Any]:
+    """Time by environment as one long axis, environment by environment."""
+    return np.asarray(np.swapaxes(array[order], 0, 1).reshape(-1, *array.shape[2:]))
+
+
+def from_d3rlpy(dataset: Any) -> Dataset:
+    """Transitions of a d3rlpy dataset or replay buffer, by the rules of alignment.
+
+    Of an episode that merely timed out the last step has no successor and is left out.
+    """
+    episodes = list(getattr(dataset, "episodes", ()))
+    if not episodes:
+        raise DataError(
+            f"A d3rlpy dataset with transitions is needed, got "
+            f"{type(dataset).__name__} without episodes; check it."
+        )
+    lengths = [len(episode.rewards) for episode in episodes]
+    arrays = {
+        name: np.concatenate([getattr(episode, name) for episode in episodes])
+        for name in ("observations", "actions", "rewards")
+    }
+    arrays["episodes"] = np.repeat(np.arange(len(episodes)), lengths)
+    arrays["terminations"] = np.zeros(sum(lengths), dtype=bool)
+    last = np.cumsum(lengths) - 1
+    arrays["terminations"][last] = [episode.terminated for episode in episodes]
+    metadata: dict[str, Any] = {"notes": ("Read from d3rlpy.",)}
+    if arrays["actions"].dtype.kind in "iu":
+        from gymnasium.spaces import Discrete
+
+        metadata["action_space"] = Discrete(int(dataset.dataset_info.action_size))
+    return Dataset(**dataset_arguments(arrays, ReadOptions(), metadata))

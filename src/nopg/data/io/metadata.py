@@ -2,14 +2,73 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from nopg.data.files import parse_json
 from nopg.data.history import HistoryLayout
-from nopg.data.spaces import space_from_json, space_to_json
-from nopg.data.transitions import TransitionTable
+from nopg.data.transitions import ARRAYS, TransitionTable
 from nopg.errors import DataError
+
+if TYPE_CHECKING:
+    from gymnasium.spaces import Space
+
+
+def space_to_json(space: Space[Any] | None) -> dict[str, Any] | None:
+    """Describe a Box or Discrete space by numbers and text alone."""
+    if space is None:
+        return None
+    from gymnasium.spaces import Box, Discrete
+
+    if isinstance(space, Discrete):
+        return {"kind": "discrete", "n": int(space.n), "start": int(space.start)}
+    if isinstance(space, Box):
+        return {
+            "kind": "box",
+            "low": [repr(float(bound)) for bound in space.low.ravel()],
+            "high": [repr(float(bound)) for bound in space.high.ravel()],
+            "shape": list(space.shape),
+            "dtype": str(space.dtype),
+        }
+    raise DataError(
+        f"A space must be a Box or a Discrete one to be saved, got {space}; flatten it "
+        "with gymnasium.spaces.utils.flatten_space."
+    )
+
+
+_DTYPES = frozenset(np.dtype(code).name for code in "?bhilqBHILQefdg")
+# What numpy and Gymnasium raise on bounds, shapes and sizes that make no space.
+_DAMAGE = (KeyError, TypeError, ValueError, AssertionError, OverflowError)
+
+
+def space_from_json(description: dict[str, Any] | None) -> Space[Any] | None:
+    """Rebuild what `space_to_json` described."""
+    if description is None:
+        return None
+    from gymnasium.spaces import Box, Discrete
+
+    try:
+        if description["kind"] == "discrete":
+            return Discrete(int(description["n"]), start=int(description["start"]))
+        name = str(description["dtype"])
+        if name not in _DTYPES:  # numpy would read whole structures from a text
+            raise TypeError(f"{name[:20]!r} is no dtype of numbers")
+        dtype = np.dtype(name)
+        shape = tuple(int(length) for length in description["shape"])
+        low, high = (
+            np.array([float(bound) for bound in description[side]], dtype=dtype)
+            for side in ("low", "high")
+        )
+        return Box(low.reshape(shape), high.reshape(shape), dtype=dtype.type)
+    except _DAMAGE as error:
+        raise DataError(
+            f"A stored space must have kind, bounds, shape and dtype, reading it "
+            f"failed ({error}); write the file again."
+        ) from error
+
 
 _TEXTS = ("observation_names", "action_names", "notes")
 _SPACES = ("observation_space", "action_space")
@@ -48,3 +107,21 @@ def metadata_from_json(text: str | bytes) -> dict[str, Any]:
         ) from None
     built = {name: space_from_json(space) for name, space in spaces.items()}
     return {**texts, **built, "is_discrete": is_discrete, "history": history}
+
+
+def fingerprint(dataset: TransitionTable) -> str:
+    """A digest of every array of `dataset`, whatever file it came from.
+
+    Names, notes and spaces do not count: no update depends on them.
+    """
+    total = hashlib.sha256()
+    for name in ARRAYS:
+        array = getattr(dataset, name)
+        if array is None:
+            total.update(f"{name} none\n".encode())
+            continue
+        # Little-endian, so that every machine finds the same digits.
+        plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+        total.update(f"{name} {plain.dtype.str} {plain.shape}\n".encode())
+        total.update(plain.tobytes())
+    return total.hexdigest()

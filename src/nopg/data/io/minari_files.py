@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nopg.data.extras import require_extra
 from nopg.data.files import open_plain, reading
 from nopg.data.io.arrays import dataset_arguments
 from nopg.data.io.hdf5_files import arrays_inside, unpacked_bytes
 from nopg.data.io.options import ReadOptions
 from nopg.data.transitions import ARRAYS
 from nopg.data.validation import FloatArray, as_matrix
-from nopg.errors import DataError
+from nopg.errors import DataError, require_extra
 
 if TYPE_CHECKING:
     from gymnasium.spaces import Space

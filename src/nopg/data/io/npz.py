@@ -5,8 +5,6 @@ one in the archive's directory and the one in the array's header, are held again
 the limit and against each other first, so that no file can fill the memory.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 import zipfile

@@ -1,7 +1,5 @@
 """Rows at another rate: actions held until the next, everything on one grid."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

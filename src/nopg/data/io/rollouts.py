@@ -1,7 +1,5 @@
 """Transitions recorded from a Gymnasium environment and a policy."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

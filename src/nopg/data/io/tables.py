@@ -4,8 +4,6 @@ A reader (CSV, Parquet, memory) only has to be a `TableSource`: tell its column
 names, then hand over the cells of the columns asked for, some rows at a time.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -20,6 +18,7 @@ from nopg.data.io.clock import follow_clock
 from nopg.data.io.options import ReadOptions
 from nopg.data.io.rates import Arrays, hold_actions
 from nopg.data.transitions import TransitionTable
+from nopg.data.validation import preview
 from nopg.errors import DataError, did_you_mean
 
 _KINDS: dict[str, Kind] = {
@@ -219,9 +218,8 @@ def _require_settled(names: Sequence[str], settled: ReadOptions) -> None:
         )
 
 
-def _shown(names: Sequence[str], limit: int = 12) -> str:
-    shown = ", ".join(repr(name)[:40] for name in names[:limit])
-    return f"{shown} and {len(names) - limit} more" if len(names) > limit else shown
+def _shown(names: Sequence[str]) -> str:
+    return preview([repr(name)[:40] for name in names], 12)
 
 
 def as_columns(table: TransitionTable) -> dict[str, NDArray[Any]]:

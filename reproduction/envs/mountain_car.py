@@ -11,15 +11,14 @@ import numpy as np
 from nopg.envs.base import BoolArray, Env, FloatArray, Ranges
 from nopg.envs.scenes import (
     BLUE,
-    GREEN,
     GREY,
     INK,
     Action,
-    Canvas,
     Frame,
     draw,
     gauge,
 )
+from reproduction.envs.landscape import GREEN, Landscape
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +103,7 @@ def height(positions: FloatArray) -> FloatArray:
 
 @draw.register
 def _mountain_car(env: MountainCar, state: FloatArray, action: Action = None) -> Frame:
-    canvas = Canvas((-0.3, 0.57), 1.8, (600, 400))
+    canvas = Landscape((-0.3, 0.57), 1.8, (600, 400))
     canvas.ground(height(canvas.columns), GREY)
     flag = (env.goal, float(height(np.array(env.goal))))
     canvas.line(flag, (flag[0], flag[1] + 0.14), 0.008, INK)

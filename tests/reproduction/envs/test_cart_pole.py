@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
+from reproduction.envs.cart_pole import CartPole
 from reproduction.tasks.random_agents import cart_pole_random, uniform_voltage
 
 from nopg.envs import rollout
 from nopg.envs.base import FloatArray
-from nopg.envs.cart_pole import CartPole
 from nopg.errors import ConfigError
 from tests.envs.shared_files import shared_data
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from reproduction.envs.qube import Qube
 
-from nopg.envs.qube import Qube
 from tests.envs.shared_files import shared_data
 
 

@@ -15,12 +15,12 @@ from nopg.envs.scenes import (
     INK,
     ORANGE,
     Action,
-    Canvas,
     Frame,
     draw,
     gauge,
 )
 from nopg.errors import ConfigError
+from reproduction.envs.landscape import Landscape
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,7 +162,7 @@ class CartPole(Env):
 @draw.register
 def _cart_pole(env: CartPole, state: FloatArray, action: Action = None) -> Frame:
     x, phi = float(state[0]), float(state[1])
-    canvas = Canvas((x, 0.15), 0.9, (600, 400))  # the camera follows the cart
+    canvas = Landscape((x, 0.15), 0.9, (600, 400))  # the camera follows the cart
     rail = min(env.rail, 1e3)
     canvas.line((-rail, 0.0), (rail, 0.0), 0.008, GREY)
     for mark in np.arange(math.floor(x * 10) - 5, math.floor(x * 10) + 7) / 10.0:

@@ -4,10 +4,10 @@ from functools import partial
 import gymnasium
 import numpy as np
 import pytest
+from reproduction.envs.mountain_car import MountainCar
 
 from nopg.envs import rollout
 from nopg.envs.base import FloatArray
-from nopg.envs.mountain_car import MountainCar
 
 STARTS = np.stack([np.linspace(-0.6, -0.4, 21), np.zeros(21)], axis=1)
 

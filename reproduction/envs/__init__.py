@@ -1,0 +1,11 @@
+"""The paper's other tasks as environments, under `nopg/` in Gymnasium too."""
+
+from nopg.envs.registration import TASKS, register
+from reproduction.envs.cart_pole import CartPole
+from reproduction.envs.mountain_car import MountainCar
+from reproduction.envs.qube import Qube
+
+__all__ = ["CartPole", "MountainCar", "Qube"]
+
+TASKS |= {"CartPoleQuanser": CartPole, "MountainCarSteps": MountainCar, "Qube": Qube}
+register()

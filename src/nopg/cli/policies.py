@@ -1,0 +1,173 @@
+"""What is done with a fitted policy: `nopg report`, `nopg evaluate`, `nopg export`."""
+
+from __future__ import annotations
+
+import math
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from nopg.fitted.policy import FittedPolicy
+
+
+def report(
+    run: Annotated[
+        Path,
+        typer.Argument(help="A folder of nopg learn or nopg fit, or a .nopg file."),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The page; by default report.html beside the policy."),
+    ] = None,
+    show: Annotated[
+        bool, typer.Option("--open", help="Open the page in the browser.")
+    ] = False,
+) -> None:
+    """Write what was learned, from what and how far to trust it as one HTML page."""
+    from nopg.report import write_report
+    from nopg.runs.folder import read_run
+
+    found = read_run(run)
+    beside = run if run.is_dir() else run.parent
+    path = write_report(
+        found.policy,
+        beside / "report.html" if out is None else out,
+        title=found.name,
+        evaluations=found.evaluations,
+        origin=found.origin,
+    )
+    print(f"The report is in {path}")
+    if show:
+        webbrowser.open(path.resolve().as_uri())
+
+
+def conclude(policy: FittedPolicy, out: Path) -> None:
+    """Say what the policy will earn, where it is, and where its report is."""
+    print(f"\n{expectation(policy)}")
+    if policy.search is None:  # a search has said so itself
+        print(policy.verdict())
+    print(
+        f"The policy is in {out / 'policy.nopg'} : nopg.load(...).predict(observation)"
+    )
+    end_with_report(policy, out.resolve().name, out)
+
+
+def expectation(policy: FittedPolicy) -> str:
+    """The expected return with its interval, in one sentence."""
+    found = policy.expected_return(0.95)
+    by = "learned models" if found.by == "model" else "kernel regression"
+    if not found.known:
+        return f"Expected discounted return: unknown, {found.reason}"
+    return (
+        f"Expected discounted return: {found.value:.4g}, 95 % interval "
+        f"[{found.low:.4g}, {found.high:.4g}], by {by}."
+    )
+
+
+def end_with_report(policy: FittedPolicy, name: str, out: Path) -> None:
+    """Write `report.html` into `out` and say where; a failure costs only the page."""
+    from nopg.errors import NopgError
+    from nopg.report import write_report
+
+    try:
+        path = write_report(policy, out / "report.html", title=name)
+    except (NopgError, MemoryError) as error:
+        print(f"There is no report ({error}); nopg report {out} makes it later.")
+    else:
+        print(f"The report is in {path} : open it in a browser")
+
+
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="A run folder, or a .nopg file.")],
+    env: Annotated[str, typer.Option(help="A Gymnasium id, or module:Id.")],
+    episodes: Annotated[int, typer.Option(help="Episodes to run.")] = 10,
+    seed: Annotated[int, typer.Option(help="Seed of the first episode's start.")] = 0,
+    video: Annotated[
+        bool, typer.Option("--video", help="Film every episode into RUN/videos.")
+    ] = False,
+) -> None:
+    """Let the policy act in an environment; the results are kept in the run."""
+    from nopg.runs.evaluation import evaluate as measure
+    from nopg.runs.folder import RunFolder, read_run
+
+    found = read_run(run)
+    folder = run if run.is_dir() else run.parent
+    videos = folder / "videos" if video else None
+    measured = measure(found.policy, env, episodes, seed=seed, videos=videos)
+    print("episode   seed      return   discounted   steps")
+    for i, episode in enumerate(measured.episodes):
+        end = " terminated" if episode.terminated else ""
+        print(
+            f"{i:>7}{episode.seed:>7}{episode.total:>12.2f}{episode.discounted:>13.2f}"
+            f"{episode.steps:>8}{end}"
+        )
+    half = measured.half_width
+    interval = "" if math.isnan(half) else f" ± {half:.2f} (95 % interval of the mean)"
+    print(f"\nMean return {measured.mean:.2f}{interval}, {env}")
+    if found.config is not None:
+        path = RunFolder(folder, found.config).keep_evaluation(measured.to_json())
+        print(f"Kept in {path}")
+    for film in measured.videos:
+        print(f"Film: {folder / 'videos' / film}")
+
+
+def export(
+    run: Annotated[Path, typer.Argument(help="A run folder, or a .nopg file.")],
+    format: Annotated[
+        str,
+        typer.Option(help="c (one header), js, onnx (any runtime), numpy."),
+    ] = "onnx",
+    out: Annotated[
+        Path | None, typer.Option(help="File; by default policy.* in the run folder.")
+    ] = None,
+    single: Annotated[
+        bool, typer.Option("--single", help="Single precision (c, js).")
+    ] = False,
+    guard_points: Annotated[
+        int | None,
+        typer.Option(help="Samples of the support guard (c, js); 0 for no guard."),
+    ] = None,
+    fallback: Annotated[
+        str | None,
+        typer.Option(help="Action far from the data, such as 0 or 0.5,-1 (c, js)."),
+    ] = None,
+    verdict: Annotated[
+        bool, typer.Option("--verdict", help="Put the verdict into the contract.")
+    ] = False,
+) -> None:
+    """Write the policy as one file, checked at 10,000 states before it is there."""
+    from nopg.export.exporting import SUFFIXES, export_policy
+    from nopg.runs.folder import read_run
+
+    folder = run if run.is_dir() else run.parent
+    path = folder / f"policy{SUFFIXES.get(format, '')}" if out is None else out
+    action: Any = None if fallback is None else fallback.split(",")
+    done = export_policy(
+        read_run(run).policy,
+        path,
+        format,
+        single=single,
+        guard_points=guard_points,
+        fallback=action,
+        verdict=verdict,
+    )
+    if done.n_states:
+        print(
+            f"{done.path}: acts as the library does at {done.n_states:,} states "
+            f"(largest difference {done.difference:.1e})."
+        )
+    else:
+        print(f"{done.path}: NOT compared with the library, no compiler is here.")
+    if done.seconds is not None:
+        print(
+            f"{done.path.stat().st_size / 1024:.1f} KB, {done.seconds * 1e6:.2f} "
+            "microseconds per action on this machine."
+        )
+    if done.guard is not None:
+        print(done.guard.told(done.lost))
+    if done.reader is not None:
+        print(f"It runs with numpy alone: {done.reader}")
+    print(f"What goes in and comes out: {done.contract}")
