@@ -36,11 +36,17 @@ EXACT = 1e-9
 
 
 @dataclass(frozen=True)
-class Layout:
-    """What lists bring with them, made when first asked for: fused updates never do."""
+class QueryRows:
+    """Neighbour blocks of m queries; the rest is made when first asked for.
 
+    Fused updates never ask.
+    """
+
+    # Rows of equal length together; every query is in exactly one block.
     blocks: tuple[Block, ...]
     sample_actions: Tensor  # (n, d_a), or labels (n,)
+    queries: Tensor  # states of the rows, (m, d_s)
+    shape: tuple[int, int]  # number of queries and of samples
 
     @cached_property
     def actions(self) -> tuple[Tensor, ...]:
@@ -62,35 +68,12 @@ class Layout:
         columns = [block.columns for block in self.blocks if block.columns is not None]
         if not columns:
             return None
-        entries = sum(each.numel() for each in columns)
-        if entries >= 2**31:
+        if self.n_entries >= 2**31:
             raise ConfigError(
-                f"Outside the fused update P must have fewer than 2^31 entries, it has "
-                f"{entries:,}; keep fewer neighbours or samples."
+                "Outside fused updates P must have fewer than 2^31 entries, it has "
+                f"{self.n_entries:,}; keep fewer neighbours or samples."
             )
-        numbers = [block.rows for block in self.blocks]
-        return Pattern.stack(numbers, columns, len(self.sample_actions))
-
-
-@dataclass(frozen=True)
-class QueryRows:
-    """Neighbour blocks of m queries."""
-
-    # Rows of equal length together; every query is in exactly one block.
-    blocks: tuple[Block, ...]
-    layout: Layout  # of the same lists, whatever the bandwidths
-    queries: Tensor  # states of the rows, (m, d_s)
-    shape: tuple[int, int]  # number of queries and of samples
-
-    @property
-    def actions(self) -> tuple[Tensor, ...]:
-        """Actions of each block's listed samples, see `Layout`."""
-        return self.layout.actions
-
-    @property
-    def pattern(self) -> Pattern | None:
-        """Sparsity of the rows, None if they are complete."""
-        return self.layout.pattern
+        return Pattern.stack([b.rows for b in self.blocks], columns, self.shape[1])
 
     @property
     def n_entries(self) -> int:
@@ -121,7 +104,9 @@ class QueryRows:
                 dropped = block.log_dropped
             scaled = replace(block, log_psi=block.log_psi * power, log_dropped=dropped)
             blocks.append(scaled)
-        return replace(self, blocks=tuple(blocks))
+        found, known = replace(self, blocks=tuple(blocks)), ("actions", "pattern")
+        vars(found).update({k: v for k, v in vars(self).items() if k in known})
+        return found
 
     def gather(self, parts: Sequence[Tensor]) -> Tensor:
         """One number per row, given block by block, in original order, (..., m)."""
@@ -181,8 +166,7 @@ def query_rows(
             f'`neighbours` must be a whole number, "auto" or None, got {neighbours!r}; '
             '"auto" keeps as many as the tolerance asks for.'
         )
-    layout = Layout(tuple(blocks), actions)
-    return QueryRows(layout.blocks, layout, queries, (len(queries), len(samples)))
+    return QueryRows(tuple(blocks), actions, queries, (len(queries), len(samples)))
 
 
 @dataclass(frozen=True)

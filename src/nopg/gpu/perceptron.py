@@ -115,6 +115,6 @@ def fits(network: nn.Module) -> bool:
     if type(network) is not nn.Sequential or kinds != [nn.Linear, nn.ReLU, nn.Linear]:
         return False
     first, _, last = network
-    has_biases = first.bias is not None and last.bias is not None
-    is_small = first.in_features <= MOST_INPUTS and first.out_features <= MOST_UNITS
-    return has_biases and is_small and last.out_features <= MOST_INPUTS
+    is_small = first.out_features <= MOST_UNITS
+    is_small = is_small and max(first.in_features, last.out_features) <= MOST_INPUTS
+    return is_small and first.bias is not None and last.bias is not None

@@ -92,7 +92,11 @@ def test_a_large_job_is_announced_before_it_runs(
 @pytest.mark.parametrize(
     ("n", "neighbours", "rows", "used"),
     # Peaks measured on an H200, less the data, by `python -m benchmarks.gpu`.
-    [(10**7, 64, "nadaraya-watson", 15.0e9), (10**8, 48, "nadaraya-watson", 120e9)],
+    [
+        (10**7, 64, "nadaraya-watson", 15.0e9),
+        (10**7, 64, "matched", 15.9e9),
+        (10**8, 48, "nadaraya-watson", 112.1e9),
+    ],
 )
 def test_fused_memory_is_foreseen(
     n: int, neighbours: int, rows: str, used: float, monkeypatch: pytest.MonkeyPatch

@@ -83,11 +83,12 @@ def estimate_budget(
         length = rows.n_entries / len(some)
     n_rows = -(-n // n_ranks) * config.estimator.next_state_samples + len(initial)
     entries = round(n_rows * length)
-    if ranks is None and length < n and _is_fused(policy, samples, config):
-        fixed, each = _fused_bytes(samples, config), FUSED_BYTES
-    else:
-        fixed = 0
-        each = _bytes_per_entry(policy, samples, config, is_sparse=length < n)
+    each = _bytes_per_entry(policy, samples, config, is_sparse=length < n)
+    fixed = 0
+    if ranks is None and length < n:
+        fixed = n * _fused_bytes(policy, samples, config)
+    if fixed:
+        each = FUSED_BYTES
     peak = fixed + entries * each
     free = available_memory(config.device)
     limit = config.max_memory or (None if free is None else free // n_local)
@@ -124,27 +125,20 @@ def _bytes_per_entry(
     return kept + max(update + v, SEARCH_BYTES)  # v: the values of P'
 
 
-def _is_fused(policy: Policy, samples: Samples, config: NOPGConfig) -> bool:
-    """Whether updates are fused, as far as settings tell."""
-    rows = config.estimator
+def _fused_bytes(policy: Policy, samples: Samples, config: NOPGConfig) -> int:
+    """Bytes of fused updates per sample, beside the entries of P; 0 if not fused."""
+    rows, is_single = config.estimator, samples.rewards.dtype == torch.float32
     is_even = isinstance(rows.neighbours, int) or rows.rows == MATCHED
-    is_single = config.device != "cpu" and samples.rewards.dtype == torch.float32
-    is_plain = samples.n_actions > 0 or rows.next_state_samples > 1
-    is_plain = is_plain or not isinstance(policy, DeterministicPolicy)
-    return is_single and is_even and not is_plain
-
-
-def _fused_bytes(samples: Samples, config: NOPGConfig) -> int:
-    """Bytes of fused updates beside the entries of P, at the highest."""
-    n, d_a = samples.actions.shape
+    is_alone = isinstance(policy, DeterministicPolicy) and rows.next_state_samples == 1
+    if config.device == "cpu" or not (is_single and is_even and is_alone):
+        return 0
+    d_a = samples.action_width
     d = samples.states.shape[1] + d_a
-    # Vectors of the solves and of the gradient; queries, and places in the lists.
-    numbers = 16 + 2 * d
-    if config.estimator.rows == MATCHED:
+    # Vectors of solves, gradient and lists; queries, places, what a layer says.
+    numbers = 29 + 2 * d + (5 * sum(config.hidden) if len(config.hidden) > 1 else 0)
+    if rows.rows == MATCHED:
         numbers += 3 * d + d * d_a  # features of samples and queries, tilts
-    if len(config.hidden) > 1:
-        numbers += 5 * sum(config.hidden)  # of one layer nothing is stored
-    return n * (4 * numbers + 28)
+    return 4 * numbers
 
 
 def available_memory(device: str = "cpu", root: Path = Path("/")) -> int | None:
