@@ -46,14 +46,15 @@ def random_data(n: int) -> nopg.Dataset:
     """A damped oscillator pair in four dimensions, driven at random."""
     rng = np.random.default_rng(0)
     if n > LARGE:  # drawn on the GPU: a hundred million take numpy a minute
-        draw = torch.Generator(DEVICE).manual_seed(0)
-        known = {"generator": draw, "device": DEVICE, "dtype": torch.float64}
-        s, a = (2.0 * torch.rand((n, width), **known) - 1.0 for width in (4, 1))
+        given = torch.empty((n, 5), device=DEVICE, dtype=torch.float64)
+        given.uniform_(-1, 1, generator=torch.Generator(DEVICE).manual_seed(0))
+        s, a = given[:, :4], given[:, 4:]
     else:
         s, a = (torch.as_tensor(rng.uniform(-1, 1, (n, width))) for width in (4, 1))
     change = torch.stack([s[:, 1], a[:, 0] - s[:, 0], s[:, 3], -s[:, 2]], dim=1)
-    columns = (s, a, -s.square().sum(dim=1), s + 0.05 * change)
-    return nopg.Dataset(*(x.cpu().numpy() for x in columns), np.zeros(n))
+    there, rewards = s + 0.05 * change, -s.square().sum(dim=1)
+    here, actions, r, later = (x.cpu().numpy() for x in (s, a, rewards, there))
+    return nopg.Dataset(here, actions, r, later, np.zeros(n))
 
 
 def neighbours(n: int) -> int:
@@ -128,13 +129,15 @@ def measure(n: int, n_policies: int, bandwidth: float, rows: str) -> dict[str, A
         times.append(timed(lambda step=step: trainer.update(step)))
         sweeps.append(SWEEPS * trainer.groups)
     after = n_updates // 6
-    median, average = statistics.median(times[after:]), statistics.mean(sweeps[after:])
+    median, mean = (of(times[after:]) for of in (statistics.median, statistics.mean))
+    typical = statistics.median(sweeps[after:])
     entries = n * neighbours(n) * n_policies
-    floor = 1e3 * entries * (33 + 16 * average) / bandwidth
+    floor = 1e3 * entries * (33 + 16 * typical) / bandwidth
     parts = [min(timed(each) for _ in range(5)) for each in trainer._steps]
     return found | {
         "n": n, "k": neighbours(n), "policies": n_policies, "rows": rows, "ms": median,
-        "ms_first": times[0], "sweeps": average, "floor_ms": floor,
+        "ms_mean": mean, "ms_first": times[0], "sweeps": typical,
+        "sweeps_mean": statistics.mean(sweeps[after:]), "floor_ms": floor,
         "share_of_floor": floor / median, "prepare_s": prepared, "capture_s": captured,
         "rows_and_transpose_ms": parts[0], "sweep_ms": parts[1] / SWEEPS,
         "gradient_ms": parts[2], "foreseen_GB": models[0]._budget.peak_bytes / 1e9,

@@ -162,6 +162,7 @@ def _fused_rows(
 
     def fused(rows: QueryRows) -> FusedRows:
         block, points = rows.blocks[0], arcs.places(rows.queries)
+        assert block.columns is not None  # by `supports`
         listed = (block.log_psi, block.columns, table, points, precision)
         if is_matched:
             return FusedMatchedRows(newton, *listed, n_policies, n_angles)

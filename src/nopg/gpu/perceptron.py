@@ -105,16 +105,17 @@ class FusedNetwork(nn.Sequential):
     def forward(self, x: Tensor) -> Tensor:
         """What the last layer says, (m, d_a)."""
         parts = (self[0].weight, self[0].bias, self[2].weight, self[2].bias)
-        found: Tensor = _Perceptron.apply(x, *parts)  # type: ignore[no-untyped-call]
+        found: Tensor = _Perceptron.apply(x, *parts)
         return found
 
 
-def fits(network: nn.Module) -> bool:
+def fits(network: Any) -> bool:
     """Whether a `FusedNetwork` can stand in for this one."""
-    kinds = [type(layer) for layer in network.children()]
-    if type(network) is not nn.Sequential or kinds != [nn.Linear, nn.ReLU, nn.Linear]:
+    if type(network) is not nn.Sequential:
         return False
-    first, _, last = network
-    is_small = first.out_features <= MOST_UNITS
-    is_small = is_small and max(first.in_features, last.out_features) <= MOST_INPUTS
-    return is_small and first.bias is not None and last.bias is not None
+    kinds = [type(layer) for layer in network]
+    if kinds != [nn.Linear, nn.ReLU, nn.Linear]:
+        return False
+    (n_units, d), d_a = network[0].weight.shape, network[2].weight.shape[0]
+    has_biases = len(list(network.parameters())) == 4
+    return has_biases and n_units <= MOST_UNITS and max(d, d_a) <= MOST_INPUTS

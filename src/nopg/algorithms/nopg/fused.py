@@ -169,8 +169,9 @@ def _skeleton(policies: Sequence[Policy]) -> Policy:
     from nopg.gpu.perceptron import FusedNetwork, fits
 
     found = copy.deepcopy(policies[0])
-    if len(policies) == 1 and fits(found.network):
-        found.network = FusedNetwork(*found.network)
+    network: Any = getattr(found, "network", None)
+    if len(policies) == 1 and fits(network):
+        found.network = FusedNetwork(*network)
     return found
 
 
