@@ -22,6 +22,7 @@ from triton.runtime.jit import JITFunction
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from nopg.gpu.nearest import NearestSamples
 from tests.gpu.launches import Case, launch_all
 
 CASES = (
@@ -72,6 +73,8 @@ def main() -> None:
     JITFunction.run = compile_instead
     for case in CASES:
         launch_all(case)
+    points = torch.zeros((9, 2), dtype=torch.float64)
+    NearestSamples(points).search(points, 4)  # the plain path has it, too
     print("all compiled")
 
 

@@ -104,9 +104,8 @@ def _keep_nearest(near, names, count, k: tl.constexpr, CAP: tl.constexpr):
 @triton.jit
 def _nearest(
     queries, order, points, coordinates, boxes, near, names, squares, numbers, first,
-    m, n, first_leaf, width, d: tl.constexpr, k: tl.constexpr,
-    UP: tl.constexpr, Q: tl.constexpr, S: tl.constexpr, K: tl.constexpr,
-    CAP: tl.constexpr,
+    m, n, first_leaf, width, d: tl.constexpr, k: tl.constexpr, UP: tl.constexpr,
+    Q: tl.constexpr, S: tl.constexpr, K: tl.constexpr, CAP: tl.constexpr,
 ):  # fmt: skip
     program, own = tl.program_id(0), tl.arange(0, Q)
     number = (first + program) * Q + own
@@ -184,15 +183,10 @@ class NearestSamples:
         self._n, self._tree = len(samples), Tree.of(samples, LEAF)
 
     def search(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """The k samples nearest to each query, in the order of their numbers.
+        """The k samples nearest to each query (m, d), in the order of their numbers.
 
-        Args:
-            queries: (m, d), scaled as the samples are.
-            k: Neighbours per query, at most n.
-
-        Returns:
-            Squared distances (m, k) and numbers of the samples (m, k), int32. Of
-            samples at exactly equal distance any may be listed.
+        What comes is squared distances (m, k) and numbers of the samples (m, k), int32.
+        Of samples at exactly equal distance any may be listed.
         """
         (m, d), tree = queries.shape, self._tree
         if not 1 <= k <= self._n:
@@ -211,9 +205,9 @@ class NearestSamples:
         for first in range(0, n_programs, PROGRAMS):
             _nearest[(min(PROGRAMS, n_programs - first),)](
                 queries.contiguous(), order, tree.points, tree.coordinates, tree.boxes,
-                near, names, squares, numbers, first, m, self._n, n_leaves,
-                width, d=d, k=k, UP=(room // width).bit_length() - 1,
-                Q=together, S=LEAF, K=padded(k), CAP=room,
-                num_warps=min(8, max(1, room // ENTRIES)), maxnreg=REGISTERS,
+                near, names, squares, numbers, first, m, self._n, n_leaves, width, d=d,
+                k=k, UP=(room // width).bit_length() - 1, Q=together, S=LEAF,
+                K=padded(k), CAP=room, num_warps=min(8, max(1, room // ENTRIES)),
+                maxnreg=REGISTERS,
             )  # fmt: skip
         return squares, numbers

@@ -1,4 +1,4 @@
-"""One sweep of q = r + D P q and of mu = eps0 + T mu, T = (D P)', in one launch.
+"""One sweep of q = r + D P q and of mu = eps0 + T mu, with T = (D P)'.
 
     q' = r + D P (q + shift)        residual q' - (q + shift)
     mu' = eps0 + T (scale mu)       residual mu' - scale mu
@@ -7,7 +7,7 @@
 gave, applied while vectors are read: no pass is spent on them. The
 shift is exact with terminal rows too, since rows of P sum to one and D clears the
 terminal ones. Every column of T is summed by one program in a fixed order, so results
-repeat to the last bit. Small problems pay for launches, not for bytes.
+repeat to the last bit. Small problems pay for launches, not for bytes: one is both.
 
 Where rows of P sum to one, (I - gamma P) 1 = (1 - gamma) 1. So after some plain
 sweeps, whose residual is nearly constant, adding gamma / (1 - gamma) times its
@@ -69,8 +69,8 @@ def _sweep_columns(
     # Places count from the program's first: long numbers would take half as long again.
     base = tl.load(starts + program * C)
     first = (tl.load(starts + column, mask=is_column, other=base) - base).to(tl.int32)
-    last = tl.load(starts + column + 1, mask=is_column, other=base) - base
-    last = last.to(tl.int32)
+    last = tl.load(starts + 1 + column, mask=is_column, other=base)
+    last = (last - base).to(tl.int32)
     rows += base
     values += policy * n_entries + base
     total = tl.zeros((C, E), dtype=values.dtype.element_ty)
