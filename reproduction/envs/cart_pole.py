@@ -17,10 +17,9 @@ from nopg.envs.scenes import (
     Action,
     Frame,
     draw,
-    gauge,
 )
 from nopg.errors import ConfigError
-from reproduction.envs.landscape import Landscape
+from reproduction.envs.landscape import Landscape, gauge
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,9 +16,8 @@ from nopg.envs.scenes import (
     Action,
     Frame,
     draw,
-    gauge,
 )
-from reproduction.envs.landscape import GREEN, Landscape
+from reproduction.envs.landscape import GREEN, Landscape, gauge
 
 
 @dataclass(frozen=True, kw_only=True)

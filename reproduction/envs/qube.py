@@ -9,7 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from nopg.envs.base import BoolArray, Env, FloatArray, Ranges
-from nopg.envs.scenes import BLUE, GREY, INK, Action, Canvas, Frame, draw, gauge
+from nopg.envs.scenes import BLUE, GREY, INK, Action, Frame, draw
+from reproduction.envs.landscape import Landscape, gauge
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +158,7 @@ class Qube(Env):
 @draw.register
 def _qube(env: Qube, state: FloatArray, action: Action = None) -> Frame:
     """Seen from the front: the arm swings the foot of the pendulum sideways."""
-    canvas = Canvas((0.0, 0.0), 2.8, (400, 400))
+    canvas = Landscape((0.0, 0.0), 2.8, (400, 400))
     foot = (0.6 * math.sin(state[0]), 0.0)
     tip = (foot[0] + math.sin(state[1]), -math.cos(state[1]))
     canvas.line((0.0, 0.0), foot, 0.12, GREY)

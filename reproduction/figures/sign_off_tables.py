@@ -37,7 +37,7 @@ def sign_off_tables(records: list[Record]) -> dict[str, Any]:
         return {}
     scales = {task: _range(found) for task, found in by_task.items()}
     every = [
-        one | {"range": scales[task]}
+        one | {"range": scales[task], "task": task}
         for task, found in by_task.items()
         for one in found
     ]
@@ -101,11 +101,19 @@ def _comparisons(found: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _verdicts(found: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
-    """Verdicts by what is true of the policy beside the log."""
+    """Verdicts by what is true of the policy beside the log.
+
+    In shares of what there is to gain: how much better than the log the best policy of
+    the task is. Disasters have no limit, and would make all else look as good.
+    """
     counts: dict[str, Counter[str]] = defaultdict(Counter)
+    gains: dict[str, float] = defaultdict(float)
+    for one in found:
+        if "log" in one:
+            gains[one["task"]] = max(gains[one["task"]], one["log"]["true"])
     for one in found:
         if "verdict" in one and "log" in one:
-            better = one["log"]["true"] / one["range"]
+            better = one["log"]["true"] / (gains[one["task"]] or one["range"])
             truth = "worse" if better < -CLEARLY else "as good"
             truth = "better" if better > CLEARLY else truth
             counts[one["verdict"]][truth] += 1

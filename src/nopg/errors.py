@@ -62,6 +62,15 @@ def did_you_mean(asked: Iterable[str], known: Iterable[str]) -> str:
     return f"; did you mean {', '.join(found)}?" if found else "."
 
 
+def require_choice(name: str, value: object, allowed: Iterable[object]) -> None:
+    """Raise a `ConfigError` unless a setting is one of those there are."""
+    if value not in allowed:
+        listed = (f'"{one}"' if isinstance(one, str) else repr(one) for one in allowed)
+        raise ConfigError(
+            f"`{name}` must be {' or '.join(listed)}, got {value!r}; pick one."
+        )
+
+
 def require_extra(module: str, extra: str) -> Any:
     """Import `module`, which comes with the extra `extra` of this package."""
     try:

@@ -4,9 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import nopg
+import nopg.runs.search
+from nopg.algorithms.search.checkpoint import SearchCheckpoint
 from nopg.cli.main import app
 from nopg.cli.swing_up import BOTTOM, grid_dataset
 from nopg.evaluation.verdict import HEADLINES
@@ -97,10 +100,56 @@ def test_what_is_typed_goes_before_the_config(
         asked.update(settings)
         raise nopg.ConfigError("enough")
 
-    monkeypatch.setattr("nopg.algorithms.search.learn.learn", ask)
+    monkeypatch.setattr("nopg.runs.search.learn", ask)
     monkeypatch.chdir(folder)
     words = ["learn", "data.npz", "--config", "c.toml", "--seed", "3"]
     CliRunner().invoke(app, words)
+    del asked["checkpoint"]
     assert asked == {"seed": 3, "gamma": 0.5, "hidden": [4]}
     CliRunner().invoke(app, [*words, "--history", "2"])
     assert asked["history"] == 2
+
+
+def test_a_killed_search_goes_on_to_the_same_bits(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "c.toml").write_text("[model]\ngamma = 0.9\nhidden = [4]\n" + START)
+    begin = ["learn", "data.npz", "--config", "c.toml", "--out"]
+    few = {"n_updates": 2, "n_refining": 10, "progress": False}
+    search = nopg.runs.search.learn
+    monkeypatch.setattr(
+        "nopg.runs.search.learn", lambda *a, **k: search(*a, **k, **few)
+    )
+    assert CliRunner().invoke(app, [*begin, "whole"]).exit_code == 0
+    keep = SearchCheckpoint.refine
+
+    def killed(self: SearchCheckpoint, state: dict[str, object]) -> None:
+        keep(self, state)
+        raise SystemExit(9)
+
+    monkeypatch.setattr(SearchCheckpoint, "refine", killed)
+    assert CliRunner().invoke(app, [*begin, "killed"]).exit_code == 9
+    assert not (folder / "killed" / "policy.nopg").exists()
+    again = CliRunner().invoke(app, [*begin, "killed"])
+    assert "holds a search that is not done" in str(again.exception or again.output)
+    monkeypatch.setattr(SearchCheckpoint, "refine", keep)
+    done = CliRunner().invoke(app, ["learn", "--resume", "killed"])
+    assert done.exit_code == 0, done.output
+    whole, other = (
+        nopg.load(folder / name / "policy.nopg").policy.state_dict()
+        for name in ("whole", "killed")
+    )
+    assert all(torch.equal(whole[name], other[name]) for name in whole)
+    assert not (folder / "killed" / "search").exists()
+    more = CliRunner().invoke(app, ["learn", "--resume", "killed"])
+    assert "there is none" in str(more.exception or more.output)
+
+
+@pytest.mark.parametrize("words", [["learn"], ["learn", "d.npz", "--resume", "run"]])
+def test_data_or_a_search_to_go_on_with_not_both(
+    words: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    found = CliRunner().invoke(app, words)
+    assert isinstance(found.exception, nopg.ConfigError) or found.exit_code

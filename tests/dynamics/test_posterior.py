@@ -98,3 +98,54 @@ def test_linear_targets_are_as_open_as_least_squares_leave_them() -> None:
     expected = errors.std() * np.sqrt(at @ np.linalg.inv(design.T @ design) @ at)
     assert found.reached.std() == pytest.approx(expected, rel=0.15)
     assert (found.rewards == 1.0).all()
+
+
+@pytest.mark.parametrize("amplitude", [1e-3, 1.0])
+def test_linear_means_below_a_kernel_are_open_as_far_as_noise_leaves_them(
+    amplitude: float,
+) -> None:
+    """Against regression on (1, s, a) and a kernel at once, coefficients free."""
+    rng = np.random.default_rng(0)
+    s, a = rng.uniform(-1.0, 1.0, (2, 50, 1))
+    after = 0.5 * s + 0.1 * a + 0.1 * rng.standard_normal((50, 1))
+    rows = (s, a, np.ones(50), after, np.zeros(50))
+    noisy = [torch.tensor(row) for row in rows]
+    like = TransitionModel.fit(*noisy, generator=np.random.default_rng(0))
+    inputs, noise = torch.tensor(np.column_stack([s, a])), 0.1
+    z = (inputs - inputs.mean(dim=0)) / inputs.std(dim=0, correction=0)
+    ratio = (noise / amplitude) ** 2 + 1e-9
+    kernel = torch.exp(-0.5 * torch.cdist(z, z).square())
+    first = torch.linalg.inv(torch.linalg.cholesky(kernel + 1e-9 * torch.eye(50)))
+    inner = ratio * torch.eye(50) + (first @ kernel) @ (first @ kernel).T
+    second = torch.linalg.inv(torch.linalg.cholesky(inner)) @ first * ratio**0.5
+    square = -0.5 * z.square().sum(dim=1)[None]
+    process = replace(
+        like.process,
+        curved=torch.tensor([0]),
+        inducing=z,
+        inverse_scales=torch.ones(1, 2).double(),
+        weights=torch.zeros(1, 50).double(),
+        whitening=(first[None], second[None]),
+        amplitude=torch.tensor([amplitude, 0.0]).double(),
+        noise=torch.tensor([noise, 0.0]).double(),
+        exponent=torch.cat([torch.full((2, 50), -0.5).double(), z.T, square]),
+    )
+    steps = drawn_models(
+        replace(like, process=process), noisy, N_DRAWS, np.random.default_rng(1)
+    )
+    place, push = np.array([[0.8]]), np.array([[0.5]])
+    found = steps.step(np.tile(place, (N_DRAWS, 1)), np.tile(push, (N_DRAWS, 1)))
+    design = torch.cat([torch.ones(50, 1).double(), z], dim=1)
+    at = (torch.tensor([[0.8, 0.5]]) - inputs.mean(dim=0)) / inputs.std(
+        dim=0, correction=0
+    )
+    here = torch.exp(-0.5 * torch.cdist(at, z).square())
+    whole = amplitude**2 * kernel + noise**2 * torch.eye(50)
+    by_kernel = amplitude**2 - amplitude**4 * here @ torch.linalg.solve(whole, here.T)
+    # What is left of (1, z) where the kernel has made up for it.
+    left = torch.cat([torch.ones(1, 1).double(), at], dim=1) - (
+        amplitude**2 * here @ torch.linalg.solve(whole, design)
+    )
+    open_ = noise**2 * torch.linalg.inv(design.T @ design)
+    expected = float((by_kernel + left @ open_ @ left.T).sqrt())
+    assert found.reached.std() == pytest.approx(expected, rel=0.15)

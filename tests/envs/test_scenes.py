@@ -1,37 +1,35 @@
+"""The pendulum's picture: where its tip is, and which way the torque pushes."""
+
 import numpy as np
+import pytest
 
-from nopg.envs.scenes import BLUE, INK, PAPER, Canvas
-
-
-def coverage(canvas: Canvas, units_a_pixel: float) -> float:
-    """Area drawn in black ink, in square units, from the shade of every pixel."""
-    shade = np.asarray(PAPER, dtype=float) - canvas.frame
-    cover = shade.sum(axis=2) / (np.asarray(PAPER, dtype=float) - np.array(INK)).sum()
-    return float(cover.sum() * units_a_pixel**2)
+from nopg.envs import Env, Pendulum, draw
+from nopg.envs.scenes import BLUE, ORANGE, PAPER
+from nopg.errors import ConfigError
 
 
-def blank() -> Canvas:
-    return Canvas((0.0, 0.0), 4.0, (400, 300))
+def middle(picture: np.ndarray, colour: tuple[int, int, int]) -> tuple[float, float]:
+    """Mean place of a colour, from the middle of the picture, x right and y up."""
+    rows, columns = np.nonzero((picture == colour).all(axis=2))
+    return float(columns.mean() - 199.5), float(199.5 - rows.mean())
 
 
-def test_areas_are_those_of_geometry() -> None:
-    disc, line = blank(), blank()
-    disc.disc((0.3, 0.2), 0.5, INK)
-    line.line((-1.0, -0.5), (1.0, 0.5), 0.2, INK)
-    assert abs(coverage(disc, 0.01) / (np.pi * 0.25) - 1) < 0.01
-    assert abs(coverage(line, 0.01) / (0.2 * np.sqrt(5) + np.pi * 0.01) - 1) < 0.01
+@pytest.mark.parametrize("angle", [0.4, 2.0, -2.5])
+def test_the_rod_points_to_the_angle_counted_from_upright(angle: float) -> None:
+    x, y = middle(draw(Pendulum(), np.array([angle, 0.0])), BLUE)
+    assert np.arctan2(-x, y) == pytest.approx(angle, abs=0.03)
+    assert np.hypot(x, y) == pytest.approx(143 / 2, rel=0.15)  # half its length
 
 
-def test_y_points_up_and_x_to_the_right() -> None:
-    canvas = blank()
-    canvas.disc((1.0, 1.0), 0.1, BLUE)
-    rows, columns = np.nonzero((canvas.frame != PAPER).any(axis=2))
-    assert rows.mean() == 49.5  # 150 - 100 pixels, from the top
-    assert columns.mean() == 299.5
+@pytest.mark.parametrize("torque", [-2.0, 1.0])
+def test_a_bar_shows_the_torque(torque: float) -> None:
+    picture = draw(Pendulum(), np.zeros(2), np.array([torque]))
+    x, y = middle(picture, ORANGE)
+    assert x == pytest.approx(143 * torque / 8, abs=2.0)
+    assert y == pytest.approx(-1.25 * 143, abs=1.0)
+    assert (draw(Pendulum(), np.zeros(2))[380, :] == PAPER).all()
 
 
-def test_shapes_outside_are_harmless() -> None:
-    canvas = blank()
-    canvas.disc((9.0, 9.0), 0.5, INK)
-    canvas.line((-9.0, -9.0), (-8.0, 9.0), 0.5, INK)
-    assert (canvas.frame == PAPER).all()
+def test_a_task_without_a_scene_is_named() -> None:
+    with pytest.raises(ConfigError, match="must have a scene"):
+        draw.dispatch(Env)(Pendulum(), np.zeros(2))

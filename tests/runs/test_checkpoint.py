@@ -13,7 +13,8 @@ from safetensors.torch import save
 
 from nopg.errors import RunError
 from nopg.fitted.history import History
-from nopg.runs.checkpoint import flatten, read_checkpoint, unflatten
+from nopg.fitted.tensor_file import flatten, unflatten
+from nopg.runs.checkpoint import read_checkpoint
 
 
 def test_what_goes_in_comes_out() -> None:

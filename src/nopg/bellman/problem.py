@@ -26,7 +26,7 @@ from nopg.bellman.responsibilities import (
 )
 from nopg.bellman.rows import Neighbours, QueryRows, RowModel, query_rows
 from nopg.bellman.samples import Samples, on_circles, state_offsets
-from nopg.errors import ConfigError, NopgWarning
+from nopg.errors import ConfigError, NopgWarning, require_choice
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.kernels.neighbours import log_label_similarity
 from nopg.linalg.coarse import CoarseCells
@@ -79,17 +79,9 @@ class EstimatorConfig:
                     f"`{name}` must be a whole number of at least 1, got "
                     f"{getattr(self, name)!r}."
                 )
-        if self.rows not in (MATCHED, NADARAYA_WATSON):
-            raise ConfigError(
-                f'`rows` must be "matched" or "nadaraya-watson", got {self.rows!r}; '
-                "the second is the paper's."
-            )
         orders = ("quadrature", "paper", "kernel-average", "analytic")
-        if self.stochastic not in orders:
-            raise ConfigError(
-                f"`stochastic` must be one of {', '.join(orders)}, got "
-                f"{self.stochastic!r}; the paper's order without noise is the default."
-            )
+        require_choice("rows", self.rows, (MATCHED, NADARAYA_WATSON))
+        require_choice("stochastic", self.stochastic, orders)
         if self.rows == MATCHED and self.stochastic in orders[2:]:
             raise ConfigError(
                 f'stochastic="{self.stochastic}" needs the paper\'s kernels, the rows '

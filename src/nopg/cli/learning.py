@@ -94,8 +94,9 @@ def _require_alone(context: typer.Context) -> None:
 
 @with_columns
 def learn(
-    source: Annotated[str, typer.Argument(help=SOURCE)],
+    context: typer.Context,
     columns: Columns,
+    source: Annotated[str | None, typer.Argument(help=SOURCE)] = None,
     config: Annotated[
         Path | None,
         typer.Option(help="TOML with the table model, and initial_states under fit."),
@@ -103,6 +104,10 @@ def learn(
     out: Annotated[
         Path, typer.Option(help="Folder for the run; must not hold one yet.")
     ] = Path("runs/latest"),
+    resume: Annotated[
+        Path | None,
+        typer.Option(help="Folder of a search to go on with; takes nothing else."),
+    ] = None,
     gamma: Annotated[
         float | None, typer.Option(help="Discount factor, 0.99 by default.")
     ] = None,
@@ -115,26 +120,35 @@ def learn(
     """Fit models of the system, plan and refine policies in them, keep the best.
 
     Nothing to tune, and the usual choice. `nopg fit` is the paper's algorithm, which
-    learns no model of the system.
+    learns no model of the system. Killed? `nopg learn --resume OUT` goes on to the same
+    bits.
     """
-    from nopg.algorithms.search.learn import learn as search
     from nopg.cli.policies import conclude
     from nopg.cli.settings import read_data, read_settings, require_searchable
-    from nopg.runs.folder import RunFolder, locked
-    from nopg.runs.run_config import RunConfig
+    from nopg.errors import ConfigError
+    from nopg.runs.search import resume_search, start_search
 
-    settings = read_settings(config)
-    require_searchable(settings)
-    dataset = read_data(source, columns, settings, out)
-    is_number = history is not None and history.isdecimal()
-    steps = int(str(history)) if is_number else history
-    typed = {"gamma": gamma, "seed": seed, "history": steps}
-    chosen = {name: value for name, value in typed.items() if value is not None}
-    print(dataset)
-    with locked(out):
-        policy = search(dataset, settings.initial_states, **(settings.model | chosen))
-        RunFolder.create(out, RunConfig.of(policy)).finish(policy)
-    print(f"\n{policy.search}")
+    if resume is not None:
+        _require_alone(context)
+        out, policy = resume, resume_search(resume)
+    elif source is None:
+        raise ConfigError(
+            "There must be data to learn from, or a search to go on with, got neither; "
+            "type nopg learn DATA, or nopg learn --resume FOLDER."
+        )
+    else:
+        settings = read_settings(config)
+        require_searchable(settings)
+        dataset = read_data(source, columns, settings, out)
+        is_number = history is not None and history.isdecimal()
+        steps = int(str(history)) if is_number else history
+        typed = {"gamma": gamma, "seed": seed, "history": steps}
+        chosen = {name: value for name, value in typed.items() if value is not None}
+        print(dataset)
+        given = settings.model | chosen
+        policy = start_search(out, dataset, settings.initial_states, given)
+    if policy.search is not None:
+        print(f"\n{policy.search}")
     if policy.memory is not None and policy.data is not None:
         print(f"\nIt acts on the past too. {policy.data.notes[-1]}")
     conclude(policy, out)

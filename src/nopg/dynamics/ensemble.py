@@ -35,12 +35,14 @@ def fit_ensemble(
     data: Dataset,
     generator: np.random.Generator,
     known_reward: KnownReward | None = None,
+    earlier: TransitionModel | None = None,
 ) -> tuple[TransitionModel, TransitionModel]:
     """Two models of one data set, so that no policy need fool only one.
 
     One of all the data and one of a random four fifths of them, with hyperparameters
     and inducing points of its own, so that its errors are not quite those of the first.
-    A known reward is not regressed.
+    A known reward is not regressed. Hyperparameters start from those of an earlier
+    model, if there is one.
     """
     columns = model_columns(data)
     n_seen = max(2, 4 * len(data) // 5)
@@ -48,7 +50,11 @@ def fit_ensemble(
     seen = [column[part] for column in columns]
     past = data.history
     whole = TransitionModel.fit(
-        *columns, generator=generator, history=past, known_reward=known_reward
+        *columns,
+        generator=generator,
+        initial=None if earlier is None else earlier.process,
+        history=past,
+        known_reward=known_reward,
     )
     limits, whole = replayed(whole, columns, data.episodes)
     return whole, TransitionModel.fit(

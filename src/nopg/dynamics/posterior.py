@@ -151,11 +151,11 @@ class _DrawnProcess:
         z = design[:, 1:]
         kernels = self._kernels(design)
         parts = ((kernels, self._features(z)), self._weights), ((design,), self._linear)
-        n_draws, found = len(self._weights), 0.0
+        n_draws, found = len(self._weights), np.zeros(())
         for features, weights in parts:
             every = np.concatenate(features, axis=1)
             found = found + every.reshape(n_draws, len(z) // n_draws, -1) @ weights
-        return np.asarray(found).reshape(len(z), -1)
+        return found.reshape(len(z), -1)
 
     def _design(self, inputs: Array) -> Array:
         """(1, z) of inputs, (m, 1 + d)."""

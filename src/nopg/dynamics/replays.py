@@ -213,8 +213,11 @@ def held_out_folds(
         return EPISODES, folds
     # Two of ten parts, neither first nor last: a model is for what lies between.
     parts = np.array_split(max(long, key=len), 2 * HELD_OUT)
-    held_out[np.concatenate([parts[HELD_OUT // 2], parts[-1 - HELD_OUT // 2]])] = True
-    return BLOCKS, [held_out]
+    for k in range(1, HELD_OUT - 1):
+        rows = np.concatenate([parts[k], parts[k + HELD_OUT]])
+        if len(rows):
+            folds.append(np.isin(np.arange(len(data)), rows))
+    return BLOCKS, folds
 
 
 def _episode_folds(

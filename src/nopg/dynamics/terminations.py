@@ -10,6 +10,10 @@ from torch import Tensor
 
 MAX_POINTS = 1024
 """Next states, terminal or not, that the probability of a termination rests on."""
+MANY = 3
+"""Ends beyond all other states that make a limit."""
+BORDER = 6.0
+"""Widths of the kernel from a limit, within which states are mirrored at it."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +51,15 @@ class TerminationModel:
         order = torch.as_tensor(generator.permutation(len(next_states)))
         order = _informative(next_states[order] / unit, is_terminal[order], order)
         points, ended = next_states[order] / unit, is_terminal[order].to(rewards)
+        paid = ended * rewards[order]
         near = torch.cdist(points[-500:], points).topk(
             min(3, len(points)), largest=False
         )
         width = float(near.values[:, -1].median()) + 1e-6
-        return cls(points, ended, ended * rewards[order], unit, width)
+        beyond, pays = _beyond_limits(points, ended, paid, BORDER * width)
+        ended = torch.cat([ended, torch.ones_like(pays)])
+        paid = torch.cat([paid, pays])
+        return cls(torch.cat([points, beyond]), ended, paid, unit, width)
 
     def predict(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """Probability of a termination, (m,), and that times its reward, (m,)."""
@@ -92,6 +100,34 @@ def continuing_rewards(inputs: Tensor, rewards: Tensor, terminations: Tensor) ->
     nearest = [int(torch.cdist(one[None], others).argmin()) for one in x[is_terminal]]
     found[is_terminal] = rewards[~is_terminal][torch.tensor(nearest)]
     return found
+
+
+def _beyond_limits(
+    points: Tensor, ended: Tensor, paid: Tensor, border: float
+) -> tuple[Tensor, Tensor]:
+    """Mirror images of states that did not end, beyond limits that end an episode.
+
+    Most ends are limits of one column: a pole that leans too far, an edge, a goal. If
+    ends were seen beyond all that any other state has in a column, the limit holds
+    wherever the other columns are, also where nobody has crossed it yet.
+
+    Returns:
+        Terminal points, (k, d_s), and what it pays to end there, (k,).
+    """
+    is_end = ended > 0.0
+    others, found, pays = points[~is_end], [points[:0]], [paid[:0]]
+    for j in range(points.shape[1] if len(others) else 0):
+        for sign in (1.0, -1.0):
+            side, far = sign * points[:, j], (sign * others[:, j]).max()
+            crossed = is_end & (side > far)
+            if int(crossed.sum()) < MANY:
+                continue
+            limit = 0.5 * (far + side[crossed].min())
+            near = others[limit - sign * others[:, j] < border].clone()
+            near[:, j] = 2.0 * sign * limit - near[:, j]
+            found.append(near)
+            pays.append(paid[crossed].mean().expand(len(near)))
+    return torch.cat(found), torch.cat(pays)
 
 
 def _informative(points: Tensor, is_terminal: Tensor, names: Tensor) -> Tensor:

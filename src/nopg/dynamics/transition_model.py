@@ -102,6 +102,7 @@ class TransitionModel:
         *,
         generator: np.random.Generator,
         like: TransitionModel | None = None,
+        initial: GaussianProcess | None = None,
         limits: HyperparameterLimits = FREE,
         history: HistoryLayout | None = None,
         known_reward: KnownReward | None = None,
@@ -109,7 +110,8 @@ class TransitionModel:
         """Learn from n transitions, all float64; labels as one-hot actions.
 
         `like` is a model of more data of the same system: its bounds, its noise and its
-        known reward hold here too, and its hyperparameters are a good start.
+        known reward hold here too, and its hyperparameters are a good start; without
+        one, those of `initial` are.
         """
         inputs = torch.cat([states, actions], dim=1)
         n_present = states.shape[1] - (0 if history is None else history.n_kept)
@@ -133,7 +135,7 @@ class TransitionModel:
             free_inputs,
             free_targets,
             generator,
-            None if like is None else like.process,
+            initial if like is None else like.process,
             # A rare reward may be what it is all about.
             with_outliers=(n_present,),
             limits=limits._replace(is_wide=history is not None),

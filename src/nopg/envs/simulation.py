@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from nopg.envs.base import FloatArray
 from nopg.envs.registration import TASKS
 from nopg.envs.scenes import draw
-from nopg.errors import ConfigError
+from nopg.errors import ConfigError, require_choice
 
 Observation = NDArray[np.float32]
 
@@ -33,11 +33,7 @@ class Simulation(gymnasium.Env[Any, Any]):
     def __init__(
         self, name: str, render_mode: str | None = None, **settings: Any
     ) -> None:
-        if render_mode not in (None, "rgb_array"):
-            raise ConfigError(
-                f"`render_mode` must be None or 'rgb_array', got {render_mode!r}; for "
-                "a window, record frames and play them."
-            )
+        require_choice("render_mode", render_mode, (None, "rgb_array"))
         self.task = TASKS[name](**settings)
         self.action_space = self.task.action_space
         self.observation_space = seen = self.task.observation_space

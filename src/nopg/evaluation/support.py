@@ -132,15 +132,11 @@ def _action_tensor(actions: Any, m: int, problem: Problem) -> Tensor:
     data = problem.samples
     array = np.asarray(actions)
     if data.n_actions:
-        if array.shape != (m,) or array.dtype.kind not in "iu":
+        is_label = array.shape == (m,) and array.dtype.kind in "iu"
+        if not is_label or (m and not 0 <= array.min() <= array.max() < data.n_actions):
             raise DataError(
-                f"`actions` must be one whole number per state, ({m},), got shape "
-                f"{array.shape} of {array.dtype}; pass labels."
-            )
-        if m and (array.min() < 0 or array.max() >= data.n_actions):
-            raise DataError(
-                f"`actions` must be labels from 0 to {data.n_actions - 1}, got "
-                f"{array.min()} to {array.max()}."
+                f"`actions` must be labels from 0 to {data.n_actions - 1}, one per "
+                f"state, got {array.dtype} of shape {array.shape}; pass labels."
             )
         return torch.as_tensor(array.astype(np.int64)).to(data.states.device)
     d_a = data.actions.shape[1]

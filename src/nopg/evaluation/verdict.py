@@ -4,16 +4,15 @@ Every question has an answer that is a probability or a share, and two marks tha
 task has set. Beyond one half the bad case is the likelier one: stop. Up to one in
 twenty, which is what an interval of 95% leaves out, it is as unlikely as anything said
 here can be: go. Between them: caution. A policy as good as the log is worse with a
-probability of one half, so that there it takes more to stop: a loss beyond one standard
-deviation of what is not known, or beyond what recorded episodes differ by. The gravest
-answer is the verdict; of equally grave ones that which is asked first.
+probability of one half, so that there it takes more to stop: three to one, or a loss
+beyond what recorded episodes differ by. The gravest answer is the verdict; of equally
+grave ones that which is asked first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -31,8 +30,8 @@ LEVELS: tuple[Level, ...] = ("stop", "caution", "go")
 LIKELY, RARE = 0.5, 0.05
 """Probability from which the bad case is the likelier one, and up to which it is as
 rare as what a 95% interval leaves out."""
-WORSE = NormalDist().cdf(1.0)
-"""Probability of being worse from which a policy is, by one standard deviation."""
+WORSE = 0.75
+"""Probability from which being worse is three times as likely as not."""
 HEADLINES: dict[Level, str] = {
     "go": "Go: run it.",
     "caution": "Caution: try it where a failure costs nothing.",
@@ -130,9 +129,11 @@ def _replayed(grounds: Grounds) -> Iterator[Verdict]:
     replay = grounds.replay
     if replay.ok:
         return
-    is_lost = any(replay.holds_less_than(LIKELY, i) for i in range(len(replay.labels)))
+    are_wrong = any(
+        replay.holds_less_than(LIKELY, i) for i in range(len(replay.labels))
+    )
     yield Verdict(
-        "stop" if is_lost else "caution",
+        "stop" if are_wrong else "caution",
         f"Recorded {replay.kind} are not predicted. {replay.reason}",
         "Look for a delay, a hidden state or a change of the machine: data.describe() "
         "names some; then learn again.",

@@ -1,4 +1,7 @@
-"""A policy as it is shipped: raw observations in, actions within their limits out."""
+"""A policy as it is shipped, raw observations in, actions within their limits out.
+
+As a graph for other runtimes, and as plain arrays.
+"""
 
 from __future__ import annotations
 

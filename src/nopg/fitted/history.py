@@ -69,7 +69,7 @@ class History:
 SHORTER = 3.0
 """How much shorter the horizon 1 / (1 - gamma) of short-horizon candidates is."""
 PLANNING, ASCENT = "fitted value iteration", "gradient ascent"
-CLONING = "behaviour cloning"
+CLONING, EARLIER = "behaviour cloning", "earlier policy"
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,8 @@ class CandidateMethod:
 
     Attributes:
         kind: "fitted value iteration" in the learned model, distilled into a policy;
-            "gradient ascent" along Eq. (10); or "behaviour cloning" of the log, for
-            states that hold their past.
+            "gradient ascent" along Eq. (10); "behaviour cloning" of the log, for
+            states that hold their past; or an "earlier policy".
         short_horizon: Whether it looks a third as far ahead as the task. Errors of
             smoothing grow with every step ahead, so the estimate is less biased, and
             its best policy is still a good start.

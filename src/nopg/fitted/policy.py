@@ -7,6 +7,7 @@ be asked by name.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -25,7 +26,7 @@ from nopg.data.history import HistoryLayout
 from nopg.data.io.metadata import space_to_json
 from nopg.data.validation import as_states
 from nopg.discount import discount_horizon
-from nopg.errors import ConfigError, NotFittedError
+from nopg.errors import NotFittedError, require_choice
 from nopg.evaluation.intervals import Estimate, require_level
 from nopg.evaluation.kernel import FINAL_RTOL, KernelEvaluator, build_problem
 from nopg.evaluation.rollouts import Membership, Rollouts, membership, require_steps
@@ -251,6 +252,18 @@ class FittedPolicy:
             return self.model.replay
         return self.model.replay_of(alike(episodes, self))
 
+    def learn_more(self, data: Dataset, **settings: Any) -> FittedPolicy:
+        """A policy of these and new data, from this one and its models on.
+
+        Args:
+            data: New transitions of the same system, with the same columns.
+            settings: Of `nopg.learn`, where others than before are wanted.
+        """
+        # By name: a policy knows nothing of the layers above it.
+        more = importlib.import_module("nopg.algorithms.search.more")
+        found: FittedPolicy = more.learn_more(self, data, **settings)
+        return found
+
     def compare(self, other: Any = None, interval: float = 0.95) -> Comparison:
         """How much more this policy is expected to earn than another controller.
 
@@ -453,11 +466,7 @@ class FittedPolicy:
     def _asked(self, by: str | None) -> str:
         if by is None:
             return self.evaluator
-        if by not in (KERNEL, MODEL):
-            raise ConfigError(
-                f'`by` must be "kernel" or "model", got {by!r}; leave it out for the '
-                "evaluator that fits this policy."
-            )
+        require_choice("by", by, (KERNEL, MODEL))
         return by
 
     def require_data(self) -> Dataset:

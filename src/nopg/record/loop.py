@@ -1,4 +1,8 @@
-"""The clock: one step of the environment every 1/fps seconds, network or not."""
+"""The clock, one step every 1/fps seconds, network or not, and its mailbox to the page.
+
+Only the newest picture and the newest controls are kept: a slow connection skips
+pictures, and never slows the environment down.
+"""
 
 from __future__ import annotations
 

@@ -5,20 +5,15 @@ checkpoint is the SHA-256 of what follows, then tensors and JSON (safetensors, n
 pickle): a damaged one is recognised, and the one before it is taken instead.
 """
 
-import hashlib
-import json
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
-
-import torch
-from torch import Tensor
 
 from nopg.algorithms.nopg.ascent import TrainingState
 from nopg.data.files import parse_json, write_atomically
 from nopg.errors import RunError
 from nopg.fitted.history import History, Update
+from nopg.fitted.tensor_file import from_bytes, to_bytes
 from nopg.runs.run_config import checked, read_plain, reading
 
 KEPT = 2  # checkpoints kept: the newest, and one in case its disk block goes bad
@@ -26,8 +21,6 @@ MAX_BYTES = 2**34  # most bytes a checkpoint may have: 16 GiB
 MAX_HISTORY = 2**30  # most bytes a history may have: 1 GiB, some five million updates
 
 _NAMES = f"step-{'[0-9]' * 9}.checkpoint"
-_STRUCTURE = "structure"
-_DIGEST_BYTES = 32
 
 
 class HistoryFile:
@@ -81,16 +74,10 @@ def write_checkpoint(folder: Path, state: TrainingState) -> Path:
 
     The history is not in it: the run's history file must be on the disk before.
     """
-    from safetensors.torch import save
-
-    tensors: dict[str, Tensor] = {}
     parts = {"policy": state.policy, "ascent": state.ascent, "draws": state.draws}
-    structure = json.dumps(flatten(parts, tensors)).encode()
-    tensors[_STRUCTURE] = torch.frombuffer(bytearray(structure), dtype=torch.uint8)
-    content = save(tensors)
-    digest = hashlib.sha256(content).digest()
+    content = to_bytes(parts)
     path = folder / f"step-{state.step:09d}.checkpoint"
-    write_atomically(path, lambda stream: stream.writelines([digest, content]))
+    write_atomically(path, lambda stream: stream.write(content))
     for old in checkpoints(folder)[KEPT:]:
         with suppress(OSError):
             old.unlink()
@@ -109,15 +96,9 @@ def step_of(path: Path) -> int:
 
 def read_checkpoint(path: Path, history: History) -> TrainingState:
     """The state a checkpoint holds, with the updates of `history` that led to it."""
-    from safetensors.torch import load
-
     content = read_plain(path, MAX_BYTES)
-    digest, content = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
     with reading(path, "a checkpoint of this run"):
-        if digest != hashlib.sha256(content).digest():
-            raise ValueError("its checksum is wrong")
-        tensors = load(content)
-        parts = unflatten(parse_json(tensors[_STRUCTURE].numpy().tobytes()), tensors)
+        parts = from_bytes(content)
         step = int(parts["ascent"]["step"])
         if step != step_of(path):
             raise ValueError(f"it is of step {step}")
@@ -125,36 +106,3 @@ def read_checkpoint(path: Path, history: History) -> TrainingState:
             raise ValueError(f"the history ends at step {len(history)}")
         so_far = History(history.updates[:step], "interrupted")
         return TrainingState(**parts, history=so_far)
-
-
-def flatten(value: Any, tensors: dict[str, Tensor], name: str = "") -> Any:
-    """`value` as JSON, its tensors put into `tensors` under their paths.
-
-    An optimiser's state is such a nest of dictionaries, lists, tensors and numbers;
-    this way no reader needs to know which optimiser it is.
-    """
-    if isinstance(value, Tensor):
-        # Files hold rows one after the other. How a matrix lay in memory decides in
-        # which order products add up, and so their last bits: it is kept as well.
-        strides = value.stride()
-        order = sorted(range(value.ndim), key=lambda axis: -strides[axis])
-        tensors[name] = value.detach().cpu().permute(order).clone().contiguous()
-        return {"tensor": name, "order": order}
-    if isinstance(value, dict):
-        return {k: flatten(v, tensors, f"{name}/{k}") for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [flatten(v, tensors, f"{name}/{i}") for i, v in enumerate(value)]
-    return value
-
-
-def unflatten(value: Any, tensors: dict[str, Tensor]) -> Any:
-    """What `flatten` took apart; tuples come back as lists."""
-    if isinstance(value, list):
-        return [unflatten(v, tensors) for v in value]
-    if not isinstance(value, dict):
-        return value
-    if value.keys() == {"tensor", "order"}:
-        order = value["order"]
-        back = sorted(range(len(order)), key=order.__getitem__)
-        return tensors[value["tensor"]].permute(back)
-    return {k: unflatten(v, tensors) for k, v in value.items()}

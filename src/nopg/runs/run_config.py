@@ -1,7 +1,8 @@
 """`run.json`: everything that was decided before the first update.
 
 Written once and never changed: what a colleague needs to understand the run, and
-what resuming needs to go on to the same bits.
+what resuming needs to go on to the same bits. Below, how files of a run are read:
+limited in size, no links followed, no code.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """The search: what is kept is what both models believe in, and it works."""
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -285,10 +286,25 @@ def test_an_interrupt_while_planning_keeps_the_plans_so_far(
     assert all(c.refined is None for c in candidates)
 
 
-def test_an_interrupt_before_there_is_a_policy_is_one(few: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_before_there_is_a_policy_leaves_a_clone(
+    few: pytest.MonkeyPatch,
+) -> None:
     few.setattr(candidates_module, "distil", interrupted_at(1, distil))
-    with pytest.raises(KeyboardInterrupt):
-        learn(pendulum_data(4), BOTTOM, **SHORT)
+    candidates = candidates_of(learn(pendulum_data(4), BOTTOM, **SHORT))
+    assert [c.method.kind for c in candidates] == ["behaviour cloning"]
+
+
+def test_an_interrupt_before_there_are_models_leaves_a_clone(
+    few: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    few.setattr(sys.modules[learn.__module__], "fit_ensemble", interrupted_at(1, len))
+    data = pendulum_data(4)
+    policy = learn(data, BOTTOM, **SHORT)
+    assert "the log is cloned" in caplog.text
+    assert policy.search is None
+    acted, _ = policy.predict(data.observations)
+    missed = np.square(acted - data.actions).mean()
+    assert missed <= 1.05 * data.actions.var()  # chance has nothing to be cloned
 
 
 @pytest.mark.parametrize(("update", "n_found"), [(2, 2), (7, 3)])

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from nopg.bellman.problem import EstimatorConfig
-from nopg.errors import ConfigError, did_you_mean
+from nopg.errors import ConfigError, did_you_mean, require_choice
 from nopg.policies.adam import cosine_decay
 from nopg.randomness import Seed
 
@@ -43,10 +43,7 @@ class TrainingConfig:
                 f"`learning_rate` must be positive, got {self.learning_rate}; 1e-2 is "
                 "the paper's."
             )
-        if self.schedule not in ("cosine", "constant"):
-            raise ConfigError(
-                f'`schedule` must be "cosine" or "constant", got {self.schedule!r}.'
-            )
+        require_choice("schedule", self.schedule, ("cosine", "constant"))
 
     def rate(self, step: int, n_updates: int) -> float:
         """Step size of update `step`, counted from 0."""
@@ -86,11 +83,7 @@ class NOPGConfig(EstimatorConfig, TrainingConfig):
                 '`policy` must be "deterministic", "stochastic", "discrete" or a torch '
                 f"module, got {self.policy!r}."
             )
-        if self.dtype not in _DTYPES:
-            raise ConfigError(
-                f'`dtype` must be "float64" or "float32", got {self.dtype!r}; float64 '
-                "is the safe choice."
-            )
+        require_choice("dtype", self.dtype, _DTYPES)
         Seed(self.seed)  # refuses what is no seed
         for name in ("hidden", "max_std"):
             given = getattr(self, name)

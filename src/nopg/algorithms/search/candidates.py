@@ -23,11 +23,18 @@ from nopg.bellman.problem import NADARAYA_WATSON
 from nopg.data.dataset import Dataset
 from nopg.dynamics.transition_model import TransitionModel, regression_actions
 from nopg.errors import NopgWarning, SupportWarning
-from nopg.fitted.history import ASCENT, CLONING, PLANNING, CandidateMethod, Update
+from nopg.fitted.history import (
+    ASCENT,
+    CLONING,
+    EARLIER,
+    PLANNING,
+    CandidateMethod,
+    Update,
+)
 from nopg.fitted.policy import FittedPolicy
 from nopg.kernels.bandwidths import LeaveOneOut
 from nopg.policies.adam import Adam, cosine_decay
-from nopg.policies.arrays import Array
+from nopg.policies.arrays import Array, actor_of
 from nopg.policies.families import CategoricalPolicy, Policy
 from nopg.randomness import Seed
 from nopg.threads import as_they_come
@@ -68,7 +75,12 @@ class FoundPolicy:
 
 
 def planned_candidates(
-    model: TransitionModel, data: Dataset, policy: Policy, gamma: float, seed: int
+    model: TransitionModel,
+    data: Dataset,
+    policy: Policy,
+    gamma: float,
+    seed: int,
+    n_found: int = 0,
 ) -> Iterator[FoundPolicy]:
     """Fitted value iteration in the learned model, distilled into a policy each time.
 
@@ -78,7 +90,10 @@ def planned_candidates(
         policy: An untrained one; each plan is distilled into a copy.
         gamma: Discount factor of the task.
         seed: Seed of every draw.
+        n_found: How many are there already, and left out.
     """
+    if n_found == len(PLANS):
+        return iter(())
     actions = regression_actions(data).numpy()
     tried = actions_to_try(actions, Seed(seed).numpy("planned-actions"))
     states = np.asarray(data.observations, dtype=np.float64)
@@ -90,7 +105,7 @@ def planned_candidates(
         distil(student, targets)
         return FoundPolicy(method, student)
 
-    return as_they_come(planned, PLANS)
+    return as_they_come(planned, PLANS[n_found:])
 
 
 def cloned_candidate(
@@ -107,6 +122,22 @@ def cloned_candidate(
     targets = DistillationTargets(states, actions, np.ones(len(data)), 1)
     distil(student, targets, is_close)
     return FoundPolicy(CandidateMethod(CLONING), student)
+
+
+def earlier_candidate(
+    earlier: FittedPolicy, data: Dataset, fresh: Policy
+) -> FoundPolicy:
+    """A policy that was learned before; one of another shape is cloned."""
+    method, found = CandidateMethod(EARLIER), copy.deepcopy(fresh)
+    state = earlier.policy.state_dict()
+    shapes = {name: tensor.shape for name, tensor in found.state_dict().items()}
+    if shapes == {name: tensor.shape for name, tensor in state.items()}:
+        found.load_state_dict(state)
+        return FoundPolicy(method, found)
+    states = np.array(data.observations, dtype=np.float64)
+    acted = actor_of(earlier.policy).act(states)
+    distil(found, DistillationTargets(states, acted, np.ones(len(data)), 1), True)
+    return FoundPolicy(method, found)
 
 
 def ascent_candidates(

@@ -18,6 +18,7 @@ from __future__ import annotations
 import logging
 import warnings
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -28,10 +29,13 @@ from nopg.algorithms.nopg.nopg import NOPG
 from nopg.algorithms.search.candidates import (
     ASCENTS,
     PLANS,
+    FoundPolicy,
     ascent_candidates,
     cloned_candidate,
+    earlier_candidate,
     planned_candidates,
 )
+from nopg.algorithms.search.checkpoint import SearchCheckpoint, parameters_digest
 from nopg.algorithms.search.memory import (
     AUTO,
     remembered,
@@ -79,6 +83,8 @@ def learn(
     n_refining: int = 100,
     history: int | str = AUTO,
     reward: RewardFunction | None = None,
+    start: FittedPolicy | None = None,
+    checkpoint: str | Path | None = None,
     action_space: Any = None,
     seed: int = 0,
     progress: bool = True,
@@ -105,6 +111,11 @@ def learn(
             (n, d_o), (n, d_a) and (n, d_o) in float64, labels as one-hot rows, it
             returns (n,), made of operations of torch. It is used in place of the logged
             rewards and is not part of a policy file.
+        start: A policy that was learned before, to be refined with what is found; its
+            models are where the new ones start. See `FittedPolicy.learn_more`.
+        checkpoint: File that the search is saved to as it goes. Where it is there
+            already a killed search goes on, to the same bits; where the search is done
+            it is removed.
         action_space: Gymnasium space of the actions; by default that of the data.
         seed: Seed of every draw.
         progress: Show a bar, and the verdict at the end.
@@ -112,7 +123,8 @@ def learn(
 
     Returns:
         The policy; `policy.search` says what was tried. Ctrl-C ends the search and
-        keeps the best policy so far.
+        keeps the best policy so far: before there is one, what was done in the log,
+        cloned.
 
     Example:
         >>> start, quick = [[0.0, 0.0]], {"n_updates": 2, "n_refining": 0}
@@ -137,6 +149,11 @@ def learn(
     like = torch.tensor(data.observations, dtype=torch.float64)
     starts = starting_states(data, initial_states)
     places = initial_state_tensor(starts, like).numpy()
+    tried = {"n_updates": n_updates, "n_refining": n_refining}
+    tried |= {"risk": risk, "history": history}
+    kept = config.flat() | tried | {"reward": reward is not None}
+    kept |= {"start": None if start is None else parameters_digest(start.policy)}
+    stored = SearchCheckpoint(checkpoint, data, places, kept)
     bar = tqdm(
         total=len(PLANS) + len(ASCENTS) * n_updates + n_refining,
         disable=not progress,
@@ -144,54 +161,58 @@ def learn(
         bar_format=BAR,
         postfix="models of the system",
     )
-    with side_by_side(), bar:
-        generator = Seed(seed).numpy("transition-model")
-        models = fit_ensemble(data, generator, known_reward)
-        _warn_of_starts(models[0], places)
-        trials = trial_states(data, places)
-        floor = None
-        if risk == "mean":
-            bar.set_postfix_str("clone of the best episodes")
-            wide = build_policy(replace(config, hidden=HIDDEN), data, space)
-            floor = Floor.of(data, *wide, gamma)
-        selection = Selection(models, trials, gamma, worst_share)
-        common = {k: v for k, v in common.items() if k != "action_space"}
-        _search(
-            selection,
-            data,
-            fresh,
-            floor,
-            n_updates,
-            n_refining,
-            common | {"action_space": space, "seed": seed},
-            bar,
-        )
-        evaluator = ModelEvaluator(data, gamma, Seed(seed), models)
-        search = selection.choose()
-        if floor is not None:
-            search = selection.not_below(floor, evaluator, places)
-            kept = selection.found[search.chosen].policy
-            spec = floor.spec if kept is floor.clone else spec
-    _warn_of_uncertainty(search.candidates[search.chosen].final.uncertainty)
+    common = {k: v for k, v in common.items() if k != "action_space"}
+    common |= {"action_space": space, "seed": seed}
     fitted = FittedPolicy(
-        policy=selection.found[search.chosen].policy,
+        policy=fresh,
         action_space=space,
         estimator=config.estimator,
         seed=seed,
         algorithm=LEARN,
-        settings=config.flat()
-        | {"n_updates": n_updates, "n_refining": n_refining}
-        | {"risk": risk, "history": history},
+        settings=config.flat() | tried,
         spec=spec,
         data=data,
         initial_states=places,
         observation_names=tuple(data.observation_names),
         observation_space=observed.observation_space,
-        search=search,
-        models=models,
     )
-    fitted.__dict__["model"] = evaluator  # it has replayed the log already
-    with side_by_side():
+    with side_by_side(), bar:
+        try:
+            generator = Seed(seed).numpy("transition-model")
+            models = fit_ensemble(
+                data,
+                generator,
+                known_reward,
+                start and start.models and start.models[0],
+            )
+            _warn_of_starts(models[0], places)
+            floor = None
+            if risk == "mean":
+                bar.set_postfix_str("clone of the best episodes")
+                wide = build_policy(replace(config, hidden=HIDDEN), data, space)
+                floor = Floor.of(data, *wide, gamma)
+        except KeyboardInterrupt:
+            logger.warning("Interrupted before there was a policy; the log is cloned.")
+            return replace(fitted, policy=cloned_candidate(data, fresh).policy)
+        selection = Selection(models, trial_states(data, places), gamma, worst_share)
+        counts = (n_updates, n_refining)
+        _search(selection, data, fresh, floor, start, *counts, common, bar, stored)
+        evaluator = ModelEvaluator(data, gamma, Seed(seed), models)
+        search = selection.choose()
+        if floor is not None:
+            search = selection.not_below(floor, evaluator, places)
+        chosen = selection.found[search.chosen].policy
+        is_clone = floor is not None and chosen is floor.clone
+        _warn_of_uncertainty(search.candidates[search.chosen].final.uncertainty)
+        fitted = replace(
+            fitted,
+            policy=chosen,
+            spec=floor.spec if is_clone and floor is not None else spec,
+            search=search,
+            models=models,
+        )
+        fitted.__dict__["model"] = evaluator  # it has replayed the log already
+        stored.remove()
         _sign_off(fitted, progress)
     return fitted
 
@@ -219,10 +240,12 @@ def _search(
     data: Dataset,
     fresh: Policy,
     floor: Floor | None,
+    start: FittedPolicy | None,
     n_updates: int,
     n_refining: int,
     settings: dict[str, Any],
     bar: tqdm[Any],
+    checkpoint: SearchCheckpoint,
 ) -> None:
     """Find candidates, and refine them unless there is nothing left to gain."""
     seed, gamma = settings["seed"], settings["gamma"]
@@ -231,25 +254,41 @@ def _search(
         bar.set_postfix_str(text, refresh=False)
         bar.update()
 
-    try:
-        model = selection.models[0]
-        if data.history is not None:
-            selection.add(cloned_candidate(data, fresh))
-        elif floor is not None:
-            selection.add(cloned_candidate(floor.best, fresh))
-        for one in planned_candidates(model, data, fresh, gamma, seed):
+    def keep(*found: FoundPolicy) -> None:
+        for one in found:
             selection.add(one)
+        checkpoint.add(*found)
+
+    try:
+        for one in checkpoint.policies(fresh):
+            selection.add(one)
+            advance("where it stood")
+        cloned = data if data.history is not None else floor and floor.best
+        others = [
+            *([] if start is None else [lambda: earlier_candidate(start, data, fresh)]),
+            *([] if cloned is None else [lambda: cloned_candidate(cloned, fresh)]),
+        ]
+        for make in others[len(selection.found) :]:
+            keep(make())
+        n_found = min(len(selection.found) - len(others), len(PLANS))
+        model = selection.models[0]
+        for one in planned_candidates(model, data, fresh, gamma, seed, n_found):
+            keep(one)
             advance(str(one.method))
         if not selection.is_optimal():
-            for one in ascent_candidates(
-                data, selection.starts, n_updates, settings, seed, advance
-            ):
-                selection.add(one)
-            selection.refine_all(n_refining, advance)
+            if len(selection.found) == len(others) + len(PLANS):
+                found = []
+                for one in ascent_candidates(
+                    data, selection.starts, n_updates, settings, seed, advance
+                ):
+                    selection.add(one)
+                    found.append(one)
+                checkpoint.add(*found)
+            selection.refine_all(n_refining, advance, checkpoint)
     except KeyboardInterrupt:
-        if not selection.found:
-            raise
         logger.warning("Interrupted; the best policy so far is kept.")
+        if not selection.found:
+            selection.add(cloned_candidate(data, fresh))
     bar.total = bar.n  # what was not needed is not missing
     bar.refresh()
 

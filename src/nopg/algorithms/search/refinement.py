@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -130,6 +131,25 @@ class _Ascent:
         self.last_gain = 0
         self.is_done = value >= attainable
 
+    def state(self) -> dict[str, Any]:
+        """All that the next updates depend on."""
+        return {
+            "policy": copy.deepcopy(self.policy.state_dict()),
+            "best_parameters": self.best_parameters,
+            "adam": copy.deepcopy(self.adam.state_dict()),
+            "best": self.best,
+            "last_gain": self.last_gain,
+            "is_done": self.is_done,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        self.policy.load_state_dict(state["policy"])
+        self.best_parameters = state["best_parameters"]
+        self.adam.load_state_dict(state["adam"])
+        self.best, self.last_gain = float(state["best"]), int(state["last_gain"])
+        self.is_done = bool(state["is_done"])
+
     def record(self, value: float, step: int, is_noisy: bool) -> None:
         """Note the lowest return in the models after so many updates."""
         if value > self.best + GAIN * abs(self.best):
@@ -149,6 +169,8 @@ def refine(
     n_updates: int,
     advance: Callable[[float], None] = lambda best: None,
     worst_share: float = 1.0,
+    begun: Mapping[str, Any] | None = None,
+    save: Callable[[dict[str, Any]], None] = lambda state: None,
 ) -> list[float]:
     """Improve `policies` in place by the gradient of their return in the first model.
 
@@ -164,13 +186,17 @@ def refine(
         n_updates: Most updates of each.
         advance: Called with the best value so far after each update.
         worst_share: Share of the rollouts whose mean return counts, the worst of them.
+        begun: Where an earlier refining of the same policies stood.
+        save: Called with where this one stands, every few updates.
 
     Returns:
         The lowest return of each policy in the models; of an interrupted refining,
         none.
     """
     every, starts = starts, search_starts(models[0], starts)
-    first = model_returns(models, policies, starts, gamma, worst_share)
+    first = [0.0] * len(policies)
+    if begun is None:
+        first = model_returns(models, policies, starts, gamma, worst_share)
     most = attainable_return(models[0], gamma)
     is_noisy = models[0].noise is not None
     check_every = NOISY_CHECK_EVERY if is_noisy else CHECK_EVERY
@@ -182,8 +208,13 @@ def refine(
         for credit in CREDITS[: 2 if is_noisy else 1]
         for policy, value in zip(policies, first, strict=True)
     ]
+    n_done = 0
+    if begun is not None:
+        n_done = int(begun["step"])
+        for one, state in zip(ascents, begun["ascents"], strict=True):
+            one.restore(state)
     try:
-        for step in range(1, n_updates + 1):
+        for step in range(n_done + 1, n_updates + 1):
             active = [one for one in ascents if not one.is_done]
             if not active:
                 break
@@ -198,6 +229,8 @@ def refine(
             if step == math.ceil(FIRST_ROUND * n_updates):
                 for one in sorted(ascents, key=lambda one: -one.best)[N_KEPT:]:
                     one.is_done = True
+            if step % check_every == 0:
+                save({"step": step, "ascents": [one.state() for one in ascents]})
             advance(max(one.best for one in ascents))
     finally:  # an interrupt, too, leaves the best
         n = len(policies)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from nopg.algorithms.search.candidates import FoundPolicy, cloned_candidate
+from nopg.algorithms.search.checkpoint import SearchCheckpoint
 from nopg.algorithms.search.refinement import (
     FINAL_WEIGHT,
     N_FINAL_PATHS,
@@ -150,7 +151,9 @@ class Selection:
         last = max(one.final.value for one in self.candidates if one.refined)
         return last >= attainable_return(self.models[0], self.gamma, FINAL_WEIGHT)
 
-    def refine_all(self, n_updates: int, advance: Any) -> None:
+    def refine_all(
+        self, n_updates: int, advance: Any, checkpoint: SearchCheckpoint
+    ) -> None:
         """Improve every policy in place, and estimate the best once more."""
         policies = [one.policy for one in self.found]
         values = [one.first.value for one in self.candidates]
@@ -164,6 +167,8 @@ class Selection:
                     n_updates,
                     lambda value: advance(f"refinement, J={value:.4g}"),
                     self.worst_share,
+                    checkpoint.refinement,
+                    checkpoint.refine,
                 )
         finally:  # an interrupt leaves each as good as it became
             self._estimate_best(values)

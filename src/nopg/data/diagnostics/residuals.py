@@ -169,8 +169,9 @@ _BOUNDS = {"length": (-1.5, 4.0), "scale": (-4.0, 2.0), "noise": (-6.0, 0.5)}
 
 @dataclass(frozen=True)
 class GaussianRegression:
-    """Lengths (d,), scale and noise of a process over standardised columns.
+    """A Gaussian process over standardised columns, found by its likelihood.
 
+    It is the least that tells noise from lack of data before anything is learnt:
     k(x, x') = 1 + x·x' + scale² exp(-|x/l - x'/l|²/2), and noise² on the diagonal.
     """
 

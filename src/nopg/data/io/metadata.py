@@ -1,4 +1,7 @@
-"""What a file keeps beside its arrays: names, spaces, notes and history, as JSON."""
+"""What a file keeps beside its arrays, as JSON, and the digest that tells data apart.
+
+Names, spaces, notes and history; spaces by numbers and text alone, without pickle.
+"""
 
 from __future__ import annotations
 

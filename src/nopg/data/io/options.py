@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from nopg.errors import ConfigError, DataError
+from nopg.errors import ConfigError, DataError, require_choice
 
 if TYPE_CHECKING:
     from gymnasium.spaces import Space
@@ -47,11 +47,7 @@ class ReadOptions:
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
-            if getattr(self, name) not in allowed:
-                raise ConfigError(
-                    f"`{name}` must be one of {', '.join(map(repr, allowed))}, got "
-                    f"{getattr(self, name)!r}; pick one."
-                )
+            require_choice(name, getattr(self, name), allowed)
         for name in ("gap", "resample"):
             value = getattr(self, name)
             if value is not None and not 0.0 < value < float("inf"):

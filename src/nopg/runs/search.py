@@ -1,0 +1,90 @@
+"""`nopg.learn` in a run folder: begin, or go on where a killed process stood.
+
+Until the search is done its data, settings and checkpoint are in the folder `search`.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nopg.algorithms.search.learn import learn
+from nopg.data.dataset import Dataset
+from nopg.errors import NopgError, RunError
+from nopg.fitted.policy import FittedPolicy
+from nopg.runs.folder import RunFolder, locked, require_vacant
+from nopg.runs.run_config import (
+    RunConfig,
+    read_json,
+    reading,
+    require_plain,
+    write_json,
+)
+
+FOLDER, DATA, SETTINGS, CHECKPOINT = (
+    "search",
+    "data.npz",
+    "settings.json",
+    "search.checkpoint",
+)
+
+
+def start_search(
+    path: Path, data: Dataset, initial_states: Any, settings: dict[str, Any]
+) -> FittedPolicy:
+    """Search in a new run folder; `settings` are those of `nopg.learn`."""
+    with locked(path):
+        require_vacant(path)
+        unfinished = path / FOLDER
+        if (unfinished / SETTINGS).exists():
+            raise RunError(
+                f"`{path}` must be a new folder, it holds a search that is not done; "
+                f"go on with nopg learn --resume {path}, or choose another name."
+            )
+        unfinished.mkdir(parents=True, exist_ok=True)
+        data.save(unfinished / DATA)
+        starts = initial_states
+        if starts is not None:
+            starts = np.asarray(starts, dtype=np.float64).tolist()
+        # Written last: what is there is whole.
+        write_json(
+            unfinished / SETTINGS, {"settings": settings, "initial_states": starts}
+        )
+        return _search(path)
+
+
+def resume_search(path: Path) -> FittedPolicy:
+    """Go on with a search that was killed, to the bits of an unbroken one."""
+    with locked(path):
+        if not (path / FOLDER / SETTINGS).exists():
+            done = " it is done, or was killed before it began"
+            raise RunError(
+                f"`{path}` must hold a search that is not done, there is none:{done}; "
+                "look at it with nopg report, or begin with nopg learn DATA --out."
+            )
+        return _search(path)
+
+
+def _search(path: Path) -> FittedPolicy:
+    folder = path / FOLDER
+    stored = read_json(folder / SETTINGS)
+    with reading(folder / SETTINGS, "the settings of a search"):
+        settings, starts = dict(stored["settings"]), stored["initial_states"]
+    require_plain(folder / DATA)
+    data = Dataset.load(folder / DATA)
+    try:
+        policy = learn(data, starts, **settings, checkpoint=folder / CHECKPOINT)
+    except NopgError:
+        if not (folder / CHECKPOINT).exists():  # refused before it began
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    run = path / "run.json"
+    if run.exists():  # killed between the two files below
+        RunFolder.open(path).finish(policy)
+    else:
+        RunFolder.create(path, RunConfig.of(policy)).finish(policy)
+    shutil.rmtree(folder, ignore_errors=True)
+    return policy

@@ -1,0 +1,143 @@
+"""A search that is killed goes on to the same bits; earlier policies are a start."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import nopg
+from nopg.algorithms.search import checkpoint as checkpoint_module
+from nopg.algorithms.search.checkpoint import SearchCheckpoint
+from nopg.algorithms.search.learn import learn
+from nopg.envs.pendulum import Pendulum, pendulum_grid
+from nopg.errors import RunError
+
+pytestmark = pytest.mark.filterwarnings("ignore:Predictions along the learned")
+
+BOTTOM = np.array([[-1.0, 0.0, 0.0]])
+SHORT: dict[str, Any] = {
+    "n_updates": 3,
+    "n_refining": 12,
+    "gamma": 0.9,
+    "progress": False,
+}
+
+
+def pendulum_data(side: int) -> nopg.Dataset:
+    rows = pendulum_grid(side, side, 2)
+    return nopg.Dataset(*rows[:5], action_space=Pendulum().action_space)
+
+
+class Killed(BaseException):
+    """As sudden as kill -9 can be within a process."""
+
+
+def bits(policy: nopg.FittedPolicy) -> list[np.ndarray]:
+    return [p.detach().numpy().copy() for p in policy.policy.parameters()]
+
+
+def test_killed_after_any_write_it_goes_on_to_the_same_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, path = pendulum_data(4), tmp_path / "search.checkpoint"
+    whole = learn(data, BOTTOM, **SHORT)
+    write, writes = checkpoint_module.write_atomically, 0
+
+    def counted(*given: Any) -> None:
+        nonlocal writes
+        write(*given)
+        writes += 1
+        raise Killed
+
+    monkeypatch.setattr(checkpoint_module, "write_atomically", counted)
+    for _ in range(30):
+        try:
+            resumed = learn(data, BOTTOM, **SHORT, checkpoint=path)
+            break
+        except Killed:
+            assert path.exists()
+    assert writes == 5 + 1 + 2  # plans, both ascents at once, refinement at 5 and 10
+    assert not path.exists()
+    assert all(map(np.array_equal, bits(whole), bits(resumed)))
+    assert whole.search == resumed.search
+
+
+@pytest.mark.parametrize("what", ["data", "initial states", "settings"])
+def test_the_checkpoint_of_another_search_is_refused(what: str, tmp_path: Path) -> None:
+    path, data = tmp_path / "search.checkpoint", pendulum_data(4)
+    SearchCheckpoint(path, data, BOTTOM, {"gamma": 0.9}).add()
+    others = {"data": data, "starts": BOTTOM, "settings": {"gamma": 0.9}}
+    changed: dict[str, Any] = {
+        "data": {"data": pendulum_data(5)},
+        "initial states": {"starts": 2.0 * BOTTOM},
+        "settings": {"settings": {"gamma": 0.8}},
+    }[what]
+    with pytest.raises(RunError, match=f"it has other {what};"):
+        SearchCheckpoint(path, **(others | changed))
+
+
+def test_a_damaged_checkpoint_is_said_in_one_sentence(tmp_path: Path) -> None:
+    path, data = tmp_path / "search.checkpoint", pendulum_data(4)
+    SearchCheckpoint(path, data, BOTTOM, {}).add()
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(RunError, match=r"its checksum is wrong.*begin anew\.$"):
+        SearchCheckpoint(path, data, BOTTOM, {})
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(RunError, match="no ordinary file"):
+        SearchCheckpoint(path, data, BOTTOM, {})
+
+
+def test_more_data_start_from_the_policy_and_lose_nothing() -> None:
+    first = learn(pendulum_data(4), BOTTOM, **SHORT)
+    more = first.learn_more(pendulum_data(5), n_refining=5, progress=False)
+    assert more.search is not None
+    assert more.search.candidates[0].method.kind == "earlier policy"
+    assert len(more.require_data()) == 32 + 50
+    assert more.gamma == 0.9
+    assert np.array_equal(more.initial_states, first.initial_states)
+    kept = more.search.candidates[more.search.chosen].final.value
+    assert kept >= more.search.candidates[0].first.value - 1e-9
+    # The models that it starts from are not those it ends with.
+    assert first.models is not None
+    assert more.models is not None
+    assert not torch.equal(
+        first.models[0].process.centre, more.models[0].process.centre
+    )
+
+
+def test_more_data_keep_the_past_and_the_reward() -> None:
+    rng, rows = np.random.default_rng(0), []
+    for episode in range(6):
+        level, before = 1.0, 0.0
+        for t in range(20):
+            push = float(rng.uniform(-1.0, 1.0))
+            after = 0.9 * level + 0.5 * before
+            rows.append(([level], [push], -level * level, [after], t == 19, episode))
+            level, before = after, push
+    columns = [np.array(column) for column in zip(*rows, strict=True)]
+    never = np.zeros(len(rows), dtype=bool)
+    data = nopg.Dataset(*columns[:4], never, columns[4], columns[5])
+
+    def reward(s: torch.Tensor, a: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
+        return -s[:, 0].square()
+
+    first = learn(data, **SHORT, history=1, reward=reward)
+    more = first.learn_more(data, progress=False)
+    assert first.memory == more.memory
+    assert more.models is not None
+    assert more.models[0].known_reward is not None
+    assert len(more.require_data()) == 240
+
+
+def test_what_learn_did_not_find_is_refused() -> None:
+    fitted = nopg.NOPG(gamma=0.9).fit(
+        pendulum_data(4), BOTTOM, n_updates=1, progress=False
+    )
+    with pytest.raises(nopg.ConfigError, match=r"a policy of nopg\.learn"):
+        fitted.learn_more(pendulum_data(4))

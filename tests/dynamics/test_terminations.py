@@ -1,0 +1,65 @@
+"""Where episodes terminate: what is learned near ends, and beyond limits."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from nopg.dynamics.terminations import TerminationModel
+
+FALL = -60.0
+
+
+def edge(n_falls: int, has_hole: bool = False) -> TerminationModel:
+    """A path of length 1 along an edge at y = 0; walkers fall in its second half."""
+    rng = np.random.default_rng(0)
+    stays = rng.uniform([0.0, 0.0], [1.0, 0.5], (400, 2))
+    falls = rng.uniform([0.5, -0.05], [1.0, 0.0], (n_falls, 2))
+    if has_hole:  # ends in the middle of the ground are beyond nothing
+        falls = rng.uniform([0.4, 0.2], [0.5, 0.3], (n_falls, 2))
+    ended = torch.cat([torch.zeros(400), torch.ones(n_falls)]).double()
+    next_states = torch.tensor(np.concatenate([stays, falls]))
+    found = TerminationModel.fit(next_states, ended * FALL, ended, rng)
+    assert found is not None
+    return found
+
+
+def asked(model: TerminationModel, x: float, y: float) -> tuple[float, float]:
+    """Probability of an end, and what it pays."""
+    ended, paid = model.predict(torch.tensor([[x, y]]).double())
+    return float(ended), float(paid)
+
+
+def test_a_limit_holds_where_nobody_has_crossed_it() -> None:
+    model = edge(12)
+    for x in (0.1, 0.3, 0.7):
+        assert asked(model, x, -0.05)[0] > 0.95
+        assert asked(model, x, -0.05)[1] < 0.95 * FALL
+        assert asked(model, x, 0.06)[0] < 0.05
+    assert 0.1 < asked(model, 0.1, 0.0)[0] < 0.9  # blurred by as much as data are apart
+
+
+def test_two_ends_are_no_limit() -> None:
+    assert asked(edge(2), 0.1, -0.05)[0] < 0.05
+    assert asked(edge(3), 0.1, -0.05)[0] > 0.95
+
+
+def test_ends_in_the_middle_stay_there() -> None:
+    model = edge(12, has_hole=True)
+    assert len(model.points) == 412
+    assert asked(model, 0.45, 0.25)[0] > 0.5
+    assert asked(model, 0.1, -0.05)[0] < 0.05
+
+
+def test_a_limit_above_is_one_too() -> None:
+    """A pole that falls to either side: both limits, at any place of the cart."""
+    rng = np.random.default_rng(0)
+    upright = rng.uniform([-1.0, -0.2], [1.0, 0.2], (300, 2))
+    fallen = np.column_stack([rng.uniform(0.0, 1.0, 10), np.tile([-0.22, 0.22], 5)])
+    ended = torch.cat([torch.zeros(300), torch.ones(10)]).double()
+    states = torch.tensor(np.concatenate([upright, fallen]))
+    model = TerminationModel.fit(states, torch.ones(310).double(), ended, rng)
+    assert model is not None
+    for lean in (-0.25, 0.25):
+        assert asked(model, -0.8, lean)[0] > 0.95
+    assert asked(model, -0.8, 0.0)[0] < 0.05
