@@ -36,11 +36,11 @@ def expected_distances(queries: Tensor, samples: Tensor, k: int) -> np.ndarray:
 @pytest.mark.parametrize(
     ("m", "n", "d", "k"),
     [
-        (24, 900, 4, 64),
-        (20, 300, 1, 5),
-        (17, 300, 6, 100),  # more neighbours than a leaf has points
+        (14, 600, 4, 64),
+        (14, 200, 1, 5),
+        (9, 300, 6, 100),  # more neighbours than a leaf has points
         (1, 700, 3, 8),
-        (40, 65, 2, 65),  # all of them
+        (14, 65, 2, 65),  # all of them
         (10, 3, 2, 1),
         (2, 950, 2, 900),  # one query fills a program
     ],
@@ -64,7 +64,7 @@ def test_lists_are_exact(
 
 def test_equal_points_are_listed_once_each() -> None:
     samples = torch.zeros((300, 3), device=DEVICE)
-    squares, numbers = NearestSamples(samples).search(samples[:20], 70)
+    squares, numbers = NearestSamples(samples).search(samples[:6], 70)
     assert bool((squares == 0).all())
     assert all(len(set(row)) == 70 for row in numbers.tolist())
 
@@ -73,8 +73,8 @@ def test_an_ignored_dimension_is_ignored() -> None:
     """A bandwidth of infinity scales its dimension to zero."""
     samples = cloud(400, 3, 2)
     flat = samples * torch.tensor([1.0, 0.0, 1.0], dtype=samples.dtype, device=DEVICE)
-    squares, _ = NearestSamples(flat).search(flat[:50], 9)
-    expected = expected_distances(flat[:50, [0, 2]], flat[:, [0, 2]], 9)
+    squares, _ = NearestSamples(flat).search(flat[:16], 9)
+    expected = expected_distances(flat[:16, [0, 2]], flat[:, [0, 2]], 9)
     found = squares.sqrt().sort(dim=1).values.cpu().numpy()
     np.testing.assert_allclose(found, expected, atol=1e-12)
 

@@ -116,6 +116,8 @@ def fits(network: Any) -> bool:
     kinds = [type(layer) for layer in network]
     if kinds != [nn.Linear, nn.ReLU, nn.Linear]:
         return False
-    (n_units, d), d_a = network[0].weight.shape, network[2].weight.shape[0]
-    has_biases = len(list(network.parameters())) == 4
-    return has_biases and n_units <= MOST_UNITS and max(d, d_a) <= MOST_INPUTS
+    shapes = [part.shape for part in network.parameters()]
+    if len(shapes) < 4:  # a layer without bias
+        return False
+    (n_units, d), d_a = shapes[0], shapes[3][0]
+    return n_units <= MOST_UNITS and max(d, d_a) <= MOST_INPUTS
