@@ -66,6 +66,18 @@ def test_the_log_is_compared_over_its_own_length(policy: nopg.FittedPolicy) -> N
     assert "worse with a probability" in str(found)
 
 
+def test_a_few_episodes_tell_little_of_how_much_they_differ(
+    policy: nopg.FittedPolicy,
+) -> None:
+    """Where models are sure it is the interval of Student's t of n - 1."""
+    fresh = recorded(4, 40, seed=5)
+    found = policy.compare(fresh)
+    earned = fresh.rewards.reshape(4, 40) @ GAMMA ** np.arange(40)
+    ours = [true_return(-2.0, s, 40) for s in fresh.first_states()[:, 0]]
+    expected = 3.182 * (ours - earned).std(ddof=1) / np.sqrt(4.0)
+    assert 0.5 * (found.high - found.low) == pytest.approx(expected, rel=0.15)
+
+
 def test_out_of_the_data_nothing_is_said(policy: nopg.FittedPolicy) -> None:
     found = policy.compare(lambda levels: 50.0 * levels + 50.0)
     assert not found.known

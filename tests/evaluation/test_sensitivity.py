@@ -60,7 +60,7 @@ def test_slopes_are_differences_of_the_return(kind: str) -> None:
         found = places.slopes[(places.step == t).nonzero()[0][0]]
         for target in range(3):
             ends = [
-                expected(changed(model, t, target, by), starts) for by in (1e-3, -1e-3)
+                expected(changed(model, t, target, by), starts) for by in (5e-4, -5e-4)
             ]
-            difference = (ends[0] - ends[1]) / 2e-3
+            difference = (ends[0] - ends[1]) / 1e-3
             assert float(found[target]) == pytest.approx(difference, abs=1e-5)

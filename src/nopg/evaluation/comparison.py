@@ -17,6 +17,7 @@ from nopg.dynamics.replays import Windows, consecutive
 from nopg.errors import DataError
 from nopg.evaluation.intervals import Spread
 from nopg.evaluation.model import (
+    N_DRAWS,
     ModelEvaluator,
     Returns,
     mean_and_spread,
@@ -115,10 +116,15 @@ def compared_with_log(
     # With one episode only the models know how much another would have differed.
     chance = each.std(ddof=1) if n > 1 else ours.runs.std()
     errors = np.hypot(spread.errors, chance / np.sqrt(n))
+    # A few episodes tell little of how much they differ (Welch and Satterthwaite).
+    parts, n_draws = np.array([spread.std[0], chance / np.sqrt(n)]) ** 2, 2 * N_DRAWS
+    counts = np.array([n_draws, n if n > 1 else n_draws]) - 1.0
+    freedom = parts.sum() ** 2 / max(float((parts**2 / counts).sum()), 1e-300)
+    spread = replace(spread, errors=errors, freedom=max(float(freedom), 1.0))
     values = (float(ours.runs.mean()), float(earned.mean()))
     rest = (values, "the log", earned, ours.unknown)
     difference = each.mean(keepdims=True)
-    return _found(difference, replace(spread, errors=errors), level, *rest)
+    return _found(difference, spread, level, *rest)
 
 
 def first_runs(log: Dataset) -> list[np.ndarray]:

@@ -133,6 +133,7 @@ class Spread:
     deviations: Array  # answers in drawn models less the answers themselves, (S, m)
     scale: float  # what replay of held-out data found bands to be too narrow by
     errors: Array  # standard errors of other kinds, (m,)
+    freedom: float = 0.0  # degrees of freedom; 0 for those of the drawn models
 
     @property
     def std(self) -> Array:
@@ -141,7 +142,7 @@ class Spread:
 
     def ends(self, value: Array, level: float) -> tuple[Array, Array]:
         """Lower and upper end, of Student's distribution with a side each."""
-        width = stdtrit(len(self.deviations) - 1, 0.5 + 0.5 * level)
+        width = stdtrit(self._freedom, 0.5 + 0.5 * level)
         below, above = self._sides
         return value - width * below, value + width * above
 
@@ -149,7 +150,11 @@ class Spread:
         """How likely the truth lies below a limit, (m,)."""
         below, above = self._sides
         std = np.maximum(np.where(value > limit, below, above), 1e-300)
-        return np.asarray(stdtr(len(self.deviations) - 1, (limit - value) / std))
+        return np.asarray(stdtr(self._freedom, (limit - value) / std))
+
+    @property
+    def _freedom(self) -> float:
+        return self.freedom or len(self.deviations) - 1.0
 
     @property
     def _sides(self) -> tuple[Array, Array]:
