@@ -1,20 +1,27 @@
-"""Whole updates on one GPU: time, error against the CPU in double precision, floor.
+"""Whole updates on one GPU: time, memory, error against the CPU, and the floor.
 
-    python benchmarks/gpu.py            # prints the table
-    python benchmarks/gpu.py out.json   # and writes it
+    python -m benchmarks.gpu                        # 3,200 to 10 million samples
+    python -m benchmarks.gpu 100000000              # some sizes; this one has k = 48
+    python -m benchmarks.gpu 3200 --policies 32     # side by side
+    python -m benchmarks.gpu --out gpu.json         # and write what was found
+    python -m benchmarks.gpu --cpu 1000000          # J and gradient by the CPU, float64
 
-Every size is trained with the paper's rows and with matched ones; the ratio of their
-times per update is printed. The floor is the fewest bytes an update must move over the
-bandwidth of a large copy measured in the same run: build 16, transpose 12 and gradient
-8 bytes per entry, and 16 for each sweep of both systems.
+Sizes up to ten million are trained with the paper's rows and with matched ones; the
+ratio of their times per update is printed. The floor is the fewest bytes an update must
+move over the bandwidth of a large copy measured in the same run: build 12, transpose 13
+and gradient 8 bytes per entry, and 16 for each sweep of both systems. Peak memory is
+that of everything from the data to the last update.
 """
 
 from __future__ import annotations
 
+import argparse
+import gc
 import json
 import statistics
-import sys
 import time
+import traceback
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,29 +32,51 @@ from nopg.algorithms.nopg.fused import FusedTrainer
 from nopg.bellman.fused import SWEEPS
 from nopg.bellman.problem import MATCHED, NADARAYA_WATSON
 from nopg.cli.swing_up import BOTTOM, grid_dataset
+from nopg.fitted.policy import FittedPolicy
 
-K = 64
-BARS = {"3200": 1.0, "100000": 1.5, "1000000": 15.0, "32 x 3200": 4.0}
+BARS = {"3200": 0.25, "10000000": 36.0, "100000000": 600.0}
+"""Milliseconds an update may take."""
 RATIO = 1.6
 """What an update with matched rows may cost, in updates with the paper's."""
+GRID, MILLION, LARGE = 3200, 10**6, 10**7
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def random_data(n: int) -> nopg.Dataset:
     """A damped oscillator pair in four dimensions, driven at random."""
     rng = np.random.default_rng(0)
-    s = rng.uniform(-1, 1, (n, 4))
-    a = rng.uniform(-1, 1, (n, 1))
-    moved = s + 0.05 * np.column_stack([s[:, 1], a[:, 0] - s[:, 0], s[:, 3], -s[:, 2]])
-    return nopg.Dataset(s, a, -(s**2).sum(axis=1), moved, np.zeros(n))
+    if n > LARGE:  # drawn on the GPU: a hundred million take numpy a minute
+        given = torch.empty((n, 5), device=DEVICE, dtype=torch.float64)
+        given.uniform_(-1, 1, generator=torch.Generator(DEVICE).manual_seed(0))
+        s, a = given[:, :4], given[:, 4:]
+    else:
+        s, a = (torch.as_tensor(rng.uniform(-1, 1, (n, width))) for width in (4, 1))
+    change = torch.stack([s[:, 1], a[:, 0] - s[:, 0], s[:, 3], -s[:, 2]], dim=1)
+    there, rewards = s + 0.05 * change, -s.square().sum(dim=1)
+    here, actions, r, later = (x.cpu().numpy() for x in (s, a, rewards, there))
+    return nopg.Dataset(here, actions, r, later, np.zeros(n))
+
+
+def neighbours(n: int) -> int:
+    """Samples a row keeps."""
+    return 64 if n <= LARGE else 48
 
 
 def task(n: int) -> tuple[nopg.Dataset, Any, nopg.Bandwidths]:
     """Data, start and bandwidths of one size."""
-    if n == 3200:
+    if n == GRID:
         bandwidths = nopg.Bandwidths([0.1, 0.08, 0.34], [1.6])
         return grid_dataset(40, 40), BOTTOM, bandwidths
     h = 0.8 * n ** (-1 / 4)
     return random_data(n), [0.5, 0.0, 0.5, 0.0], nopg.Bandwidths([h] * 4, [0.5])
+
+
+def model(n: int, bandwidths: nopg.Bandwidths, rows: str, **settings: Any) -> nopg.NOPG:
+    """What is trained, in double precision on the CPU where nothing else is said."""
+    return nopg.NOPG(
+        bandwidths=bandwidths, neighbours=neighbours(n), gamma=0.97, rows=rows,
+        **settings,
+    )  # fmt: skip
 
 
 def copy_bandwidth() -> float:
@@ -64,95 +93,126 @@ def copy_bandwidth() -> float:
     return 2 * 2**30 / min(times)
 
 
-def measure(n: int, n_policies: int, bandwidth: float, rows: str) -> dict[str, Any]:
-    """Median time of an update, and the error of J and gradient at the start."""
-    data, start, bandwidths = task(n)
+def timed(step: Any) -> float:
+    """Milliseconds a step takes, the GPU's work included."""
+    torch.cuda.synchronize()
     began = time.perf_counter()
-    models = [
-        nopg.NOPG(bandwidths=bandwidths, neighbours=K, device="cuda", dtype="float32",
-                  gamma=0.97, rows=rows, seed=seed)
-        for seed in range(n_policies)
-    ]  # fmt: skip
-    fitted = [models[0].prepare(data, start)]
+    step()
     torch.cuda.synchronize()
-    prepared = time.perf_counter() - began
-    fitted += [model.prepare_like(models[0]) for model in models[1:]]
+    return 1e3 * (time.perf_counter() - began)
+
+
+def measure(n: int, n_policies: int, bandwidth: float, rows: str) -> dict[str, Any]:
+    """Median time of an update, its parts, and J and gradient at the start."""
+    data, start, bandwidths = task(n)
+    gc.collect()
+    torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
+    on_gpu = {"device": "cuda", "dtype": "float32"}
+    models = [
+        model(n, bandwidths, rows, seed=seed, **on_gpu) for seed in range(n_policies)
+    ]
+    prepared = timed(lambda: models[0].prepare(data, start)) / 1e3
+    fitted = [models[0].fitted]
+    fitted += [each.prepare_like(models[0]) for each in models[1:]]
+    s = fitted[0].kernel.problem.samples
+    data_bytes = sum(x.nbytes for x in vars(s).values() if isinstance(x, torch.Tensor))
+    n_updates = 60
     problem, policies = fitted[0].kernel.problem, [one.policy for one in fitted]
-    trainer = FusedTrainer(problem, policies, models[0].config.training, 60)
+    config, began = models[0].config.training, time.perf_counter()
+    found = start_of(models[0], fitted[0]) if n <= MILLION and n_policies == 1 else {}
+    trainer = FusedTrainer(problem, policies, config, n_updates)
     torch.cuda.synchronize()
+    captured = time.perf_counter() - began
     times, sweeps = [], []
-    for step in range(60):
-        torch.cuda.synchronize()
-        began = time.perf_counter()
-        trainer.update(step)
-        torch.cuda.synchronize()
-        times.append(1e3 * (time.perf_counter() - began))
+    for step in range(n_updates):
+        times.append(timed(lambda step=step: trainer.update(step)))
         sweeps.append(SWEEPS * trainer.groups)
-    median = statistics.median(times[10:])
-    average = statistics.mean(sweeps[10:])
-    entries = n * K * n_policies
-    floor = 1e3 * entries * (36 + 16 * average) / bandwidth
-    return {
-        "n": n, "k": K, "policies": n_policies, "rows": rows, "ms": median,
-        "ms_first": times[0], "sweeps": average,
-        "floor_ms": floor, "share_of_floor": floor / median,
-        "prepare_s": prepared, "peak_GB": torch.cuda.max_memory_allocated() / 1e9,
+    after = n_updates // 6
+    median, mean = (of(times[after:]) for of in (statistics.median, statistics.mean))
+    typical = statistics.median(sweeps[after:])
+    entries = n * neighbours(n) * n_policies
+    floor = 1e3 * entries * (33 + 16 * typical) / bandwidth
+    parts = [min(timed(each) for _ in range(5)) for each in trainer._steps]
+    return found | {
+        "n": n, "k": neighbours(n), "policies": n_policies, "rows": rows, "ms": median,
+        "ms_mean": mean, "ms_first": times[0], "sweeps": typical,
+        "sweeps_mean": statistics.mean(sweeps[after:]), "floor_ms": floor,
+        "share_of_floor": floor / median, "prepare_s": prepared, "capture_s": captured,
+        "rows_and_transpose_ms": parts[0], "sweep_ms": parts[1] / SWEEPS,
+        "gradient_ms": parts[2], "foreseen_GB": models[0]._budget.peak_bytes / 1e9,
+        "data_GB": data_bytes / 1e9, "peak_GB": torch.cuda.max_memory_allocated() / 1e9,
     }  # fmt: skip
 
 
-def errors(n: int, rows: str) -> dict[str, float]:
-    """J and gradient of the first policy: GPU float32 against CPU float64."""
-    data, start, bandwidths = task(n)
-    exact = nopg.NOPG(bandwidths=bandwidths, neighbours=K, gamma=0.97, rows=rows)
-    expected = exact.prepare(data, start).kernel
-    near = nopg.NOPG(bandwidths=bandwidths, neighbours=K, gamma=0.97, device="cuda",
-                     dtype="float32", rtol=1e-4, rows=rows)  # fmt: skip
-    found = near.prepare(data, start)
-    trainer = FusedTrainer(
-        found.kernel.problem, [found.policy], near.config.training, 9
-    )
-    trainer.rate.zero_()
+def start_of(algorithm: nopg.NOPG, fitted: FittedPolicy) -> dict[str, float]:
+    """J of the first policy and the length of its gradient, solved to 1e-4."""
+    config = replace(algorithm.config.training, rtol=1e-4)
+    trainer = FusedTrainer(fitted.kernel.problem, [fitted.policy], config, 9)
     trainer.update(9)  # the schedule has reached zero: nothing moves
-    J, length = float(expected.objective()), float(expected.gradient().norm())
     return {
-        "J_error": abs(trainer.objective.item() - J) / abs(J),
-        "gradient_norm_error": abs(trainer.gradient_norm.item() - length) / length,
+        "J": trainer.objective.item(),
+        "gradient_norm": trainer.gradient_norm.item(),
     }
+
+
+def by_cpu(n: int, rows: str) -> dict[str, Any]:
+    """The same in double precision on the CPU."""
+    data, start, bandwidths = task(n)
+    kernel = model(n, bandwidths, rows).prepare(data, start).kernel
+    J, length = float(kernel.objective()), float(kernel.gradient().norm())
+    return {"n": n, "rows": rows, "J": J, "gradient_norm": length}
+
+
+def compare(n: int, n_policies: int, bandwidth: float) -> list[dict[str, Any]]:
+    """One size, with one row model or both."""
+    label = f"{n_policies} x {n}" if n_policies > 1 else str(n)
+    found = []
+    for rows in (NADARAYA_WATSON, MATCHED) if n <= LARGE else (NADARAYA_WATSON,):
+        row = measure(n, n_policies, bandwidth, rows)
+        if n == GRID and n_policies == 1:
+            exact = by_cpu(n, rows)
+            for key in ("J", "gradient_norm"):
+                row[f"{key}_error"] = abs(row[key] - exact[key]) / abs(exact[key])
+        found.append(row | {"bar_ms": BARS.get(label)})
+        numbers = {k: f"{v:.4g}" for k, v in row.items() if isinstance(v, float)}
+        print(f"{label} {rows}, k = {row['k']}, bar {BARS.get(label)}:", flush=True)
+        print(f"    {numbers}", flush=True)
+    if len(found) == 2:
+        ratio = found[-1]["times_the_papers"] = found[1]["ms"] / found[0]["ms"]
+        print(f"{label} matched / paper's: {ratio:.2f} (bar {RATIO})", flush=True)
+    return found
 
 
 def main() -> None:
     """Print and write the table."""
-    bandwidth = copy_bandwidth()
-    name = torch.cuda.get_device_name()
+    parser = argparse.ArgumentParser(description=__doc__)
+    sizes = [GRID, 10**5, MILLION, LARGE]
+    parser.add_argument("sizes", type=int, nargs="*", default=sizes)
+    parser.add_argument("--cpu", action="store_true")
+    parser.add_argument("--policies", type=int, default=1, help="trained together")
+    parser.add_argument("--out")
+    options = parser.parse_args()
+    if options.cpu:
+        for n in options.sizes:
+            for rows in (NADARAYA_WATSON, MATCHED):
+                print(by_cpu(n, rows), flush=True)
+        return
+    bandwidth, name = copy_bandwidth(), torch.cuda.get_device_name()
     print(f"{name}, torch {torch.__version__}, copy {bandwidth / 1e12:.2f} TB/s")
-    found = []
-    for n, n_policies in ((3200, 1), (3200, 32), (100_000, 1), (1_000_000, 1)):
-        label = str(n) if n_policies == 1 else f"{n_policies} x {n}"
-        times = []
-        for rows in (NADARAYA_WATSON, MATCHED):
-            row = measure(n, n_policies, bandwidth, rows)
-            row |= errors(n, rows) if n <= 100_000 and n_policies == 1 else {}
-            row["bar_ms"] = BARS[label]
-            found.append(row)
-            times.append(row["ms"])
-            print(
-                f"{label:>10} {rows:<15}: {row['ms']:7.3f} ms per update (bar "
-                f"{row['bar_ms']}), floor {row['floor_ms']:.3f} ms at "
-                f"{row['sweeps']:.0f} sweeps, prepared in {row['prepare_s']:.1f} s, "
-                f"{row['peak_GB']:.2f} GB",
-                {k: f"{v:.1e}" for k, v in row.items() if "error" in k},
-                flush=True,
-            )
-        ratio = found[-1]["times_the_papers"] = times[1] / times[0]
-        print(f"{label:>10} matched / paper's: {ratio:.2f} (bar {RATIO})", flush=True)
-    if len(sys.argv) > 1:
+    found: list[dict[str, Any]] = []
+    for n in options.sizes:
+        try:
+            found += compare(n, options.policies, bandwidth)
+        except Exception:  # one size that fails hides no other
+            traceback.print_exc()
+    if options.out:
         about = {
             "device": name,
             "torch": torch.__version__,
             "copy_TBps": bandwidth / 1e12,
         }
-        with open(sys.argv[1], "w", encoding="utf-8") as stream:
+        with open(options.out, "w", encoding="utf-8") as stream:
             json.dump(about | {"rows": found}, stream, indent=1)
 
 

@@ -12,7 +12,7 @@ from nopg.bellman.nadaraya_watson import gaussian_weights, label_weights
 from nopg.bellman.responsibilities import mixed
 from nopg.bellman.rows import Neighbours, QueryRows, query_rows
 from nopg.errors import ConfigError
-from nopg.kernels.neighbours import log_label_similarity
+from nopg.kernels.neighbours import Block, log_label_similarity
 
 M, N = 30, 200
 H = torch.tensor([0.4, 0.7], dtype=torch.float64)
@@ -165,3 +165,12 @@ def test_other_numbers_of_neighbours_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match="`neighbours` must be a whole number"):
         listed(*points(generator), neighbours)  # type: ignore[arg-type]
+
+
+def test_more_entries_than_fit_plain_products_are_refused() -> None:
+    one = torch.zeros(1)
+    columns = one.int().expand(2**20, 2**11)  # no memory behind them
+    block = Block(one, columns, one.expand(columns.shape), one)
+    rows = QueryRows((block,), one[:, None], one[:, None], (2**20, 1))
+    with pytest.raises(ConfigError, match="2,147,483,648"):
+        _ = rows.pattern

@@ -22,6 +22,7 @@ from triton.runtime.jit import JITFunction
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from nopg.gpu.nearest import NearestSamples
 from tests.gpu.launches import Case, launch_all
 
 CASES = (
@@ -33,6 +34,7 @@ CASES = (
 POINTERS = {
     torch.float32: "*fp32",
     torch.float64: "*fp64",
+    torch.uint8: "*u8",
     torch.int32: "*i32",
     torch.int64: "*i64",
 }
@@ -43,7 +45,7 @@ def compile_instead(
     kernel: JITFunction, *args: Any, grid: Any, warmup: bool, **options: Any
 ) -> None:
     """Stand in for a launch: compile as it would, for sm_90, and say at what cost."""
-    num_warps = options.pop("num_warps")
+    chosen = {k: options.pop(k) for k in ("num_warps", "maxnreg") if k in options}
     given = {**dict(zip(kernel.arg_names, args, strict=False)), **options}
     signature, constants, attributes = {}, {}, {}
     for place, parameter in enumerate(kernel.params):
@@ -62,7 +64,7 @@ def compile_instead(
                 attributes[(place,)] = DIVISIBLE
     source = ASTSource(kernel, signature, constants, attributes)
     target = GPUTarget("cuda", 90, 32)
-    compiled = triton.compile(source, target=target, options={"num_warps": num_warps})
+    compiled = triton.compile(source, target=target, options=chosen)
     print(kernel.__name__, len(compiled.asm["cubin"]), "bytes")
 
 
@@ -71,6 +73,8 @@ def main() -> None:
     JITFunction.run = compile_instead
     for case in CASES:
         launch_all(case)
+    points = torch.zeros((9, 2), dtype=torch.float64)
+    NearestSamples(points).search(points, 4)  # the plain path has it, too
     print("all compiled")
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nopg.bellman.matched import LONGEST_STEP, REACH, STEEPNESS, MatchedRows
 from nopg.bellman.rows import query_rows
@@ -59,7 +59,7 @@ class Inputs:
     weights: Tensor
     starts: Tensor
     rows: Tensor
-    source: Tensor
+    slots: Tensor
     values: Tensor
     rewards: Tensor
     discount: Tensor
@@ -70,6 +70,7 @@ class Inputs:
     scale: Tensor
     gain: Tensor
     mu_total: Tensor
+    limits: Tensor
 
     def double(self, *names: str) -> list[Tensor]:
         """Fields in float64, for the reference."""
@@ -100,7 +101,7 @@ def inputs(case: Case, seed: int = 0) -> Inputs:
     log_psi, half_precision = -5.0 * normal(n, k).square(), 0.5 / variances
     gathered = sample_actions.mT[:, columns.long()].contiguous()
     weights = reference.build(log_psi, gathered, taken, half_precision)
-    starts, rows, source = transposed_pattern(columns, n)
+    starts, rows, slots = transposed_pattern(columns, n)
     discount = 0.9 * (normal(n) > -0.8).to(case.dtype)
     return Inputs(
         log_psi=log_psi,
@@ -112,8 +113,8 @@ def inputs(case: Case, seed: int = 0) -> Inputs:
         weights=weights,
         starts=starts,
         rows=rows,
-        source=source,
-        values=reference.transposed_values(weights, source, discount),
+        slots=slots,
+        values=reference.transposed_values(weights, rows, slots, discount),
         rewards=normal(n),
         discount=discount,
         q=normal(*policies, n) + 100.0,  # far from zero, as values are
@@ -122,7 +123,8 @@ def inputs(case: Case, seed: int = 0) -> Inputs:
         mu=normal(*policies, n).abs(),
         scale=normal(*one_each).abs() + 0.5,
         gain=normal(1),
-        mu_total=normal(*one_each).abs(),
+        mu_total=normal(1).abs(),
+        limits=normal(2, case.n_batch).abs() + 0.5,
     )
 
 
@@ -151,6 +153,7 @@ class Matching:
     def of(cls, case: Case, seed: int = 0) -> Matching:
         """Rows of the shape of `case`."""
         from nopg.gpu.matched import FusedMatchedRows
+        from nopg.gpu.rows import feature_table
 
         draw, like = torch.Generator().manual_seed(seed), torch.float64
         m = min(case.n, 13)
@@ -177,17 +180,21 @@ class Matching:
         ]
         log_psi, arc, actions, points, precision = moved
         listed = columns.to(DEVICE, torch.int32)
+        table = feature_table(arc, actions)
         fused = FusedMatchedRows(
-            *(log_psi, listed, (arc, actions), points, precision, 1),
             newton(case.dtype),
-            case.n_batch,
+            *(log_psi, listed, table, points, precision, case.n_batch, 1),
         )
         plain = MatchedRows(rows, state_offsets(rows, s, h), a, h_a)
         return cls(plain, fused, listed, actions, taken.to(DEVICE, case.dtype))
 
-    def match(self, taken: Tensor) -> tuple[Tensor, Tensor]:
-        """Weights and slopes by the kernel, as accurate as the numbers allow."""
-        return self.fused.build(taken).clone(), self.fused.slopes.clone()
+    def match(self, taken: Tensor) -> Tensor:
+        """Weights by the kernel, as accurate as the numbers allow."""
+        return self.fused.build(taken).clone()
+
+    def slopes(self, q: Tensor) -> Tensor:
+        """Derivatives of P q, (B, m, d_a), for q (n,) and the actions last matched."""
+        return self.fused.differentiate(q.expand(len(self.taken), -1))[1]
 
 
 def newton(dtype: torch.dtype) -> Newton:
@@ -201,51 +208,63 @@ def newton(dtype: torch.dtype) -> Newton:
 
 ROW_SWEEP = ("weights", "columns", "rewards", "discount", "q", "shift")
 COLUMN_SWEEP = ("values", "starts", "rows", "eps0", "mu", "scale")
-TRANSPOSE = ("weights", "source", "discount")
+TRANSPOSE = ("weights", "rows", "slots", "discount")
+DEFLATION = ("gain", "mu_total", "limits")
 
 
 def kernel_rows(x: Inputs) -> FusedKernelRows:
     """Rows of the paper, still to be built."""
     from nopg.gpu.build import FusedKernelRows
+    from nopg.gpu.rows import feature_table
 
-    bandwidths = (0.5 / x.half_precision).sqrt()
-    given = (x.log_psi, x.columns, x.sample_actions)
-    return FusedKernelRows(*given, bandwidths, len(x.taken))
+    given = (x.log_psi, x.columns, feature_table(x.sample_actions))
+    precision = (2.0 * x.half_precision).sqrt()
+    return FusedKernelRows(*given, x.log_psi[:, :0], precision, len(x.taken))
 
 
 def swept(
     weights: Tensor, columns: Tensor, *rest: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
     """What `sweep` writes into new buffers; the arguments are its own."""
-    from nopg.gpu.sweep import sum_buffers, sweep
+    from nopg.gpu.sweep import sum_buffer, sweep
 
     q, mu = rest[2], rest[-2]
-    q_sums, mu_sums = sum_buffers(columns, q)
-    out = (torch.empty_like(q), q_sums, torch.empty_like(mu), mu_sums)
+    out = (torch.empty_like(q), torch.empty_like(mu), sum_buffer(columns, q))
     sweep(weights, columns, *rest, out=out)
     return out
 
 
-def deflated(q_sums: Tensor, *rest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def deflated(sums: Tensor, *rest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """What `deflate` writes into new buffers; the arguments are its own."""
     from nopg.gpu.sweep import deflate
 
-    shift = q_sums.new_empty(q_sums.shape[1])
-    out = (shift, torch.empty_like(shift), q_sums.new_empty((2, len(shift))))
-    deflate(q_sums, *rest, out=out)
+    shift = sums.new_empty(sums.shape[1])
+    out = (shift, torch.empty_like(shift), torch.empty_like(shift))
+    deflate(sums, *rest, out=out)
     return out
 
 
 def launch_all(case: Case) -> None:
     """Call every kernel once."""
-    from nopg.gpu.rows import matvec
+    from nopg.gpu import sweep
+    from nopg.gpu.nearest import NearestSamples
+    from nopg.gpu.perceptron import FusedNetwork
     from nopg.gpu.transpose import transposed_values
 
     x = inputs(case)
-    kernel_rows(x).build(x.taken)
-    matvec(x.weights, x.columns, x.q)
+    fused = kernel_rows(x)
+    fused.build(x.taken)
+    fused.differentiate(x.q)
     transposed_values(*x.some(*TRANSPOSE), out=torch.empty_like(x.values))
-    _, q_sums, _, mu_sums = swept(*x.some(*ROW_SWEEP, *COLUMN_SWEEP))
-    deflated(q_sums, mu_sums, x.gain, x.mu_total)
+    *_, sums = swept(*x.some(*ROW_SWEEP, *COLUMN_SWEEP))
+    few, sweep.FEW = sweep.FEW, 0  # and as many samples are swept
+    swept(*x.some(*ROW_SWEEP, *COLUMN_SWEEP))
+    sweep.FEW = few
+    deflated(sums, *x.some(*DEFLATION))
     rows = Matching.of(case)
     rows.match(rows.taken)
+    rows.slopes(x.q[0])
+    NearestSamples(x.sample_actions).search(x.sample_actions, case.k)
+    layers = nn.Linear(case.d_a, 50), nn.ReLU(), nn.Linear(50, case.d_a)
+    network = FusedNetwork(*layers).to(x.taken)
+    network(x.taken[0]).sum().backward()

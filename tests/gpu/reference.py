@@ -38,9 +38,11 @@ def matvec(weights: Tensor, columns: Tensor, x: Tensor) -> Tensor:
     return (weights * x[..., columns.long()]).sum(dim=-1)
 
 
-def transposed_values(weights: Tensor, source: Tensor, discount: Tensor) -> Tensor:
+def transposed_values(
+    weights: Tensor, rows: Tensor, slots: Tensor, discount: Tensor
+) -> Tensor:
     """Values of T = (D P)' in its order, of the weights (m, k) of P, (m k,)."""
-    return (discount[:, None] * weights).flatten(-2)[..., source.long()]
+    return (discount[:, None] * weights)[..., rows.long(), slots.long()]
 
 
 def rmatvec(values: Tensor, starts: Tensor, rows: Tensor, x: Tensor) -> Tensor:
@@ -93,25 +95,24 @@ def deflate(
     mu_next: Tensor,
     gain: Tensor,
     mu_total: Tensor,
+    limits: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Shift for q', scale for mu' and both residual norms, as `deflation` has them.
+    """Shift for q', scale for mu' and the larger share that is left, (B,) each.
 
     Args:
         q_residual: Of one sweep, (B, n).
         mu_residual: Of one sweep, (B, n).
         mu_next: What that sweep made of mu, (B, n).
         gain: gamma / ((1 - gamma) n), or zero if some row is terminal, (1,).
-        mu_total: sum(eps0) / (1 - gamma), or zero if some row is terminal, (B,).
+        mu_total: What mu sums to, or zero if some row is terminal, (1,).
+        limits: What residual norms are shares of, (2, B).
     """
     shift = gain * q_residual.sum(dim=-1)
     visits = mu_next.sum(dim=-1)
     is_scaled = (mu_total > 0) & (visits > 0)
     scale = torch.where(is_scaled, mu_total / visits, 1.0)
-    return (
-        shift,
-        scale,
-        torch.stack([q_residual.norm(dim=-1), mu_residual.norm(dim=-1)]),
-    )
+    norms = torch.stack([q_residual.norm(dim=-1), mu_residual.norm(dim=-1)])
+    return shift, scale, (norms / limits).amax(dim=0)
 
 
 def slopes(weights: Tensor, actions: Tensor, half_precision: Tensor) -> Tensor:

@@ -10,12 +10,13 @@ from torch import Tensor
 
 pytest.importorskip("triton", reason="Triton is not available on this platform")
 
-from nopg.gpu.rows import matvec
-from nopg.gpu.transpose import transposed_values
+from nopg.gpu import sweep, transpose
+from nopg.gpu.transpose import transposed_pattern, transposed_values
 from tests.gpu import reference
 from tests.gpu.launches import (
     CASES,
     COLUMN_SWEEP,
+    DEFLATION,
     DEVICE,
     ROW_SWEEP,
     TRANSPOSE,
@@ -44,14 +45,11 @@ def test_build_is_a_softmax(case: Case) -> None:
     x = inputs(case)
     rows = kernel_rows(x)
     rows.weights.fill_(torch.nan)
-    rows.slopes.fill_(torch.nan)
-    found, slopes = rows.build(x.taken), rows.slopes
+    found = rows.build(x.taken)
     expected = reference.build(
         *x.double("log_psi", "gathered", "taken", "half_precision")
     )
     assert_same(found, expected)
-    gathered, half_precision = x.double("gathered", "half_precision")
-    assert_same(slopes, reference.slopes(expected, gathered, half_precision))
     torch.testing.assert_close(found.sum(-1), torch.ones_like(found[..., 0]))
 
 
@@ -62,10 +60,40 @@ def test_build_survives_queries_far_from_all_data() -> None:
 
 
 @each_case
-def test_products_with_rows(case: Case) -> None:
+def test_products_with_rows_and_their_derivatives(case: Case) -> None:
     x = inputs(case)
-    found = matvec(x.weights, x.columns, x.q)
-    assert_same(found, reference.matvec(*x.double("weights", "columns", "q")))
+    rows = kernel_rows(x)
+    rows.weights.copy_(x.weights)
+    products, slopes = rows.differentiate(x.q)
+    weights, columns, q, gathered, half_precision = x.double(
+        "weights", "columns", "q", "gathered", "half_precision"
+    )
+    assert_same(products, reference.matvec(weights, columns, q))
+    expected = torch.stack(
+        [
+            reference.matvec(each, columns, q - q.mean(dim=-1, keepdim=True))
+            for each in reference.slopes(weights, gathered, half_precision)
+        ],
+        dim=-1,
+    )
+    assert_same(slopes, expected)
+
+
+@pytest.mark.parametrize(("n", "k"), [(40, 7), (300, 257)])
+def test_a_pattern_made_in_parts_is_that_of_one_sort(
+    n: int, k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transpose, "SORTED", 5 * k)
+    generator = torch.Generator().manual_seed(4)
+    columns = torch.stack([torch.randperm(n, generator=generator) for _ in range(23)])
+    columns = columns[:, :k].to(DEVICE, torch.int32)
+    starts, rows, slots = transposed_pattern(columns, n)
+    source = torch.argsort(columns.reshape(-1), stable=True)
+    assert torch.equal(rows.long(), source // k)
+    assert torch.equal(slots.long(), source % k)
+    counts = torch.bincount(columns.reshape(-1), minlength=n)
+    assert torch.equal(starts.diff().long(), counts)
+    assert int(starts[0]) == 0
 
 
 @each_case
@@ -84,50 +112,58 @@ def test_the_transpose_agrees_with_a_dense_one(case: Case) -> None:
 
 
 @each_case
-def test_a_sweep_steps_and_measures(case: Case) -> None:
+@pytest.mark.parametrize("few", [0, sweep.FEW])
+def test_a_sweep_steps_and_measures(
+    case: Case, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep, "FEW", few)
     x = inputs(case)
-    q_next, q_sums, mu_next, mu_sums = swept(*x.some(*ROW_SWEEP, *COLUMN_SWEEP))
+    q_next, mu_next, sums = swept(*x.some(*ROW_SWEEP, *COLUMN_SWEEP))
     expected, residual = reference.sweep_values(*x.double(*ROW_SWEEP))
     assert_same(q_next, expected)
-    assert_same(q_sums.sum(-1)[0], residual.square().sum(-1).reshape(-1))
-    assert_same(q_sums.sum(-1)[1], residual.sum(-1).reshape(-1))
+    assert_same(sums.sum(-1)[0], residual.square().sum(-1).reshape(-1))
+    assert_same(sums.sum(-1)[1], residual.sum(-1).reshape(-1))
     expected, residual = reference.sweep_visits(*x.double(*COLUMN_SWEEP))
     assert_same(mu_next, expected)
-    assert_same(mu_sums.sum(-1)[0], residual.square().sum(-1).reshape(-1))
-    assert_same(mu_sums.sum(-1)[1], expected.sum(-1).reshape(-1))
+    assert_same(sums.sum(-1)[2], residual.square().sum(-1).reshape(-1))
+    assert_same(sums.sum(-1)[3], expected.sum(-1).reshape(-1))
 
 
 @each_case
 @pytest.mark.parametrize("has_terminals", [False, True])
-def test_deflation_reads_the_sums(case: Case, has_terminals: bool) -> None:
+@pytest.mark.parametrize("few", [0, sweep.FEW])
+def test_deflation_reads_the_sums(
+    case: Case, has_terminals: bool, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep, "FEW", few)
     x = inputs(case)
-    gain, mu_total = x.some("gain", "mu_total")
     if has_terminals:
-        gain, mu_total = torch.zeros_like(gain), torch.zeros_like(mu_total)
-    _, q_sums, _, mu_sums = swept(*x.some(*ROW_SWEEP, *COLUMN_SWEEP))
-    found = deflated(q_sums, mu_sums, gain, mu_total)
+        nothing = torch.zeros_like(x.gain)
+        x = replace(x, gain=nothing, mu_total=nothing)
+    *_, sums = swept(*x.some(*ROW_SWEEP, *COLUMN_SWEEP))
+    found = deflated(sums, *x.some(*DEFLATION))
     _, q_residual = reference.sweep_values(*x.double(*ROW_SWEEP))
     mu_next, mu_residual = reference.sweep_visits(*x.double(*COLUMN_SWEEP))
     per_policy = [v.reshape(-1, case.n) for v in (q_residual, mu_residual, mu_next)]
-    expected = reference.deflate(*[*per_policy, gain.double(), mu_total.double()])
+    expected = reference.deflate(*per_policy, *x.double(*DEFLATION))
     for mine, its in zip(found, expected, strict=True):
         assert_same(mine, its)
     if has_terminals:
         assert bool((found[0] == 0).all() and (found[1] == 1).all())
 
 
-def test_products_with_slopes_are_derivatives_of_the_rows() -> None:
+def test_slopes_are_derivatives_of_the_rows() -> None:
     """Against autograd through the softmax, which knows nothing of covariances."""
     x = inputs(CASES[1])
-    n_policies, n, _ = x.taken.shape
+    _, n, _ = x.taken.shape
     rows = kernel_rows(x)
     rows.build(x.taken)
-    share = torch.linspace(0.1, 1.0, n).to(x.q).expand(n_policies, n)
+    share = torch.linspace(0.1, 1.0, n).to(x.q)
     taken = x.taken.clone().requires_grad_()
     weights = reference.build(x.log_psi, x.gathered, taken, x.half_precision)
     value = (share * reference.matvec(weights, x.columns, x.q)).sum()
     (expected,) = torch.autograd.grad(value, taken)
-    assert_same(rows.action_vjp(x.q, share), expected)
+    assert_same(share[:, None] * rows.differentiate(x.q)[1], expected)
 
 
 def test_deflated_sweeps_solve_both_systems() -> None:
@@ -135,7 +171,7 @@ def test_deflated_sweeps_solve_both_systems() -> None:
     case = Case(n=60, k=12, d_a=1)
     x, gamma = inputs(case), 0.99
     discount = torch.full_like(x.discount, gamma)
-    values = reference.transposed_values(x.weights, x.source, discount)
+    values = reference.transposed_values(x.weights, x.rows, x.slots, discount)
     P = torch.zeros(60, 60, dtype=torch.float64, device=DEVICE)
     P.scatter_(1, x.columns.long(), x.weights[0])
     system = torch.eye(60, dtype=torch.float64, device=DEVICE) - gamma * P
@@ -145,13 +181,14 @@ def test_deflated_sweeps_solve_both_systems() -> None:
     mu_total = (x.eps0.sum() / (1 - gamma)).reshape(1)
     for _ in range(12):
         for _ in range(5):
-            q, q_sums, mu, mu_sums = swept(
+            q, mu, sums = swept(
                 x.weights, x.columns, x.rewards, discount, q, shift,
                 values, x.starts, x.rows, x.eps0, mu, scale,
             )  # fmt: skip
             shift, scale = torch.zeros_like(shift), torch.ones_like(scale)
-        shift, scale, norms = deflated(q_sums, mu_sums, gain, mu_total)
-    assert float(norms.max()) < 1e-6  # 0.99^60 is 0.55
+        ones = torch.ones_like(x.limits)  # norms as they are
+        shift, scale, left = deflated(sums, gain, mu_total, ones)
+    assert float(left.max()) < 1e-6  # 0.99^60 is 0.55
     expected = torch.linalg.solve(system, x.rewards)
     torch.testing.assert_close((q + shift)[0], expected, rtol=1e-5, atol=1e-5)
     expected = torch.linalg.solve(system.mT, x.eps0[0])

@@ -9,6 +9,7 @@ from torch import Tensor
 pytest.importorskip("triton", reason="Triton is not available on this platform")
 
 from nopg.gpu.matched import FusedMatchedRows
+from nopg.gpu.rows import feature_table
 from tests.gpu.launches import DEVICE, Case, Matching, newton
 
 CASES = (
@@ -21,18 +22,18 @@ TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-8}
 
 def compared(rows: Matching, taken: Tensor) -> None:
     """Weights and derivatives of a random q are those of the plain path."""
-    weights, slopes = (x.double().cpu() for x in rows.match(taken))
-    tolerance = TOLERANCE[taken.dtype]
+    weights, tolerance = rows.match(taken).double().cpu(), TOLERANCE[taken.dtype]
     q = torch.linspace(-1.0, 1.0, len(rows.sample_actions), dtype=torch.float64).cos()
-    beside = q[rows.columns.long().cpu()]
+    slopes = rows.slopes(q.to(taken)).double().cpu()
     for policy, actions in enumerate(taken.double().cpu()):
         expected = rows.plain.at(actions)
         found = weights[policy]
         torch.testing.assert_close(found, expected.blocks[0], rtol=0.0, atol=tolerance)
-        products = (slopes[:, policy] * beside).sum(dim=-1).mT  # (m, d_a)
         exact = rows.plain.slopes(expected, rows.plain.rows.operator([found]), q)
         scale = float(exact.abs().max())
-        torch.testing.assert_close(products, exact, rtol=0.0, atol=tolerance * scale)
+        torch.testing.assert_close(
+            slopes[policy], exact, rtol=0.0, atol=tolerance * scale
+        )
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -46,7 +47,7 @@ def test_rows_and_slopes_are_those_of_the_plain_path(case: Case) -> None:
 
 def test_the_mean_is_the_query_where_samples_surround_it() -> None:
     rows = Matching.of(CASES[0])
-    weights, _ = rows.match(rows.taken)
+    weights = rows.match(rows.taken)
     actions = rows.sample_actions[:, 0][rows.columns.long()]  # (m, k)
     for policy, taken in enumerate(rows.taken):
         displacement = rows.plain.at(taken.cpu()).displacement
@@ -63,16 +64,14 @@ def test_slopes_are_the_derivative_of_the_weights() -> None:
     rows, step = Matching.of(CASES[1]), 1e-5
     q = torch.linspace(0.0, 3.0, 24, dtype=torch.float64, device=DEVICE).sin()
     beside = q[rows.columns.long()]
-    _, slopes = rows.match(rows.taken)
+    rows.match(rows.taken)
+    slopes = rows.slopes(q)
     for a in range(2):
         change = torch.zeros_like(rows.taken)
         change[..., a] = step
-        above, below = (
-            rows.match(rows.taken + sign * change)[0] for sign in (1.0, -1.0)
-        )
+        above, below = (rows.match(rows.taken + sign * change) for sign in (1.0, -1.0))
         expected = ((above - below) * beside).sum(dim=-1) / (2.0 * step)
-        found = (slopes[a] * beside).sum(dim=-1)
-        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(slopes[..., a], expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("where", ["at the query", "elsewhere"])
@@ -82,25 +81,19 @@ def test_samples_in_one_place_make_plain_rows(where: str) -> None:
     m, k, there = 3, 8, 0.0 if where == "at the query" else 20.0
     log_psi = torch.linspace(-2.0, 0.0, m * k, device=DEVICE).reshape(m, k)
     columns = torch.arange(k, dtype=torch.int32, device=DEVICE).repeat(m, 1)
-    samples = like.new_full((k, 2), there), like.new_ones((k, 1))
-    where_to = (like.new_zeros((m, 2)), like.new_ones(3), 0)
-    accuracy = newton(torch.float32)
-    rows = FusedMatchedRows(log_psi, columns, samples, *where_to, accuracy, 1)
-    weights, slopes = rows.build(like.new_full((1, m, 1), 0.5)), rows.slopes
+    table = feature_table(like.new_full((k, 2), there), like.new_ones((k, 1)))
+    where_to = (like.new_zeros((m, 2)), like.new_ones(3), 1)
+    rows = FusedMatchedRows(newton(torch.float32), log_psi, columns, table, *where_to)
+    weights = rows.build(like.new_full((1, m, 1), 0.5))
+    _, slopes = rows.differentiate(torch.linspace(-1.0, 1.0, k, device=DEVICE)[None])
     torch.testing.assert_close(weights[0], log_psi.softmax(dim=1), rtol=1e-4, atol=0)
     assert float(slopes.abs().max()) < 1e-3
 
 
-def test_the_vjp_is_that_of_the_weights() -> None:
-    """A product with the slopes, whatever constant q has."""
+def test_slopes_do_not_feel_a_constant() -> None:
     rows = Matching.of(CASES[0])
-    fused = rows.fused
-    fused.build(rows.taken)
-    q = torch.linspace(0.0, 3.0, 33, dtype=torch.float64, device=DEVICE).sin() + 1e3
-    share = torch.linspace(0.1, 1.0, 13, dtype=torch.float64, device=DEVICE)
-    found = fused.action_vjp(q.expand(2, -1), share.expand(2, -1))
-    for policy, taken in enumerate(rows.taken.cpu()):
-        expected = rows.plain.at(taken)
-        operator = rows.plain.rows.operator([expected.blocks[0]])
-        exact = share.cpu()[:, None] * rows.plain.slopes(expected, operator, q.cpu())
-        torch.testing.assert_close(found[policy].cpu(), exact, rtol=1e-6, atol=1e-8)
+    rows.match(rows.taken)
+    q = torch.linspace(0.0, 3.0, 33, dtype=torch.float64, device=DEVICE).sin()
+    torch.testing.assert_close(
+        rows.slopes(q + 1e3), rows.slopes(q), rtol=1e-6, atol=1e-8
+    )

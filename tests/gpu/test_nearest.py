@@ -1,4 +1,4 @@
-"""Neighbour search by tiles against a k-d tree that shares nothing with it."""
+"""Neighbour search against a k-d tree that shares nothing with it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ import torch
 from scipy.spatial import cKDTree
 from torch import Tensor
 
+pytest.importorskip("triton", reason="Triton is not available on this platform")
+
 from nopg.errors import ConfigError
-from nopg.gpu.nearest import nearest
-from nopg.gpu.tiles import Tiles, spatial_order
+from nopg.gpu import nearest
+from nopg.gpu.nearest import NearestSamples
+from nopg.gpu.tiles import Tree, spatial_order
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -33,31 +36,35 @@ def expected_distances(queries: Tensor, samples: Tensor, k: int) -> np.ndarray:
 @pytest.mark.parametrize(
     ("m", "n", "d", "k"),
     [
-        (500, 4000, 4, 64),
-        (300, 1000, 1, 5),
-        (257, 900, 6, 100),  # more neighbours than a tile has points
+        (14, 600, 4, 64),
+        (14, 200, 1, 5),
+        (9, 300, 6, 100),  # more neighbours than a leaf has points
         (1, 700, 3, 8),
-        (90, 65, 2, 65),  # all of them
+        (14, 65, 2, 65),  # all of them
         (10, 3, 2, 1),
+        (2, 950, 2, 900),  # one query fills a program
     ],
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_lists_are_exact(m: int, n: int, d: int, k: int, dtype: torch.dtype) -> None:
+def test_lists_are_exact(
+    m: int, n: int, d: int, k: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nearest, "PROGRAMS", 3)  # several launches
     queries, samples = cloud(m, d, 0, dtype) * 1.3, cloud(n, d, 1, dtype)
-    # Few pairs at once: several groups, and lists merged from several parts.
-    squares, numbers = nearest(queries, samples, k, pairs=2**17)
+    squares, numbers = NearestSamples(samples).search(queries, k)
     expected = expected_distances(queries, samples, k)
     tolerance = 1e-4 if dtype == torch.float32 else 1e-12
-    np.testing.assert_allclose(squares.sqrt().cpu().numpy(), expected, rtol=tolerance)
+    found = squares.sqrt().sort(dim=1).values.cpu().numpy()
+    np.testing.assert_allclose(found, expected, rtol=tolerance)
     there = (queries[:, None] - samples[numbers.long()]).square().sum(dim=2)
     torch.testing.assert_close(there, squares)
     assert numbers.dtype == torch.int32
-    assert all(len(set(row)) == k for row in numbers.tolist())
+    assert bool((numbers.diff(dim=1) > 0).all())  # ascending, each once
 
 
 def test_equal_points_are_listed_once_each() -> None:
     samples = torch.zeros((300, 3), device=DEVICE)
-    squares, numbers = nearest(samples[:20], samples, 70, pairs=2**16)
+    squares, numbers = NearestSamples(samples).search(samples[:6], 70)
     assert bool((squares == 0).all())
     assert all(len(set(row)) == 70 for row in numbers.tolist())
 
@@ -66,36 +73,53 @@ def test_an_ignored_dimension_is_ignored() -> None:
     """A bandwidth of infinity scales its dimension to zero."""
     samples = cloud(400, 3, 2)
     flat = samples * torch.tensor([1.0, 0.0, 1.0], dtype=samples.dtype, device=DEVICE)
-    squares, _ = nearest(flat[:50], flat, 9)
-    expected = expected_distances(flat[:50, [0, 2]], flat[:, [0, 2]], 9)
-    np.testing.assert_allclose(squares.sqrt().cpu().numpy(), expected, atol=1e-12)
+    squares, _ = NearestSamples(flat).search(flat[:16], 9)
+    expected = expected_distances(flat[:16, [0, 2]], flat[:, [0, 2]], 9)
+    found = squares.sqrt().sort(dim=1).values.cpu().numpy()
+    np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("k", [0, 11])
 def test_a_list_longer_than_the_samples_is_refused(k: int) -> None:
     samples = cloud(10, 2, 3)
     with pytest.raises(ConfigError, match="between 1 and the number of samples"):
-        nearest(samples, samples, k)
+        NearestSamples(samples).search(samples, k)
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_samples_beyond_all_measure_are_listed_too() -> None:
+    """Their squared distance is no number of single precision."""
+    samples = torch.tensor([[0.0], [1.0], [1e25], [2e25]], device=DEVICE)
+    _, numbers = NearestSamples(samples).search(samples[:1], 4)
+    assert sorted(numbers[0].tolist()) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(("n", "size"), [(1, 8), (8, 8), (1000, 16), (777, 64)])
-def test_tiles_hold_every_point_once(n: int, size: int) -> None:
+def test_leaves_hold_every_point_once(n: int, size: int) -> None:
     points = cloud(n, 3, 4)
-    tiles = Tiles.of(points, size)
-    listed = tiles.points[tiles.points < n]
+    tree = Tree.of(points, size)
+    listed = tree.points[tree.points < n]
     assert sorted(listed.tolist()) == list(range(n))
-    assert tiles.points.shape[1] <= size
+    assert tree.points.shape[1] <= size
     assert sorted(spatial_order(points, size).tolist()) == list(range(n))
 
 
-def test_gaps_bound_distances_from_below() -> None:
-    mine, its = Tiles.of(cloud(200, 3, 5), 16), Tiles.of(cloud(300, 3, 6), 16)
-    gaps = mine.gaps(its)
-    a, b = mine.coordinates.permute(1, 2, 0), its.coordinates.permute(1, 2, 0)
-    squares = (a[:, None, :, None] - b[None, :, None]).square().sum(-1)
-    closest = squares.nan_to_num(torch.inf).amin(dim=(2, 3))
-    assert bool((gaps <= closest * (1 + 1e-12)).all())
-    assert float((gaps > 0).float().mean()) > 0.3  # and says something
+def test_boxes_hold_what_lies_below_them() -> None:
+    points = cloud(150, 3, 5)
+    tree = Tree.of(points, 8)
+    n_leaves = len(tree.points)
+    assert tree.boxes.shape == (2 * n_leaves, 6)
+    for node in range(1, 2 * n_leaves):
+        first, last = node, node
+        while first < n_leaves:
+            first, last = 2 * first, 2 * last + 1
+        inside = tree.points[first - n_leaves : last - n_leaves + 1].reshape(-1).long()
+        some = points[inside[inside < 150]]
+        if len(some):
+            torch.testing.assert_close(tree.boxes[node, :3], some.amin(dim=0))
+            torch.testing.assert_close(tree.boxes[node, 3:], some.amax(dim=0))
+        else:
+            assert bool((tree.boxes[node, :3] == torch.inf).all())
 
 
 def test_spatial_order_brings_neighbours_together() -> None:

@@ -23,8 +23,8 @@ from nopg.errors import ConfigError
 if TYPE_CHECKING:
     from nopg.gpu.rows import FusedRows
 
-SWEEPS = 4
-"""Sweeps between two looks at the residual; even, so that buffers end in place."""
+SWEEPS = 2
+"""Sweeps between two corrections; even, so that buffers end in place."""
 MOST_FEATURES = 8
 """Features of a matched row that fit into registers together with their products."""
 RIDGE = 1e-6
@@ -71,21 +71,19 @@ class FusedSystem:
         self.n, self.gamma, self.n_policies = n, gamma, n_policies
         self.rewards = samples.rewards.contiguous()
         self.discount = gamma * samples.continuation  # (n,)
-        self.later, self.first = (
-            _fused_rows(problem, rows, n_policies, accuracy)
-            for rows in (problem.next_rows, problem.initial_rows)
-        )
+        self.later, self.first = _fused_rows(problem, n_policies, accuracy)
         self.columns = self.later.columns
-        self.starts, self.rows, self.source = transposed_pattern(self.columns, n)
+        self.starts, self.rows, self.slots = transposed_pattern(self.columns, n)
         self._collect = _collector(self.first.columns, like)
         has_terminals = samples.continuation_mask is not None
         gain = 0.0 if has_terminals else gamma / ((1.0 - gamma) * n)
         self.gain = like.new_full((1,), gain)
-        self.total = 0.0 if has_terminals else 1.0 / (1.0 - gamma)
+        total = 0.0 if has_terminals else 1.0 / (1.0 - gamma)
+        self.mu_total = like.new_full((1,), total)  # eps0 sums to one
         self._allocate(like)
 
     def _allocate(self, like: Tensor) -> None:
-        from nopg.gpu.sweep import sum_buffers
+        from nopg.gpu.sweep import sum_buffer
 
         B, n = self.n_policies, self.n
         self.q, self.mu = like.new_zeros((2, B, n)), like.new_zeros((2, B, n))
@@ -95,30 +93,28 @@ class FusedSystem:
         self.eps0 = like.new_zeros((B, n))
         self.shift, self.scale = like.new_zeros(B), like.new_ones(B)
         self.no_shift, self.no_scale = like.new_zeros(B), like.new_ones(B)
-        self.mu_total = like.new_zeros(B)
-        self.norms = like.new_zeros((2, B))
-        self.sums = sum_buffers(self.columns, self.q[0])
-        self.limits = like.new_zeros((2, B))
-        self.left = like.new_zeros(())
+        self.sums = sum_buffer(self.columns, self.q[0])
+        self.limits = self.rewards.norm().repeat(2, B)
+        # The larger residual of each policy, as a share of its right-hand side.
+        self.left = like.new_zeros(B)
 
     def evaluate(self, taken: Tensor) -> None:
         """P, its transpose and eps0 for the actions taken, (B, n + b, d_a)."""
         from nopg.gpu.transpose import transposed_values
 
-        weights = self.later.build(taken[:, : self.n].contiguous())
-        transposed_values(weights, self.source, self.discount, out=self.values)
-        first = self.first.build(taken[:, self.n :].contiguous())
+        weights = self.later.build(taken[:, : self.n])
+        where = (self.rows, self.slots)
+        transposed_values(weights, *where, self.discount, out=self.values)
+        first = self.first.build(taken[:, self.n :])
         places, matrix = self._collect
-        self.eps0[:, places] = first.reshape(self.n_policies, -1) @ matrix
-        self.mu_total.copy_(self.eps0.sum(dim=1) * self.total)
-        self.limits[0] = self.rewards.norm()
-        self.limits[1] = self.eps0.norm(dim=1)
+        shares = first.reshape(self.n_policies, -1) @ matrix
+        self.eps0[:, places] = shares
+        self.limits[1] = shares.norm(dim=1)
 
     def sweep(self) -> None:
         """A few sweeps of both systems, a correction, and the norms of what is left."""
         from nopg.gpu.sweep import deflate, sweep
 
-        q_sums, mu_sums = self.sums
         for i in range(SWEEPS):
             now, after = i % 2, (i + 1) % 2
             sweep(
@@ -126,58 +122,53 @@ class FusedSystem:
                 self.q[now], self.shift if i == 0 else self.no_shift, self.values,
                 self.starts, self.rows, self.eps0, self.mu[now],
                 self.scale if i == 0 else self.no_scale,
-                out=(self.q[after], q_sums, self.mu[after], mu_sums),
+                out=(self.q[after], self.mu[after], self.sums),
             )  # fmt: skip
-        out = (self.shift, self.scale, self.norms)
-        deflate(q_sums, mu_sums, self.gain, self.mu_total, out=out)
-        self.left.copy_((self.norms / self.limits).max())
+        out = (self.shift, self.scale, self.left)
+        deflate(self.sums, self.gain, self.mu_total, self.limits, out=out)
 
     def finish(self) -> tuple[Tensor, Tensor]:
         """J of each policy, (B,), and its gradient by the actions, (B, n + b, d_a)."""
-        from nopg.gpu.rows import matvec
-
-        self.q[0] += self.shift[:, None]
-        self.mu[0] *= self.scale[:, None]
-        self.shift.zero_()
-        self.scale.fill_(1.0)
-        q, mu = self.q[0], self.mu[0]
-        products = matvec(self.later.weights, self.columns, q)
-        better = self.rewards + self.discount * products
+        products, later = self.later.differentiate(self.q[0])
+        _, first = self.first.differentiate(self.q[0])
+        shift, mu = self.shift[:, None], self.mu[0].mul_(self.scale[:, None])
+        q = self.q[0] + shift
+        better = torch.addcmul(self.rewards, self.discount, products + shift)
         # eps0'q + mu'(r - Lambda q): what the sweeps left enters J to second order.
         objective = (self.eps0 * q).sum(dim=1) + (mu * (better - q)).sum(dim=1)
         self.q[0] = better
-        later = self.later.action_vjp(better, self.discount * mu)
-        count = len(self.first.columns)
-        share = mu.new_full((self.n_policies, count), 1.0 / count)
-        first = self.first.action_vjp(better, share)
-        return objective, torch.cat([later, first], dim=1)
+        self.shift.zero_()
+        self.scale.fill_(1.0)
+        later *= (self.discount * mu)[..., None]
+        return objective, torch.cat([later, first / first.shape[1]], dim=1)
 
 
 def _fused_rows(
-    problem: Problem, rows: QueryRows, n_policies: int, accuracy: float
-) -> FusedRows:
-    """Rows at some queries, by the row model of the settings."""
+    problem: Problem, n_policies: int, accuracy: float
+) -> tuple[FusedRows, FusedRows]:
+    """Rows at next states and at initial states, by the row model of the settings."""
     from nopg.gpu.build import FusedKernelRows
     from nopg.gpu.matched import FusedMatchedRows, Newton
+    from nopg.gpu.rows import feature_table
 
-    samples, h = problem.samples, problem.bandwidths
-    block, widths = rows.blocks[0], samples.states.new_tensor(h.action)
-    assert block.columns is not None
-    listed = (block.log_psi, block.columns)
-    if problem.config.rows == NADARAYA_WATSON:
-        return FusedKernelRows(*listed, samples.actions, widths, n_policies)
-    arcs = ArcCoordinates.of(samples.states)
-    in_state = arcs.widths(samples.states.new_tensor(h.state))
+    s, h = problem.samples.states, problem.bandwidths
+    actions, widths = problem.samples.actions, s.new_tensor(h.action)
+    is_matched = problem.config.rows != NADARAYA_WATSON
+    arcs = ArcCoordinates.of(s if is_matched else s[:1, :0])
+    table, n_angles = feature_table(arcs.places(s), actions), len(arcs.pairs)
+    precision = torch.cat([arcs.widths(s.new_tensor(h.state)), widths]).reciprocal()
     accuracy = max(accuracy, 100.0 * torch.finfo(widths.dtype).eps)
-    return FusedMatchedRows(
-        *listed,
-        (arcs.places(samples.states), samples.actions),
-        arcs.places(rows.queries),
-        torch.cat([in_state, widths]).reciprocal(),
-        len(arcs.pairs),
-        Newton(REACH, STEEPNESS, LONGEST_STEP, RIDGE, accuracy),
-        n_policies,
-    )
+    newton = Newton(REACH, STEEPNESS, LONGEST_STEP, RIDGE, accuracy)
+
+    def fused(rows: QueryRows) -> FusedRows:
+        block, points = rows.blocks[0], arcs.places(rows.queries)
+        assert block.columns is not None  # by `supports`
+        listed = (block.log_psi, block.columns, table, points, precision)
+        if is_matched:
+            return FusedMatchedRows(newton, *listed, n_policies, n_angles)
+        return FusedKernelRows(*listed, n_policies)
+
+    return fused(problem.next_rows), fused(problem.initial_rows)
 
 
 def _collector(columns: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:

@@ -37,16 +37,43 @@ EXACT = 1e-9
 
 @dataclass(frozen=True)
 class QueryRows:
-    """Neighbour blocks of m queries with the samples' actions laid out beside."""
+    """Neighbour blocks of m queries; the rest is made when first asked for.
+
+    Fused updates never ask.
+    """
 
     # Rows of equal length together; every query is in exactly one block.
     blocks: tuple[Block, ...]
-    # Actions of each block's listed samples, (d_a, m_b, k_b), or labels (m_b, k_b); a
-    # complete block broadcasts (d_a, 1, n) or (1, n).
-    actions: tuple[Tensor, ...]
+    sample_actions: Tensor  # (n, d_a), or labels (n,)
     queries: Tensor  # states of the rows, (m, d_s)
-    pattern: Pattern | None  # sparsity of the rows, None if they are complete
     shape: tuple[int, int]  # number of queries and of samples
+
+    @cached_property
+    def actions(self) -> tuple[Tensor, ...]:
+        """Actions of listed samples, (d_a, m_b, k_b), or labels (m_b, k_b).
+
+        A complete block broadcasts (d_a, 1, n) or (1, n).
+        """
+        # Gathered once: a gather inside the update would cost more than its softmax.
+        a = self.sample_actions
+        listed = a if a.ndim == 1 else a.T.contiguous()  # (d_a, n)
+        return tuple(
+            listed.unsqueeze(-2) if b.columns is None else listed[..., b.columns.long()]
+            for b in self.blocks
+        )
+
+    @cached_property
+    def pattern(self) -> Pattern | None:
+        """Sparsity of the rows, None if they are complete."""
+        columns = [block.columns for block in self.blocks if block.columns is not None]
+        if not columns:
+            return None
+        if self.n_entries >= 2**31:
+            raise ConfigError(
+                "Outside fused updates P must have fewer than 2^31 entries, it has "
+                f"{self.n_entries:,}; keep fewer neighbours or samples."
+            )
+        return Pattern.stack([b.rows for b in self.blocks], columns, self.shape[1])
 
     @property
     def n_entries(self) -> int:
@@ -70,25 +97,29 @@ class QueryRows:
         power = factor**-2
         blocks = []
         for block in self.blocks:
-            farthest = block.log_psi[:, -1]
+            farthest = block.log_psi.amin(dim=1)
             how_many = block.log_dropped - farthest  # log of their number
             dropped = farthest * power + how_many
             if block.columns is None:
                 dropped = block.log_dropped
             scaled = replace(block, log_psi=block.log_psi * power, log_dropped=dropped)
             blocks.append(scaled)
-        return replace(self, blocks=tuple(blocks))
+        found, known = replace(self, blocks=tuple(blocks)), ("actions", "pattern")
+        vars(found).update({k: v for k, v in vars(self).items() if k in known})
+        return found
 
     def gather(self, parts: Sequence[Tensor]) -> Tensor:
         """One number per row, given block by block, in original order, (..., m)."""
-        stacked = parts[0] if len(parts) == 1 else torch.cat(list(parts), dim=-1)
+        if len(parts) == 1:  # then block order is the original order
+            return parts[0]
+        stacked = torch.cat(list(parts), dim=-1)
         if self.pattern is None or self.pattern.is_in_order:
             return stacked
         return stacked.index_select(-1, self.pattern.position)
 
     def split(self, values: Tensor) -> Sequence[Tensor]:
         """One number per row in original order, (..., m), as blocks take it."""
-        if len(self.blocks) == 1:  # then block order is the original order
+        if len(self.blocks) == 1:
             return (values,)
         stacked = values.index_select(-1, self._order)
         sizes = [len(block.rows) for block in self.blocks]
@@ -135,18 +166,7 @@ def query_rows(
             f'`neighbours` must be a whole number, "auto" or None, got {neighbours!r}; '
             '"auto" keeps as many as the tolerance asks for.'
         )
-    columns = [block.columns for block in blocks if block.columns is not None]
-    numbers, pattern = [block.rows for block in blocks], None
-    if columns:
-        pattern = Pattern.stack(numbers, columns, len(samples))
-    # Gathered once: a gather inside the update would cost more than its softmax.
-    listed = actions if actions.ndim == 1 else actions.T.contiguous()  # (d_a, n)
-    beside = [
-        listed.unsqueeze(-2) if b.columns is None else listed[..., b.columns.long()]
-        for b in blocks
-    ]
-    shape = (len(queries), len(samples))
-    return QueryRows(tuple(blocks), tuple(beside), queries, pattern, shape)
+    return QueryRows(tuple(blocks), actions, queries, (len(queries), len(samples)))
 
 
 @dataclass(frozen=True)

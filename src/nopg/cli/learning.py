@@ -1,4 +1,4 @@
-"""A data file in, a policy out: `nopg fit`, which can be resumed, and `nopg learn`."""
+"""A data file in, a policy out: `nopg fit` and `nopg learn`, which can be resumed."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,25 +7,30 @@ import typer
 
 from nopg.cli.columns import SOURCE, Columns, with_columns
 
+LATEST = Path("runs/latest")
+Source = Annotated[str | None, typer.Argument(help=SOURCE)]
+Config = Annotated[
+    Path | None,
+    typer.Option(help="TOML with the tables model, bandwidths (not of learn) and fit."),
+]
+Out = Annotated[Path, typer.Option(help="Folder for the run; must not hold one yet.")]
+Resume = Annotated[
+    Path | None,
+    typer.Option(help="Folder of a run to continue; takes no data, no settings."),
+]
+FirstSeed = Annotated[int | None, typer.Option(help="Seed of every draw.")]
+
 
 @with_columns
 def fit(
     context: typer.Context,
     columns: Columns,
-    source: Annotated[str | None, typer.Argument(help=SOURCE)] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(help="TOML with the tables model, bandwidths and fit."),
-    ] = None,
-    out: Annotated[
-        Path, typer.Option(help="Folder for the run; must not hold one yet.")
-    ] = Path("runs/latest"),
-    resume: Annotated[
-        Path | None,
-        typer.Option(help="Folder of a run to continue; takes no data, no settings."),
-    ] = None,
+    source: Source = None,
+    config: Config = None,
+    out: Out = LATEST,
+    resume: Resume = None,
     updates: Annotated[int | None, typer.Option(help="Policy updates.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of every draw.")] = None,
+    seed: FirstSeed = None,
     checkpoint_every: Annotated[
         int, typer.Option(help="Updates between checkpoints; one per minute at least.")
     ] = 100,
@@ -41,7 +46,6 @@ def fit(
     from nopg.algorithms.nopg.nopg import NOPG
     from nopg.cli.policies import conclude
     from nopg.cli.settings import read_data, read_settings
-    from nopg.errors import ConfigError
     from nopg.runs.fit import Monitoring, start
     from nopg.runs.fit import resume as go_on
 
@@ -49,12 +53,8 @@ def fit(
     if resume is not None:
         _require_alone(context)
         out, policy = resume, go_on(resume, monitoring=monitoring)
-    elif source is None:
-        raise ConfigError(
-            "There must be data to learn from, or a run to continue, got neither; "
-            "type nopg fit DATA, or nopg fit --resume FOLDER."
-        )
     else:
+        source = _required(source, context)
         settings = read_settings(config)
         dataset = read_data(source, columns, settings, out)
         if seed is not None:
@@ -72,6 +72,18 @@ def fit(
         print(f"\nInterrupted after {len(policy.history)} updates.")
         print(f"Go on with: nopg fit --resume {out}")
     conclude(policy, out)
+
+
+def _required(source: str | None, context: typer.Context) -> str:
+    from nopg.errors import ConfigError
+
+    if source is None:
+        typed = f"nopg {context.info_name}"
+        raise ConfigError(
+            "There must be data to learn from, or a run to continue, got neither; "
+            f"type {typed} DATA, or {typed} --resume FOLDER."
+        )
+    return source
 
 
 def _require_alone(context: typer.Context) -> None:
@@ -96,18 +108,10 @@ def _require_alone(context: typer.Context) -> None:
 def learn(
     context: typer.Context,
     columns: Columns,
-    source: Annotated[str | None, typer.Argument(help=SOURCE)] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(help="TOML with the table model, and initial_states under fit."),
-    ] = None,
-    out: Annotated[
-        Path, typer.Option(help="Folder for the run; must not hold one yet.")
-    ] = Path("runs/latest"),
-    resume: Annotated[
-        Path | None,
-        typer.Option(help="Folder of a search to go on with; takes nothing else."),
-    ] = None,
+    source: Source = None,
+    config: Config = None,
+    out: Out = LATEST,
+    resume: Resume = None,
     gamma: Annotated[
         float | None, typer.Option(help="Discount factor, 0.99 by default.")
     ] = None,
@@ -115,7 +119,7 @@ def learn(
         str | None,
         typer.Option(help="Past steps to act on: a number, 0 for none; auto if unset."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of every draw.")] = None,
+    seed: FirstSeed = None,
 ) -> None:
     """Fit models of the system, plan and refine policies in them, keep the best.
 
@@ -125,18 +129,13 @@ def learn(
     """
     from nopg.cli.policies import conclude
     from nopg.cli.settings import read_data, read_settings, require_searchable
-    from nopg.errors import ConfigError
     from nopg.runs.search import resume_search, start_search
 
     if resume is not None:
         _require_alone(context)
         out, policy = resume, resume_search(resume)
-    elif source is None:
-        raise ConfigError(
-            "There must be data to learn from, or a search to go on with, got neither; "
-            "type nopg learn DATA, or nopg learn --resume FOLDER."
-        )
     else:
+        source = _required(source, context)
         settings = read_settings(config)
         require_searchable(settings)
         dataset = read_data(source, columns, settings, out)

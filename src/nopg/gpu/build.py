@@ -1,9 +1,4 @@
-"""Kernel rows of one update: a softmax each, held in registers from load to store.
-
-With slopes S_ij = P_ij (a_j - abar_i) / h^2, which sum to zero over j, the derivative
-of (P q)_i by the action taken at row i is S_i q, the covariance of Eq. (10): the way
-back is a product, as the way forth.
-"""
+"""Kernel rows of one update: a softmax each, held in registers from load to store."""
 
 from __future__ import annotations
 
@@ -15,8 +10,8 @@ from nopg.gpu.toolchain import Tile, tl, triton
 
 @triton.jit
 def _build(
-    log_psi, columns, actions, taken, half_precision, weights, slopes, m, n_batch,
-    k: tl.constexpr, d_a: tl.constexpr, R: tl.constexpr, K: tl.constexpr,
+    log_psi, columns, table, taken, precision, weights, m, n_batch, k: tl.constexpr,
+    d_a: tl.constexpr, width: tl.constexpr, R: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
     # Policies of one row tile run side by side: what they share stays in cache.
     policy = tl.program_id(0) % n_batch
@@ -27,49 +22,33 @@ def _build(
     at = row.to(tl.int64)[:, None] * k + entry[None, :]
     own = policy.to(tl.int64) * m + row
     logits = tl.load(log_psi + at, mask=mask, other=-float("inf"))
-    column = tl.load(columns + at, mask=mask, other=0)
+    column = tl.load(columns + at, mask=mask, other=0).to(tl.uint32)
     for d in tl.static_range(d_a):
-        a = tl.load(actions + column * d_a + d, mask=mask, other=0.0)
+        a = tl.load(table + column * width + d, mask=mask, other=0.0)
         pi = tl.load(taken + own * d_a + d, mask=is_row, other=0.0)
-        p = tl.load(half_precision + d)
-        difference = a - pi[:, None]
-        logits -= p * difference * difference
+        z = (a - pi[:, None]) * tl.load(precision + d)
+        logits -= 0.5 * z * z
     # Rows beyond the last are all -inf; give them a peak and a sum to divide by.
     peak = tl.where(is_row, tl.max(logits, axis=1), 0.0)
     kernel = tl.exp(logits - peak[:, None])
     total = tl.where(is_row, tl.sum(kernel, axis=1), 1.0)
     weight = kernel / total[:, None]
     tl.store(weights + policy.to(tl.int64) * m * k + at, weight, mask=mask)
-    for d in tl.static_range(d_a):
-        a = tl.load(actions + column * d_a + d, mask=mask, other=0.0)
-        centred = a - tl.sum(weight * a, axis=1)[:, None]
-        slope = 2.0 * tl.load(half_precision + d) * weight * centred
-        of_policy = (policy.to(tl.int64) + d * n_batch) * m * k
-        tl.store(slopes + of_policy + at, slope, mask=mask)
 
 
 class FusedKernelRows(FusedRows):
-    """The paper's rows, softmax_j(log_psi_ij - sum_d (taken_id - a_jd)^2 / 2 h_d^2)."""
+    """The paper's rows, softmax_j(log_psi_ij - sum_d (taken_id - a_jd)^2 / 2 h_d^2).
 
-    def __init__(
-        self,
-        log_psi: Tensor,  # log state kernel, (m, k)
-        columns: Tensor,  # samples each row lists, (m, k)
-        sample_actions: Tensor,  # (n, d_a)
-        bandwidths: Tensor,  # of the actions, h, (d_a,)
-        n_policies: int,  # B
-    ) -> None:
-        super().__init__(log_psi, columns, len(bandwidths), n_policies)
-        self._sample_actions = sample_actions.contiguous()
-        self._half_precision = 0.5 / bandwidths**2
+    Actions are all their features: they have no points.
+    """
 
     def build(self, taken: Tensor) -> Tensor:
         """A softmax per row."""
-        (m, k), (n_batch, _, d_a) = self.columns.shape, taken.shape
+        (m, k), n_batch = self.columns.shape, len(taken)
         tile = Tile.of_rows(k)
         _build[(tile.programs(m) * n_batch,)](
-            self.log_psi, self.columns, self._sample_actions, taken.contiguous(),
-            self._half_precision, self.weights, self.slopes, m, n_batch, k=k, d_a=d_a,
+            self.log_psi, self.columns, self.table, taken.contiguous(), self.precision,
+            self.weights, m, n_batch, k=k, d_a=self.d_a, width=self.table.shape[1],
             R=tile.rows, K=tile.width, num_warps=tile.warps,
         )  # fmt: skip
         return self.weights

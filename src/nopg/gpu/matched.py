@@ -16,28 +16,26 @@ without asking the host.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from typing import Any
 
-import torch
 from torch import Tensor
 
 from nopg.gpu.newton import evaluate, solve, wall
-from nopg.gpu.rows import FusedRows
-from nopg.gpu.toolchain import Tile, padded, tl, triton
+from nopg.gpu.rows import TURN, FusedRows
+from nopg.gpu.toolchain import Tile, tl, triton
 
 ENTRIES = 256
 """Entries of a program: eight per thread of one warp, which reduces without waiting for
 others, and holds up to eight features of each."""
 STEPS = 40
 """Evaluations at most; a row that needs more goes on from there at the next update."""
-TURN = tl.constexpr(2.0 * math.pi)
 
 
 @triton.jit
 def _match(
-    log_psi, columns, table, points, taken, precision, state, weights, slopes, m,
-    n_batch, accuracy, reach, ridge, longest, k: tl.constexpr, d_s: tl.constexpr,
+    log_psi, columns, table, points, taken, precision, state, weights, m, n_batch,
+    accuracy, reach, ridge, longest, k: tl.constexpr, d_s: tl.constexpr,
     d_a: tl.constexpr, n_angles: tl.constexpr, width: tl.constexpr,
     steepness: tl.constexpr, STEPS: tl.constexpr, R: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
@@ -50,31 +48,30 @@ def _match(
     d: tl.constexpr = d_s + d_a
     base = tl.load(log_psi + at, mask=mask, other=-float("inf"))
     column = tl.load(columns + at, mask=mask, other=0)
+    own = policy * m + row
     z = ()
     for f in tl.static_range(d):
-        there = tl.load(table + column * width + f, mask=mask, other=0.0)
+        there = tl.load(table + column.to(tl.uint32) * width + f, mask=mask, other=0.0)
         if f < d_s:
-            here = tl.load(points + row * d_s + f, mask=is_row, other=0.0)
+            place = points + row.to(tl.int64) * d_s + f
         else:
-            place = (policy * m + row) * d_a + f - d_s
-            here = tl.load(taken + place, mask=is_row, other=0.0)
-        offset = there - here[:, None]
+            place = taken + own * d_a + f - d_s
+        offset = there - tl.load(place, mask=is_row, other=0.0)[:, None]
         if f >= d_s - n_angles and f < d_s:
             offset -= TURN * tl.floor(offset / TURN + 0.5)
         offset = tl.where(mask, offset * tl.load(precision + f), 0.0)
         if f >= d_s:
             base -= 0.5 * offset * offset
         z += (offset,)
-    kept = state + policy * (d + d * d_a + d_a) * m + row  # one number per row, m apart
+    kept = state + own * (d + d * d_a + d_a)
     t, before, after = (), 0.0, 1e-30
     for f in tl.static_range(d):
-        value = tl.load(kept + f * m, mask=is_row, other=0.0)
+        value = tl.load(kept + f, mask=is_row, other=0.0)
         before += value * value
         for a in tl.static_range(d_a):
-            place = (policy * m + row) * d_a + a
-            change = tl.load(taken + place, mask=is_row, other=0.0)
-            change -= tl.load(kept + (d + d * d_a + a) * m, mask=is_row, other=0.0)
-            gain = tl.load(kept + (d + f * d_a + a) * m, mask=is_row, other=0.0)
+            change = tl.load(taken + own * d_a + a, mask=is_row, other=0.0)
+            change -= tl.load(kept + d + d * d_a + a, mask=is_row, other=0.0)
+            gain = tl.load(kept + d + f * d_a + a, mask=is_row, other=0.0)
             value += gain * change
         after += value * value
         t += (value,)
@@ -100,7 +97,7 @@ def _match(
     tl.store(weights + policy * m * k + at, p, mask=mask)
     steep, radial = wall(t, reach, steepness, d)
     for f in tl.static_range(d):
-        tl.store(kept + f * m, t[f] - step[f], mask=is_row)
+        tl.store(kept + f, t[f] - step[f], mask=is_row)
     for a in tl.static_range(d_a):
         # (C + H)^-1 (I + H) e_a: how theta follows the action; its tilt loses e_a.
         b = ()
@@ -111,18 +108,13 @@ def _match(
             b += (value,)
         gains, _ = solve(L, b, d)
         h = tl.load(precision + d_s + a)
-        along = (z[0] - mean[0][:, None]) * gains[0][:, None]
-        for f in tl.static_range(1, d):
-            along += (z[f] - mean[f][:, None]) * gains[f][:, None]
-        of_policy = (a * n_batch + policy) * m * k
-        tl.store(slopes + of_policy + at, p * along * h, mask=mask)
         for f in tl.static_range(d):
             gain = gains[f]
             if f == d_s + a:
                 gain -= 1.0
-            tl.store(kept + (d + f * d_a + a) * m, gain * h, mask=is_row)
-        here = tl.load(taken + (policy * m + row) * d_a + a, mask=is_row, other=0.0)
-        tl.store(kept + (d + d * d_a + a) * m, here, mask=is_row)
+            tl.store(kept + d + f * d_a + a, gain * h, mask=is_row)
+        here = tl.load(taken + own * d_a + a, mask=is_row, other=0.0)
+        tl.store(kept + d + d * d_a + a, here, mask=is_row)
 
 
 @dataclass(frozen=True)
@@ -137,41 +129,22 @@ class Newton:
 
 
 class FusedMatchedRows(FusedRows):
-    """Rows whose mean is their query; s stands for coordinates of a state."""
+    """Rows whose mean is their query, by Newton's method."""
 
-    def __init__(
-        self,
-        log_psi: Tensor,  # log state kernel, (m, k)
-        columns: Tensor,  # samples each row lists, (m, k)
-        samples: tuple[Tensor, Tensor],  # s and actions, (n, d_s) and (n, d_a)
-        points: Tensor,  # s of the queries, (m, d_s)
-        precision: Tensor,  # 1 / h for each of s and a, (d,)
-        n_angles: int,  # how many of s, the last ones, are angles, and are wrapped
-        newton: Newton,
-        n_policies: int,  # B
-    ) -> None:
-        d_s, d_a = (part.shape[1] for part in samples)
-        super().__init__(log_psi, columns, d_a, n_policies)
-        self._points, self._precision = points.contiguous(), precision
-        self._n_angles, self._newton = n_angles, newton
-        # A sample's features lie in one sector of memory: one read fetches them all.
-        self._table = log_psi.new_zeros((len(samples[0]), padded(len(precision))))
-        self._table[:, : len(precision)] = torch.cat(samples, dim=1)
-        # Tilts, their derivatives and the actions they belong to, one after the other;
-        # rows that no update has seen start as kernel rows.
-        numbers = (d_s + d_a) * (1 + d_a) + d_a
-        self._state = points.new_zeros((n_policies, numbers, len(points)))
+    def __init__(self, newton: Newton, *rows: Any) -> None:
+        super().__init__(*rows)
+        self._newton = newton
 
     def build(self, taken: Tensor) -> Tensor:
-        """Newton's method, from where the last actions left it."""
-        (m, k), (n_batch, _, d_a) = self.columns.shape, taken.shape
+        """Tilts start where the last actions left them."""
+        (m, k), n_batch = self.columns.shape, len(taken)
         tile, newton = Tile.of_rows(k, ENTRIES, warps=1), self._newton
         _match[(tile.programs(m) * n_batch,)](
-            self.log_psi, self.columns, self._table, self._points, taken.contiguous(),
-            self._precision, self._state, self.weights, self.slopes, m, n_batch,
-            newton.accuracy, newton.reach, newton.ridge, newton.longest, k=k,
-            d_s=self._points.shape[1], d_a=d_a, n_angles=self._n_angles,
-            width=self._table.shape[1], steepness=newton.steepness, STEPS=STEPS,
-            R=tile.rows, K=tile.width, num_warps=tile.warps,
+            self.log_psi, self.columns, self.table, self.points, taken.contiguous(),
+            self.precision, self.state, self.weights, m, n_batch, newton.accuracy,
+            newton.reach, newton.ridge, newton.longest, k=k, d_s=self.d_s, d_a=self.d_a,
+            n_angles=self.n_angles, width=self.table.shape[1],
+            steepness=newton.steepness, STEPS=STEPS, R=tile.rows, K=tile.width,
+            num_warps=tile.warps,
         )  # fmt: skip
         return self.weights

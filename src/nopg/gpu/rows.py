@@ -1,84 +1,131 @@
 """Rows of B policies over one pattern: made for the actions taken, and differentiated.
 
-P x for rows of k entries is one read of the weights, x comes from the cache.
-
 What `RowModel` of `nopg.bellman.rows` is to the plain path: a class for each kind
 (`build`, `matched`), with buffers that stay put, so that launches can be captured.
 """
 
+# Kernels grow tuples, which the checker takes to be of one length.
+# mypy: disable-error-code="assignment,misc"
+
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor
 
-from nopg.gpu.toolchain import Tile, tl, triton
+from nopg.gpu.toolchain import Tile, padded, tl, triton
+
+TURN = tl.constexpr(2.0 * math.pi)
 
 
 @triton.jit
-def row_products(
+def load_rows(
     weights, columns, x, row, m, k: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
-    """(P x)_i for a tile of rows i; zero beyond the last row."""
+    """For a tile of rows: which entries are there, columns, weights, and x beside."""
     entry = tl.arange(0, K)
     mask = (row < m)[:, None] & (entry < k)[None, :]
     at = row.to(tl.int64)[:, None] * k + entry[None, :]
     column = tl.load(columns + at, mask=mask, other=0)
     weight = tl.load(weights + at, mask=mask, other=0.0)
-    return tl.sum(weight * tl.load(x + column, mask=mask, other=0.0), axis=1)
+    return mask, column, weight, tl.load(x + column, mask=mask, other=0.0)
 
 
 @triton.jit
-def _matvec(
-    weights, columns, x, y, m, n, n_batch, k: tl.constexpr, R: tl.constexpr,
-    K: tl.constexpr,
+def _differentiate(
+    weights, columns, table, points, precision, state, q, products, slopes, m, n,
+    n_batch, k: tl.constexpr, d_s: tl.constexpr, d_a: tl.constexpr,
+    n_angles: tl.constexpr, width: tl.constexpr, R: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
     policy = (tl.program_id(0) % n_batch).to(tl.int64)
     row = tl.program_id(0) // n_batch * R + tl.arange(0, R)
-    products = row_products(
-        weights + policy * m * k, columns, x + policy * n, row, m, k, K
+    is_row, own = row < m, policy * m + row
+    mask, column, weight, beside = load_rows(
+        weights + policy * m * k, columns, q + policy * n, row, m, k, K
     )
-    tl.store(y + policy * m + row, products, mask=row < m)
-
-
-def matvec(weights: Tensor, columns: Tensor, x: Tensor) -> Tensor:
-    """P x, (B, m), of weights (B, m, k) with columns (m, k), and x (B, n)."""
-    (m, k), (n_batch, n) = columns.shape, x.shape
-    out, tile = x.new_empty((n_batch, m)), Tile.of_rows(k)
-    _matvec[(tile.programs(m) * n_batch,)](
-        weights.contiguous(), columns.contiguous(), x.contiguous(), out, m, n, n_batch,
-        k=k, R=tile.rows, K=tile.width, num_warps=tile.warps,
-    )  # fmt: skip
-    return out
+    product = tl.sum(weight * beside, axis=1)
+    tl.store(products + own, product, mask=is_row)
+    centred = weight * (beside - product[:, None])
+    d: tl.constexpr = d_s + d_a
+    covariances = ()
+    for f in tl.static_range(d):
+        z = tl.load(table + column.to(tl.uint32) * width + f, mask=mask, other=0.0)
+        if f >= d_s - n_angles and f < d_s:
+            place = points + row.to(tl.int64) * d_s + f
+            z -= tl.load(place, mask=is_row, other=0.0)[:, None]
+            z -= TURN * tl.floor(z / TURN + 0.5)
+        z -= tl.sum(weight * z, axis=1)[:, None]
+        covariance = tl.sum(centred * z, axis=1) * tl.load(precision + f)
+        covariances += (covariance,)
+    for a in tl.static_range(d_a):
+        slope = covariances[d_s + a] * tl.load(precision + d_s + a)
+        if d_s > 0:  # tilts follow the action too
+            gains = state + own * (d + d * d_a + d_a) + d + a
+            for f in tl.static_range(d):
+                gain = tl.load(gains + f * d_a, mask=is_row, other=0.0)
+                slope += gain * covariances[f]
+        tl.store(slopes + own * d_a + a, slope, mask=is_row)
 
 
 class FusedRows(ABC):
-    """Rows of k entries at m queries."""
+    """Rows of k entries at m queries, functions of d features of the samples.
+
+    Features are coordinates of the state where rows depend on its direction, and the
+    action; the last `n_angles` of the coordinates are angles, and are wrapped.
+    """
 
     def __init__(
         self,
         log_psi: Tensor,  # log state kernel, (m, k)
         columns: Tensor,  # samples each row lists, (m, k)
-        d_a: int,
+        table: Tensor,  # features of the samples, from `feature_table`
+        points: Tensor,  # coordinates of the queries, (m, d_s)
+        precision: Tensor,  # 1 / h of each feature, (d,)
         n_policies: int,  # B
+        n_angles: int = 0,
     ) -> None:
         self.log_psi, self.columns = log_psi.contiguous(), columns.contiguous()
-        # Rows of the actions last taken, (B, m, k), and what gives their derivatives:
-        # d (P q)_i / d a_i = slopes_i q, (d_a, B, m, k).
+        self.table, self.points = table, points.contiguous()
+        self.precision, self.n_angles = precision, n_angles
+        self.d_s, self.d_a = points.shape[1], len(precision) - points.shape[1]
+        # Rows of the actions last taken, (B, m, k).
         self.weights = log_psi.new_empty((n_policies, *columns.shape))
-        self.slopes = log_psi.new_empty((d_a, n_policies, *columns.shape))
+        # Of each row its tilt, how that follows the actions, and the actions taken;
+        # rows that no update has seen start as kernel rows.
+        numbers = len(precision) * (1 + self.d_a) + self.d_a if self.d_s else 0
+        self.state = points.new_zeros((n_policies, len(points), numbers))
 
     @abstractmethod
     def build(self, taken: Tensor) -> Tensor:
-        """`weights` and `slopes` for the action taken at each query, (B, m, d_a)."""
+        """`weights` for the action taken at each query, (B, m, d_a)."""
 
-    def action_vjp(self, q: Tensor, row_weights: Tensor) -> Tensor:
-        """Gradient of sum_i w_i (P q)_i by the actions taken, (B, m, d_a).
+    def differentiate(self, q: Tensor) -> tuple[Tensor, Tensor]:
+        """P q, (B, m), and d (P q)_i / d a_i, (B, m, d_a), for q (B, n).
 
-        q is (B, n), the weights w of the rows are (B, m).
+        The latter are covariances under the rows last built, Eq. (10): of q and the
+        action, and of q and what the tilts that follow it weigh.
         """
-        # Slopes of a row sum to zero but for their last bits: keep q small.
-        centred = q - q.mean(dim=-1, keepdim=True)
-        found = [matvec(each, self.columns, centred) for each in self.slopes]
-        return row_weights[..., None] * torch.stack(found, dim=-1)
+        (m, k), (n_batch, n) = self.columns.shape, q.shape
+        tile = Tile.of_rows(k)
+        products, slopes = (
+            q.new_empty((n_batch, m)),
+            q.new_empty((n_batch, m, self.d_a)),
+        )
+        _differentiate[(tile.programs(m) * n_batch,)](
+            self.weights, self.columns, self.table, self.points, self.precision,
+            self.state, q.contiguous(), products, slopes, m, n, n_batch, k=k,
+            d_s=self.d_s, d_a=self.d_a, n_angles=self.n_angles,
+            width=self.table.shape[1], R=tile.rows, K=tile.width, num_warps=tile.warps,
+        )  # fmt: skip
+        return products, slopes
+
+
+def feature_table(*features: Tensor) -> Tensor:
+    """Features (n, d) side by side, and as many zeros as make d a power of two.
+
+    Those of a sample then lie in one sector of memory: one read fetches them all.
+    """
+    found = torch.cat(features, dim=1)
+    return torch.nn.functional.pad(found, (0, padded(found.shape[1]) - found.shape[1]))

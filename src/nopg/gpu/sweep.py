@@ -1,4 +1,4 @@
-"""One sweep of q = r + D P q and of mu = eps0 + T mu, T = (D P)', in one launch.
+"""One sweep of q = r + D P q and of mu = eps0 + T mu, with T = (D P)'.
 
     q' = r + D P (q + shift)        residual q' - (q + shift)
     mu' = eps0 + T (scale mu)       residual mu' - scale mu
@@ -7,7 +7,7 @@
 gave, applied while vectors are read: no pass is spent on them. The
 shift is exact with terminal rows too, since rows of P sum to one and D clears the
 terminal ones. Every column of T is summed by one program in a fixed order, so results
-repeat to the last bit. Small problems pay for launches, not for bytes.
+repeat to the last bit. Small problems pay for launches, not for bytes: one is both.
 
 Where rows of P sum to one, (I - gamma P) 1 = (1 - gamma) 1. So after some plain
 sweeps, whose residual is nearly constant, adding gamma / (1 - gamma) times its
@@ -18,88 +18,101 @@ sweep: sweeps in between only make the residual more nearly constant.
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
-from nopg.gpu.rows import row_products
-from nopg.gpu.toolchain import Tile, tl, triton
-from nopg.gpu.transpose import COLUMNS
+from nopg.gpu.rows import load_rows
+from nopg.gpu.toolchain import Tile, padded, tl, triton
 
+COLUMNS, FEW_COLUMNS = Tile(rows=32, width=32), Tile(rows=8, width=128)
+"""Columns differ in length: a program takes several, some entries of each at a time.
+Where there are few, what counts is how often it waits for memory."""
+FEW = 2**12
+"""Programs of a sweep that cost less than another launch."""
 BLOCK = 4096
-"""Sums read at a time; one program adds up all of a policy's."""
+"""Sums read at a time, where one program adds up all of a policy's."""
 
 
 @triton.jit
 def _sweep_rows(
-    weights, columns, rewards, discount, q, shift, q_next, sums, program, policy, n,
-    kind_stride, policy_stride, k: tl.constexpr, R: tl.constexpr, K: tl.constexpr,
+    weights, columns, rewards, discount, q, shift, q_next, sums, kind_stride, program,
+    policy, n, k: tl.constexpr, R: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
     """The sweep of q for one tile of rows of one policy."""
     row = program * R + tl.arange(0, R)
     is_row = row < n
     own = policy * n + row
     constant = tl.load(shift + policy)
-    products = row_products(
+    _, _, weight, beside = load_rows(
         weights + policy * n * k, columns, q + policy * n, row, n, k, K
     )
+    products = tl.sum(weight * beside, axis=1)
     r = tl.load(rewards + row, mask=is_row, other=0.0)
     factor = tl.load(discount + row, mask=is_row, other=0.0)
     step = r + factor * (products + constant)
     before = tl.load(q + own, mask=is_row, other=0.0) + constant
     residual = tl.where(is_row, step - before, 0.0)
     tl.store(q_next + own, step, mask=is_row)
-    place = sums + policy * policy_stride + program
-    tl.store(place, tl.sum(residual * residual, axis=0))
-    tl.store(place + kind_stride, tl.sum(residual, axis=0))
+    tl.store(sums + program, tl.sum(residual * residual, axis=0))
+    tl.store(sums + kind_stride + program, tl.sum(residual, axis=0))
 
 
 @triton.jit
 def _sweep_columns(
-    values, starts, rows, eps0, mu, scale, mu_next, sums, program, policy, n, n_entries,
-    kind_stride, policy_stride, C: tl.constexpr, E: tl.constexpr,
+    values, starts, rows, eps0, mu, scale, mu_next, sums, kind_stride, program, policy,
+    n, n_entries, C: tl.constexpr, E: tl.constexpr,
 ):  # fmt: skip
     """The sweep of mu for one tile of columns of one policy."""
     column = program * C + tl.arange(0, C)
     is_column = column < n
     own = policy * n + column
-    first = tl.load(starts + column, mask=is_column, other=0)
-    last = tl.load(starts + column + 1, mask=is_column, other=0)
+    # Places count from the program's first: long numbers would take half as long again.
+    base = tl.load(starts + program * C)
+    first = (tl.load(starts + column, mask=is_column, other=base) - base).to(tl.int32)
+    last = tl.load(starts + 1 + column, mask=is_column, other=base)
+    last = (last - base).to(tl.int32)
+    rows += base
+    values += policy * n_entries + base
     total = tl.zeros((C, E), dtype=values.dtype.element_ty)
     for done in range(0, tl.max(last - first, axis=0), E):
         at = first[:, None] + done + tl.arange(0, E)[None, :]
         mask = at < last[:, None]
         row = tl.load(rows + at, mask=mask, other=0)
-        value = tl.load(values + policy * n_entries + at, mask=mask, other=0.0)
+        value = tl.load(values + at, mask=mask, other=0.0)
         total += value * tl.load(mu + policy * n + row, mask=mask, other=0.0)
     factor = tl.load(scale + policy)
     products = tl.sum(total, axis=1)
     step = tl.load(eps0 + own, mask=is_column, other=0.0) + factor * products
     residual = step - factor * tl.load(mu + own, mask=is_column, other=0.0)
     tl.store(mu_next + own, step, mask=is_column)
-    place = sums + policy * policy_stride + program
-    tl.store(place, tl.sum(residual * residual, axis=0))
-    tl.store(place + kind_stride, tl.sum(step, axis=0))
+    tl.store(sums + program, tl.sum(residual * residual, axis=0))
+    tl.store(sums + kind_stride + program, tl.sum(step, axis=0))
 
 
 @triton.jit
 def _sweep(
-    weights, columns, rewards, discount, q, shift, q_next, q_sums, values, starts, rows,
-    eps0, mu, scale, mu_next, mu_sums, n, n_entries, q_kind_stride, q_policy_stride,
-    mu_kind_stride, mu_policy_stride, mu_programs, n_batch, k: tl.constexpr,
-    R: tl.constexpr, K: tl.constexpr, C: tl.constexpr, E: tl.constexpr,
+    weights, columns, rewards, discount, q, shift, values, starts, rows, eps0, mu,
+    scale, q_next, mu_next, sums, n, n_entries, n_sums, mu_programs, n_batch,
+    k: tl.constexpr, R: tl.constexpr, K: tl.constexpr, C: tl.constexpr,
+    E: tl.constexpr, HAS_COLUMNS: tl.constexpr, HAS_ROWS: tl.constexpr,
 ):  # fmt: skip
     policy = (tl.program_id(0) % n_batch).to(tl.int64)
     program = tl.program_id(0) // n_batch
+    kind_stride = (policy * 0 + n_batch) * n_sums
+    sums += policy * n_sums
     # Columns first: the longest of them is what a launch may have to wait for.
-    if program < mu_programs:
-        _sweep_columns(
-            values, starts, rows, eps0, mu, scale, mu_next, mu_sums, program, policy,
-            n, n_entries, mu_kind_stride, mu_policy_stride, C, E,
-        )  # fmt: skip
-    else:
-        _sweep_rows(
-            weights, columns, rewards, discount, q, shift, q_next, q_sums,
-            program - mu_programs, policy, n, q_kind_stride, q_policy_stride, k, R, K,
-        )  # fmt: skip
+    if HAS_COLUMNS:  # noqa: SIM102 - settled when compiled
+        if program < mu_programs:
+            _sweep_columns(
+                values, starts, rows, eps0, mu, scale, mu_next, sums + 2 * kind_stride,
+                kind_stride, program, policy, n, n_entries, C, E,
+            )  # fmt: skip
+    if HAS_ROWS:  # noqa: SIM102
+        if program >= mu_programs:
+            _sweep_rows(
+                weights, columns, rewards, discount, q, shift, q_next, sums,
+                kind_stride, program - mu_programs, policy, n, k, R, K,
+            )  # fmt: skip
 
 
 def sweep(
@@ -116,79 +129,91 @@ def sweep(
     mu: Tensor,  # the iterate but for its factor, (B, n)
     scale: Tensor,  # that factor, one number per policy, (B,)
     *,
-    out: tuple[Tensor, Tensor, Tensor, Tensor],
+    out: tuple[Tensor, Tensor, Tensor],
 ) -> None:
     """Step to q' and mu', and sum what is left program by program, into `out`.
 
-    It holds q' and sums (2, B, programs) of squared residuals, then of residuals;
-    mu' and sums (2, B, programs) of squared residuals, then of mu'. Residuals
-    are those of the input.
+    Sums, from `sum_buffer`, are of q's squared residuals, of its residuals, of mu's
+    squared residuals, and of mu'. Residuals are those of the input.
     """
     (n, k), n_batch = columns.shape, len(q)
-    tile, mu_programs = Tile.of_rows(k), COLUMNS.programs(n)
-    q_next, q_sums, mu_next, mu_sums = out
-    _sweep[((tile.programs(n) + mu_programs) * n_batch,)](
-        weights, columns, rewards, discount, q, shift, q_next, q_sums, values, starts,
-        rows, eps0, mu, scale, mu_next, mu_sums, n, len(rows), q_sums.stride(0),
-        q_sums.stride(1), mu_sums.stride(0), mu_sums.stride(1), mu_programs, n_batch,
-        k=k, R=tile.rows, K=tile.width, C=COLUMNS.rows, E=COLUMNS.width,
-        num_warps=tile.warps,
-    )  # fmt: skip
+    tile, across = _tiles(columns, n_batch)
+    is_small = across is FEW_COLUMNS
+    for has in ((True, True),) if is_small else ((True, False), (False, True)):
+        mu_programs = across.programs(n) if has[0] else 0
+        q_programs = tile.programs(n) if has[1] else 0
+        _sweep[((mu_programs + q_programs) * n_batch,)](
+            weights, columns, rewards, discount, q, shift, values, starts, rows, eps0,
+            mu, scale, *out, n, len(rows), out[2].shape[2], mu_programs, n_batch, k=k,
+            R=tile.rows, K=tile.width, C=across.rows, E=across.width,
+            HAS_COLUMNS=has[0], HAS_ROWS=has[1], num_warps=tile.warps,
+        )  # fmt: skip
 
 
-def sum_buffers(columns: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Where sums of q's and of mu's sweep go, for iterates like (B, n)."""
+def sum_buffer(columns: Tensor, like: Tensor) -> Tensor:
+    """Where sums of a sweep go, (4, B, programs), for iterates like (B, n)."""
+    count = max(tile.programs(len(columns)) for tile in _tiles(columns, len(like)))
+    return like.new_zeros((4, len(like), count))
+
+
+def _tiles(columns: Tensor, n_batch: int) -> tuple[Tile, Tile]:
+    """What a program takes of the rows, and of the columns."""
     n, k = columns.shape
-    counts = (Tile.of_rows(k).programs(n), COLUMNS.programs(n))
-    q_sums, mu_sums = (like.new_empty((2, len(like), count)) for count in counts)
-    return q_sums, mu_sums
+    tile = Tile.of_rows(k)
+    is_small = n_batch * tile.programs(n) <= FEW
+    return tile, FEW_COLUMNS if is_small else COLUMNS
 
 
 @triton.jit
-def _total(sums, n_programs, BLOCK: tl.constexpr):
+def _total(sums, n_sums, BLOCK: tl.constexpr):
     total = tl.zeros((BLOCK,), tl.float64)
-    for first in range(0, n_programs, BLOCK):
+    for first in range(0, n_sums, BLOCK):
         at = first + tl.arange(0, BLOCK)
-        part = tl.load(sums + at, mask=at < n_programs, other=0.0)
+        part = tl.load(sums + at, mask=at < n_sums, other=0.0)
         total += part.to(tl.float64)
     return tl.sum(total, axis=0)
 
 
 @triton.jit
 def _deflate(
-    q_sums, mu_sums, gain, mu_total, shift, scale, norms, q_programs, mu_programs,
-    n_batch, BLOCK: tl.constexpr,
+    sums, gain, mu_total, limits, shift, scale, left, n_sums, n_batch,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
     policy = tl.program_id(0)
-    q_first = q_sums + policy * q_programs
-    mu_first = mu_sums + policy * mu_programs
-    squares = _total(q_first, q_programs, BLOCK)
-    residuals = _total(q_first + n_batch * q_programs, q_programs, BLOCK)
-    tl.store(norms + policy, tl.sqrt(squares))
+    own, kind_stride = sums + policy * n_sums, n_batch * n_sums
+    residuals = _total(own + kind_stride, n_sums, BLOCK)
     tl.store(shift + policy, tl.load(gain) * residuals)
-    squares = _total(mu_first, mu_programs, BLOCK)
-    visits = _total(mu_first + n_batch * mu_programs, mu_programs, BLOCK)
-    tl.store(norms + n_batch + policy, tl.sqrt(squares))
-    wanted = tl.load(mu_total + policy)
+    visits = _total(own + 3 * kind_stride, n_sums, BLOCK)
+    wanted = tl.load(mu_total)
     # Nothing to scale to: terminal rows, or no visits at all.
     is_scaled = (wanted > 0.0) & (visits > 0.0)
     tl.store(scale + policy, tl.where(is_scaled, wanted / visits, 1.0))
+    q_left = tl.sqrt(_total(own, n_sums, BLOCK))
+    mu_left = tl.sqrt(_total(own + 2 * kind_stride, n_sums, BLOCK))
+    # Nothing to earn: what is left of q counts as it is.
+    q_limit = tl.load(limits + policy)
+    q_left /= tl.where(q_limit > 0.0, q_limit, 1.0)
+    mu_left /= tl.load(limits + n_batch + policy)
+    tl.store(left + policy, tl.maximum(q_left, mu_left))
 
 
 def deflate(
-    q_sums: Tensor,  # from `sweep`, (2, B, programs)
-    mu_sums: Tensor,  # from `sweep`, (2, B, programs)
+    sums: Tensor,  # from `sweep`, (4, B, programs)
     gain: Tensor,  # gamma / ((1 - gamma) n), or zero if some row is terminal, (1,)
-    mu_total: Tensor,  # sum(eps0) / (1 - gamma), or zero if some row is terminal, (B,)
+    mu_total: Tensor,  # what mu sums to, or zero if some row is terminal, (1,)
+    limits: Tensor,  # norms of r and of eps0, (2, B)
     *,
     out: tuple[Tensor, Tensor, Tensor],
 ) -> None:
-    """Shift for q' and scale for mu', (B,) each, and the residual norms, into `out`.
+    """Shift for q', scale for mu' and what is left to solve, (B,) each, into `out`.
 
-    Norms are those of the sweep before, (2, B): of q's residual, then of mu's.
+    What is left is the larger of the two residuals of the sweep before, each as a share
+    of its right-hand side.
     """
-    n_batch = q_sums.shape[1]
+    if sums.shape[2] > FEW:
+        sums = sums.sum(dim=2, keepdim=True, dtype=torch.float64)
+    _, n_batch, n_sums = sums.shape
     _deflate[(n_batch,)](
-        q_sums, mu_sums, gain, mu_total, *out, q_sums.shape[2], mu_sums.shape[2],
-        n_batch, BLOCK=BLOCK, num_warps=8,
+        sums, gain, mu_total, limits, *out, n_sums, n_batch,
+        BLOCK=min(BLOCK, padded(n_sums)), num_warps=4,
     )  # fmt: skip

@@ -1,7 +1,7 @@
-"""Points cut into equal tiles that are close in space: a balanced k-d tree, flat.
+"""Points in an order that is close in space, and boxes around them: a k-d tree, flat.
 
-Every cut halves a tile's points across its widest side, so tiles follow the data
-whatever its scale and density. All cuts of one level are one batched sort.
+Every cut halves a cell's points across its widest side, so that cells follow the data
+whatever their scale and density. All cuts of one level are one batched sort.
 """
 
 from __future__ import annotations
@@ -14,59 +14,33 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Tiles:
-    """Tiles of equally many points; the last places of some may be empty."""
+class Tree:
+    """Equally full leaves, and a box around each and around each pair, up to the root.
 
-    points: Tensor  # number of the point at each place, (T, S); n marks an empty place
-    coordinates: Tensor  # of those points, infinite at empty places, (d, T, S)
-    low: Tensor  # smallest coordinates in each tile, (d, T)
-    high: Tensor  # largest coordinates in each tile, (d, T)
+    Nodes are numbered as in a heap: the root is 1, node i has 2 i and 2 i + 1 below it,
+    and the last T nodes are the leaves. Where a leaf is short of points its last places
+    are empty; a box around nothing is infinitely far from everything.
+    """
+
+    points: Tensor  # number of the point at each place, (T, S) int32; n if empty
+    coordinates: Tensor  # of those points, infinite at empty places, (T, d, S)
+    boxes: Tensor  # smallest coordinates, then largest, of each node, (2 T, 2 d)
 
     @classmethod
-    def of(cls, points: Tensor, size: int) -> Tiles:
-        """Tiles of at most `size` of the points (n, d), none of them empty."""
-        n = len(points)
-        order = _balanced(points, size)
-        order = order[(order < n).any(dim=1)]
-        extended = torch.cat([points, points.new_full((1, points.shape[1]), math.inf)])
-        coordinates = extended.T[:, order].contiguous()  # (d, T, S)
-        is_empty = order == n
-        return cls(
-            points=order,
-            coordinates=coordinates,
-            low=coordinates.amin(dim=2),
-            high=coordinates.masked_fill(is_empty, -math.inf).amax(dim=2),
-        )
-
-    def subset(self, which: Tensor) -> Tiles:
-        """Some of the tiles."""
-        return Tiles(
-            self.points[which],
-            self.coordinates[:, which],
-            self.low[:, which],
-            self.high[:, which],
-        )
-
-    def gaps(self, others: Tiles) -> Tensor:
-        """Squared distance between boxes, (T, T'): no pair of points is closer."""
-        total = self.low.new_zeros((self.low.shape[1], others.low.shape[1]))
-        for low, high, its_low, its_high in zip(
-            self.low, self.high, others.low, others.high, strict=True
-        ):
-            below = low[:, None] - its_high
-            above = its_low - high[:, None]
-            gap = torch.maximum(below, above).clamp_(min=0.0)
-            total.addcmul_(gap, gap)
-        return total
-
-    def centre_distances(self, others: Tiles) -> Tensor:
-        """Squared distance between the middles of boxes, (T, T')."""
-        total = self.low.new_zeros((self.low.shape[1], others.low.shape[1]))
-        mine, its = (0.5 * (tiles.low + tiles.high) for tiles in (self, others))
-        for x, y in zip(mine, its, strict=True):
-            difference = x[:, None] - y
-            total.addcmul_(difference, difference)
-        return total
+    def of(cls, points: Tensor, size: int) -> Tree:
+        """A tree whose leaves hold at most `size` of the points (n, d)."""
+        order = _balanced(points, size)  # (T, S)
+        coordinates = _with_empty(points)[order].mT.contiguous()
+        is_empty = (order == len(points))[:, None]
+        low = coordinates.amin(dim=2)  # (T, d)
+        high = coordinates.masked_fill(is_empty, -math.inf).amax(dim=2)
+        levels = [torch.cat([low, high], dim=1)]
+        while len(low) > 1:
+            low = low.unflatten(0, (-1, 2)).amin(dim=1)
+            high = high.unflatten(0, (-1, 2)).amax(dim=1)
+            levels.insert(0, torch.cat([low, high], dim=1))
+        unused = torch.zeros_like(levels[0])  # there is no node 0
+        return cls(order.to(torch.int32), coordinates, torch.cat([unused, *levels]))
 
 
 def spatial_order(points: Tensor, size: int = 64) -> Tensor:
@@ -81,11 +55,11 @@ def spatial_order(points: Tensor, size: int = 64) -> Tensor:
 
 
 def _balanced(points: Tensor, size: int) -> Tensor:
-    """Numbers of the points tile by tile, (2^depth, S); n where a tile is short."""
-    n, d = points.shape
+    """Numbers of the points leaf by leaf, (2^depth, S); n where a leaf is short."""
+    n = len(points)
     depth = max(0, math.ceil(math.log2(max(n, 1) / size)))
     width = -(-n // 2**depth)
-    extended = torch.cat([points, points.new_full((1, d), math.inf)])
+    extended = _with_empty(points)
     order = torch.arange(width * 2**depth, device=points.device).clamp_(max=n)
     for level in range(depth):
         cell = order.view(2**level, -1)
@@ -96,3 +70,8 @@ def _balanced(points: Tensor, size: int) -> Tensor:
         key = x.gather(2, widest)[..., 0]  # empty places sort behind all points
         order = cell.gather(1, key.argsort(dim=1))
     return order.view(-1, width)
+
+
+def _with_empty(points: Tensor) -> Tensor:
+    """The points and, as number n, the one of empty places, (n + 1, d)."""
+    return torch.cat([points, points.new_full((1, points.shape[1]), math.inf)])

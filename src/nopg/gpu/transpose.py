@@ -11,54 +11,74 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nopg.gpu.toolchain import Tile, tl, triton
-
-COLUMNS = Tile(rows=16, width=32)
-"""Columns differ in length: a program takes several, 32 entries of each at a time."""
+from nopg.gpu.toolchain import tl, triton
 
 COPIED = 4096
 """Entries that a program copies: so many that columns close by find theirs in cache."""
 
+SORTED = 2**24
+"""Entries sorted at once while a pattern is made; each takes 70 bytes meanwhile."""
+
 
 def transposed_pattern(columns: Tensor, n: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Where the entries of the transpose are: made once, for every policy.
+    """Where the entries of T are: made once, for every policy.
 
-    What comes is `starts` (n + 1,), `rows` (m k,) ascending in each column, and
-    `source` (m k,), the place of each entry among the weights (m, k); all int32.
+    What comes is where each of the n columns starts, (n + 1,), and of each entry the
+    row of P it comes from, (m k,), ascending in each column, and its place among the k
+    of that row, in as few bytes as hold it. Rows are sorted some at a time, and every
+    sorted part is dealt out to the columns behind what they have already: the order is
+    that of one stable sort.
     """
-    flat = columns.reshape(-1).long()
-    source = torch.argsort(flat, stable=True)
-    counts = torch.bincount(flat, minlength=n)
-    starts = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-    rows = source // columns.shape[1]
-    return starts.to(torch.int32), rows.to(torch.int32), source.to(torch.int32)
+    (m, k), device = columns.shape, columns.device
+    parts = range(0, m, max(1, SORTED // k))
+    ahead = torch.zeros(n + 1, dtype=torch.int64, device=device)
+    for first in parts:
+        flat = columns[first : first + parts.step].reshape(-1)
+        ahead[1:] += torch.bincount(flat, minlength=n)
+    starts = ahead.cumsum_(0).clone()
+    kind = torch.uint8 if k <= 2**8 else torch.int16 if k <= 2**15 else torch.int32
+    rows = torch.empty(m * k, dtype=torch.int32, device=device)
+    slots = torch.empty(m * k, dtype=kind, device=device)
+    for first in parts:
+        flat = columns[first : first + parts.step].reshape(-1)
+        column, entry = flat.sort(stable=True)
+        counts = torch.bincount(column, minlength=n)
+        # An entry's place: behind those of its column that came before.
+        shift = ahead[:-1] - (counts.cumsum(0) - counts)
+        place = shift[column].add_(torch.arange(len(flat), device=device))
+        rows[place] = (entry // k + first).to(torch.int32)
+        slots[place] = (entry % k).to(kind)
+        ahead[:-1] += counts
+    return starts, rows, slots
 
 
 @triton.jit
 def _transposed_values(
-    weights, source, discount, values, n_entries, n_batch, k: tl.constexpr,
+    weights, rows, slots, discount, values, n_entries, n_batch, k: tl.constexpr,
     E: tl.constexpr,
 ):  # fmt: skip
     policy = (tl.program_id(0) % n_batch).to(tl.int64)
-    at = tl.program_id(0) // n_batch * E + tl.arange(0, E)
+    at = (tl.program_id(0) // n_batch).to(tl.int64) * E + tl.arange(0, E)
     mask = at < n_entries
-    place = tl.load(source + at, mask=mask, other=0)
+    row = tl.load(rows + at, mask=mask, other=0)
+    place = row.to(tl.int64) * k + tl.load(slots + at, mask=mask, other=0)
     own = policy * n_entries
     value = tl.load(weights + own + place, mask=mask, other=0.0)
-    value *= tl.load(discount + place // k, mask=mask, other=0.0)
+    value *= tl.load(discount + row, mask=mask, other=0.0)
     tl.store(values + own + at, value, mask=mask)
 
 
 def transposed_values(
     weights: Tensor,  # P, (B, m, k)
-    source: Tensor,  # place of each entry among the weights, (nnz,)
+    rows: Tensor,  # row each entry comes from, (nnz,)
+    slots: Tensor,  # and its place there, (nnz,)
     discount: Tensor,  # D, (m,)
     *,
     out: Tensor,
 ) -> None:
     """Values of T, D_i P_ij in its order, into `out`, (B, nnz)."""
-    n_entries, (n_batch, _, k) = len(source), weights.shape
+    n_entries, (n_batch, _, k) = len(rows), weights.shape
     _transposed_values[(-(-n_entries // COPIED) * n_batch,)](
-        weights, source, discount.contiguous(), out, n_entries, n_batch, k=k, E=COPIED,
-        num_warps=4,
+        weights, rows, slots, discount.contiguous(), out, n_entries, n_batch, k=k,
+        E=COPIED, num_warps=4,
     )  # fmt: skip

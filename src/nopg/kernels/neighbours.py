@@ -29,7 +29,7 @@ class Block:
     """Rows that keep the same number of samples."""
 
     rows: Tensor  # which queries these are, (m,), ascending
-    # Samples each row keeps, nearest first, (m, k) int32; None keeps all.
+    # Samples each row keeps, in any order, (m, k) int32; None keeps all.
     columns: Tensor | None
     log_psi: Tensor  # log state kernel at those samples, relative to its peak, (m, k)
     # Log of an upper bound on the state-kernel mass a row drops, (m,).
@@ -77,7 +77,10 @@ def nearest_blocks(
             return [complete_block(queries, samples, bandwidths)]
         squares, columns = search(waiting, k)
         block = _block(waiting, columns, squares, n)
-        done = _is_long_enough(block, log_margin) | (k == longest)
+        if k == longest:
+            blocks.append(block)
+            break
+        done = _is_long_enough(block, log_margin)
         if bool(done.any()):
             blocks.append(block if bool(done.all()) else _select(block, done))
         waiting = waiting[~done]
@@ -102,10 +105,10 @@ def fixed_blocks(
 
 
 def _block(rows: Tensor, columns: Tensor, squares: Tensor, n: int) -> Block:
-    log_psi = -0.5 * squares
+    log_psi = squares.mul_(-0.5)  # large: no second copy
     left = n - columns.shape[1]
     log_left = math.log(left) if left else -math.inf
-    return Block(rows, columns, log_psi, log_psi[:, -1] + log_left)
+    return Block(rows, columns, log_psi, log_psi.amin(dim=1) + log_left)
 
 
 def _is_long_enough(block: Block, log_margin: float) -> Tensor:
@@ -125,15 +128,16 @@ def _select(block: Block, which: Tensor) -> Block:
 def _search_among(
     samples: Tensor, queries: Tensor
 ) -> Callable[[Tensor, int], tuple[Tensor, Tensor]]:
-    """An exact search: a k-d tree on the CPU, tiles on a GPU.
+    """An exact search: SciPy's k-d tree on the CPU, our own on a GPU.
 
-    It lists, for the rows of `queries` asked for, the k nearest samples, nearest first,
-    with their squared distances; all points are in units of bandwidths.
+    It lists, for the rows of `queries` asked for, the k nearest samples with their
+    squared distances; all points are in units of bandwidths.
     """
     if samples.is_cuda:
-        from nopg.gpu.nearest import nearest
+        from nopg.gpu.nearest import NearestSamples
 
-        return lambda rows, k: nearest(queries[rows], samples, k)
+        known = NearestSamples(samples)
+        return lambda rows, k: known.search(queries[rows], k)
     from scipy.spatial import cKDTree
 
     tree = cKDTree(samples.numpy())

@@ -89,6 +89,41 @@ def test_a_large_job_is_announced_before_it_runs(
     assert said.index("Budget:") < said.index("NOPG:")
 
 
+@pytest.mark.parametrize(
+    ("n", "neighbours", "rows", "used"),
+    # Peaks measured on an H200, less the data, by `python -m benchmarks.gpu`.
+    [
+        (10**7, 64, "nadaraya-watson", 15.0e9),
+        (10**7, 64, "matched", 15.9e9),
+        (10**8, 48, "nadaraya-watson", 112.1e9),
+    ],
+)
+def test_fused_memory_is_foreseen(
+    n: int, neighbours: int, rows: str, used: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(module, "available_memory", lambda device: 148_000_000_000)
+    empty = torch.empty(1, dtype=torch.float32)
+    wide = [empty.expand(n, width) for width in (4, 1, 4)]
+    samples = Samples(wide[0], wide[1], empty.expand(n), wide[2], empty.expand(n))
+    spec = PolicySpec(kind="deterministic", n_states=4, n_outputs=1)
+    policy = spec.build(torch.Generator().manual_seed(0))
+    config = NOPGConfig.of(
+        device="cuda", dtype="float32", rows=rows, neighbours=neighbours
+    )
+    given = (policy, samples, torch.zeros((1, 4)), nopg.Bandwidths([1.0] * 4, [1.0]))
+    assert estimate_budget(*given, config).peak_bytes == pytest.approx(used, rel=0.05)
+    more = NOPGConfig.of(device="cuda", dtype="float32", rows=rows, neighbours=1000)
+    with pytest.raises(nopg.ConfigError, match="keep at most neighbours=") as refusal:
+        estimate_budget(*given, more)
+    fitting = int(str(refusal.value).split("neighbours=")[1].split(",")[0])
+    assert neighbours <= fitting < 1000
+    at_most = NOPGConfig.of(
+        device="cuda", dtype="float32", rows=rows, neighbours=fitting
+    )
+    assert estimate_budget(*given, at_most).peak_bytes <= 148e9
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", ["nadaraya-watson", "matched"])
 def test_memory_is_estimated_within_a_third(rows: str) -> None:

@@ -19,13 +19,16 @@ from nopg.bellman.samples import Samples
 from nopg.errors import ConfigError, NopgError
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.linalg.ranks import Ranks
-from nopg.policies.families import GaussianPolicy, Policy
+from nopg.policies.families import DeterministicPolicy, GaussianPolicy, Policy
 
 LARGE = 5_000_000
 """Entries of P from which a job is announced: about a tenth of a second per update."""
 SAMPLED_ROWS = 256
 SEARCH_BYTES = 48
 """Bytes per entry while neighbours are searched and sorted, beyond what is kept."""
+FUSED_BYTES = 21
+"""Bytes per entry of fused updates: columns, log psi, weights, rows of P' and its
+values 4 each, places in them 1. Lists are searched and sorted some at a time."""
 
 
 @dataclass(frozen=True)
@@ -80,16 +83,22 @@ def estimate_budget(
         length = rows.n_entries / len(some)
     n_rows = -(-n // n_ranks) * config.estimator.next_state_samples + len(initial)
     entries = round(n_rows * length)
-    peak = entries * _bytes_per_entry(policy, samples, config, is_sparse=length < n)
+    each = _bytes_per_entry(policy, samples, config, is_sparse=length < n)
+    fixed = 0
+    if ranks is None and length < n:
+        fixed = n * _fused_bytes(policy, samples, config)
+    if fixed:
+        each = FUSED_BYTES
+    peak = fixed + entries * each
     free = available_memory(config.device)
     limit = config.max_memory or (None if free is None else free // n_local)
     if limit is not None and peak > limit:
+        fitting = max(int(length * (limit - fixed) / (peak - fixed)), 1)
         raise ConfigError(
             f"A job must fit into memory, {n:,} samples with {length:.0f} neighbours "
             f"per row need about {_size(peak)} and {_size(limit)} are available; keep "
-            f"at most neighbours={max(int(length * limit / peak), 1)}, use fewer "
-            'samples or dtype="float32", share the rows over more ranks, or raise '
-            "`max_memory`."
+            f"at most neighbours={fitting}, use fewer samples or "
+            'dtype="float32", share the rows over more ranks, or raise `max_memory`.'
         )
     return Budget(n, length, entries, peak, limit)
 
@@ -105,8 +114,7 @@ def _bytes_per_entry(
     # Weights of each draw and their mixture, two working arrays, and the rows of the
     # last update, which stay until the new ones are there.
     update = v * (5 + draws)
-    is_fused = config.device != "cpu" and v == 4  # where features are made on the way
-    if config.estimator.rows == MATCHED and not is_fused:
+    if config.estimator.rows == MATCHED:
         d_a = 0 if samples.n_actions else samples.actions.shape[1]
         d = samples.states.shape[1] + d_a
         update += v * (1 + 2 * d + d * (d + 1) // 2)  # features, once more when made
@@ -115,6 +123,22 @@ def _bytes_per_entry(
     # Lists: columns 4, log psi, actions; pattern: columns 4 + 4, permutations 4 + 4.
     kept = 20 + v + (8 if samples.n_actions else v * samples.actions.shape[1])
     return kept + max(update + v, SEARCH_BYTES)  # v: the values of P'
+
+
+def _fused_bytes(policy: Policy, samples: Samples, config: NOPGConfig) -> int:
+    """Bytes of fused updates per sample, beside the entries of P; 0 if not fused."""
+    rows, is_single = config.estimator, samples.rewards.dtype == torch.float32
+    is_even = isinstance(rows.neighbours, int) or rows.rows == MATCHED
+    is_alone = isinstance(policy, DeterministicPolicy) and rows.next_state_samples == 1
+    if config.device == "cpu" or not (is_single and is_even and is_alone):
+        return 0
+    d_a = samples.action_width
+    d = samples.states.shape[1] + d_a
+    # Vectors of solves, gradient and lists; queries, places, what a layer says.
+    numbers = 29 + 2 * d + (5 * sum(config.hidden) if len(config.hidden) > 1 else 0)
+    if rows.rows == MATCHED:
+        numbers += 3 * d + d * d_a  # features of samples and queries, tilts
+    return 4 * numbers
 
 
 def available_memory(device: str = "cpu", root: Path = Path("/")) -> int | None:

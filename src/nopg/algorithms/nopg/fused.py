@@ -7,6 +7,7 @@ compute; the host looks only at the residual norms, between groups of sweeps.
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -25,8 +26,10 @@ from nopg.fitted.history import Update
 from nopg.policies.adam import eps_for
 from nopg.policies.families import DeterministicPolicy, Policy
 
-MAX_GROUPS = 500
+MAX_GROUPS = 1000
 """Groups of sweeps before an update is given up."""
+SMALL = 4_000_000
+"""Entries of P whose sweeps take less time than a look at what they left."""
 ROW_SHARE = 0.1
 """Accuracy of rows that are found by iteration, as a share of the solves': one step of
 theirs costs less than a sweep."""
@@ -84,7 +87,7 @@ class FusedTrainer:
         for i, policy in enumerate(policies):  # they share memory from now on
             for name, parameter in policy.named_parameters():
                 parameter.data = self.parameters[name].data[i]
-        self._queries, self._skeleton = problem.queries, policies[0]
+        self._queries, self._skeleton = problem.queries, _skeleton(policies)
         like = problem.queries
         self.rate = like.new_zeros(())
         self.objective = like.new_zeros(len(policies))
@@ -95,8 +98,10 @@ class FusedTrainer:
             eps=eps_for(problem.samples.rewards),
             maximize=True,
             capturable=is_captured,
+            fused=is_captured,
         )
         self.groups = 0
+        self._is_small = len(policies) * self.system.columns.numel() < SMALL
         self._taken: Tensor | None = None
         steps = (self._evaluate, self.system.sweep, self._ascend)
         self._steps = _captured(steps, self) if is_captured else steps
@@ -106,17 +111,20 @@ class FusedTrainer:
         evaluate, sweep, ascend = self._steps
         self.rate.fill_(self.config.rate(step, self.n_updates))
         evaluate()
-        self.groups = 0
+        before, self.groups = self.groups, 0
         while True:
             sweep()
             self.groups += 1
-            left = self.system.left.item()
-            if left <= self.config.rtol:
+            if self._is_small and self.groups < before - 1:
+                continue  # to look takes longer than these sweeps, and they are needed
+            left = self.system.left.tolist()
+            if all(each <= self.config.rtol for each in left):
                 break
-            if self.groups >= MAX_GROUPS or not math.isfinite(left):
+            if self.groups >= MAX_GROUPS or not all(map(math.isfinite, left)):
                 raise SolverError(
                     f"q and mu must be solved to {self.config.rtol:.0e}, sweeps left "
-                    f"{left:.1e}; lower gamma or the learning rate, or raise `rtol`."
+                    f"{max(left):.1e}; lower gamma or the learning rate, or raise "
+                    "`rtol`."
                 )
         ascend()
 
@@ -130,8 +138,12 @@ class FusedTrainer:
             )
             return found
 
+        state = (self.parameters, self.buffers)
+        if self.system.n_policies == 1:  # torch does more at once without a batch
+            alone = [{k: p.squeeze(0) for k, p in each.items()} for each in state]
+            return act(*alone)[None]
         vmapped: Callable[..., Tensor] = torch.func.vmap(act)
-        return vmapped(self.parameters, self.buffers)
+        return vmapped(*state)
 
     def _evaluate(self) -> None:
         self._taken = self._outputs()  # its graph is kept for the way back
@@ -144,14 +156,23 @@ class FusedTrainer:
             objective, slopes = self.system.finish()
         leaves = list(self.parameters.values())
         gradients = torch.autograd.grad(self._taken, leaves, slopes)
-        squares = [g.square().flatten(1).sum(dim=1) for g in gradients]
-        self.gradient_norm.copy_(torch.stack(squares).sum(dim=0).sqrt())
+        flat = torch.cat([g.flatten(1) for g in gradients], dim=1)
+        self.gradient_norm.copy_(flat.norm(dim=1))
         self.objective.copy_(objective)
         for leaf, gradient in zip(leaves, gradients, strict=True):
-            if leaf.grad is None:
-                leaf.grad = torch.empty_like(leaf)
-            leaf.grad.copy_(gradient)
+            leaf.grad = gradient.contiguous()
         self.adam.step()
+
+
+def _skeleton(policies: Sequence[Policy]) -> Policy:
+    """What the policies do, with parameters still to be given."""
+    from nopg.gpu.perceptron import FusedNetwork, fits
+
+    found = copy.deepcopy(policies[0])
+    network: Any = getattr(found, "network", None)
+    if len(policies) == 1 and fits(network):
+        found.network = FusedNetwork(*network)
+    return found
 
 
 def ascend_fused(trainer: FusedTrainer) -> Iterator[list[Update]]:
@@ -191,18 +212,19 @@ def _captured(
             for step in steps:
                 step()
     torch.cuda.current_stream().wait_stream(stream)
-    graphs = []
+    graphs: list[torch.cuda.CUDAGraph] = []
     for step in steps:
         graph = torch.cuda.CUDAGraph()
         # On the stream of the warm-up: gradients are tied to where leaves were used
         # first, and torch warns of any other.
-        with torch.cuda.graph(graph, stream=stream):
+        pool = graphs[0].pool() if graphs else None  # they run one after the other
+        with torch.cuda.graph(graph, pool=pool, stream=stream):
             step()
-        graphs.append(graph.replay)
+        graphs.append(graph)
     with torch.no_grad():
         for name, parameter in trainer.parameters.items():
             parameter.copy_(kept[name])
         for state in trainer.adam.state.values():
             for value in state.values():
                 value.zero_()
-    return tuple(graphs)
+    return tuple(graph.replay for graph in graphs)

@@ -56,11 +56,8 @@ class TableColumn:
             converted = np.where(np.isnat(cells), np.nan, seconds)
         else:
             texts = ["" if c is None else str(c).strip() for c in cells]
-            of = {
-                **{"number": self._numbers, "time": self._times},
-                **{"flag": self._flags, "label": self._labels},
-            }
-            converted = of[self._kind](texts)
+            of = {"flag": self._flags, "label": self._labels}
+            converted = of.get(self._kind, self._numbers)(texts)
         self._chunks.append(converted)
         self._n_rows += len(cells)
 
@@ -89,10 +86,12 @@ class TableColumn:
         return converted
 
     def _numbers(self, texts: list[str]) -> NDArray[Any]:
+        """Numbers as they are, dates as seconds since 1970, NaN for empty cells."""
+        one = self._time if self._kind == "time" else self._number
         try:
             values = np.fromiter(map(float, texts), np.float64, len(texts))
         except ValueError:
-            values = np.array([self._number(text, i) for i, text in enumerate(texts)])
+            values = np.array([one(text, i) for i, text in enumerate(texts)])
         # Python reads "1_000" as a number; nobody's logger writes that.
         if "_" in "".join(texts):
             row = next(i for i, text in enumerate(texts) if "_" in text)
@@ -107,13 +106,6 @@ class TableColumn:
             return float("nan" if text.lower() in _EMPTY else text)
         except ValueError:
             raise self._refusal(text, row) from None
-
-    def _times(self, texts: list[str]) -> NDArray[Any]:
-        """Numbers as they are, dates as seconds since 1970, NaN for empty cells."""
-        try:
-            return np.array([float(text) for text in texts])
-        except ValueError:
-            return np.array([self._time(text, row) for row, text in enumerate(texts)])
 
     def _time(self, text: str, row: int) -> float:
         try:
