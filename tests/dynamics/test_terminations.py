@@ -63,16 +63,3 @@ def test_a_limit_above_is_one_too() -> None:
     for lean in (-0.25, 0.25):
         assert asked(model, -0.8, lean)[0] > 0.95
     assert asked(model, -0.8, 0.0)[0] < 0.05
-
-
-def test_what_only_those_do_who_end_is_no_end() -> None:
-    """All who crossed were fast: but it is the place that ends it, not the speed."""
-    rng = np.random.default_rng(0)
-    slow = rng.uniform([-1.0, -0.5], [1.0, 0.5], (300, 2))
-    crossed = rng.uniform([1.0, 2.0], [1.1, 2.5], (10, 2))
-    ended = torch.cat([torch.zeros(300), torch.ones(10)]).double()
-    states = torch.tensor(np.concatenate([slow, crossed]))
-    model = TerminationModel.fit(states, torch.zeros(310).double(), ended, rng)
-    assert model is not None
-    assert asked(model, 0.8, 2.2)[0] < 0.1
-    assert asked(model, 1.2, 2.2)[0] > 0.9

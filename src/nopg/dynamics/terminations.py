@@ -56,14 +56,10 @@ class TerminationModel:
             min(3, len(points)), largest=False
         )
         width = float(near.values[:, -1].median()) + 1e-6
-        images, others, pays = _mirrored(points, ended, paid, BORDER * width)
-        return cls(
-            torch.cat([points, images]),
-            torch.cat([ended, others]),
-            torch.cat([paid, pays]),
-            unit,
-            width,
-        )
+        beyond, pays = _beyond_limits(points, ended, paid, BORDER * width)
+        ended = torch.cat([ended, torch.ones_like(pays)])
+        paid = torch.cat([paid, pays])
+        return cls(torch.cat([points, beyond]), ended, paid, unit, width)
 
     def predict(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """Probability of a termination, (m,), and that times its reward, (m,)."""
@@ -106,33 +102,32 @@ def continuing_rewards(inputs: Tensor, rewards: Tensor, terminations: Tensor) ->
     return found
 
 
-def _mirrored(
+def _beyond_limits(
     points: Tensor, ended: Tensor, paid: Tensor, border: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Mirror images of states at limits that end an episode, as further samples.
+) -> tuple[Tensor, Tensor]:
+    """Mirror images of states that did not end, beyond limits that end an episode.
 
     Most ends are limits of one column: a pole that leans too far, an edge, a goal. If
     ends were seen beyond all that any other state has in a column, the limit holds
-    wherever the other columns are: images of states that did not end are ends, also
-    where nobody has crossed it yet, and those of ends are none.
+    wherever the other columns are, also where nobody has crossed it yet.
+
+    Returns:
+        Terminal points, (k, d_s), and what it pays to end there, (k,).
     """
     is_end = ended > 0.0
-    found = [(points[:0], ended[:0], paid[:0])]
-    for j in range(points.shape[1] if not bool(is_end.all()) else 0):
+    others, found, pays = points[~is_end], [points[:0]], [paid[:0]]
+    for j in range(points.shape[1] if len(others) else 0):
         for sign in (1.0, -1.0):
-            side = sign * points[:, j]
-            far = side[~is_end].max()
+            side, far = sign * points[:, j], (sign * others[:, j]).max()
             crossed = is_end & (side > far)
             if int(crossed.sum()) < MANY:
                 continue
             limit = 0.5 * (far + side[crossed].min())
-            rows = (~is_end & (limit - side < border)) | crossed
-            images = points[rows].clone()
-            images[:, j] = 2.0 * sign * limit - images[:, j]
-            others = 1.0 - ended[rows]
-            found.append((images, others, others * paid[crossed].mean()))
-    images, others, pays = (torch.cat(part) for part in zip(*found, strict=True))
-    return images, others, pays
+            near = others[limit - sign * others[:, j] < border].clone()
+            near[:, j] = 2.0 * sign * limit - near[:, j]
+            found.append(near)
+            pays.append(paid[crossed].mean().expand(len(near)))
+    return torch.cat(found), torch.cat(pays)
 
 
 def _informative(points: Tensor, is_terminal: Tensor, names: Tensor) -> Tensor:
