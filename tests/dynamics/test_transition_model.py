@@ -122,9 +122,8 @@ def test_the_second_model_knows_a_part_and_has_the_same_bounds() -> None:
     assert part.rewards == whole.rewards
     assert part.termination is not None
     assert whole.termination is not None
-    every, some = (
-        int((one.termination.is_terminal == 0.0).sum()) for one in (whole, part)
-    )
+    both = (whole.termination, part.termination)
+    every, some = (int((one.is_terminal == 0.0).sum()) for one in both)
     assert every == int((ends == 0.0).sum())
     assert 0.7 * every < some < every  # of 64 rows out of 80
 
