@@ -1,6 +1,7 @@
 """`nopg learn`: from a file to a policy that was cross-checked, in one command."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +9,6 @@ import torch
 from typer.testing import CliRunner
 
 import nopg
-import nopg.runs.search
 from nopg.algorithms.search.checkpoint import SearchCheckpoint
 from nopg.cli.main import app
 from nopg.cli.swing_up import BOTTOM, grid_dataset
@@ -116,11 +116,12 @@ def test_a_killed_search_goes_on_to_the_same_bits(
     monkeypatch.chdir(folder)
     (folder / "c.toml").write_text("[model]\ngamma = 0.9\nhidden = [4]\n" + START)
     begin = ["learn", "data.npz", "--config", "c.toml", "--out"]
-    few = {"n_updates": 2, "n_refining": 10, "progress": False}
-    search = nopg.runs.search.learn
-    monkeypatch.setattr(
-        "nopg.runs.search.learn", lambda *a, **k: search(*a, **k, **few)
-    )
+    few: dict[str, Any] = {"n_updates": 2, "n_refining": 10, "progress": False}
+
+    def search(data: nopg.Dataset, starts: Any, **given: Any) -> nopg.FittedPolicy:
+        return nopg.learn(data, starts, **(given | few))
+
+    monkeypatch.setattr("nopg.runs.search.learn", search)
     assert CliRunner().invoke(app, [*begin, "whole"]).exit_code == 0
     keep = SearchCheckpoint.refine
 

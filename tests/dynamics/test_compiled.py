@@ -1,5 +1,6 @@
 """Compiled rollouts against the same in NumPy, and their digits on several threads."""
 
+import shutil
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,10 @@ def noisy_log(history: int, discrete: bool, rng: np.random.Generator) -> Dataset
             level = after
     columns = [np.array(column) for column in zip(*rows, strict=True)]
     never = np.zeros(len(rows), dtype=bool)
-    data = Dataset(*columns[:4], never, columns[4], columns[5])
+    names = ("observations", "actions", "rewards", "next_observations")
+    given: dict[str, Any] = dict(zip(names, columns, strict=False))
+    given |= {"terminations": never, "truncations": columns[4], "episodes": columns[5]}
+    data = Dataset(**given)
     return data.with_history(history) if history else data
 
 
@@ -138,7 +142,9 @@ def test_recorded_actions_lead_to_the_same_states(
     rng = np.random.default_rng(3)
     rows = rng.integers(len(columns[1]), size=(4, len(states)))
     acted = np.asarray(columns[1], dtype=np.float64)[rows]
-    draws = noise_draws(4, *states.shape, rng) if model.noise is not None else None
+    draws = None
+    if model.noise is not None:
+        draws = noise_draws(4, len(states), states.shape[1], rng)
     ours = ArrayTransitionModel(model).follow(states, acted, draws)
     monkeypatch.setattr(transition_model, "compiled_library", lambda: None)
     theirs = ArrayTransitionModel(model).follow(states, acted, draws)
@@ -187,7 +193,7 @@ def test_blocks_join_where_they_meet(
 
 
 def test_without_a_compiler_there_is_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled.shutil, "which", lambda name: None)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
     assert compiled.compiled_library.__wrapped__() is None
 
 
@@ -197,5 +203,5 @@ def test_a_compiler_that_fails_is_none(
     broken = tmp_path / "cc"
     broken.write_text("#!/bin/sh\nexit 1\n")
     broken.chmod(0o755)
-    monkeypatch.setattr(compiled.shutil, "which", lambda name: str(broken))
+    monkeypatch.setattr(shutil, "which", lambda name: str(broken))
     assert compiled.compiled_library.__wrapped__() is None

@@ -118,13 +118,13 @@ class CompiledModel:
         self._require(credit, (n,))
         self._require(by_state, (n_steps, n, self.d_a, self.d_s))
         self._require(draws, (n_steps, n, self.d_s))
-        given = [np.ascontiguousarray(x) for x in (credit, by_state)]
-        given.append(None if draws is None else np.ascontiguousarray(draws))
-        given += [np.ascontiguousarray(x) for x in steps]
-        found = np.empty_like(given[4])
-        rest = [_pointer(x) for x in (*given, found)]
+        found = np.empty_like(steps[1])
+        arrays = [
+            None if x is None else np.ascontiguousarray(x)
+            for x in (credit, by_state, draws, *steps, found)
+        ]
+        rest = (n_steps, gamma, worst, *map(_pointer, arrays))
         model = (ctypes.byref(self.struct),)
-        rest = (n_steps, gamma, worst, *rest)
         _in_parts(library.nopg_backward, model, n, rest)
         return found
 

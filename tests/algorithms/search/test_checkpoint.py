@@ -12,6 +12,7 @@ import nopg
 from nopg.algorithms.search import checkpoint as checkpoint_module
 from nopg.algorithms.search.checkpoint import SearchCheckpoint
 from nopg.algorithms.search.learn import learn
+from nopg.data.files import write_atomically
 from nopg.envs.pendulum import Pendulum, pendulum_grid
 from nopg.errors import RunError
 
@@ -44,7 +45,7 @@ def test_killed_after_any_write_it_goes_on_to_the_same_bits(
 ) -> None:
     data, path = pendulum_data(4), tmp_path / "search.checkpoint"
     whole = learn(data, BOTTOM, **SHORT)
-    write, writes = checkpoint_module.write_atomically, 0
+    write, writes = write_atomically, 0
 
     def counted(*given: Any) -> None:
         nonlocal writes
@@ -69,14 +70,18 @@ def test_killed_after_any_write_it_goes_on_to_the_same_bits(
 def test_the_checkpoint_of_another_search_is_refused(what: str, tmp_path: Path) -> None:
     path, data = tmp_path / "search.checkpoint", pendulum_data(4)
     SearchCheckpoint(path, data, BOTTOM, {"gamma": 0.9}).add()
-    others = {"data": data, "starts": BOTTOM, "settings": {"gamma": 0.9}}
-    changed: dict[str, Any] = {
+    others: dict[str, Any] = {
+        "data": data,
+        "starts": BOTTOM,
+        "settings": {"gamma": 0.9},
+    }
+    every: dict[str, dict[str, Any]] = {
         "data": {"data": pendulum_data(5)},
         "initial states": {"starts": 2.0 * BOTTOM},
         "settings": {"settings": {"gamma": 0.8}},
-    }[what]
+    }
     with pytest.raises(RunError, match=f"it has other {what};"):
-        SearchCheckpoint(path, **(others | changed))
+        SearchCheckpoint(path, **(others | every[what]))
 
 
 def test_a_damaged_checkpoint_is_said_in_one_sentence(tmp_path: Path) -> None:
@@ -100,7 +105,8 @@ def test_more_data_start_from_the_policy_and_lose_nothing() -> None:
     assert more.search.candidates[0].method.kind == "earlier policy"
     assert len(more.require_data()) == 32 + 50
     assert more.gamma == 0.9
-    assert np.array_equal(more.initial_states, first.initial_states)
+    assert more.initial_states is not None
+    assert more.initial_states.tolist() == BOTTOM.tolist()
     kept = more.search.candidates[more.search.chosen].final.value
     assert kept >= more.search.candidates[0].first.value - 1e-9
     # The models that it starts from are not those it ends with.
@@ -122,7 +128,10 @@ def test_more_data_keep_the_past_and_the_reward() -> None:
             level, before = after, push
     columns = [np.array(column) for column in zip(*rows, strict=True)]
     never = np.zeros(len(rows), dtype=bool)
-    data = nopg.Dataset(*columns[:4], never, columns[4], columns[5])
+    names = ("observations", "actions", "rewards", "next_observations")
+    given: dict[str, Any] = dict(zip(names, columns, strict=False))
+    given |= {"terminations": never, "truncations": columns[4], "episodes": columns[5]}
+    data = nopg.Dataset(**given)
 
     def reward(s: torch.Tensor, a: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
         return -s[:, 0].square()

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -149,7 +150,7 @@ def learn(
     like = torch.tensor(data.observations, dtype=torch.float64)
     starts = starting_states(data, initial_states)
     places = initial_state_tensor(starts, like).numpy()
-    tried = {"n_updates": n_updates, "n_refining": n_refining}
+    tried: dict[str, Any] = {"n_updates": n_updates, "n_refining": n_refining}
     tried |= {"risk": risk, "history": history}
     kept = config.flat() | tried | {"reward": reward is not None}
     kept |= {"start": None if start is None else parameters_digest(start.policy)}
@@ -179,12 +180,8 @@ def learn(
     with side_by_side(), bar:
         try:
             generator = Seed(seed).numpy("transition-model")
-            models = fit_ensemble(
-                data,
-                generator,
-                known_reward,
-                start and start.models and start.models[0],
-            )
+            before = None if start is None or not start.models else start.models[0]
+            models = fit_ensemble(data, generator, known_reward, before)
             _warn_of_starts(models[0], places)
             floor = None
             if risk == "mean":
@@ -263,11 +260,13 @@ def _search(
         for one in checkpoint.policies(fresh):
             selection.add(one)
             advance("where it stood")
-        cloned = data if data.history is not None else floor and floor.best
-        others = [
-            *([] if start is None else [lambda: earlier_candidate(start, data, fresh)]),
-            *([] if cloned is None else [lambda: cloned_candidate(cloned, fresh)]),
-        ]
+        others: list[Callable[[], FoundPolicy]] = []
+        if start is not None:
+            others.append(lambda: earlier_candidate(start, data, fresh))
+        if data.history is not None:
+            others.append(lambda: cloned_candidate(data, fresh))
+        elif floor is not None:
+            others.append(lambda: cloned_candidate(floor.best, fresh))
         for make in others[len(selection.found) :]:
             keep(make())
         n_found = min(len(selection.found) - len(others), len(PLANS))
