@@ -1,4 +1,4 @@
-"""kill -9 at random moments of `nopg learn`: each resumes to the bits of an unbroken one.
+"""kill -9 at random moments of `nopg learn`: resumed, it ends with the same bits.
 
     python -m scripts.reliability.kill_search --kills 20
 
