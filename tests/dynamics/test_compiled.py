@@ -192,6 +192,39 @@ def test_blocks_join_where_they_meet(
     assert all(np.array_equal(a, b) for a, b in zip(whole, parts, strict=True))
 
 
+def test_gusts_of_a_system_without_noise_change_nothing() -> None:
+    rows = pendulum_random(300, np.random.default_rng(1))
+    model = fitted([np.asarray(c, dtype=np.float64) for c in rows[:5]])
+    assert model.noise is None
+    states, acted = rows[0][:4].astype(float), rows[1][:12].reshape(3, 4, 1)
+    gusts = np.ones((3, 4, 3))
+    with_them, without = (
+        model.follow(states, acted.astype(float), draws) for draws in (gusts, None)
+    )
+    assert np.array_equal(with_them.next_states, without.next_states)
+
+
+def test_arrays_of_another_shape_are_refused(case: Case) -> None:
+    model, columns, policies, states = case
+    steps = ArrayTransitionModel(model).compiled
+    assert steps is not None
+    actor = ArrayPolicies(policies)
+    with pytest.raises(ValueError, match="is not"):
+        steps.rollout(actor, states[:, 1:], 2, None)
+    with pytest.raises(ValueError, match="is not"):
+        steps.rollout(np.zeros((1, len(states), columns[1].shape[1])), states, 2, None)
+    if model.noise is not None:
+        with pytest.raises(ValueError, match="is not"):
+            steps.rollout(actor, states, 2, np.zeros((1, *states.shape)))
+
+
+def test_a_compiler_that_does_not_know_the_processor_still_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compiled, "TUNED", (("-march=unheard-of",), ()))
+    assert compiled.compiled_library.__wrapped__() is not None
+
+
 def test_without_a_compiler_there_is_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
     assert compiled.compiled_library.__wrapped__() is None

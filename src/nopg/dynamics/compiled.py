@@ -32,9 +32,11 @@ logger = logging.getLogger(__name__)
 LANES = 8
 """Kernels that are evaluated at once; their arrays are filled up to a multiple."""
 COMPILERS = ("cc", "gcc", "clang")
-FLAGS = ("-std=gnu11", "-O3", "-march=native", "-ffp-contract=fast", "-shared", "-fPIC")
+FLAGS = ("-std=gnu11", "-O3", "-ffp-contract=fast", "-shared", "-fPIC")
 """Not -ffast-math: it may reorder what makes the digits the same on any thread."""
 SAFE = ("-fno-math-errno", "-fno-trapping-math")
+TUNED = (("-march=native",), ())
+"""For this processor, or for any like it where the compiler does not know how."""
 FEW = 4
 """Paths that are worth a thread of their own."""
 
@@ -156,19 +158,24 @@ def compiled_library() -> Any:
         logger.info("Rollouts are several times faster with a C compiler (cc).")
         return None
     source = importlib.resources.files("nopg.dynamics") / "rollout.c"
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            out = Path(folder) / "rollout.so"
-            subprocess.run(
-                [compiler, *FLAGS, *SAFE, "-x", "c", "-", "-o", str(out), "-lm"],
-                input=source.read_bytes(),
-                capture_output=True,
-                check=True,
-                timeout=60,
-            )
-            library = ctypes.CDLL(str(out))
-    except (OSError, subprocess.SubprocessError) as error:
-        logger.info("Rollouts run in NumPy, the C compiler failed: %s", error)
+    for tuned in TUNED:
+        command = [compiler, *FLAGS, *SAFE, *tuned, "-x", "c", "-", "-lm", "-o"]
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                out = str(Path(folder) / "rollout.so")
+                subprocess.run(
+                    [*command, out],
+                    input=source.read_bytes(),
+                    capture_output=True,
+                    check=True,
+                    timeout=60,
+                )
+                library = ctypes.CDLL(out)
+            break
+        except (OSError, subprocess.SubprocessError) as error:
+            reason = error
+    else:
+        logger.info("Rollouts run in NumPy, the C compiler failed: %s", reason)
         return None
     sizes, numbers = [ctypes.c_int64] * 4, [ctypes.c_double] * 2
     forward, backward = library.nopg_rollout, library.nopg_backward
