@@ -21,6 +21,7 @@ POLICIES = {"NOPG-D": "deterministic", "NOPG-S": "stochastic", "NOPG": "discrete
 UNUSED = (
     "nopg/evaluation",
     "nopg/gpu",
+    "nopg/fitted/sign_off.py",
     "nopg/fitted/storage.py",
 )
 """What a trial does not use: its policy is trained on one core and evaluated in a
