@@ -210,6 +210,7 @@ def learn(
         )
         fitted.__dict__["model"] = evaluator  # it has replayed the log already
         stored.remove()
+        bar.close()  # the verdict comes below it
         _sign_off(fitted, progress)
     return fitted
 
