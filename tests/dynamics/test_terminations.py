@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from nopg.dynamics.terminations import TerminationModel
+from nopg.dynamics.terminations import MAX_POINTS, TerminationModel
 
 FALL = -60.0
 
@@ -63,3 +63,16 @@ def test_a_limit_above_is_one_too() -> None:
     for lean in (-0.25, 0.25):
         assert asked(model, -0.8, lean)[0] > 0.95
     assert asked(model, -0.8, 0.0)[0] < 0.05
+
+
+def test_a_limit_that_one_of_many_states_passed_is_none() -> None:
+    """Of 6,000 states a sixth become points; all are asked how far one may go."""
+    rng = np.random.default_rng(0)
+    stays = rng.uniform([0.0, 0.0], [1.0, 0.5], (6000, 2))
+    stays[0] = [0.2, -0.06]
+    falls = rng.uniform([0.5, -0.05], [1.0, 0.0], (12, 2))
+    ended = torch.cat([torch.zeros(6000), torch.ones(12)]).double()
+    next_states = torch.tensor(np.concatenate([stays, falls]))
+    model = TerminationModel.fit(next_states, ended * FALL, ended, rng)
+    assert model is not None
+    assert len(model.points) == MAX_POINTS  # nothing was mirrored

@@ -2,10 +2,9 @@
 
 A step of a rollout is some dozens of operations on small arrays, whose calls cost more
 than their arithmetic; and there are a million of such steps in a search. So the loop
-over steps is written in C, compiled when it is first needed (half a second, into a
-folder that is gone with the process) and loaded by ctypes. Its paths are shared among
-threads. Without a compiler the same is done in NumPy, several times slower, and to
-rounding the same.
+over steps is written in C, compiled when it is first needed (half a second; nothing is
+left on the disk) and loaded by ctypes. Its paths are shared among threads. Without a
+compiler the same is done in NumPy, several times slower, and to rounding the same.
 """
 
 from __future__ import annotations
@@ -60,9 +59,14 @@ class CompiledModel:
     """A learned model, laid out for `rollout.c`."""
 
     def __init__(self, **fields: Any) -> None:
+        self._fields = fields
         self.d_s, self.d_a = fields["d_s"], fields["d_a"]
         self.is_noisy = fields.get("log_std") is not None
         self.struct, self._kept = _filled(_Model, fields)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pointers cannot be copied or pickled; what they point to can."""
+        return functools.partial(CompiledModel, **self._fields), ()
 
     def rollout(
         self, actor: ArrayPolicies | Array, starts: Array, n_steps: int, draws: Any
@@ -199,25 +203,17 @@ def process_fields(process: ProcessArrays) -> dict[str, Any]:
         offsets.append(-0.5 * np.square(scaled).sum(axis=1))
         for one, row in zip(weights, given, strict=True):
             one.append(np.concatenate([row, np.zeros(n - k)]))
-    n_waves = process.frequencies.shape[2]
-    return {
+    return process._asdict() | {
         "d": d,
         "q": q,
         "n_draws": n_draws,
         "n_curved": len(counts),
-        "n_waves": n_waves,
-        "centre": process.centre,
-        "factor": process.factor,
-        "linear": process.linear,
-        "target": np.array(process.curved, dtype=np.int64),
-        "count": np.array(counts, dtype=np.int64),
-        "inverse_scales": process.inverse_scales,
+        "n_waves": process.frequencies.shape[2],
+        "target": process.curved,
+        "count": counts,
         "points": _joined(points),
         "offsets": _joined(offsets),
         "weights": _joined([part for one in weights for part in one]),
-        "frequencies": process.frequencies,
-        "phases": process.phases,
-        "wave_weights": process.wave_weights,
     }
 
 

@@ -185,16 +185,24 @@ static void predict(const Model *m, int64_t draw, const double *input, double *o
   }
 }
 
+/* Log of a column's deviation before its limits, and the gust in units of it. */
+static double log_level(const Model *m, int64_t j, const double *input,
+                        const double *draws, double *gust) {
+  int64_t d = m->d, p = m->d_p;
+  double level = m->log_std[2 * d * p + j];
+  for (int64_t i = 0; i < d; i++) {
+    double z = (input[i] - m->noise_centre[i]) * m->noise_factor[i];
+    level += z * (z * m->log_std[i * p + j] + m->log_std[(d + i) * p + j]);
+  }
+  *gust = 0.0;
+  for (int64_t i = 0; i <= j; i++) *gust += m->mixing[j * p + i] * draws[i];
+  return level;
+}
+
 static void disturb(const Model *m, const double *input, const double *draws,
                     double *reached) {
-  int64_t d = m->d, p = m->d_p;
-  for (int64_t j = 0; j < p; j++) {
-    double level = m->log_std[2 * d * p + j], gust = 0.0;
-    for (int64_t i = 0; i < d; i++) {
-      double z = (input[i] - m->noise_centre[i]) * m->noise_factor[i];
-      level += z * (z * m->log_std[i * p + j] + m->log_std[(d + i) * p + j]);
-    }
-    for (int64_t i = 0; i <= j; i++) gust += m->mixing[j * p + i] * draws[i];
+  for (int64_t j = 0; j < m->d_p; j++) {
+    double gust, level = log_level(m, j, input, draws, &gust);
     reached[j] += exp(fmin(fmax(level, m->log_low[j]), m->log_high[j])) * gust;
   }
 }
@@ -358,13 +366,8 @@ static void disturb_backward(const Model *m, const double *input, const double *
                              const double *g, double *slope) {
   int64_t d = m->d, p = m->d_p;
   for (int64_t j = 0; j < p; j++) {
-    double level = m->log_std[2 * d * p + j], gust = 0.0;
-    for (int64_t i = 0; i < d; i++) {
-      double z = (input[i] - m->noise_centre[i]) * m->noise_factor[i];
-      level += z * (z * m->log_std[i * p + j] + m->log_std[(d + i) * p + j]);
-    }
+    double gust, level = log_level(m, j, input, draws, &gust);
     if (level < m->log_low[j] || level > m->log_high[j]) continue;
-    for (int64_t i = 0; i <= j; i++) gust += m->mixing[j * p + i] * draws[i];
     for (int64_t i = 0; i < d; i++) {
       double z = (input[i] - m->noise_centre[i]) * m->noise_factor[i];
       double by_z = 2.0 * z * m->log_std[i * p + j] + m->log_std[(d + i) * p + j];

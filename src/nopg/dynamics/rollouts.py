@@ -168,7 +168,7 @@ def model_rollout(
         draws: Standard normal draws of the noise, (horizon, B, d_s).
     """
     blocks: list[tuple[Array, ...]] = []
-    steps, running = ArrayTransitionModel(model), np.ones(len(starts))
+    steps, running = model.arrays, np.ones(len(starts))
     at_rest = np.zeros(len(starts))
     for block in rollout_blocks(steps, actor, starts, horizon, draws):
         blocks.append(block)
@@ -293,7 +293,7 @@ def _action_gradients(
 ) -> Array:
     """dU_t / da_t along each rollout, (T, B, d_a); `by_state` is dpi/ds."""
     n_steps, n_paths, d_s = rollout.states.shape
-    worst, compiled = model.worst_value(gamma), ArrayTransitionModel(model).compiled
+    worst, compiled = model.worst_value(gamma), model.arrays.compiled
     if compiled is not None:
         steps = (rollout.states, rollout.actions, *rollout.outcomes)
         every = (credit * np.ones((n_paths, 1)))[:, 0]

@@ -56,7 +56,8 @@ class TerminationModel:
             min(3, len(points)), largest=False
         )
         width = float(near.values[:, -1].median()) + 1e-6
-        beyond, pays = _beyond_limits(points, ended, paid, BORDER * width)
+        others = next_states[~is_terminal] / unit
+        beyond, pays = _beyond_limits(points, ended, paid, others, BORDER * width)
         ended = torch.cat([ended, torch.ones_like(pays)])
         paid = torch.cat([paid, pays])
         return cls(torch.cat([points, beyond]), ended, paid, unit, width)
@@ -103,13 +104,14 @@ def continuing_rewards(inputs: Tensor, rewards: Tensor, terminations: Tensor) ->
 
 
 def _beyond_limits(
-    points: Tensor, ended: Tensor, paid: Tensor, border: float
+    points: Tensor, ended: Tensor, paid: Tensor, every: Tensor, border: float
 ) -> tuple[Tensor, Tensor]:
     """Mirror images of states that did not end, beyond limits that end an episode.
 
     Most ends are limits of one column: a pole that leans too far, an edge, a goal. If
     ends were seen beyond all that any other state has in a column, the limit holds
-    wherever the other columns are, also where nobody has crossed it yet.
+    wherever the other columns are, also where nobody has crossed it yet. `every` state
+    that did not end is asked, not only those among the points.
 
     Returns:
         Terminal points, (k, d_s), and what it pays to end there, (k,).
@@ -118,7 +120,7 @@ def _beyond_limits(
     others, found, pays = points[~is_end], [points[:0]], [paid[:0]]
     for j in range(points.shape[1] if len(others) else 0):
         for sign in (1.0, -1.0):
-            side, far = sign * points[:, j], (sign * others[:, j]).max()
+            side, far = sign * points[:, j], (sign * every[:, j]).max()
             crossed = is_end & (side > far)
             if int(crossed.sum()) < MANY:
                 continue

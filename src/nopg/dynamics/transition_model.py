@@ -205,7 +205,12 @@ class TransitionModel:
         self, states: Array, actions: Array, draws: Array | None = None
     ) -> PredictedStep[Array]:
         """What recorded actions lead to, see `ArrayTransitionModel.follow`."""
-        return ArrayTransitionModel(self).follow(states, actions, draws)
+        return self.arrays.follow(states, actions, draws)
+
+    @cached_property
+    def arrays(self) -> ArrayTransitionModel:
+        """The same in arrays, laid out once."""
+        return ArrayTransitionModel(self)
 
     def jacobians(
         self,

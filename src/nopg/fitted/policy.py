@@ -452,6 +452,12 @@ class FittedPolicy:
         data, seed = self.require_data(), Seed(self.seed)
         return ModelEvaluator(data, self.gamma, seed, self.models)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What is copied and pickled: all but solutions, which are found again."""
+        return {
+            k: v for k, v in self.__dict__.items() if k not in ("kernel", "problem")
+        }
+
     def policy_changed(self) -> None:
         """Forget what was solved for earlier parameters of the policy."""
         self.__dict__.pop("grounds", None)

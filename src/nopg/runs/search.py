@@ -73,6 +73,8 @@ def _search(path: Path) -> FittedPolicy:
     stored = read_json(folder / SETTINGS)
     with reading(folder / SETTINGS, "the settings of a search"):
         settings, starts = dict(stored["settings"]), stored["initial_states"]
+        if odd := settings.keys() & {"data", "initial_states", "start", "checkpoint"}:
+            raise ValueError(f"they have {', '.join(sorted(odd))}")
     require_plain(folder / DATA)
     data = Dataset.load(folder / DATA)
     try:

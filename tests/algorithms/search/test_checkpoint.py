@@ -1,6 +1,9 @@
 """A search that is killed goes on to the same bits; earlier policies are a start."""
 
+import copy
 import os
+import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -150,3 +153,38 @@ def test_what_learn_did_not_find_is_refused() -> None:
     )
     with pytest.raises(nopg.ConfigError, match=r"a policy of nopg\.learn"):
         fitted.learn_more(pendulum_data(4))
+
+
+def test_a_learned_policy_is_copied_and_pickled_also_after_it_was_asked() -> None:
+    fitted = learn(pendulum_data(4), BOTTOM, **SHORT)
+    fitted.expected_return(interval=0.95)
+    fitted.expected_return(by="kernel")
+    for copied in (pickle.loads(pickle.dumps(fitted)), copy.deepcopy(fitted)):
+        assert copied.predict(BOTTOM)[0] == fitted.predict(BOTTOM)[0]
+        for by in ("model", "kernel"):
+            there, here = (p.expected_return(by=by).value for p in (copied, fitted))
+            assert there == here
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"start": "x"}, r"must be a policy that nopg.learn found, got a str"),
+        ({"checkpoint": 3}, r"must be the path of a file, got a int"),
+    ],
+)
+def test_odd_arguments_are_said_in_one_sentence(given: Any, sentence: str) -> None:
+    with pytest.raises(nopg.ConfigError, match=sentence):
+        learn(pendulum_data(4), BOTTOM, **SHORT, **given)
+
+
+def test_a_start_or_more_data_of_other_columns_are_refused() -> None:
+    fitted = learn(pendulum_data(4), BOTTOM, **SHORT, hidden=(7,))
+    other = replace(pendulum_data(4), observation_names=("x", "y", "z"))
+    with pytest.raises(nopg.DataError, match=r"must act on the columns x, y, z"):
+        learn(other, BOTTOM, **SHORT, start=fitted)
+    with pytest.raises(nopg.DataError, match=r"New data must be a nopg.Dataset"):
+        fitted.learn_more([1, 2])  # type: ignore[arg-type]
+    assert fitted.learn_more(pendulum_data(4), progress=False).settings["hidden"] == (
+        7,
+    )

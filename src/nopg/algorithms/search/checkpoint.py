@@ -20,7 +20,7 @@ from nopg.algorithms.search.candidates import FoundPolicy
 from nopg.data.dataset import Dataset
 from nopg.data.files import open_plain, reading, write_atomically
 from nopg.data.io.metadata import fingerprint
-from nopg.errors import RunError
+from nopg.errors import ConfigError, RunError
 from nopg.fitted.history import CandidateMethod
 from nopg.fitted.tensor_file import from_bytes, to_bytes
 from nopg.policies.arrays import Array
@@ -39,6 +39,11 @@ class SearchCheckpoint:
         starts: Array,
         settings: Mapping[str, Any],
     ) -> None:
+        if not isinstance(path, (str, Path, type(None))):
+            raise ConfigError(
+                "`checkpoint` must be the path of a file, got a "
+                f"{type(path).__name__}; name one, or leave it out."
+            )
         self._path = None if path is None else Path(path)
         self._found: list[dict[str, Any]] = []
         self.refinement: dict[str, Any] | None = None

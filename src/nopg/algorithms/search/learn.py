@@ -150,6 +150,7 @@ def learn(
     like = torch.tensor(data.observations, dtype=torch.float64)
     starts = starting_states(data, initial_states)
     places = initial_state_tensor(starts, like).numpy()
+    _require_start(start, data)
     tried: dict[str, Any] = {"n_updates": n_updates, "n_refining": n_refining}
     tried |= {"risk": risk, "history": history}
     kept = config.flat() | tried | {"reward": reward is not None}
@@ -199,12 +200,13 @@ def learn(
         if floor is not None:
             search = selection.not_below(floor, evaluator, places)
         chosen = selection.found[search.chosen].policy
-        is_clone = floor is not None and chosen is floor.clone
+        if floor is not None and chosen is floor.clone:
+            spec = floor.spec
         _warn_of_uncertainty(search.candidates[search.chosen].final.uncertainty)
         fitted = replace(
             fitted,
             policy=chosen,
-            spec=floor.spec if is_clone and floor is not None else spec,
+            spec=spec,
             search=search,
             models=models,
         )
@@ -343,6 +345,24 @@ def _require_choice(data: Dataset) -> None:
             f"Actions must differ between transitions, all {len(data)} are "
             f"{data.actions[0].tolist()}; without other actions there is nothing to "
             "choose."
+        )
+
+
+def _require_start(start: Any, data: Dataset) -> None:
+    """Refuse an earlier policy that does not act on these columns."""
+    if start is None:
+        return
+    if not isinstance(start, FittedPolicy):
+        raise ConfigError(
+            "`start` must be a policy that nopg.learn found, got a "
+            f"{type(start).__name__}; load one with nopg.load."
+        )
+    names = data.observation_names
+    names = names[: data.history.n_observed] if data.history else names  # less the past
+    if start.observation_names != tuple(names):
+        raise DataError(
+            f"`start` must act on the columns {', '.join(names)}, it acts on "
+            f"{', '.join(start.observation_names or ())}; choose the same ones."
         )
 
 

@@ -6,13 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from nopg.algorithms.search.learn import learn
+from nopg.algorithms.search.memory import AUTO
 from nopg.data.dataset import Dataset
 from nopg.data.sampling import merge
-from nopg.errors import ConfigError
+from nopg.errors import ConfigError, DataError
 from nopg.fitted.policy import LEARN, FittedPolicy
-
-KEPT = ("gamma", "risk", "n_updates", "n_refining")
-"""Settings of the earlier search that hold unless others are given."""
 
 
 def learn_more(policy: FittedPolicy, data: Dataset, **settings: Any) -> FittedPolicy:
@@ -26,7 +24,12 @@ def learn_more(policy: FittedPolicy, data: Dataset, **settings: Any) -> FittedPo
     if policy.algorithm != LEARN:
         raise ConfigError(
             "`learn_more` goes on with a policy of nopg.learn, this one is of "
-            f"{policy.algorithm}; fit it anew to all data, see Dataset.merge."
+            f"{policy.algorithm}; fit it anew to all data, see nopg.data.merge."
+        )
+    if not isinstance(data, Dataset):
+        raise DataError(
+            "New data must be a nopg.Dataset with the columns of the policy, got a "
+            f"{type(data).__name__}; load them with Dataset.load."
         )
     earlier = policy.require_data()
     layout = earlier.history
@@ -45,12 +48,9 @@ def learn_more(policy: FittedPolicy, data: Dataset, **settings: Any) -> FittedPo
         every = every.with_history(
             observations=layout.observations, actions=layout.actions
         )
-    kind = str(policy.settings["policy"])
-    given = {name: policy.settings[name] for name in KEPT if name in policy.settings}
-    given |= {"policy": kind, "seed": policy.seed, "action_space": policy.action_space}
+    given = dict(policy.settings) | {"action_space": policy.action_space}
+    given["history"] = AUTO if layout is not None else 0  # the columns are there
     if policy.models and policy.models[0].known_reward is not None:
         given["reward"] = policy.models[0].known_reward.function
     given["initial_states"] = policy.initial_states
-    if layout is None:
-        given["history"] = 0
     return learn(every, start=policy, **(given | settings))
