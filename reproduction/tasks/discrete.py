@@ -21,8 +21,10 @@ from reproduction.baselines.progress import Act
 from reproduction.tasks.discrete_operator import demonstrations
 from reproduction.tasks.gym_steps import Steps, make
 
-CART_POLE, MOUNTAIN_CAR = "CartPole-v1", "MountainCar-v0"
+CART_POLE, MOUNTAIN_CAR, ACROBOT = "CartPole-v1", "MountainCar-v0", "Acrobot-v1"
 """Tasks as Gymnasium names them; these are their names here, too."""
+HELD = 8
+"""Steps that the agent of the acrobot holds a label for at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +58,10 @@ class DiscreteTask:
         starts = [env.reset(seed=each)[0] for each in seeds]
         return np.stack(starts).astype(np.float64)
 
+    def taken(self, action: Any) -> Any:
+        """An action of a policy, as the simulator takes it."""
+        return int(np.ravel(action)[0])
+
     def returns(self, act: Act, seed: int) -> FloatArray:
         """Undiscounted return of each evaluation episode, (n_episodes,).
 
@@ -67,10 +73,10 @@ class DiscreteTask:
         totals = np.zeros(len(envs))
         running = list(range(len(envs)))
         while running:
-            labels = np.ravel(act(np.stack([seen[i] for i in running]).astype(float)))
+            actions = act(np.stack([seen[i] for i in running]).astype(float))
             ended = set()
-            for i, label in zip(running, labels, strict=True):
-                seen[i], reward, is_over, is_cut, _ = envs[i].step(int(label))
+            for i, action in zip(running, actions, strict=True):
+                seen[i], reward, is_over, is_cut, _ = envs[i].step(self.taken(action))
                 totals[i] += float(reward)
                 if is_over or is_cut:
                     ended.add(i)
@@ -101,26 +107,52 @@ def mountain_car_v0() -> DiscreteTask:
     )
 
 
+def acrobot_v1() -> DiscreteTask:
+    """Swing the foot of two links above a line, from labels held for a while.
+
+    A few of the episodes get there.
+    """
+    return DiscreteTask(
+        name=ACROBOT,
+        steps=lambda size, generator: random_steps(ACROBOT, size, generator, HELD),
+        observation_names=("cos1", "sin1", "cos2", "sin2", "speed1", "speed2"),
+    )
+
+
 DISCRETE_TASKS: dict[str, Callable[[], DiscreteTask]] = {
     CART_POLE: cart_pole_v1,
     MOUNTAIN_CAR: mountain_car_v0,
+    ACROBOT: acrobot_v1,
 }
 
 
-def random_steps(name: str, n: int, generator: np.random.Generator) -> Steps:
-    """Exactly n steps of an agent that draws its labels, as many episodes as it takes.
+def random_steps(
+    name: str, n: int, generator: np.random.Generator, most_held: int = 1
+) -> Steps:
+    """Exactly n steps of an agent that draws its actions, in as many episodes as need be.
 
-    The first steps of a longer recording from the same seed are the shorter one.
+    Each is held for 1 to `most_held` steps. The first steps of a longer recording from
+    the same seed are the shorter one.
     """
-    env, steps, episode = make(name), Steps(), 0
+    env, steps, episode, left = make(name), Steps(), 0, 0
     observation, _ = env.reset(seed=int(generator.integers(2**31)))
     while len(steps) < n:
-        label = int(generator.integers(env.action_space.n))
-        following, reward, is_over, is_cut, _ = env.step(label)
+        if left == 0:
+            action = _drawn(env.action_space, generator)
+            left = 1 if most_held == 1 else int(generator.integers(1, most_held + 1))
+        left -= 1
+        following, reward, is_over, is_cut, _ = env.step(action)
         is_cut = is_cut or len(steps) == n - 1
-        steps.add(observation, label, reward, following, is_over, is_cut, episode)
+        steps.add(observation, action, reward, following, is_over, is_cut, episode)
         observation = following
         if is_over or is_cut:
             observation, _ = env.reset()
             episode += 1
     return steps
+
+
+def _drawn(space: Any, generator: np.random.Generator) -> Any:
+    """Any label, or any action of a box."""
+    if hasattr(space, "n"):
+        return int(generator.integers(space.n))
+    return generator.uniform(space.low, space.high).astype(space.dtype)

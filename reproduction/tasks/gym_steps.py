@@ -24,12 +24,18 @@ def make(name: str) -> Any:
             f"{name} runs in Gymnasium's simulator, which is not installed; run pip "
             "install gymnasium, or leave the task out with --methods NOPG-D."
         ) from error
-    # The checker repeats the first reset and step; ours are known to be right.
-    return gymnasium.make(name, disable_env_checker=True)
+    try:
+        # The checker repeats the first reset and step; ours are known to be right.
+        return gymnasium.make(name, disable_env_checker=True)
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise MissingExtraError(
+            f"{name} needs a simulator that is not installed; run pip install "
+            '"gymnasium[mujoco,box2d]".'
+        ) from error
 
 
 class Steps:
-    """Recorded steps of labelled actions, in the order they were made."""
+    """Recorded steps, in the order they were made; actions are labels or numbers."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[Any, ...]] = []
@@ -40,7 +46,7 @@ class Steps:
     def add(
         self,
         observation: Any,
-        label: int,
+        action: Any,
         reward: float,
         following: Any,
         is_over: bool,
@@ -50,20 +56,20 @@ class Steps:
         """Keep one step; the arrays are copied."""
         ends = (bool(is_over), bool(is_cut) and not is_over)
         states = (np.array(observation, float), np.array(following, float))
-        self._rows.append((states[0], label, float(reward), states[1], *ends, episode))
+        self._rows.append((states[0], action, float(reward), states[1], *ends, episode))
 
     def extend(self, other: Steps, episode: int) -> None:
         """Append the steps of another recording as one episode."""
         self._rows += [(*row[:-1], episode) for row in other._rows]
 
     def dataset(self, observation_names: tuple[str, ...], action_space: Any) -> Dataset:
-        """The steps as a data set of discrete actions."""
-        states, labels, rewards, following, over, cut, episodes = zip(
+        """The steps as a data set."""
+        states, actions, rewards, following, over, cut, episodes = zip(
             *self._rows, strict=True
         )
         return Dataset(
             np.stack(states),
-            np.array(labels, dtype=np.int64),
+            np.array(actions),
             np.array(rewards),
             np.stack(following),
             np.array(over),

@@ -11,6 +11,8 @@ from reproduction.tasks.continuous import task_of
 from reproduction.tasks.discrete import DISCRETE_TASKS
 from reproduction.tasks.noisy import NOISY_TASKS
 from reproduction.tasks.qube import RECORDED_QUBE, SCRIPTED_QUBE, qube_task
+from reproduction.tasks.simulated_machines import SIMULATED_MACHINES
+from reproduction.tasks.swing_up import SWING_UP, swing_up_task
 from reproduction.tasks.two_tanks import TANKS
 from reproduction.trial import Trial
 
@@ -42,4 +44,8 @@ def learnable_of(trial: Trial) -> Learnable:
         return TANKS[trial.task]
     if trial.task in (SCRIPTED_QUBE, RECORDED_QUBE):
         return qube_task(trial.data_file)
+    if trial.task in SIMULATED_MACHINES:
+        return SIMULATED_MACHINES[trial.task]()
+    if trial.task == SWING_UP:
+        return swing_up_task()
     return task_of(trial)

@@ -1,0 +1,308 @@
+"""Trajectory optimisation in a learned model: iterative LQR from the task's starts.
+
+Value iteration needs anchors that are near each other, and in many dimensions none are;
+the gradient of a policy's return explodes along a path that is unstable. Here the
+actions of a path are changed together with a linear feedback around it, which keeps the
+path near its own prediction while it is changed: a backward pass finds the best change
+and the gains in a linear model of the motion and a quadratic one of the rewards, and a
+forward pass goes as far in that direction as the return rises (Li and Todorov, 2004;
+with limits of the actions as by Tassa et al., 2014). All paths are changed at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from nopg.dynamics.rollouts import discounted_return
+from nopg.dynamics.transition_model import PredictedStep, TransitionModel
+from nopg.policies.arrays import Array
+
+STEP_SIZES = 0.4 ** np.arange(5)
+"""Shares of a change that are tried, all at once."""
+DAMPING = (1e-6, 1e-3, 1e6)
+"""Least, first and largest damping, in curvatures of the return by the actions."""
+FASTER, SLOWER = 0.3, 8.0
+"""What a success and a failure do to it."""
+GAIN = 1e-4
+"""Smallest gain that counts, as a share of |J|."""
+PATIENCE = 6
+"""Iterations without one after which a path is left alone."""
+BATCH = 4096
+"""Steps whose derivatives are taken at once."""
+
+
+class Feedback(NamedTuple):
+    """B controllers a_t = u_t + K_t (s_t - x_t) of T steps, within the actions' range.
+
+    The states x need not follow from one another: a controller may begin as one that
+    pulls towards a place.
+    """
+
+    states: Array  # (T, B, d_s)
+    actions: Array  # (T, B, d_a)
+    gains: Array  # (T, B, d_a, d_s)
+
+    def at(self, t: int, states: Array, limits: Array) -> Array:
+        """Actions at step t, (B, d_a); `limits` are the lowest and highest, (2, d_a)."""
+        bent = np.einsum("bij,bj->bi", self.gains[t], states - self.states[t])
+        return np.clip(self.actions[t] + bent, *limits)
+
+    def of_paths(self, paths: Array) -> Feedback:
+        """Those of some paths, by their indices."""
+        return Feedback(*(field[:, paths] for field in self))
+
+
+class Paths(NamedTuple):
+    """Where controllers lead, (T, B, ...), and what they earn, (B,)."""
+
+    states: Array
+    actions: Array
+    outcomes: PredictedStep[Array]
+    returns: Array
+
+
+def follow_feedback(
+    model: TransitionModel,
+    controllers: Feedback,
+    starts: Array,
+    limits: Array,
+    gamma: float,
+    noise: Array | None = None,
+) -> Paths:
+    """Roll out controllers from their starts, (B, d_s).
+
+    `noise` disturbs the actions, (T, B, d_a); the actions given back are those meant.
+    """
+    states, steps = starts, []
+    for t in range(len(controllers.actions)):
+        meant = controllers.at(t, states, limits)
+        taken = meant if noise is None else np.clip(meant + noise[t], *limits)
+        outcome = model.arrays.step(states, taken)
+        steps.append((states, meant, *outcome))
+        states = outcome.next_states
+    whole = [np.stack(field) for field in zip(*steps, strict=True)]
+    outcomes = PredictedStep(*whole[2:])
+    returns = discounted_return(outcomes, gamma, model.worst_value(gamma))
+    return Paths(whole[0], whole[1], outcomes, returns)
+
+
+def optimised(
+    model: TransitionModel,
+    controllers: Feedback,
+    starts: Array,
+    limits: Array,
+    gamma: float,
+    n_iterations: int,
+    advance: Callable[[float], None] = lambda best: None,
+) -> tuple[Feedback, Array]:
+    """The controllers after so many iterations, and what they earn in the model, (B,).
+
+    Every path has a damping of its own, and is left alone where it no longer gains.
+    """
+    n_paths = len(starts)
+    found = Feedback(*(field.copy() for field in controllers))
+    returns = follow_feedback(model, found, starts, limits, gamma).returns
+    damping, waited = np.full(n_paths, DAMPING[1]), np.zeros(n_paths, dtype=int)
+    for _ in range(n_iterations):
+        paths = np.flatnonzero((waited < PATIENCE) & (damping < DAMPING[2]))
+        if not len(paths):
+            break
+        some = found.of_paths(paths)
+        change, gains = _backward(model, some, limits, gamma, damping[paths])
+        # Every share of the change of every path, share by share.
+        k = len(STEP_SIZES)
+        shares = np.repeat(STEP_SIZES, len(paths))[:, None]
+        tried = Feedback(
+            np.tile(some.states, (1, k, 1)),
+            np.tile(some.actions, (1, k, 1)) + shares * np.tile(change, (1, k, 1)),
+            np.tile(gains, (1, k, 1, 1)),
+        )
+        ahead = follow_feedback(
+            model, tried, np.tile(starts[paths], (k, 1)), limits, gamma
+        )
+        earned = ahead.returns.reshape(k, -1)
+        best = earned.argmax(axis=0)
+        gained = earned.max(axis=0) - returns[paths]
+        is_better = gained > 0.0
+        is_enough = gained > GAIN * np.abs(returns[paths])
+        damping[paths] *= np.where(is_better, FASTER, SLOWER)
+        damping = np.maximum(damping, DAMPING[0])
+        waited[paths] = np.where(is_enough, 0, waited[paths] + 1)
+        chosen = (best * len(paths) + np.arange(len(paths)))[is_better]
+        kept = paths[is_better]
+        found.states[:, kept] = ahead.states[:, chosen]
+        found.actions[:, kept] = ahead.actions[:, chosen]
+        found.gains[:, kept] = tried.gains[:, chosen]
+        returns[kept] = ahead.returns[chosen]
+        advance(float(returns.max()))
+    return found, returns
+
+
+class _Derivatives(NamedTuple):
+    """Of the steps from the states and actions of controllers, (T, B, ...)."""
+
+    outcomes: PredictedStep[Array]
+    moving: Array  # (.., d_s, d_s + d_a), of the next state
+    earning: Array  # (.., d_s + d_a), of the reward
+    bending: Array  # (.., d_s + d_a, d_s + d_a), its curvature, never upwards
+    ending: Array  # (.., d_s + d_a), of the probability of an end
+    leaving: Array  # (.., d_s + d_a), of that of leaving the data
+
+
+def _backward(
+    model: TransitionModel,
+    controllers: Feedback,
+    limits: Array,
+    gamma: float,
+    damping: Array,
+) -> tuple[Array, Array]:
+    """The best change of the actions, (T, B, d_a), and gains, (T, B, d_a, d_s).
+
+    With V and v the curvature and slope of U_{t+1}, in the words of
+    `rollout_gradients`, and F = ds'/d(s, a):
+
+        Q = dU_t / d(s, a),  Q'' = r'' + gamma (1 - p)(1 - o) F' V F
+
+    An action at a limit that Q pushes beyond it stays there.
+    """
+    n_steps, n_paths, d_s = controllers.states.shape
+    d_a, worst = controllers.actions.shape[2], model.worst_value(gamma)
+    found = _derivatives(model, controllers)
+    change = np.zeros_like(controllers.actions)
+    gains = np.zeros((n_steps, n_paths, d_a, d_s))
+    value, slope = np.zeros(n_paths), np.zeros((n_paths, d_s))
+    bend = np.zeros((n_paths, d_s, d_s))
+    unit = 0.5 * (limits[1] - limits[0])  # of the actions
+    for t in range(n_steps - 1, -1, -1):
+        outcome = PredictedStep(*(field[t] for field in found.outcomes))
+        if t + 1 < n_steps:  # what follows begins elsewhere
+            gap = outcome.next_states - controllers.states[t + 1]
+            ahead = slope + np.einsum("bij,bj->bi", bend, gap)
+        else:
+            ahead = slope
+        stays, out = 1.0 - outcome.terminated, outcome.out_of_support
+        expected = (1.0 - out) * value + out * worst
+        moving, going = found.moving[t], gamma * stays * (1.0 - out)
+        q = found.earning[t] + going[:, None] * np.einsum("bi,bij->bj", ahead, moving)
+        q -= (gamma * expected)[:, None] * found.ending[t]
+        q += (gamma * stays * (worst - value))[:, None] * found.leaving[t]
+        curved = np.swapaxes(moving, 1, 2) @ bend @ moving
+        qq = found.bending[t] + going[:, None, None] * curved
+        value = outcome.rewards + gamma * stays * expected
+        by_action = qq[:, d_s:, d_s:]
+        # Damped in units of the largest curvature, so that no unit of rewards matters.
+        scale = np.einsum("bii,i->b", -by_action, unit**2) + np.abs(q[:, d_s:]) @ unit
+        scale = np.maximum(damping * scale, 1e-12)
+        damped = by_action - scale[:, None, None] * np.diag(unit**-2.0)
+        inverse = np.linalg.inv(damped)
+        step = -np.einsum("bij,bj->bi", inverse, q[:, d_s:])
+        low, high = limits[:, None] - controllers.actions[t]
+        is_free = (step > low) & (step < high)
+        step = np.clip(step, low, high)
+        gain = -(inverse @ qq[:, d_s:, :d_s]) * is_free[..., None]
+        change[t], gains[t] = step, gain
+        turned, across = np.swapaxes(gain, 1, 2), qq[:, :d_s, d_s:]
+        pushed = q[:, d_s:] + np.einsum("bij,bj->bi", by_action, step)
+        slope = q[:, :d_s] + np.einsum("bij,bj->bi", turned, pushed)
+        slope += np.einsum("bij,bj->bi", across, step)
+        bend = qq[:, :d_s, :d_s] + turned @ by_action @ gain
+        bend += turned @ np.swapaxes(across, 1, 2) + across @ gain
+        bend = 0.5 * (bend + np.swapaxes(bend, 1, 2))
+    return change, gains
+
+
+def _derivatives(model: TransitionModel, controllers: Feedback) -> _Derivatives:
+    """At every state and action of the controllers, some at a time."""
+    shape, d_s = controllers.states.shape[:2], controllers.states.shape[2]
+    states, actions = (
+        torch.from_numpy(x.reshape(-1, x.shape[2])) for x in controllers[:2]
+    )
+    parts = []
+    for first in range(0, len(states), BATCH):
+        s, a = states[first : first + BATCH], actions[first : first + BATCH]
+        step = model.step(s, a)
+        found = model.jacobians(s, a, step)
+        moving = found.next_states @ found.reached
+        leaving = (found.out_of_support[:, None] @ found.reached)[:, 0]
+        rewards = found.rewards + (found.final_rewards[:, None] @ moving)[:, 0]
+        ending = (found.terminated[:, None] @ moving)[:, 0]
+        # Rewards that count: those of steps that go on.
+        bending = reward_curvature(model, s, a, step, moving)
+        parts.append((*step, moving, rewards, bending, ending, leaving))
+    whole = [
+        torch.cat(field).numpy().reshape(*shape, *field[0].shape[1:])
+        for field in zip(*parts, strict=True)
+    ]
+    del d_s
+    return _Derivatives(PredictedStep(*whole[:6]), *whole[6:])
+
+
+def reward_curvature(
+    model: TransitionModel,
+    states: torch.Tensor,
+    actions: torch.Tensor,
+    step: PredictedStep[torch.Tensor],
+    moving: torch.Tensor,
+) -> torch.Tensor:
+    """Curvature of the reward by (s, a), (m, d, d), without what bends upwards.
+
+    Of a known function by differences of its slopes, with s' as it moves.
+    """
+    joint = torch.cat([states, actions], dim=1)
+    if model.known_reward is None:
+        inside = model.reward_bounds.are_inside(step.continuing_rewards)
+        found = process_curvature(model, joint)
+        found = found * (inside * (1.0 - step.terminated))[:, None, None]
+    else:
+        known, d_s = model.known_reward, states.shape[1]
+        every = torch.cat([joint, step.next_states], dim=1)
+        width = joint.shape[1]
+        sizes = 1e-4 * torch.maximum(every.std(dim=0), torch.tensor(1e-6))
+        columns = []
+        for j in range(every.shape[1]):
+            sides = []
+            for sign in (1.0, -1.0):
+                moved = every.clone()
+                moved[:, j] += sign * sizes[j]
+                sides.append(
+                    torch.cat(
+                        known.gradients(
+                            moved[:, :d_s], moved[:, d_s:width], moved[:, width:]
+                        ),
+                        dim=1,
+                    )
+                )
+            columns.append((sides[0] - sides[1]) / (2.0 * sizes[j]))
+        whole = torch.stack(columns, dim=2)
+        along = torch.cat(
+            [torch.eye(width).to(joint).expand(len(joint), -1, -1), moving], dim=1
+        )
+        found = along.mT @ whole @ along
+    values, vectors = torch.linalg.eigh(0.5 * (found + found.mT))
+    return (vectors * values.clamp_max(0.0)[:, None]) @ vectors.mT
+
+
+def process_curvature(model: TransitionModel, inputs: torch.Tensor) -> torch.Tensor:
+    """Second derivatives of the regressed reward, (m, d, d).
+
+    Of w k(z), k = exp(-|z|^2 / 2) and z = (x - c) / l: w k (z z' - 1) / (l l').
+    """
+    process, d = model.process, inputs.shape[1]
+    target = process.linear.shape[1] - 1  # the last one
+    found = inputs.new_zeros(len(inputs), d, d)
+    where = torch.nonzero(process.curved == target)[:, 0].tolist()
+    x = (inputs - process.centre) / process.spread
+    for i in where:
+        weights, scales = process.weights[i], process.inverse_scales[i]
+        used = weights != 0.0
+        z = (x[:, None] - process.inducing[used]) * scales  # (m, k, d)
+        shares = weights[used] * torch.exp(-0.5 * z.square().sum(dim=2))
+        found = torch.einsum("mk,mki,mkj->mij", shares, z, z)
+        found -= shares.sum(dim=1)[:, None, None] * torch.eye(d).to(x)
+        unit = scales / process.spread
+        found = found * unit[:, None] * unit
+    return found
