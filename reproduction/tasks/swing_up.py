@@ -93,6 +93,6 @@ def swing_up_task() -> Task:
         name=SWING_UP,
         env=env,
         rows=lambda size, seed: held_forces(env, size, seed),
-        n_starts=5,
+        n_starts=15,
         n_episodes=10,
     )

@@ -70,6 +70,7 @@ SHORTER = 3.0
 """How much shorter the horizon 1 / (1 - gamma) of short-horizon candidates is."""
 PLANNING, ASCENT = "fitted value iteration", "gradient ascent"
 CLONING, EARLIER = "behaviour cloning", "earlier policy"
+TRAJECTORIES = "trajectory optimisation"
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,8 @@ class CandidateMethod:
     Attributes:
         kind: "fitted value iteration" in the learned model, distilled into a policy;
             "gradient ascent" along Eq. (10); "behaviour cloning" of the log, for
-            states that hold their past; or an "earlier policy".
+            states that hold their past; "trajectory optimisation" in the learned
+            models, distilled; or an "earlier policy".
         short_horizon: Whether it looks a third as far ahead as the task. Errors of
             smoothing grow with every step ahead, so the estimate is less biased, and
             its best policy is still a good start.

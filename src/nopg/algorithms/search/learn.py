@@ -37,6 +37,7 @@ from nopg.algorithms.search.candidates import (
     planned_candidates,
 )
 from nopg.algorithms.search.checkpoint import SearchCheckpoint, parameters_digest
+from nopg.algorithms.search.guided import N_ITERATIONS, is_sparse, trajectory_candidate
 from nopg.algorithms.search.memory import (
     AUTO,
     remembered,
@@ -146,6 +147,11 @@ def learn(
     if reward is not None:
         data, known_reward = with_known_rewards(data, regression_actions(data), reward)
     observed, data = data, remembered(data, history)
+    sparse = is_sparse(data, Seed(seed).numpy("places"))
+    if sparse and "hidden" not in common:
+        # What trajectories teach is lost in a single layer.
+        common["hidden"] = HIDDEN
+        config = replace(config, hidden=HIDDEN)
     fresh, spec = build_policy(config, data, space)
     like = torch.tensor(data.observations, dtype=torch.float64)
     starts = starting_states(data, initial_states)
@@ -157,7 +163,7 @@ def learn(
     kept |= {"start": None if start is None else parameters_digest(start.policy)}
     stored = SearchCheckpoint(checkpoint, data, places, kept)
     bar = tqdm(
-        total=len(PLANS) + len(ASCENTS) * n_updates + n_refining,
+        total=len(PLANS) + len(ASCENTS) * n_updates + n_refining + 2 * sparse * N_ITERATIONS,
         disable=not progress,
         desc="learn",
         bar_format=BAR,
@@ -194,7 +200,8 @@ def learn(
             return replace(fitted, policy=cloned_candidate(data, fresh).policy)
         selection = Selection(models, trial_states(data, places), gamma, worst_share)
         counts = (n_updates, n_refining)
-        _search(selection, data, fresh, floor, start, *counts, common, bar, stored)
+        given = (selection, data, fresh, floor, start, sparse)
+        _search(*given, *counts, common, bar, stored)
         evaluator = ModelEvaluator(data, gamma, Seed(seed), models)
         search = selection.choose()
         if floor is not None:
@@ -241,6 +248,7 @@ def _search(
     fresh: Policy,
     floor: Floor | None,
     start: FittedPolicy | None,
+    sparse: bool,
     n_updates: int,
     n_refining: int,
     settings: dict[str, Any],
@@ -277,8 +285,11 @@ def _search(
         for one in planned_candidates(model, data, fresh, gamma, seed, n_found):
             keep(one)
             advance(str(one.method))
+        n_planned = len(others) + len(PLANS) + sparse
         if not selection.is_optimal():
-            if len(selection.found) == len(others) + len(PLANS):
+            if sparse and len(selection.found) < n_planned:
+                keep(_by_trajectories(selection, data, fresh, gamma, seed, advance))
+            if len(selection.found) == n_planned:
                 found = []
                 for one in ascent_candidates(
                     data, selection.starts, n_updates, settings, seed, advance
@@ -293,6 +304,28 @@ def _search(
             selection.add(cloned_candidate(data, fresh))
     bar.total = bar.n  # what was not needed is not missing
     bar.refresh()
+
+
+def _by_trajectories(
+    selection: Selection,
+    data: Dataset,
+    fresh: Policy,
+    gamma: float,
+    seed: int,
+    advance: Callable[[str], None],
+) -> FoundPolicy:
+    """A policy taught by trajectories, which begin as the best one so far has them."""
+    best = selection.found[selection.choose().chosen].policy
+    return trajectory_candidate(
+        selection.models,
+        data,
+        selection.starts,
+        [best],
+        fresh,
+        gamma,
+        Seed(seed).numpy("disturbances"),
+        lambda value: advance(f"trajectories, J={value:.4g}"),
+    )
 
 
 def _require_known(common: dict[str, Any], n_updates: int, n_refining: int) -> None:

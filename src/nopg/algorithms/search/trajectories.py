@@ -11,7 +11,7 @@ with limits of the actions as by Tassa et al., 2014). All paths are changed at o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,16 +21,20 @@ from nopg.dynamics.rollouts import discounted_return
 from nopg.dynamics.transition_model import PredictedStep, TransitionModel
 from nopg.policies.arrays import Array
 
+Models = Sequence[TransitionModel]
+
 STEP_SIZES = 0.4 ** np.arange(5)
 """Shares of a change that are tried, all at once."""
-DAMPING = (1e-6, 1e-3, 1e6)
+DAMPING = (1e-5, 1e-2, 1e4)
 """Least, first and largest damping, in curvatures of the return by the actions."""
-FASTER, SLOWER = 0.3, 8.0
+FASTER, SLOWER = 0.25, 4.0
 """What a success and a failure do to it."""
 GAIN = 1e-4
 """Smallest gain that counts, as a share of |J|."""
 PATIENCE = 6
 """Iterations without one after which a path is left alone."""
+AUTHORITY = 0.8
+"""Share of the actions' range that a path uses; the rest is left to its feedback."""
 BATCH = 4096
 """Steps whose derivatives are taken at once."""
 
@@ -90,29 +94,38 @@ def follow_feedback(
     return Paths(whole[0], whole[1], outcomes, returns)
 
 
+def lowest_returns(
+    models: Models, controllers: Feedback, starts: Array, limits: Array, gamma: float
+) -> tuple[Paths, Array]:
+    """Paths in the first model, and the lowest returns in any of them, (B,)."""
+    every = [follow_feedback(one, controllers, starts, limits, gamma) for one in models]
+    return every[0], np.min([paths.returns for paths in every], axis=0)
+
+
 def optimised(
-    model: TransitionModel,
+    models: Models,
     controllers: Feedback,
     starts: Array,
     limits: Array,
     gamma: float,
     n_iterations: int,
     advance: Callable[[float], None] = lambda best: None,
-) -> tuple[Feedback, Array]:
-    """The controllers after so many iterations, and what they earn in the model, (B,).
+) -> Feedback:
+    """The controllers after so many iterations.
 
-    Every path has a damping of its own, and is left alone where it no longer gains.
+    Directions are those of the first model; a change has to be one for the better in
+    all of them, so that no error of one is followed far. Every path has a damping of its own, and is left alone where it no longer gains.
     """
     n_paths = len(starts)
     found = Feedback(*(field.copy() for field in controllers))
-    returns = follow_feedback(model, found, starts, limits, gamma).returns
+    _, returns = lowest_returns(models, found, starts, limits, gamma)
     damping, waited = np.full(n_paths, DAMPING[1]), np.zeros(n_paths, dtype=int)
     for _ in range(n_iterations):
         paths = np.flatnonzero((waited < PATIENCE) & (damping < DAMPING[2]))
         if not len(paths):
             break
         some = found.of_paths(paths)
-        change, gains = _backward(model, some, limits, gamma, damping[paths])
+        change, gains = _backward(models[0], some, limits, gamma, damping[paths])
         # Every share of the change of every path, share by share.
         k = len(STEP_SIZES)
         shares = np.repeat(STEP_SIZES, len(paths))[:, None]
@@ -121,15 +134,16 @@ def optimised(
             np.tile(some.actions, (1, k, 1)) + shares * np.tile(change, (1, k, 1)),
             np.tile(gains, (1, k, 1, 1)),
         )
-        ahead = follow_feedback(
-            model, tried, np.tile(starts[paths], (k, 1)), limits, gamma
-        )
-        earned = ahead.returns.reshape(k, -1)
+        where = np.tile(starts[paths], (k, 1))
+        ahead, earned = lowest_returns(models, tried, where, limits, gamma)
+        earned = earned.reshape(k, -1)
         best = earned.argmax(axis=0)
+        best[earned.max(axis=0) <= returns[paths]] = k
         gained = earned.max(axis=0) - returns[paths]
         is_better = gained > 0.0
         is_enough = gained > GAIN * np.abs(returns[paths])
-        damping[paths] *= np.where(is_better, FASTER, SLOWER)
+        is_whole = is_better & (best == 0)
+        damping[paths] *= np.where(is_whole, FASTER, np.where(best > 1, SLOWER, 1.0))
         damping = np.maximum(damping, DAMPING[0])
         waited[paths] = np.where(is_enough, 0, waited[paths] + 1)
         chosen = (best * len(paths) + np.arange(len(paths)))[is_better]
@@ -137,12 +151,23 @@ def optimised(
         found.states[:, kept] = ahead.states[:, chosen]
         found.actions[:, kept] = ahead.actions[:, chosen]
         found.gains[:, kept] = tried.gains[:, chosen]
-        returns[kept] = ahead.returns[chosen]
+        returns[kept] = earned.ravel()[chosen]
         advance(float(returns.max()))
-    return found, returns
+    return found
 
 
-class _Derivatives(NamedTuple):
+def regulator(
+    model: TransitionModel, still: Feedback, limits: Array, gamma: float
+) -> Array:
+    """Gains of the first step, (B, d_a, d_s), of controllers that stay where they are.
+
+    After many steps backward they are those of the linear-quadratic regulator.
+    """
+    damping = np.full(still.states.shape[1], DAMPING[0])
+    return _backward(model, still, limits, gamma, damping)[1][0]
+
+
+class Derivatives(NamedTuple):
     """Of the steps from the states and actions of controllers, (T, B, ...)."""
 
     outcomes: PredictedStep[Array]
@@ -171,12 +196,13 @@ def _backward(
     """
     n_steps, n_paths, d_s = controllers.states.shape
     d_a, worst = controllers.actions.shape[2], model.worst_value(gamma)
-    found = _derivatives(model, controllers)
+    found = derivatives(model, controllers.states, controllers.actions)
     change = np.zeros_like(controllers.actions)
     gains = np.zeros((n_steps, n_paths, d_a, d_s))
     value, slope = np.zeros(n_paths), np.zeros((n_paths, d_s))
     bend = np.zeros((n_paths, d_s, d_s))
     unit = 0.5 * (limits[1] - limits[0])  # of the actions
+    inner = limits.mean(axis=0) + AUTHORITY * np.array([-unit, unit])
     for t in range(n_steps - 1, -1, -1):
         outcome = PredictedStep(*(field[t] for field in found.outcomes))
         if t + 1 < n_steps:  # what follows begins elsewhere
@@ -200,10 +226,9 @@ def _backward(
         damped = by_action - scale[:, None, None] * np.diag(unit**-2.0)
         inverse = np.linalg.inv(damped)
         step = -np.einsum("bij,bj->bi", inverse, q[:, d_s:])
-        low, high = limits[:, None] - controllers.actions[t]
-        is_free = (step > low) & (step < high)
-        step = np.clip(step, low, high)
-        gain = -(inverse @ qq[:, d_s:, :d_s]) * is_free[..., None]
+        low, high = inner[:, None] - controllers.actions[t]
+        step = np.clip(step, np.minimum(low, 0.0), np.maximum(high, 0.0))
+        gain = -(inverse @ qq[:, d_s:, :d_s])
         change[t], gains[t] = step, gain
         turned, across = np.swapaxes(gain, 1, 2), qq[:, :d_s, d_s:]
         pushed = q[:, d_s:] + np.einsum("bij,bj->bi", by_action, step)
@@ -215,15 +240,13 @@ def _backward(
     return change, gains
 
 
-def _derivatives(model: TransitionModel, controllers: Feedback) -> _Derivatives:
-    """At every state and action of the controllers, some at a time."""
-    shape, d_s = controllers.states.shape[:2], controllers.states.shape[2]
-    states, actions = (
-        torch.from_numpy(x.reshape(-1, x.shape[2])) for x in controllers[:2]
-    )
+def derivatives(model: TransitionModel, states: Array, actions: Array) -> Derivatives:
+    """At states and actions (T, B, ...), some at a time."""
+    shape = states.shape[:2]
+    flat = [torch.from_numpy(x.reshape(-1, x.shape[2])) for x in (states, actions)]
     parts = []
-    for first in range(0, len(states), BATCH):
-        s, a = states[first : first + BATCH], actions[first : first + BATCH]
+    for first in range(0, len(flat[0]), BATCH):
+        s, a = (x[first : first + BATCH] for x in flat)
         step = model.step(s, a)
         found = model.jacobians(s, a, step)
         moving = found.next_states @ found.reached
@@ -237,8 +260,7 @@ def _derivatives(model: TransitionModel, controllers: Feedback) -> _Derivatives:
         torch.cat(field).numpy().reshape(*shape, *field[0].shape[1:])
         for field in zip(*parts, strict=True)
     ]
-    del d_s
-    return _Derivatives(PredictedStep(*whole[:6]), *whole[6:])
+    return Derivatives(PredictedStep(*whole[:6]), *whole[6:])
 
 
 def reward_curvature(

@@ -1,0 +1,260 @@
+"""Policies from optimised trajectories: paths in the learned models, then their student.
+
+Paths from the task's starts are optimised together with their feedback
+(`trajectories.py`). They begin as what the log and the plans have to offer, and every
+start may take over what was found from another. The feedback then acts in disturbed
+rollouts, and a policy learns what it did there: not the path alone, but the way back.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from nopg.algorithms.search.candidates import FoundPolicy, distil
+from nopg.algorithms.search.planning import N_ANCHORS, Anchors, DistillationTargets
+from nopg.algorithms.search.trajectories import (
+    Feedback,
+    derivatives,
+    follow_feedback,
+    lowest_returns,
+    optimised,
+    regulator,
+)
+from nopg.data.dataset import Dataset
+from nopg.discount import discount_horizon
+from nopg.dynamics.replays import consecutive
+from nopg.dynamics.rollouts import model_rollout, running_probability
+from nopg.dynamics.transition_model import TransitionModel, regression_actions
+from nopg.fitted.history import TRAJECTORIES, CandidateMethod
+from nopg.policies.arrays import Array, actor_of
+from nopg.policies.families import Policy
+
+FAR = 0.5
+"""Distance of neighbouring anchors, in deviations of the states, from which plans are
+too blurred to do without trajectories."""
+N_STARTS = 5
+"""Starts whose paths are optimised from scratch; others take theirs over."""
+N_ITERATIONS = 10
+"""Iterations from everything there is, and as many from the best of it."""
+SEEN = 0.1
+"""Weight gamma^T at which paths end."""
+N_BEST, N_SOLVING, RESTING = 200, 30, 0.05
+"""Logged states of the highest rewards from which one to rest at is looked for, steps
+of the solver, and the most it may move there, in typical steps."""
+N_CATCHES = 24
+"""Moments of a path at which holding is tried."""
+ALIKE = 0.1
+"""Share of the return that one controller for all starts may cost: two ways to do the
+same are one too many for a policy."""
+LEVELS = (0.02, 0.15)
+"""Least and largest disturbance of an action, in halves of its range."""
+N_DISTURBED, HELD = 150, 5
+"""Disturbed rollouts, and steps that a disturbance lasts."""
+USED = 2.0 / 3.0
+"""Share of a path that is taught: near its end nothing matters any more."""
+N_ROWS = 8_000
+"""States that are taught at most."""
+
+
+def is_sparse(data: Dataset, generator: np.random.Generator) -> bool:
+    """Whether states are too far apart to plan among, and actions are numbers."""
+    if data.is_discrete or data.history is not None or len(data) < 2:
+        return False
+    states = np.asarray(data.observations, dtype=np.float64)
+    some = states[generator.permutation(len(states))[:N_ANCHORS]]
+    return Anchors.of(some).spacing > FAR
+
+
+def trajectory_candidate(
+    models: Sequence[TransitionModel],
+    data: Dataset,
+    starts: Array,
+    policies: Sequence[Policy],
+    fresh: Policy,
+    gamma: float,
+    generator: np.random.Generator,
+    advance: Callable[[float], None] = lambda best: None,
+) -> FoundPolicy:
+    """Optimise paths in the first model, and teach them to a copy of `fresh`.
+
+    Args:
+        models: Learned models; what is shared among starts is good in all of them.
+        data: What they were learned from.
+        starts: Where the task starts, (B, d_s).
+        policies: What was found before: paths begin as theirs, too.
+        fresh: An untrained policy.
+        gamma: Discount factor of the task.
+        generator: Source of disturbances.
+        advance: Called with the best return so far after each iteration.
+    """
+    actions = regression_actions(data).numpy()
+    limits = np.stack([actions.min(axis=0), actions.max(axis=0)])
+    gamma, horizon = _lasting(data, gamma)
+    some, task = starts[:N_STARTS], (limits, gamma)
+    holding = rest_controller(models[0], data, actions, limits, gamma, horizon)
+    found = _begun(models[0], data, actions, some, policies, gamma, holding)
+    every = np.tile(some, (found.states.shape[1] // len(some), 1))
+    for last in (False, True):
+        found = optimised(models, found, every, *task, N_ITERATIONS, advance)
+        found = _caught(models, found, holding, every, *task)
+        found = _shared(models, found, starts if last else some, *task)
+        every = some
+    student = copy.deepcopy(fresh)
+    targets = _disturbed(models[0], found, starts, *task, generator)
+    distil(student, targets, is_close=True)
+    return FoundPolicy(CandidateMethod(TRAJECTORIES), student)
+
+
+def _lasting(data: Dataset, gamma: float) -> tuple[float, int]:
+    """A discount that sees as far as episodes were recorded, and steps to look ahead."""
+    runs = consecutive(data, np.ones(len(data), dtype=bool))
+    n_steps = int(np.median([len(run) for run in runs]))
+    horizon = max(n_steps, discount_horizon(gamma, SEEN))
+    return max(gamma, 1.0 - 1.0 / max(n_steps, 1)), horizon
+
+
+def rest_controller(
+    model: TransitionModel,
+    data: Dataset,
+    actions: Array,
+    limits: Array,
+    gamma: float,
+    horizon: int,
+) -> Feedback:
+    """The linear-quadratic regulator at the best state to rest at.
+
+    From the logged states of the highest rewards Newton's method looks for states and
+    actions at which the model does not move. Where there are none, it is the regulator
+    at the best of these states.
+    """
+    order = np.argsort(-data.rewards, kind="stable")[:N_BEST]
+    logged = np.asarray(data.observations, dtype=np.float64)
+    d_s, typical = logged.shape[1], model.bounds.typical_step.numpy()
+    every = np.concatenate([logged, actions], axis=1)
+    low, high, unit = every.min(axis=0), every.max(axis=0), every.std(axis=0) + 1e-12
+    points = every[order]
+    for _ in range(N_SOLVING):
+        found = derivatives(model, points[None, :, :d_s], points[None, :, d_s:])
+        missed = (found.outcomes.next_states[0] - points[:, :d_s]) / typical
+        slopes = (found.moving[0] - np.eye(d_s, every.shape[1])) / typical[:, None]
+        # The least change, in deviations: what need not change stays.
+        inverse = np.linalg.pinv(slopes * unit, rcond=1e-3)
+        change = -np.einsum("bij,bj->bi", inverse, missed)
+        points = np.clip(points + np.clip(change, -1.0, 1.0) * unit, low, high)
+    after = model.arrays.step(points[:, :d_s], points[:, d_s:])
+    moved = np.abs((after.next_states - points[:, :d_s]) / typical).max(axis=1)
+    is_resting = (moved < RESTING) & (after.out_of_support < RESTING)
+    chosen = every[order[0]]
+    if is_resting.any():
+        chosen = points[np.where(is_resting, after.rewards, -np.inf).argmax()]
+    held = np.tile(chosen, (horizon, 1, 1))
+    states, taken = held[..., :d_s], held[..., d_s:]
+    gains = np.zeros((horizon, 1, len(limits[0]), d_s))
+    still = Feedback(states, taken, gains)
+    return still._replace(gains=gains + regulator(model, still, limits, gamma))
+
+
+def _begun(
+    model: TransitionModel,
+    data: Dataset,
+    actions: Array,
+    starts: Array,
+    policies: Sequence[Policy],
+    gamma: float,
+    holding: Feedback,
+) -> Feedback:
+    """From every start: as if it held already, along the best episode, and as earlier
+    policies would, in this order."""
+    horizon, count = len(holding.states), len(starts)
+    every = consecutive(data, np.ones(len(data), dtype=bool))
+    run = max(every, key=lambda rows: float(np.sum(data.rewards[rows])))
+    logged = np.asarray(data.observations, dtype=np.float64)
+    paths = [(logged[run][:, None], actions[run][:, None])]
+    for policy in policies:
+        made = model_rollout(model, actor_of(policy), starts, gamma, horizon)
+        paths.append((made.states, made.actions))
+    found = [Feedback(*(np.repeat(field, count, axis=1) for field in holding))]
+    for states, taken in paths:
+        steps = np.minimum(np.arange(horizon), len(states) - 1)  # rests at its end
+        shape = (horizon, count, taken.shape[2], states.shape[2])
+        both = (np.broadcast_to(x[steps], (*shape[:2], x.shape[2])) for x in (states, taken))
+        found.append(Feedback(*both, np.zeros(shape)))
+    return Feedback(*(np.concatenate(field, axis=1) for field in zip(*found, strict=True)))
+
+
+def _caught(
+    models: Sequence[TransitionModel],
+    controllers: Feedback,
+    holding: Feedback,
+    starts: Array,
+    limits: Array,
+    gamma: float,
+) -> Feedback:
+    """The controllers, each up to the moment from which it is best to hold."""
+    horizon, n = controllers.states.shape[:2]
+    moments = np.linspace(0, horizon, N_CATCHES + 1).astype(int)  # the last is never
+    count = len(moments)
+    is_later = np.arange(horizon)[:, None] >= np.repeat(moments, n)  # (T, count n)
+    every = controllers.of_paths(np.tile(np.arange(n), count))
+    tried = Feedback(
+        *(
+            np.where(is_later.reshape(horizon, -1, *[1] * (own.ndim - 2)), held, own)
+            for own, held in zip(every, holding, strict=True)
+        )
+    )
+    where = np.tile(starts, (count, 1))
+    _, earned = lowest_returns(models, tried, where, limits, gamma)
+    best = earned.reshape(count, n).argmax(axis=0)
+    return tried.of_paths(best * n + np.arange(n))
+
+
+def _shared(
+    models: Sequence[TransitionModel],
+    controllers: Feedback,
+    starts: Array,
+    limits: Array,
+    gamma: float,
+) -> Feedback:
+    """One controller a start: the one that is best for all, where it is good enough."""
+    n = controllers.states.shape[1]
+    every = controllers.of_paths(np.repeat(np.arange(n), len(starts)))
+    where = np.tile(starts, (n, 1))
+    _, earned = lowest_returns(models, every, where, limits, gamma)
+    earned = earned.reshape(n, -1)
+    common, own = earned.mean(axis=1).argmax(), earned.max(axis=0)
+    is_fine = earned[common] >= own - ALIKE * np.abs(own)
+    return controllers.of_paths(np.where(is_fine, common, earned.argmax(axis=0)))
+
+
+def _disturbed(
+    model: TransitionModel,
+    controllers: Feedback,
+    starts: Array,
+    limits: Array,
+    gamma: float,
+    generator: np.random.Generator,
+) -> DistillationTargets:
+    """What the controllers do in rollouts whose actions are disturbed.
+
+    Rollouts that lose by it are left out: from there the feedback knows no way back.
+    """
+    horizon, n, d_a = controllers.actions.shape
+    copies = max(2, N_DISTURBED // n)
+    levels = np.concatenate([[0.0], np.geomspace(*LEVELS, copies - 1)])
+    draws = generator.uniform(-0.5, 0.5, (-(-horizon // HELD), copies * n, d_a))
+    noise = np.repeat(draws, HELD, axis=0)[:horizon] * (limits[1] - limits[0])
+    noise *= np.repeat(levels, n)[:, None]
+    every = controllers.of_paths(np.tile(np.arange(n), copies))
+    where = np.tile(starts, (copies, 1))
+    paths = follow_feedback(model, every, where, limits, gamma, noise)
+    calm = np.tile(paths.returns[:n], copies)
+    is_kept = paths.returns >= calm - ALIKE * np.abs(calm)
+    running = running_probability(paths.outcomes)[:-1] * is_kept
+    running[int(USED * horizon) :] = 0.0
+    rows = np.argwhere(running > 0.5)
+    rows = rows[generator.permutation(len(rows))[:N_ROWS]]
+    states, actions = (x[rows[:, 0], rows[:, 1]] for x in (paths.states, paths.actions))
+    return DistillationTargets(states, actions, np.ones(len(states)), 1)
