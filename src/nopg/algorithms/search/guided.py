@@ -16,15 +16,16 @@ import numpy as np
 from nopg.algorithms.search.candidates import FoundPolicy, distil
 from nopg.algorithms.search.planning import N_ANCHORS, Anchors, DistillationTargets
 from nopg.algorithms.search.trajectories import (
-    Feedback,
+    Task,
     derivatives,
-    follow_feedback,
-    lowest_returns,
     optimised,
     regulator,
 )
 from nopg.data.dataset import Dataset
 from nopg.discount import discount_horizon
+from nopg.dynamics.ensemble import model_columns
+from nopg.dynamics.feedback import Feedback
+from nopg.dynamics.posterior import drawn_models
 from nopg.dynamics.replays import consecutive
 from nopg.dynamics.rollouts import model_rollout, running_probability
 from nopg.dynamics.transition_model import TransitionModel, regression_actions
@@ -35,8 +36,10 @@ from nopg.policies.families import Policy
 FAR = 0.5
 """Distance of neighbouring anchors, in deviations of the states, from which plans are
 too blurred to do without trajectories."""
-N_STARTS = 5
+N_STARTS = 3
 """Starts whose paths are optimised from scratch; others take theirs over."""
+N_DRAWN = 3
+"""Models drawn from the posterior in which paths are followed, too."""
 N_ITERATIONS = 10
 """Iterations from everything there is, and as many from the best of it."""
 SEEN = 0.1
@@ -44,7 +47,7 @@ SEEN = 0.1
 N_BEST, N_SOLVING, RESTING = 200, 30, 0.05
 """Logged states of the highest rewards from which one to rest at is looked for, steps
 of the solver, and the most it may move there, in typical steps."""
-N_CATCHES = 24
+N_CATCHES = 20
 """Moments of a path at which holding is tried."""
 ALIKE = 0.1
 """Share of the return that one controller for all starts may cost: two ways to do the
@@ -93,17 +96,18 @@ def trajectory_candidate(
     actions = regression_actions(data).numpy()
     limits = np.stack([actions.min(axis=0), actions.max(axis=0)])
     gamma, horizon = _lasting(data, gamma)
-    some, task = starts[:N_STARTS], (limits, gamma)
-    holding = rest_controller(models[0], data, actions, limits, gamma, horizon)
-    found = _begun(models[0], data, actions, some, policies, gamma, holding)
+    drawn = drawn_models(models[0], model_columns(data), N_DRAWN, generator)
+    task = Task(models, drawn, N_DRAWN, limits, gamma)
+    some, holding = starts[:N_STARTS], rest_controller(task, data, actions, horizon)
+    found = _begun(task, data, actions, some, policies, holding)
     every = np.tile(some, (found.states.shape[1] // len(some), 1))
     for last in (False, True):
-        found = optimised(models, found, every, *task, N_ITERATIONS, advance)
-        found = _caught(models, found, holding, every, *task)
-        found = _shared(models, found, starts if last else some, *task)
+        found = optimised(task, found, every, N_ITERATIONS, advance)
+        found = _caught(task, found, holding, every)
+        found = _shared(task, found, starts if last else some)
         every = some
     student = copy.deepcopy(fresh)
-    targets = _disturbed(models[0], found, starts, *task, generator)
+    targets = _disturbed(task, found, starts, generator)
     distil(student, targets, is_close=True)
     return FoundPolicy(CandidateMethod(TRAJECTORIES), student)
 
@@ -117,12 +121,7 @@ def _lasting(data: Dataset, gamma: float) -> tuple[float, int]:
 
 
 def rest_controller(
-    model: TransitionModel,
-    data: Dataset,
-    actions: Array,
-    limits: Array,
-    gamma: float,
-    horizon: int,
+    task: Task, data: Dataset, actions: Array, horizon: int
 ) -> Feedback:
     """The linear-quadratic regulator at the best state to rest at.
 
@@ -130,7 +129,7 @@ def rest_controller(
     actions at which the model does not move. Where there are none, it is the regulator
     at the best of these states.
     """
-    order = np.argsort(-data.rewards, kind="stable")[:N_BEST]
+    model, order = task.models[0], np.argsort(-data.rewards, kind="stable")[:N_BEST]
     logged = np.asarray(data.observations, dtype=np.float64)
     d_s, typical = logged.shape[1], model.bounds.typical_step.numpy()
     every = np.concatenate([logged, actions], axis=1)
@@ -152,18 +151,17 @@ def rest_controller(
         chosen = points[np.where(is_resting, after.rewards, -np.inf).argmax()]
     held = np.tile(chosen, (horizon, 1, 1))
     states, taken = held[..., :d_s], held[..., d_s:]
-    gains = np.zeros((horizon, 1, len(limits[0]), d_s))
+    gains = np.zeros((horizon, 1, actions.shape[1], d_s))
     still = Feedback(states, taken, gains)
-    return still._replace(gains=gains + regulator(model, still, limits, gamma))
+    return still._replace(gains=gains + regulator(task, still))
 
 
 def _begun(
-    model: TransitionModel,
+    task: Task,
     data: Dataset,
     actions: Array,
     starts: Array,
     policies: Sequence[Policy],
-    gamma: float,
     holding: Feedback,
 ) -> Feedback:
     """From every start: as if it held already, along the best episode, and as earlier
@@ -174,24 +172,25 @@ def _begun(
     logged = np.asarray(data.observations, dtype=np.float64)
     paths = [(logged[run][:, None], actions[run][:, None])]
     for policy in policies:
-        made = model_rollout(model, actor_of(policy), starts, gamma, horizon)
+        made = model_rollout(
+            task.models[0], actor_of(policy), starts, task.gamma, horizon
+        )
         paths.append((made.states, made.actions))
     found = [Feedback(*(np.repeat(field, count, axis=1) for field in holding))]
     for states, taken in paths:
         steps = np.minimum(np.arange(horizon), len(states) - 1)  # rests at its end
         shape = (horizon, count, taken.shape[2], states.shape[2])
-        both = (np.broadcast_to(x[steps], (*shape[:2], x.shape[2])) for x in (states, taken))
+        both = (
+            np.broadcast_to(x[steps], (*shape[:2], x.shape[2])) for x in (states, taken)
+        )
         found.append(Feedback(*both, np.zeros(shape)))
-    return Feedback(*(np.concatenate(field, axis=1) for field in zip(*found, strict=True)))
+    return Feedback(
+        *(np.concatenate(field, axis=1) for field in zip(*found, strict=True))
+    )
 
 
 def _caught(
-    models: Sequence[TransitionModel],
-    controllers: Feedback,
-    holding: Feedback,
-    starts: Array,
-    limits: Array,
-    gamma: float,
+    task: Task, controllers: Feedback, holding: Feedback, starts: Array
 ) -> Feedback:
     """The controllers, each up to the moment from which it is best to hold."""
     horizon, n = controllers.states.shape[:2]
@@ -205,37 +204,23 @@ def _caught(
             for own, held in zip(every, holding, strict=True)
         )
     )
-    where = np.tile(starts, (count, 1))
-    _, earned = lowest_returns(models, tried, where, limits, gamma)
+    earned = task.mean_returns(tried, np.tile(starts, (count, 1)))
     best = earned.reshape(count, n).argmax(axis=0)
     return tried.of_paths(best * n + np.arange(n))
 
 
-def _shared(
-    models: Sequence[TransitionModel],
-    controllers: Feedback,
-    starts: Array,
-    limits: Array,
-    gamma: float,
-) -> Feedback:
+def _shared(task: Task, controllers: Feedback, starts: Array) -> Feedback:
     """One controller a start: the one that is best for all, where it is good enough."""
     n = controllers.states.shape[1]
     every = controllers.of_paths(np.repeat(np.arange(n), len(starts)))
-    where = np.tile(starts, (n, 1))
-    _, earned = lowest_returns(models, every, where, limits, gamma)
-    earned = earned.reshape(n, -1)
+    earned = task.mean_returns(every, np.tile(starts, (n, 1))).reshape(n, -1)
     common, own = earned.mean(axis=1).argmax(), earned.max(axis=0)
     is_fine = earned[common] >= own - ALIKE * np.abs(own)
     return controllers.of_paths(np.where(is_fine, common, earned.argmax(axis=0)))
 
 
 def _disturbed(
-    model: TransitionModel,
-    controllers: Feedback,
-    starts: Array,
-    limits: Array,
-    gamma: float,
-    generator: np.random.Generator,
+    task: Task, controllers: Feedback, starts: Array, generator: np.random.Generator
 ) -> DistillationTargets:
     """What the controllers do in rollouts whose actions are disturbed.
 
@@ -245,11 +230,10 @@ def _disturbed(
     copies = max(2, N_DISTURBED // n)
     levels = np.concatenate([[0.0], np.geomspace(*LEVELS, copies - 1)])
     draws = generator.uniform(-0.5, 0.5, (-(-horizon // HELD), copies * n, d_a))
-    noise = np.repeat(draws, HELD, axis=0)[:horizon] * (limits[1] - limits[0])
+    noise = np.repeat(draws, HELD, axis=0)[:horizon] * np.ptp(task.limits, axis=0)
     noise *= np.repeat(levels, n)[:, None]
     every = controllers.of_paths(np.tile(np.arange(n), copies))
-    where = np.tile(starts, (copies, 1))
-    paths = follow_feedback(model, every, where, limits, gamma, noise)
+    paths = task.follow(every, np.tile(starts, (copies, 1)), noise)
     calm = np.tile(paths.returns[:n], copies)
     is_kept = paths.returns >= calm - ALIKE * np.abs(calm)
     running = running_probability(paths.outcomes)[:-1] * is_kept

@@ -163,7 +163,10 @@ def learn(
     kept |= {"start": None if start is None else parameters_digest(start.policy)}
     stored = SearchCheckpoint(checkpoint, data, places, kept)
     bar = tqdm(
-        total=len(PLANS) + len(ASCENTS) * n_updates + n_refining + 2 * sparse * N_ITERATIONS,
+        total=len(PLANS)
+        + len(ASCENTS) * n_updates
+        + n_refining
+        + 2 * sparse * N_ITERATIONS,
         disable=not progress,
         desc="learn",
         bar_format=BAR,

@@ -17,13 +17,16 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from nopg.dynamics.rollouts import discounted_return
-from nopg.dynamics.transition_model import PredictedStep, TransitionModel
+from nopg.dynamics.feedback import Feedback, follow_feedback
+from nopg.dynamics.rollouts import ModelRollout
+from nopg.dynamics.transition_model import (
+    ArrayTransitionModel,
+    PredictedStep,
+    TransitionModel,
+)
 from nopg.policies.arrays import Array
 
-Models = Sequence[TransitionModel]
-
-STEP_SIZES = 0.4 ** np.arange(5)
+STEP_SIZES = 0.3 ** np.arange(4)
 """Shares of a change that are tried, all at once."""
 DAMPING = (1e-5, 1e-2, 1e4)
 """Least, first and largest damping, in curvatures of the return by the actions."""
@@ -39,93 +42,71 @@ BATCH = 4096
 """Steps whose derivatives are taken at once."""
 
 
-class Feedback(NamedTuple):
-    """B controllers a_t = u_t + K_t (s_t - x_t) of T steps, within the actions' range.
+class Task(NamedTuple):
+    """What controllers are to do in which models."""
 
-    The states x need not follow from one another: a controller may begin as one that
-    pulls towards a place.
-    """
+    models: Sequence[TransitionModel]  # directions are those of the first
+    drawn: ArrayTransitionModel  # others that the data allow, so many at once
+    n_drawn: int
+    limits: Array  # lowest and highest action, (2, d_a)
+    gamma: float
 
-    states: Array  # (T, B, d_s)
-    actions: Array  # (T, B, d_a)
-    gains: Array  # (T, B, d_a, d_s)
+    def follow(
+        self, controllers: Feedback, starts: Array, noise: Array | None = None
+    ) -> ModelRollout:
+        """Paths in the first model."""
+        return self._paths(self.models[0].arrays, controllers, starts, noise)
 
-    def at(self, t: int, states: Array, limits: Array) -> Array:
-        """Actions at step t, (B, d_a); `limits` are the lowest and highest, (2, d_a)."""
-        bent = np.einsum("bij,bj->bi", self.gains[t], states - self.states[t])
-        return np.clip(self.actions[t] + bent, *limits)
+    def returns(self, controllers: Feedback, starts: Array) -> Array:
+        """The lowest return in the learned models, (B,)."""
+        every = (self._paths(one.arrays, controllers, starts) for one in self.models)
+        return np.asarray(np.min([paths.returns for paths in every], axis=0))
 
-    def of_paths(self, paths: Array) -> Feedback:
-        """Those of some paths, by their indices."""
-        return Feedback(*(field[:, paths] for field in self))
+    def mean_returns(self, controllers: Feedback, starts: Array) -> Array:
+        """That, averaged with what drawn models say, (B,).
 
+        What exploits an error of the learned ones fails in others.
+        """
+        found = [self.returns(controllers, starts)]
+        every = controllers.of_paths(np.tile(np.arange(len(starts)), self.n_drawn))
+        where = np.tile(starts, (self.n_drawn, 1))
+        returns = self._paths(self.drawn, every, where).returns
+        found += list(returns.reshape(self.n_drawn, -1))
+        return np.asarray(np.mean(found, axis=0))
 
-class Paths(NamedTuple):
-    """Where controllers lead, (T, B, ...), and what they earn, (B,)."""
-
-    states: Array
-    actions: Array
-    outcomes: PredictedStep[Array]
-    returns: Array
-
-
-def follow_feedback(
-    model: TransitionModel,
-    controllers: Feedback,
-    starts: Array,
-    limits: Array,
-    gamma: float,
-    noise: Array | None = None,
-) -> Paths:
-    """Roll out controllers from their starts, (B, d_s).
-
-    `noise` disturbs the actions, (T, B, d_a); the actions given back are those meant.
-    """
-    states, steps = starts, []
-    for t in range(len(controllers.actions)):
-        meant = controllers.at(t, states, limits)
-        taken = meant if noise is None else np.clip(meant + noise[t], *limits)
-        outcome = model.arrays.step(states, taken)
-        steps.append((states, meant, *outcome))
-        states = outcome.next_states
-    whole = [np.stack(field) for field in zip(*steps, strict=True)]
-    outcomes = PredictedStep(*whole[2:])
-    returns = discounted_return(outcomes, gamma, model.worst_value(gamma))
-    return Paths(whole[0], whole[1], outcomes, returns)
-
-
-def lowest_returns(
-    models: Models, controllers: Feedback, starts: Array, limits: Array, gamma: float
-) -> tuple[Paths, Array]:
-    """Paths in the first model, and the lowest returns in any of them, (B,)."""
-    every = [follow_feedback(one, controllers, starts, limits, gamma) for one in models]
-    return every[0], np.min([paths.returns for paths in every], axis=0)
+    def _paths(
+        self,
+        model: ArrayTransitionModel,
+        controllers: Feedback,
+        starts: Array,
+        noise: Array | None = None,
+    ) -> ModelRollout:
+        worst = self.models[0].worst_value(self.gamma)
+        given = (controllers, starts, self.limits, worst, self.gamma, noise)
+        return follow_feedback(model, *given)
 
 
 def optimised(
-    models: Models,
+    task: Task,
     controllers: Feedback,
     starts: Array,
-    limits: Array,
-    gamma: float,
     n_iterations: int,
     advance: Callable[[float], None] = lambda best: None,
 ) -> Feedback:
     """The controllers after so many iterations.
 
-    Directions are those of the first model; a change has to be one for the better in
-    all of them, so that no error of one is followed far. Every path has a damping of its own, and is left alone where it no longer gains.
+    Every path has a damping of its own, and is left alone where it no longer gains.
     """
     n_paths = len(starts)
     found = Feedback(*(field.copy() for field in controllers))
-    _, returns = lowest_returns(models, found, starts, limits, gamma)
+    returns = task.returns(found, starts)
     damping, waited = np.full(n_paths, DAMPING[1]), np.zeros(n_paths, dtype=int)
     for _ in range(n_iterations):
         paths = np.flatnonzero((waited < PATIENCE) & (damping < DAMPING[2]))
         if not len(paths):
             break
         some = found.of_paths(paths)
-        change, gains = _backward(models[0], some, limits, gamma, damping[paths])
+        change, gains = _backward(task, some, damping[paths])
         # Every share of the change of every path, share by share.
         k = len(STEP_SIZES)
         shares = np.repeat(STEP_SIZES, len(paths))[:, None]
@@ -135,8 +116,7 @@ def optimised(
             np.tile(gains, (1, k, 1, 1)),
         )
         where = np.tile(starts[paths], (k, 1))
-        ahead, earned = lowest_returns(models, tried, where, limits, gamma)
-        earned = earned.reshape(k, -1)
+        earned = task.returns(tried, where).reshape(k, -1)
         best = earned.argmax(axis=0)
         best[earned.max(axis=0) <= returns[paths]] = k
         gained = earned.max(axis=0) - returns[paths]
@@ -147,24 +127,22 @@ def optimised(
         damping = np.maximum(damping, DAMPING[0])
         waited[paths] = np.where(is_enough, 0, waited[paths] + 1)
         chosen = (best * len(paths) + np.arange(len(paths)))[is_better]
-        kept = paths[is_better]
-        found.states[:, kept] = ahead.states[:, chosen]
-        found.actions[:, kept] = ahead.actions[:, chosen]
-        found.gains[:, kept] = tried.gains[:, chosen]
+        kept, better = paths[is_better], tried.of_paths(chosen)
+        made = task.follow(better, starts[kept])
+        found.states[:, kept], found.actions[:, kept] = made.states, made.actions
+        found.gains[:, kept] = better.gains
         returns[kept] = earned.ravel()[chosen]
         advance(float(returns.max()))
     return found
 
 
-def regulator(
-    model: TransitionModel, still: Feedback, limits: Array, gamma: float
-) -> Array:
+def regulator(task: Task, still: Feedback) -> Array:
     """Gains of the first step, (B, d_a, d_s), of controllers that stay where they are.
 
     After many steps backward they are those of the linear-quadratic regulator.
     """
     damping = np.full(still.states.shape[1], DAMPING[0])
-    return _backward(model, still, limits, gamma, damping)[1][0]
+    return _backward(task, still, damping)[1][0]
 
 
 class Derivatives(NamedTuple):
@@ -178,13 +156,7 @@ class Derivatives(NamedTuple):
     leaving: Array  # (.., d_s + d_a), of that of leaving the data
 
 
-def _backward(
-    model: TransitionModel,
-    controllers: Feedback,
-    limits: Array,
-    gamma: float,
-    damping: Array,
-) -> tuple[Array, Array]:
+def _backward(task: Task, controllers: Feedback, damping: Array) -> tuple[Array, Array]:
     """The best change of the actions, (T, B, d_a), and gains, (T, B, d_a, d_s).
 
     With V and v the curvature and slope of U_{t+1}, in the words of
@@ -195,6 +167,7 @@ def _backward(
     An action at a limit that Q pushes beyond it stays there.
     """
     n_steps, n_paths, d_s = controllers.states.shape
+    model, limits, gamma = task.models[0], task.limits, task.gamma
     d_a, worst = controllers.actions.shape[2], model.worst_value(gamma)
     found = derivatives(model, controllers.states, controllers.actions)
     change = np.zeros_like(controllers.actions)
