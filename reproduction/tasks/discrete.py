@@ -129,7 +129,7 @@ DISCRETE_TASKS: dict[str, Callable[[], DiscreteTask]] = {
 def random_steps(
     name: str, n: int, generator: np.random.Generator, most_held: int = 1
 ) -> Steps:
-    """Exactly n steps of an agent that draws its actions, in as many episodes as need be.
+    """Exactly n steps of an agent that draws its actions, in episodes.
 
     Each is held for 1 to `most_held` steps. The first steps of a longer recording from
     the same seed are the shorter one.

@@ -43,10 +43,8 @@ class SwingUpController:
         ahead = np.vstack([np.eye(4), np.zeros(4)]) * tiny
         actions = np.zeros((5, 1))
         actions[4] = tiny
-        moved = [
-            (env.transition(s, a) - env.transition(-s, -a)).T / (2.0 * tiny)
-            for s, a in [(ahead, actions)]
-        ][0]
+        both = (env.transition(sign * ahead, sign * actions) for sign in (1.0, -1.0))
+        moved = np.subtract(*both).T / (2.0 * tiny)
         a, b, r = moved[:, :4], moved[:, 4:], np.array([[0.01]])
         p = solve_discrete_are(a, b, np.diag([1.0, 1.0, 0.1, 0.1]), r)
         return cls(env, np.linalg.solve(r + b.T @ p @ b, b.T @ p @ a)[0])

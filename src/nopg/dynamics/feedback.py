@@ -1,4 +1,4 @@
-"""Linear feedback around a path: controllers that change with time, and where they lead.
+"""Linear feedback around paths: controllers that change with time.
 
 A path that is unstable is lost after some steps if its actions are merely repeated.
 With a feedback it stays near its own prediction, in the model and in others.

@@ -1,4 +1,4 @@
-"""Policies from optimised trajectories: paths in the learned models, then their student.
+"""Policies from trajectories that were optimised in the learned models.
 
 Paths from the task's starts are optimised together with their feedback
 (`trajectories.py`). They begin as what the log and the plans have to offer, and every
@@ -15,14 +15,10 @@ import numpy as np
 
 from nopg.algorithms.search.candidates import FoundPolicy, distil
 from nopg.algorithms.search.planning import N_ANCHORS, Anchors, DistillationTargets
-from nopg.algorithms.search.trajectories import (
-    Task,
-    derivatives,
-    optimised,
-    regulator,
-)
+from nopg.algorithms.search.trajectories import Task, optimised, regulator
 from nopg.data.dataset import Dataset
 from nopg.discount import discount_horizon
+from nopg.dynamics.curvature import derivatives
 from nopg.dynamics.ensemble import model_columns
 from nopg.dynamics.feedback import Feedback
 from nopg.dynamics.posterior import drawn_models
@@ -113,7 +109,7 @@ def trajectory_candidate(
 
 
 def _lasting(data: Dataset, gamma: float) -> tuple[float, int]:
-    """A discount that sees as far as episodes were recorded, and steps to look ahead."""
+    """A discount that sees as far as episodes last, and steps to look ahead."""
     runs = consecutive(data, np.ones(len(data), dtype=bool))
     n_steps = int(np.median([len(run) for run in runs]))
     horizon = max(n_steps, discount_horizon(gamma, SEEN))
@@ -164,8 +160,10 @@ def _begun(
     policies: Sequence[Policy],
     holding: Feedback,
 ) -> Feedback:
-    """From every start: as if it held already, along the best episode, and as earlier
-    policies would, in this order."""
+    """Where paths from every start begin.
+
+    As if it held already, along the best episode, and as earlier policies would.
+    """
     horizon, count = len(holding.states), len(starts)
     every = consecutive(data, np.ones(len(data), dtype=bool))
     run = max(every, key=lambda rows: float(np.sum(data.rewards[rows])))

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
+from nopg.dynamics.curvature import derivatives
 from nopg.dynamics.feedback import Feedback, follow_feedback
 from nopg.dynamics.rollouts import ModelRollout
 from nopg.dynamics.transition_model import (
@@ -38,8 +38,6 @@ PATIENCE = 6
 """Iterations without one after which a path is left alone."""
 AUTHORITY = 0.8
 """Share of the actions' range that a path uses; the rest is left to its feedback."""
-BATCH = 4096
-"""Steps whose derivatives are taken at once."""
 
 
 class Task(NamedTuple):
@@ -127,11 +125,12 @@ def optimised(
         damping = np.maximum(damping, DAMPING[0])
         waited[paths] = np.where(is_enough, 0, waited[paths] + 1)
         chosen = (best * len(paths) + np.arange(len(paths)))[is_better]
-        kept, better = paths[is_better], tried.of_paths(chosen)
-        made = task.follow(better, starts[kept])
-        found.states[:, kept], found.actions[:, kept] = made.states, made.actions
-        found.gains[:, kept] = better.gains
-        returns[kept] = earned.ravel()[chosen]
+        if len(chosen):
+            kept, better = paths[is_better], tried.of_paths(chosen)
+            made = task.follow(better, starts[kept])
+            found.states[:, kept], found.actions[:, kept] = made.states, made.actions
+            found.gains[:, kept] = better.gains
+            returns[kept] = earned.ravel()[chosen]
         advance(float(returns.max()))
     return found
 
@@ -145,17 +144,6 @@ def regulator(task: Task, still: Feedback) -> Array:
     return _backward(task, still, damping)[1][0]
 
 
-class Derivatives(NamedTuple):
-    """Of the steps from the states and actions of controllers, (T, B, ...)."""
-
-    outcomes: PredictedStep[Array]
-    moving: Array  # (.., d_s, d_s + d_a), of the next state
-    earning: Array  # (.., d_s + d_a), of the reward
-    bending: Array  # (.., d_s + d_a, d_s + d_a), its curvature, never upwards
-    ending: Array  # (.., d_s + d_a), of the probability of an end
-    leaving: Array  # (.., d_s + d_a), of that of leaving the data
-
-
 def _backward(task: Task, controllers: Feedback, damping: Array) -> tuple[Array, Array]:
     """The best change of the actions, (T, B, d_a), and gains, (T, B, d_a, d_s).
 
@@ -164,7 +152,7 @@ def _backward(task: Task, controllers: Feedback, damping: Array) -> tuple[Array,
 
         Q = dU_t / d(s, a),  Q'' = r'' + gamma (1 - p)(1 - o) F' V F
 
-    An action at a limit that Q pushes beyond it stays there.
+    Changes end at the range that is left to paths.
     """
     n_steps, n_paths, d_s = controllers.states.shape
     model, limits, gamma = task.models[0], task.limits, task.gamma
@@ -175,6 +163,7 @@ def _backward(task: Task, controllers: Feedback, damping: Array) -> tuple[Array,
     value, slope = np.zeros(n_paths), np.zeros((n_paths, d_s))
     bend = np.zeros((n_paths, d_s, d_s))
     unit = 0.5 * (limits[1] - limits[0])  # of the actions
+    least = max(1e-12 * float(np.ptp(model.rewards)), 1e-300)
     inner = limits.mean(axis=0) + AUTHORITY * np.array([-unit, unit])
     for t in range(n_steps - 1, -1, -1):
         outcome = PredictedStep(*(field[t] for field in found.outcomes))
@@ -195,7 +184,7 @@ def _backward(task: Task, controllers: Feedback, damping: Array) -> tuple[Array,
         by_action = qq[:, d_s:, d_s:]
         # Damped in units of the largest curvature, so that no unit of rewards matters.
         scale = np.einsum("bii,i->b", -by_action, unit**2) + np.abs(q[:, d_s:]) @ unit
-        scale = np.maximum(damping * scale, 1e-12)
+        scale = np.maximum(damping * scale, least)
         damped = by_action - scale[:, None, None] * np.diag(unit**-2.0)
         inverse = np.linalg.inv(damped)
         step = -np.einsum("bij,bj->bi", inverse, q[:, d_s:])
@@ -211,93 +200,3 @@ def _backward(task: Task, controllers: Feedback, damping: Array) -> tuple[Array,
         bend += turned @ np.swapaxes(across, 1, 2) + across @ gain
         bend = 0.5 * (bend + np.swapaxes(bend, 1, 2))
     return change, gains
-
-
-def derivatives(model: TransitionModel, states: Array, actions: Array) -> Derivatives:
-    """At states and actions (T, B, ...), some at a time."""
-    shape = states.shape[:2]
-    flat = [torch.from_numpy(x.reshape(-1, x.shape[2])) for x in (states, actions)]
-    parts = []
-    for first in range(0, len(flat[0]), BATCH):
-        s, a = (x[first : first + BATCH] for x in flat)
-        step = model.step(s, a)
-        found = model.jacobians(s, a, step)
-        moving = found.next_states @ found.reached
-        leaving = (found.out_of_support[:, None] @ found.reached)[:, 0]
-        rewards = found.rewards + (found.final_rewards[:, None] @ moving)[:, 0]
-        ending = (found.terminated[:, None] @ moving)[:, 0]
-        # Rewards that count: those of steps that go on.
-        bending = reward_curvature(model, s, a, step, moving)
-        parts.append((*step, moving, rewards, bending, ending, leaving))
-    whole = [
-        torch.cat(field).numpy().reshape(*shape, *field[0].shape[1:])
-        for field in zip(*parts, strict=True)
-    ]
-    return Derivatives(PredictedStep(*whole[:6]), *whole[6:])
-
-
-def reward_curvature(
-    model: TransitionModel,
-    states: torch.Tensor,
-    actions: torch.Tensor,
-    step: PredictedStep[torch.Tensor],
-    moving: torch.Tensor,
-) -> torch.Tensor:
-    """Curvature of the reward by (s, a), (m, d, d), without what bends upwards.
-
-    Of a known function by differences of its slopes, with s' as it moves.
-    """
-    joint = torch.cat([states, actions], dim=1)
-    if model.known_reward is None:
-        inside = model.reward_bounds.are_inside(step.continuing_rewards)
-        found = process_curvature(model, joint)
-        found = found * (inside * (1.0 - step.terminated))[:, None, None]
-    else:
-        known, d_s = model.known_reward, states.shape[1]
-        every = torch.cat([joint, step.next_states], dim=1)
-        width = joint.shape[1]
-        sizes = 1e-4 * torch.maximum(every.std(dim=0), torch.tensor(1e-6))
-        columns = []
-        for j in range(every.shape[1]):
-            sides = []
-            for sign in (1.0, -1.0):
-                moved = every.clone()
-                moved[:, j] += sign * sizes[j]
-                sides.append(
-                    torch.cat(
-                        known.gradients(
-                            moved[:, :d_s], moved[:, d_s:width], moved[:, width:]
-                        ),
-                        dim=1,
-                    )
-                )
-            columns.append((sides[0] - sides[1]) / (2.0 * sizes[j]))
-        whole = torch.stack(columns, dim=2)
-        along = torch.cat(
-            [torch.eye(width).to(joint).expand(len(joint), -1, -1), moving], dim=1
-        )
-        found = along.mT @ whole @ along
-    values, vectors = torch.linalg.eigh(0.5 * (found + found.mT))
-    return (vectors * values.clamp_max(0.0)[:, None]) @ vectors.mT
-
-
-def process_curvature(model: TransitionModel, inputs: torch.Tensor) -> torch.Tensor:
-    """Second derivatives of the regressed reward, (m, d, d).
-
-    Of w k(z), k = exp(-|z|^2 / 2) and z = (x - c) / l: w k (z z' - 1) / (l l').
-    """
-    process, d = model.process, inputs.shape[1]
-    target = process.linear.shape[1] - 1  # the last one
-    found = inputs.new_zeros(len(inputs), d, d)
-    where = torch.nonzero(process.curved == target)[:, 0].tolist()
-    x = (inputs - process.centre) / process.spread
-    for i in where:
-        weights, scales = process.weights[i], process.inverse_scales[i]
-        used = weights != 0.0
-        z = (x[:, None] - process.inducing[used]) * scales  # (m, k, d)
-        shares = weights[used] * torch.exp(-0.5 * z.square().sum(dim=2))
-        found = torch.einsum("mk,mki,mkj->mij", shares, z, z)
-        found -= shares.sum(dim=1)[:, None, None] * torch.eye(d).to(x)
-        unit = scales / process.spread
-        found = found * unit[:, None] * unit
-    return found

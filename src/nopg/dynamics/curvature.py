@@ -1,0 +1,113 @@
+"""Linear and quadratic models of predicted steps, for optimising whole trajectories."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from nopg.dynamics.gaussian_process import GaussianProcess
+from nopg.dynamics.rewards import KnownReward
+from nopg.dynamics.transition_model import PredictedStep, TransitionModel
+from nopg.policies.arrays import Array
+
+BATCH = 4096
+"""Steps whose derivatives are taken at once."""
+DIFFERENCE = 1e-4
+"""Differences of a known reward's slopes, in deviations of what it depends on."""
+
+
+class Derivatives(NamedTuple):
+    """Of steps by (s, a), arrays of (T, B, ...); d is d_s + d_a."""
+
+    outcomes: PredictedStep[Array]
+    moving: Array  # (.., d_s, d), of the next state
+    earning: Array  # (.., d), of the reward
+    bending: Array  # (.., d, d), its curvature without what bends upwards
+    ending: Array  # (.., d), of the probability of an end
+    leaving: Array  # (.., d), of that of leaving the data
+
+
+def derivatives(model: TransitionModel, states: Array, actions: Array) -> Derivatives:
+    """At states and actions (T, B, ...), some at a time."""
+    flat = [torch.from_numpy(x.reshape(-1, x.shape[2])) for x in (states, actions)]
+    parts = []
+    for first in range(0, len(flat[0]), BATCH):
+        s, a = (x[first : first + BATCH] for x in flat)
+        step = model.step(s, a)
+        found = model.jacobians(s, a, step)
+        moving = found.next_states @ found.reached
+        earning = found.rewards + (found.final_rewards[:, None] @ moving)[:, 0]
+        ending = (found.terminated[:, None] @ moving)[:, 0]
+        leaving = (found.out_of_support[:, None] @ found.reached)[:, 0]
+        bending = _downwards(_reward_curvature(model, s, a, step, moving))
+        parts.append((*step, moving, earning, bending, ending, leaving))
+    whole = [
+        torch.cat(field).numpy().reshape(*states.shape[:2], *field[0].shape[1:])
+        for field in zip(*parts, strict=True)
+    ]
+    return Derivatives(PredictedStep(*whole[:6]), *whole[6:])
+
+
+def _reward_curvature(
+    model: TransitionModel,
+    states: Tensor,
+    actions: Tensor,
+    step: PredictedStep[Tensor],
+    moving: Tensor,
+) -> Tensor:
+    """Second derivatives of the reward by (s, a), (m, d, d)."""
+    inputs = torch.cat([states, actions], dim=1)
+    if model.known_reward is None:
+        is_inside = model.reward_bounds.are_inside(step.continuing_rewards)
+        counts = is_inside * (1.0 - step.terminated)
+        return counts[:, None, None] * process_curvature(model.process, inputs)
+    whole = _known_curvature(model.known_reward, states, actions, step.next_states)
+    same = torch.eye(inputs.shape[1]).to(inputs).expand(len(inputs), -1, -1)
+    along = torch.cat([same, moving], dim=1)  # of (s, a, s') by (s, a)
+    return along.mT @ whole @ along
+
+
+def process_curvature(process: GaussianProcess, inputs: Tensor) -> Tensor:
+    """Second derivatives of the last target, (m, d, d).
+
+    Of w exp(-|z|^2 / 2) with z = (x - c) / l they are w exp(-|z|^2 / 2) (z z' - 1)
+    over l l'.
+    """
+    d, last = inputs.shape[1], process.linear.shape[1] - 1
+    where = torch.nonzero(process.curved == last)[:, 0].tolist()
+    if not where:  # a linear function
+        return inputs.new_zeros(len(inputs), d, d)
+    weights, scales = process.weights[where[0]], process.inverse_scales[where[0]]
+    used = weights != 0.0
+    x = (inputs - process.centre) / process.spread
+    z = (x[:, None] - process.inducing[used]) * scales  # (m, k, d)
+    shares = weights[used] * torch.exp(-0.5 * z.square().sum(dim=2))
+    found = torch.einsum("mk,mki,mkj->mij", shares, z, z)
+    found -= shares.sum(dim=1)[:, None, None] * torch.eye(d).to(x)
+    unit = scales / process.spread
+    return found * unit[:, None] * unit
+
+
+def _known_curvature(known: KnownReward, *given: Tensor) -> Tensor:
+    """Those of a function by (s, a, s'), by differences of its slopes."""
+    every, widths = torch.cat(given, dim=1), [x.shape[1] for x in given]
+    sizes = DIFFERENCE * every.std(dim=0, correction=0).clamp_min(1e-6)
+
+    def slopes(j: int, size: Tensor) -> Tensor:
+        moved = every.clone()
+        moved[:, j] += size
+        return torch.cat(known.gradients(*moved.split(widths, dim=1)), dim=1)
+
+    columns = [
+        (slopes(j, size) - slopes(j, -size)) / (2.0 * size)
+        for j, size in enumerate(sizes)
+    ]
+    return torch.stack(columns, dim=2)
+
+
+def _downwards(curvature: Tensor) -> Tensor:
+    """The nearest matrices that bend nowhere upwards: a maximum of them is one."""
+    values, vectors = torch.linalg.eigh(0.5 * (curvature + curvature.mT))
+    return (vectors * values.clamp_max(0.0)[:, None]) @ vectors.mT

@@ -1,0 +1,83 @@
+"""Trajectory optimisation against the Riccati equation."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.linalg import solve_discrete_are
+from torch import Tensor
+
+from nopg.algorithms.search.trajectories import AUTHORITY, Task, optimised, regulator
+from nopg.dynamics.feedback import Feedback
+from nopg.dynamics.posterior import drawn_models
+from nopg.dynamics.rewards import KnownReward
+from nopg.dynamics.transition_model import TransitionModel
+
+A = np.array([[1.0, 0.1], [0.2, 1.0]])  # falls over by itself
+B = np.array([[0.0], [0.1]])
+Q, R, GAMMA = np.diag([1.0, 0.1]), np.array([[0.05]]), 0.98
+
+
+def cost(s: Tensor, a: Tensor, _: Tensor) -> Tensor:
+    return -s[:, 0].square() - 0.1 * s[:, 1].square() - 0.05 * a[:, 0].square()
+
+
+@pytest.fixture(scope="module")
+def task() -> Task:
+    rng = np.random.default_rng(0)
+    s, a = rng.uniform(-2.0, 2.0, (400, 2)), rng.uniform(-5.0, 5.0, (400, 1))
+    columns = [torch.from_numpy(x) for x in (s, a, np.zeros(400), s @ A.T + a @ B.T)]
+    columns[2] = cost(columns[0], columns[1], columns[3])
+    columns.append(torch.zeros(400).double())
+    model = TransitionModel.fit(
+        *columns, generator=rng, known_reward=KnownReward(cost, 2)
+    )
+    drawn = drawn_models(model, columns, 2, rng)
+    return Task([model], drawn, 2, np.array([[-5.0], [5.0]]), GAMMA)
+
+
+def riccati() -> tuple[Any, Any]:
+    """Cost to go and gains of the discounted problem."""
+    a, b = GAMMA**0.5 * A, GAMMA**0.5 * B
+    p = solve_discrete_are(a, b, Q, R)
+    return p, np.linalg.solve(R + b.T @ p @ b, b.T @ p @ a)
+
+
+def still(n_steps: int, n: int, at: Any = (0.0, 0.0)) -> Feedback:
+    states = np.tile(np.array(at), (n_steps, n, 1))
+    return Feedback(states, np.zeros((n_steps, n, 1)), np.zeros((n_steps, n, 1, 2)))
+
+
+def test_the_regulator_has_the_gains_of_riccati(task: Task) -> None:
+    assert regulator(task, still(400, 1))[0] == pytest.approx(-riccati()[1], rel=1e-3)
+
+
+def test_one_iteration_finds_the_best_path_of_a_linear_system(task: Task) -> None:
+    starts = np.array([[0.4, 0.0], [-0.3, 0.5]])
+    # Paths begin away from the starts, at a place where nothing can stay.
+    found = optimised(task, still(400, 2, (0.2, 0.1)), starts, 2)
+    p, _ = riccati()
+    best = -np.einsum("bi,ij,bj->b", starts, p, starts)
+    assert task.returns(found, starts) == pytest.approx(best, rel=2e-3)
+    assert task.mean_returns(found, starts) == pytest.approx(best, rel=0.05)
+
+
+def test_paths_leave_a_part_of_the_range_to_their_feedback(task: Task) -> None:
+    starts = np.array([[1.2, 0.0]])
+    found = optimised(task, still(150, 1), starts, 1)
+    begun = task.returns(still(150, 1), starts)
+    assert task.returns(found, starts) > begun
+    change = np.abs(found.actions).max()
+    assert change > AUTHORITY * 5.0 * 0.5
+    assert change <= 5.0
+
+
+def test_no_path_gets_worse(task: Task) -> None:
+    starts = np.array([[0.4, 0.0], [1.5, 1.5]])
+    rng = np.random.default_rng(5)
+    begun = still(60, 2)._replace(actions=rng.uniform(-5.0, 5.0, (60, 2, 1)))
+    before = task.returns(begun, starts)
+    after = task.returns(optimised(task, begun, starts, 3), starts)
+    assert (after >= before).all()
+    assert after[0] > before[0]

@@ -1,0 +1,79 @@
+"""Derivatives of predicted steps against differences."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from nopg.dynamics.curvature import derivatives, process_curvature
+from nopg.dynamics.rewards import KnownReward
+from nopg.dynamics.transition_model import TransitionModel
+from nopg.envs.pendulum import pendulum_grid
+
+
+def learned(known: KnownReward | None = None) -> TransitionModel:
+    rows = pendulum_grid(15, 15, 2)
+    columns = [torch.tensor(np.asarray(c, dtype=np.float64)) for c in rows[:5]]
+    generator = np.random.default_rng(0)
+    return TransitionModel.fit(*columns, generator=generator, known_reward=known)
+
+
+def places() -> tuple[Any, Any]:
+    rng = np.random.default_rng(3)
+    angles = rng.uniform(-2.5, 2.5, (2, 3))
+    speeds = rng.uniform(-4.0, 4.0, (2, 3))
+    states = np.stack([np.cos(angles), np.sin(angles), speeds], axis=2)
+    return states, rng.uniform(-1.5, 1.5, (2, 3, 1))
+
+
+def test_the_curvature_of_a_process_is_that_of_differences() -> None:
+    process = learned().process
+    states, actions = places()
+    x = torch.from_numpy(np.concatenate([states, actions], axis=2).reshape(-1, 4))
+    found = process_curvature(process, x)
+    size = 1e-4
+    for j in range(4):
+        moved = torch.zeros(4).double()
+        moved[j] = size
+        slopes = [process.jacobian(x + sign * moved)[:, -1] for sign in (1.0, -1.0)]
+        difference = (slopes[0] - slopes[1]) / (2.0 * size)
+        assert found[:, j].numpy() == pytest.approx(difference.numpy(), abs=1e-4)
+
+
+def test_a_linear_reward_does_not_bend() -> None:
+    rows = [torch.from_numpy(np.random.default_rng(0).normal(size=(200, 2)))]
+    s, a = rows[0][:, :1], rows[0][:, 1:]
+    columns = (s, a, s[:, 0] + 2.0 * a[:, 0], 0.9 * s + 0.1 * a, torch.zeros(200))
+    model = TransitionModel.fit(*columns, generator=np.random.default_rng(0))
+    assert process_curvature(model.process, rows[0]).abs().max() == 0.0
+
+
+def test_next_states_and_rewards_move_as_differences_say() -> None:
+    model, (states, actions) = learned(), places()
+    found = derivatives(model, states, actions)
+    size = 1e-5
+    for j in range(4):
+        sides = []
+        for sign in (1.0, -1.0):
+            s, a = states.reshape(-1, 3).copy(), actions.reshape(-1, 1).copy()
+            (s if j < 3 else a)[:, j % 3] += sign * size
+            sides.append(model.arrays.step(s, a))
+        moved = (sides[0].next_states - sides[1].next_states) / (2.0 * size)
+        earned = (sides[0].rewards - sides[1].rewards) / (2.0 * size)
+        assert found.moving[..., j].reshape(-1, 3) == pytest.approx(moved, abs=1e-4)
+        assert found.earning[..., j].ravel() == pytest.approx(earned, abs=1e-3)
+    assert np.linalg.eigvalsh(found.bending).max() < 1e-9
+
+
+def test_a_known_reward_bends_with_the_next_state_it_depends_on() -> None:
+    def reward(s: Tensor, a: Tensor, after: Tensor) -> Tensor:
+        return -s[:, 2].square() - 0.5 * a[:, 0].square() - after[:, 2].square()
+
+    model, (states, actions) = learned(KnownReward(reward, 3)), places()
+    found = derivatives(model, states, actions)
+    slope = found.moving[..., 2, :]  # of the next velocity
+    expected = -2.0 * slope[..., :, None] * slope[..., None, :]
+    expected = expected + np.diag([0.0, 0.0, -2.0, -1.0])
+    assert found.bending == pytest.approx(expected, abs=1e-5)
