@@ -6,6 +6,7 @@ They need MuJoCo or Box2D (`pip install "gymnasium[mujoco,box2d]"`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -44,3 +45,10 @@ SIMULATED_MACHINES: dict[str, Callable[[], BoxTask]] = {
 }
 """Two poles on a cart to be kept up for 1,000 steps; a fingertip to be brought to a
 goal within 50; a lander to be set down within 1,000."""
+
+SIMULATORS = {DOUBLE_PENDULUM: "mujoco", REACHER: "mujoco", LANDER: "Box2D"}
+
+
+def is_installed(name: str) -> bool:
+    """Whether the simulator of a task is there; tasks of our own need none."""
+    return name not in SIMULATORS or find_spec(SIMULATORS[name]) is not None

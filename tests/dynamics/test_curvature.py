@@ -1,5 +1,6 @@
 """Derivatives of predicted steps against differences."""
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from nopg.dynamics.transition_model import TransitionModel
 from nopg.envs.pendulum import pendulum_grid
 
 
+@functools.cache
 def learned(known: KnownReward | None = None) -> TransitionModel:
     rows = pendulum_grid(15, 15, 2)
     columns = [torch.tensor(np.asarray(c, dtype=np.float64)) for c in rows[:5]]

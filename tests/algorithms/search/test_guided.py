@@ -1,0 +1,88 @@
+"""Policies from trajectories: where to rest, when to hold, and what a student keeps."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from reproduction.tasks.swing_up import held_forces, swing_up_task
+
+from nopg.algorithms.search import guided
+from nopg.algorithms.search.guided import (
+    is_sparse,
+    rest_controller,
+    trajectory_candidate,
+)
+from nopg.algorithms.search.trajectories import Task
+from nopg.data.dataset import Dataset
+from nopg.dynamics.ensemble import fit_ensemble, model_columns
+from nopg.dynamics.posterior import drawn_models
+from nopg.envs.pendulum import Pendulum, pendulum_grid
+from nopg.envs.rollouts import rollout
+from nopg.fitted.history import TRAJECTORIES
+from nopg.policies.arrays import actor_of
+from nopg.policies.build import PolicySpec
+from nopg.randomness import Seed
+
+LEANING = np.array([[0.15, 0.0], [-0.1, 0.2]])  # angle from upright, velocity
+
+
+@pytest.fixture(scope="module")
+def pendulum() -> tuple[Dataset, Any]:
+    data = Dataset(*pendulum_grid(15, 15, 2))
+    return data, fit_ensemble(data, np.random.default_rng(0))
+
+
+def task_of(pendulum: tuple[Dataset, Any], gamma: float) -> Task:
+    data, models = pendulum
+    drawn = drawn_models(models[0], model_columns(data), 2, np.random.default_rng(0))
+    return Task(models, drawn, 2, np.array([[-2.0], [2.0]]), gamma)
+
+
+def test_states_of_many_columns_are_sparse_and_those_of_few_are_not() -> None:
+    task, rng = swing_up_task(), np.random.default_rng(0)
+    assert is_sparse(task.dataset(1000, 0), rng)
+    assert not is_sparse(Dataset(*pendulum_grid(15, 15, 2)), rng)
+
+
+def test_labels_are_left_to_plans() -> None:
+    rows = held_forces(swing_up_task().env, 300, Seed(0))
+    labels = (rows.actions[:, 0] > 0.0).astype(np.int64)
+    assert not is_sparse(
+        Dataset(*rows._replace(actions=labels)), np.random.default_rng(0)
+    )
+
+
+def test_a_pendulum_is_held_upright_by_a_stable_regulator(
+    pendulum: tuple[Dataset, Any],
+) -> None:
+    task, data = task_of(pendulum, 0.97), pendulum[0]
+    holding = rest_controller(task, data, np.asarray(data.actions, dtype=float), 300)
+    assert holding.states[0, 0] == pytest.approx([1.0, 0.0, 0.0], abs=0.02)
+    assert holding.actions[0, 0] == pytest.approx([0.0], abs=0.05)
+
+    def act(seen: Any) -> Any:
+        away = seen - holding.states[0, 0]
+        return np.clip(holding.actions[0, 0] + away @ holding.gains[0, 0].T, -2.0, 2.0)
+
+    record = rollout(Pendulum(), act, LEANING, 100)
+    assert record.observations[:, -1, 0].min() > 0.999  # the true one, too
+
+
+def test_a_policy_learns_the_way_to_where_it_rests(
+    pendulum: tuple[Dataset, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guided, "N_ROWS", 500)
+    monkeypatch.setattr(guided, "N_ITERATIONS", 2)
+    data, models = pendulum
+    limit = torch.tensor([2.0], dtype=torch.float64)
+    spec = PolicySpec(kind="deterministic", n_states=3, n_outputs=1, hidden=(32, 32))
+    fresh = spec.build(torch.Generator().manual_seed(0), -limit, limit)
+    generator = np.random.default_rng(0)
+    starts = Pendulum().observe(LEANING)
+    given = (models, data, starts, [], fresh, 0.9)
+    found = trajectory_candidate(*given, generator)
+    assert found.method.kind == TRAJECTORIES
+    actor = actor_of(found.policy)
+    record = rollout(Pendulum(), actor.act, LEANING[:1] * [0.8, 1.0], 150)
+    assert record.observations[0, -1, 0] > 0.999  # the true one, from elsewhere
