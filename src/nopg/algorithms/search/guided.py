@@ -29,9 +29,9 @@ from nopg.fitted.history import TRAJECTORIES, CandidateMethod
 from nopg.policies.arrays import Array, actor_of
 from nopg.policies.families import Policy
 
-FAR = 0.5
+FAR, N_PLANNED = 0.5, 4
 """Distance of neighbouring anchors, in deviations of the states, from which plans are
-too blurred to do without trajectories."""
+too blurred to do without trajectories; and columns up to which more data mend that."""
 N_STARTS = 3
 """Starts whose paths are optimised from scratch; others take theirs over."""
 N_DRAWN = 3
@@ -60,9 +60,9 @@ N_ROWS = 8_000
 
 def is_sparse(data: Dataset, generator: np.random.Generator) -> bool:
     """Whether states are too far apart to plan among, and actions are numbers."""
-    if data.is_discrete or data.history is not None or len(data) < 2:
-        return False
     states = np.asarray(data.observations, dtype=np.float64)
+    if data.is_discrete or data.history is not None or states.shape[1] <= N_PLANNED:
+        return False
     some = states[generator.permutation(len(states))[:N_ANCHORS]]
     return Anchors.of(some).spacing > FAR
 

@@ -3,7 +3,8 @@
 1. Two models of the system are fitted to the log: Gaussian processes of the next state
    and the reward, one of all the data and one of four fifths.
 2. Candidates: fitted value iteration in the first model, distilled into a policy, with
-   several horizons and action repeats; and gradient ascent on the kernel estimate.
+   several horizons and action repeats; and gradient ascent on the kernel estimate, or
+   trajectory optimisation where states lie too far apart for either.
 3. Both models are asked for each candidate's return; the lower one counts, so that a
    policy that exploits an error of one model does not fool the other. Where the log
    shows that the system is noisy, rollouts meet drawn noise, the same for every policy.
@@ -162,11 +163,9 @@ def learn(
     kept = config.flat() | tried | {"reward": reward is not None}
     kept |= {"start": None if start is None else parameters_digest(start.policy)}
     stored = SearchCheckpoint(checkpoint, data, places, kept)
+    n_searching = 2 * N_ITERATIONS if sparse else len(ASCENTS) * n_updates
     bar = tqdm(
-        total=len(PLANS)
-        + len(ASCENTS) * n_updates
-        + n_refining
-        + 2 * sparse * N_ITERATIONS,
+        total=len(PLANS) + n_searching + n_refining,
         disable=not progress,
         desc="learn",
         bar_format=BAR,
@@ -288,11 +287,11 @@ def _search(
         for one in planned_candidates(model, data, fresh, gamma, seed, n_found):
             keep(one)
             advance(str(one.method))
-        n_planned = len(others) + len(PLANS) + sparse
+        is_planned = len(selection.found) == len(others) + len(PLANS)
         if not selection.is_optimal():
-            if sparse and len(selection.found) < n_planned:
+            if is_planned and sparse:  # nor have kernels any neighbours there
                 keep(_by_trajectories(selection, data, fresh, gamma, seed, advance))
-            if len(selection.found) == n_planned:
+            elif is_planned:
                 found = []
                 for one in ascent_candidates(
                     data, selection.starts, n_updates, settings, seed, advance
