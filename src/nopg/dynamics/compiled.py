@@ -19,11 +19,11 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from nopg.policies.arrays import Array
+from nopg.policies.arrays import Array, ArrayPolicies
 from nopg.threads import n_workers, parallel_map
 
 logger = logging.getLogger(__name__)
@@ -55,13 +55,6 @@ class ProcessArrays(NamedTuple):
     wave_weights: Array  # (S, c, D)
 
 
-class LaidOut(Protocol):
-    """Who acts, as `rollout.c` takes it: policies, or actions with a feedback."""
-
-    def compiled_fields(self, d_a: int) -> dict[str, Any]:
-        """Fields of its structure."""
-
-
 class CompiledModel:
     """A learned model, laid out for `rollout.c`."""
 
@@ -76,12 +69,12 @@ class CompiledModel:
         return functools.partial(CompiledModel, **self._fields), ()
 
     def rollout(
-        self, actor: LaidOut | Array, starts: Array, n_steps: int, draws: Any
+        self, actor: ArrayPolicies | Array, starts: Array, n_steps: int, draws: Any
     ) -> tuple[Array, ...]:
         """States, actions and the fields of a predicted step, (T, B, ...) each.
 
         Args:
-            actor: Who acts, or actions that were recorded, (T, B, d_a).
+            actor: Policies, or actions that were recorded, (T, B, d_a).
             starts: Where, (B, d_s).
             n_steps: T.
             draws: Standard normal draws of the noise, (T, B, d_s), or None.
@@ -231,7 +224,7 @@ def filled_up(array: Array, value: float = 0.0) -> Array:
     return np.pad(array, widths, constant_values=value)
 
 
-def _policy_fields(actor: LaidOut | Array, d_a: int) -> dict[str, Any]:
+def _policy_fields(actor: ArrayPolicies | Array, d_a: int) -> dict[str, Any]:
     if isinstance(actor, np.ndarray):
         return {"count": 1, "given": actor}
     return actor.compiled_fields(d_a)
@@ -285,7 +278,7 @@ class _Policies(ctypes.Structure):
         """
         whole count n_layers n_out is_discrete is_decided is_squashed
         wholes widths
-        reals mean factor weights biases middle half given gains centres
+        reals mean factor weights biases middle half given
         """
     )
 

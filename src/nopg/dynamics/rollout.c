@@ -57,9 +57,6 @@ typedef struct {
   const double *biases;         /* of each policy, all layers in turn */
   const double *middle, *half;  /* (n_out), of the squashing */
   const double *given; /* (n_steps, n_paths, d_a), recorded actions instead; or null */
-  /* Linear feedback on top of these, within middle +- half; or null. */
-  const double *gains;   /* (n_steps, n_paths, d_a, d_s) */
-  const double *centres; /* (n_steps, n_paths, d_s) */
 } Policies;
 
 static vec splat(double x) { return x - (vec){0}; }
@@ -303,13 +300,6 @@ int nopg_rollout(const Model *m, const Policies *a, int64_t first, int64_t last,
         memcpy(action, a->given + row * m->d_a, m->d_a * sizeof(double));
       else
         act(a, b, n_paths, state, action, one, two);
-      for (int64_t i = 0; a->gains && i < m->d_a; i++) {
-        const double *gain = a->gains + (row * m->d_a + i) * m->d_s;
-        for (int64_t j = 0; j < m->d_s; j++)
-          action[i] += gain[j] * (state[j] - a->centres[row * m->d_s + j]);
-        double low = a->middle[i] - a->half[i], high = a->middle[i] + a->half[i];
-        action[i] = fmin(fmax(action[i], low), high);
-      }
       memcpy(input, state, m->d_s * sizeof(double));
       memcpy(input + m->d_s, action, m->d_a * sizeof(double));
       predict(m, b / per_draw, input, out, z, scaled);

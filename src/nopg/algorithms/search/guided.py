@@ -15,13 +15,10 @@ import numpy as np
 
 from nopg.algorithms.search.candidates import FoundPolicy, distil
 from nopg.algorithms.search.planning import N_ANCHORS, Anchors, DistillationTargets
-from nopg.algorithms.search.trajectories import Task, optimised, regulator
+from nopg.algorithms.search.trajectories import Feedback, Task, optimised, regulator
 from nopg.data.dataset import Dataset
 from nopg.discount import discount_horizon
 from nopg.dynamics.curvature import derivatives
-from nopg.dynamics.ensemble import model_columns
-from nopg.dynamics.feedback import Feedback
-from nopg.dynamics.posterior import drawn_models
 from nopg.dynamics.replays import consecutive
 from nopg.dynamics.rollouts import model_rollout, running_probability
 from nopg.dynamics.transition_model import TransitionModel, regression_actions
@@ -34,8 +31,6 @@ FAR, N_PLANNED = 0.5, 4
 too blurred to do without trajectories; and columns up to which more data mend that."""
 N_STARTS = 3
 """Starts whose paths are optimised from scratch; others take theirs over."""
-N_DRAWN = 3
-"""Models drawn from the posterior in which paths are followed, too."""
 N_ITERATIONS = 10
 """Iterations from everything there is, and as many from the best of it."""
 SEEN = 0.1
@@ -50,8 +45,8 @@ ALIKE = 0.1
 same are one too many for a policy."""
 LEVELS = (0.02, 0.15)
 """Least and largest disturbance of an action, in halves of its range."""
-N_DISTURBED, HELD = 150, 5
-"""Disturbed rollouts, and steps that a disturbance lasts."""
+N_DISTURBED, N_DRAWS = 150, 50
+"""Disturbed rollouts, and disturbances of each."""
 USED = 2.0 / 3.0
 """Share of a path that is taught: near its end nothing matters any more."""
 N_ROWS = 8_000
@@ -92,8 +87,7 @@ def trajectory_candidate(
     actions = regression_actions(data).numpy()
     limits = np.stack([actions.min(axis=0), actions.max(axis=0)])
     gamma, horizon = _lasting(data, gamma)
-    drawn = drawn_models(models[0], model_columns(data), N_DRAWN, generator)
-    task = Task(models, drawn, N_DRAWN, limits, gamma)
+    task = Task(models, limits, gamma)
     some, holding = starts[:N_STARTS], rest_controller(task, data, actions, horizon)
     found = _begun(task, data, actions, some, policies, holding)
     every = np.tile(some, (found.states.shape[1] // len(some), 1))
@@ -202,7 +196,7 @@ def _caught(
             for own, held in zip(every, holding, strict=True)
         )
     )
-    earned = task.mean_returns(tried, np.tile(starts, (count, 1)))
+    earned = task.returns(tried, np.tile(starts, (count, 1)))
     best = earned.reshape(count, n).argmax(axis=0)
     return tried.of_paths(best * n + np.arange(n))
 
@@ -211,7 +205,7 @@ def _shared(task: Task, controllers: Feedback, starts: Array) -> Feedback:
     """One controller a start: the one that is best for all, where it is good enough."""
     n = controllers.states.shape[1]
     every = controllers.of_paths(np.repeat(np.arange(n), len(starts)))
-    earned = task.mean_returns(every, np.tile(starts, (n, 1))).reshape(n, -1)
+    earned = task.returns(every, np.tile(starts, (n, 1))).reshape(n, -1)
     common, own = earned.mean(axis=1).argmax(), earned.max(axis=0)
     is_fine = earned[common] >= own - ALIKE * np.abs(own)
     return controllers.of_paths(np.where(is_fine, common, earned.argmax(axis=0)))
@@ -225,18 +219,17 @@ def _disturbed(
     Rollouts that lose by it are left out: from there the feedback knows no way back.
     """
     horizon, n, d_a = controllers.actions.shape
-    copies = max(2, N_DISTURBED // n)
+    copies, held = max(2, N_DISTURBED // n), max(1, horizon // N_DRAWS)
     levels = np.concatenate([[0.0], np.geomspace(*LEVELS, copies - 1)])
-    draws = generator.uniform(-0.5, 0.5, (-(-horizon // HELD), copies * n, d_a))
-    noise = np.repeat(draws, HELD, axis=0)[:horizon] * np.ptp(task.limits, axis=0)
+    draws = generator.uniform(-0.5, 0.5, (-(-horizon // held), copies * n, d_a))
+    noise = np.repeat(draws, held, axis=0)[:horizon] * np.ptp(task.limits, axis=0)
     noise *= np.repeat(levels, n)[:, None]
     every = controllers.of_paths(np.tile(np.arange(n), copies))
     paths = task.follow(every, np.tile(starts, (copies, 1)), noise)
     calm = np.tile(paths.returns[:n], copies)
-    is_kept = paths.returns >= calm - ALIKE * np.abs(calm)
-    running = running_probability(paths.outcomes)[:-1] * is_kept
-    running[int(USED * horizon) :] = 0.0
-    rows = np.argwhere(running > 0.5)
+    running = running_probability(paths.outcomes)[:-1]
+    running = running * (paths.returns >= calm - ALIKE * np.abs(calm))
+    rows = np.argwhere(running[: int(USED * horizon)] > 0.5)
     rows = rows[generator.permutation(len(rows))[:N_ROWS]]
     states, actions = (x[rows[:, 0], rows[:, 1]] for x in (paths.states, paths.actions))
     return DistillationTargets(states, actions, np.ones(len(states)), 1)

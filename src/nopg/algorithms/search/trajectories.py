@@ -17,13 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from nopg.dynamics.curvature import derivatives
-from nopg.dynamics.feedback import Feedback, follow_feedback
-from nopg.dynamics.rollouts import ModelRollout
-from nopg.dynamics.transition_model import (
-    ArrayTransitionModel,
-    PredictedStep,
-    TransitionModel,
-)
+from nopg.dynamics.rollouts import ModelRollout, discounted_return
+from nopg.dynamics.transition_model import PredictedStep, TransitionModel
 from nopg.policies.arrays import Array
 
 STEP_SIZES = 0.3 ** np.arange(4)
@@ -40,48 +35,59 @@ AUTHORITY = 0.8
 """Share of the actions' range that a path uses; the rest is left to its feedback."""
 
 
+class Feedback(NamedTuple):
+    """B controllers a_t = u_t + K_t (s_t - x_t) of T steps, within the actions' range.
+
+    The states x need not follow from one another: a controller may begin as one that
+    pulls towards a place.
+    """
+
+    states: Array  # (T, B, d_s)
+    actions: Array  # (T, B, d_a)
+    gains: Array  # (T, B, d_a, d_s)
+
+    def of_paths(self, paths: Array) -> Feedback:
+        """Those of some paths, by their indices."""
+        return Feedback(*(field[:, paths] for field in self))
+
+
 class Task(NamedTuple):
     """What controllers are to do in which models."""
 
     models: Sequence[TransitionModel]  # directions are those of the first
-    drawn: ArrayTransitionModel  # others that the data allow, so many at once
-    n_drawn: int
     limits: Array  # lowest and highest action, (2, d_a)
     gamma: float
 
     def follow(
-        self, controllers: Feedback, starts: Array, noise: Array | None = None
-    ) -> ModelRollout:
-        """Paths in the first model."""
-        return self._paths(self.models[0].arrays, controllers, starts, noise)
-
-    def returns(self, controllers: Feedback, starts: Array) -> Array:
-        """The lowest return in the learned models, (B,)."""
-        every = (self._paths(one.arrays, controllers, starts) for one in self.models)
-        return np.asarray(np.min([paths.returns for paths in every], axis=0))
-
-    def mean_returns(self, controllers: Feedback, starts: Array) -> Array:
-        """That, averaged with what drawn models say, (B,).
-
-        What exploits an error of the learned ones fails in others.
-        """
-        found = [self.returns(controllers, starts)]
-        every = controllers.of_paths(np.tile(np.arange(len(starts)), self.n_drawn))
-        where = np.tile(starts, (self.n_drawn, 1))
-        returns = self._paths(self.drawn, every, where).returns
-        found += list(returns.reshape(self.n_drawn, -1))
-        return np.asarray(np.mean(found, axis=0))
-
-    def _paths(
         self,
-        model: ArrayTransitionModel,
         controllers: Feedback,
         starts: Array,
         noise: Array | None = None,
+        number: int = 0,
     ) -> ModelRollout:
+        """Roll out B controllers from their starts in one of the models.
+
+        `noise` disturbs the actions, (T, B, d_a); those given back are as meant.
+        """
+        model, states, steps = self.models[number], starts, []
+        for t, (x, u, gains) in enumerate(zip(*controllers, strict=True)):
+            meant = u + (gains @ (states - x)[..., None])[..., 0]
+            taken = meant if noise is None else meant + noise[t]
+            outcome = model.arrays.step(states, np.clip(taken, *self.limits))
+            steps.append((states, np.clip(meant, *self.limits), *outcome))
+            states = outcome.next_states
+        made = [np.stack(field) for field in zip(*steps, strict=True)]
+        outcomes = PredictedStep(*made[2:])
         worst = self.models[0].worst_value(self.gamma)
-        given = (controllers, starts, self.limits, worst, self.gamma, noise)
-        return follow_feedback(model, *given)
+        returns = discounted_return(outcomes, self.gamma, worst)
+        return ModelRollout(made[0], made[1], outcomes, returns)
+
+    def returns(self, controllers: Feedback, starts: Array) -> Array:
+        """The lowest return in the models, (B,): one's errors do not fool the other."""
+        every = (
+            self.follow(controllers, starts, number=i) for i in range(len(self.models))
+        )
+        return np.asarray(np.min([paths.returns for paths in every], axis=0))
 
 
 def optimised(
