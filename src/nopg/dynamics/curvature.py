@@ -109,5 +109,9 @@ def _known_curvature(known: KnownReward, *given: Tensor) -> Tensor:
 
 def _downwards(curvature: Tensor) -> Tensor:
     """The nearest matrices that bend nowhere upwards: a maximum of them is one."""
-    values, vectors = torch.linalg.eigh(0.5 * (curvature + curvature.mT))
+    # A known reward may be undefined where nobody has been.
+    curvature = torch.nan_to_num(
+        0.5 * (curvature + curvature.mT), posinf=0.0, neginf=0.0
+    )
+    values, vectors = torch.linalg.eigh(curvature)
     return (vectors * values.clamp_max(0.0)[:, None]) @ vectors.mT

@@ -100,3 +100,11 @@ def test_feedback_acts_within_its_limits_and_noise_is_not_meant(task: Task) -> N
         meant = some.actions[t, 1] + some.gains[t, 1] @ (here - some.states[t, 1])
         assert made.actions[t, 1] == pytest.approx(np.clip(meant, -5.0, 5.0))
         here = A @ here + B @ np.clip(meant + 0.7, -5.0, 5.0)
+
+
+def test_an_action_that_never_changes_is_left_alone(task: Task) -> None:
+    fixed = task._replace(limits=np.zeros((2, 1)))
+    starts = np.array([[0.4, 0.0]])
+    found = optimised(fixed, still(30, 1), starts, 2)
+    assert np.isfinite(found.gains).all()
+    assert (found.actions == 0.0).all()

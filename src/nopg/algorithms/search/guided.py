@@ -29,8 +29,8 @@ from nopg.policies.families import Policy
 FAR, N_PLANNED = 0.5, 4
 """Distance of neighbouring anchors, in deviations of the states, from which plans are
 too blurred to do without trajectories; and columns up to which more data mend that."""
-N_STARTS = 3
-"""Starts whose paths are optimised from scratch; others take theirs over."""
+N_STARTS, N_TAUGHT = 3, 50
+"""Starts whose paths are optimised, and those that take them over, at most."""
 N_ITERATIONS = 10
 """Iterations from everything there is, and as many from the best of it."""
 SEEN = 0.1
@@ -86,9 +86,9 @@ def trajectory_candidate(
     """
     actions = regression_actions(data).numpy()
     limits = np.stack([actions.min(axis=0), actions.max(axis=0)])
-    gamma, horizon = _lasting(data, gamma)
-    task = Task(models, limits, gamma)
-    some, holding = starts[:N_STARTS], rest_controller(task, data, actions, horizon)
+    task, horizon = Task(models, limits, gamma), discount_horizon(gamma, SEEN)
+    starts, some = starts[:N_TAUGHT], starts[:N_STARTS]
+    holding = rest_controller(task, data, actions, horizon)
     found = _begun(task, data, actions, some, policies, holding)
     every = np.tile(some, (found.states.shape[1] // len(some), 1))
     for last in (False, True):
@@ -100,14 +100,6 @@ def trajectory_candidate(
     targets = _disturbed(task, found, starts, generator)
     distil(student, targets, is_close=True)
     return FoundPolicy(CandidateMethod(TRAJECTORIES), student)
-
-
-def _lasting(data: Dataset, gamma: float) -> tuple[float, int]:
-    """A discount that sees as far as episodes last, and steps to look ahead."""
-    runs = consecutive(data, np.ones(len(data), dtype=bool))
-    n_steps = int(np.median([len(run) for run in runs]))
-    horizon = max(n_steps, discount_horizon(gamma, SEEN))
-    return max(gamma, 1.0 - 1.0 / max(n_steps, 1)), horizon
 
 
 def rest_controller(

@@ -87,7 +87,8 @@ class Task(NamedTuple):
         every = (
             self.follow(controllers, starts, number=i) for i in range(len(self.models))
         )
-        return np.asarray(np.min([paths.returns for paths in every], axis=0))
+        found = np.min([paths.returns for paths in every], axis=0)
+        return np.where(np.isfinite(found), found, -np.inf)
 
 
 def optimised(
@@ -168,7 +169,7 @@ def _backward(task: Task, controllers: Feedback, damping: Array) -> tuple[Array,
     gains = np.zeros((n_steps, n_paths, d_a, d_s))
     value, slope = np.zeros(n_paths), np.zeros((n_paths, d_s))
     bend = np.zeros((n_paths, d_s, d_s))
-    unit = 0.5 * (limits[1] - limits[0])  # of the actions
+    unit = np.maximum(0.5 * (limits[1] - limits[0]), 1e-9)  # of the actions
     least = max(1e-12 * float(np.ptp(model.rewards)), 1e-300)
     inner = limits.mean(axis=0) + AUTHORITY * np.array([-unit, unit])
     for t in range(n_steps - 1, -1, -1):
