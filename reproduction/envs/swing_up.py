@@ -94,7 +94,8 @@ class CartPoleSwingUp(Env):
         k2 = self._motion(states + 0.5 * self.dt * k1, force)
         k3 = self._motion(states + 0.5 * self.dt * k2, force)
         k4 = self._motion(states + self.dt * k3, force)
-        return states + self.dt / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
+        slope = (k1 + 2.0 * k2 + 2.0 * k3 + k4) / 6.0
+        return np.asarray(states + self.dt * slope)
 
     def reward(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """How upright, and how near the middle it was before the step."""

@@ -98,7 +98,7 @@ def _known_curvature(known: KnownReward, *given: Tensor) -> Tensor:
     def slopes(j: int, size: Tensor) -> Tensor:
         moved = every.clone()
         moved[:, j] += size
-        return torch.cat(known.gradients(*moved.split(widths, dim=1)), dim=1)
+        return torch.cat(known.gradients(*torch.split(moved, widths, dim=1)), dim=1)
 
     columns = [
         (slopes(j, size) - slopes(j, -size)) / (2.0 * size)
@@ -114,4 +114,5 @@ def _downwards(curvature: Tensor) -> Tensor:
         0.5 * (curvature + curvature.mT), posinf=0.0, neginf=0.0
     )
     values, vectors = torch.linalg.eigh(curvature)
-    return (vectors * values.clamp_max(0.0)[:, None]) @ vectors.mT
+    found: Tensor = (vectors * values.clamp_max(0.0)[:, None]) @ vectors.mT
+    return found

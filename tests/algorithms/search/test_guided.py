@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from reproduction.envs.swing_up import CartPoleSwingUp
 from reproduction.tasks.swing_up import held_forces, swing_up_task
 
 from nopg.algorithms.search import guided
@@ -43,11 +44,10 @@ def test_states_of_many_columns_are_sparse_and_those_of_few_are_not() -> None:
 
 
 def test_labels_are_left_to_plans() -> None:
-    rows = held_forces(swing_up_task().env, 300, Seed(0))
-    labels = (rows.actions[:, 0] > 0.0).astype(np.int64)
-    assert not is_sparse(
-        Dataset(*rows._replace(actions=labels)), np.random.default_rng(0)
-    )
+    rows = held_forces(CartPoleSwingUp(), 300, Seed(0))
+    labels: Any = (rows.actions[:, 0] > 0.0).astype(np.int64)
+    data = Dataset(*rows._replace(actions=labels))
+    assert not is_sparse(data, np.random.default_rng(0))
 
 
 def test_a_pendulum_is_held_upright_by_a_stable_regulator(
@@ -77,7 +77,7 @@ def test_a_policy_learns_the_way_to_where_it_rests(
     fresh = spec.build(torch.Generator().manual_seed(0), -limit, limit)
     generator = np.random.default_rng(0)
     starts = Pendulum().observe(LEANING)
-    given = (models, data, starts, [], fresh, 0.9)
+    given: Any = (models, data, starts, [], fresh, 0.9)
     found = trajectory_candidate(*given, generator)
     assert found.method.kind == TRAJECTORIES
     actor = actor_of(found.policy)

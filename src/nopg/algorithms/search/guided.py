@@ -163,11 +163,10 @@ def _begun(
     found = [Feedback(*(np.repeat(field, count, axis=1) for field in holding))]
     for states, taken in paths:
         steps = np.minimum(np.arange(horizon), len(states) - 1)  # rests at its end
-        shape = (horizon, count, taken.shape[2], states.shape[2])
-        both = (
-            np.broadcast_to(x[steps], (*shape[:2], x.shape[2])) for x in (states, taken)
+        x, u = (
+            np.repeat(y[steps], count // y.shape[1], axis=1) for y in (states, taken)
         )
-        found.append(Feedback(*both, np.zeros(shape)))
+        found.append(Feedback(x, u, np.zeros((*u.shape, x.shape[2]))))
     return Feedback(
         *(np.concatenate(field, axis=1) for field in zip(*found, strict=True))
     )

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nopg.dynamics.curvature import derivatives
 from nopg.dynamics.rollouts import ModelRollout, discounted_return
@@ -46,7 +47,7 @@ class Feedback(NamedTuple):
     actions: Array  # (T, B, d_a)
     gains: Array  # (T, B, d_a, d_s)
 
-    def of_paths(self, paths: Array) -> Feedback:
+    def of_paths(self, paths: NDArray[np.int64]) -> Feedback:
         """Those of some paths, by their indices."""
         return Feedback(*(field[:, paths] for field in self))
 
@@ -148,7 +149,7 @@ def regulator(task: Task, still: Feedback) -> Array:
     After many steps backward they are those of the linear-quadratic regulator.
     """
     damping = np.full(still.states.shape[1], DAMPING[0])
-    return _backward(task, still, damping)[1][0]
+    return np.asarray(_backward(task, still, damping)[1][0])
 
 
 def _backward(task: Task, controllers: Feedback, damping: Array) -> tuple[Array, Array]:
