@@ -85,7 +85,8 @@ class CartPoleSwingUp(Env):
     def reset_states(self, n: int, generator: np.random.Generator) -> FloatArray:
         """Hanging, nearly at rest."""
         states = self.start_spread * generator.standard_normal((n, 4))
-        return states + np.array([0.0, math.pi, 0.0, 0.0])
+        states[:, 1] += math.pi
+        return states
 
     def transition(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """One Runge-Kutta step."""

@@ -75,10 +75,15 @@ def test_a_policy_learns_the_way_to_where_it_rests(
     limit = torch.tensor([2.0], dtype=torch.float64)
     spec = PolicySpec(kind="deterministic", n_states=3, n_outputs=1, hidden=(32, 32))
     fresh = spec.build(torch.Generator().manual_seed(0), -limit, limit)
-    generator = np.random.default_rng(0)
-    starts = Pendulum().observe(LEANING)
-    given: Any = (models, data, starts, [], fresh, 0.9)
-    found = trajectory_candidate(*given, generator)
+    found = trajectory_candidate(
+        models,
+        data,
+        Pendulum().observe(LEANING),
+        [],
+        fresh,
+        0.9,
+        np.random.default_rng(0),
+    )
     assert found.method.kind == TRAJECTORIES
     actor = actor_of(found.policy)
     record = rollout(Pendulum(), actor.act, LEANING[:1] * [0.8, 1.0], 150)
