@@ -5,15 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from reproduction.envs.swing_up import CartPoleSwingUp
-from reproduction.tasks.swing_up import held_forces, swing_up_task
 
 from nopg.algorithms.search import guided
-from nopg.algorithms.search.guided import (
-    is_sparse,
-    rest_controller,
-    trajectory_candidate,
-)
+from nopg.algorithms.search.guided import rest_controller, trajectory_candidate
 from nopg.algorithms.search.trajectories import Task
 from nopg.data.dataset import Dataset
 from nopg.dynamics.ensemble import fit_ensemble
@@ -22,7 +16,6 @@ from nopg.envs.rollouts import rollout
 from nopg.fitted.history import TRAJECTORIES
 from nopg.policies.arrays import actor_of
 from nopg.policies.build import PolicySpec
-from nopg.randomness import Seed
 
 LEANING = np.array([[0.15, 0.0], [-0.1, 0.2]])  # angle from upright, velocity
 
@@ -35,19 +28,6 @@ def pendulum() -> tuple[Dataset, Any]:
 
 def task_of(pendulum: tuple[Dataset, Any], gamma: float) -> Task:
     return Task(pendulum[1], np.array([[-2.0], [2.0]]), gamma)
-
-
-def test_states_of_many_columns_are_sparse_and_those_of_few_are_not() -> None:
-    task, rng = swing_up_task(), np.random.default_rng(0)
-    assert is_sparse(task.dataset(1000, 0), rng)
-    assert not is_sparse(Dataset(*pendulum_grid(15, 15, 2)), rng)
-
-
-def test_labels_are_left_to_plans() -> None:
-    rows = held_forces(CartPoleSwingUp(), 300, Seed(0))
-    labels: Any = (rows.actions[:, 0] > 0.0).astype(np.int64)
-    data = Dataset(*rows._replace(actions=labels))
-    assert not is_sparse(data, np.random.default_rng(0))
 
 
 def test_a_pendulum_is_held_upright_by_a_stable_regulator(

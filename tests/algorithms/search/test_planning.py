@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
+from reproduction.envs.swing_up import CartPoleSwingUp
+from reproduction.tasks.swing_up import held_forces, swing_up_task
 from scipy.linalg import solve_discrete_are
 
 from nopg.algorithms.search.planning import (
@@ -18,9 +20,13 @@ from nopg.algorithms.search.planning import (
     ActionOutcomes,
     Anchors,
     actions_to_try,
+    is_sparse,
 )
+from nopg.data.dataset import Dataset
 from nopg.dynamics.transition_model import PredictedStep, TransitionModel
+from nopg.envs.pendulum import pendulum_grid
 from nopg.policies.arrays import Array
+from nopg.randomness import Seed
 
 Move = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -268,3 +274,16 @@ def test_of_several_dimensions_actions_taken_are_tried() -> None:
     tried = actions_to_try(taken, rng)
     assert tried.shape == (MAX_ACTIONS, 2)
     assert {tuple(row) for row in tried} <= {tuple(row) for row in taken}
+
+
+def test_states_of_many_columns_are_sparse_and_those_of_few_are_not() -> None:
+    task, rng = swing_up_task(), np.random.default_rng(0)
+    assert is_sparse(task.dataset(1000, 0), rng)
+    assert not is_sparse(Dataset(*pendulum_grid(15, 15, 2)), rng)
+
+
+def test_labels_are_left_to_plans() -> None:
+    rows = held_forces(CartPoleSwingUp(), 300, Seed(0))
+    labels: Any = (rows.actions[:, 0] > 0.0).astype(np.int64)
+    data = Dataset(*rows._replace(actions=labels))
+    assert not is_sparse(data, np.random.default_rng(0))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from nopg.algorithms.search.candidates import FoundPolicy, distil
-from nopg.algorithms.search.planning import N_ANCHORS, Anchors, DistillationTargets
+from nopg.algorithms.search.planning import DistillationTargets
 from nopg.algorithms.search.trajectories import Feedback, Task, optimised, regulator
 from nopg.data.dataset import Dataset
 from nopg.discount import discount_horizon
@@ -26,9 +26,6 @@ from nopg.fitted.history import TRAJECTORIES, CandidateMethod
 from nopg.policies.arrays import Array, actor_of
 from nopg.policies.families import Policy
 
-FAR, N_PLANNED = 0.5, 4
-"""Distance of neighbouring anchors, in deviations of the states, from which plans are
-too blurred to do without trajectories; and columns up to which more data mend that."""
 N_STARTS, N_TAUGHT = 3, 50
 """Starts whose paths are optimised, and those that take them over, at most."""
 N_ITERATIONS = 10
@@ -51,15 +48,6 @@ USED = 2.0 / 3.0
 """Share of a path that is taught: near its end nothing matters any more."""
 N_ROWS = 8_000
 """States that are taught at most."""
-
-
-def is_sparse(data: Dataset, generator: np.random.Generator) -> bool:
-    """Whether states are too far apart to plan among, and actions are numbers."""
-    states = np.asarray(data.observations, dtype=np.float64)
-    if data.is_discrete or data.history is not None or states.shape[1] <= N_PLANNED:
-        return False
-    some = states[generator.permutation(len(states))[:N_ANCHORS]]
-    return Anchors.of(some).spacing > FAR
 
 
 def trajectory_candidate(

@@ -38,13 +38,14 @@ from nopg.algorithms.search.candidates import (
     planned_candidates,
 )
 from nopg.algorithms.search.checkpoint import SearchCheckpoint, parameters_digest
-from nopg.algorithms.search.guided import N_ITERATIONS, is_sparse, trajectory_candidate
+from nopg.algorithms.search.guided import N_ITERATIONS, trajectory_candidate
 from nopg.algorithms.search.memory import (
     AUTO,
     remembered,
     starting_states,
     trial_states,
 )
+from nopg.algorithms.search.planning import is_sparse
 from nopg.algorithms.search.selection import HIDDEN, Floor, Selection
 from nopg.bellman.samples import initial_state_tensor
 from nopg.data.dataset import Dataset

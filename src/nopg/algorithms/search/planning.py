@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nopg.data.dataset import Dataset
 from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.rollouts import discounted_return, running_probability
 from nopg.dynamics.transition_model import PredictedStep, TransitionModel
@@ -31,6 +32,10 @@ MAX_REPEAT = 10
 MAX_SWEEPS = 2000
 N_GUSTS = 6
 """Noisy paths that an action is averaged over, where the system is noisy."""
+
+FAR, N_PLANNED = 0.5, 4
+"""Distance of neighbouring anchors, in deviations of the states, from which plans are
+too blurred to do without trajectories; and columns up to which more data mend that."""
 
 
 class DistillationTargets(NamedTuple):
@@ -55,6 +60,15 @@ def actions_to_try(actions: Array, generator: np.random.Generator) -> Array:
         return np.linspace(actions.min(axis=0), actions.max(axis=0), N_LEVELS)
     different = np.unique(actions, axis=0)
     return different[generator.permutation(len(different))[:MAX_ACTIONS]]
+
+
+def is_sparse(data: Dataset, generator: np.random.Generator) -> bool:
+    """Whether states are too far apart to plan among, and actions are numbers."""
+    states = np.asarray(data.observations, dtype=np.float64)
+    if data.is_discrete or data.history is not None or states.shape[1] <= N_PLANNED:
+        return False
+    some = states[generator.permutation(len(states))[:N_ANCHORS]]
+    return Anchors.of(some).spacing > FAR
 
 
 @dataclass(frozen=True)
