@@ -12,12 +12,15 @@ so the gradient of the objective (Eq. (10)) needs three sparse products and one
 backward pass through the policy, never a graph over the entries of P.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from nopg.bellman import compiled_rows
 from nopg.bellman.rows import (
     EXACT,
     QueryRows,
@@ -25,8 +28,10 @@ from nopg.bellman.rows import (
     RowWeights,
     normalised,
     require_labels,
+    truncated,
 )
 from nopg.linalg.operators import LinearOperator
+from nopg.linalg.sparse import SparseRows
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,7 @@ class NadarayaWatson(RowModel):
         self, weights: RowWeights, operator: LinearOperator, q: Tensor
     ) -> Tensor:
         """d (E q)_i / d a_i for rows of one action per query, (m, d_a)."""
-        return covariances(operator, q, self._centred) / self.variances
+        return covariances(operator, q, self.centred) / self.variances
 
     def draw_slopes(self, weights: RowWeights, q: Tensor) -> Tensor:
         """The same for rows of several actions per query, (k, m, d_a)."""
@@ -76,9 +81,9 @@ class NadarayaWatson(RowModel):
         return (self.rows.gather(parts).permute(1, 2, 0) - actions) / self.variances
 
     @cached_property
-    def _centred(self) -> list[Tensor]:
-        """Columns of the sample actions about their means, (n,) each."""
-        return centred_columns(self.sample_actions)
+    def centred(self) -> Tensor:
+        """The sample actions about their means, (n, d_a)."""
+        return self.sample_actions - self.sample_actions.mean(dim=0)
 
 
 def gaussian_weights(rows: QueryRows, actions: Tensor, variances: Tensor) -> RowWeights:
@@ -86,6 +91,9 @@ def gaussian_weights(rows: QueryRows, actions: Tensor, variances: Tensor) -> Row
 
     Variances of the action kernel are for all queries, (d_a,), or one each, (m, d_a).
     """
+    library = compiled_rows.library_for(rows.queries)
+    if library is not None:
+        return _compiled_weights(library, rows, actions, 0.5 / variances)
     logits = [block.log_psi for block in rows.blocks]
     precisions = (0.5 / variances).unbind(-1)
     for d, (taken, precision) in enumerate(
@@ -101,6 +109,22 @@ def gaussian_weights(rows: QueryRows, actions: Tensor, variances: Tensor) -> Row
     return normalised(rows, logits)
 
 
+def _compiled_weights(
+    library: Any, rows: QueryRows, actions: Tensor, precisions: Tensor
+) -> RowWeights:
+    """`gaussian_weights` in compiled code."""
+    scales: Sequence[Tensor] = [precisions] * len(rows.blocks)
+    if precisions.ndim == 2:
+        scales = [part.mT for part in rows.split(precisions.mT)]
+    pieces = zip(rows.blocks, rows.actions, rows.split(actions.mT), scales, strict=True)
+    found = [
+        compiled_rows.kernel_rows(library, block.log_psi, listed, taken.mT, scale)
+        for block, listed, taken, scale in pieces
+    ]
+    blocks, masses = zip(*found, strict=True)
+    return truncated(rows, blocks, rows.gather(masses))
+
+
 def label_weights(rows: QueryRows, label: int, log_similarity: Tensor) -> RowWeights:
     """Rows for one discrete action, the same at every query."""
     to_label = log_similarity[label]  # (n_actions,)
@@ -108,17 +132,15 @@ def label_weights(rows: QueryRows, label: int, log_similarity: Tensor) -> RowWei
     return normalised(rows, [b.log_psi + to_label[labels] for b, labels in listed])
 
 
-def centred_columns(x: Tensor) -> list[Tensor]:
-    """Columns about their means, (n,) each."""
-    return [column.contiguous() for column in (x - x.mean(dim=0)).unbind(1)]
-
-
-def covariances(operator: LinearOperator, q: Tensor, columns: list[Tensor]) -> Tensor:
-    """Cov_{j ~ E_i}(q_j, x_jd) for every row i and centred column x_d, (m, d)."""
+def covariances(operator: LinearOperator, q: Tensor, x: Tensor) -> Tensor:
+    """Cov_{j ~ E_i}(q_j, x_jd) for every row i and centred column of x, (m, d)."""
     q = q - q.mean()  # covariances do not change, cancellation does
+    library = compiled_rows.library_for(q)
+    if isinstance(operator, SparseRows) and library is not None:
+        return compiled_rows.covariances(library, operator, q, x)
     v = operator.matvec(q)
     found = [
-        torch.addcmul(operator.matvec(q * x), v, operator.matvec(x), value=-1.0)
-        for x in columns
+        torch.addcmul(operator.matvec(q * one), v, operator.matvec(one), value=-1.0)
+        for one in x.mT.contiguous()
     ]
     return torch.stack(found, dim=1)

@@ -16,7 +16,6 @@ from torch import Generator, Tensor
 
 from nopg.bellman.nadaraya_watson import (
     NadarayaWatson,
-    centred_columns,
     covariances,
     gaussian_weights,
 )
@@ -135,10 +134,10 @@ class AnalyticResponsibilities(Responsibilities):
         return w * first, w * std * second / total
 
     @cached_property
-    def _centred(self) -> list[Tensor]:
-        """Columns of a, then of a^2, about their means, (n,) each."""
-        a = self.model.sample_actions
-        return centred_columns(torch.cat([a, a**2], dim=1))
+    def _centred(self) -> Tensor:
+        """Columns of a, then of a^2, about their means, (n, 2 d_a)."""
+        both = torch.cat([self.model.sample_actions, self.model.sample_actions**2], 1)
+        return both - both.mean(dim=0)
 
 
 class IntegratedResponsibilities(Responsibilities):

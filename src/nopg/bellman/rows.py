@@ -235,6 +235,15 @@ def normalised(rows: QueryRows, logits: Sequence[Tensor]) -> RowWeights:
     peaks = [block_logits.amax(dim=-1) for block_logits in logits]
     largest = [weights.amax(dim=-1) for weights in blocks]
     log_mass = rows.gather(peaks) - rows.gather(largest).log()
-    # Dropped mass T, kept mass Z: the share T / (T + Z), without overflow.
+    return truncated(rows, blocks, log_mass)
+
+
+def truncated(
+    rows: QueryRows, blocks: Sequence[Tensor], log_mass: Tensor
+) -> RowWeights:
+    """Weights with what their lists have cost, at most.
+
+    Dropped mass T, kept mass Z: the share T / (T + Z), without overflow.
+    """
     dropped = torch.sigmoid(rows.log_dropped - log_mass)
-    return RowWeights(blocks, log_mass, dropped)
+    return RowWeights(tuple(blocks), log_mass, dropped)

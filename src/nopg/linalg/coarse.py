@@ -22,8 +22,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nopg.linalg.operators import LinearOperator
-
 PRECISION = torch.float32
 """Of M and all it is applied to: it need not be exact, and is read at every product."""
 N_CELLS, MORE_CELLS, MANY = 256, 512, 30_000
@@ -34,8 +32,10 @@ N_CELLS, MORE_CELLS, MANY = 256, 512, 30_000
 class CoarseCells:
     """Groups of samples that are close together."""
 
-    cell: Tensor  # group of each sample, (n,)
+    cell: Tensor  # group of each sample, (n,) int32
+    members: Tensor  # samples group after group, (n,) int32
     sizes: Tensor  # samples in each group, (C,)
+    starts: Tensor  # where each group begins among the members, (C + 1,) int32
 
     @classmethod
     def of(cls, points: Tensor, n_cells: int | None = None) -> CoarseCells:
@@ -49,11 +49,14 @@ class CoarseCells:
         parts = [np.arange(len(array))]
         while 2 * len(parts) <= min(n_cells, len(array)):
             parts = [half for part in parts for half in _halves(array, part)]
-        cell = np.empty(len(array), dtype=np.int64)
+        cell = np.empty(len(array), dtype=np.int32)
         for number, part in enumerate(parts):
+            part.sort()  # so that memory is read forwards
             cell[part] = number
-        sizes = torch.tensor([len(part) for part in parts])
-        return cls(torch.from_numpy(cell).to(points.device), sizes.to(points.device))
+        members = np.concatenate(parts).astype(np.int32)
+        sizes = np.array([len(part) for part in parts])
+        starts = np.concatenate([[0], sizes.cumsum()]).astype(np.int32)
+        return cls(*map(torch.from_numpy, (cell, members, sizes, starts)))
 
 
 def _halves(points: NDArray[Any], part: NDArray[np.int64]) -> list[NDArray[np.int64]]:
@@ -66,41 +69,24 @@ def _halves(points: NDArray[Any], part: NDArray[np.int64]) -> list[NDArray[np.in
 
 @dataclass(frozen=True)
 class CoarseCorrection:
-    """M of one P, and its transpose."""
+    """M of one P."""
 
     cells: CoarseCells
     core: Tensor  # ((I - gamma R P Z)^-1 - I) D^-1, so that M = I + Z core Z', (C, C)
 
     @classmethod
     def of(
-        cls, transition: LinearOperator, gamma: float, cells: CoarseCells
+        cls, sums: Tensor, gamma: float, cells: CoarseCells
     ) -> CoarseCorrection | None:
-        """M for this P; None if P cannot be summed over cells.
+        """M for a P whose entries are summed over cells, Z' P Z, (C, C).
 
         R P Z has rows that sum to at most one, so that I - gamma R P Z is strictly
-        diagonally dominant and can always be inverted.
+        diagonally dominant and can always be inverted; None if P was no number.
         """
-        count = len(cells.sizes)
-        sums = transition.block_sums(cells.cell, cells.cell, count)
-        if sums is None:
-            return None
-        steps = (sums / cells.sizes.to(sums)[:, None]).to(PRECISION)  # R P Z
-        one = torch.eye(count, dtype=PRECISION, device=steps.device)
+        steps = (sums / cells.sizes[:, None]).to(PRECISION)  # R P Z
+        one = torch.eye(len(sums), dtype=PRECISION)
         inverse: Tensor
         inverse, info = torch.linalg.inv_ex(one - gamma * steps)
         if int(info) != 0 or not bool(torch.isfinite(inverse).all()):
-            return None  # P was no number somewhere
+            return None
         return cls(cells, (inverse - one).div_(cells.sizes))
-
-    def apply(self, x: Tensor) -> Tensor:
-        """M x = x + Z core Z' x, (n,) -> (n,)."""
-        return self._corrected(x, self.core)
-
-    def apply_transpose(self, y: Tensor) -> Tensor:
-        """M' y = y + Z core' Z' y, (n,) -> (n,)."""
-        return self._corrected(y, self.core.T)
-
-    def _corrected(self, x: Tensor, core: Tensor) -> Tensor:
-        cell = self.cells.cell
-        sums = x.new_zeros(len(core)).index_add_(0, cell, x)  # Z' x, (C,)
-        return torch.mv(core, sums).index_select(0, cell).add_(x)

@@ -11,8 +11,6 @@ from torch import Tensor
 
 from nopg.linalg.operators import LinearOperator
 
-TOGETHER = 4_000_000  # entries summed over cells in one go
-
 
 @dataclass(frozen=True)
 class Pattern:
@@ -131,20 +129,6 @@ class SparseRows(LinearOperator):
         zeros = self.values.new_zeros(n)
         return zeros.index_add_(0, self.pattern.columns, self.values, alpha=1.0 / m)
 
-    def single(self) -> LinearOperator:
-        """A in single precision."""
-        if self.values.dtype == torch.float32:
-            return self
-        return SparseRows(self.pattern, self.values.float())
-
-    def discounted(self, x: Tensor, gamma: float) -> Tensor:
-        """x - gamma A x in one pass."""
-        return torch.addmv(x, self._rows, x, alpha=-gamma)
-
-    def discounted_transpose(self, y: Tensor, gamma: float) -> Tensor:
-        """y - gamma A' y in one pass."""
-        return torch.addmv(y, self._transposed, y, alpha=-gamma)
-
     @cached_property
     def _rows(self) -> Tensor:
         p = self.pattern
@@ -153,25 +137,14 @@ class SparseRows(LinearOperator):
     @cached_property
     def _transposed(self) -> Tensor:
         p = self.pattern
-        values = self.values.index_select(0, p.transpose_source)
-        return csr(p.transpose_starts, p.transpose_columns, values, p.shape[::-1])
+        starts, columns = p.transpose_starts, p.transpose_columns
+        return csr(starts, columns, self.transposed_values, p.shape[::-1])
+
+    @cached_property
+    def transposed_values(self) -> Tensor:
+        """The entries of A', row after row, (nnz,)."""
+        return self.values.index_select(0, self.pattern.transpose_source)
 
     def dense(self) -> Tensor:
         """The matrix itself, (m, n)."""
         return self._rows.to_dense()
-
-    def block_sums(
-        self, row_cells: Tensor, column_cells: Tensor, count: int
-    ) -> Tensor | None:
-        """Entries summed over cells of rows and of columns, (count, count)."""
-        p, sums = self.pattern, self.values.new_zeros(count * count)
-        lengths = p.row_starts.diff()
-        rows = max(1, TOGETHER * len(row_cells) // max(len(self.values), 1))
-        for first in range(0, len(row_cells), rows):  # in parts: keys are large
-            some = slice(first, first + rows)
-            keys = row_cells[some].mul(count).repeat_interleave(lengths[some])
-            start = int(p.row_starts[first])
-            stored = slice(start, start + len(keys))
-            keys += column_cells.index_select(0, p.columns[stored])
-            sums.index_add_(0, keys, self.values[stored])
-        return sums.view(count, count)
