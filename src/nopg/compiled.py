@@ -12,6 +12,7 @@ import functools
 import importlib.resources
 import logging
 import shutil
+import struct
 import subprocess
 import tempfile
 from pathlib import Path
@@ -31,26 +32,25 @@ TUNED = (("-march=native",), ())
 
 
 @functools.cache
-def compiled(package: str, name: str, *, is_single: bool = False) -> Any:
+def compiled(package: str, name: str, is_single: bool = False) -> Any:
     """The functions of a C file of `package`, or None where they cannot be had.
 
-    Every file begins with `shared.h`; its numbers are float if `is_single`.
+    Its numbers are float if `is_single`; some files share `shared.h`.
     """
     compiler = next((path for name in COMPILERS if (path := shutil.which(name))), None)
     if compiler is None:
         logger.info("A C compiler (cc) would make this several times faster.")
         return None
-    shared = importlib.resources.files("nopg") / "shared.h"
     source = importlib.resources.files(package) / name
-    text = b"#define SINGLE\n" * is_single + shared.read_bytes() + source.read_bytes()
+    given = ["-I", str(importlib.resources.files("nopg")), *["-DSINGLE"] * is_single]
     for tuned in TUNED:
-        command = [compiler, *FLAGS, *SAFE, *tuned, "-x", "c", "-", "-lm", "-o"]
+        command = [compiler, *FLAGS, *SAFE, *tuned, *given, "-x", "c", "-", "-lm", "-o"]
         try:
             with tempfile.TemporaryDirectory() as folder:
                 out = str(Path(folder) / "compiled.so")
                 subprocess.run(
                     [*command, out],
-                    input=text,
+                    input=source.read_bytes(),
                     capture_output=True,
                     check=True,
                     timeout=60,
@@ -63,20 +63,23 @@ def compiled(package: str, name: str, *, is_single: bool = False) -> Any:
 
 
 def compiled_for(like: Tensor, package: str, name: str) -> Any:
-    """The functions for tensors like this one, None where there are none."""
+    """The functions of a file for tensors like this one, None where there are none."""
     if not like.is_cpu or like.dtype not in (torch.float32, torch.float64):
         return None
-    return compiled(package, name, is_single=like.dtype == torch.float32)
+    return compiled(package, name, like.dtype == torch.float32)
 
 
-def structure(text: str) -> list[tuple[str, Any]]:
-    """Fields of a ctypes structure from their kinds and names, in the order of C."""
-    kinds = {"whole": ctypes.c_int64, "real": ctypes.c_double, "at": ctypes.c_void_p}
-    lines = (line.split() for line in text.strip().splitlines())
-    return [(name, kinds[kind]) for kind, *names in lines for name in names]
+def packed(*fields: float | Tensor | None) -> bytes:
+    """A structure for C: numbers, and where the numbers of tensors lie.
 
-
-def at(tensor: Tensor | None) -> int | None:
-    """Where the numbers of a tensor lie, one after the other; whose it is keeps it."""
-    assert tensor is None or tensor.is_contiguous()
-    return None if tensor is None else tensor.data_ptr()
+    Every field is eight bytes there: int64_t, double or a pointer. Whoever calls keeps
+    the tensors.
+    """
+    given: list[float] = []
+    for field in fields:
+        if isinstance(field, Tensor):
+            assert field.is_contiguous()
+            field = field.data_ptr()
+        given.append(0 if field is None else field)
+    kinds = ["d" if isinstance(field, float) else "q" for field in given]
+    return struct.pack("".join(kinds), *given)

@@ -1,7 +1,8 @@
-/* What every C file of this library begins with: vectors of eight numbers, with the
- * types of gcc and clang, and work shared among threads.
+/* What `rows.c` and `solve.c` share: numbers, sums, and work in parts.
  *
- * Numbers are double, or float where SINGLE is defined.
+ * Numbers are double, or float where SINGLE is defined. Sums have eight accumulators of
+ * their own: compilers make vectors of these, and the digits are the same whatever they
+ * make.
  */
 #include <math.h>
 #include <pthread.h>
@@ -9,21 +10,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LANES 8
 #define MOST_THREADS 64
 
 #ifdef SINGLE
 typedef float real;
 typedef int32_t whole;
 #define EPSILON 0x1p-23f
-#define LOWEST -87.0f /* where e^x ends */
+#define LOWEST -87.0f /* e^x is 0 below */
 #define ROUND 0x1.8p23f
 #define LN2_HIGH 0x1.62e4p-1f
 #define LN2_LOW 0x1.7f7d1cp-20f
 #define MANTISSA 23
 #define BIAS 127
-#define TERMS {1.0f / 5040, 1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f}
-#define N_TERMS 8
+#define TERMS 8
 #else
 typedef double real;
 typedef int64_t whole;
@@ -34,37 +33,38 @@ typedef int64_t whole;
 #define LN2_LOW 0x1.ef35793c76730p-45
 #define MANTISSA 52
 #define BIAS 1023
-#define TERMS {1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, \
-               1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1.0, 1.0}
-#define N_TERMS 13
+#define TERMS 13
 #endif
 
-typedef real vec __attribute__((vector_size(LANES * sizeof(real))));
-typedef whole ivec __attribute__((vector_size(LANES * sizeof(real))));
-
-static inline vec splat(real x) { return x - (vec){0}; }
-
-static inline vec load(const real *x) {
-  vec v;
-  memcpy(&v, x, sizeof v);
-  return v;
-}
-
-static inline real sum(vec v) {
-  return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
-}
-
 /* 2^n e^r with |r| <= ln 2 / 2: Taylor's series to the last bit. */
-static inline vec exp_of(vec x) {
-  const vec round = splat(ROUND);
-  const real terms[] = TERMS;
-  ivec is_low = x < splat(LOWEST);
-  x = (vec)((is_low & (ivec)splat(LOWEST)) | (~is_low & (ivec)x));
-  vec shifted = x * (real)1.4426950408889634 + round, n = shifted - round;
-  vec r = (x - n * LN2_HIGH) - n * LN2_LOW;
-  vec p = splat(terms[0]);
-  for (int i = 1; i < N_TERMS; i++) p = p * r + terms[i];
-  return p * (vec)(((ivec)shifted - (ivec)round + BIAS) << MANTISSA);
+static inline real exp_of(real x) {
+  static const real terms[] = {
+      1.0, 1.0, 0.5, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320,
+      1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600};
+  const real round = ROUND;
+  real y = x < LOWEST ? LOWEST : x;
+  real shifted = y * (real)1.4426950408889634 + round, n = shifted - round, power;
+  real r = (y - n * LN2_HIGH) - n * LN2_LOW, p = terms[TERMS - 1];
+  for (int i = TERMS - 2; i >= 0; i--) p = p * r + terms[i];
+  whole bits, zero;
+  memcpy(&bits, &shifted, sizeof bits);
+  memcpy(&zero, &round, sizeof zero);
+  bits = (bits - zero + BIAS) << MANTISSA;
+  memcpy(&power, &bits, sizeof power);
+  return x < LOWEST ? 0 : p * power;
+}
+
+static inline real sum8(const real *a) {
+  return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
+}
+
+static inline real dot(const real *x, const real *y, int64_t count) {
+  real total[8] = {0}, rest = 0;
+  int64_t j = 0;
+  for (; j + 8 <= count; j += 8)
+    for (int l = 0; l < 8; l++) total[l] += x[j + l] * y[j + l];
+  for (; j < count; j++) rest += x[j] * y[j];
+  return sum8(total) + rest;
 }
 
 /* Pieces from `first` to `last` of some work. */

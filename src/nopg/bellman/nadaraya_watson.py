@@ -51,7 +51,10 @@ class NadarayaWatson(RowModel):
 
     def at_label(self, label: int) -> RowWeights:
         """Rows for one discrete action, the same at every query."""
-        return label_weights(self.rows, label, require_labels(self.log_similarity))
+        to_label = require_labels(self.log_similarity)[label]  # (n_actions,)
+        listed = zip(self.rows.blocks, self.rows.actions, strict=True)
+        logits = [block.log_psi + to_label[labels] for block, labels in listed]
+        return normalised(self.rows, logits)
 
     def slopes(
         self, weights: RowWeights, operator: LinearOperator, q: Tensor
@@ -123,13 +126,6 @@ def _compiled_weights(
     ]
     blocks, masses = zip(*found, strict=True)
     return truncated(rows, blocks, rows.gather(masses))
-
-
-def label_weights(rows: QueryRows, label: int, log_similarity: Tensor) -> RowWeights:
-    """Rows for one discrete action, the same at every query."""
-    to_label = log_similarity[label]  # (n_actions,)
-    listed = zip(rows.blocks, rows.actions, strict=True)
-    return normalised(rows, [b.log_psi + to_label[labels] for b, labels in listed])
 
 
 def covariances(operator: LinearOperator, q: Tensor, x: Tensor) -> Tensor:

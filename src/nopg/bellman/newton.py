@@ -68,11 +68,9 @@ def search(
         better = _improved(some, plain[which], found.of(which))
         found.put(which, better)
         is_open[which] = better.left > accuracy
-    gains = torch.empty((m, d, d_a), dtype=taken.dtype, device=taken.device)
-    for a in range(d_a):  # (C + H) x = (I + H) e_a
-        rhs = found.bend[:, :, d - d_a + a].clone()
-        rhs[:, d - d_a + a] += 1.0
-        gains[:, :, a] = _solve(found.curvature, rhs)
+    one = torch.eye(d, dtype=taken.dtype, device=taken.device)
+    moved = (found.bend + one)[:, :, d - d_a :]  # (I + H) e_a
+    gains = torch.linalg.solve_ex(found.curvature, moved)[0]  # by C + H, (m, d, d_a)
     state = torch.cat([found.theta, gains.reshape(m, d * d_a), taken], dim=1)
     # The mass is that of the kernel: a tilt only moves where it is looked from.
     log_mass = found.log_mass - 0.5 * plain.square().sum(dim=1)
@@ -163,7 +161,7 @@ def _evaluate(features: Features, theta: Tensor, plain: Tensor) -> _Rows:
     power = wall * tilt.square().sum(dim=1) / STEEPNESS
     dual = log_mass - (theta * plain).sum(dim=1) + power
     curvature = covariance + bend
-    step = _solve(curvature, slope)
+    step = torch.linalg.solve_ex(curvature, slope)[0]
     left = (slope * step).sum(dim=1).clamp(min=0.0).sqrt()
     return _Rows(weights, theta, dual, step, curvature, bend, log_mass, left, offset)
 
@@ -178,24 +176,3 @@ def _wall(tilt: Tensor) -> tuple[Tensor, Tensor]:
     bend = radial * outward[:, :, None] * outward[:, None]
     bend.diagonal(dim1=1, dim2=2).add_((steep + RIDGE)[:, None])
     return steep, bend
-
-
-def _solve(matrix: Tensor, rhs: Tensor) -> Tensor:
-    """x with A x = b for many small positive definite A, (m, d, d) and (m, d).
-
-    Elimination by hand: d is small, and a call per step costs less than one per row.
-    """
-    d = rhs.shape[1]
-    A = [[matrix[:, i, j] for j in range(d)] for i in range(d)]
-    b = list(rhs.unbind(1))
-    for p in range(d):
-        for i in range(p + 1, d):
-            factor = A[i][p] / A[p][p]
-            for j in range(p + 1, d):
-                A[i][j] = A[i][j] - factor * A[p][j]
-            b[i] = b[i] - factor * b[p]
-    for p in reversed(range(d)):
-        for j in range(p + 1, d):
-            b[p] = b[p] - A[p][j] * b[j]
-        b[p] = b[p] / A[p][p]
-    return torch.stack(b, dim=1)

@@ -2,48 +2,32 @@
  * with whole arrays. A row is computed by itself: its digits do not depend on how rows
  * are shared among threads.
  */
+#include "shared.h"
+
 #define REACH 8.0
 #define STEEPNESS 12
 #define RIDGE 1e-9
 #define MAX_STEPS 40
 #define LONGEST_STEP 4.0
-
-/* Numbers j to j + 7 of k, beyond the last of them `rest`. */
-static inline vec take(const real *x, int64_t j, int64_t k, real rest) {
-  if (j + LANES <= k) return load(x + j);
-  vec v = splat(rest);
-  memcpy(&v, x + j, (k - j) * sizeof(real));
-  return v;
-}
-
-static inline void put(real *x, int64_t j, int64_t k, vec v) {
-  memcpy(x + j, &v, (j + LANES <= k ? LANES : k - j) * sizeof(real));
-}
-
-static inline real dot(const real *x, const real *y, int64_t k) {
-  vec total = {0};
-  for (int64_t j = 0; j < k; j += LANES) total += take(x, j, k, 0) * take(y, j, k, 0);
-  return sum(total);
-}
+#define CHUNK 256 /* entries of a row that are looked at in one go */
 
 /* Softmax of k logits in place; the log of their sum. */
 static double softmax(real *x, int64_t k) {
-  vec top = splat(-INFINITY), total = {0};
-  for (int64_t j = 0; j < k; j += LANES) {
-    vec e = take(x, j, k, -INFINITY);
-    ivec is_more = e > top;
-    top = (vec)((is_more & (ivec)e) | (~is_more & (ivec)top));
-  }
+  real top[8], total[8] = {0}, rest = 0;
+  int64_t j = 0;
+  for (int l = 0; l < 8; l++) top[l] = x[0];
+  for (; j + 8 <= k; j += 8)
+    for (int l = 0; l < 8; l++) top[l] = x[j + l] > top[l] ? x[j + l] : top[l];
+  for (; j < k; j++) top[0] = x[j] > top[0] ? x[j] : top[0];
+  for (int l = 1; l < 8; l++) top[0] = top[l] > top[0] ? top[l] : top[0];
   real peak = top[0];
-  for (int i = 1; i < LANES; i++) peak = top[i] > peak ? top[i] : peak;
-  for (int64_t j = 0; j < k; j += LANES) {
-    vec e = take(x, j, k, -INFINITY) - peak;
-    e = (vec)((ivec)exp_of(e) & ~(e <= splat(LOWEST))); /* no number stays none */
-    total += e;
-    put(x, j, k, e);
-  }
-  real mass = sum(total), share = 1 / mass;
-  for (int64_t j = 0; j < k; j += LANES) put(x, j, k, take(x, j, k, 0) * share);
+  for (j = 0; j < k; j++) x[j] = exp_of(x[j] - peak);
+  for (j = 0; j + 8 <= k; j += 8)
+    for (int l = 0; l < 8; l++) total[l] += x[j + l];
+  for (; j < k; j++) rest += x[j];
+  double mass = sum8(total) + rest;
+  real share = 1.0 / mass;
+  for (j = 0; j < k; j++) x[j] *= share;
   return peak + log(mass);
 }
 
@@ -68,14 +52,12 @@ static void kernel_rows(const void *job, int64_t first, int64_t last) {
       real *w = b->weights + (draw * m + i) * k;
       const real *a = b->taken + (draw * m + i) * d_a;
       const real *precision = b->precision + b->is_own * i * d_a;
-      for (int64_t j = 0; j < k; j += LANES) {
-        vec logit = take(b->log_psi + i * k, j, k, 0);
-        for (int64_t d = 0; d < d_a; d++) {
-          int64_t row = b->is_complete ? d : d * m + i;
-          vec away = take(b->listed + row * k, j, k, 0) - a[d];
-          logit -= away * away * precision[d];
-        }
-        put(w, j, k, logit);
+      memcpy(w, b->log_psi + i * k, k * sizeof(real));
+      for (int64_t d = 0; d < d_a; d++) {
+        const real *listed = b->listed + (b->is_complete ? d : d * m + i) * k;
+        real there = a[d], scale = precision[d];
+        for (int64_t j = 0; j < k; j++)
+          w[j] -= (listed[j] - there) * (listed[j] - there) * scale;
       }
       b->log_mass[draw * m + i] = softmax(w, k);
     }
@@ -88,8 +70,9 @@ void nopg_kernel_rows(const KernelRows *rows, int64_t n_threads) {
 /* Covariances of q with the columns of x under sparse rows. */
 typedef struct {
   int64_t m, d;
+  const real *values;
   const int32_t *starts, *columns;
-  const real *values, *q, *x; /* x is (n, d) */
+  const real *q, *x; /* x is (n, d) */
   real *found;                /* (m, d) */
 } Covariances;
 
@@ -157,15 +140,23 @@ static void evaluate(const MatchedBlock *b, int64_t i, const double *plain, Row 
   const real *g = b->g + i * d * k;
   real *w = b->weights + i * k;
   double tilt[d], mean[d], slope[d], square = 0.0, along = 0.0;
-  for (int64_t j = 0; j < k; j += LANES) {
-    vec logit = take(b->base + i * k, j, k, 0);
-    for (int64_t a = 0; a < d; a++)
-      logit += (real)row->theta[a] * take(g + a * k, j, k, 0);
-    put(w, j, k, logit);
+  double second[d * d];
+  memcpy(w, b->base + i * k, k * sizeof(real));
+  for (int64_t a = 0; a < d; a++) {
+    real theta = row->theta[a];
+    for (int64_t j = 0; j < k; j++) w[j] += theta * g[a * k + j];
   }
   row->log_mass = softmax(w, k);
+  memset(second, 0, sizeof second);
   for (int64_t a = 0; a < d; a++) {
     mean[a] = dot(w, g + a * k, k);
+    real weighted[CHUNK];
+    for (int64_t start = 0; start < k; start += CHUNK) {
+      int64_t count = k - start < CHUNK ? k - start : CHUNK;
+      for (int64_t j = 0; j < count; j++) weighted[j] = w[start + j] * g[a * k + start + j];
+      for (int64_t c = a; c < d; c++)
+        second[a * d + c] += dot(weighted, g + c * k + start, count);
+    }
     row->offset[a] = mean[a] - plain[a];
     tilt[a] = row->theta[a] - plain[a];
     square += tilt[a] * tilt[a];
@@ -176,14 +167,11 @@ static void evaluate(const MatchedBlock *b, int64_t i, const double *plain, Row 
   double radial = square > 0.0 ? (STEEPNESS - 2.0) * steep / square : 0.0;
   for (int64_t a = 0; a < d; a++)
     for (int64_t c = a; c < d; c++) {
-      vec total = {0};
-      for (int64_t j = 0; j < k; j += LANES)
-        total += take(w, j, k, 0) * take(g + a * k, j, k, 0) * take(g + c * k, j, k, 0);
-      double second = sum(total), bend = radial * tilt[a] * tilt[c];
-      double covariance = second - mean[a] * mean[c];
+      double bend = radial * tilt[a] * tilt[c];
+      double covariance = second[a * d + c] - mean[a] * mean[c];
       if (a == c) {
         bend += steep + RIDGE;
-        covariance += 10.0 * EPSILON * second; /* what rounding may have taken */
+        covariance += 10.0 * EPSILON * second[a * d + c]; /* what rounding may have taken */
       }
       row->bend[a * d + c] = row->bend[c * d + a] = bend;
       row->curvature[a * d + c] = row->curvature[c * d + a] = covariance + bend;
@@ -260,18 +248,11 @@ void nopg_matched_rows(const MatchedBlock *rows, int64_t n_threads) {
 /* d (E q)_i / d a_i of matched rows. */
 typedef struct {
   int64_t m, k, d, d_a;
+  const real *weights, *g;
   const int32_t *columns; /* (m, k), or null where every sample is listed */
-  const real *g, *weights, *state, *q, *bandwidths;
+  const real *state, *q, *bandwidths;
   real *slopes; /* (m, d_a) */
 } MatchedSlopes;
-
-/* q of samples j to j + 7 of those that a row lists. */
-static inline vec beside(const real *q, const int32_t *columns, int64_t j, int64_t k) {
-  if (!columns) return take(q, j, k, 0);
-  vec found = {0};
-  for (int64_t l = 0; l < LANES && j + l < k; l++) found[l] = q[columns[j + l]];
-  return found;
-}
 
 static void matched_slopes(const void *job, int64_t first, int64_t last) {
   const MatchedSlopes *s = job;
@@ -279,17 +260,24 @@ static void matched_slopes(const void *job, int64_t first, int64_t last) {
   for (int64_t i = first; i < last; i++) {
     const real *w = s->weights + i * k, *g = s->g + i * d * k, *state = s->state + i * width;
     const int32_t *columns = s->columns ? s->columns + i * k : NULL;
-    vec mean = {0}, covariance[d];
-    for (int64_t j = 0; j < k; j += LANES)
-      mean += take(w, j, k, 0) * beside(s->q, columns, j, k);
-    for (int64_t c = 0; c < d; c++) covariance[c] = splat(0);
-    for (int64_t j = 0; j < k; j += LANES) {
-      vec moved = take(w, j, k, 0) * (beside(s->q, columns, j, k) - sum(mean));
-      for (int64_t c = 0; c < d; c++) covariance[c] += moved * take(g + c * k, j, k, 0);
-    }
+    real mean = 0, covariance[d], beside[CHUNK];
+    for (int64_t c = 0; c < d; c++) covariance[c] = 0;
+    for (int pass = 0; pass < 2; pass++) /* the mean of q, then what differs from it */
+      for (int64_t start = 0; start < k; start += CHUNK) {
+        int64_t count = k - start < CHUNK ? k - start : CHUNK;
+        for (int64_t j = 0; j < count; j++)
+          beside[j] = s->q[columns ? columns[start + j] : start + j];
+        if (!pass) {
+          mean += dot(w + start, beside, count);
+          continue;
+        }
+        for (int64_t j = 0; j < count; j++) beside[j] = w[start + j] * (beside[j] - mean);
+        for (int64_t c = 0; c < d; c++)
+          covariance[c] += dot(beside, g + c * k + start, count);
+      }
     for (int64_t a = 0; a < d_a; a++) {
       real slope = 0;
-      for (int64_t c = 0; c < d; c++) slope += sum(covariance[c]) * state[d + c * d_a + a];
+      for (int64_t c = 0; c < d; c++) slope += covariance[c] * state[d + c * d_a + a];
       s->slopes[i * d_a + a] = slope / s->bandwidths[a];
     }
   }

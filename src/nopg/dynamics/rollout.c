@@ -5,7 +5,15 @@
  * A path is computed by itself: its digits do not depend on which others there are, nor
  * on how they are shared among threads.
  */
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LANES 8
 #define NEAR 40.0 /* e^-40 is less than the last bit of 1 */
+typedef double vec __attribute__((vector_size(8 * LANES)));
+typedef int64_t ivec __attribute__((vector_size(8 * LANES)));
 
 typedef struct {
   int64_t d_s, d_p, d_a, d, q; /* columns: state, present, action, both, targets */
@@ -50,6 +58,33 @@ typedef struct {
   const double *middle, *half;  /* (n_out), of the squashing */
   const double *given; /* (n_steps, n_paths, d_a), recorded actions instead; or null */
 } Policies;
+
+static vec splat(double x) { return x - (vec){0}; }
+
+static vec load(const double *x) {
+  vec v;
+  memcpy(&v, x, sizeof v);
+  return v;
+}
+
+static double sum(vec v) {
+  return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
+}
+
+/* 2^n e^r with |r| <= ln 2 / 2: Taylor's series to the last bit. */
+static vec exp_of(vec x) {
+  const vec round = splat(0x1.8p52);
+  ivec is_low = x < splat(-700.0);
+  x = (vec)((is_low & (ivec)splat(-700.0)) | (~is_low & (ivec)x));
+  vec shifted = x * 1.4426950408889634 + round, n = shifted - round;
+  vec r = (x - n * 0x1.62e42fefa3800p-1) - n * 0x1.ef35793c76730p-45;
+  vec p = splat(1.0 / 479001600.0);
+  const double c[] = {1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320,
+                      1.0 / 5040,     1.0 / 720,     1.0 / 120,    1.0 / 24,
+                      1.0 / 6,        0.5,           1.0,          1.0};
+  for (int i = 0; i < 12; i++) p = p * r + c[i];
+  return p * (vec)(((ivec)shifted - (ivec)round + 1023) << 52);
+}
 
 /* cos(pi (y - n)) = (-1)^n cos(x) with y = x / pi and |y - n| <= 1/2. */
 static vec cos_of(vec x) {

@@ -24,8 +24,11 @@ from torch import Tensor
 
 PRECISION = torch.float32
 """Of M and all it is applied to: it need not be exact, and is read at every product."""
-N_CELLS, MORE_CELLS, MANY = 256, 512, 30_000
-"""Cells, and cells from so many samples on: their inverse stays worth few products."""
+MOST_CELLS, WORTH = 512, 24
+"""Cells at most, and products with P that their inverse may cost."""
+PER_ENTRY = 5.0
+"""Multiplications of an inverse that take as long as one entry of a product: the former
+come in vectors, the latter are gathered."""
 
 
 @dataclass(frozen=True)
@@ -36,16 +39,17 @@ class CoarseCells:
     members: Tensor  # samples group after group, (n,) int32
     sizes: Tensor  # samples in each group, (C,)
     starts: Tensor  # where each group begins among the members, (C + 1,) int32
+    cost: float  # of an inverse over them, in products with P
 
     @classmethod
-    def of(cls, points: Tensor, n_cells: int | None = None) -> CoarseCells:
+    def of(cls, points: Tensor, n_entries: int) -> CoarseCells:
         """Halve points (n, d) across their widest dimension, again and again.
 
-        There are `n_cells` groups, a power of two; fewer when points are few.
+        There are as many groups, a power of two, as P with its entries is worth; fewer
+        when points are few.
         """
-        if n_cells is None:
-            n_cells = N_CELLS if len(points) < MANY else MORE_CELLS
-        array = points.cpu().numpy()
+        n_cells = min(MOST_CELLS, (PER_ENTRY * WORTH * n_entries) ** (1.0 / 3.0))
+        array = points.numpy()
         parts = [np.arange(len(array))]
         while 2 * len(parts) <= min(n_cells, len(array)):
             parts = [half for part in parts for half in _halves(array, part)]
@@ -56,7 +60,8 @@ class CoarseCells:
         members = np.concatenate(parts).astype(np.int32)
         sizes = np.array([len(part) for part in parts])
         starts = np.concatenate([[0], sizes.cumsum()]).astype(np.int32)
-        return cls(*map(torch.from_numpy, (cell, members, sizes, starts)))
+        cost = 1.0 + len(parts) ** 3 / (PER_ENTRY * n_entries)
+        return cls(*map(torch.from_numpy, (cell, members, sizes, starts)), cost)
 
 
 def _halves(points: NDArray[Any], part: NDArray[np.int64]) -> list[NDArray[np.int64]]:
@@ -89,4 +94,4 @@ class CoarseCorrection:
         inverse, info = torch.linalg.inv_ex(one - gamma * steps)
         if int(info) != 0 or not bool(torch.isfinite(inverse).all()):
             return None
-        return cls(cells, (inverse - one).div_(cells.sizes))
+        return cls(cells, (inverse - one).div_(cells.sizes).contiguous())

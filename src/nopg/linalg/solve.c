@@ -6,6 +6,8 @@
 #include <sched.h>
 #include <stdatomic.h>
 
+#include "shared.h"
+
 #define CHUNK 512     /* numbers that are added up by one thread */
 #define MARGIN 0.9    /* steps aim at this share of the tolerance: residuals are estimates */
 #define PATIENCE 2000 /* looks at a clock before a thread lets others have the core */
@@ -15,13 +17,15 @@ typedef struct {
   int64_t n, group;
   const int32_t *starts, *columns;           /* null where every entry is there */
   const int32_t *back_starts, *back_columns;
-  const real *values, *back_values;
+  const int32_t *back_source; /* which of the values each one of the transpose is */
+  const real *values;
+  const real *back_values; /* where every entry is there; else they are put together here */
   const real *scale; /* (n), 1 / group, 0 where a row of P is; null if all are 1 */
   double gamma;
   /* The coarse inverse: I + Z core Z' over cells of samples. */
   int64_t n_cells;
   const int32_t *cell, *members, *cell_starts; /* (n), (n) by cell, (n_cells + 1) */
-  const float *core, *back_core;               /* (n_cells, n_cells), and turned */
+  const float *core;                           /* (n_cells, n_cells) */
 } System;
 
 typedef struct {
@@ -29,17 +33,17 @@ typedef struct {
   double tolerance;
   const real *b;
   real *x, *residual; /* (n); x is where to start, then the solution */
-  int64_t matvecs;    /* spent */
-  double norm;        /* of the residual */
+  double *outcome;    /* products spent, length of the residual */
 } Solve;
 
 /* What the threads of a team share. */
 typedef struct {
   const System *s;
-  Solve *solve;
+  const Solve *solve;
   int64_t n_chunks;
   atomic_int size, waiting, phase;  /* 0 threads until all are there */
   real *basis, *one, *two, *spread; /* (steps + 1, n), (n), (n), (n group) */
+  real *back_values;
   double *partial;                  /* (2, steps + 1, n_chunks) */
   float *sums, *coarse;             /* (n_cells) */
 } Team;
@@ -63,18 +67,6 @@ static void meet(Team *team) {
     if (looks > PATIENCE) sched_yield();
 }
 
-static inline real dot(const real *x, const real *y, int64_t count) {
-  vec total = {0}, more = {0};
-  int64_t j = 0;
-  for (; j + 2 * LANES <= count; j += 2 * LANES) {
-    total += load(x + j) * load(y + j);
-    more += load(x + j + LANES) * load(y + j + LANES);
-  }
-  real rest = 0;
-  for (; j < count; j++) rest += x[j] * y[j];
-  return sum(total + more) + rest;
-}
-
 /* Entries of some rows times what x has there; they are `width` long without starts. */
 static inline real rows_dot(const int32_t *starts, const int32_t *columns,
                             const real *values, const real *x, int64_t first,
@@ -85,15 +77,11 @@ static inline real rows_dot(const int32_t *starts, const int32_t *columns,
     return total;
   }
   int64_t e = starts[first], end = starts[last];
-  vec total = {0};
-  for (; e + LANES <= end; e += LANES) {
-    const int32_t *c = columns + e;
-    vec there = {x[c[0]], x[c[1]], x[c[2]], x[c[3]], x[c[4]], x[c[5]], x[c[6]], x[c[7]]};
-    total += load(values + e) * there;
-  }
-  real rest = 0;
+  real total[8] = {0}, rest = 0;
+  for (; e + 8 <= end; e += 8)
+    for (int l = 0; l < 8; l++) total[l] += values[e + l] * x[columns[e + l]];
   for (; e < end; e++) rest += values[e] * x[columns[e]];
-  return sum(total) + rest;
+  return sum8(total) + rest;
 }
 
 /* y = A x in the rows of this thread; others may have made the rest of x. */
@@ -111,7 +99,7 @@ static void multiply(Member *me, const real *x, real *y) {
     }
     return;
   }
-  const real *shares = x;
+  const real *shares = x, *values = s->back_starts ? team->back_values : s->back_values;
   if (s->scale) {
     for (int64_t i = me->low; i < me->high; i++)
       for (int64_t k = 0; k < group; k++)
@@ -120,31 +108,34 @@ static void multiply(Member *me, const real *x, real *y) {
   }
   meet(team);
   for (int64_t j = me->low; j < me->high; j++)
-    y[j] = x[j] - gamma * rows_dot(s->back_starts, s->back_columns, s->back_values,
-                                   shares, j, j + 1, s->n * group);
+    y[j] = x[j] - gamma * rows_dot(s->back_starts, s->back_columns, values, shares, j,
+                                   j + 1, s->n * group);
 }
 
 /* y = x + Z core Z' x in the rows of this thread. */
 static void correct(Member *me, const real *x, real *y) {
   Team *team = me->team;
   const System *s = team->s;
-  const float *core = team->solve->is_transposed ? s->back_core : s->core;
+  int64_t C = s->n_cells, begin = me->first_cell, end = me->last_cell;
   meet(team);
-  for (int64_t c = me->first_cell; c < me->last_cell; c++) {
+  for (int64_t c = begin; c < end; c++) {
     real total = 0;
     for (int64_t j = s->cell_starts[c]; j < s->cell_starts[c + 1]; j++)
       total += x[s->members[j]];
     team->sums[c] = total;
   }
   meet(team);
-  for (int64_t c = me->first_cell; c < me->last_cell; c++) {
-    float total[16] = {0}, found = 0.0f;
+  for (int64_t c = begin; c < end; c++) team->coarse[c] = 0;
+  for (int64_t j = 0; team->solve->is_transposed && j < C; j++)
+    for (int64_t c = begin; c < end; c++)
+      team->coarse[c] += s->core[j * C + c] * team->sums[j];
+  for (int64_t c = begin; !team->solve->is_transposed && c < end; c++) {
+    float total[16] = {0};
     int64_t j = 0;
-    for (; j + 16 <= s->n_cells; j += 16)
-      for (int l = 0; l < 16; l++) total[l] += core[c * s->n_cells + j + l] * team->sums[j + l];
-    for (; j < s->n_cells; j++) found += core[c * s->n_cells + j] * team->sums[j];
-    for (int l = 0; l < 16; l++) found += total[l];
-    team->coarse[c] = found;
+    for (; j + 16 <= C; j += 16)
+      for (int l = 0; l < 16; l++) total[l] += s->core[c * C + j + l] * team->sums[j + l];
+    for (; j < C; j++) total[0] += s->core[c * C + j] * team->sums[j];
+    for (int l = 0; l < 16; l++) team->coarse[c] += total[l];
   }
   meet(team);
   for (int64_t i = me->low; i < me->high; i++) y[i] = x[i] + team->coarse[s->cell[i]];
@@ -252,7 +243,7 @@ static int64_t least_residual(Member *me, double goal, int64_t most) {
 /* residual = b - A x; its length. */
 static double residual_of(Member *me) {
   Team *team = me->team;
-  Solve *solve = team->solve;
+  const Solve *solve = team->solve;
   real *r = solve->residual, *first = team->basis;
   multiply(me, solve->x, r);
   for (int64_t i = me->low; i < me->high; i++) first[i] = r[i] = solve->b[i] - r[i];
@@ -264,13 +255,16 @@ static double residual_of(Member *me) {
 /* What thread number `first` of a team does. */
 static void solve_part(const void *job, int64_t first, int64_t last) {
   Team *team = (Team *)job;
-  Solve *solve = team->solve;
+  const Solve *solve = team->solve;
   int64_t n = team->s->n, cells = team->s->n_cells, size;
   while (!(size = atomic_load(&team->size))) sched_yield();
   int64_t high = team->n_chunks * last / size * CHUNK;
   Member self = {team, team->n_chunks * first / size * CHUNK, high < n ? high : n,
                  cells * first / size, cells * last / size, 0};
   Member *me = &self;
+  if (solve->is_transposed && team->s->back_starts)
+    for (int64_t e = team->s->back_starts[me->low]; e < team->s->back_starts[me->high]; e++)
+      team->back_values[e] = team->s->values[team->s->back_source[e]];
   double norm = residual_of(me), finest = 1e2 * EPSILON;
   int64_t matvecs = 1;
   while (norm > solve->tolerance && matvecs < solve->max_matvecs && isfinite(norm)) {
@@ -286,14 +280,14 @@ static void solve_part(const void *job, int64_t first, int64_t last) {
     if (norm > 0.999 * previous) break; /* it stagnates */
   }
   if (first == 0) {
-    solve->matvecs = matvecs;
-    solve->norm = norm;
+    solve->outcome[0] = matvecs;
+    solve->outcome[1] = norm;
   }
 }
 
 typedef struct {
   const System *s;
-  Solve *solves[2];
+  const Solve *solves[2];
   int64_t n_threads; /* for each of the two */
 } Pair;
 
@@ -301,17 +295,19 @@ static void solve_one(const void *job, int64_t first, int64_t last) {
   const Pair *pair = job;
   const System *s = pair->s;
   for (; first < last; first++) {
-    Solve *solve = pair->solves[first];
+    const Solve *solve = pair->solves[first];
     int64_t n = s->n, width = solve->steps + 1, n_chunks = (n + CHUNK - 1) / CHUNK;
     int64_t n_reals = (width + 2 + s->group) * n, n_sums = 2 * width * n_chunks, size = 1;
+    if (solve->is_transposed && s->back_starts) n_reals += s->back_starts[n];
     Team team = {.s = s, .solve = solve, .n_chunks = n_chunks};
     team.partial = malloc(n_sums * sizeof(double) + n_reals * sizeof(real) +
                           2 * s->n_cells * sizeof(float));
-    if (!team.partial) return; /* matvecs stay 0 */
+    if (!team.partial) return; /* the outcome stays as it was */
     team.basis = (real *)(team.partial + n_sums);
     team.one = team.basis + width * n;
     team.two = team.one + n;
     team.spread = team.two + n;
+    team.back_values = team.spread + n * s->group;
     team.sums = (float *)(team.basis + n_reals);
     team.coarse = team.sums + s->n_cells;
     Part parts[MOST_THREADS];
@@ -327,8 +323,8 @@ static void solve_one(const void *job, int64_t first, int64_t last) {
   }
 }
 
-/* Both systems, from where their x are. Without memory matvecs stay as they were. */
-void nopg_solve_pair(const System *s, Solve *q, Solve *mu, int64_t n_threads) {
+/* Both systems, from where their x are. */
+void nopg_solve_pair(const System *s, const Solve *q, const Solve *mu, int64_t n_threads) {
   int64_t each = n_threads / 2;
   Pair pair = {s, {q, mu}, each < 1 ? 1 : each > MOST_THREADS ? MOST_THREADS : each};
   in_parts(solve_one, &pair, 2, n_threads < 2 ? 1 : 2);

@@ -137,13 +137,8 @@ class SparseRows(LinearOperator):
     @cached_property
     def _transposed(self) -> Tensor:
         p = self.pattern
-        starts, columns = p.transpose_starts, p.transpose_columns
-        return csr(starts, columns, self.transposed_values, p.shape[::-1])
-
-    @cached_property
-    def transposed_values(self) -> Tensor:
-        """The entries of A', row after row, (nnz,)."""
-        return self.values.index_select(0, self.pattern.transpose_source)
+        values = self.values.index_select(0, p.transpose_source)
+        return csr(p.transpose_starts, p.transpose_columns, values, p.shape[::-1])
 
     def dense(self) -> Tensor:
         """The matrix itself, (m, n)."""

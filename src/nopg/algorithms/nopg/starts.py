@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nopg.algorithms.nopg.ascent import REFRESH
+REFRESH = 8
 from nopg.algorithms.nopg.config import NOPGConfig
 from nopg.bellman.paths import MeanPaths
 from nopg.bellman.problem import MATCHED, NADARAYA_WATSON, EstimatorConfig, Problem
