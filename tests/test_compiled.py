@@ -14,9 +14,7 @@ def load() -> Any:
     return compiled.compiled.__wrapped__("nopg.linalg", "solve.c")
 
 
-pytestmark = pytest.mark.skipif(
-    load() is None, reason="there is no C compiler"
-)
+pytestmark = pytest.mark.skipif(load() is None, reason="there is no C compiler")
 
 
 def test_a_compiler_that_does_not_know_the_processor_still_does(

@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from nopg.linalg import sparse as module
 from nopg.linalg.operators import AveragedRows, DenseRows, LinearOperator
 from nopg.linalg.sparse import Pattern, SparseRows
 
@@ -68,35 +67,6 @@ def test_mean_of_the_rows(make: Make, generator: torch.Generator) -> None:
 
 
 @pytest.mark.parametrize("make", OPERATORS)
-def test_single_precision_is_the_same_matrix(
-    make: Make, generator: torch.Generator
-) -> None:
-    operator, twin = make(generator)
-    single = operator.single()
-    assert single is not None
-    x = torch.randn(twin.shape[1], generator=generator)
-    y = torch.randn(twin.shape[0], generator=generator)
-    torch.testing.assert_close(single.matvec(x), twin.float() @ x)
-    torch.testing.assert_close(single.rmatvec(y), y @ twin.float())
-    torch.testing.assert_close(single.dense(), twin.float())
-
-
-@pytest.mark.parametrize("make", OPERATORS)
 def test_dense_is_the_twin(make: Make, generator: torch.Generator) -> None:
     operator, twin = make(generator)
     torch.testing.assert_close(operator.dense(), twin)
-
-
-@pytest.mark.parametrize("make", OPERATORS)
-def test_block_sums_match_the_dense_twin(
-    make: Make, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    operator, twin = make(generator)
-    rows = torch.randint(3, (twin.shape[0],), generator=generator)
-    columns = torch.randint(3, (twin.shape[1],), generator=generator)
-    Z, W = (torch.nn.functional.one_hot(c, 3).to(twin) for c in (rows, columns))
-    for together in (module.TOGETHER, 4):  # at once, and in parts
-        monkeypatch.setattr(module, "TOGETHER", together)
-        sums = operator.block_sums(rows, columns, 3)
-        assert sums is not None
-        torch.testing.assert_close(sums, Z.T @ twin @ W)

@@ -7,7 +7,6 @@ is searched for, the dual of `matched.py`, and the wall around it are explained 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -30,17 +29,9 @@ class Features:
     base: Tensor  # log of psi_j exp(-|a_j|^2 / 2), (m, k)
     g: Tensor  # offsets and actions in bandwidths, (m, d, k)
 
-    @cached_property
-    def squares(self) -> Tensor:
-        """Products of pairs of features, (m, d (d + 1) / 2, k)."""
-        i, j = torch.triu_indices(self.g.shape[1], self.g.shape[1])
-        return self.g[:, i] * self.g[:, j]
-
     def of(self, which: Tensor) -> Features:
         """Only some of the rows."""
-        some = Features(self.base[which], self.g[which])
-        vars(some)["squares"] = self.squares[which]
-        return some
+        return Features(self.base[which], self.g[which])
 
 
 def search(
@@ -143,17 +134,14 @@ def _improved(features: Features, plain: Tensor, now: _Rows) -> _Rows:
 
 def _evaluate(features: Features, theta: Tensor, plain: Tensor) -> _Rows:
     logits = features.base + torch.matmul(theta[:, None], features.g)[:, 0]
-    weights, d = torch.softmax(logits, dim=1), theta.shape[1]
-    log_mass = torch.logsumexp(logits, dim=1)
-    mean = torch.matmul(features.g, weights[..., None])[..., 0]  # (m, d)
-    second = torch.matmul(features.squares, weights[..., None])[..., 0]
-    i, j = torch.triu_indices(d, d)
-    covariance = second.new_zeros((len(mean), d, d))
-    covariance[:, i, j] = second - mean[:, i] * mean[:, j]
-    covariance[:, j, i] = covariance[:, i, j]
+    weights, log_mass = torch.softmax(logits, dim=1), torch.logsumexp(logits, dim=1)
+    weighted = features.g * weights[:, None]  # (m, d, k)
+    mean, second = weighted.sum(dim=2), torch.matmul(weighted, features.g.mT)
+    covariance = second - mean[:, :, None] * mean[:, None]
     # What the difference may have lost to rounding, or it were indefinite.
     lost = 10.0 * torch.finfo(mean.dtype).eps
-    covariance.diagonal(dim1=1, dim2=2).add_(second[:, i == j], alpha=lost)
+    squares = second.diagonal(dim1=1, dim2=2)
+    covariance.diagonal(dim1=1, dim2=2).add_(squares, alpha=lost)
     tilt = theta - plain
     wall, bend = _wall(tilt)
     offset = mean - plain

@@ -69,7 +69,9 @@ class CompiledSystem:
         count = len(cells.sizes)
         sums = torch.empty((count, count), dtype=torch.float64)
         system, n_threads = self._with(cells), ctypes.c_int64(torch.get_num_threads())
-        self._library.nopg_cell_sums(system, ctypes.c_void_p(sums.data_ptr()), n_threads)
+        self._library.nopg_cell_sums(
+            system, ctypes.c_void_p(sums.data_ptr()), n_threads
+        )
         return CoarseCorrection.of(sums, self.gamma, cells)
 
     def attempts(
