@@ -63,10 +63,13 @@ def test_kernel_rows(
     taken = normal(*([3] if kind == "draws" else []), m, d_a, **options)
     precisions = normal(*([m] if "own" in kind else []), d_a, **options).square()
     library = compiled_rows.library_for(log_psi)
-    weights, log_mass = same_on_threads(
-        lambda: compiled_rows.kernel_rows(library, log_psi, listed, taken, precisions),
-        monkeypatch,
-    )
+
+    def made() -> tuple[Tensor, Tensor]:
+        weights = log_psi.new_empty((*taken.shape[:-1], k))
+        given = (log_psi, listed, taken, precisions, weights)
+        return weights, compiled_rows.kernel_rows(library, *given)
+
+    weights, log_mass = same_on_threads(made, monkeypatch)
     away = listed.double().permute(1, 2, 0) - taken.double()[..., None, :]
     scale = precisions.double()
     scale = scale[:, None] if "own" in kind else scale

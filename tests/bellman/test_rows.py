@@ -83,7 +83,7 @@ def test_blocks_differ_in_length_and_are_out_of_order(
     rows = listed(*points(generator))
     assert len(rows.blocks) > 1
     assert rows.pattern is not None
-    assert not rows.pattern.is_in_order
+    assert rows.pattern.position is not None
 
 
 def test_variances_may_differ_from_row_to_row(generator: torch.Generator) -> None:

@@ -33,7 +33,7 @@ def sparse(generator: torch.Generator) -> tuple[LinearOperator, Tensor]:
     for block, c, v in zip(rows, columns, values, strict=True):
         twin[block[:, None], c] = v
     pattern = Pattern.stack(rows, [c.to(torch.int32) for c in columns], 7)
-    return SparseRows.stacked(pattern, torch.cat([v.reshape(-1) for v in values])), twin
+    return SparseRows(pattern, torch.cat([v.reshape(-1) for v in values])), twin
 
 
 def averaged(generator: torch.Generator) -> tuple[LinearOperator, Tensor]:

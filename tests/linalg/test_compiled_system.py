@@ -51,7 +51,7 @@ def transition(kind: str, dtype: torch.dtype, generator: torch.Generator) -> tup
         lists = [columns[rows].to(torch.int32) for rows in some]
         pattern = Pattern.stack(some, lists, N)
         stacked = torch.cat([values[rows].reshape(-1) for rows in some])
-        operator = SparseRows.stacked(pattern, stacked)
+        operator = SparseRows(pattern, stacked)
     else:
         whole = torch.softmax(logits, dim=1).to(dtype).double()
         operator = DenseRows(whole.to(dtype))

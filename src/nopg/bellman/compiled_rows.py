@@ -30,24 +30,22 @@ def kernel_rows(
     listed: Tensor,  # actions of its samples, (d_a, m, k), or (d_a, 1, k) for all rows
     taken: Tensor,  # actions at the queries, (m, d_a), or several, (draws, m, d_a)
     precisions: Tensor,  # one over twice the variances, (d_a,) or (m, d_a)
-) -> tuple[Tensor, Tensor]:
-    """Softmax of log psi_j - sum_d precision_d (a_jd - a_d)^2: weights, log mass."""
-    (m, k), d_a = log_psi.shape, taken.shape[-1]
-    weights = log_psi.new_empty((*taken.shape[:-1], k))
-    log_mass = log_psi.new_empty(taken.shape[:-1])
-    shape = (m, k, log_mass.numel() // max(m, 1), d_a)
+    weights: Tensor,  # to be written, ([draws,] m, k)
+) -> Tensor:
+    """Softmax of log psi_j - sum_d precision_d (a_jd - a_d)^2; the log of its sum."""
+    (m, k), log_mass = log_psi.shape, log_psi.new_empty(taken.shape[:-1])
+    shape = (m, k, log_mass.numel() // max(m, 1), taken.shape[-1])
     flags = (listed.shape[1] != m, precisions.ndim == 2)
-    found = (weights, log_mass)
-    given = (log_psi, listed, taken, precisions)
+    given, found = (log_psi, listed, taken, precisions), (weights, log_mass)
     _run(library.nopg_kernel_rows, (*shape, *flags), given, found)
-    return found
+    return log_mass
 
 
 def covariances(library: Any, operator: SparseRows, q: Tensor, x: Tensor) -> Tensor:
     """Cov_{j ~ E_i}(q_j, x_jd) for every row i and column of x, (n, d): (m, d)."""
     p, d = operator.pattern, x.shape[1]
     found = x.new_empty((p.shape[0], d))
-    given = (operator.values, p.row_starts, p.columns, q, x)
+    given = (operator.values, *p.ends, p.columns, q, x)
     _run(library.nopg_covariances, (p.shape[0], d), given, (found,))
     return found
 

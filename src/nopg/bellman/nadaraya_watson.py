@@ -12,6 +12,7 @@ so the gradient of the objective (Eq. (10)) needs three sparse products and one
 backward pass through the policy, never a graph over the entries of P.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -119,13 +120,19 @@ def _compiled_weights(
     scales: Sequence[Tensor] = [precisions] * len(rows.blocks)
     if precisions.ndim == 2:
         scales = [part.mT for part in rows.split(precisions.mT)]
-    pieces = zip(rows.blocks, rows.actions, rows.split(actions.mT), scales, strict=True)
-    found = [
-        compiled_rows.kernel_rows(library, block.log_psi, listed, taken.mT, scale)
-        for block, listed, taken, scale in pieces
+    draws = actions.shape[:-2]
+    shapes = [(*draws, *block.log_psi.shape) for block in rows.blocks]
+    # One after the other, so that they need not be put together for a matrix.
+    stacked = actions.new_empty(math.prod(draws) * rows.n_entries)
+    pieces = stacked.split([math.prod(shape) for shape in shapes])
+    blocks = [piece.view(shape) for piece, shape in zip(pieces, shapes, strict=True)]
+    masses = [
+        compiled_rows.kernel_rows(library, block.log_psi, listed, taken.mT, scale, out)
+        for block, listed, taken, scale, out in zip(
+            rows.blocks, rows.actions, rows.split(actions.mT), scales, blocks, strict=True
+        )
     ]
-    blocks, masses = zip(*found, strict=True)
-    return truncated(rows, blocks, rows.gather(masses))
+    return truncated(rows, blocks, rows.gather(masses), None if draws else stacked)
 
 
 def covariances(operator: LinearOperator, q: Tensor, x: Tensor) -> Tensor:

@@ -94,7 +94,7 @@ class DeterministicResponsibilities(Responsibilities):
     ) -> PolicyRows:
         """One row per query, for the action taken there."""
         made = self.model.at(outputs[0], *hint)
-        operator = self.rows.operator(made.blocks)
+        operator = self.rows.operator(made.blocks, made.stacked)
         beside = (made.displacement, made.state)
         return PolicyRows(operator, made.dropped, outputs, *beside, (made,))
 
@@ -121,7 +121,8 @@ class AnalyticResponsibilities(Responsibilities):
         """One row per query, its action kernel widened by the policy's spread."""
         mean, std = outputs
         made = gaussian_weights(self.rows, mean, self.model.variances + std.square())
-        return PolicyRows(self.rows.operator(made.blocks), made.dropped, outputs)
+        operator = self.rows.operator(made.blocks, made.stacked)
+        return PolicyRows(operator, made.dropped, outputs)
 
     def vjp(self, found: PolicyRows, q: Tensor, row_weights: Tensor) -> Outputs:
         """Two covariances per row."""

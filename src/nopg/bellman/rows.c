@@ -71,7 +71,7 @@ void nopg_kernel_rows(const KernelRows *rows, int64_t n_threads) {
 typedef struct {
   int64_t m, d;
   const real *values;
-  const int32_t *starts, *columns;
+  const int32_t *begins, *ends, *columns;
   const real *q, *x; /* x is (n, d) */
   real *found;                /* (m, d) */
 } Covariances;
@@ -81,10 +81,10 @@ static void covariances(const void *job, int64_t first, int64_t last) {
   int64_t d = c->d;
   for (int64_t i = first; i < last; i++) {
     double mean = 0.0, total[d];
-    for (int64_t e = c->starts[i]; e < c->starts[i + 1]; e++)
+    for (int64_t e = c->begins[i]; e < c->ends[i]; e++)
       mean += (double)c->values[e] * c->q[c->columns[e]];
     for (int64_t a = 0; a < d; a++) total[a] = 0.0;
-    for (int64_t e = c->starts[i]; e < c->starts[i + 1]; e++) {
+    for (int64_t e = c->begins[i]; e < c->ends[i]; e++) {
       const real *x = c->x + c->columns[e] * d;
       double moved = c->values[e] * (c->q[c->columns[e]] - mean);
       for (int64_t a = 0; a < d; a++) total[a] += moved * x[a];

@@ -80,13 +80,19 @@ class QueryRows:
         """Stored weights of all rows together."""
         return sum(block.log_psi.numel() for block in self.blocks)
 
-    def operator(self, weights: Sequence[Tensor]) -> LinearOperator:
-        """The matrix (m, n) whose entries are given block by block, (m_b, k_b)."""
+    def operator(
+        self, weights: Sequence[Tensor], stacked: Tensor | None = None
+    ) -> LinearOperator:
+        """The matrix (m, n) whose entries are given block by block, (m_b, k_b).
+
+        They may be at hand one after the other, too, (nnz,).
+        """
         if self.pattern is None:
             return DenseRows(weights[0])
-        flat = [block_weights.reshape(-1) for block_weights in weights]
-        values = flat[0] if len(flat) == 1 else torch.cat(flat)
-        return SparseRows.stacked(self.pattern, values)
+        if stacked is None:
+            flat = [block_weights.reshape(-1) for block_weights in weights]
+            stacked = flat[0] if len(flat) == 1 else torch.cat(flat)
+        return SparseRows(self.pattern, stacked)
 
     def rescaled(self, factor: float) -> QueryRows:
         """The same lists with every state bandwidth times `factor`.
@@ -113,9 +119,7 @@ class QueryRows:
         if len(parts) == 1:  # then block order is the original order
             return parts[0]
         stacked = torch.cat(list(parts), dim=-1)
-        if self.pattern is None or self.pattern.is_in_order:
-            return stacked
-        return stacked.index_select(-1, self.pattern.position)
+        return stacked if self.pattern is None else self.pattern.in_order(stacked, -1)
 
     def split(self, values: Tensor) -> Sequence[Tensor]:
         """One number per row in original order, (..., m), as blocks take it."""
@@ -183,6 +187,7 @@ class RowWeights:
     # What the row model needs for the way back, and as a start for rows of actions
     # close by, ([k,] m, ...).
     state: Tensor | None = None
+    stacked: Tensor | None = None  # all blocks one after the other, where they lie so
 
 
 class RowModel(ABC):
@@ -239,11 +244,14 @@ def normalised(rows: QueryRows, logits: Sequence[Tensor]) -> RowWeights:
 
 
 def truncated(
-    rows: QueryRows, blocks: Sequence[Tensor], log_mass: Tensor
+    rows: QueryRows,
+    blocks: Sequence[Tensor],
+    log_mass: Tensor,
+    stacked: Tensor | None = None,
 ) -> RowWeights:
     """Weights with what their lists have cost, at most.
 
     Dropped mass T, kept mass Z: the share T / (T + Z), without overflow.
     """
     dropped = torch.sigmoid(rows.log_dropped - log_mass)
-    return RowWeights(tuple(blocks), log_mass, dropped)
+    return RowWeights(tuple(blocks), log_mass, dropped, stacked=stacked)

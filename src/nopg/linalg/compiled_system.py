@@ -39,11 +39,11 @@ class CompiledSystem:
         if isinstance(rows, SparseRows):
             p, m, values = rows.pattern, rows.pattern.shape[0], rows.values
             back = (p.transpose_starts, p.transpose_columns, p.transpose_source)
-            entries = (p.row_starts, p.columns, *back, values, None)
+            entries = (*p.ends, p.columns, *back, values, None)
         else:
             assert isinstance(rows, DenseRows)
             m, values = len(rows.matrix), rows.matrix.contiguous()
-            entries = (None,) * 5 + (values, values.T.contiguous())
+            entries = (None,) * 6 + (values, values.T.contiguous())
         live, scale = transition.continuation, None
         if live is not None or group > 1:
             full = values.new_ones(m // group) if live is None else live

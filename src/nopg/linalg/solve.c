@@ -15,7 +15,7 @@
 /* Rows of E, (m, n), of which `group` in turn are averaged, and its transpose. */
 typedef struct {
   int64_t n, group;
-  const int32_t *starts, *columns;           /* null where every entry is there */
+  const int32_t *begins, *ends, *columns;    /* null where every entry is there */
   const int32_t *back_starts, *back_columns;
   const int32_t *back_source; /* which of the values each one of the transpose is */
   const real *values;
@@ -67,16 +67,9 @@ static void meet(Team *team) {
     if (looks > PATIENCE) sched_yield();
 }
 
-/* Entries of some rows times what x has there; they are `width` long without starts. */
-static inline real rows_dot(const int32_t *starts, const int32_t *columns,
-                            const real *values, const real *x, int64_t first,
-                            int64_t last, int64_t width) {
-  if (!starts) {
-    real total = 0;
-    for (; first < last; first++) total += dot(values + first * width, x, width);
-    return total;
-  }
-  int64_t e = starts[first], end = starts[last];
+/* Entries from e to `end` times what x has in their columns. */
+static inline real gather_dot(const int32_t *columns, const real *values, const real *x,
+                              int64_t e, int64_t end) {
   real total[8] = {0}, rest = 0;
   for (; e + 8 <= end; e += 8)
     for (int l = 0; l < 8; l++) total[l] += values[e + l] * x[columns[e + l]];
@@ -93,8 +86,10 @@ static void multiply(Member *me, const real *x, real *y) {
   if (!team->solve->is_transposed) {
     meet(team);
     for (int64_t i = me->low; i < me->high; i++) {
-      real found = rows_dot(s->starts, s->columns, s->values, x, i * group,
-                            (i + 1) * group, s->n);
+      real found = 0;
+      for (int64_t row = i * group; row < (i + 1) * group; row++)
+        found += s->begins ? gather_dot(s->columns, s->values, x, s->begins[row], s->ends[row])
+                           : dot(s->values + row * s->n, x, s->n);
       y[i] = x[i] - gamma * (s->scale ? s->scale[i] * found : found);
     }
     return;
@@ -107,9 +102,12 @@ static void multiply(Member *me, const real *x, real *y) {
     shares = team->spread;
   }
   meet(team);
-  for (int64_t j = me->low; j < me->high; j++)
-    y[j] = x[j] - gamma * rows_dot(s->back_starts, s->back_columns, values, shares, j,
-                                   j + 1, s->n * group);
+  const int32_t *starts = s->back_starts;
+  for (int64_t j = me->low; j < me->high; j++) {
+    real found = starts ? gather_dot(s->back_columns, values, shares, starts[j], starts[j + 1])
+                        : dot(values + j * s->n * group, shares, s->n * group);
+    y[j] = x[j] - gamma * found;
+  }
 }
 
 /* y = x + Z core Z' x in the rows of this thread. */
@@ -343,11 +341,13 @@ static void cell_sums(const void *job, int64_t first, int64_t last) {
     double *sums = ((const CellSums *)job)->sums + c * C;
     memset(sums, 0, C * sizeof(double));
     for (int64_t j = s->cell_starts[c]; j < s->cell_starts[c + 1]; j++) {
-      int64_t i = s->members[j], one = i * group, end = one + group;
+      int64_t i = s->members[j];
       double scale = s->scale ? s->scale[i] : 1.0;
-      int64_t e = s->starts ? s->starts[one] : one * n;
-      for (int64_t stop = s->starts ? s->starts[end] : end * n; e < stop; e++)
-        sums[s->cell[s->columns ? s->columns[e] : e % n]] += scale * s->values[e];
+      for (int64_t row = i * group; row < (i + 1) * group; row++) {
+        int64_t e = s->begins ? s->begins[row] : row * n;
+        for (int64_t end = s->begins ? s->ends[row] : (row + 1) * n; e < end; e++)
+          sums[s->cell[s->columns ? s->columns[e] : e % n]] += scale * s->values[e];
+      }
     }
   }
 }

@@ -16,18 +16,15 @@ from nopg.linalg.operators import LinearOperator
 class Pattern:
     """Where the entries of sparse rows are.
 
-    Values arrive as they were listed ("stacked"): block after block of equally long
-    rows, which need not be the original order of the rows. They are brought into it
-    once, since a solve makes a hundred products with the same values. The transpose
-    is stored as rows too, since a scattering product is many times slower than a
-    gathering one, and it is reached by one more permutation.
+    Values stay as they were listed ("stacked"): block after block of equally long rows,
+    which need not be the original order of the rows; what a product finds for each row
+    is brought into it. The transpose is stored as rows too, since a scattering product
+    is many times slower than a gathering one, and it is reached by a permutation.
     """
 
     shape: tuple[int, int]
-    position: Tensor  # (m,) stacked place of each row
-    is_in_order: bool  # whether they are listed row after row
-    source: Tensor | None  # (nnz,) int32, which stacked value each one is
-    row_starts: Tensor  # (m + 1,) int32
+    position: Tensor | None  # (m,) stacked place of each row; None if they are in order
+    row_starts: Tensor  # (m + 1,) int32, of stacked rows
     columns: Tensor  # (nnz,) int32
     transpose_starts: Tensor  # (n + 1,) int32
     transpose_columns: Tensor  # (nnz,) int32, row numbers
@@ -45,30 +42,35 @@ class Pattern:
         lengths = torch.cat([c.new_full((len(c),), c.shape[1]) for c in columns]).long()
         flat = torch.cat([c.reshape(-1) for c in columns])
         is_in_order = bool((order[1:] > order[:-1]).all())
-        position, source = torch.argsort(order), None
-        if not is_in_order:
-            row_of_entry = torch.repeat_interleave(order, lengths)
-            by_row = torch.argsort(row_of_entry, stable=True)
-            lengths, flat = lengths[position], flat[by_row]
-            source = by_row.to(torch.int32)
         zero = lengths.new_zeros(1)
-        numbers = torch.arange(len(order), device=order.device)
-        row_of_entry = torch.repeat_interleave(numbers, lengths)
+        row_of_entry = torch.repeat_interleave(order, lengths)
         # Stable: entries of one transposed row stay in stored order, so memory is
         # read forwards, and results do not depend on the sorting algorithm.
         across = torch.argsort(flat.long(), stable=True)
         counts = torch.bincount(flat.long(), minlength=n_columns)
         return cls(
             shape=(len(order), n_columns),
-            position=position,
-            is_in_order=is_in_order,
-            source=source,
+            position=None if is_in_order else torch.argsort(order),
             row_starts=torch.cat([zero, lengths.cumsum(0)]).to(torch.int32),
             columns=flat.to(torch.int32),
             transpose_starts=torch.cat([zero, counts.cumsum(0)]).to(torch.int32),
             transpose_columns=row_of_entry[across].to(torch.int32),
             transpose_source=across.to(torch.int32),
         )
+
+    @cached_property
+    def ends(self) -> tuple[Tensor, Tensor]:
+        """Where the entries of each row begin and where they end, (m,) int32 each."""
+        starts, ends = self.row_starts[:-1], self.row_starts[1:]
+        if self.position is None:
+            return starts, ends
+        return starts[self.position], ends[self.position]
+
+    def in_order(self, stacked: Tensor, dim: int = 0) -> Tensor:
+        """What belongs to stacked rows, in the original order of the rows."""
+        if self.position is None:
+            return stacked
+        return stacked.index_select(dim, self.position)
 
 
 def csr(
@@ -97,7 +99,7 @@ def _silence_warnings() -> None:
 
 
 class SparseRows(LinearOperator):
-    """A pattern with values, (nnz,), row after row: P as it is kept during training.
+    """A pattern with values, (nnz,), as listed: P as it is kept during training.
 
     Index arrays are int32: half the bytes, and the fast path of the sparse
     kernels torch calls.
@@ -106,16 +108,9 @@ class SparseRows(LinearOperator):
     def __init__(self, pattern: Pattern, values: Tensor) -> None:
         self.pattern, self.values = pattern, values
 
-    @classmethod
-    def stacked(cls, pattern: Pattern, values: Tensor) -> SparseRows:
-        """Of values in the order in which blocks listed them."""
-        if pattern.source is not None:
-            values = values.index_select(0, pattern.source)
-        return cls(pattern, values)
-
     def matvec(self, x: Tensor) -> Tensor:
         """A x, (n,) -> (m,)."""
-        return self._rows @ x
+        return self.pattern.in_order(self._rows @ x)
 
     def rmatvec(self, y: Tensor) -> Tensor:
         """A' y, (m,) -> (n,)."""
@@ -142,4 +137,4 @@ class SparseRows(LinearOperator):
 
     def dense(self) -> Tensor:
         """The matrix itself, (m, n)."""
-        return self._rows.to_dense()
+        return self.pattern.in_order(self._rows.to_dense())
