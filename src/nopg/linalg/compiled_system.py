@@ -84,24 +84,22 @@ class CompiledSystem:
     ) -> list[Attempt]:
         """Both solves, by GMRES."""
         n_threads = min(torch.get_num_threads(), 2 + 2 * (self._n_entries // FEW))
-        solves, tensors, outcome = [], [], torch.zeros((2, 2), dtype=torch.float64)
+        solves, tensors, outcomes = [], [], torch.zeros((2, 3), dtype=torch.float64)
         for is_transposed, (b, start) in enumerate(zip(rhs, starts, strict=True)):
-            found = (b.contiguous(), start.clone(), torch.empty_like(b))
-            goal = rtol * float(b.norm())
-            fields = (is_transposed, max_matvecs, STEPS, goal, *found)
-            solves.append(packed(*fields, outcome[is_transposed]))
-            tensors.append((*found, goal))
+            tensors.append((b.contiguous(), start.clone(), torch.empty_like(b)))
+            fields = (is_transposed, max_matvecs, STEPS, rtol, *tensors[-1])
+            solves.append(packed(*fields, outcomes[is_transposed]))
         core = correction.core.contiguous()  # kept while C reads it
         system = self._with(correction.cells, core)
         self._library.nopg_solve_pair(system, *solves, ctypes.c_int64(n_threads))
-        if not bool(outcome[:, 0].all()):
-            raise MemoryError
-        return [
-            Attempt(x, residual, norm <= goal, int(matvecs))
-            for (_, x, residual, goal), (matvecs, norm) in zip(
-                tensors, outcome.tolist(), strict=True
-            )
-        ]
+        attempts = []
+        for vectors, outcome in zip(tensors, outcomes.tolist(), strict=True):
+            matvecs, norm, tolerance = outcome
+            if not matvecs:
+                raise MemoryError
+            attempt = Attempt(*vectors[1:], norm <= tolerance, int(matvecs))
+            attempts.append(attempt)
+        return attempts
 
     def _with(self, cells: CoarseCells, core: Tensor | None = None) -> bytes:
         """The system for C, with cells and the coarse inverse over them."""

@@ -30,17 +30,17 @@ typedef struct {
 
 typedef struct {
   int64_t is_transposed, max_matvecs, steps;
-  double tolerance;
+  double rtol; /* largest |b - A x| / |b| that counts as solved */
   const real *b;
   real *x, *residual; /* (n); x is where to start, then the solution */
-  double *outcome;    /* products spent, length of the residual */
+  double *outcome;    /* products spent, length of the residual, and how long it may be */
 } Solve;
 
 /* What the threads of a team share. */
 typedef struct {
   const System *s;
   const Solve *solve;
-  int64_t n_chunks;
+  int64_t wanted, n_chunks; /* threads, and parts of a vector */
   atomic_int size, waiting, phase;  /* 0 threads until all are there */
   real *basis, *one, *two, *spread; /* (steps + 1, n), (n), (n), (n group) */
   real *back_values;
@@ -263,11 +263,15 @@ static void solve_part(const void *job, int64_t first, int64_t last) {
   if (solve->is_transposed && team->s->back_starts)
     for (int64_t e = team->s->back_starts[me->low]; e < team->s->back_starts[me->high]; e++)
       team->back_values[e] = team->s->values[team->s->back_source[e]];
-  double norm = residual_of(me), finest = 1e2 * EPSILON;
+  memcpy(team->basis + me->low, solve->b + me->low, (me->high - me->low) * sizeof(real));
+  double square;
+  products(me, 1, solve->b, &square);
+  double tolerance = solve->rtol * sqrt(square), finest = 1e2 * EPSILON;
+  double norm = residual_of(me);
   int64_t matvecs = 1;
-  while (norm > solve->tolerance && matvecs < solve->max_matvecs && isfinite(norm)) {
+  while (norm > tolerance && matvecs < solve->max_matvecs && isfinite(norm)) {
     int64_t most = solve->max_matvecs - matvecs;
-    double goal = MARGIN * solve->tolerance / norm, previous = norm;
+    double goal = MARGIN * tolerance / norm, previous = norm;
     for (int64_t i = me->low; i < me->high; i++) team->basis[i] *= 1.0 / norm;
     matvecs += 1 + least_residual(me, goal > finest ? goal : finest,
                                   most < solve->steps ? most : solve->steps);
@@ -280,52 +284,55 @@ static void solve_part(const void *job, int64_t first, int64_t last) {
   if (first == 0) {
     solve->outcome[0] = matvecs;
     solve->outcome[1] = norm;
+    solve->outcome[2] = tolerance;
   }
 }
 
-typedef struct {
-  const System *s;
-  const Solve *solves[2];
-  int64_t n_threads; /* for each of the two */
-} Pair;
+/* Memory for a team; whether there is any. */
+static int equip(Team *team) {
+  const System *s = team->s;
+  int64_t n = s->n, width = team->solve->steps + 1, n_sums = 2 * width * team->n_chunks;
+  int64_t n_reals = (width + 2 + s->group) * n;
+  if (team->solve->is_transposed && s->back_starts) n_reals += s->back_starts[n];
+  team->partial = malloc(n_sums * sizeof(double) + n_reals * sizeof(real) +
+                         2 * s->n_cells * sizeof(float));
+  if (!team->partial) return 0;
+  team->basis = (real *)(team->partial + n_sums);
+  team->one = team->basis + width * n;
+  team->two = team->one + n;
+  team->spread = team->two + n;
+  team->back_values = team->spread + n * s->group;
+  team->sums = (float *)(team->basis + n_reals);
+  team->coarse = team->sums + s->n_cells;
+  return 1;
+}
 
-static void solve_one(const void *job, int64_t first, int64_t last) {
-  const Pair *pair = job;
-  const System *s = pair->s;
-  for (; first < last; first++) {
-    const Solve *solve = pair->solves[first];
-    int64_t n = s->n, width = solve->steps + 1, n_chunks = (n + CHUNK - 1) / CHUNK;
-    int64_t n_reals = (width + 2 + s->group) * n, n_sums = 2 * width * n_chunks, size = 1;
-    if (solve->is_transposed && s->back_starts) n_reals += s->back_starts[n];
-    Team team = {.s = s, .solve = solve, .n_chunks = n_chunks};
-    team.partial = malloc(n_sums * sizeof(double) + n_reals * sizeof(real) +
-                          2 * s->n_cells * sizeof(float));
-    if (!team.partial) return; /* the outcome stays as it was */
-    team.basis = (real *)(team.partial + n_sums);
-    team.one = team.basis + width * n;
-    team.two = team.one + n;
-    team.spread = team.two + n;
-    team.back_values = team.spread + n * s->group;
-    team.sums = (float *)(team.basis + n_reals);
-    team.coarse = team.sums + s->n_cells;
+/* What the teams from `first` to `last` are there for. */
+static void run_teams(const void *job, int64_t first, int64_t last) {
+  for (Team *team = (Team *)job + first; first < last; first++, team++) {
     Part parts[MOST_THREADS];
     pthread_t threads[MOST_THREADS];
-    for (; size < pair->n_threads; size++) {
-      parts[size] = (Part){solve_part, &team, size, size + 1};
+    int64_t size = 1;
+    for (; size < team->wanted; size++) {
+      parts[size] = (Part){solve_part, team, size, size + 1};
       if (pthread_create(&threads[size], NULL, run_part, &parts[size])) break;
     }
-    atomic_store(&team.size, size);
-    solve_part(&team, 0, 1);
+    atomic_store(&team->size, size);
+    solve_part(team, 0, 1);
     while (--size) pthread_join(threads[size], NULL);
-    free(team.partial);
   }
 }
 
-/* Both systems, from where their x are. */
+/* Both systems, from where their x are; without memory outcomes stay as they were. */
 void nopg_solve_pair(const System *s, const Solve *q, const Solve *mu, int64_t n_threads) {
-  int64_t each = n_threads / 2;
-  Pair pair = {s, {q, mu}, each < 1 ? 1 : each > MOST_THREADS ? MOST_THREADS : each};
-  in_parts(solve_one, &pair, 2, n_threads < 2 ? 1 : 2);
+  int64_t n_chunks = (s->n + CHUNK - 1) / CHUNK, each = n_threads / 2;
+  each = each < MOST_THREADS ? each : MOST_THREADS;
+  Team teams[] = {{.s = s, .solve = q, .wanted = each, .n_chunks = n_chunks},
+                  {.s = s, .solve = mu, .wanted = each, .n_chunks = n_chunks}};
+  if (equip(&teams[0]) && equip(&teams[1]))
+    in_parts(run_teams, teams, 2, n_threads < 2 ? 1 : 2);
+  free(teams[0].partial);
+  free(teams[1].partial);
 }
 
 /* Entries of P summed over cells, (n_cells, n_cells). */
