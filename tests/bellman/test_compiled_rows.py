@@ -56,7 +56,7 @@ def test_kernel_rows(
     generator: torch.Generator,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    m, d_a, options = 23, 2, {"dtype": dtype, "generator": generator}
+    m, d_a, options = 23, 2, dict[str, Any](dtype=dtype, generator=generator)
     log_psi = -3.0 * normal(m, k, **options).square()
     log_psi[0] -= 1e4  # far from everything
     listed = normal(d_a, 1 if kind == "complete" else m, k, **options)
@@ -118,14 +118,16 @@ def test_matched_rows(
     taken = 0.3 * normal(m, d_a, **options)
     library = compiled_rows.library_for(g)
 
-    def both(taken: Tensor, start: Tensor | None) -> Tensor:
+    given = newton.Features(base, g)
+
+    def both(taken: Tensor, start: Tensor | None) -> Any:
         found = same_on_threads(
-            lambda: compiled_rows.matched_rows(library, base, g, taken, start, 1e-9),
+            lambda: compiled_rows.matched_rows(library, given, taken, start, 1e-9),
             monkeypatch,
         )
         features = newton.Features(base.double(), g.double())
-        given = None if start is None else start.double()
-        expected = newton.search(features, taken.double(), given, 1e-9)
+        close = None if start is None else start.double()
+        expected = newton.search(features, taken.double(), close, 1e-9)
         bound = 1e-6 if dtype == torch.float64 else 3e-3
         for x, y in zip(
             (found[0], *found[2:]), (expected[0], *expected[2:]), strict=True
@@ -141,9 +143,9 @@ def test_matched_rows(
     columns = torch.randint(50, (m, k), generator=generator, dtype=torch.int32)
     for listed in (columns, None):
         beside = q[None, :k] if listed is None else q[listed.long()]
-        given = (g, weights, state)
-        slopes = compiled_rows.matched_slopes(library, listed, *given, q, h)
-        expected = newton.slopes_of(*(x.double() for x in (*given, beside, h)))
+        there = (g, weights, state)
+        slopes = compiled_rows.matched_slopes(library, listed, *there, q, h)
+        expected = newton.slopes_of(*(x.double() for x in (*there, beside, h)))
         bound = 100.0 * ERROR[dtype] * float(1.0 + expected.abs().sum())
         torch.testing.assert_close(slopes.double(), expected, rtol=0, atol=bound)
 

@@ -39,10 +39,13 @@ def drifting(group: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Te
     return logits, logits.topk(40).indices, following[:, None]
 
 
-def transition(kind: str, dtype: torch.dtype, generator: torch.Generator) -> tuple:
+def transition(
+    kind: str, dtype: torch.dtype, generator: torch.Generator
+) -> tuple[AveragedRows, Tensor, CoarseCells]:
     """P as an operator and as a matrix, and cells of where samples lead to."""
     group = 3 if "draws" in kind else 1
     logits, columns, following = drifting(group, generator)
+    operator: LinearOperator
     if "sparse" in kind:
         values = torch.softmax(logits.gather(1, columns), dim=1).to(dtype)
         whole = torch.zeros_like(logits).scatter_(1, columns, values.double())
@@ -174,7 +177,7 @@ def test_a_useless_correction_costs_time_not_truth(
 
 @pytest.mark.parametrize("scale", [1e-60, 1e60])
 def test_scale_does_not_matter(scale: float, generator: torch.Generator) -> None:
-    """Right-hand sides that single precision, that of the coarse inverse, cannot hold."""
+    """Right-hand sides that are too large or small for the coarse inverse."""
     operator, P, cells = transition("sparse", torch.float64, generator)
     system = CompiledSystem.of(operator, GAMMA)
     assert system is not None
@@ -193,7 +196,8 @@ def test_maps_that_are_only_multiplied_are_left_to_torch() -> None:
         def matvec(self, x: Tensor) -> Tensor:
             return 2.0 * x
 
-        rmatvec = matvec
+        def rmatvec(self, y: Tensor) -> Tensor:
+            return 2.0 * y
 
         def dense(self) -> Tensor:
             return 2.0 * torch.eye(3)

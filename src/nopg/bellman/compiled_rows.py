@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nopg.bellman.newton import Features
 from nopg.compiled import compiled_for, packed
 from nopg.linalg.sparse import SparseRows
 
@@ -52,17 +53,17 @@ def covariances(library: Any, operator: SparseRows, q: Tensor, x: Tensor) -> Ten
 
 def matched_rows(
     library: Any,
-    base: Tensor,  # log of psi_j exp(-|a_j|^2 / 2), (m, k)
-    g: Tensor,  # offsets and actions in bandwidths, (m, d, k)
+    features: Features,
     taken: Tensor,  # actions at the queries in bandwidths, (m, d_a)
     start: Tensor | None,  # states of rows close by, (m, d + d d_a + d_a)
     accuracy: float,
 ) -> tuple[Tensor, ...]:
     """What `newton.search` finds."""
-    (m, d, k), d_a = g.shape, taken.shape[1]
+    g, d_a = features.g, taken.shape[1]
+    m, d, k = g.shape
     state = g.new_empty((m, d + d * d_a + d_a))
     found = (g.new_empty((m, k)), state, *g.new_empty((3, m)))
-    sizes, given = (m, k, d, d_a, accuracy), (base, g, taken, start)
+    sizes, given = (m, k, d, d_a, accuracy), (*features, taken, start)
     _run(library.nopg_matched_rows, sizes, given, found)
     return found
 

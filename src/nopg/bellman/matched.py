@@ -78,9 +78,7 @@ class MatchedRows(RowModel):
         a = (actions - self._centre) / self._h
         if a.ndim == 2:
             return self._solved(self._features, a, start, accuracy)
-        starts: Sequence[Tensor | None] = [None] * len(a)
-        if start is not None:
-            starts = start.unbind()
+        starts = [None] * len(a) if start is None else start.unbind()
         draws = [
             self._solved(self._features, taken, guess, accuracy)
             for taken, guess in zip(a, starts, strict=True)
@@ -135,17 +133,14 @@ class MatchedRows(RowModel):
     ) -> RowWeights:
         """Rows for one action per query, in bandwidths, (m, d_a)."""
         rows, library = self.rows, self._library
-        starts: Sequence[Tensor | None] = [None] * len(rows.blocks)
-        if start is not None:
-            starts = [part.mT for part in rows.split(start.mT)]
-        parts = []
-        targets = [part.mT for part in rows.split(taken.mT)]
-        for one, target, guess in zip(features, targets, starts, strict=True):
+        starts = [None] * len(rows.blocks) if start is None else rows.split(start.mT)
+        parts, pieces = [], zip(features, rows.split(taken.mT), starts, strict=True)
+        for one, there, close in pieces:
+            given = (there.mT, None if close is None else close.mT, accuracy)
             if library is None:
-                parts.append(search(one, target, guess, accuracy))
-                continue
-            given = (one.base, one.g, target, guess, accuracy)
-            parts.append(compiled_rows.matched_rows(library, *given))
+                parts.append(search(one, *given))
+            else:
+                parts.append(compiled_rows.matched_rows(library, one, *given))
         weights, states, *columns = zip(*parts, strict=True)
         state = rows.gather([part.mT for part in states]).mT
         mass, rest, displaced = (rows.gather(each) for each in columns)

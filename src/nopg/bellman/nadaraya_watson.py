@@ -16,7 +16,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,7 +28,6 @@ from nopg.bellman.rows import (
     RowWeights,
     normalised,
     require_labels,
-    truncated,
 )
 from nopg.linalg.operators import LinearOperator
 from nopg.linalg.sparse import SparseRows
@@ -95,44 +93,37 @@ def gaussian_weights(rows: QueryRows, actions: Tensor, variances: Tensor) -> Row
 
     Variances of the action kernel are for all queries, (d_a,), or one each, (m, d_a).
     """
+    taken = [part.mT for part in rows.split(actions.mT)]
+    scales: Sequence[Tensor] = [0.5 / variances] * len(rows.blocks)
+    if variances.ndim == 2:
+        scales = [part.mT for part in rows.split(scales[0].mT)]
     library = compiled_rows.library_for(rows.queries)
-    if library is not None:
-        return _compiled_weights(library, rows, actions, 0.5 / variances)
-    logits = [block.log_psi for block in rows.blocks]
-    precisions = (0.5 / variances).unbind(-1)
-    for d, (taken, precision) in enumerate(
-        zip(actions.unbind(-1), precisions, strict=True)
-    ):
-        per_row = precision.ndim > 0
-        scales = rows.split(precision) if per_row else [precision] * len(logits)
-        pieces = zip(rows.split(taken), scales, rows.actions, strict=True)
-        for b, (action, scale, listed) in enumerate(pieces):
-            square = (listed[d] - action[..., None]).square_()  # (m_b, k_b)
-            scale = scale[..., None] if per_row else scale
-            logits[b] = torch.addcmul(logits[b], square, scale, value=-1.0)
-    return normalised(rows, logits)
-
-
-def _compiled_weights(
-    library: Any, rows: QueryRows, actions: Tensor, precisions: Tensor
-) -> RowWeights:
-    """`gaussian_weights` in compiled code."""
-    scales: Sequence[Tensor] = [precisions] * len(rows.blocks)
-    if precisions.ndim == 2:
-        scales = [part.mT for part in rows.split(precisions.mT)]
-    draws = actions.shape[:-2]
-    shapes = [(*draws, *block.log_psi.shape) for block in rows.blocks]
+    if library is None:
+        pieces = zip(rows.blocks, rows.actions, taken, scales, strict=True)
+        return normalised(rows, [_logits(b.log_psi, *rest) for b, *rest in pieces])
     # One after the other, so that they need not be put together for a matrix.
+    draws = actions.shape[:-2]
     stacked = actions.new_empty(math.prod(draws) * rows.n_entries)
-    pieces = stacked.split([math.prod(shape) for shape in shapes])
-    blocks = [piece.view(shape) for piece, shape in zip(pieces, shapes, strict=True)]
+    shapes = [(*draws, *block.log_psi.shape) for block in rows.blocks]
+    sizes = [math.prod(shape) for shape in shapes]
+    parts: tuple[Tensor, ...] = torch.split(stacked, sizes)
+    blocks = [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
+    given = zip(rows.blocks, rows.actions, taken, scales, blocks, strict=True)
     masses = [
-        compiled_rows.kernel_rows(library, block.log_psi, listed, taken.mT, scale, out)
-        for block, listed, taken, scale, out in zip(
-            rows.blocks, rows.actions, rows.split(actions.mT), scales, blocks, strict=True
-        )
+        compiled_rows.kernel_rows(library, b.log_psi, *rest) for b, *rest in given
     ]
-    return truncated(rows, blocks, rows.gather(masses), None if draws else stacked)
+    log_mass, whole = rows.gather(masses), None if draws else stacked
+    dropped = rows.dropped_share(log_mass)
+    return RowWeights(tuple(blocks), log_mass, dropped, stacked=whole)
+
+
+def _logits(log_psi: Tensor, listed: Tensor, taken: Tensor, scale: Tensor) -> Tensor:
+    """log psi_j - sum_d scale_d (a_jd - a_d)^2; shapes as in `kernel_rows`."""
+    logits = log_psi
+    for d, there in enumerate(listed):
+        square = (there - taken[..., d, None]).square_()  # ([draws,] m, k)
+        logits = torch.addcmul(logits, square, scale[..., d, None], value=-1.0)
+    return logits
 
 
 def covariances(operator: LinearOperator, q: Tensor, x: Tensor) -> Tensor:

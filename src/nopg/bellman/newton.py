@@ -7,6 +7,7 @@ is searched for, the dual of `matched.py`, and the wall around it are explained 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,16 +23,11 @@ LONGEST_STEP = 4.0
 """Longest step of Newton's method in theta: farther out the curvature is another."""
 
 
-@dataclass(frozen=True)
-class Features:
+class Features(NamedTuple):
     """What no action changes of the rows of one block."""
 
     base: Tensor  # log of psi_j exp(-|a_j|^2 / 2), (m, k)
     g: Tensor  # offsets and actions in bandwidths, (m, d, k)
-
-    def of(self, which: Tensor) -> Features:
-        """Only some of the rows."""
-        return Features(self.base[which], self.g[which])
 
 
 def search(
@@ -55,7 +51,7 @@ def search(
         if not bool(is_open.any()):
             break
         which = is_open.nonzero()[:, 0]
-        some = features if len(which) == m else features.of(which)
+        some = Features(features.base[which], features.g[which])
         better = _improved(some, plain[which], found.of(which))
         found.put(which, better)
         is_open[which] = better.left > accuracy

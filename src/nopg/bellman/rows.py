@@ -145,6 +145,13 @@ class QueryRows:
         """Log of an upper bound on the state-kernel mass each row drops, (m,)."""
         return self.gather([block.log_dropped for block in self.blocks])
 
+    def dropped_share(self, log_mass: Tensor) -> Tensor:
+        """What rows of this mass have lost to their lists at most, ([k,] m).
+
+        Dropped mass T, kept mass Z: the share T / (T + Z), without overflow.
+        """
+        return torch.sigmoid(self.log_dropped - log_mass)
+
 
 def query_rows(
     queries: Tensor,  # query states, (m, d_s)
@@ -240,18 +247,4 @@ def normalised(rows: QueryRows, logits: Sequence[Tensor]) -> RowWeights:
     peaks = [block_logits.amax(dim=-1) for block_logits in logits]
     largest = [weights.amax(dim=-1) for weights in blocks]
     log_mass = rows.gather(peaks) - rows.gather(largest).log()
-    return truncated(rows, blocks, log_mass)
-
-
-def truncated(
-    rows: QueryRows,
-    blocks: Sequence[Tensor],
-    log_mass: Tensor,
-    stacked: Tensor | None = None,
-) -> RowWeights:
-    """Weights with what their lists have cost, at most.
-
-    Dropped mass T, kept mass Z: the share T / (T + Z), without overflow.
-    """
-    dropped = torch.sigmoid(rows.log_dropped - log_mass)
-    return RowWeights(tuple(blocks), log_mass, dropped, stacked=stacked)
+    return RowWeights(blocks, log_mass, rows.dropped_share(log_mass))

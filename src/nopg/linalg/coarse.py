@@ -35,11 +35,11 @@ come in vectors, the latter are gathered."""
 class CoarseCells:
     """Groups of samples that are close together."""
 
+    cost: float  # of an inverse over them, in products with P
     cell: Tensor  # group of each sample, (n,) int32
     members: Tensor  # samples group after group, (n,) int32
     sizes: Tensor  # samples in each group, (C,)
     starts: Tensor  # where each group begins among the members, (C + 1,) int32
-    cost: float  # of an inverse over them, in products with P
 
     @classmethod
     def of(cls, points: Tensor, n_entries: int) -> CoarseCells:
@@ -60,8 +60,8 @@ class CoarseCells:
         members = np.concatenate(parts).astype(np.int32)
         sizes = np.array([len(part) for part in parts])
         starts = np.concatenate([[0], sizes.cumsum()]).astype(np.int32)
-        cost = 1.0 + len(parts) ** 3 / (PER_ENTRY * n_entries)
-        return cls(*map(torch.from_numpy, (cell, members, sizes, starts)), cost)
+        tensors = [torch.from_numpy(x) for x in (cell, members, sizes, starts)]
+        return cls(1.0 + len(parts) ** 3 / (PER_ENTRY * n_entries), *tensors)
 
 
 def _halves(points: NDArray[Any], part: NDArray[np.int64]) -> list[NDArray[np.int64]]:

@@ -46,10 +46,9 @@ class CompiledSystem:
             entries = (None,) * 6 + (values, values.T.contiguous())
         live, scale = transition.continuation, None
         if live is not None or group > 1:
-            full = values.new_ones(m // group) if live is None else live
-            scale = full / group
+            scale = (values.new_ones(m // group) if live is None else live) / group
         self._library, self.gamma = library, gamma
-        self._n_entries = values.numel()
+        self._n_entries, self._dtype = values.numel(), values.dtype
         self._fields = (m // group, group, *entries, scale, float(gamma))
 
     @classmethod
@@ -68,10 +67,9 @@ class CompiledSystem:
         """The coarse inverse over these cells; None if P was no number somewhere."""
         count = len(cells.sizes)
         sums = torch.empty((count, count), dtype=torch.float64)
-        system, n_threads = self._with(cells), ctypes.c_int64(torch.get_num_threads())
-        self._library.nopg_cell_sums(
-            system, ctypes.c_void_p(sums.data_ptr()), n_threads
-        )
+        where, n_threads = ctypes.c_void_p(sums.data_ptr()), torch.get_num_threads()
+        function = self._library.nopg_cell_sums
+        function(self._with(cells), where, ctypes.c_int64(n_threads))
         return CoarseCorrection.of(sums, self.gamma, cells)
 
     def attempts(
@@ -86,6 +84,8 @@ class CompiledSystem:
         n_threads = min(torch.get_num_threads(), 2 + 2 * (self._n_entries // FEW))
         solves, tensors, outcomes = [], [], torch.zeros((2, 3), dtype=torch.float64)
         for is_transposed, (b, start) in enumerate(zip(rhs, starts, strict=True)):
+            assert b.shape == start.shape == self._fields[:1]  # C reads on beyond
+            assert b.dtype == start.dtype == self._dtype
             tensors.append((b.contiguous(), start.clone(), torch.empty_like(b)))
             fields = (is_transposed, max_matvecs, STEPS, rtol, *tensors[-1])
             solves.append(packed(*fields, outcomes[is_transposed]))
@@ -97,8 +97,7 @@ class CompiledSystem:
             matvecs, norm, tolerance = outcome
             if not matvecs:
                 raise MemoryError
-            attempt = Attempt(*vectors[1:], norm <= tolerance, int(matvecs))
-            attempts.append(attempt)
+            attempts.append(Attempt(*vectors[1:], norm <= tolerance, int(matvecs)))
         return attempts
 
     def _with(self, cells: CoarseCells, core: Tensor | None = None) -> bytes:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -45,7 +46,7 @@ def gmres(
     basis = b.new_empty((restart + 1, len(b)))  # taken as rows are written
     finest = 1e2 * torch.finfo(b.dtype).eps
     x, r = start, b - matvec(start)
-    matvecs, norm = 1, math.sqrt(_dot(r, r))
+    matvecs, norm = 1, float(r.norm())
     while norm > tolerance and matvecs < max_matvecs and math.isfinite(norm):
         most = min(restart, max_matvecs - matvecs)
         goal = max(MARGIN * tolerance / norm, finest)
@@ -54,7 +55,7 @@ def gmres(
         x = torch.add(x, y, alpha=norm)
         r = b - matvec(x)
         matvecs += steps + 1
-        previous, norm = norm, math.sqrt(_dot(r, r))
+        previous, norm = norm, float(r.norm())
         if norm > 0.999 * previous:
             break  # stagnation: leave it to the next solver
     return Attempt(x, r, norm <= tolerance, matvecs)
@@ -68,19 +69,24 @@ def _least_residual(
     The first vector of the basis is r, of length one. The space grows until the least
     is at most `goal`, by `most` dimensions.
     """
-    least, spent = _LeastSquares(1.0), 0
-    while spent < most and abs(least.left) > goal:
+    H, target = np.zeros((most + 1, most)), np.eye(most + 1)[0]
+    spent, size, left, y = 0, 0, 1.0, np.zeros(0)
+    while spent < most and left > goal and size == spent:
         made = matvec(basis[spent])
         # A is close to I. The space it spans is that of A - I, whose products have
         # more to them that is new: less is lost to rounding.
         torch.sub(made, basis[spent], out=basis[spent + 1])
         spent += 1
-        column = _orthonormalise(basis, spent)
+        column = np.array(_orthonormalise(basis, spent))
         column[-2] += 1.0
-        if not least.take(column):
+        if not np.isfinite(column).all():
             break
-    y = basis.new_tensor(least.solution())
-    return torch.mv(basis[: len(y)].T, y), spent
+        H[: spent + 1, spent - 1] = column
+        known, first = H[: spent + 1, :spent], target[: spent + 1]
+        y = np.linalg.lstsq(known, first)[0]
+        left = float(np.linalg.norm(first - known @ y))
+        size += column[-1] > 0.0  # or there is nothing new
+    return torch.mv(basis[: len(y)].T, basis.new_tensor(y)), spent
 
 
 def _orthonormalise(basis: Tensor, j: int) -> list[float]:
@@ -103,48 +109,3 @@ def _orthonormalise(basis: Tensor, j: int) -> list[float]:
     if length > 0.0:
         w.addmv_(known, products[:-1], beta=1.0 / length, alpha=-1.0 / length)
     return [*column, length]
-
-
-class _LeastSquares:
-    """min_y || (norm, 0, ..., 0)' - H y || as columns of a Hessenberg H arrive.
-
-    Rotations keep H triangular, in plain numbers: it is tiny.
-    """
-
-    def __init__(self, norm: float) -> None:
-        self.left = norm  # with a sign: what no combination of the columns removes
-        self._target: list[float] = []
-        self._columns: list[list[float]] = []  # of a triangle
-        self._rotations: list[tuple[float, float]] = []
-
-    def take(self, column: list[float]) -> bool:
-        """One more column; False if nothing new can come after it."""
-        *column, below = column
-        for i, (cosine, sine) in enumerate(self._rotations):
-            upper, lower = column[i], column[i + 1]
-            column[i] = cosine * upper + sine * lower
-            column[i + 1] = cosine * lower - sine * upper
-        diagonal = math.hypot(column[-1], below)
-        if not 0.0 < diagonal < math.inf:  # nothing there, or not a number
-            return False
-        cosine, sine = column[-1] / diagonal, below / diagonal
-        self._rotations.append((cosine, sine))
-        column[-1] = diagonal
-        self._columns.append(column)
-        self._target.append(cosine * self.left)
-        self.left *= -sine
-        return below > 0.0
-
-    def solution(self) -> list[float]:
-        """y, by back substitution."""
-        y = self._target.copy()
-        for j in reversed(range(len(y))):
-            column = self._columns[j]
-            y[j] /= column[j]
-            for i in range(j):
-                y[i] -= column[i] * y[j]
-        return y
-
-
-def _dot(left: Tensor, right: Tensor) -> float:
-    return float(torch.dot(left, right).item())  # half the cost of a norm, and of `@`

@@ -109,15 +109,15 @@ def solve_pair(
         both = system.compiled.attempts(
             (r, eps0), (q0, mu0), config.rtol, budget, correction
         )
-        chains = [{PRECONDITIONED: _made(attempt), **CHAIN} for attempt in both]
+        chains = [{PRECONDITIONED: partial(_made, one), **CHAIN} for one in both]
     q = _iterate("q", system.apply, r, q0, config, chains[0])
     mu = _iterate("mu", system.apply_transpose, eps0, mu0, config, chains[1])
     return q, mu
 
 
-def _made(attempt: Attempt) -> Solver:
-    """A solver that has been at work already."""
-    return lambda *_: attempt
+def _made(attempt: Attempt, *_: object) -> Attempt:
+    """What a solver found that has been at work already."""
+    return attempt
 
 
 def solve_columns(

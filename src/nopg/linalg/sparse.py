@@ -61,10 +61,7 @@ class Pattern:
     @cached_property
     def ends(self) -> tuple[Tensor, Tensor]:
         """Where the entries of each row begin and where they end, (m,) int32 each."""
-        starts, ends = self.row_starts[:-1], self.row_starts[1:]
-        if self.position is None:
-            return starts, ends
-        return starts[self.position], ends[self.position]
+        return self.in_order(self.row_starts[:-1]), self.in_order(self.row_starts[1:])
 
     def in_order(self, stacked: Tensor, dim: int = 0) -> Tensor:
         """What belongs to stacked rows, in the original order of the rows."""
