@@ -12,7 +12,7 @@ from torch import Tensor
 from nopg import compiled
 from nopg.bellman import compiled_rows, newton
 from nopg.bellman.nadaraya_watson import covariances
-from nopg.linalg.sparse import Pattern, SparseRows
+from nopg.linalg.operators import Pattern, SparseRows
 from tests.problems import KINDS, small_problem
 
 pytestmark = pytest.mark.skipif(

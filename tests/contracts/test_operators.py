@@ -8,8 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from nopg.linalg.operators import AveragedRows, DenseRows, LinearOperator
-from nopg.linalg.sparse import Pattern, SparseRows
+from nopg.linalg.operators import (
+    AveragedRows,
+    DenseRows,
+    LinearOperator,
+    Pattern,
+    SparseRows,
+)
 
 Make = Callable[[torch.Generator], tuple[LinearOperator, Tensor]]
 

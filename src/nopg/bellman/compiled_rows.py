@@ -14,7 +14,7 @@ from torch import Tensor
 
 from nopg.bellman.newton import Features
 from nopg.compiled import compiled_for, packed
-from nopg.linalg.sparse import SparseRows
+from nopg.linalg.operators import SparseRows
 
 FEW = 20_000
 """Entries that are worth a thread of their own."""

@@ -29,8 +29,7 @@ from nopg.bellman.rows import (
     normalised,
     require_labels,
 )
-from nopg.linalg.operators import LinearOperator
-from nopg.linalg.sparse import SparseRows
+from nopg.linalg.operators import LinearOperator, SparseRows
 
 
 @dataclass(frozen=True)

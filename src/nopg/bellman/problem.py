@@ -31,8 +31,7 @@ from nopg.bellman.samples import Samples, on_circles, state_offsets
 from nopg.errors import ConfigError, NopgWarning, require_choice
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.kernels.neighbours import log_label_similarity
-from nopg.linalg import compiled_system
-from nopg.linalg.coarse import CoarseCells
+from nopg.linalg.coarse import CoarseCells, solve_library
 from nopg.linalg.ranks import Ranks
 from nopg.policies.families import CategoricalPolicy, GaussianPolicy, Policy
 
@@ -141,7 +140,7 @@ class Problem:
         with ThreadPoolExecutor() as pool:  # C is compiled meanwhile
             pool.submit(compiled_rows.library_for, drawn)
             if is_large:
-                pool.submit(compiled_system.library_for, drawn)
+                pool.submit(solve_library, drawn)
             next_rows = list_rows(drawn, samples, bandwidths, config)
             initial_rows = list_rows(initial_states, samples, bandwidths, config)
         queries = torch.cat([drawn, initial_states])

@@ -26,8 +26,7 @@ from nopg.kernels.neighbours import (
     fixed_blocks,
     nearest_blocks,
 )
-from nopg.linalg.operators import DenseRows, LinearOperator
-from nopg.linalg.sparse import Pattern, SparseRows
+from nopg.linalg.operators import DenseRows, LinearOperator, Pattern, SparseRows
 
 Neighbours = int | str | None
 """How many samples a row keeps: a number, "auto", or None for all."""

@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 
 from nopg.errors import ConfigError, SolverError
-from nopg.linalg.coarse import CoarseCorrection
-from nopg.linalg.compiled_system import CompiledSystem
+from nopg.linalg.coarse import CoarseCorrection, CompiledSystem
 from nopg.linalg.krylov import Attempt, MatVec, gmres
 from nopg.linalg.operators import LinearOperator
 

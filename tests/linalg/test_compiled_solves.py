@@ -9,12 +9,16 @@ import torch
 from torch import Tensor
 
 from nopg import compiled
-from nopg.linalg import compiled_system
-from nopg.linalg.coarse import CoarseCells, CoarseCorrection
-from nopg.linalg.compiled_system import CompiledSystem
-from nopg.linalg.operators import AveragedRows, DenseRows, LinearOperator
+from nopg.linalg import coarse
+from nopg.linalg.coarse import CoarseCells, CoarseCorrection, CompiledSystem
+from nopg.linalg.operators import (
+    AveragedRows,
+    DenseRows,
+    LinearOperator,
+    Pattern,
+    SparseRows,
+)
 from nopg.linalg.solve import DiscountedSystem, SolverConfig, solve_pair
-from nopg.linalg.sparse import Pattern, SparseRows
 
 pytestmark = pytest.mark.skipif(
     compiled.compiled("nopg.linalg", "solve.c") is None, reason="there is no C compiler"
@@ -115,7 +119,7 @@ def test_entries_summed_over_cells_make_the_coarse_inverse(
 def test_the_same_bits_on_any_number_of_threads(
     kind: str, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compiled_system, "FEW", 1)  # teams for the smallest systems
+    monkeypatch.setattr(coarse, "FEW", 1)  # teams for the smallest systems
     operator, _, cells = transition(kind, torch.float64, generator)
     r, eps0 = torch.rand((2, N), dtype=torch.float64, generator=generator)
     seen = []
