@@ -1,7 +1,10 @@
 /* x with (I - gamma P) x = b, or with the transpose, by GMRES with a coarse inverse: what
- * `krylov.py` does, in one call. The system for q and the one for mu are solved side by
- * side, each by a team of threads that take rows of the same size whatever their number,
- * and add in the same order: the digits do not depend on it.
+ * `krylov.py` does, in one call. Steps are made in single precision, half the bytes: they
+ * find what x lacks, and need not find it exactly. The residual between restarts is that of
+ * the data's numbers, so that any tolerance is reached.
+ *
+ * The system for q and the one for mu are solved side by side, each by a team of threads
+ * that add in the same order whatever their number: the digits do not depend on it.
  */
 #include <sched.h>
 #include <stdatomic.h>
@@ -9,6 +12,7 @@
 #include "shared.h"
 
 #define CHUNK 512     /* numbers that are added up by one thread */
+#define FINEST 0x1p-23 /* of single precision */
 #define MARGIN 0.9    /* steps aim at this share of the tolerance: residuals are estimates */
 #define PATIENCE 2000 /* looks at a clock before a thread lets others have the core */
 
@@ -42,10 +46,12 @@ typedef struct {
   const Solve *solve;
   int64_t wanted, n_chunks; /* threads, and parts of a vector */
   atomic_int size, waiting, phase;  /* 0 threads until all are there */
-  real *basis, *one, *two, *spread; /* (steps + 1, n), (n), (n), (n group) */
-  real *back_values;
-  double *partial;                  /* (2, steps + 1, n_chunks) */
-  float *sums, *coarse;             /* (n_cells) */
+  double *partial;                   /* (2, steps + 1, n_chunks) */
+  real *wide, *back_values;          /* (n group), (entries) */
+  float *basis, *one, *two, *spread; /* (steps + 1, n), (n), (n), (n group) */
+  float *sums, *coarse;              /* (n_cells) */
+  const real *values;                /* of E or E', as they are */
+  float *copies;                     /* and in single precision */
 } Team;
 
 /* A thread of a team: its rows, from `low` to `high`. */
@@ -67,57 +73,23 @@ static void meet(Team *team) {
     if (looks > PATIENCE) sched_yield();
 }
 
-/* Entries from e to `end` times what x has in their columns. */
-static inline real gather_dot(const int32_t *columns, const real *values, const real *x,
-                              int64_t e, int64_t end) {
-  real total[8] = {0}, rest = 0;
-  for (; e + 8 <= end; e += 8)
-    for (int l = 0; l < 8; l++) total[l] += values[e + l] * x[columns[e + l]];
-  for (; e < end; e++) rest += values[e] * x[columns[e]];
-  return sum8(total) + rest;
-}
-
-/* y = A x in the rows of this thread; others may have made the rest of x. */
-static void multiply(Member *me, const real *x, real *y) {
-  Team *team = me->team;
-  const System *s = team->s;
-  int64_t group = s->group;
-  real gamma = s->gamma;
-  if (!team->solve->is_transposed) {
-    meet(team);
-    for (int64_t i = me->low; i < me->high; i++) {
-      real found = 0;
-      for (int64_t row = i * group; row < (i + 1) * group; row++)
-        found += s->begins ? gather_dot(s->columns, s->values, x, s->begins[row], s->ends[row])
-                           : dot(s->values + row * s->n, x, s->n);
-      y[i] = x[i] - gamma * (s->scale ? s->scale[i] * found : found);
-    }
-    return;
-  }
-  const real *shares = x, *values = s->back_starts ? team->back_values : s->back_values;
-  if (s->scale) {
-    for (int64_t i = me->low; i < me->high; i++)
-      for (int64_t k = 0; k < group; k++)
-        team->spread[i * group + k] = s->scale[i] * x[i];
-    shares = team->spread;
-  }
-  meet(team);
-  const int32_t *starts = s->back_starts;
-  for (int64_t j = me->low; j < me->high; j++) {
-    real found = starts ? gather_dot(s->back_columns, values, shares, starts[j], starts[j + 1])
-                        : dot(values + j * s->n * group, shares, s->n * group);
-    y[j] = x[j] - gamma * found;
-  }
-}
+#define T real
+#define NAME(function) function##_exact
+#include "linalg/products.h"
+#undef T
+#undef NAME
+#define T float
+#define NAME(function) function##_single
+#include "linalg/products.h"
 
 /* y = x + Z core Z' x in the rows of this thread. */
-static void correct(Member *me, const real *x, real *y) {
+static void correct(Member *me, const float *x, float *y) {
   Team *team = me->team;
   const System *s = team->s;
   int64_t C = s->n_cells, begin = me->first_cell, end = me->last_cell;
   meet(team);
   for (int64_t c = begin; c < end; c++) {
-    real total = 0;
+    float total = 0;
     for (int64_t j = s->cell_starts[c]; j < s->cell_starts[c + 1]; j++)
       total += x[s->members[j]];
     team->sums[c] = total;
@@ -139,16 +111,21 @@ static void correct(Member *me, const real *x, real *y) {
   for (int64_t i = me->low; i < me->high; i++) y[i] = x[i] + team->coarse[s->cell[i]];
 }
 
+/* Where sums of chunks go: in turns, so that nobody overwrites what others still add up. */
+static double *turned(Member *me) {
+  const Team *team = me->team;
+  return team->partial + (me->turn++ % 2) * (team->solve->steps + 1) * team->n_chunks;
+}
+
 /* Products of vector w with the first `count` of the basis, summed in fixed order. */
-static void products(Member *me, int64_t count, const real *w, double *found) {
+static void products(Member *me, int64_t count, const float *w, double *found) {
   Team *team = me->team;
   int64_t n = team->s->n, n_chunks = team->n_chunks;
-  /* In turns, so that nobody overwrites what others are still adding up. */
-  double *partial = team->partial + (me->turn++ % 2) * (team->solve->steps + 1) * n_chunks;
+  double *partial = turned(me);
   for (int64_t i = me->low; i < me->high; i += CHUNK)
     for (int64_t k = 0; k < count; k++)
       partial[k * n_chunks + i / CHUNK] =
-          dot(team->basis + k * n + i, w + i, me->high - i < CHUNK ? me->high - i : CHUNK);
+          dot_single(team->basis + k * n + i, w + i, me->high - i < CHUNK ? me->high - i : CHUNK);
   meet(team);
   for (int64_t k = 0; k < count; k++) {
     found[k] = 0.0;
@@ -157,13 +134,13 @@ static void products(Member *me, int64_t count, const real *w, double *found) {
 }
 
 /* w <- (w - the first `count` vectors of the basis times `along`) * factor. */
-static void subtract(Member *me, int64_t count, const double *along, real factor, real *w) {
+static void subtract(Member *me, int64_t count, const double *along, float factor, float *w) {
   int64_t n = me->team->s->n;
   for (int64_t i = me->low; i < me->high; i += CHUNK) {
     int64_t end = i + CHUNK < me->high ? i + CHUNK : me->high;
     for (int64_t k = 0; k < count; k++) {
-      const real *v = me->team->basis + k * n;
-      real share = along[k];
+      const float *v = me->team->basis + k * n;
+      float share = along[k];
       for (int64_t j = i; j < end; j++) w[j] -= share * v[j];
     }
     for (int64_t j = i; j < end; j++) w[j] *= factor;
@@ -173,13 +150,13 @@ static void subtract(Member *me, int64_t count, const double *along, real factor
 /* Make vector j of the basis orthogonal to those before it, and of length one. `column`
  * gets its coefficients along them, and the length that was left. */
 static void orthonormalise(Member *me, int64_t j, double *column) {
-  real *w = me->team->basis + j * me->team->s->n;
+  float *w = me->team->basis + j * me->team->s->n;
   double along[j + 1], left;
   products(me, j + 1, w, along); /* the last is its own square */
   memcpy(column, along, j * sizeof(double));
   left = along[j];
   for (int64_t k = 0; k < j; k++) left -= along[k] * along[k];
-  if (left < cbrt(EPSILON) * along[j]) {
+  if (left < cbrt(FINEST) * along[j]) {
     /* Little of it is new, and of that much is rounding: once more. */
     subtract(me, j, along, 1, w);
     products(me, j + 1, w, along);
@@ -200,14 +177,10 @@ static int64_t least_residual(Member *me, double goal, int64_t most) {
   int64_t n = team->s->n, spent = 0, size = 0, width = team->solve->steps + 1;
   double H[width * width], cosine[width], sine[width], target[width], left = 1.0;
   while (spent < most && fabs(left) > goal) {
-    real *v = team->basis + spent * n, *w = v + n;
+    float *v = team->basis + spent * n, *w = v + n;
     double *column = H + spent * width;
-    if (team->s->n_cells) {
-      correct(me, v, team->two);
-      multiply(me, team->two, w);
-    } else {
-      multiply(me, v, w);
-    }
+    correct(me, v, team->two);
+    multiply_single(me, team->copies, team->two, team->spread, w);
     spent++;
     /* A M is close to I. The space it spans is that of A M - I, whose products have more
      * to them that is new: less is lost to rounding. */
@@ -233,21 +206,47 @@ static int64_t least_residual(Member *me, double goal, int64_t most) {
     for (int64_t i = 0; i < j; i++) target[i] -= H[j * width + i] * target[j];
     target[j] = -target[j];
   }
-  memset(team->one + me->low, 0, (me->high - me->low) * sizeof(real));
+  memset(team->one + me->low, 0, (me->high - me->low) * sizeof(float));
   subtract(me, size, target, 1, team->one);
   return spent;
 }
 
+static double length_of(Member *me, const real *x) {
+  double *partial = turned(me), square = 0.0;
+  for (int64_t i = me->low; i < me->high; i += CHUNK)
+    partial[i / CHUNK] = dot_exact(x + i, x + i, me->high - i < CHUNK ? me->high - i : CHUNK);
+  meet(me->team);
+  for (int64_t c = 0; c < me->team->n_chunks; c++) square += partial[c];
+  return sqrt(square);
+}
+
 /* residual = b - A x; its length. */
 static double residual_of(Member *me) {
+  const Solve *solve = me->team->solve;
+  real *r = solve->residual;
+  multiply_exact(me, me->team->values, solve->x, me->team->wide, r);
+  for (int64_t i = me->low; i < me->high; i++) r[i] = solve->b[i] - r[i];
+  return length_of(me, r);
+}
+
+/* Entries of E' in order, and those of E or E' in single precision: this thread's rows. */
+static void lay_out(Member *me) {
   Team *team = me->team;
-  const Solve *solve = team->solve;
-  real *r = solve->residual, *first = team->basis;
-  multiply(me, solve->x, r);
-  for (int64_t i = me->low; i < me->high; i++) first[i] = r[i] = solve->b[i] - r[i];
-  double square;
-  products(me, 1, r, &square);
-  return sqrt(square);
+  const System *s = team->s;
+  int64_t first = me->low * s->group, last = me->high * s->group;
+  if (team->solve->is_transposed && s->back_starts) {
+    for (int64_t e = s->back_starts[me->low]; e < s->back_starts[me->high]; e++) {
+      team->back_values[e] = s->values[s->back_source[e]];
+      team->copies[e] = team->back_values[e];
+    }
+    return;
+  }
+  if (sizeof(real) == sizeof(float)) return; /* they are there */
+  for (int64_t row = first; row < last; row++) {
+    int64_t e = s->begins ? s->begins[row] : row * s->n;
+    for (int64_t end = s->begins ? s->ends[row] : e + s->n; e < end; e++)
+      team->copies[e] = team->values[e];
+  }
 }
 
 /* What thread number `first` of a team does. */
@@ -260,24 +259,18 @@ static void solve_part(const void *job, int64_t first, int64_t last) {
   Member self = {team, team->n_chunks * first / size * CHUNK, high < n ? high : n,
                  cells * first / size, cells * last / size, 0};
   Member *me = &self;
-  if (solve->is_transposed && team->s->back_starts)
-    for (int64_t e = team->s->back_starts[me->low]; e < team->s->back_starts[me->high]; e++)
-      team->back_values[e] = team->s->values[team->s->back_source[e]];
-  memcpy(team->basis + me->low, solve->b + me->low, (me->high - me->low) * sizeof(real));
-  double square;
-  products(me, 1, solve->b, &square);
-  double tolerance = solve->rtol * sqrt(square), finest = 1e2 * EPSILON;
+  lay_out(me);
+  double tolerance = solve->rtol * length_of(me, solve->b), finest = 1e2 * FINEST;
   double norm = residual_of(me);
   int64_t matvecs = 1;
   while (norm > tolerance && matvecs < solve->max_matvecs && isfinite(norm)) {
     int64_t most = solve->max_matvecs - matvecs;
     double goal = MARGIN * tolerance / norm, previous = norm;
-    for (int64_t i = me->low; i < me->high; i++) team->basis[i] *= 1.0 / norm;
+    for (int64_t i = me->low; i < me->high; i++) team->basis[i] = solve->residual[i] / norm;
     matvecs += 1 + least_residual(me, goal > finest ? goal : finest,
                                   most < solve->steps ? most : solve->steps);
-    real *found = team->one;
-    if (cells) correct(me, team->one, found = team->two);
-    for (int64_t i = me->low; i < me->high; i++) solve->x[i] += norm * found[i];
+    correct(me, team->one, team->two);
+    for (int64_t i = me->low; i < me->high; i++) solve->x[i] += norm * team->two[i];
     norm = residual_of(me);
     if (norm > 0.999 * previous) break; /* it stagnates */
   }
@@ -291,19 +284,25 @@ static void solve_part(const void *job, int64_t first, int64_t last) {
 /* Memory for a team; whether there is any. */
 static int equip(Team *team) {
   const System *s = team->s;
-  int64_t n = s->n, width = team->solve->steps + 1, n_sums = 2 * width * team->n_chunks;
-  int64_t n_reals = (width + 2 + s->group) * n;
-  if (team->solve->is_transposed && s->back_starts) n_reals += s->back_starts[n];
-  team->partial = malloc(n_sums * sizeof(double) + n_reals * sizeof(real) +
-                         2 * s->n_cells * sizeof(float));
+  int64_t n = s->n, m = n * s->group, width = team->solve->steps + 1;
+  int64_t n_sums = 2 * width * team->n_chunks, is_back = team->solve->is_transposed;
+  int64_t count = s->back_starts ? s->back_starts[n] : m * n;
+  int64_t n_back = is_back && s->back_starts ? count : 0;
+  int64_t n_copies = sizeof(real) == sizeof(float) ? 0 : count;
+  team->partial = malloc(n_sums * sizeof(double) + (m + n_back) * sizeof(real) +
+                         ((width + 2) * n + m + n_copies + 2 * s->n_cells) * sizeof(float));
   if (!team->partial) return 0;
-  team->basis = (real *)(team->partial + n_sums);
+  team->wide = (real *)(team->partial + n_sums);
+  team->back_values = team->wide + m;
+  team->basis = (float *)(team->back_values + n_back);
   team->one = team->basis + width * n;
   team->two = team->one + n;
   team->spread = team->two + n;
-  team->back_values = team->spread + n * s->group;
-  team->sums = (float *)(team->basis + n_reals);
+  team->copies = team->spread + m;
+  team->sums = team->copies + n_copies;
   team->coarse = team->sums + s->n_cells;
+  team->values = n_back ? team->back_values : is_back ? s->back_values : s->values;
+  if (!n_copies) team->copies = (float *)team->values;
   return 1;
 }
 
