@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from reproduction.envs.base import Env, FloatArray
 from reproduction.envs.cart_pole import CartPole
 from reproduction.envs.mountain_car import MountainCar
-
-from nopg.envs import Env, Pendulum, draw, rollout
-from nopg.envs.base import FloatArray
+from reproduction.envs.pendulum import Pendulum
+from reproduction.envs.rollouts import rollout
+from reproduction.envs.scenes import draw
 
 ENVS = [Pendulum(), CartPole(), MountainCar()]
 IDS = ["pendulum", "cart-pole", "mountain-car"]

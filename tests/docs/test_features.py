@@ -86,7 +86,7 @@ COVERED = {
     },
     "Tasks": {
         "LQR with exact gradients": "tests/reproduction/test_lqr_exact.py",
-        "swing-up pendulum": "tests/envs/test_pendulum.py",
+        "swing-up pendulum": "tests/reproduction/envs/test_pendulum.py",
         "cart-pole": "tests/reproduction/envs/test_cart_pole.py",
         "mountain car": "tests/reproduction/envs/test_mountain_car.py",
     },

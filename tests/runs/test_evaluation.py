@@ -11,10 +11,10 @@ import gymnasium
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from reproduction.envs.registration import register
 
 import nopg
 from nopg.cli.swing_up import BOTTOM
-from nopg.envs.registration import register
 from nopg.errors import ConfigError
 from nopg.runs.evaluation import Episode, Evaluation, evaluate
 from nopg.runs.folder import RunFolder
@@ -136,7 +136,7 @@ def test_films_are_whole_and_named_after_their_seed(
     register()
     gymnasium.register(
         id="nopg/Short-v0",
-        entry_point="nopg.envs.simulation:Simulation",
+        entry_point="reproduction.envs.simulation:Simulation",
         max_episode_steps=12,
         kwargs={"name": "PendulumSwingUp"},
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from nopg.envs.rollouts import Rollout
+    from nopg.cli.swing_up import SwingUp
     from nopg.fitted.policy import FittedPolicy
 
 UPDATES, FAST_UPDATES = 600, 300
@@ -48,7 +48,7 @@ def demo(
         data,
         BOTTOM,
         n_updates=n_updates,
-        evaluators={} if fast else {"return": lambda p: swing_up(p).returns[0]},
+        evaluators={} if fast else {"return": lambda p: swing_up(p).total},
         evaluate_every=50,
     )
     path = swing_up(policy)
@@ -65,7 +65,7 @@ def demo(
         print(f"  {file.name}")
 
 
-def _explain(policy: FittedPolicy, path: Rollout) -> None:
+def _explain(policy: FittedPolicy, path: SwingUp) -> None:
     from nopg.cli.policies import expectation
     from nopg.cli.swing_up import HANGING, OPTIMUM, PAPER_450, upright_after
 
@@ -74,7 +74,7 @@ def _explain(policy: FittedPolicy, path: Rollout) -> None:
     scale = {
         "hanging still": HANGING,
         "the paper, 450 samples": PAPER_450,
-        "this policy": path.returns[0],
+        "this policy": path.total,
         "optimum, about": OPTIMUM,
     }
     for name, value in scale.items():
@@ -87,18 +87,17 @@ def _explain(policy: FittedPolicy, path: Rollout) -> None:
         print(f"\nUpright for good after {steps * 0.05:.1f} s.")
 
 
-def animate(path: Rollout, gif: Path) -> None:
+def animate(path: SwingUp, gif: Path) -> None:
     """Write a swing-up as a moving picture, every second step of it."""
     from nopg.data.files import write_atomically
-    from nopg.envs.pendulum import Pendulum
-    from nopg.envs.scenes import draw
+    from nopg.envs.pendulum import DT, draw
     from nopg.errors import require_extra
 
-    env, image = Pendulum(), require_extra("PIL.Image", "plots")
-    states, actions = path.states[0, :MOST_STEPS:2], path.actions[0, :MOST_STEPS:2]
-    drawn = (draw(env, *pair) for pair in zip(states, actions, strict=False))
+    image = require_extra("PIL.Image", "plots")
+    states, actions = path.states[:MOST_STEPS:2], path.actions[:MOST_STEPS:2]
+    drawn = (draw(*pair) for pair in zip(states, actions, strict=False))
     first, *others = map(image.fromarray, drawn)
-    how = {"save_all": True, "duration": round(2000 * env.dt), "loop": 0}
+    how = {"save_all": True, "duration": round(2000 * DT), "loop": 0}
     write_atomically(
         gif, lambda stream: first.save(stream, "GIF", append_images=others, **how)
     )

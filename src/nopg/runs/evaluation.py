@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import stdtrit
 
-from nopg.envs.registration import register
+from nopg.envs.pendulum import register
 from nopg.errors import ConfigError, MissingExtraError, require_extra
 
 if TYPE_CHECKING:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from reproduction.envs.pendulum import Pendulum, pendulum_grid
+from reproduction.envs.rollouts import rollout
 from threadpoolctl import threadpool_info, threadpool_limits
 from tqdm.auto import tqdm
 
@@ -21,8 +23,6 @@ from nopg.algorithms.search.learn import learn
 from nopg.algorithms.search.refinement import FINAL_WEIGHT, model_estimates
 from nopg.dynamics.ensemble import fit_ensemble
 from nopg.dynamics.rollouts import rollout_gradients
-from nopg.envs.pendulum import Pendulum, pendulum_grid
-from nopg.envs.rollouts import rollout
 from nopg.fitted.history import (
     ASCENT,
     PLANNING,

@@ -6,10 +6,10 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from nopg.envs.base import FloatArray
-from nopg.envs.registration import TASKS
-from nopg.envs.scenes import draw
 from nopg.errors import ConfigError, require_choice
+from reproduction.envs.base import FloatArray
+from reproduction.envs.registration import TASKS
+from reproduction.envs.scenes import draw
 
 Observation = NDArray[np.float32]
 
