@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from nopg.data.diagnostics.checks import Diagnostic
+from nopg.data.diagnostics.checks import Diagnostic, diagnostic
 from nopg.data.validation import counted
 from nopg.evaluation.replay import Replay
 from nopg.evaluation.verdict import THE_LOG, percent
@@ -158,13 +158,7 @@ def logged_notes(evidence: Evidence) -> Iterator[Diagnostic]:
     if longest is not None and evidence.data.terminations.any():
         lasting = running[longest] if longest < len(running) else 0.0
         if lasting > 0.5:
-            yield Diagnostic(
-                "outlives_the_data",
-                f"{lasting:.0%} of the predicted paths go on after {longest} steps, as "
-                "long as the longest episode in the data.",
-                "No episode shows that this can last so long: each step is backed by "
-                "data, their sequence is not. Small errors that add up stay invisible.",
-            )
+            yield diagnostic("outlives_the_data", share=lasting, longest=longest)
 
 
 def action_notes(evidence: Evidence) -> Iterator[Diagnostic]:
@@ -177,10 +171,4 @@ def action_notes(evidence: Evidence) -> Iterator[Diagnostic]:
     at_limit = ((actions < low + room) | (actions > high - room)).any(axis=1)
     share = float(visited.visits[at_limit].sum())
     if share > 0.5:
-        yield Diagnostic(
-            "full_throttle",
-            f"In {share:.0%} of its steps an action is at its limit.",
-            "The policy switches between extremes; a penalty on the action in the "
-            "reward makes it gentler on a real machine.",
-            level="note",
-        )
+        yield diagnostic("full_throttle", share=share)
