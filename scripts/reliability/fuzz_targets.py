@@ -43,7 +43,7 @@ action_factor = 20.0
 n_updates = 4
 initial_states = [[-1.0, 0.0, 0.0]]
 """
-MESSAGE = b'{"type": "controls", "keys": ["KeyA"], "axes": [0.5, -1], "buttons": [0]}'
+MESSAGE = b'{"type": "controls", "levels": [0.5, -1], "label": null}'
 
 
 def targets(folder: Path) -> list[Target]:
