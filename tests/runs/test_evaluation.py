@@ -17,8 +17,7 @@ import nopg
 from nopg.cli.swing_up import BOTTOM
 from nopg.errors import ConfigError
 from nopg.runs.evaluation import Episode, Evaluation, evaluate
-from nopg.runs.folder import RunFolder
-from tests.runs.tiny import QUICK, SMALL, begin, discrete_data
+from tests.runs.tiny import QUICK, SMALL, discrete_data
 
 
 @pytest.fixture(scope="module")
@@ -159,16 +158,3 @@ def _frames(film: Path) -> NDArray[np.uint8]:
         [*words, "-pix_fmt", "rgb24", "-"], capture_output=True, check=True
     ).stdout
     return np.frombuffer(told, dtype=np.uint8).reshape(-1, 400, 400, 3)
-
-
-def test_evaluations_are_kept_in_the_run(tmp_path: Path) -> None:
-    begin(tmp_path / "a", n_updates=3)
-    run = RunFolder.open(tmp_path / "a")
-    policy = run.policy()
-    for seed in (0, 7):
-        found = evaluate(policy, "Pendulum-v1", 2, seed=seed)
-        run.keep_evaluation(found.to_json())
-    kept = run.evaluations()
-    assert [e["episodes"][0]["seed"] for e in kept] == [0, 7]
-    assert kept[1]["mean"] == found.mean
-    assert kept[1]["updates"] == 3

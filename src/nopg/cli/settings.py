@@ -62,13 +62,14 @@ def read_data(source: str, columns: Columns, settings: Settings, out: Path) -> D
 
     The family of the policy is added to the settings where the data decide it.
     """
+    from nopg.cli.columns import read_table
     from nopg.data.files import require_writable
     from nopg.errors import ConfigError
     from nopg.runs.folder import require_vacant
 
     require_vacant(out)
     require_writable(out)
-    dataset = columns.read(source)
+    dataset = read_table(source, columns)
     if settings.initial_states is None and dataset.episodes is None:
         raise ConfigError(
             "The start of the task must be known, the data have no episodes and the "

@@ -4,7 +4,7 @@ import base64
 import hashlib
 import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from html import escape
 from importlib.metadata import version
@@ -37,7 +37,6 @@ def write_report(
     path: str | Path,
     *,
     title: str = "policy",
-    evaluations: Sequence[Mapping[str, Any]] = (),
     origin: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write what is known of a policy to one HTML file, whole or not at all.
@@ -46,7 +45,6 @@ def write_report(
         policy: The policy, with its data.
         path: The file to write.
         title: What to call it.
-        evaluations: What was measured of it, as `nopg evaluate` writes it.
         origin: Further facts on how it came to be: host, command, times.
 
     Raises:
@@ -55,7 +53,7 @@ def write_report(
     """
     path = Path(path)
     evidence = gather(policy)
-    page = report_page(evidence, title, evaluations, origin)
+    page = report_page(evidence, title, origin)
     # A name may hold half a character, which no file can: it becomes a question mark.
     content = page.encode(errors="replace")
     write_atomically(path, lambda stream: stream.write(content))
@@ -65,7 +63,6 @@ def write_report(
 def report_page(
     evidence: Evidence,
     title: str = "policy",
-    evaluations: Sequence[Mapping[str, Any]] = (),
     origin: Mapping[str, Any] | None = None,
 ) -> str:
     """The whole page as text."""
@@ -104,7 +101,7 @@ def report_page(
         "data": escape(". ".join(evidence.description.counts()) + "."),
         "columns": fragments.column_table(evidence.description, data),
         "origin_of_rows": "".join(f"<p>{escape(one)}</p>" for one in data.notes),
-        "settings": _settings(evidence, evaluations, origin or {}),
+        "settings": _settings(evidence, origin or {}),
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "numbers": json_in_html(numbers),
     }
@@ -141,11 +138,7 @@ def _choosers(evidence: Evidence, n_axes: int) -> str:
     )
 
 
-def _settings(
-    evidence: Evidence,
-    evaluations: Sequence[Mapping[str, Any]],
-    origin: Mapping[str, Any],
-) -> str:
+def _settings(evidence: Evidence, origin: Mapping[str, Any]) -> str:
     policy, data = evidence.policy, evidence.data
     facts = {"data, SHA-256": fingerprint(data), "python": platform.python_version()}
     facts |= {name: version(name) for name in ("nopg", "torch", "numpy", "scipy")}
@@ -156,7 +149,5 @@ def _settings(
         widths = [fragments.number(x) for x in (*h.state, *h.action)]
         rows = zip(names, widths, strict=True)
         parts += ["<h3>Bandwidths</h3>", fragments.table(["column", "width"], rows)]
-    for measured in evaluations:
-        parts += ["<h3>Measured</h3>", fragments.facts(measured.items())]
     parts += ["<h3>Origin</h3>", fragments.facts(facts.items())]
     return "".join(parts)

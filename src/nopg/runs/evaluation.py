@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,13 +55,6 @@ class Evaluation:
             return math.nan
         spread = float(np.std([episode.total for episode in self.episodes], ddof=1))
         return float(stdtrit(n - 1, 0.5 + CONFIDENCE / 2)) * spread / math.sqrt(n)
-
-    def to_json(self) -> dict[str, Any]:
-        """All numbers as JSON."""
-        half = self.half_width
-        ends = None if math.isnan(half) else [self.mean - half, self.mean + half]
-        found = {"mean": self.mean, "interval": ends, "confidence": CONFIDENCE}
-        return asdict(self) | found
 
 
 def evaluate(
