@@ -54,7 +54,7 @@ FIRST_USES = (
     FirstUse(
         "plots",
         "an animation",
-        ("PIL",),
+        ("PIL", "pygame"),
         """
 from pathlib import Path
 import numpy as np

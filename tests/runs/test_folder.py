@@ -138,7 +138,7 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="JSON object"):
         RunFolder.open(tmp_path)
     (tmp_path / "run.json").write_text('{"format": 1}')
-    with pytest.raises(RunError, match="format 2, it is of format 1"):
+    with pytest.raises(RunError, match="format 3, it is of format 1"):
         RunFolder.open(tmp_path)
     with (tmp_path / "run.json").open("wb") as stream:
         stream.truncate(2**27)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -90,13 +90,16 @@ def _explain(policy: FittedPolicy, path: SwingUp) -> None:
 def animate(path: SwingUp, gif: Path) -> None:
     """Write a swing-up as a moving picture, every second step of it."""
     from nopg.data.files import write_atomically
-    from nopg.envs.pendulum import DT, draw
+    from nopg.envs.pendulum import DT, swing_up_env
     from nopg.errors import require_extra
 
-    image = require_extra("PIL.Image", "plots")
-    states, actions = path.states[:MOST_STEPS:2], path.actions[:MOST_STEPS:2]
-    drawn = (draw(*pair) for pair in zip(states, actions, strict=False))
-    first, *others = map(image.fromarray, drawn)
+    image, _ = (require_extra(name, "plots") for name in ("PIL.Image", "pygame"))
+    env: Any = swing_up_env(render_mode="rgb_array")
+    frames = []
+    for state, action in zip(path.states, path.actions[:MOST_STEPS], strict=False):
+        env.state, env.last_u = state, float(action[0])
+        frames.append(image.fromarray(env.render()))
+    first, *others = frames[::2]
     how = {"save_all": True, "duration": round(2000 * DT), "loop": 0}
     write_atomically(
         gif, lambda stream: first.save(stream, "GIF", append_images=others, **how)

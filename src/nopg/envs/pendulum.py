@@ -1,4 +1,4 @@
-"""The under-powered pendulum that must swing itself up: batches, Gymnasium, a picture.
+"""The under-powered pendulum that must swing itself up: as batches, and in Gymnasium.
 
 States are (theta, theta_dot), theta counted from upright and not wrapped. The data
 sheet is in `docs/reference/envs.md`.
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nopg.errors import ConfigError, require_extra
+from nopg.errors import ConfigError
 
 if TYPE_CHECKING:
     import gymnasium
@@ -21,11 +21,6 @@ FloatArray = NDArray[np.float64]
 ID, N_STEPS = "nopg/PendulumSwingUp-v0", 500
 """Its name in Gymnasium, and steps after which an episode is cut there."""
 MAX_SPEED, MAX_TORQUE, DT = 8.0, 2.0, 0.05
-PAPER = (250, 249, 246)
-INK, GREY = (45, 52, 64), (196, 200, 206)
-BLUE, ORANGE = (46, 110, 180), (222, 120, 40)
-SIDE, UNIT = 400, 143.0  # pixels of the picture, and of the pendulum's length
-FINER = 2  # drawn so much larger and averaged, which smooths the edges
 
 
 def step(states: FloatArray, actions: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -93,30 +88,3 @@ def swing_up_env(
             return seen, {"state": self.state}
 
     return SwingUpEnv(**options)
-
-
-def draw(state: FloatArray, action: FloatArray | None = None) -> NDArray[np.uint8]:
-    """One state, and the torque taken from it if given, as a picture of bytes."""
-    size = (FINER * SIDE, FINER * SIDE)
-    image = require_extra("PIL.Image", "plots").new("RGB", size, PAPER)
-    pen = require_extra("PIL.ImageDraw", "plots").Draw(image)
-
-    def stroke(thickness: float, colour: Any, *ends: tuple[float, float]) -> None:
-        """A line with round ends; a disc at one place."""
-        width, centre = FINER * UNIT * thickness, FINER * SIDE / 2
-        at = [(centre + FINER * UNIT * x, centre - FINER * UNIT * y) for x, y in ends]
-        pen.line(at, colour, round(width))
-        for x, y in at:
-            box = (x - width / 2, y - width / 2, x + width / 2, y + width / 2)
-            pen.ellipse(box, colour)
-
-    # theta is counted from upright and grows counter-clockwise.
-    tip = (-math.sin(state[0]), math.cos(state[0]))
-    stroke(0.1, GREY, (0.0, 1.0))  # the target
-    stroke(0.16, BLUE, (0.0, 0.0), tip)
-    stroke(0.1, INK, (0.0, 0.0))
-    if action is not None:  # a bar to the side the torque pushes to
-        level = max(-1.0, min(1.0, float(action[0]) / MAX_TORQUE))
-        stroke(0.04, GREY, (-0.5, -1.25), (0.5, -1.25))
-        stroke(0.04, ORANGE, (0.0, -1.25), (0.5 * level, -1.25))
-    return np.asarray(image.reduce(FINER), dtype=np.uint8)

@@ -30,7 +30,7 @@ from nopg.errors import RunError
 if TYPE_CHECKING:
     from nopg.fitted.policy import FittedPolicy
 
-FORMAT = 2
+FORMAT = 3
 MAX_THREADS = 1024
 PACKAGES = ("nopg", "torch", "numpy", "scipy", "gymnasium", "safetensors")
 
