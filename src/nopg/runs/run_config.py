@@ -8,7 +8,6 @@ limited in size, no links followed, no code.
 from __future__ import annotations
 
 import json
-import os
 import platform
 import shlex
 import sys
@@ -133,8 +132,7 @@ def read_plain(path: Path, max_bytes: int) -> bytes:
     """The bytes of an ordinary file."""
     require_plain(path, max_bytes)
     with reading(path, "readable"), open_plain(path, max_bytes) as stream:
-        # Of a number of bytes as large as the limit Python would reserve all.
-        return stream.read(os.fstat(stream.fileno()).st_size)
+        return stream.read()
 
 
 def read_json(path: Path) -> dict[str, Any]:
