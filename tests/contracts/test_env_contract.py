@@ -39,10 +39,12 @@ def test_functions_are_pure(env: Env) -> None:
 
 def test_read_only_arguments_are_enough(env: Env) -> None:
     states, actions = some_steps(env)
+    expected, seen = env.step(states, actions), env.observe(states)
     states.setflags(write=False)
     actions.setflags(write=False)
-    env.step(states, actions)
-    env.observe(states)
+    for one, other in zip(env.step(states, actions), expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert (env.observe(states) == seen).all()
 
 
 def test_a_batch_is_its_rows(env: Env) -> None:

@@ -1,6 +1,7 @@
 """The search: what is kept is what both models believe in, and it works."""
 
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -397,7 +398,11 @@ def test_linear_algebra_is_on_one_thread_while_it_lasts() -> None:
 def test_short_lists_are_not_warned_of(few: pytest.MonkeyPatch) -> None:
     """They are short on purpose; any warning would be an error here."""
     few.setitem(candidates_module.SHORT_LISTS, "max_neighbours", 4)
-    learn(pendulum_data(5), BOTTOM, **SHORT)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        policy = learn(pendulum_data(5), BOTTOM, **SHORT)
+    assert [str(one.message) for one in caught] == []
+    assert policy.search is not None
 
 
 def test_the_bar_says_what_is_going_on(
