@@ -15,11 +15,10 @@ from scipy.special import stdtrit
 from nopg.data.io.rollouts import one_episode
 from nopg.envs.pendulum import register
 from nopg.errors import ConfigError, MissingExtraError, require_extra
+from nopg.fitted.policy import FittedPolicy
 
 if TYPE_CHECKING:
     import gymnasium
-
-    from nopg.fitted.policy import FittedPolicy
 
 CONFIDENCE = 0.95
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -25,9 +25,7 @@ from nopg.data.files import open_plain, parse_json, write_atomically
 from nopg.data.files import reading as reading_file
 from nopg.data.io.metadata import fingerprint
 from nopg.errors import RunError
-
-if TYPE_CHECKING:
-    from nopg.fitted.policy import FittedPolicy
+from nopg.fitted.policy import FittedPolicy
 
 FORMAT = 3
 MAX_THREADS = 1024

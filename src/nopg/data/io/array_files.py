@@ -6,8 +6,6 @@ declare, and what chunks unpack to, is held against the limit and against each o
 first. Pickles are not read, and a file that leads out of itself is refused.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 import zipfile
