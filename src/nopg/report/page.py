@@ -72,37 +72,29 @@ def report_page(
     style = _asset("style.css")
     policy, data, replay = evidence.policy, evidence.data, evidence.grounds.replay
     notes = text.all_notes(evidence)
-    fields = {
+    words = text.words(evidence) | {
+        "version": version("nopg"),
+        "title": title,
+        "n_notes": str(len(notes)),
+        "data": ". ".join(evidence.description.counts()) + ".",
+        "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+    }
+    fields = {name: escape(word) for name, word in words.items()} | {
         "policy": _security(script, style),
-        "version": escape(version("nopg")),
-        "title": escape(title),
         "style": style,
         "script": script,
-        "verdict": fragments.verdict_card(evidence.verdict),
-        "lede": escape(text.lede(evidence)),
-        "value": fragments.number(float(evidence.estimate.value)),
-        "interval": escape(text.interval_of(evidence)),
         "compared": fragments.range_bars(text.compared(evidence)),
-        "earned": escape(text.of_returns(evidence)),
-        "paths": escape(text.of_paths(evidence)),
         "hide_logged": " hidden" if numbers["logged"] is None else "",
-        "replay": escape(text.of_replay(replay)),
         "replay_table": fragments.replay_table(replay),
-        "next": escape(text.of_next(evidence)),
         "suggestion": fragments.suggestion_table(evidence.suggestion),
         "hide_search": " hidden" if policy.search is None else "",
         "search": fragments.search_table(policy.search) if policy.search else "",
         "hide_learning": " hidden" if numbers["curve"] is None else "",
-        "learning": escape(text.of_training(evidence)),
-        "n_notes": str(len(notes)),
         "notes": fragments.note_list(notes),
         "hide_held": " hidden" if len(numbers["axes"]) <= 2 else "",
-        "choosers": _choosers(evidence, len(numbers["axes"])),
-        "data": escape(". ".join(evidence.description.counts()) + "."),
         "columns": fragments.column_table(evidence.description, data),
         "origin_of_rows": "".join(f"<p>{escape(one)}</p>" for one in data.notes),
         "settings": _settings(evidence, origin or {}),
-        "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "numbers": json_in_html(numbers),
     }
     # One pass over the template: what a field holds is never looked into again.
@@ -123,19 +115,6 @@ def _security(script: str, style: str) -> str:
 
 def _asset(name: str) -> str:
     return files("nopg.report").joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def _choosers(evidence: Evidence, n_axes: int) -> str:
-    menus = []
-    if n_axes > 2:
-        menus += [("choose-x", "across"), ("choose-y", "up")]
-    data = evidence.data
-    if not data.is_discrete and data.actions.shape[1] > 1:
-        menus.append(("choose-action", "action"))
-    menus.append(("choose-colour", "data coloured by"))
-    return "".join(
-        f'<label id="{name}">{label} <select></select></label>' for name, label in menus
-    )
 
 
 def _settings(evidence: Evidence, origin: Mapping[str, Any]) -> str:

@@ -18,19 +18,35 @@ EVALUATORS = {
 """Who predicts, by the name of the evaluator."""
 
 
-def lede(evidence: Evidence) -> str:
-    """What was learned, from what, in one sentence."""
-    data, policy = evidence.data, evidence.policy
-    names = ", ".join(data.action_names[:4])
+def words(evidence: Evidence) -> dict[str, str]:
+    """Texts of the page by the names of the template."""
+    data, policy, verdict = evidence.data, evidence.policy, evidence.verdict
     rows = counted(len(data), "logged transition")
     if data.episodes is not None:
         rows += f" in {counted(data.n_episodes, 'episode')}"
-    by = "a search (nopg learn)" if policy.search is not None else policy.algorithm
-    return (
-        f"A policy that chooses {names}, learned from {rows} by {by}. No trial took "
-        "part: every number below is predicted from the data, by "
-        f"{EVALUATORS[evidence.estimate.by]}, unless it says measured."
-    )
+    ended = np.nonzero(evidence.paths.running <= 0.5)[0]
+    ends = f" Half of them have ended after {ended[0]} steps." if len(ended) else ""
+    is_searched = policy.search is not None
+    return {
+        "level": verdict.level,
+        "headline": verdict.headline,
+        "reason": verdict.reason,
+        "advice": verdict.advice,
+        "chooses": ", ".join(data.action_names[:4]),
+        "rows": rows,
+        "by": "a search (nopg learn)" if is_searched else policy.algorithm,
+        "evaluator": EVALUATORS[evidence.estimate.by],
+        "value": number(float(evidence.estimate.value)),
+        "interval": interval_of(evidence),
+        "earned": of_returns(evidence),
+        "gamma": number(policy.gamma),
+        "far": f"{1.0 / (1.0 - policy.gamma):.0f}",
+        "paths": of_paths(evidence),
+        "ended": ends,
+        "replay": of_replay(evidence.grounds.replay),
+        "next": of_next(evidence),
+        "learning": of_training(evidence),
+    }
 
 
 def interval_of(evidence: Evidence) -> str:
@@ -57,8 +73,8 @@ def compared(evidence: Evidence) -> list[tuple[str, float, float, float]]:
 
 
 def of_returns(evidence: Evidence) -> str:
-    """What is compared, and what a return is."""
-    gamma, found = evidence.policy.gamma, evidence.grounds.comparison
+    """What is compared, and what came of it."""
+    found = evidence.grounds.comparison
     alike = (
         f"From the first states of {counted(found.n_starts, 'recorded episode')} and "
         "for as long as each lasted"
@@ -72,11 +88,7 @@ def of_returns(evidence: Evidence) -> str:
         if found.known
         else f"nobody knows which earns more: {found.reason}"
     )
-    return (
-        f"{alike}, {outcome} A return is the sum of all rewards, one t steps ahead "
-        f"counting {number(gamma)} to the power t: about the next "
-        f"{1.0 / (1.0 - gamma):.0f} steps matter."
-    )
+    return f"{alike}, {outcome}"
 
 
 def of_replay(replay: Replay) -> str:
@@ -89,13 +101,8 @@ def of_replay(replay: Replay) -> str:
         "pairs": "Rows have no order here, so that only single steps could be held out "
         "and predicted: nothing is known of longer predictions.",
     }[replay.kind]
-    came = (
-        replay.reason or "What happened lies within the bands about as often as said."
-    )
-    return (
-        f"{what} {came} An error of 1 is that of the better of a linear model and "
-        "standing still."
-    )
+    fine = "What happened lies within the bands about as often as said."
+    return f"{what} {replay.reason or fine}"
 
 
 def of_next(evidence: Evidence) -> str:
@@ -125,20 +132,15 @@ def of_training(evidence: Evidence) -> str:
 
 
 def of_paths(evidence: Evidence) -> str:
-    """What the predicted paths are, and how many of them end."""
-    paths = evidence.paths
-    who = EVALUATORS[evidence.estimate.by]
+    """What the predicted paths are."""
+    paths, who = evidence.paths, EVALUATORS[evidence.estimate.by]
     steps = f"the next {paths.horizon} steps from the initial states"
     if paths.is_path:
-        first = f"{len(paths.states)} paths through {who}, {steps}."
-    else:
-        first = (
-            f"Where the policy is after each of {steps}, predicted by {who}: "
-            f"{len(paths.states)} states drawn at every step."
-        )
-    ended = np.nonzero(paths.running <= 0.5)[0]
-    ends = f" Half of them have ended after {ended[0]} steps." if len(ended) else ""
-    return f"{first} The band holds 80% of them.{ends}"
+        return f"{len(paths.states)} paths through {who}, {steps}."
+    return (
+        f"Where the policy is after each of {steps}, predicted by {who}: "
+        f"{len(paths.states)} states drawn at every step."
+    )
 
 
 def all_notes(evidence: Evidence) -> list[Diagnostic]:
