@@ -75,7 +75,7 @@ COVERED = {
     "Export": {
         "one C99 header or JavaScript": "tests/export/test_programs.py",
         "support guard inside": "tests/export/test_guard.py",
-        "ONNX, torch or plain numpy": "tests/export/test_export.py",
+        "ONNX or plain numpy": "tests/export/test_export.py",
         "a contract beside it": "tests/export/test_contract.py",
     },
     "Scale": {
