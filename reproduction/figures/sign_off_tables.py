@@ -19,20 +19,19 @@ SURE = 0.05
 """Probability of being worse up to which a policy is said to be better."""
 CLEARLY = 0.1
 """Difference from which a policy is truly better, in ranges."""
+LOSSES = (0.1, 0.3, 0.5, 1.0)
+"""What a policy may lose beside the log, in shares of what there is to gain."""
 
 
 def sign_off_tables(records: list[Record]) -> dict[str, Any]:
     """Every table, as plain JSON; none without records."""
     by_task: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    costs: dict[str, list[float]] = defaultdict(list)
     for record in records:
         found = record.result["estimates"]
         for one, other in zip(found, [*found[1:], found[0]], strict=True):
             difference = one["true"] - other["true"]
             against = one["against"] | {"true": difference}
             by_task[record.trial.task].append(one | {"against": against})
-        seconds = record.result["sign_off_seconds"]
-        costs[record.trial.task].append(seconds / record.result["learn_seconds"])
     if not by_task:
         return {}
     scales = {task: _range(found) for task, found in by_task.items()}
@@ -56,7 +55,7 @@ def sign_off_tables(records: list[Record]) -> dict[str, Any]:
             for name, found in compared.items()
             if found
         ],
-        "verdicts": _verdicts(every),
+        **_verdicts(every),
     }
 
 
@@ -100,8 +99,8 @@ def _comparisons(found: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _verdicts(found: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
-    """Verdicts by what is true of the policy beside the log.
+def _verdicts(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """Verdicts by what is true of the policy beside the log, and who is stopped.
 
     In shares of what there is to gain: how much better than the log the best policy of
     the task is. Disasters have no limit, and would make all else look as good.
@@ -111,13 +110,23 @@ def _verdicts(found: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
     for one in found:
         if "log" in one:
             gains[one["task"]] = max(gains[one["task"]], one["log"]["true"])
+    lost: dict[float, list[bool]] = defaultdict(list)
     for one in found:
         if "verdict" in one and "log" in one:
             better = one["log"]["true"] / (gains[one["task"]] or one["range"])
             truth = "worse" if better < -CLEARLY else "as good"
             truth = "better" if better > CLEARLY else truth
             counts[one["verdict"]][truth] += 1
-    return {verdict: dict(count) for verdict, count in counts.items()}
+            for loss in LOSSES:
+                if better < -loss:
+                    lost[loss].append(one["verdict"] == "stop")
+    return {
+        "verdicts": {verdict: dict(count) for verdict, count in counts.items()},
+        "stopped": [
+            {"lose": loss, "policies": len(flags), "stopped": _share(np.array(flags))}
+            for loss, flags in lost.items()
+        ],
+    }
 
 
 def _share(flags: np.ndarray) -> str:

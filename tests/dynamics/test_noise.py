@@ -1,12 +1,13 @@
 """Process noise: its size, its growth with the state, and apart from lack of data."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from nopg.dynamics.noise import NEGLIGIBLE, ProcessNoise, noise_draws
+from nopg.dynamics.noise import N_COLOURS, NEGLIGIBLE, ProcessNoise, noise_draws
 from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
 from nopg.policies.arrays import Array
 
@@ -163,6 +164,22 @@ def test_draws_follow_each_other_as_errors_do(phi: float, theta: float) -> None:
         expected = (1.0 + theta) / np.sqrt(1.0 + theta**2)
         assert found.lasting.item() == pytest.approx(expected, rel=0.15)
     assert bool(found.colour.any()) == bool(phi or theta)
+
+
+def test_what_errors_leave_open_is_drawn() -> None:
+    """Many errors in a row settle how they follow each other, a few do not."""
+    spreads = []
+    for runs in (2, 100):
+        errors = in_a_row(0.9, 0.0, runs=runs, length=50)
+        rows = torch.tensor(errors.T.reshape(-1, 1))
+        x, starts = inputs_of(len(rows)), torch.arange(len(rows)) % 50 == 0
+        white = ProcessNoise.fit(x, rows, ONE)
+        assert white is not None
+        found = white.coloured(x, rows, starts)
+        assert len(found.colours) == N_COLOURS
+        drawn = np.array([replace(found, colour=c).lasting[0] for c in found.colours])
+        spreads.append(drawn.std() / drawn.mean())
+    assert spreads[1] < 0.15 < spreads[0]
 
 
 def test_independent_errors_and_few_of_them_have_no_colour() -> None:

@@ -39,6 +39,20 @@ def test_a_limit_holds_where_nobody_has_crossed_it() -> None:
     assert 0.1 < asked(model, 0.1, 0.0)[0] < 0.9  # blurred by as much as data are apart
 
 
+def test_nothing_ends_short_of_a_limit_where_nobody_was_seen() -> None:
+    """Three walkers fell where the others never went: that is no end of the ground."""
+    rng = np.random.default_rng(0)
+    stays = rng.uniform([0.0, 0.0], [1.0, 0.5], (400, 2))
+    stays = stays[(stays > [0.3, 0.2]).any(axis=1)]
+    falls = np.array([[0.05, -0.02], [0.1, -0.03], [0.07, -0.01]])
+    ended = torch.cat([torch.zeros(len(stays)), torch.ones(3)]).double()
+    states = torch.tensor(np.concatenate([stays, falls]))
+    model = TerminationModel.fit(states, ended * FALL, ended, rng)
+    assert model is not None
+    assert asked(model, 0.08, 0.03)[0] < 0.3
+    assert asked(model, 0.08, -0.03)[0] > 0.7
+
+
 def test_two_ends_are_no_limit() -> None:
     assert asked(edge(2), 0.1, -0.05)[0] < 0.05
     assert asked(edge(3), 0.1, -0.05)[0] > 0.95

@@ -49,6 +49,9 @@ def test_intervals_and_comparisons_are_counted() -> None:
         "go": {"better": 1, "worse": 1},
         "stop": {"better": 1},
     }
+    # One of three loses 3 where 4 are to be gained, and is not stopped.
+    assert [row["lose"] for row in tables["stopped"]] == [0.1, 0.3, 0.5]
+    assert all(row["stopped"] == "0.0%" for row in tables["stopped"])
     assert sign_off_tables([]) == {}
 
 

@@ -34,6 +34,9 @@ LASTING = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
 """What may be left of a gust one step later."""
 MADE_GOOD = tuple(np.linspace(-0.95, 0.95, 39))
 """Share of a gust that may come back with the next one, or be taken back."""
+N_COLOURS = 12
+"""How draws may follow each other as well: so many are drawn of what errors leave open.
+"""
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,7 @@ class ProcessNoise:
         colour: How draws of each column follow each other, (2, d_s): phi and theta of
             an autoregression with moving average, e_t = phi e_{t-1} + w_t + theta
             w_{t-1}. Both are 0 where draws are independent.
+        colours: Others that explain the errors about as well, (N_COLOURS, 2, d_s).
     """
 
     centre: Tensor
@@ -62,6 +66,7 @@ class ProcessNoise:
     limits: tuple[Tensor, Tensor]
     factor: Tensor
     colour: Array
+    colours: Array
 
     @classmethod
     def fit(
@@ -91,8 +96,8 @@ class ProcessNoise:
         safe = correlation + torch.diag((~is_noisy).to(x) + 1e-9)
         factor = torch.linalg.cholesky(safe) * is_noisy[:, None]
         limits = (log_std.amin(dim=0), log_std.amax(dim=0))
-        white = np.zeros((2, e.shape[1]))
-        return cls(centre, spread, weights, limits, factor, white)
+        white = np.zeros((1 + N_COLOURS, 2, e.shape[1]))
+        return cls(centre, spread, weights, limits, factor, white[0], white[1:])
 
     def coloured(self, inputs: Tensor, errors: Tensor, starts: Tensor) -> ProcessNoise:
         """The same with draws that follow each other as errors do in a log.
@@ -107,11 +112,12 @@ class ProcessNoise:
         scaled = (errors / self._log_std(inputs)[0].exp())[:, is_noisy]
         draws = torch.linalg.solve_triangular(mixing, scaled.T, upper=False).numpy()
         cuts = torch.nonzero(starts)[1:, 0].numpy()
-        colour = np.zeros_like(self.colour)
+        colour, colours = np.zeros_like(self.colour), np.zeros_like(self.colours)
+        generator = np.random.default_rng(0)
         for j, found in zip(torch.nonzero(is_noisy)[:, 0].tolist(), draws, strict=True):
             found = found.clip(-MAX_ERROR, MAX_ERROR)
-            colour[:, j] = _colour(np.split(found, cuts))
-        return replace(self, colour=colour)
+            colour[:, j], colours[..., j] = _colour(np.split(found, cuts), generator)
+        return replace(self, colour=colour, colours=colours)
 
     @property
     def lasting(self) -> Array:
@@ -180,12 +186,13 @@ def _innovation(phi: Array, theta: Array) -> Array:
     return np.asarray(np.sqrt((1.0 - phi**2) / (1.0 + 2.0 * phi * theta + theta**2)))
 
 
-def _colour(runs: list[Array]) -> tuple[float, float]:
-    """Likeliest phi and theta of errors in a row; 0 unless they explain something.
+def _colour(runs: list[Array], generator: np.random.Generator) -> tuple[Array, Array]:
+    """Likeliest phi and theta of errors in a row, (2,); 0 unless they explain much.
 
     w_t = e_t - phi e_{t-1} - theta w_{t-1} is found for all pairs of them at once, and
     their mean square compared (conditional least squares). More than white noise is
-    believed where it lowers Schwarz's criterion.
+    believed where it lowers Schwarz's criterion. And draws of what may as well be, with
+    the probabilities of that criterion, (N_COLOURS, 2).
     """
     pairs = np.array([(phi, theta) for phi in LASTING for theta in MADE_GOOD])
     phi, theta = pairs.T[:, :, None]  # (G, 1) both
@@ -197,10 +204,15 @@ def _colour(runs: list[Array]) -> tuple[float, float]:
         w = e[t] - phi * e[t - 1] - theta * w
         total += np.square(w) @ is_there[t].astype(np.float64)
     n, plain = int(is_there[1:].sum()), float(np.square(e[1:]).sum())
-    best = int(total.argmin())
-    if n < MANY or n * math.log(plain / max(total[best], 1e-300)) <= 2.0 * math.log(n):
-        return 0.0, 0.0
-    return float(pairs[best, 0]), float(pairs[best, 1])
+    if n < MANY:
+        return np.zeros(2), np.zeros((N_COLOURS, 2))
+    # Half of Schwarz's criterion, less that of white noise: two parameters more.
+    gain = 0.5 * n * np.log(plain / np.maximum(total, 1e-300)) - math.log(n)
+    chance = np.exp(gain - gain.max())
+    chance = np.append(chance / chance.sum(), np.exp(-np.clip(gain.max(), -700, 700)))
+    pairs = np.append(pairs, np.zeros((1, 2)), axis=0)
+    drawn = generator.choice(len(pairs), N_COLOURS, p=chance / chance.sum())
+    return pairs[int(gain.argmax()) if gain.max() > 0.0 else -1], pairs[drawn]
 
 
 def _features(z: Tensor) -> Tensor:

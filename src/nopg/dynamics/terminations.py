@@ -57,10 +57,10 @@ class TerminationModel:
         )
         width = float(near.values[:, -1].median()) + 1e-6
         others = next_states[~is_terminal] / unit
-        beyond, pays = _beyond_limits(points, ended, paid, others, BORDER * width)
-        ended = torch.cat([ended, torch.ones_like(pays)])
-        paid = torch.cat([paid, pays])
-        return cls(torch.cat([points, beyond]), ended, paid, unit, width)
+        mirrored = _mirrored(points, ended, paid, others, BORDER * width)
+        every = zip((points, ended, paid), *mirrored, strict=True)
+        points, ended, paid = map(torch.cat, every)
+        return cls(points, ended, paid, unit, width)
 
     def predict(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """Probability of a termination, (m,), and that times its reward, (m,)."""
@@ -103,33 +103,40 @@ def continuing_rewards(inputs: Tensor, rewards: Tensor, terminations: Tensor) ->
     return found
 
 
-def _beyond_limits(
+def _mirrored(
     points: Tensor, ended: Tensor, paid: Tensor, every: Tensor, border: float
-) -> tuple[Tensor, Tensor]:
-    """Mirror images of states that did not end, beyond limits that end an episode.
+) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """Mirror images of points near limits that end an episode, on their other side.
 
     Most ends are limits of one column: a pole that leans too far, an edge, a goal. If
     ends were seen beyond all that any other state has in a column, the limit holds
-    wherever the other columns are, also where nobody has crossed it yet. `every` state
-    that did not end is asked, not only those among the points.
+    wherever the other columns are: beyond it also where nobody has crossed it yet, and
+    not before it, also where nobody was seen short of it. `every` state that did not
+    end is asked, not only those among the points.
 
     Returns:
-        Terminal points, (k, d_s), and what it pays to end there, (k,).
+        For each limit and either side of it points, whether they end an episode, and
+        what it pays to end there.
     """
-    is_end = ended > 0.0
-    others, found, pays = points[~is_end], [points[:0]], [paid[:0]]
-    for j in range(points.shape[1] if len(others) else 0):
+    is_end, found = ended > 0.0, []
+    outer: list[tuple[int, float, Tensor, Tensor]] = []
+    for j in range(points.shape[1] if len(every) else 0):
         for sign in (1.0, -1.0):
             side, far = sign * points[:, j], (sign * every[:, j]).max()
             crossed = is_end & (side > far)
-            if int(crossed.sum()) < MANY:
-                continue
-            limit = 0.5 * (far + side[crossed].min())
-            near = others[limit - sign * others[:, j] < border].clone()
-            near[:, j] = 2.0 * sign * limit - near[:, j]
-            found.append(near)
-            pays.append(paid[crossed].mean().expand(len(near)))
-    return torch.cat(found), torch.cat(pays)
+            if int(crossed.sum()) >= MANY:
+                limit = 0.5 * (far + side[crossed].min())
+                outer.append((j, sign, limit, crossed))
+    is_beyond = sum(crossed.long() for *_, crossed in outer)
+    for j, sign, limit, crossed in outer:
+        depth = sign * points[:, j] - limit
+        # Beyond two limits at once an image would still be beyond the other.
+        for which in (~is_end & (-depth < border), crossed & (is_beyond == 1)):
+            images = points[which & (depth < border)].clone()
+            images[:, j] = 2.0 * sign * limit - images[:, j]
+            ends = (~is_end[which & (depth < border)]).to(ended)
+            found.append((images, ends, ends * paid[crossed].mean()))
+    return found
 
 
 def _informative(points: Tensor, is_terminal: Tensor, names: Tensor) -> Tensor:

@@ -33,7 +33,7 @@ class Comparison:
 
     difference: float  # its return less the other's, in the mean over the same starts
     low: float  # lower end of the difference
-    high: float  # upper end
+    high: float  # upper end; infinite where the other one's return has no lower
     level: float  # how often the truth is meant to lie between
     probability_worse: float  # how likely the policy earns less
     value: float  # its return
@@ -82,7 +82,7 @@ def compared_with_actor(
         best = evaluator.mean_return(other, starts, at_best=True)
         found = compared(best, ours.unknown)
         if found.probability_worse <= 1.0 - level:
-            return found
+            return replace(found, high=float("inf"))  # it may be worse than at best
     return compared(theirs, max(ours.unknown, theirs.unknown))
 
 

@@ -65,8 +65,8 @@ class Returns(NamedTuple):
 
     runs: Array  # (m, G), every path, what is out of support counted halfway
     deviations: Array  # (S, m), of drawn models; (S, 1) of their mean over states
-    # What sharper ends make of it, and how far rewards beyond those seen may be off,
-    # (2, m) or (2, 1).
+    # What sharper ends make of it, how far rewards beyond those seen may be off, and
+    # a last step more or less, (3, m) or (3, 1).
     errors: Array
     unknown: float  # share of the discounted future that is out of support
 
@@ -266,9 +266,9 @@ class ModelEvaluator:
     ) -> tuple[Array, Array]:
         """Returns in drawn models less those in the two, (S, m).
 
-        And what else they may be off by, (2, m): the difference that sharper ends make,
-        and how far rewards beyond those seen may be off. What is out of support earns
-        one level of reward in each drawn model.
+        And what else they may be off by, (3, m): the difference that sharper ends make,
+        how far rewards beyond those seen may be off, and a last step more or less. What
+        is out of support earns one level of reward in each drawn model.
         """
         paths, until = self._paths(states, lengths, SHORT, FEW_PATHS)
 
@@ -288,10 +288,11 @@ class ModelEvaluator:
 
         drawn = self._asked_of_drawn(earned_in, paths)  # (S, m G)
         limits, (model, _) = self.models[0].reward_limits, self._arrays
-        errors = np.zeros((2, len(states)))
+        errors = np.zeros((3, len(states)))
+        beyond, last = reward_beyond(model, actor, paths, limits, self.gamma, until)
         if self.models[0].known_reward is None:  # a function is right beyond, too
-            beyond = reward_beyond(model, actor, paths, limits, self.gamma, until)
             errors[1] = UNSEEN_REWARD_STD * paths.means(beyond)
+        errors[2] = paths.means(last)
         if self._sharper:
             found = [ask(model, paths, until) for model in self._sharper]
             sharp = np.mean([earned + middle * left for earned, left in found], axis=0)
@@ -305,7 +306,8 @@ class ModelEvaluator:
         # How large the noise is was learned from n errors, to one in sqrt(2 n).
         n, d_s = len(self.data), paths.starts.shape[1]
         normal = self.seed.numpy("noise-levels").standard_normal((N_DRAWS, d_s))
-        many = paths.repeated(1.0 + normal / np.sqrt(2.0 * n))
+        levels = 1.0 + normal / np.sqrt(2.0 * n)
+        many = paths.repeated(levels, self.models[0].noise)
         found = [ask(drawn, many).reshape(N_DRAWS, -1) for drawn in self._drawn]
         return np.concatenate(found)
 

@@ -7,12 +7,12 @@ out of support nobody knows what follows, and what is not known is counted apart
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from nopg.discount import discount_horizon
-from nopg.dynamics.noise import noise_draws
+from nopg.dynamics.noise import ProcessNoise, noise_draws
 from nopg.dynamics.rollouts import Steps, rollout_steps
 from nopg.dynamics.transition_model import TransitionModel
 from nopg.evaluation.rollouts import Membership
@@ -29,6 +29,11 @@ LEAST = 1e-9
 SLACK = 0.1
 """How early or late a rollout may be, as a share of the time it takes: small errors of
 a speed add up."""
+
+
+LATE = 0.01
+"""Standard deviation of when a task ends, as a share of the time it takes; half a step
+at most. It is half a step, too, where an end is as likely as not."""
 
 
 @dataclass(frozen=True)
@@ -49,15 +54,21 @@ class NoisyPaths:
             return cls(states, None, 1)
         m, d_s = states.shape
         group = group or max(LEAST_PATHS, -(-N_PATHS // m))
-        generator = np.random.default_rng(0)
-        draws = noise_draws(n_steps, m * group, d_s, generator, model.noise)
+        draws = _draws(n_steps, m * group, d_s, model.noise)
         return cls(np.repeat(states, group, axis=0), draws, group)
 
-    def repeated(self, levels: Array) -> NoisyPaths:
-        """All paths S times one after the other, gusts times `levels`, (S, d_s)."""
+    def repeated(self, levels: Array, noise: ProcessNoise | None) -> NoisyPaths:
+        """All paths S times one after the other, gusts times `levels`, (S, d_s).
+
+        They follow each other in another way each time, of those that `noise` allows.
+        """
         draws = self.draws
-        if draws is not None:
-            draws = np.concatenate([draws * level for level in levels], axis=1)
+        if draws is not None and noise is not None:
+            n_steps, n_paths, d_s = draws.shape
+            others = (replace(noise, colour=colour) for colour in noise.colours)
+            every = (_draws(n_steps, n_paths, d_s, other) for other in others)
+            pairs = zip(levels, every, strict=True)
+            draws = np.concatenate([level * one for level, one in pairs], axis=1)
         return NoisyPaths(np.tile(self.starts, (len(levels), 1)), draws, self.group)
 
     def means(self, found: Array) -> Array:
@@ -68,6 +79,11 @@ class NoisyPaths:
         """Of these means, (m G,) to (m,); 0 without noise."""
         spread = found.reshape(-1, self.group).std(axis=1)
         return np.asarray(spread / math.sqrt(self.group))
+
+
+def _draws(n_steps: int, n_paths: int, d_s: int, noise: ProcessNoise) -> Array:
+    """The same for every policy and every model, but for their colour."""
+    return noise_draws(n_steps, n_paths, d_s, np.random.default_rng(0), noise)
 
 
 def known_return(
@@ -108,21 +124,27 @@ def reward_beyond(
     limits: tuple[float, float],
     gamma: float,
     lengths: Array | None = None,
-) -> Array:
+) -> tuple[Array, Array]:
     """Discounted sum of what predicted rewards exceed the `limits` by, (B,).
 
     Nothing like it was seen: a regression that goes beyond the rewards of the log may
-    be off by as much.
+    be off by as much. And how far the return may be off as tasks end after whole steps,
+    one sooner or later, (B,).
     """
     low, high = limits
-    found = np.zeros(len(paths.starts))
+    found, last = np.zeros((2, len(paths.starts)))
     until, horizon = _counted_steps(lengths, len(found), gamma, SHORT)
     path = rollout_steps(model, actor, paths.starts, horizon, LEAST, paths.draws)
     for t, one in enumerate(path):
-        r = one.outcome.rewards
+        r, on = one.outcome.rewards, one.outcome.continuing_rewards
         excess = np.maximum(np.maximum(low - r, r - high), 0.0)
-        found += gamma**t * one.running * (t < until) * excess
-    return found
+        weight = gamma**t * one.running * (t < until)
+        found += weight * excess
+        # One step later: its reward more, and what the end pays is discounted once.
+        ends = one.outcome.terminated
+        worth = np.abs(ends * on - (1.0 - gamma) * (r - (1.0 - ends) * on))
+        last += weight * worth * (min(LATE * t, 0.5) + 2.0 * (1.0 - ends))
+    return found, last
 
 
 def _counted_steps(

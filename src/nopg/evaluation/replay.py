@@ -237,8 +237,10 @@ def _conformal(ratios: Array) -> Array:
     """Of n errors over half their bands the one of rank (n + 1) 90%, rounded up.
 
     That many times as wide they hold 90% of what is to come (split conformal
-    prediction), (n, d) to (d,).
+    prediction), (n, d) to (d,); NaN of none.
     """
+    if not len(ratios):
+        return np.full(ratios.shape[1:], np.nan)
     rank = min(len(ratios), math.ceil((len(ratios) + 1) * BAND))
     return np.asarray(np.sort(ratios, axis=0)[rank - 1])
 

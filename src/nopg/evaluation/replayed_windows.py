@@ -66,10 +66,9 @@ class Predictions(NamedTuple):
         places, lengths = np.arange(len(windows.lengths)), windows.lengths
         late = every[0, np.minimum(lengths, LONGEST) - 1, places]
         ratios = _return_ratios(windows, returns, float(data.rewards.std()), gamma)
-        is_path = (lengths > 1) | (lengths.max() == 1)
         return cls(
             {label: every[:, last, rows] for label, rows, last in _horizons(windows)},
-            ratios[is_path],
+            ratios[lengths > 1],  # one reward says nothing of returns
             windows.starts[:, :d],
             np.sqrt(np.square(late).mean(axis=1)),
         )
