@@ -39,6 +39,8 @@ def test_what_goes_in_comes_out() -> None:
 
 
 STATE = {"policy": {}, "ascent": {"step": 0}, "draws": 0}
+NONE = {"tensor": "none", "order": [0, 1]}  # eight columns of no update
+EMPTY: dict[str, Any] = {"updates": NONE, "evaluations": {}, "state": None}
 
 
 @pytest.mark.parametrize(
@@ -48,14 +50,14 @@ STATE = {"policy": {}, "ascent": {"step": 0}, "draws": 0}
         {"tensor": "t", "order": [0]},
         {"tensor": "t", "order": [0, 7, 3]},
         {"tensor": "t", "order": 5},
-        {"history": [], "state": STATE | {"ascent": {"step": 1e400}}},
-        {"history": [], "state": STATE | {"ascent": {"step": 4}}},
-        {"history": [], "state": STATE | {"ascent": []}},
-        {"history": [], "state": {"ascent": {"step": 0}}},
-        {"history": [], "state": [1]},
-        {"history": [{}], "state": None},
-        {"history": [{"step": 13}], "state": None},
-        {"history": 5, "state": None},
+        EMPTY | {"state": STATE | {"ascent": {"step": 1e400}}},
+        EMPTY | {"state": STATE | {"ascent": {"step": 4}}},
+        EMPTY | {"state": STATE | {"ascent": []}},
+        EMPTY | {"state": {"ascent": {"step": 0}}},
+        EMPTY | {"state": [1]},
+        EMPTY | {"updates": {"tensor": "t", "order": [0, 1]}},
+        EMPTY | {"updates": [[1.0]]},
+        EMPTY | {"updates": 5},
         {"state": STATE},
         [1],
         5,
@@ -66,7 +68,9 @@ def test_a_foreign_structure_under_a_good_checksum_is_refused(
 ) -> None:
     text = bytearray(json.dumps(structure).encode())
     words = torch.frombuffer(text, dtype=torch.uint8)
-    content = save({"t": torch.zeros(2, 3), "structure": words})
+    content = save(
+        {"t": torch.zeros(2, 3), "none": torch.zeros(8, 0), "structure": words}
+    )
     (tmp_path / CHECKPOINT).write_bytes(hashlib.sha256(content).digest() + content)
     with pytest.raises(RunError, match="must be a checkpoint of this run"):
         read_checkpoint(tmp_path)
@@ -83,11 +87,22 @@ def test_updates_that_are_missing_are_noticed(
 
 
 def test_updates_come_back_as_they_were(tmp_path: Path) -> None:
-    update = Update(1, float("nan"), 0.5, 0.25, 1e-3, 7, 0, 1.5, {"J": -3.0})
-    write_checkpoint(tmp_path, History([update]), None)
+    first = Update(1, float("nan"), 0.1, 0.25, 1e-3, 7, 0, 1.5, {"J": -3.0})
+    made = [first, Update(2, -1e300, 0.5, 0.25, 1e-3, 2**40, 1, 2.5)]
+    write_checkpoint(tmp_path, History(made), None)
     history, state = read_checkpoint(tmp_path)
     assert state is None
-    assert repr(history.updates) == repr([update])  # NaN equals nothing
+    assert repr(history.updates) == repr(made)  # NaN equals nothing
+
+
+@pytest.mark.parametrize("evaluations", [{"J": "high"}, {"J": None}, {"J": [1.0]}])
+def test_results_that_are_no_numbers_are_noticed(
+    evaluations: dict[str, Any], tmp_path: Path
+) -> None:
+    update = Update(1, 0.0, 0.0, 0.0, 0.0, 0, 0, 0.0, evaluations)
+    write_checkpoint(tmp_path, History([update]), None)
+    with pytest.raises(RunError, match="must be a checkpoint of this run"):
+        read_checkpoint(tmp_path)
 
 
 def test_a_structure_nested_without_end_is_refused(tmp_path: Path) -> None:
