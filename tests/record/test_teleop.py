@@ -67,17 +67,20 @@ def test_a_key_chooses_the_label_and_none_means_what_suits_the_labels() -> None:
 
 
 def test_names_are_used_only_where_they_fit() -> None:
-    names = [lever.name for lever in discrete("LunarLander-v3", 4).levers]
+    names = [lever["name"] for lever in discrete("LunarLander-v3", 4).levers]
     assert names[2] == "main engine"
-    assert [lever.name for lever in discrete("LunarLander-v3", 2).levers] == ["0", "1"]
+    assert [lever["name"] for lever in discrete("LunarLander-v3", 2).levers] == [
+        "0",
+        "1",
+    ]
     names_of_labels = known_names("LunarLander-v3")[1]
     lander = teleop_of([-1.0, -1.0], [1.0, 1.0], names=names_of_labels)
-    assert [lever.name for lever in lander.levers] == ["a0", "a1"]
+    assert [lever["name"] for lever in lander.levers] == ["a0", "a1"]
 
 
 def test_levers_say_their_bounds() -> None:
     (lever,) = teleop_of([-2.0], [2.0]).levers
-    assert (lever.low, lever.high) == (-2.0, 2.0)
+    assert (lever["low"], lever["high"]) == (-2.0, 2.0)
 
 
 def test_spaces_that_cannot_be_stored_are_refused() -> None:

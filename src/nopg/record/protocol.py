@@ -9,7 +9,6 @@ bare name of the file, for display.
 
 import json
 import math
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -60,7 +59,7 @@ def welcome(session: Session, *, environment: str, fps: float) -> dict[str, Any]
         "limit": session.simulator.limit,
         "wanted": session.wanted,
         "kind": session.teleop.kind,
-        "levers": [asdict(lever) for lever in session.teleop.levers],
+        "levers": session.teleop.levers,
         "columns": demonstrations.layout.observation_names[:_SHOWN_COLUMNS],
     }
 

@@ -4,8 +4,11 @@ Which key does what is the page's business (`assets/keymap.js`). An environment 
 not known here works just as well, with its columns called s0, s1, ...
 """
 
+import json
 import math
 from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
@@ -15,6 +18,8 @@ from nopg.errors import ConfigError
 
 Action = NDArray[np.float64] | int
 Names = tuple[str, ...]
+Lever = dict[str, Any]
+"""One axis or one label as the page shows it: its name, and the ends of an axis."""
 _UNBOUNDED = 1e6  # bounds beyond this are "no bound", float32's maximum included
 RISE, FALL = 0.25, 0.12
 """Seconds in which a held key moves an axis from rest to its end, and back."""
@@ -31,15 +36,6 @@ class Controls:
     def is_neutral(self) -> bool:
         """Whether nothing drives."""
         return self.label is None and not any(self.levels)
-
-
-@dataclass(frozen=True)
-class Lever:
-    """One action axis or one label as the page shows it."""
-
-    name: str
-    low: float = 0.0
-    high: float = 0.0
 
 
 class ContinuousTeleop:
@@ -74,7 +70,7 @@ class ContinuousTeleop:
     def levers(self) -> tuple[Lever, ...]:
         """One lever per axis."""
         ends = zip(self.names, self._low.tolist(), self._high.tolist(), strict=True)
-        return tuple(Lever(*each) for each in ends)
+        return tuple({"name": name, "low": a, "high": b} for name, a, b in ends)
 
     def reset(self) -> None:
         """Let go of everything: the next episode starts from rest."""
@@ -117,7 +113,7 @@ class DiscreteTeleop:
     @property
     def levers(self) -> tuple[Lever, ...]:
         """One lever per label."""
-        return tuple(Lever(name) for name in self.names)
+        return tuple({"name": name} for name in self.names)
 
     def reset(self) -> None:
         """Forget the last label."""
@@ -157,34 +153,12 @@ def ramped(
     return level + math.copysign(seconds / rise, target - level)
 
 
-_CAR = ("position", "velocity")
-_LANDER = ("x", "y", "x velocity", "y velocity", "angle", "angular velocity")
-# Observation columns, then columns of a continuous action or labels of a discrete one.
-_KNOWN: dict[str, tuple[Names, Names]] = {
-    "MountainCarContinuous": (_CAR, ("force",)),
-    "MountainCar": (_CAR, ("left", "none", "right")),
-    "Pendulum": (("cos angle", "sin angle", "angular velocity"), ("torque",)),
-    "CartPole": (
-        ("position", "velocity", "angle", "angular velocity"),
-        ("left", "right"),
-    ),
-    "Acrobot": (
-        ("cos first", "sin first", "cos second", "sin second", "speed 1", "speed 2"),
-        ("negative", "none", "positive"),
-    ),
-    "LunarLander": (
-        (*_LANDER, "left leg", "right leg"),
-        ("none", "left engine", "main engine", "right engine"),
-    ),
-    "FrozenLake": ((), ("left", "down", "right", "up")),
-    "CliffWalking": ((), ("up", "right", "down", "left")),
-}
-
-
 def known_names(env_id: str) -> tuple[Names, Names]:
     """Names of observations and actions, whatever module, namespace or version."""
     name = env_id.rpartition(":")[2].rpartition("/")[2]
-    return _KNOWN.get(name.rpartition("-v")[0] or name, ((), ()))
+    table = files("nopg.record").joinpath("assets", "names.json").read_text("utf-8")
+    found = json.loads(table).get(name.rpartition("-v")[0] or name, {})
+    return tuple(found.get("observations", ())), tuple(found.get("actions", ()))
 
 
 def fitting(names: Names, count: int, prefix: str) -> Names:
