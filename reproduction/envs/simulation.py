@@ -20,7 +20,7 @@ class Simulation(gymnasium.Env[Any, Any]):
     Time limits are Gymnasium's own TimeLimit wrapper, put on by the registration.
 
     Args:
-        name: The task, one of `nopg.envs.registration.TASKS`.
+        name: The task, one of `reproduction.envs.registration.TASKS`.
         render_mode: None, or "rgb_array" for frames.
         **settings: Fields of the task, such as `start_angle` of the pendulum.
     """

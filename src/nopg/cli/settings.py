@@ -27,18 +27,16 @@ class Settings:
 
 def read_settings(path: Path | None) -> Settings:
     """The settings in `path`, or the defaults."""
-    from nopg.data.files import open_plain
+    from nopg.data.files import open_plain, reading
     from nopg.errors import ConfigError
 
     table: dict[str, Any] = {}
-    try:
-        if path is not None:
-            with open_plain(path, _LARGEST, follow=True) as stream:
-                table = tomllib.load(stream)
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(
-            f"`--config` must be a TOML file, reading {path} failed ({error})."
-        ) from None
+    if path is not None:
+        with (
+            reading(path, "a TOML file", "correct it", ConfigError),
+            open_plain(path, _LARGEST, follow=True) as stream,
+        ):
+            table = tomllib.load(stream)
     unknown = sorted(set(table) - {"model", "bandwidths", "fit"})
     if unknown:
         raise ConfigError(

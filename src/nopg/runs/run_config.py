@@ -105,19 +105,14 @@ _KINDS = {kind.__name__: kind for kind in (int, float, str, dict, list)}
 T = TypeVar("T")
 
 
-def require_plain(path: Path, max_bytes: int | None = None) -> None:
+def require_plain(path: Path) -> None:
     """Check that `path` is an ordinary file: no link, folder, pipe or device.
 
     A run folder may come from somebody else: a link in it could make us read any
     file of this user.
     """
-    try:
-        open_plain(path, max_bytes).close()
-    except OSError as error:
-        raise RunError(
-            f"`{path}` must be a readable file, got {error.strerror or error}; is this "
-            "the folder of a run, and undamaged?"
-        ) from None
+    with reading(path, "a readable file"):
+        open_plain(path).close()
 
 
 def reading(path: Path, what: str) -> AbstractContextManager[None]:
@@ -128,8 +123,7 @@ def reading(path: Path, what: str) -> AbstractContextManager[None]:
 
 def read_plain(path: Path, max_bytes: int) -> bytes:
     """The bytes of an ordinary file."""
-    require_plain(path, max_bytes)
-    with reading(path, "readable"), open_plain(path, max_bytes) as stream:
+    with reading(path, "a readable file"), open_plain(path, max_bytes) as stream:
         return stream.read()
 
 
