@@ -5,7 +5,11 @@ import pytest
 import torch
 
 from nopg.dynamics import gaussian_process
-from nopg.dynamics.gaussian_process import GaussianProcess
+from nopg.dynamics.gaussian_process import (
+    N_ROWS,
+    GaussianProcess,
+    _informative_rows,
+)
 
 
 @pytest.fixture
@@ -120,3 +124,16 @@ def test_uncertainty_grows_away_from_the_data(
     near, far = process.std(torch.tensor([[0.0, 0, 0], [30, 30, 30]]).double())
     assert (far[:2] > 10 * near[:2]).all()
     assert torch.allclose(far[:2], process.amplitude[:2], rtol=1e-3)
+
+
+def test_of_many_samples_those_of_rare_places_are_kept() -> None:
+    """One row in a thousand lies elsewhere; all of these inform the regression."""
+    rng, n = np.random.default_rng(0), 3 * N_ROWS
+    inputs = rng.normal(0.0, 0.3, (n, 2))
+    rare = rng.choice(n, 60, replace=False)
+    inputs[rare] += rng.uniform(3.0, 6.0, (60, 2))
+    chosen = _informative_rows(torch.tensor(inputs), np.random.default_rng(1))
+    assert len(chosen) == len(np.unique(chosen)) == N_ROWS
+    assert np.isin(rare, chosen).all()
+    few = _informative_rows(torch.tensor(inputs[:100]), np.random.default_rng(1))
+    assert sorted(few) == list(range(100))

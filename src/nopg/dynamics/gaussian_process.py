@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from nopg.dynamics.hyperparameters import (
@@ -25,12 +26,13 @@ from nopg.threads import parallel_map
 N_INDUCING, N_FEW = 600, 150
 """Samples the kernel is projected on; fewer samples are all used, without error. And
 how many do where they explain a target to the last."""
-NOISY = 0.001
-"""Noise over amplitude from which fewer do, see `_enough`."""
 N_HYPER = 256
 """Samples whose likelihood chooses length scales and noise."""
-N_ROWS = 20_000
-"""Samples that inform the regression; a random part of more."""
+N_ROWS, PER_KERNEL = 20_000, 10
+"""Samples that inform the regression, spread out over more; and for each kernel, where
+there is no noise to be averaged over."""
+CELL = 0.25
+"""Side of the cells over which samples are spread, in deviations of the inputs."""
 JITTER = 1e-9
 LINEAR = 1e-4
 """Deviation from a linear function, in those of the target, that counts as none;
@@ -96,7 +98,7 @@ class GaussianProcess:
             with_outliers: Targets of which no sample is left out, however odd.
             limits: What length scales and noise may be.
         """
-        rows = torch.as_tensor(generator.permutation(len(inputs))[:N_ROWS])
+        rows = torch.as_tensor(_informative_rows(inputs, generator))
         centre, spread = inputs.mean(dim=0), _positive(inputs.std(dim=0, correction=0))
         x = (inputs[rows] - centre) / spread
         unit = _positive(targets.std(dim=0, correction=0))
@@ -116,6 +118,8 @@ class GaussianProcess:
             one, is_inlier = _hyperparameters(x, residual[:, j], initial, limits)
             own = slice(None) if j in with_outliers else is_inlier
             rows, y, count = x[own], residual[own, j], _enough(x, inducing, one)
+            if one.is_noiseless:
+                rows, y = (some[: PER_KERNEL * len(inducing)] for some in (rows, y))
             kernels = _regress(rows, y, inducing[: min(N_FEW, count)], one)
             if count > N_FEW and not _is_explained(y, kernels[-1]):
                 kernels = _regress(rows, y, inducing[:count], one)
@@ -234,6 +238,27 @@ class GaussianProcess:
         return exponents.exp_().view(len(z), *self.weights.shape)
 
 
+def _informative_rows(
+    inputs: Tensor, generator: np.random.Generator
+) -> NDArray[np.int64]:
+    """Rows in random order; of too many the first of every cell, then the second, ...
+
+    Places that were seen once tell more than the thousandth sample of another.
+    """
+    order = generator.permutation(len(inputs))
+    if len(order) <= N_ROWS:
+        return order
+    spread = _positive(inputs.std(dim=0, correction=0))
+    cells = torch.floor(inputs[order] / (CELL * spread)).long().numpy()
+    names = cells @ generator.integers(2**62, size=cells.shape[1])  # collide rarely
+    by_cell = np.argsort(names, kind="stable")
+    is_first = np.diff(names[by_cell], prepend=names[by_cell[0]] - 1) != 0
+    places = np.arange(len(order))
+    rank = np.empty_like(places)  # of a row in its cell
+    rank[by_cell] = places - np.maximum.accumulate(np.where(is_first, places, 0))
+    return np.asarray(order[np.argsort(rank, kind="stable")[:N_ROWS]])
+
+
 def _linear_mean(x: Tensor, y: Tensor) -> Tensor:
     """Intercept and coefficients of ridge regression, (1 + d, q)."""
     design = torch.cat([torch.ones(len(x), 1).to(x), x], dim=1)
@@ -274,7 +299,7 @@ def _enough(x: Tensor, inducing: Tensor, found: Hyperparameters) -> int:
     they meet, points cost time and tell nothing.
     """
     m, ratio = len(inducing), (found.noise / found.amplitude).square()
-    if float(ratio) < NOISY**2:
+    if found.is_noiseless:
         return m
     inverse, across = _kernels(inducing, x[:N_INDUCING], found.scales)
     whitened = inverse @ across
@@ -306,7 +331,7 @@ def _regress(
     inner = torch.linalg.cholesky(ratio * eye + whitened @ whitened.T)
     second = torch.linalg.solve_triangular(inner, first, upper=False)
     parts = second @ (across @ y)
-    k = m if float(noise / amplitude) >= NOISY else _few(y, parts)
+    k = _few(y, parts) if found.is_noiseless else m
     weights = torch.cat([second[:k, :k].T @ parts[:k], parts.new_zeros(m - k)])
     return weights, first, second * ratio.sqrt(), parts
 

@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+NOISELESS = 0.001
+"""Noise over amplitude up to which there is none."""
 LOG_SCALE_PRIOR = (0.5, 1.5)
 """Mean and spread of log length scales, in standard deviations of the input: flat
 enough to be overruled by a few dozen samples, tight enough to stay finite."""
@@ -71,6 +73,11 @@ class Hyperparameters(NamedTuple):
     scales: Tensor  # (d,)
     amplitude: Tensor  # (), prior standard deviation
     noise: Tensor  # (), standard deviation of what inputs do not explain
+
+    @property
+    def is_noiseless(self) -> bool:
+        """Whether noise is next to nothing beside what inputs explain."""
+        return float(self.noise) < NOISELESS * float(self.amplitude)
 
     def covariance(self, x: Tensor, other: Tensor) -> Tensor:
         """k between the rows of `x` and of `other`, (n, m), without noise."""

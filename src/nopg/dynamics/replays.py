@@ -35,6 +35,8 @@ HELD_OUT = 5
 N_WHOLE, N_PARTS, N_PAIRS = 10, 60, 100
 """Episodes that are replayed from first to last, other parts, and single steps, at
 most."""
+ENOUGH_ROWS = 4_000
+"""Rows held out, from which on no more of them are."""
 LONGEST = 300
 """Steps of a window, at most."""
 EPISODES, BLOCKS, PAIRS = "episodes", "blocks", "pairs"
@@ -210,7 +212,8 @@ def held_out_folds(
     assert data.episodes is not None  # rows without any are single
     folds = _episode_folds(data.episodes, generator)
     if folds:
-        return EPISODES, folds
+        enough = -(-ENOUGH_ROWS // int(folds[0].sum()))
+        return EPISODES, folds[: max(2, enough)]
     # Two of ten parts, neither first nor last: a model is for what lies between.
     parts = np.array_split(max(long, key=len), 2 * HELD_OUT)
     for k in range(1, HELD_OUT - 1):

@@ -41,8 +41,10 @@ from nopg.policies.families import Policy
 
 logger = logging.getLogger(__name__)
 
-MAX_ROWS, N_NEAREST = 4_000, 3
+MAX_ROWS, N_NEAREST, N_FOLDS = 4_000, 3, 10
 """Rows that are asked whether actions were deliberate, and neighbours that answer."""
+MAX_STARTS = 200
+"""Starts of the last estimates, at most: every episode of a large log has one."""
 HIDDEN = (64, 64)
 """Layers of the clone: an operator's switch between swinging and holding is lost in a
 single one."""
@@ -204,10 +206,11 @@ class Selection:
         return SearchResult(self.candidates, len(self.candidates) - 1)
 
     def _estimate_best(self, values: Sequence[float]) -> None:
-        """A last estimate of those of the highest values: long, from every start."""
+        """A last estimate of those of the highest values: long, from most starts."""
         best = sorted(range(len(values)), key=lambda i: -values[i])[:N_KEPT]
         policies = [self.found[i].policy for i in best]
-        starts, negligible = self.starts, FINAL_WEIGHT
+        every = -(-len(self.starts) // MAX_STARTS)  # rounded up
+        starts, negligible = self.starts[::every], FINAL_WEIGHT
         if self.models[0].noise is not None:
             starts = search_starts(self.models[0], starts, N_FINAL_PATHS)
             negligible = NOISY_FINAL_WEIGHT
@@ -251,12 +254,13 @@ def explained_share(data: Dataset, runs: list[Rows]) -> float:
     episode = np.repeat(np.arange(len(runs)), [len(run) for run in runs])
     asked = np.arange(len(rows))[:: -(-len(rows) // MAX_ROWS)]
     missed = np.empty((len(asked), actions.shape[1]))
-    for name in np.unique(episode[asked]):
-        ours, others = asked[episode[asked] == name], rows[episode != name]
+    fold = episode % N_FOLDS  # a tree for each of many episodes takes long
+    for name in np.unique(fold[asked]):
+        ours, others = asked[fold[asked] == name], rows[fold != name]
         count = min(N_NEAREST, len(others))
         tree = cKDTree(states[others])
         _, nearest = tree.query(states[rows[ours]], k=range(1, count + 1))
         expected = actions[others[nearest]].mean(axis=1)
-        missed[episode[asked] == name] = actions[rows[ours]] - expected
+        missed[fold[asked] == name] = actions[rows[ours]] - expected
     variance = actions[rows].var(axis=0).sum()
     return float(1.0 - np.square(missed).mean(axis=0).sum() / max(variance, 1e-300))
