@@ -215,20 +215,19 @@ class ProgressWriter:
 
     def checkpoint(self) -> None:
         """Put the present state on the disk, if it is not there yet."""
-        step = len(self._training.history)
-        if step == self._last_step or not self._training.can_resume:
-            return
-        write_checkpoint(self._run.path, self._training.history, self._training.state())
-        self._last_step, self._last_time = step, time.monotonic()
+        training = self._training
+        step = len(training.history)
+        if step != self._last_step:
+            state = training.state() if training.can_resume else None
+            write_checkpoint(self._run.path, training.history, state)
+            self._last_step, self._last_time = step, time.monotonic()
 
     def finish(self, policy: FittedPolicy) -> None:
-        """Write what was done, the policy, and then that all this is done."""
+        """Write the last checkpoint, the policy, and then that all this is done."""
         history = self._training.history
         if history.stopped == "callback" and self._interrupted.is_set():
             history.stopped = "interrupted"
         self.checkpoint()
-        if not self._training.can_resume:
-            write_checkpoint(self._run.path, history, None)
         self._run.finish(policy)
 
     def close(self) -> None:
