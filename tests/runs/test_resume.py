@@ -20,6 +20,7 @@ import nopg
 from nopg.cli.swing_up import BOTTOM
 from nopg.errors import PolicyFileError, RunError
 from nopg.runs import Monitoring, resume, start
+from nopg.runs.checkpoint import CHECKPOINT, read_checkpoint
 from nopg.runs.folder import RunFolder
 from tests.runs.tiny import (
     LARGER,
@@ -148,9 +149,10 @@ start(sys.argv[1], nopg.NOPG(**QUICK), SMALL, [BOTTOM], n_updates=100_000,
     with subprocess.Popen(words, env=os.environ | {"OMP_NUM_THREADS": "1"}) as process:
         limit = time.monotonic() + 600
         while time.monotonic() < limit:
-            history = tmp_path / "a" / "history.jsonl"
-            if history.exists() and history.read_bytes().count(b"\n") > 50:
-                break
+            if (tmp_path / "a" / CHECKPOINT).exists():
+                history, _ = read_checkpoint(tmp_path / "a")
+                if len(history) > 50:
+                    break
             time.sleep(0.05)
         with pytest.raises(nopg.NopgError, match="one writer at a time"):
             resume(tmp_path / "a")
