@@ -13,15 +13,13 @@ from benchmarks.our_formulation import OurFormulation
 from benchmarks.stopwatch import parts_of_update
 from benchmarks.tasks import Task
 
-from nopg.algorithms.nopg.ascent import REFRESH
 from nopg.bellman.solution import Start
 
-N_UPDATES = REFRESH
-"""Updates per repeat: the first ones, where solves are hardest; as many as share one
-coarse inverse, whose making is thereby counted."""
-N_LATER = 2 * REFRESH
+N_UPDATES = 8
+"""Updates per repeat: the first ones, where solves are hardest and coarse inverses soon
+out of date; their making is counted."""
+N_LATER = 16
 """Updates after them, of ours alone: policies change less, and solves are shorter."""
-
 
 PAUSE = 0.3
 """Seconds between the two, for idle threads to fall asleep."""

@@ -59,7 +59,6 @@ class DenseFormulation:
         matrix = np.eye(len(P)) - gamma * P.detach().numpy()
         watch.append(time.perf_counter())
         self.q = self._solve(matrix, samples.rewards.numpy(), self.q, rtol)
-        watch.append(time.perf_counter())
         self.mu = self._solve(matrix.T, eps0.detach().numpy(), self.mu, rtol)
         watch.append(time.perf_counter())
         q, mu = torch.from_numpy(self.q), torch.from_numpy(self.mu)
@@ -68,7 +67,7 @@ class DenseFormulation:
         surrogate.backward()  # type: ignore[no-untyped-call]
         self.adam.step()
         watch.append(time.perf_counter())
-        parts = ("policy", "build", "solve q", "solve mu", "gradient")
+        parts = ("policy", "build", "solve", "gradient")
         return dict(zip(parts, np.diff(watch).tolist(), strict=True))
 
     def objective(self, policy: Policy) -> float:

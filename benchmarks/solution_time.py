@@ -46,7 +46,7 @@ def time_to_solution(
         if update.step % every and update.step != n_updates:
             return True
         began = time.perf_counter()
-        returns.append(swing_up(policy).returns[0])
+        returns.append(swing_up(policy).total)
         looking += time.perf_counter() - began
         return bool(returns[-1] < target)
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from reproduction.envs.pendulum import Pendulum
 
 from nopg.bellman.samples import Samples
 from nopg.cli.swing_up import BOTTOM, GAMMA, grid_dataset
 from nopg.data.dataset import Dataset
-from nopg.envs.pendulum import Pendulum
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.policies.build import PolicySpec
 from nopg.policies.families import Policy

@@ -23,11 +23,11 @@ import numpy as np
 import nopg
 from nopg.data.dataset import Dataset
 from nopg.data.sampling import merge
-from nopg.envs.base import Env, FloatArray, Step
-from nopg.envs.pendulum import Pendulum
 from nopg.errors import NopgWarning
 from nopg.fitted.policy import FittedPolicy
 from nopg.randomness import Seed
+from reproduction.envs.base import Env, FloatArray, Step
+from reproduction.envs.pendulum import Pendulum
 from reproduction.tasks.continuous import cart_pole_task
 from reproduction.tasks.noisy import NoisyTask, double_integrator_task
 from reproduction.tasks.two_tanks import TwoTanks, flow, rewards_of

@@ -54,15 +54,14 @@ FIRST_USES = (
     FirstUse(
         "plots",
         "an animation",
-        ("PIL",),
+        ("PIL", "pygame"),
         """
 from pathlib import Path
 import numpy as np
 from nopg.cli.demo import animate
-from nopg.envs import Pendulum, rollout
-env = Pendulum()
-start = env.reset_states(1, np.random.default_rng(0))
-animate(rollout(env, lambda s: np.zeros((1, 1)), start, 4), Path("a.gif"))
+from nopg.cli.swing_up import SwingUp
+still = np.tile([3.1, 0.0], (5, 1))
+animate(SwingUp(still, np.zeros((4, 1)), np.zeros(4)), Path("a.gif"))
 assert Path("a.gif").read_bytes().startswith(b"GIF89a")
 """,
     ),

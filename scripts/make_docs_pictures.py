@@ -144,7 +144,7 @@ def bandwidths() -> None:
     for factor in (0.25, 1.0, 4.0):
         scaled = nopg.NOPG(gamma=GAMMA, bandwidths=auto.scaled(state=factor))
         policy = scaled.fit(data, BOTTOM, n_updates=300, progress=False)
-        rewards = swing_up(policy).rewards[0]
+        rewards = swing_up(policy).rewards
         true = float(rewards @ GAMMA ** np.arange(len(rewards)))
         print(
             f"bandwidths x {factor}: J {policy.kernel.objective()!r}, "
@@ -162,7 +162,7 @@ def exploitation() -> None:
         data,
         BOTTOM,
         n_updates=300,
-        evaluators={"return on Pendulum-v1": lambda m: swing_up(m).returns[0]},
+        evaluators={"return on Pendulum-v1": lambda m: swing_up(m).total},
         evaluate_every=25,
         progress=False,
     )
@@ -181,7 +181,7 @@ def exploitation() -> None:
     )
     print(f"500 random rows: J {solved[0]:.0f} to {policy.kernel.objective()!r}")
     print(f"500 random rows: measured {measured[1][0]:.0f} to {measured[1][-1]:.0f}")
-    rewards = swing_up(policy).rewards[0]
+    rewards = swing_up(policy).rewards
     true = float(rewards @ GAMMA ** np.arange(len(rewards)))
     print(f"500 random rows: true discounted return of that policy {true:.0f}")
     print(f"500 random rows: the start is {distances.min():.1f} bandwidths away")
@@ -226,8 +226,8 @@ def searches() -> None:
         ended = time.perf_counter()
         print(
             f"learn, n = {len(data)}: {learned - began:.0f} s, "
-            f"{swing_up(searched).returns[0]:.0f}; NOPG: {ended - learned:.0f} s, "
-            f"{swing_up(fitted).returns[0]:.0f}\n{searched.search}",
+            f"{swing_up(searched).total:.0f}; NOPG: {ended - learned:.0f} s, "
+            f"{swing_up(fitted).total:.0f}\n{searched.search}",
             flush=True,
         )
 

@@ -24,7 +24,7 @@ def main() -> None:
     policy = nopg.learn(data, starts, gamma=0.97, seed=0, progress=False)
     done = nopg.export_policy(policy, FILE, single=True, guard_points=GUARD_POINTS)
     done.contract.unlink()  # the page needs none
-    print(f"return {swing_up(policy).returns[0]:.0f}, {FILE.stat().st_size:,} bytes")
+    print(f"return {swing_up(policy).total:.0f}, {FILE.stat().st_size:,} bytes")
     assert done.guard is not None
     print(done.guard.told(done.lost))
 

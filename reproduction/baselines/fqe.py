@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from nopg.data import Dataset
-from nopg.envs.base import FloatArray
 from nopg.errors import DataError
 from reproduction.baselines.quiet import import_quietly
+from reproduction.envs.base import FloatArray
 
 
 def fqe_value(

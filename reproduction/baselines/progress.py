@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from nopg.errors import ConfigError
 
 Act = Callable[[NDArray[np.float64]], NDArray[np.float64]]
-"""Observations (m, d_s) to actions (m, d_a), ready for `nopg.envs.rollout`."""
+"""Observations (m, d_s) to actions (m, d_a), ready for `reproduction.envs.rollout`."""
 
 
 class Update(NamedTuple):

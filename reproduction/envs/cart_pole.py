@@ -8,8 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from nopg.envs.base import ANY, BoolArray, Env, FloatArray, Ranges
-from nopg.envs.scenes import (
+from nopg.errors import ConfigError
+from reproduction.envs.base import ANY, BoolArray, Env, FloatArray, Ranges
+from reproduction.envs.landscape import Landscape, gauge
+from reproduction.envs.scenes import (
     BLUE,
     GREY,
     INK,
@@ -18,8 +20,6 @@ from nopg.envs.scenes import (
     Frame,
     draw,
 )
-from nopg.errors import ConfigError
-from reproduction.envs.landscape import Landscape, gauge
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nopg.envs.base import FloatArray
-from nopg.envs.scenes import GREY, ORANGE, PAPER, Frame
+from reproduction.envs.base import FloatArray
+from reproduction.envs.scenes import GREY, ORANGE, PAPER, Frame
 
 Point = tuple[float, float]
 Window = tuple[slice, slice]

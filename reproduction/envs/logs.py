@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nopg.envs.base import Env
-from nopg.envs.rollouts import Policy, Rollout, Transitions, rollout
+from reproduction.envs.base import Env
+from reproduction.envs.rollouts import Policy, Rollout, Transitions, rollout
 
 
 def flatten(record: Rollout) -> Transitions:

@@ -8,8 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from nopg.envs.base import BoolArray, Env, FloatArray, Ranges
-from nopg.envs.scenes import (
+from reproduction.envs.base import BoolArray, Env, FloatArray, Ranges
+from reproduction.envs.landscape import GREEN, Landscape, gauge
+from reproduction.envs.scenes import (
     BLUE,
     GREY,
     INK,
@@ -17,7 +18,6 @@ from nopg.envs.scenes import (
     Frame,
     draw,
 )
-from reproduction.envs.landscape import GREEN, Landscape, gauge
 
 
 @dataclass(frozen=True, kw_only=True)

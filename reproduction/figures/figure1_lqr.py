@@ -27,8 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from nopg.envs.base import FloatArray
 from reproduction.arms import Arm, trials_of
+from reproduction.envs.base import FloatArray
 from reproduction.experiment import Experiment, Plan
 from reproduction.figures.gradient_quality import angle, gradient_quality
 from reproduction.results import Record

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nopg.envs.base import FloatArray
+from reproduction.envs.base import FloatArray
 
 Estimates = Sequence[Sequence[float] | None]
 """One data set's estimate each; None where the method gave none."""

@@ -18,11 +18,11 @@ from typing import NamedTuple
 import numpy as np
 
 from nopg.data.dataset import Dataset
-from nopg.envs.base import FloatArray
 from nopg.errors import DataError
 from nopg.evaluation.model import ModelEvaluator
 from nopg.evaluation.replayed_windows import STEPS
 from nopg.randomness import Seed
+from reproduction.envs.base import FloatArray
 
 NAME = "real-logs"
 STATE = ("pos_meas1", "pos_meas2", "vel_meas1", "vel_meas2")

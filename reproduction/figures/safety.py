@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nopg.envs.rollouts import Rollout
 from nopg.errors import NopgWarning
 from nopg.evaluation.intervals import Estimate
 from nopg.evaluation.rollouts import TERMINATED
 from reproduction.arms import Arm, trials_of
+from reproduction.envs.rollouts import Rollout
 from reproduction.experiment import Experiment, Plan
 from reproduction.figures.safety_tables import safety_table
 from reproduction.results import Record

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nopg.envs.base import Env, FloatArray
+from reproduction.envs.base import Env, FloatArray
 
 
 @dataclass(frozen=True)

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 
 from nopg.data.dataset import Dataset
-from nopg.envs.base import Env, FloatArray
-from nopg.envs.pendulum import Pendulum, pendulum_grid
-from nopg.envs.rollouts import Transitions, rollout
 from nopg.errors import ConfigError, DataError
 from nopg.randomness import Seed
 from reproduction.baselines.behaviours import mixture_density, uniform_density
 from reproduction.baselines.progress import Act
 from reproduction.baselines.trajectories import LogDensity
+from reproduction.envs.base import Env, FloatArray
 from reproduction.envs.cart_pole import CartPole
 from reproduction.envs.mountain_car import MountainCar
+from reproduction.envs.pendulum import Pendulum, pendulum_grid
+from reproduction.envs.rollouts import Transitions, rollout
 from reproduction.tasks.action_box import ActionBox
 from reproduction.tasks.random_agents import cart_pole_random, pendulum_random
 from reproduction.tasks.scripted_operator import mountain_car_demonstrations

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from nopg.data.dataset import Dataset
-from nopg.envs.base import FloatArray
 from nopg.randomness import Seed
 from reproduction.baselines.progress import Act
+from reproduction.envs.base import FloatArray
 from reproduction.tasks.discrete_operator import demonstrations
 from reproduction.tasks.gym_steps import Steps, make
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_discrete_are
 
-from nopg.envs.base import FloatArray, Step
 from reproduction.baselines.progress import Act
+from reproduction.envs.base import FloatArray, Step
 
 
 @dataclass(frozen=True)

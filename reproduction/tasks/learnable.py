@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from nopg.data.dataset import Dataset
-from nopg.envs.base import FloatArray
 from reproduction.baselines.progress import Act
+from reproduction.envs.base import FloatArray
 from reproduction.tasks.continuous import task_of
 from reproduction.tasks.discrete import DISCRETE_TASKS
 from reproduction.tasks.noisy import NOISY_TASKS

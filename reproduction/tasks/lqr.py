@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from nopg.envs.base import ANY, Env, FloatArray, Ranges
 from nopg.errors import ConfigError
+from reproduction.envs.base import ANY, Env, FloatArray, Ranges
 
 _SHAPES = (("A", (2, 2)), ("B", (2, 2)), ("Q", (2, 2)), ("R", (2, 2)), ("start", (2,)))
 

@@ -19,8 +19,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-from nopg.envs.base import FloatArray
 from nopg.errors import ConfigError
+from reproduction.envs.base import FloatArray
 from reproduction.tasks.lqr import Lqr
 
 

@@ -16,10 +16,10 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from nopg.data.dataset import Dataset
-from nopg.envs.base import Env, FloatArray, Step
-from nopg.envs.pendulum import Pendulum
 from nopg.randomness import Seed
 from reproduction.baselines.progress import Act
+from reproduction.envs.base import Env, FloatArray, Step
+from reproduction.envs.pendulum import Pendulum
 from reproduction.tasks.action_box import ActionBox
 from reproduction.tasks.late import LinearSystem, heater, late_pole
 

@@ -12,8 +12,8 @@ import numpy as np
 from scipy.interpolate import RegularGridInterpolator
 from scipy.linalg import solve_discrete_are
 
-from nopg.envs.base import FloatArray
 from reproduction.baselines.progress import Act
+from reproduction.envs.base import FloatArray
 from reproduction.tasks.late import LinearSystem
 from reproduction.tasks.noisy import (
     CliffPath,

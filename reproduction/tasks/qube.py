@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from nopg.data.dataset import Dataset
-from nopg.envs.base import FloatArray
-from nopg.envs.rollouts import Transitions, rollout
 from nopg.errors import ConfigError, DataError
 from nopg.randomness import Seed
+from reproduction.envs.base import FloatArray
 from reproduction.envs.logs import flatten
 from reproduction.envs.qube import Qube
+from reproduction.envs.rollouts import Transitions, rollout
 from reproduction.tasks.continuous import Task
 
 SCRIPTED_QUBE, RECORDED_QUBE = "qube", "qube-recorded"

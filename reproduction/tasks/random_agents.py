@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from nopg.envs.base import Env, FloatArray
-from nopg.envs.pendulum import Pendulum
-from nopg.envs.rollouts import Policy, Transitions
 from nopg.errors import ConfigError
+from reproduction.envs.base import Env, FloatArray
 from reproduction.envs.cart_pole import CartPole
 from reproduction.envs.logs import episodes
+from reproduction.envs.pendulum import Pendulum
+from reproduction.envs.rollouts import Policy, Transitions
 
 
 def first_transitions(

@@ -13,10 +13,10 @@ from importlib import resources
 
 import numpy as np
 
-from nopg.envs.base import FloatArray
-from nopg.envs.rollouts import Transitions
 from nopg.errors import ConfigError
+from reproduction.envs.base import FloatArray
 from reproduction.envs.mountain_car import MountainCar
+from reproduction.envs.rollouts import Transitions
 
 DEMONSTRATION_SEED = 2020
 """The seed of the ten demonstrations beside this file."""

@@ -17,10 +17,10 @@ import numpy as np
 from scipy.optimize import minimize
 
 from nopg.data.dataset import Dataset
-from nopg.envs.base import FloatArray
 from nopg.errors import ConfigError
 from nopg.randomness import Seed
 from reproduction.baselines.progress import Act
+from reproduction.envs.base import FloatArray
 from reproduction.tasks.action_box import ActionBox
 
 TARGET = 0.5

@@ -33,8 +33,8 @@ def run_ddpg_online(trial: Trial) -> Result:
     """Train in the simulator and evaluate on the way."""
     from gymnasium.wrappers import TimeLimit
 
-    from nopg.envs.registration import TASKS
-    from nopg.envs.simulation import Simulation
+    from reproduction.envs.registration import TASKS
+    from reproduction.envs.simulation import Simulation
 
     task, settings = task_of(trial), trial.settings
     name = next(name for name, kind in TASKS.items() if isinstance(task.env, kind))

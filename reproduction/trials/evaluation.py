@@ -11,9 +11,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from nopg.envs.base import FloatArray
 from nopg.errors import SolverError
 from reproduction.baselines.progress import Act, Progress
+from reproduction.envs.base import FloatArray
 from reproduction.tasks.learnable import Learnable
 from reproduction.trial import Result, Trial, rounded
 

@@ -19,12 +19,12 @@ import numpy as np
 from nopg.algorithms.nopg.nopg import NOPG
 from nopg.algorithms.search.learn import learn
 from nopg.data.dataset import Dataset
-from nopg.envs.rollouts import Rollout, rollout
 from nopg.fitted.history import Update
 from nopg.fitted.policy import FittedPolicy
 from nopg.policies.build import linear_policy
 from nopg.randomness import Seed
 from reproduction.baselines.progress import acting
+from reproduction.envs.rollouts import Rollout, rollout
 from reproduction.tasks.action_box import ActionBox
 from reproduction.tasks.continuous import (
     Task,

@@ -13,9 +13,9 @@ from types import MappingProxyType
 from typing import Any
 
 from nopg.algorithms.search.learn import learn
-from nopg.envs.base import FloatArray
 from nopg.fitted.policy import FittedPolicy
 from reproduction.baselines.progress import Act
+from reproduction.envs.base import FloatArray
 from reproduction.tasks.discrete import DISCRETE_TASKS
 from reproduction.tasks.learnable import learnable_of
 from reproduction.trial import Result, Trial, rounded

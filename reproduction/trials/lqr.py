@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from nopg.bellman.problem import EstimatorConfig
-from nopg.envs.base import FloatArray
 from nopg.errors import NopgError
 from nopg.kernels.bandwidths import Bandwidths, select_bandwidths
 from nopg.randomness import Seed
+from reproduction.envs.base import FloatArray
 from reproduction.figures.gradient_quality import mean_angle
 from reproduction.tasks.lqr import Lqr
 from reproduction.tasks.lqr_exact import optimal_gain

@@ -13,8 +13,6 @@ from torch import Tensor, nn
 from nopg.bellman.equation import BellmanEquation
 from nopg.bellman.solution import Estimator
 from nopg.data.dataset import Dataset
-from nopg.envs.base import FloatArray
-from nopg.envs.rollouts import rollout
 from nopg.errors import ConfigError
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.linalg.solve import SolverConfig
@@ -25,7 +23,9 @@ from reproduction.baselines.behaviours import linear_gaussian_density
 from reproduction.baselines.dpg import DpgConfig, QuadraticCritic, train_dpg
 from reproduction.baselines.pwis import train_pwis
 from reproduction.baselines.trajectories import Trajectories
+from reproduction.envs.base import FloatArray
 from reproduction.envs.logs import flatten
+from reproduction.envs.rollouts import rollout
 from reproduction.tasks.lqr import Lqr
 from reproduction.tasks.lqr_exact import exact_gradient, optimal_gain, spectral_radius
 from reproduction.trials.largest_entries import LargestEntries

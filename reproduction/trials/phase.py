@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from nopg.envs.base import FloatArray
-from nopg.envs.pendulum import Pendulum
-from nopg.envs.rollouts import rollout
 from nopg.fitted.policy import FittedPolicy
 from reproduction.baselines.progress import acting
+from reproduction.envs.base import FloatArray
+from reproduction.envs.pendulum import Pendulum
+from reproduction.envs.rollouts import rollout
 from reproduction.tasks.continuous import pendulum_grid_task
 from reproduction.trial import Result, Trial, rounded
 from reproduction.trials.nopg import nopg_of

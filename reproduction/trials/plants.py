@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from nopg.data.dataset import Dataset
-from nopg.envs.base import Env, FloatArray, Step
 from nopg.randomness import Seed
+from reproduction.envs.base import Env, FloatArray, Step
 from reproduction.tasks import two_tanks
 from reproduction.tasks.action_box import ActionBox
 from reproduction.tasks.lqr import Lqr

@@ -24,7 +24,7 @@ from nopg.errors import RunError
 from nopg.fitted.storage import policy_digest, read_policy_file
 from nopg.record.protocol import MalformedMessage, read_message
 from nopg.runs import Monitoring, start
-from nopg.runs.checkpoint import checkpoints, read_checkpoint, read_history
+from nopg.runs.checkpoint import CHECKPOINT, read_checkpoint
 from nopg.runs.folder import RunFolder
 
 TOML = b"""
@@ -43,7 +43,7 @@ action_factor = 20.0
 n_updates = 4
 initial_states = [[-1.0, 0.0, 0.0]]
 """
-MESSAGE = b'{"type": "controls", "keys": ["KeyA"], "axes": [0.5, -1], "buttons": [0]}'
+MESSAGE = b'{"type": "controls", "levels": [0.5, -1], "label": null}'
 
 
 def targets(folder: Path) -> list[Target]:
@@ -53,7 +53,6 @@ def targets(folder: Path) -> list[Target]:
     run = folder / "run"
     monitoring = Monitoring(checkpoint_every=2, progress=False)
     start(run, model, data, [BOTTOM], n_updates=4, monitoring=monitoring)
-    RunFolder.open(run).keep_evaluation({"env": "x", "mean": 1.0})
     return [
         Target("config", TOML, folder / "c.toml", _read_config),
         Target(
@@ -96,12 +95,11 @@ def _policies(run: Path) -> list[Target]:
 
 def _runs(run: Path) -> list[Target]:
     """What a run folder holds."""
-    newest = checkpoints(run / "checkpoints")[0]
-    history = read_history(run / "history.jsonl")
+    newest = run / CHECKPOINT
     content = newest.read_bytes()
 
     def read(path: Path) -> object:
-        return read_checkpoint(path, history)
+        return read_checkpoint(path.parent)
 
     def seal(changed: bytes) -> bytes:
         return hashlib.sha256(changed).digest() + changed
@@ -110,13 +108,7 @@ def _runs(run: Path) -> list[Target]:
         Target("checkpoint", content, newest, read, is_sealed=True),
         Target("checkpoint, sealed", content[32:], newest, read, seal=seal),
         of_file("run.json", run / "run.json", lambda p: RunFolder.open(p.parent)),
-        of_file("history", run / "history.jsonl", read_history),
         of_file("status", run / "status.json", lambda p: RunFolder.open(run).policy()),
-        of_file(
-            "evaluation",
-            run / "evaluation.json",
-            lambda path: RunFolder.open(path.parent).evaluations(),
-        ),
     ]
 
 

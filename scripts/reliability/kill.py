@@ -30,7 +30,7 @@ from nopg.cli.swing_up import grid_dataset
 from nopg.export import export_policy
 from nopg.export.numpy_reader import NumpyPolicy
 from nopg.export.verify import onnx_runner
-from nopg.runs.checkpoint import checkpoints, read_checkpoint, step_of
+from nopg.runs.checkpoint import CHECKPOINT
 from nopg.runs.folder import RunFolder
 
 EVERY = 5
@@ -59,7 +59,6 @@ class Trial:
         self.kills: Counter[str] = Counter()
         self.failures: list[str] = []
         self.resumed_to_the_same_bits = 0
-        self.most_lost = 0
         self.most_kills_of_one_run = 0
         self.fresh = 0
         self.duration = 1.0
@@ -114,7 +113,6 @@ def main() -> None:
             "kills_of_a_fresh_interpreter": trial.fresh,
             "runs_killed_and_resumed_to_the_same_bits": trial.resumed_to_the_same_bits,
             "most_kills_of_one_run": trial.most_kills_of_one_run,
-            "most_updates_lost": trial.most_lost,
             "updates_between_checkpoints": EVERY,
             "failures": trial.failures,
         },
@@ -182,22 +180,16 @@ def _life_of_a_run(trial: Trial, kind: str, whole: Path) -> None:
 
 
 def _require_whole_files(trial: Trial, path: Path) -> None:
-    """What has its final name is whole, and little is lost."""
+    """What has its final name is whole."""
     if not (path / "run.json").exists():
-        trial.require(not (path / "checkpoints").exists(), "checkpoints before a run")
+        trial.require(not (path / CHECKPOINT).exists(), "a checkpoint before a run")
         return
     try:
         run = RunFolder.open(path)
-        history = run.history()
-        for file in checkpoints(run.checkpoints):
-            read_checkpoint(file, history)
+        run.state()
         for file in path.glob("*.nopg"):
             nopg.load(file)
         run.status()
-        newest = checkpoints(run.checkpoints)
-        lost = len(history) - (step_of(newest[0]) if newest else 0)
-        trial.most_lost = max(trial.most_lost, lost)
-        trial.require(0 <= lost <= EVERY, f"{lost} updates were lost")
     except Exception as error:
         trial.require(False, f"after a kill: {type(error).__name__}: {error}")
 
@@ -234,7 +226,6 @@ def _require_whole_exports(trial: Trial, path: Path) -> None:
         "policy.onnx": lambda file: onnx_runner(file.read_bytes()),
     }
     try:
-        run.evaluations()
         for name, runner in runners.items():
             if (path / name).exists():
                 found = runner(path / name)(states)

@@ -16,67 +16,37 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _IS_CHECKED
 from typing import Any
 
-from nopg.errors import (
-    ConfigError,
-    DataError,
-    NopgError,
-    NopgWarning,
-    NotFittedError,
-    PolicyFileError,
-    SolverError,
-    SupportWarning,
-)
+from nopg.errors import ConfigError as ConfigError
+from nopg.errors import DataError as DataError
+from nopg.errors import NopgError as NopgError
+from nopg.errors import NopgWarning as NopgWarning
+from nopg.errors import NotFittedError as NotFittedError
+from nopg.errors import PolicyFileError as PolicyFileError
+from nopg.errors import SolverError as SolverError
+from nopg.errors import SupportWarning as SupportWarning
 
 if _IS_CHECKED:
-    from nopg.algorithms.nopg.batch import fit_batch
-    from nopg.algorithms.nopg.nopg import NOPG
-    from nopg.algorithms.search.learn import learn
-    from nopg.bellman.equation import BellmanEquation
-    from nopg.bellman.solution import Objective
-    from nopg.data.dataset import Dataset
-    from nopg.evaluation.intervals import Estimate
-    from nopg.evaluation.rollouts import Rollouts
-    from nopg.evaluation.support import Support
-    from nopg.export import export_policy
-    from nopg.fitted.history import History
-    from nopg.fitted.load import load
-    from nopg.fitted.policy import FittedPolicy
-    from nopg.fitted.safe_policy import SafePolicy
-    from nopg.kernels.bandwidths import Bandwidths, CrossValidated, LeaveOneOut
-    from nopg.policies.build import linear_policy
-    from nopg.report import write_report
+    from nopg.algorithms.nopg.batch import fit_batch as fit_batch
+    from nopg.algorithms.nopg.nopg import NOPG as NOPG
+    from nopg.algorithms.search.learn import learn as learn
+    from nopg.bellman.equation import BellmanEquation as BellmanEquation
+    from nopg.bellman.solution import Objective as Objective
+    from nopg.data.dataset import Dataset as Dataset
+    from nopg.evaluation.intervals import Estimate as Estimate
+    from nopg.evaluation.rollouts import Rollouts as Rollouts
+    from nopg.evaluation.support import Support as Support
+    from nopg.export import export_policy as export_policy
+    from nopg.fitted.history import History as History
+    from nopg.fitted.load import load as load
+    from nopg.fitted.policy import FittedPolicy as FittedPolicy
+    from nopg.fitted.safe_policy import SafePolicy as SafePolicy
+    from nopg.kernels.bandwidths import Bandwidths as Bandwidths
+    from nopg.kernels.bandwidths import CrossValidated as CrossValidated
+    from nopg.kernels.bandwidths import LeaveOneOut as LeaveOneOut
+    from nopg.policies.build import linear_policy as linear_policy
+    from nopg.report import write_report as write_report
 
 __version__ = "0.2.0"
-__all__ = [
-    "NOPG",
-    "Bandwidths",
-    "BellmanEquation",
-    "ConfigError",
-    "CrossValidated",
-    "DataError",
-    "Dataset",
-    "Estimate",
-    "FittedPolicy",
-    "History",
-    "LeaveOneOut",
-    "NopgError",
-    "NopgWarning",
-    "NotFittedError",
-    "Objective",
-    "PolicyFileError",
-    "Rollouts",
-    "SafePolicy",
-    "SolverError",
-    "Support",
-    "SupportWarning",
-    "export_policy",
-    "fit_batch",
-    "learn",
-    "linear_policy",
-    "load",
-    "write_report",
-]
-
 _LAZY = {
     "NOPG": "nopg.algorithms.nopg.nopg",
     "Bandwidths": "nopg.kernels.bandwidths",
@@ -100,6 +70,8 @@ _LAZY = {
 }
 """Where names come from; imported when first asked for, since torch takes seconds and
 `nopg --help` needs none of it."""
+_ERRORS = [name for name in dir() if name.endswith(("Error", "Warning"))]
+__all__ = sorted([*_LAZY, *_ERRORS])
 
 
 def __getattr__(name: str) -> Any:

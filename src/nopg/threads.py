@@ -6,8 +6,6 @@ many as torch may use: `torch.set_num_threads` and OMP_NUM_THREADS mean this lib
 too.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait

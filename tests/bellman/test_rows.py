@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nopg.bellman.nadaraya_watson import gaussian_weights, label_weights
+from nopg.bellman.nadaraya_watson import NadarayaWatson, gaussian_weights
 from nopg.bellman.responsibilities import mixed
 from nopg.bellman.rows import Neighbours, QueryRows, query_rows
 from nopg.errors import ConfigError
@@ -83,7 +83,7 @@ def test_blocks_differ_in_length_and_are_out_of_order(
     rows = listed(*points(generator))
     assert len(rows.blocks) > 1
     assert rows.pattern is not None
-    assert not rows.pattern.is_in_order
+    assert rows.pattern.position is not None
 
 
 def test_variances_may_differ_from_row_to_row(generator: torch.Generator) -> None:
@@ -130,7 +130,9 @@ def test_label_rows_and_their_mixture(
     for a in range(3):
         varphi = torch.where(labels == a, 0.9, 0.05).log()  # Aitchison and Aitken
         expected = softmax_of(log_psi(queries, samples) + varphi, kept(rows))
-        parts.append(label_weights(rows, a, similarity))
+        parts.append(
+            NadarayaWatson(rows, labels, VARIANCES[:0], similarity).at_label(a)
+        )
         found = rows.operator(parts[-1].blocks).dense()
         torch.testing.assert_close(found, expected)
         dense.append(expected)

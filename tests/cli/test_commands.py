@@ -19,6 +19,7 @@ import pytest
 import nopg
 from nopg.cli import main
 from nopg.cli.swing_up import BOTTOM, grid_dataset
+from nopg.runs.folder import RunFolder
 
 CONFIG = """
 [model]
@@ -82,8 +83,7 @@ def test_fit_writes_a_run_that_loads(folder: Path) -> None:
     assert np.isfinite(policy.predict(BOTTOM)[0]).all()
     found = policy.expected_return(0.95)
     assert f"return: {found.value:.4g}, 95 % interval [{found.low:.4g}," in done.stdout
-    lines = (folder / "a" / "history.jsonl").read_text().splitlines()
-    assert [json.loads(line)["step"] for line in lines] == [1, 2, 3, 4]
+    assert RunFolder.open(folder / "a").history()["step"] == [1, 2, 3, 4]
     assert "a/report.html : open it in a browser" in done.stdout
     page = (folder / "a" / "report.html").read_text()
     assert "<h1>a</h1>" in page

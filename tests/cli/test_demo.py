@@ -10,14 +10,17 @@ import pytest
 from PIL import Image
 
 from nopg.cli.demo import animate
-from nopg.envs.pendulum import Pendulum
-from nopg.envs.rollouts import Rollout, rollout
+from nopg.cli.swing_up import SwingUp, swing_up
 from nopg.errors import MissingExtraError
 
 
-def swing(n_steps: int = 8) -> Rollout:
-    start = np.array([[3.0, 0.0]])
-    return rollout(Pendulum(), lambda seen: np.full((1, 1), 2.0), start, n_steps)
+class FullTorque:
+    def predict(self, seen: object) -> tuple[np.ndarray, None]:
+        return np.full((1, 1), 2.0), None
+
+
+def swing(n_steps: int = 8) -> SwingUp:
+    return swing_up(FullTorque(), n_steps)
 
 
 def test_an_animation_shows_every_second_step_and_goes_round(tmp_path: Path) -> None:

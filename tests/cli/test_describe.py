@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from nopg.cli.describe import describe
+from nopg.cli.columns import describe
 from nopg.errors import DataError
 from tests.delayed_system import delayed_data
 

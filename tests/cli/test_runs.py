@@ -10,6 +10,9 @@ from typer.testing import CliRunner
 
 from nopg.cli.main import app
 from nopg.cli.swing_up import grid_dataset
+from nopg.runs.checkpoint import CHECKPOINT, read_checkpoint, write_checkpoint
+from nopg.runs.evaluation import evaluate
+from nopg.runs.folder import RunFolder
 
 CONFIG = """
 [model]
@@ -44,8 +47,13 @@ def test_resume_takes_no_settings_and_says_where_it_goes_on(a: Path) -> None:
     whole = (a / "policy.nopg").read_bytes()
     assert "all 4 are done" in run("fit", "--resume", "a")
     # As if it had been killed after its third update.
-    for name in ("status.json", "policy.nopg", "checkpoints/step-000000004.checkpoint"):
+    history, _ = read_checkpoint(a)
+    for name in ("status.json", "policy.nopg", CHECKPOINT):
         (a / name).unlink()
+    model = RunFolder.open(a).prepared()
+    third = model.training(len(history))
+    third.run(callback=lambda policy, update: update.step < 3, progress=False)
+    write_checkpoint(a, third.history, third.state())
     refused = run("fit", "data.npz", "--resume", "a", "--seed", 1)
     assert "got --seed, DATA as well" in refused
     assert "a goes on after update 3 of 4." in run("fit", "--resume", "a")
@@ -69,16 +77,15 @@ def test_export_says_how_well(a: Path) -> None:
     assert "found no such file" in run("export", "b")
 
 
-def test_evaluate_prints_and_keeps_every_episode(a: Path) -> None:
+def test_evaluate_prints_every_episode(a: Path) -> None:
     told = run("evaluate", "a", "--env", "Pendulum-v1", "--episodes", 2, "--seed", 4)
     lines = [line.split() for line in told.splitlines()]
     assert [line[1] for line in lines[1:3]] == ["4", "5"]
     assert "95 % interval" in told
-    kept = json.loads((a / "evaluation.json").read_text())["evaluations"]
-    assert [f"{e['total']:.2f}" for e in kept[0]["episodes"]] == [
+    found = evaluate(RunFolder.open(a).policy(), "Pendulum-v1", 2, seed=4)
+    assert [f"{e.total:.2f}" for e in found.episodes] == [
         line[2] for line in lines[1:3]
     ]
-    assert kept[0]["updates"] == 4
 
 
 def test_a_config_nested_without_end_is_refused(a: Path) -> None:

@@ -75,7 +75,7 @@ COVERED = {
     "Export": {
         "one C99 header or JavaScript": "tests/export/test_programs.py",
         "support guard inside": "tests/export/test_guard.py",
-        "ONNX, torch or plain numpy": "tests/export/test_export.py",
+        "ONNX or plain numpy": "tests/export/test_export.py",
         "a contract beside it": "tests/export/test_contract.py",
     },
     "Scale": {
@@ -86,7 +86,7 @@ COVERED = {
     },
     "Tasks": {
         "LQR with exact gradients": "tests/reproduction/test_lqr_exact.py",
-        "swing-up pendulum": "tests/envs/test_pendulum.py",
+        "swing-up pendulum": "tests/reproduction/envs/test_pendulum.py",
         "cart-pole": "tests/reproduction/envs/test_cart_pole.py",
         "mountain car": "tests/reproduction/envs/test_mountain_car.py",
     },

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from reproduction.envs.pendulum import Pendulum
 
-from nopg.envs import Pendulum
 from tests.docs.pages import ROOT
 
 ASSETS = ROOT / "docs" / "assets"

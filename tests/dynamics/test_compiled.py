@@ -1,6 +1,5 @@
 """Compiled rollouts against the same in NumPy, and their digits on several threads."""
 
-import shutil
 from typing import Any
 
 import numpy as np
@@ -216,25 +215,3 @@ def test_arrays_of_another_shape_are_refused(case: Case) -> None:
     if model.noise is not None:
         with pytest.raises(ValueError, match="is not"):
             steps.rollout(actor, states, 2, np.zeros((1, *states.shape)))
-
-
-def test_a_compiler_that_does_not_know_the_processor_still_does(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(compiled, "TUNED", (("-march=unheard-of",), ()))
-    assert compiled.compiled_library.__wrapped__() is not None
-
-
-def test_without_a_compiler_there_is_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "which", lambda name: None)
-    assert compiled.compiled_library.__wrapped__() is None
-
-
-def test_a_compiler_that_fails_is_none(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
-) -> None:
-    broken = tmp_path / "cc"
-    broken.write_text("#!/bin/sh\nexit 1\n")
-    broken.chmod(0o755)
-    monkeypatch.setattr(shutil, "which", lambda name: str(broken))
-    assert compiled.compiled_library.__wrapped__() is None

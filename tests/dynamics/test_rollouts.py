@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 from reproduction.envs.mountain_car import MountainCar
+from reproduction.envs.pendulum import Pendulum, pendulum_grid
+from reproduction.envs.rollouts import rollout
 from reproduction.tasks.scripted_operator import mountain_car_demonstrations
 
 from nopg.discount import discount_horizon
@@ -19,8 +21,6 @@ from nopg.dynamics.rollouts import (
     tail_weights,
 )
 from nopg.dynamics.transition_model import TransitionModel
-from nopg.envs.pendulum import Pendulum, pendulum_grid
-from nopg.envs.rollouts import rollout
 from nopg.policies.arrays import ArrayPolicies
 from nopg.policies.build import PolicySpec
 from nopg.policies.families import Policy

@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from reproduction.envs.pendulum import Pendulum
+from reproduction.envs.rollouts import rollout
 
 import nopg
 from nopg.cli.swing_up import BOTTOM, grid_dataset
@@ -15,8 +17,6 @@ from nopg.dynamics.transition_model import (
     ArrayTransitionModel,
     TransitionModel,
 )
-from nopg.envs.pendulum import Pendulum
-from nopg.envs.rollouts import rollout
 from nopg.evaluation.model import SHARE, ModelEvaluator
 from nopg.evaluation.model_paths import NEGLIGIBLE, known_return
 from nopg.policies.arrays import Array, actor_of

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from reproduction.envs.pendulum import Pendulum
+from reproduction.envs.rollouts import rollout
 
 import nopg
 from nopg.cli.swing_up import BOTTOM, grid_dataset
 from nopg.dynamics.transition_model import PredictedStep
-from nopg.envs.pendulum import Pendulum
-from nopg.envs.rollouts import rollout
 from nopg.errors import ConfigError
 from nopg.evaluation.model import ModelEvaluator
 from nopg.evaluation.model_paths import entry_probability

@@ -10,10 +10,10 @@ import sys
 import numpy as np
 import pytest
 import torch
+from reproduction.envs.pendulum import pendulum_grid
 
 import nopg
 from examples import nopg_from_scratch as scratch
-from nopg.envs import pendulum_grid
 from tests.docs.pages import ROOT
 
 GAMMA = 0.9

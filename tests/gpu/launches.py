@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from nopg.bellman.matched import LONGEST_STEP, REACH, STEEPNESS, MatchedRows
+from nopg.bellman.matched import MatchedRows
+from nopg.bellman.newton import LONGEST_STEP, REACH, STEEPNESS
 from nopg.bellman.rows import query_rows
 from nopg.bellman.samples import state_offsets
 from tests.gpu import reference

@@ -40,9 +40,10 @@ def compared(rows: Matching, taken: Tensor) -> None:
 def test_rows_and_slopes_are_those_of_the_plain_path(case: Case) -> None:
     """From kernel rows, and from the rows of actions close by."""
     rows = Matching.of(case)
-    compared(rows, rows.taken)
-    compared(rows, rows.taken + 0.05)
-    compared(rows, rows.taken - 2.0)
+    for actions in (rows.taken, rows.taken + 0.05, rows.taken - 2.0):
+        compared(rows, actions)
+        totals = rows.match(actions).double().sum(dim=-1)
+        assert float((totals - 1.0).abs().max()) < 1e-5  # they are distributions
 
 
 def test_the_mean_is_the_query_where_samples_surround_it() -> None:

@@ -92,7 +92,10 @@ class Page:
         self._socket.send(json.dumps(message))
 
     def press(self, *keys: str) -> None:
-        self.send(type="controls", keys=list(keys), axes=[], buttons=[])
+        """Push one axis, as the arrows do."""
+        pushes = {"ArrowLeft": -1.0, "ArrowRight": 1.0}
+        level = sum(pushes[key] for key in keys)
+        self.send(type="controls", levels=[level], label=None)
 
     def command(self, name: str) -> None:
         self.send(type="command", name=name)

@@ -1,25 +1,24 @@
 from __future__ import annotations
 
-from nopg.record.controls import Controls
 from nopg.record.loop import Link
 from nopg.record.session import Command
+from nopg.record.teleop import Controls
 
 
 def test_a_tap_shorter_than_a_step_is_not_lost() -> None:
     link = Link()
-    link.put(Controls(("ArrowUp",), (), (3,)))
-    link.put(Controls())
-    assert link.take().controls == Controls(("ArrowUp",), (), (3,))
-    assert link.take().controls == Controls()
+    link.put(Controls((1.0, 0.0), 3))
+    link.put(Controls((0.0, 0.0)))
+    assert link.take().controls == Controls((1.0, 0.0), 3)
+    assert link.take().controls == Controls((0.0, 0.0))
 
 
-def test_held_keys_stay_and_the_newest_is_last() -> None:
+def test_what_is_held_stays_and_the_newest_counts() -> None:
     link = Link()
-    link.put(Controls(("KeyA",)))
-    link.put(Controls(("KeyA", "KeyD")))
-    assert link.take().controls.keys == ("KeyA", "KeyD")
-    link.put(Controls(("KeyD",)))
-    assert link.take().controls.keys == ("KeyD",)
+    link.put(Controls((-1.0,), 0))
+    link.put(Controls((1.0,), 2))
+    assert link.take().controls == Controls((1.0,), 2)
+    assert link.take().controls == Controls((1.0,), 2)
 
 
 def test_commands_are_handed_out_once_and_wake_the_loop() -> None:
@@ -60,7 +59,7 @@ def test_one_page_at_a_time_and_leaving_lets_go_and_holds() -> None:
     link, first = Link(), object()
     assert link.attach(first)
     assert not link.attach(object())
-    link.put(Controls(("KeyA",)))
+    link.put(Controls((1.0,)))
     link.detach()
     inbox = link.take()
     assert inbox.controls == Controls()

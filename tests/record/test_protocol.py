@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nopg.record.controls import Controls
 from nopg.record.protocol import MalformedMessage, number, read_message, read_ticket
 from nopg.record.session import Command
+from nopg.record.teleop import Controls
 
-CONTROLS = {"type": "controls", "keys": [], "axes": [], "buttons": []}
+CONTROLS: dict[str, Any] = {"type": "controls", "levels": [], "label": None}
 
 
 def test_controls_and_commands_are_read() -> None:
-    text = json.dumps(
-        {"type": "controls", "keys": ["KeyA"], "axes": [0, -0.5], "buttons": [3]}
-    )
-    assert read_message(text) == Controls(("KeyA",), (0.0, -0.5), (3,))
+    text = json.dumps({"type": "controls", "levels": [0, -0.5], "label": None})
+    assert read_message(text) == Controls((0.0, -0.5))
+    text = json.dumps({"type": "controls", "levels": [], "label": 3})
+    assert read_message(text) == Controls((), 3)
     assert read_message('{"type": "command", "name": "retry"}') is Command.RETRY
     assert read_ticket('{"type": "hello", "ticket": "abc"}') == "abc"
 
@@ -36,20 +36,18 @@ MALFORMED: list[Any] = [
     {"type": "command", "name": "retry", "path": "/etc/passwd"},
     {"type": "controls"},
     {**CONTROLS, "path": "x"},
-    {**CONTROLS, "keys": "KeyA"},
-    {**CONTROLS, "keys": [1]},
-    {**CONTROLS, "keys": ["../../x"]},
-    {**CONTROLS, "keys": ["K" * 25]},
-    {**CONTROLS, "keys": ["KeyA"] * 17},
-    {**CONTROLS, "axes": [1.01]},
-    {**CONTROLS, "axes": ["0"]},
-    {**CONTROLS, "axes": [True]},
-    {**CONTROLS, "axes": [0] * 9},
-    '{"type": "controls", "keys": [], "axes": [NaN], "buttons": []}',
-    '{"type": "controls", "keys": [], "axes": [1e999], "buttons": []}',
-    {**CONTROLS, "buttons": [-1]},
-    {**CONTROLS, "buttons": [32]},
-    {**CONTROLS, "buttons": [1.0]},
+    {**CONTROLS, "levels": 0.5},
+    {**CONTROLS, "levels": [1.01]},
+    {**CONTROLS, "levels": ["0"]},
+    {**CONTROLS, "levels": [True]},
+    {**CONTROLS, "levels": [0] * 9},
+    '{"type": "controls", "levels": [NaN], "label": null}',
+    '{"type": "controls", "levels": [1e999], "label": null}',
+    {**CONTROLS, "label": -1},
+    {**CONTROLS, "label": 1000},
+    {**CONTROLS, "label": 1.0},
+    {**CONTROLS, "label": True},
+    {**CONTROLS, "label": "0"},
     {"type": "hello", "ticket": "late"},
 ]
 

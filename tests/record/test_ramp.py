@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nopg.record.controls import ramped
+from nopg.record.teleop import ramped
 
 levels = st.floats(-1.0, 1.0)
 times = st.floats(0.0, 2.0)

@@ -7,14 +7,13 @@ import pytest
 
 from nopg import Dataset
 from nopg.errors import NopgError
-from nopg.record.controls import Controls
 from nopg.record.demonstrations import Demonstrations, Layout
 from nopg.record.session import Command, Phase, Session
 from nopg.record.simulator import Simulator
-from nopg.record.teleop import ContinuousTeleop
+from nopg.record.teleop import ContinuousTeleop, Controls
 from tests.record.corridor import LIMIT
 
-RIGHT, LEFT, NOTHING = Controls(("ArrowRight",)), Controls(("ArrowLeft",)), Controls()
+RIGHT, LEFT, NOTHING = Controls((1.0,)), Controls((-1.0,)), Controls()
 
 
 class Desk:

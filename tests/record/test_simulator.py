@@ -7,8 +7,8 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Graph
+from reproduction.envs.registration import TASKS
 
-from nopg.envs.registration import TASKS
 from nopg.errors import ConfigError, NopgError
 from nopg.record import RecordConfig
 from nopg.record.simulator import Simulator

@@ -1,9 +1,8 @@
 """Exact return and gradient of a linear policy over some steps, by recursion."""
 
 import numpy as np
+from reproduction.envs.base import FloatArray
 from reproduction.tasks.lqr import Lqr
-
-from nopg.envs.base import FloatArray
 
 
 def finite_lqr(

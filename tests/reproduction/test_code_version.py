@@ -139,7 +139,7 @@ def test_baselines_do_not_depend_on_the_engine(method: str) -> None:
     ("method", "setting", "file"),
     [
         ("IQL", "", "reproduction/baselines/d3.py"),
-        ("DDPG online", "", "nopg/envs/simulation.py"),
+        ("DDPG online", "", "reproduction/envs/simulation.py"),
         ("DDPG offline", "", "reproduction/baselines/sb3.py"),
         ("PWIS", "", "nopg/policies/build.py"),
         ("NOPG-D", "paper", "nopg/bellman/solution.py"),

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from reproduction.envs.base import FloatArray
+from reproduction.envs.rollouts import rollout
 from reproduction.tasks.lqr import Lqr
 from reproduction.tasks.lqr_exact import (
     exact_gradient,
@@ -10,8 +12,6 @@ from reproduction.tasks.lqr_exact import (
     spectral_radius,
 )
 
-from nopg.envs import rollout
-from nopg.envs.base import FloatArray
 from nopg.errors import ConfigError
 from tests.reproduction.finite_lqr import finite_lqr
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from reproduction.envs.base import FloatArray
 from reproduction.tasks.learnable import learnable_of
 from reproduction.tasks.noisy import (
     NOISY_TASKS,
@@ -12,7 +13,6 @@ from reproduction.tasks.noisy import (
 from reproduction.tasks.noisy_references import best_policy
 from reproduction.trial import Trial
 
-from nopg.envs.base import FloatArray
 from nopg.policies.arrays import actor_of
 from nopg.policies.build import linear_policy
 

@@ -13,7 +13,7 @@ from reproduction.trials.machines import CONTROLLER, DEMONSTRATIONS, run_referen
 
 import nopg
 from nopg.errors import ConfigError, DataError
-from tests.envs.shared_files import shared_data
+from tests.reproduction.envs.shared_files import shared_data
 
 
 def test_the_script_does_what_was_recorded() -> None:

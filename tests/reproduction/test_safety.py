@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from reproduction.envs.rollouts import Rollout
 from reproduction.figures.safety import _entered
 from reproduction.figures.safety_tables import safety_table
 from reproduction.results import Record
 from reproduction.trial import Trial
-
-from nopg.envs.rollouts import Rollout
 
 
 def record(method: str, queries: list[dict[str, object]]) -> Record:

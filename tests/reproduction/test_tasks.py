@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from reproduction.envs.base import FloatArray
 from reproduction.tasks.continuous import (
     cart_pole_task,
     mountain_car_task,
@@ -13,7 +14,6 @@ from reproduction.tasks.continuous import (
 )
 
 import nopg
-from nopg.envs.base import FloatArray
 from nopg.errors import ConfigError, DataError
 
 

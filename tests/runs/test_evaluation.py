@@ -11,14 +11,13 @@ import gymnasium
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from reproduction.envs.registration import register
 
 import nopg
 from nopg.cli.swing_up import BOTTOM
-from nopg.envs.registration import register
 from nopg.errors import ConfigError
 from nopg.runs.evaluation import Episode, Evaluation, evaluate
-from nopg.runs.folder import RunFolder
-from tests.runs.tiny import QUICK, SMALL, begin, discrete_data
+from tests.runs.tiny import QUICK, SMALL, discrete_data
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +135,7 @@ def test_films_are_whole_and_named_after_their_seed(
     register()
     gymnasium.register(
         id="nopg/Short-v0",
-        entry_point="nopg.envs.simulation:Simulation",
+        entry_point="reproduction.envs.simulation:Simulation",
         max_episode_steps=12,
         kwargs={"name": "PendulumSwingUp"},
     )
@@ -159,16 +158,3 @@ def _frames(film: Path) -> NDArray[np.uint8]:
         [*words, "-pix_fmt", "rgb24", "-"], capture_output=True, check=True
     ).stdout
     return np.frombuffer(told, dtype=np.uint8).reshape(-1, 400, 400, 3)
-
-
-def test_evaluations_are_kept_in_the_run(tmp_path: Path) -> None:
-    begin(tmp_path / "a", n_updates=3)
-    run = RunFolder.open(tmp_path / "a")
-    policy = run.policy()
-    for seed in (0, 7):
-        found = evaluate(policy, "Pendulum-v1", 2, seed=seed)
-        run.keep_evaluation(found.to_json())
-    kept = run.evaluations()
-    assert [e["episodes"][0]["seed"] for e in kept] == [0, 7]
-    assert kept[1]["mean"] == found.mean
-    assert kept[1]["updates"] == 3

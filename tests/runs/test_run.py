@@ -12,7 +12,8 @@ import pytest
 
 from nopg.data.io.metadata import fingerprint
 from nopg.errors import NopgError, PolicyFileError, RunError
-from nopg.runs import RunFolder, read_run
+from nopg.runs import read_run
+from nopg.runs.checkpoint import CHECKPOINT
 from tests.runs.tiny import SMALL, PowerCut, begin
 
 
@@ -24,7 +25,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_folder_and_its_policy_file_are_the_same_run(whole: Path) -> None:
-    RunFolder.open(whole).keep_evaluation({"env": "x", "mean": 3.5})
     for path in (whole, whole / "policy.nopg"):
         run = read_run(path)
         assert run.name == "whole"
@@ -34,7 +34,6 @@ def test_a_folder_and_its_policy_file_are_the_same_run(whole: Path) -> None:
         assert run.config is not None
         assert run.config.data_sha256 == fingerprint(SMALL)
         assert run.status["updates"] == 12
-        assert [e["mean"] for e in run.evaluations] == [3.5]
         assert run.origin["command"] == shlex.join(
             [Path(sys.argv[0]).name, *sys.argv[1:]]
         )
@@ -45,9 +44,9 @@ def test_a_policy_file_elsewhere_is_a_run_without_a_folder(
     whole: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "mine.nopg").write_bytes((whole / "policy.nopg").read_bytes())
-    (tmp_path / "history.jsonl").write_text("not of this policy\n")
+    (tmp_path / CHECKPOINT).write_text("not of this policy\n")
     run = read_run(tmp_path / "mine.nopg")
-    assert (run.name, run.config, run.evaluations) == ("mine", None, ())
+    assert (run.name, run.config) == ("mine", None)
     assert run.origin == {}
     with pytest.raises(PolicyFileError):
         read_run(tmp_path / "none.nopg")
@@ -66,7 +65,7 @@ def test_a_run_that_was_cut_has_the_policy_of_its_checkpoint(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     "name",
-    ["run.json", "status.json", "evaluation.json", "history.jsonl", "policy.nopg"],
+    ["run.json", "status.json", CHECKPOINT, "policy.nopg"],
 )
 @pytest.mark.parametrize("kind", ["link", "pipe", "device", "folder", "deep"])
 def test_what_is_no_ordinary_file_is_refused(

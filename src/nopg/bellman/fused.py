@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from nopg.bellman.matched import LONGEST_STEP, REACH, STEEPNESS
+from nopg.bellman.newton import LONGEST_STEP, REACH, STEEPNESS
 from nopg.bellman.problem import NADARAYA_WATSON, Problem
 from nopg.bellman.rows import EXACT, QueryRows
 from nopg.bellman.samples import ArcCoordinates

@@ -12,12 +12,15 @@ so the gradient of the objective (Eq. (10)) needs three sparse products and one
 backward pass through the policy, never a graph over the entries of P.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from nopg.bellman import compiled_rows
 from nopg.bellman.rows import (
     EXACT,
     QueryRows,
@@ -26,7 +29,7 @@ from nopg.bellman.rows import (
     normalised,
     require_labels,
 )
-from nopg.linalg.operators import LinearOperator
+from nopg.linalg.operators import LinearOperator, SparseRows
 
 
 @dataclass(frozen=True)
@@ -46,13 +49,16 @@ class NadarayaWatson(RowModel):
 
     def at_label(self, label: int) -> RowWeights:
         """Rows for one discrete action, the same at every query."""
-        return label_weights(self.rows, label, require_labels(self.log_similarity))
+        to_label = require_labels(self.log_similarity)[label]  # (n_actions,)
+        listed = zip(self.rows.blocks, self.rows.actions, strict=True)
+        logits = [block.log_psi + to_label[labels] for block, labels in listed]
+        return normalised(self.rows, logits)
 
     def slopes(
         self, weights: RowWeights, operator: LinearOperator, q: Tensor
     ) -> Tensor:
         """d (E q)_i / d a_i for rows of one action per query, (m, d_a)."""
-        return covariances(operator, q, self._centred) / self.variances
+        return covariances(operator, q, self.centred) / self.variances
 
     def draw_slopes(self, weights: RowWeights, q: Tensor) -> Tensor:
         """The same for rows of several actions per query, (k, m, d_a)."""
@@ -76,9 +82,9 @@ class NadarayaWatson(RowModel):
         return (self.rows.gather(parts).permute(1, 2, 0) - actions) / self.variances
 
     @cached_property
-    def _centred(self) -> list[Tensor]:
-        """Columns of the sample actions about their means, (n,) each."""
-        return centred_columns(self.sample_actions)
+    def centred(self) -> Tensor:
+        """The sample actions about their means, (n, d_a)."""
+        return self.sample_actions - self.sample_actions.mean(dim=0)
 
 
 def gaussian_weights(rows: QueryRows, actions: Tensor, variances: Tensor) -> RowWeights:
@@ -86,39 +92,48 @@ def gaussian_weights(rows: QueryRows, actions: Tensor, variances: Tensor) -> Row
 
     Variances of the action kernel are for all queries, (d_a,), or one each, (m, d_a).
     """
-    logits = [block.log_psi for block in rows.blocks]
-    precisions = (0.5 / variances).unbind(-1)
-    for d, (taken, precision) in enumerate(
-        zip(actions.unbind(-1), precisions, strict=True)
-    ):
-        per_row = precision.ndim > 0
-        scales = rows.split(precision) if per_row else [precision] * len(logits)
-        pieces = zip(rows.split(taken), scales, rows.actions, strict=True)
-        for b, (action, scale, listed) in enumerate(pieces):
-            square = (listed[d] - action[..., None]).square_()  # (m_b, k_b)
-            scale = scale[..., None] if per_row else scale
-            logits[b] = torch.addcmul(logits[b], square, scale, value=-1.0)
-    return normalised(rows, logits)
+    taken = [part.mT for part in rows.split(actions.mT)]
+    scales: Sequence[Tensor] = [0.5 / variances] * len(rows.blocks)
+    if variances.ndim == 2:
+        scales = [part.mT for part in rows.split(scales[0].mT)]
+    library = compiled_rows.library_for(rows.queries)
+    if library is None:
+        pieces = zip(rows.blocks, rows.actions, taken, scales, strict=True)
+        return normalised(rows, [_logits(b.log_psi, *rest) for b, *rest in pieces])
+    # One after the other, so that they need not be put together for a matrix.
+    draws = actions.shape[:-2]
+    stacked = actions.new_empty(math.prod(draws) * rows.n_entries)
+    shapes = [(*draws, *block.log_psi.shape) for block in rows.blocks]
+    sizes = [math.prod(shape) for shape in shapes]
+    parts: tuple[Tensor, ...] = torch.split(stacked, sizes)
+    blocks = [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
+    given = zip(rows.blocks, rows.actions, taken, scales, blocks, strict=True)
+    masses = [
+        compiled_rows.kernel_rows(library, b.log_psi, *rest) for b, *rest in given
+    ]
+    log_mass, whole = rows.gather(masses), None if draws else stacked
+    dropped = rows.dropped_share(log_mass)
+    return RowWeights(tuple(blocks), log_mass, dropped, stacked=whole)
 
 
-def label_weights(rows: QueryRows, label: int, log_similarity: Tensor) -> RowWeights:
-    """Rows for one discrete action, the same at every query."""
-    to_label = log_similarity[label]  # (n_actions,)
-    listed = zip(rows.blocks, rows.actions, strict=True)
-    return normalised(rows, [b.log_psi + to_label[labels] for b, labels in listed])
+def _logits(log_psi: Tensor, listed: Tensor, taken: Tensor, scale: Tensor) -> Tensor:
+    """log psi_j - sum_d scale_d (a_jd - a_d)^2; shapes as in `kernel_rows`."""
+    logits = log_psi
+    for d, there in enumerate(listed):
+        square = (there - taken[..., d, None]).square_()  # ([draws,] m, k)
+        logits = torch.addcmul(logits, square, scale[..., d, None], value=-1.0)
+    return logits
 
 
-def centred_columns(x: Tensor) -> list[Tensor]:
-    """Columns about their means, (n,) each."""
-    return [column.contiguous() for column in (x - x.mean(dim=0)).unbind(1)]
-
-
-def covariances(operator: LinearOperator, q: Tensor, columns: list[Tensor]) -> Tensor:
-    """Cov_{j ~ E_i}(q_j, x_jd) for every row i and centred column x_d, (m, d)."""
+def covariances(operator: LinearOperator, q: Tensor, x: Tensor) -> Tensor:
+    """Cov_{j ~ E_i}(q_j, x_jd) for every row i and centred column of x, (m, d)."""
     q = q - q.mean()  # covariances do not change, cancellation does
+    library = compiled_rows.library_for(q)
+    if isinstance(operator, SparseRows) and library is not None:
+        return compiled_rows.covariances(library, operator, q, x)
     v = operator.matvec(q)
     found = [
-        torch.addcmul(operator.matvec(q * x), v, operator.matvec(x), value=-1.0)
-        for x in columns
+        torch.addcmul(operator.matvec(q * one), v, operator.matvec(one), value=-1.0)
+        for one in x.mT.contiguous()
     ]
     return torch.stack(found, dim=1)

@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import math
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from nopg.bellman import compiled_rows
 from nopg.bellman.matched import MatchedRows
 from nopg.bellman.nadaraya_watson import NadarayaWatson
 from nopg.bellman.quadrature import independent_draws, quadrature
@@ -29,7 +31,7 @@ from nopg.bellman.samples import Samples, on_circles, state_offsets
 from nopg.errors import ConfigError, NopgWarning, require_choice
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.kernels.neighbours import log_label_similarity
-from nopg.linalg.coarse import CoarseCells
+from nopg.linalg.coarse import CoarseCells, solve_library
 from nopg.linalg.ranks import Ranks
 from nopg.policies.families import CategoricalPolicy, GaussianPolicy, Policy
 
@@ -134,13 +136,18 @@ class Problem:
             ranks.require_same(same, "data and settings", drawn.device)
             part, group = ranks.part(len(samples.rewards)), config.next_state_samples
             drawn = drawn[part.start * group : part.stop * group]
-        next_rows = list_rows(drawn, samples, bandwidths, config)
-        initial_rows = list_rows(initial_states, samples, bandwidths, config)
+        is_large = len(samples.rewards) >= WORTHWHILE
+        with ThreadPoolExecutor() as pool:  # C is compiled meanwhile
+            pool.submit(compiled_rows.library_for, drawn)
+            if is_large:
+                pool.submit(solve_library, drawn)
+            next_rows = list_rows(drawn, samples, bandwidths, config)
+            initial_rows = list_rows(initial_states, samples, bandwidths, config)
         queries = torch.cat([drawn, initial_states])
         coarse = None
-        if len(samples.rewards) >= WORTHWHILE and ranks is None and not drawn.is_cuda:
+        if is_large and ranks is None and not drawn.is_cuda:
             h = samples.states.new_tensor(bandwidths.state)
-            coarse = CoarseCells.of(samples.next_states / h)
+            coarse = CoarseCells.of(samples.next_states / h, next_rows.n_entries)
         rows = (next_rows, initial_rows)
         return cls(samples, bandwidths, config, queries, *rows, ranks, coarse)
 

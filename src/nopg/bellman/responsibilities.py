@@ -16,7 +16,6 @@ from torch import Generator, Tensor
 
 from nopg.bellman.nadaraya_watson import (
     NadarayaWatson,
-    centred_columns,
     covariances,
     gaussian_weights,
 )
@@ -95,7 +94,7 @@ class DeterministicResponsibilities(Responsibilities):
     ) -> PolicyRows:
         """One row per query, for the action taken there."""
         made = self.model.at(outputs[0], *hint)
-        operator = self.rows.operator(made.blocks)
+        operator = self.rows.operator(made.blocks, made.stacked)
         beside = (made.displacement, made.state)
         return PolicyRows(operator, made.dropped, outputs, *beside, (made,))
 
@@ -122,7 +121,8 @@ class AnalyticResponsibilities(Responsibilities):
         """One row per query, its action kernel widened by the policy's spread."""
         mean, std = outputs
         made = gaussian_weights(self.rows, mean, self.model.variances + std.square())
-        return PolicyRows(self.rows.operator(made.blocks), made.dropped, outputs)
+        operator = self.rows.operator(made.blocks, made.stacked)
+        return PolicyRows(operator, made.dropped, outputs)
 
     def vjp(self, found: PolicyRows, q: Tensor, row_weights: Tensor) -> Outputs:
         """Two covariances per row."""
@@ -135,10 +135,10 @@ class AnalyticResponsibilities(Responsibilities):
         return w * first, w * std * second / total
 
     @cached_property
-    def _centred(self) -> list[Tensor]:
-        """Columns of a, then of a^2, about their means, (n,) each."""
-        a = self.model.sample_actions
-        return centred_columns(torch.cat([a, a**2], dim=1))
+    def _centred(self) -> Tensor:
+        """Columns of a, then of a^2, about their means, (n, 2 d_a)."""
+        both = torch.cat([self.model.sample_actions, self.model.sample_actions**2], 1)
+        return both - both.mean(dim=0)
 
 
 class IntegratedResponsibilities(Responsibilities):

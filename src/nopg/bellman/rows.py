@@ -26,8 +26,7 @@ from nopg.kernels.neighbours import (
     fixed_blocks,
     nearest_blocks,
 )
-from nopg.linalg.operators import DenseRows, LinearOperator
-from nopg.linalg.sparse import Pattern, SparseRows
+from nopg.linalg.operators import DenseRows, LinearOperator, Pattern, SparseRows
 
 Neighbours = int | str | None
 """How many samples a row keeps: a number, "auto", or None for all."""
@@ -80,13 +79,19 @@ class QueryRows:
         """Stored weights of all rows together."""
         return sum(block.log_psi.numel() for block in self.blocks)
 
-    def operator(self, weights: Sequence[Tensor]) -> LinearOperator:
-        """The matrix (m, n) whose entries are given block by block, (m_b, k_b)."""
+    def operator(
+        self, weights: Sequence[Tensor], stacked: Tensor | None = None
+    ) -> LinearOperator:
+        """The matrix (m, n) whose entries are given block by block, (m_b, k_b).
+
+        They may be at hand one after the other, too, (nnz,).
+        """
         if self.pattern is None:
             return DenseRows(weights[0])
-        flat = [block_weights.reshape(-1) for block_weights in weights]
-        values = flat[0] if len(flat) == 1 else torch.cat(flat)
-        return SparseRows.stacked(self.pattern, values)
+        if stacked is None:
+            flat = [block_weights.reshape(-1) for block_weights in weights]
+            stacked = flat[0] if len(flat) == 1 else torch.cat(flat)
+        return SparseRows(self.pattern, stacked)
 
     def rescaled(self, factor: float) -> QueryRows:
         """The same lists with every state bandwidth times `factor`.
@@ -113,9 +118,7 @@ class QueryRows:
         if len(parts) == 1:  # then block order is the original order
             return parts[0]
         stacked = torch.cat(list(parts), dim=-1)
-        if self.pattern is None or self.pattern.is_in_order:
-            return stacked
-        return stacked.index_select(-1, self.pattern.position)
+        return stacked if self.pattern is None else self.pattern.in_order(stacked, -1)
 
     def split(self, values: Tensor) -> Sequence[Tensor]:
         """One number per row in original order, (..., m), as blocks take it."""
@@ -140,6 +143,13 @@ class QueryRows:
     def log_dropped(self) -> Tensor:
         """Log of an upper bound on the state-kernel mass each row drops, (m,)."""
         return self.gather([block.log_dropped for block in self.blocks])
+
+    def dropped_share(self, log_mass: Tensor) -> Tensor:
+        """What rows of this mass have lost to their lists at most, ([k,] m).
+
+        Dropped mass T, kept mass Z: the share T / (T + Z), without overflow.
+        """
+        return torch.sigmoid(self.log_dropped - log_mass)
 
 
 def query_rows(
@@ -183,6 +193,7 @@ class RowWeights:
     # What the row model needs for the way back, and as a start for rows of actions
     # close by, ([k,] m, ...).
     state: Tensor | None = None
+    stacked: Tensor | None = None  # all blocks one after the other, where they lie so
 
 
 class RowModel(ABC):
@@ -235,6 +246,4 @@ def normalised(rows: QueryRows, logits: Sequence[Tensor]) -> RowWeights:
     peaks = [block_logits.amax(dim=-1) for block_logits in logits]
     largest = [weights.amax(dim=-1) for weights in blocks]
     log_mass = rows.gather(peaks) - rows.gather(largest).log()
-    # Dropped mass T, kept mass Z: the share T / (T + Z), without overflow.
-    dropped = torch.sigmoid(rows.log_dropped - log_mass)
-    return RowWeights(blocks, log_mass, dropped)
+    return RowWeights(blocks, log_mass, rows.dropped_share(log_mass))

@@ -15,7 +15,6 @@ the two residuals, so that a loose solve still gives a tight J:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -30,14 +29,12 @@ from nopg.bellman.responsibilities import (
 from nopg.bellman.rows import EXACT
 from nopg.bellman.sharded import ShardedResponsibilities
 from nopg.linalg.coarse import PRECISION, CoarseCorrection
-from nopg.linalg.krylov import Workspace
 from nopg.linalg.operators import AveragedRows
 from nopg.linalg.solve import (
     DiscountedSystem,
     Solution,
     SolverConfig,
     solve_pair,
-    workspace_for,
 )
 from nopg.policies.families import Policy, checked_outputs
 
@@ -115,20 +112,20 @@ class Estimator:
             group = problem.config.next_state_samples
             P = AveragedRows(at_next.operator, group, samples.continuation_mask)
             eps0 = at_initial.operator.row_mean()  # (n,)
+            system = DiscountedSystem(P, problem.config.gamma)
             correction, cells = None, problem.coarse
             if cells is not None and len(eps0) > solver.dense_below:
                 if start is not None and start.core is not None:
                     correction = CoarseCorrection(cells, start.core.to(PRECISION))
-                else:
-                    correction = CoarseCorrection.of(P, problem.config.gamma, cells)
+                elif system.compiled is not None:
+                    correction = system.compiled.correction(cells)
             q, mu = solve_pair(
-                DiscountedSystem(P, problem.config.gamma),
+                system,
                 samples.rewards,
                 eps0,
                 solver,
                 None if start is None else (start.q, start.mu),
                 correction,
-                self._workspace,
             )
         return BellmanSolution(
             self, outputs, at_next, at_initial, P, eps0, q, mu, correction
@@ -152,11 +149,6 @@ class Estimator:
             there = tuple(output.detach()[some] for output in outputs)
             found.append(family.evaluate(there, generator, hint))
         return found
-
-    @cached_property
-    def _workspace(self) -> Workspace:
-        """Where the solves of all policies are made, one after the other."""
-        return workspace_for(self.problem.samples.rewards)
 
 
 @dataclass(frozen=True)

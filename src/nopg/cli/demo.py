@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from nopg.envs.rollouts import Rollout
+    from nopg.cli.swing_up import SwingUp
     from nopg.fitted.policy import FittedPolicy
 
 UPDATES, FAST_UPDATES = 600, 300
@@ -48,7 +48,7 @@ def demo(
         data,
         BOTTOM,
         n_updates=n_updates,
-        evaluators={} if fast else {"return": lambda p: swing_up(p).returns[0]},
+        evaluators={} if fast else {"return": lambda p: swing_up(p).total},
         evaluate_every=50,
     )
     path = swing_up(policy)
@@ -65,7 +65,7 @@ def demo(
         print(f"  {file.name}")
 
 
-def _explain(policy: FittedPolicy, path: Rollout) -> None:
+def _explain(policy: FittedPolicy, path: SwingUp) -> None:
     from nopg.cli.policies import expectation
     from nopg.cli.swing_up import HANGING, OPTIMUM, PAPER_450, upright_after
 
@@ -74,7 +74,7 @@ def _explain(policy: FittedPolicy, path: Rollout) -> None:
     scale = {
         "hanging still": HANGING,
         "the paper, 450 samples": PAPER_450,
-        "this policy": path.returns[0],
+        "this policy": path.total,
         "optimum, about": OPTIMUM,
     }
     for name, value in scale.items():
@@ -87,18 +87,20 @@ def _explain(policy: FittedPolicy, path: Rollout) -> None:
         print(f"\nUpright for good after {steps * 0.05:.1f} s.")
 
 
-def animate(path: Rollout, gif: Path) -> None:
+def animate(path: SwingUp, gif: Path) -> None:
     """Write a swing-up as a moving picture, every second step of it."""
     from nopg.data.files import write_atomically
-    from nopg.envs.pendulum import Pendulum
-    from nopg.envs.scenes import draw
+    from nopg.envs.pendulum import DT, swing_up_env
     from nopg.errors import require_extra
 
-    env, image = Pendulum(), require_extra("PIL.Image", "plots")
-    states, actions = path.states[0, :MOST_STEPS:2], path.actions[0, :MOST_STEPS:2]
-    drawn = (draw(env, *pair) for pair in zip(states, actions, strict=False))
-    first, *others = map(image.fromarray, drawn)
-    how = {"save_all": True, "duration": round(2000 * env.dt), "loop": 0}
+    image, _ = (require_extra(name, "plots") for name in ("PIL.Image", "pygame"))
+    env: Any = swing_up_env(render_mode="rgb_array")
+    frames = []
+    for state, action in zip(path.states, path.actions[:MOST_STEPS], strict=False):
+        env.state, env.last_u = state, float(action[0])
+        frames.append(image.fromarray(env.render()))
+    first, *others = frames[::2]
+    how = {"save_all": True, "duration": round(2000 * DT), "loop": 0}
     write_atomically(
         gif, lambda stream: first.save(stream, "GIF", append_images=others, **how)
     )

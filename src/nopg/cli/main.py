@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from nopg.cli.columns import describe
 from nopg.cli.demo import demo
-from nopg.cli.describe import describe
 from nopg.cli.learning import fit, learn
 from nopg.cli.policies import evaluate, export, report
 from nopg.cli.record import record

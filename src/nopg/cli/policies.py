@@ -36,7 +36,6 @@ def report(
         found.policy,
         beside / "report.html" if out is None else out,
         title=found.name,
-        evaluations=found.evaluations,
         origin=found.origin,
     )
     print(f"The report is in {path}")
@@ -89,14 +88,13 @@ def evaluate(
         bool, typer.Option("--video", help="Film every episode into RUN/videos.")
     ] = False,
 ) -> None:
-    """Let the policy act in an environment; the results are kept in the run."""
+    """Let the policy act in an environment."""
     from nopg.runs.evaluation import evaluate as measure
-    from nopg.runs.folder import RunFolder, read_run
+    from nopg.runs.folder import read_run
 
-    found = read_run(run)
     folder = run if run.is_dir() else run.parent
     videos = folder / "videos" if video else None
-    measured = measure(found.policy, env, episodes, seed=seed, videos=videos)
+    measured = measure(read_run(run).policy, env, episodes, seed=seed, videos=videos)
     print("episode   seed      return   discounted   steps")
     for i, episode in enumerate(measured.episodes):
         end = " terminated" if episode.terminated else ""
@@ -107,9 +105,6 @@ def evaluate(
     half = measured.half_width
     interval = "" if math.isnan(half) else f" ± {half:.2f} (95 % interval of the mean)"
     print(f"\nMean return {measured.mean:.2f}{interval}, {env}")
-    if found.config is not None:
-        path = RunFolder(folder, found.config).keep_evaluation(measured.to_json())
-        print(f"Kept in {path}")
     for film in measured.videos:
         print(f"Film: {folder / 'videos' / film}")
 

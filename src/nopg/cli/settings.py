@@ -27,18 +27,16 @@ class Settings:
 
 def read_settings(path: Path | None) -> Settings:
     """The settings in `path`, or the defaults."""
-    from nopg.data.files import open_plain
+    from nopg.data.files import open_plain, reading
     from nopg.errors import ConfigError
 
     table: dict[str, Any] = {}
-    try:
-        if path is not None:
-            with open_plain(path, _LARGEST, follow=True) as stream:
-                table = tomllib.load(stream)
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(
-            f"`--config` must be a TOML file, reading {path} failed ({error})."
-        ) from None
+    if path is not None:
+        with (
+            reading(path, "a TOML file", "correct it", ConfigError),
+            open_plain(path, _LARGEST, follow=True) as stream,
+        ):
+            table = tomllib.load(stream)
     unknown = sorted(set(table) - {"model", "bandwidths", "fit"})
     if unknown:
         raise ConfigError(
@@ -62,13 +60,14 @@ def read_data(source: str, columns: Columns, settings: Settings, out: Path) -> D
 
     The family of the policy is added to the settings where the data decide it.
     """
+    from nopg.cli.columns import read_table
     from nopg.data.files import require_writable
     from nopg.errors import ConfigError
     from nopg.runs.folder import require_vacant
 
     require_vacant(out)
     require_writable(out)
-    dataset = columns.read(source)
+    dataset = read_table(source, columns)
     if settings.initial_states is None and dataset.episodes is None:
         raise ConfigError(
             "The start of the task must be known, the data have no episodes and the "

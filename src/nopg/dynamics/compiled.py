@@ -2,40 +2,26 @@
 
 A step of a rollout is some dozens of operations on small arrays, whose calls cost more
 than their arithmetic; and there are a million of such steps in a search. So the loop
-over steps is written in C, compiled when it is first needed (half a second; nothing is
-left on the disk) and loaded by ctypes. Its paths are shared among threads. Without a
-compiler the same is done in NumPy, several times slower, and to rounding the same.
+over steps is written in C. Its paths are shared among threads. Without a compiler the
+same is done in NumPy, several times slower, and to rounding the same.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
-import importlib.resources
 import itertools
-import logging
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from nopg.compiled import compiled
 from nopg.policies.arrays import Array, ArrayPolicies
 from nopg.threads import n_workers, parallel_map
 
-logger = logging.getLogger(__name__)
-
 LANES = 8
 """Kernels that are evaluated at once; their arrays are filled up to a multiple."""
-COMPILERS = ("cc", "gcc", "clang")
-FLAGS = ("-std=gnu11", "-O3", "-ffp-contract=fast", "-shared", "-fPIC")
-"""Not -ffast-math: it may reorder what makes the digits the same on any thread."""
-SAFE = ("-fno-math-errno", "-fno-trapping-math")
-TUNED = (("-march=native",), ())
-"""For this processor, or for any like it where the compiler does not know how."""
 FEW = 4
 """Paths that are worth a thread of their own."""
 
@@ -157,34 +143,12 @@ def _in_parts(function: Any, first: tuple[Any, ...], n: int, rest: Any) -> None:
 @functools.cache
 def compiled_library() -> Any:
     """The compiled loop, or None where it cannot be had."""
-    compiler = next((path for name in COMPILERS if (path := shutil.which(name))), None)
-    if compiler is None:
-        logger.info("Rollouts are several times faster with a C compiler (cc).")
-        return None
-    source = importlib.resources.files("nopg.dynamics") / "rollout.c"
-    for tuned in TUNED:
-        command = [compiler, *FLAGS, *SAFE, *tuned, "-x", "c", "-", "-lm", "-o"]
-        try:
-            with tempfile.TemporaryDirectory() as folder:
-                out = str(Path(folder) / "rollout.so")
-                subprocess.run(
-                    [*command, out],
-                    input=source.read_bytes(),
-                    capture_output=True,
-                    check=True,
-                    timeout=60,
-                )
-                library = ctypes.CDLL(out)
-            break
-        except (OSError, subprocess.SubprocessError) as error:
-            reason = error
-    else:
-        logger.info("Rollouts run in NumPy, the C compiler failed: %s", reason)
-        return None
-    sizes, numbers = [ctypes.c_int64] * 4, [ctypes.c_double] * 2
-    forward, backward = library.nopg_rollout, library.nopg_backward
-    forward.argtypes = [ctypes.c_void_p] * 2 + sizes + [_DOUBLES] * 9
-    backward.argtypes = [ctypes.c_void_p] + sizes + numbers + [_DOUBLES] * 12
+    library = compiled("nopg.dynamics", "rollout.c")
+    if library is not None:
+        sizes, numbers = [ctypes.c_int64] * 4, [ctypes.c_double] * 2
+        forward, backward = library.nopg_rollout, library.nopg_backward
+        forward.argtypes = [ctypes.c_void_p] * 2 + sizes + [_DOUBLES] * 9
+        backward.argtypes = [ctypes.c_void_p] + sizes + numbers + [_DOUBLES] * 12
     return library
 
 

@@ -6,8 +6,6 @@ rolled out from their first states for as long as each was recorded, and what wa
 then is subtracted; the episodes differ by chance, which is part of the interval.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -14,8 +14,6 @@ seen. They may be others still: where more of them lie there than an interval of
 level may miss, nothing is known.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property

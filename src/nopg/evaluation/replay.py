@@ -6,8 +6,6 @@ simulator, and it shows what no interval can know of: models that are right for 
 and wrong after ten, a state that is not shown, a machine that has changed.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

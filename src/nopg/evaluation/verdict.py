@@ -9,8 +9,6 @@ beyond what recorded episodes differ by. The gravest answer is the verdict; of e
 grave ones that which is asked first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal

@@ -1,6 +1,5 @@
 """An exported program as a function: compiled or interpreted here, to compare it."""
 
-import json
 import shutil
 import subprocess
 import tempfile
@@ -49,34 +48,28 @@ class ProgramRunner:
             columns.append(np.ones((len(columns[0]), 1)))
         rows = np.concatenate(columns, axis=1).astype(np.float64)
         with tempfile.TemporaryDirectory() as folder:
-            run = self._in_c if self.suffix == ".h" else self._in_javascript
-            told = run(Path(folder), rows)
+            told = self._run(Path(folder), rows)
         self.found = told[:, 0].astype(np.int64)
         actions = told[:, 1 : told.shape[1] - n_past]
         if self.program.is_discrete:
             actions = actions[:, 0]
         return (actions, told[:, told.shape[1] - n_past :]) if n_past else actions
 
-    def _in_c(self, folder: Path, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        (folder / "policy.h").write_text(self.text, encoding="utf-8")
-        (folder / "check.c").write_text(checker(self.program, ".c"), encoding="utf-8")
-        compiler = self.tool(".h") or COMPILERS[0]
-        _told([compiler, *STRICT, "check.c", "-o", "check", "-lm"], folder)
-        done = _told([str(folder / "check"), str(len(rows))], folder, rows.tobytes())
+    def _run(self, folder: Path, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Lines that the program says of rows: what it found, its action, its past."""
+        check = "check.c" if self.suffix == ".h" else "check.js"
+        texts = {f"policy{self.suffix}": self.text, check: checker(self.program, check)}
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        tool = self.tool(self.suffix) or "node"
+        command = [tool, check]
+        if self.suffix == ".h":
+            _told([tool, *STRICT, check, "-o", "check", "-lm"], folder)
+            command = [str(folder / "check")]
+        sizes = (len(rows), self.program.sizes["N_OBSERVATIONS"], rows.shape[1])
+        done = _told([*command, *map(str, sizes)], folder, rows.tobytes())
         self.seconds = float(done.stderr.split()[0])
         return np.array([line.split() for line in done.stdout.splitlines()], np.float64)
-
-    def _in_javascript(
-        self, folder: Path, rows: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        (folder / "policy.js").write_text(self.text, encoding="utf-8")
-        (folder / "check.js").write_text(checker(self.program, ".js"), encoding="utf-8")
-        n = self.program.sizes["N_OBSERVATIONS"]
-        asked = json.dumps({"rows": rows.tolist(), "nObservations": n})
-        done = _told([self.tool(".js") or "node", "check.js"], folder, asked.encode())
-        told = json.loads(done.stdout)
-        self.seconds = float(told["seconds"])
-        return np.array(told["told"], dtype=np.float64)
 
 
 def _told(

@@ -4,8 +4,6 @@ A file of numbers does not say that its second input is a speed in radians per s
 or that it was learned for ten steps per second. The contract does, in JSON.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -13,15 +11,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from nopg.data.io.metadata import fingerprint, space_to_json
 from nopg.export.guard import SupportPoints
-
-if TYPE_CHECKING:
-    from nopg.fitted.policy import FittedPolicy
+from nopg.fitted.policy import FittedPolicy
 
 UNIT = re.compile(r"\s*[\[(]\s*([^\])]+?)\s*[\])]\s*$")
 """A unit at the end of a column's name: `speed [rad/s]`, `level (m)`."""

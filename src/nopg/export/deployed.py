@@ -3,15 +3,15 @@
 As a graph for other runtimes, and as plain arrays.
 """
 
-from __future__ import annotations
-
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from nopg.data.history import HistoryLayout
 from nopg.errors import ConfigError
+from nopg.fitted.policy import FittedPolicy
 from nopg.policies.arrays import perceptron_layers
 from nopg.policies.families import (
     CategoricalPolicy,
@@ -21,10 +21,6 @@ from nopg.policies.families import (
     Squash,
     Standardise,
 )
-
-if TYPE_CHECKING:
-    from nopg.data.history import HistoryLayout
-    from nopg.fitted.policy import FittedPolicy
 
 
 class Deployed(nn.Module):

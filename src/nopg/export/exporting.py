@@ -1,13 +1,11 @@
 """A fitted policy becomes one file that runs without this library."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,9 +29,7 @@ from nopg.export.verify import (
     trial_states,
     verify,
 )
-
-if TYPE_CHECKING:
-    from nopg.fitted.policy import FittedPolicy
+from nopg.fitted.policy import FittedPolicy
 
 SUFFIXES = {"onnx": ".onnx", "numpy": ".npz", "c": ".h", "js": ".js"}
 PROGRAMS = {"c": to_c, "js": to_js}

@@ -8,11 +8,8 @@ the sample farthest from those kept. Where that leaves gaps the threshold grows,
 export says how often the two guards answer differently.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +17,9 @@ from numpy.typing import NDArray
 from nopg.data.coverage import farthest_points
 from nopg.errors import ConfigError
 from nopg.evaluation.support import USUAL_SHARE
+from nopg.fitted.policy import FittedPolicy
 from nopg.fitted.sign_off import guard_distance
 from nopg.kernels.neighbours import log_label_similarity
-
-if TYPE_CHECKING:
-    from nopg.fitted.policy import FittedPolicy
 
 FloatArray = NDArray[np.float64]
 N_POINTS = 512  # samples that an export holds at most, unless it is told otherwise

@@ -150,9 +150,9 @@ def to_js(program: Program) -> str:
     return _filled("policy.js", program, textwrap.indent("\n".join(lines), "  "))
 
 
-def checker(program: Program, suffix: str) -> str:
+def checker(program: Program, name: str) -> str:
     """The program that runs an export, `check.c` or `check.js`."""
-    return _filled(f"check{suffix}", program, "")
+    return _filled(name, program, "")
 
 
 def program_name(stem: str) -> str:

@@ -1,11 +1,9 @@
 """An export against the library: the same actions at 10,000 states."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,11 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nopg.errors import NopgError, require_extra
+from nopg.fitted.policy import FittedPolicy
 from nopg.fitted.predict import predicted_actions
 from nopg.randomness import Seed
-
-if TYPE_CHECKING:
-    from nopg.fitted.policy import FittedPolicy
 
 FloatArray = NDArray[np.float64]
 Runner = Callable[..., Any]

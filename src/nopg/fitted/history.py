@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -60,10 +59,6 @@ class History:
         """Steps at which the evaluator `name` ran, and what it returned."""
         ran = [u for u in self.updates if name in u.evaluations]
         return [u.step for u in ran], [u.evaluations[name] for u in ran]
-
-    def to_json_lines(self) -> str:
-        """One JSON object a line, one line an update."""
-        return "".join(json.dumps(asdict(update)) + "\n" for update in self.updates)
 
 
 SHORTER = 3.0

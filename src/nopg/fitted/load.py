@@ -13,9 +13,10 @@ from torch import Tensor, nn
 
 from nopg.bellman.problem import NADARAYA_WATSON, EstimatorConfig
 from nopg.data.dataset import Dataset
+from nopg.data.files import reading
 from nopg.data.history import HistoryLayout
 from nopg.data.io.metadata import space_from_json
-from nopg.errors import PolicyFileError
+from nopg.errors import ConfigError, DataError, PolicyFileError
 from nopg.fitted.history import SearchResult
 from nopg.fitted.policy import FittedPolicy
 from nopg.fitted.storage import bandwidths_from_json, read_policy_file, stored_data
@@ -51,22 +52,11 @@ def load(
             f"`{path}` was trained on a module of your own, whose code no file "
             "holds; pass it: nopg.load(path, policy=YourModule())."
         )
-    try:
-        return _fitted(metadata, tensors, policy, device)
-    except PolicyFileError:
-        raise
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        RuntimeError,
-        OverflowError,
-    ) as error:
-        raise PolicyFileError(
-            f"`{path}` must be a complete nopg policy, reading it failed "
-            f"({type(error).__name__}: {str(error).splitlines()[0]}); save it again."
-        ) from None
+    with reading(path, "a complete nopg policy", "save it again", PolicyFileError):
+        try:
+            return _fitted(metadata, tensors, policy, device)
+        except (ConfigError, DataError) as error:  # of a part that makes no sense
+            raise ValueError(error) from None
 
 
 def _fitted(

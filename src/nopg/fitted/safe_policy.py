@@ -1,7 +1,5 @@
 """A guard: the learned policy where data back it, another controller elsewhere."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nopg.data.dataset import Dataset
-from nopg.data.files import open_plain, parse_json, write_atomically
+from nopg.data.files import open_plain, parse_json, reading, write_atomically
 from nopg.data.history import HistoryLayout
 from nopg.data.io.metadata import space_from_json, space_to_json
 from nopg.data.transitions import ARRAYS
@@ -71,26 +71,20 @@ def read_policy_file(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     The file is read once and whole: what is checked is what is used, though another
     program should write over it meanwhile.
     """
-    from safetensors import SafetensorError
     from safetensors.torch import load
 
-    try:
+    if not path.exists():
+        raise PolicyFileError(
+            f"`{path}` must exist, found no such file; check the path."
+        )
+    advice = "it is damaged or of another program"
+    with reading(path, "a policy written by `save`", advice, PolicyFileError):
         with open_plain(path, follow=True) as stream:
             content = stream.read()
         tensors = load(content)
         length = int.from_bytes(content[:8], "little")
-        metadata = parse_json(
-            parse_json(content[8 : 8 + length])["__metadata__"]["nopg"]
-        )
-    except FileNotFoundError:
-        raise PolicyFileError(
-            f"`{path}` must exist, found no such file; check the path."
-        ) from None
-    except (OSError, SafetensorError, KeyError, ValueError, TypeError) as error:
-        raise PolicyFileError(
-            f"`{path}` must be a policy written by `save`, reading it failed "
-            f"({type(error).__name__}: {error}); it is damaged or of another program."
-        ) from None
+        header = parse_json(content[8 : 8 + length])
+        metadata = parse_json(header["__metadata__"]["nopg"])
     if metadata.get("format") not in (FORMAT, WITH_MEMORY):
         raise PolicyFileError(
             f"`{path}` must be of format {FORMAT} or {WITH_MEMORY}, it is of format "

@@ -4,8 +4,6 @@ What is damaged is recognised. An optimiser's state is such a nest of dictionari
 lists, tensors and numbers; no reader needs to know which optimiser it is.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any

@@ -10,10 +10,16 @@ is (I - gamma P)^-1 on functions of the cells and the identity beside them. M' s
 the transposed system. A solver that asks for A M y = b and takes x = M y finds the same
 x in a third of the products, and its residual is checked like any other; an M of a
 former P is nearly as good as one of this P.
+
+With a thousand samples a solve is some hundred operations on short vectors, whose calls
+cost more than their arithmetic. So `CompiledSystem` makes both solves in one call of
+`solve.c`, where this machine has a C compiler. Without one `krylov.py` solves the same
+systems without M.
 """
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,38 +28,54 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nopg.linalg.operators import LinearOperator
+from nopg.compiled import compiled_for, packed
+from nopg.linalg.krylov import Attempt
+from nopg.linalg.operators import AveragedRows, DenseRows, LinearOperator, SparseRows
 
 PRECISION = torch.float32
 """Of M and all it is applied to: it need not be exact, and is read at every product."""
-N_CELLS, MORE_CELLS, MANY = 256, 512, 30_000
-"""Cells, and cells from so many samples on: their inverse stays worth few products."""
+MOST_CELLS, WORTH = 512, 24
+"""Cells at most, and products with P that their inverse may cost."""
+PER_ENTRY = 5.0
+"""Multiplications of an inverse that take as long as one entry of a product: the former
+come in vectors, the latter are gathered."""
+
+STEPS = 60  # of GMRES before it is restarted
+FEW = 100_000
+"""Entries that are worth a thread of their own within one solve."""
 
 
 @dataclass(frozen=True)
 class CoarseCells:
     """Groups of samples that are close together."""
 
-    cell: Tensor  # group of each sample, (n,)
+    cost: float  # of an inverse over them, in products with P
+    cell: Tensor  # group of each sample, (n,) int32
+    members: Tensor  # samples group after group, (n,) int32
     sizes: Tensor  # samples in each group, (C,)
+    starts: Tensor  # where each group begins among the members, (C + 1,) int32
 
     @classmethod
-    def of(cls, points: Tensor, n_cells: int | None = None) -> CoarseCells:
+    def of(cls, points: Tensor, n_entries: int) -> CoarseCells:
         """Halve points (n, d) across their widest dimension, again and again.
 
-        There are `n_cells` groups, a power of two; fewer when points are few.
+        There are as many groups, a power of two, as P with its entries is worth; fewer
+        when points are few.
         """
-        if n_cells is None:
-            n_cells = N_CELLS if len(points) < MANY else MORE_CELLS
-        array = points.cpu().numpy()
+        n_cells = min(MOST_CELLS, (PER_ENTRY * WORTH * n_entries) ** (1.0 / 3.0))
+        array = points.numpy()
         parts = [np.arange(len(array))]
         while 2 * len(parts) <= min(n_cells, len(array)):
             parts = [half for part in parts for half in _halves(array, part)]
-        cell = np.empty(len(array), dtype=np.int64)
+        cell = np.empty(len(array), dtype=np.int32)
         for number, part in enumerate(parts):
+            part.sort()  # so that memory is read forwards
             cell[part] = number
-        sizes = torch.tensor([len(part) for part in parts])
-        return cls(torch.from_numpy(cell).to(points.device), sizes.to(points.device))
+        members = np.concatenate(parts).astype(np.int32)
+        sizes = np.array([len(part) for part in parts])
+        starts = np.concatenate([[0], sizes.cumsum()]).astype(np.int32)
+        tensors = [torch.from_numpy(x) for x in (cell, members, sizes, starts)]
+        return cls(1.0 + len(parts) ** 3 / (PER_ENTRY * n_entries), *tensors)
 
 
 def _halves(points: NDArray[Any], part: NDArray[np.int64]) -> list[NDArray[np.int64]]:
@@ -66,41 +88,105 @@ def _halves(points: NDArray[Any], part: NDArray[np.int64]) -> list[NDArray[np.in
 
 @dataclass(frozen=True)
 class CoarseCorrection:
-    """M of one P, and its transpose."""
+    """M of one P."""
 
     cells: CoarseCells
     core: Tensor  # ((I - gamma R P Z)^-1 - I) D^-1, so that M = I + Z core Z', (C, C)
 
     @classmethod
     def of(
-        cls, transition: LinearOperator, gamma: float, cells: CoarseCells
+        cls, sums: Tensor, gamma: float, cells: CoarseCells
     ) -> CoarseCorrection | None:
-        """M for this P; None if P cannot be summed over cells.
+        """M for a P whose entries are summed over cells, Z' P Z, (C, C).
 
         R P Z has rows that sum to at most one, so that I - gamma R P Z is strictly
-        diagonally dominant and can always be inverted.
+        diagonally dominant and can always be inverted; None if P was no number.
         """
-        count = len(cells.sizes)
-        sums = transition.block_sums(cells.cell, cells.cell, count)
-        if sums is None:
-            return None
-        steps = (sums / cells.sizes.to(sums)[:, None]).to(PRECISION)  # R P Z
-        one = torch.eye(count, dtype=PRECISION, device=steps.device)
+        steps = (sums / cells.sizes[:, None]).to(PRECISION)  # R P Z
+        one = torch.eye(len(sums), dtype=PRECISION)
         inverse: Tensor
         inverse, info = torch.linalg.inv_ex(one - gamma * steps)
         if int(info) != 0 or not bool(torch.isfinite(inverse).all()):
-            return None  # P was no number somewhere
-        return cls(cells, (inverse - one).div_(cells.sizes))
+            return None
+        return cls(cells, (inverse - one).div_(cells.sizes).contiguous())
 
-    def apply(self, x: Tensor) -> Tensor:
-        """M x = x + Z core Z' x, (n,) -> (n,)."""
-        return self._corrected(x, self.core)
 
-    def apply_transpose(self, y: Tensor) -> Tensor:
-        """M' y = y + Z core' Z' y, (n,) -> (n,)."""
-        return self._corrected(y, self.core.T)
+def solve_library(like: Tensor) -> Any:
+    """The functions of `solve.c` for tensors like this one, or None."""
+    return compiled_for(like, "nopg.linalg", "solve.c")
 
-    def _corrected(self, x: Tensor, core: Tensor) -> Tensor:
-        cell = self.cells.cell
-        sums = x.new_zeros(len(core)).index_add_(0, cell, x)  # Z' x, (C,)
-        return torch.mv(core, sums).index_select(0, cell).add_(x)
+
+class CompiledSystem:
+    """Lambda = I - gamma P, and what it takes to solve with it and its transpose."""
+
+    def __init__(self, transition: AveragedRows, gamma: float, library: Any) -> None:
+        rows, group = transition.rows, transition.group
+        entries: tuple[Tensor | None, ...]
+        if isinstance(rows, SparseRows):
+            p, m, values = rows.pattern, rows.pattern.shape[0], rows.values
+            back = (p.transpose_starts, p.transpose_columns, p.transpose_source)
+            entries = (*p.ends, p.columns, *back, values, None)
+        else:
+            assert isinstance(rows, DenseRows)
+            m, values = len(rows.matrix), rows.matrix.contiguous()
+            entries = (None,) * 6 + (values, values.T.contiguous())
+        live, scale = transition.continuation, None
+        if live is not None or group > 1:
+            scale = (values.new_ones(m // group) if live is None else live) / group
+        self._library, self.gamma = library, gamma
+        self._n_entries, self._dtype = values.numel(), values.dtype
+        self._fields = (m // group, group, *entries, scale, float(gamma))
+
+    @classmethod
+    def of(cls, transition: LinearOperator, gamma: float) -> CompiledSystem | None:
+        """The system of a P whose entries are at hand, if there is a compiler."""
+        if not isinstance(transition, AveragedRows):
+            transition = AveragedRows(transition, 1, None)
+        rows = transition.rows
+        if not isinstance(rows, SparseRows | DenseRows):
+            return None
+        values = rows.values if isinstance(rows, SparseRows) else rows.matrix
+        library = solve_library(values)
+        return None if library is None else cls(transition, gamma, library)
+
+    def correction(self, cells: CoarseCells) -> CoarseCorrection | None:
+        """The coarse inverse over these cells; None if P was no number somewhere."""
+        count = len(cells.sizes)
+        sums = torch.empty((count, count), dtype=torch.float64)
+        where, n_threads = ctypes.c_void_p(sums.data_ptr()), torch.get_num_threads()
+        function = self._library.nopg_cell_sums
+        function(self._with(cells), where, ctypes.c_int64(n_threads))
+        return CoarseCorrection.of(sums, self.gamma, cells)
+
+    def attempts(
+        self,
+        rhs: tuple[Tensor, Tensor],  # of Lambda q = r and Lambda' mu = eps0
+        starts: tuple[Tensor, Tensor],
+        rtol: float,
+        max_matvecs: int,  # for each
+        correction: CoarseCorrection,
+    ) -> list[Attempt]:
+        """Both solves, by GMRES."""
+        n_threads = min(torch.get_num_threads(), 2 + 2 * (self._n_entries // FEW))
+        solves, tensors, outcomes = [], [], torch.zeros((2, 3), dtype=torch.float64)
+        for is_transposed, (b, start) in enumerate(zip(rhs, starts, strict=True)):
+            assert b.shape == start.shape == self._fields[:1]  # C reads on beyond
+            assert b.dtype == start.dtype == self._dtype
+            tensors.append((b.contiguous(), start.clone(), torch.empty_like(b)))
+            fields = (is_transposed, max_matvecs, STEPS, rtol, *tensors[-1])
+            solves.append(packed(*fields, outcomes[is_transposed]))
+        core = correction.core.contiguous()  # kept while C reads it
+        system = self._with(correction.cells, core)
+        self._library.nopg_solve_pair(system, *solves, ctypes.c_int64(n_threads))
+        attempts = []
+        for vectors, outcome in zip(tensors, outcomes.tolist(), strict=True):
+            matvecs, norm, tolerance = outcome
+            if not matvecs:
+                raise MemoryError
+            attempts.append(Attempt(*vectors[1:], norm <= tolerance, int(matvecs)))
+        return attempts
+
+    def _with(self, cells: CoarseCells, core: Tensor | None = None) -> bytes:
+        """The system for C, with cells and the coarse inverse over them."""
+        parts = (len(cells.sizes), cells.cell, cells.members, cells.starts, core)
+        return packed(*self._fields, *parts)

@@ -1,4 +1,4 @@
-"""What a linear map is, dense rows, and rows averaged in groups: P of Theorem 1.
+"""What a linear map is; dense rows, sparse rows, and the mean of groups of them: P.
 
 An operator knows `matvec` (x -> A x), `rmatvec` (y -> A' y) and its dense twin.
 How to invert one is the solvers' business.
@@ -6,8 +6,10 @@ How to invert one is the solvers' business.
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cache, cached_property
 
 import torch
 from torch import Tensor
@@ -32,27 +34,6 @@ class LinearOperator(ABC):
         """Mean of the rows, (n,)."""
         return self.dense().mean(dim=0)
 
-    def single(self) -> LinearOperator | None:
-        """A in single precision, where entries are at hand: half the bytes."""
-        return None
-
-    def discounted(self, x: Tensor, gamma: float) -> Tensor:
-        """x - gamma A x, fused where the layout allows it; A is square."""
-        return x - gamma * self.matvec(x)
-
-    def discounted_transpose(self, y: Tensor, gamma: float) -> Tensor:
-        """y - gamma A' y, likewise."""
-        return y - gamma * self.rmatvec(y)
-
-    def block_sums(
-        self, row_cells: Tensor, column_cells: Tensor, count: int
-    ) -> Tensor | None:
-        """Entries summed over cells of rows, (m,), and of columns, (n,).
-
-        The sums are (count, count); None for a map that is only ever multiplied.
-        """
-        return None
-
 
 @dataclass(frozen=True)
 class DenseRows(LinearOperator):
@@ -68,21 +49,134 @@ class DenseRows(LinearOperator):
         """A' y, (m,) -> (n,)."""
         return y @ self.matrix
 
-    def single(self) -> LinearOperator:
-        """A in single precision."""
-        return DenseRows(self.matrix.float())
-
     def dense(self) -> Tensor:
         """The matrix itself, (m, n)."""
         return self.matrix
 
-    def block_sums(
-        self, row_cells: Tensor, column_cells: Tensor, count: int
-    ) -> Tensor | None:
-        """Entries summed over cells of rows and of columns, (count, count)."""
-        n = self.matrix.shape[1]
-        by_row = self.matrix.new_zeros((count, n)).index_add_(0, row_cells, self.matrix)
-        return by_row.new_zeros((count, count)).index_add_(1, column_cells, by_row)
+
+@dataclass(frozen=True)
+class Pattern:
+    """Where the entries of sparse rows are.
+
+    Values stay as they were listed ("stacked"): block after block of equally long rows,
+    which need not be the original order of the rows; what a product finds for each row
+    is brought into it. The transpose is stored as rows too, since a scattering product
+    is many times slower than a gathering one, and it is reached by a permutation.
+    """
+
+    shape: tuple[int, int]
+    position: Tensor | None  # (m,) stacked place of each row; None if they are in order
+    row_starts: Tensor  # (m + 1,) int32, of stacked rows
+    columns: Tensor  # (nnz,) int32
+    transpose_starts: Tensor  # (n + 1,) int32
+    transpose_columns: Tensor  # (nnz,) int32, row numbers
+    transpose_source: Tensor  # (nnz,) int32, which value each one is
+
+    @classmethod
+    def stack(
+        cls, rows: list[Tensor], columns: list[Tensor], n_columns: int
+    ) -> Pattern:
+        """A pattern from blocks of equally long rows.
+
+        Each has its row numbers, (m_b,), and the columns of its entries, (m_b, k_b).
+        """
+        order = torch.cat(rows)
+        lengths = torch.cat([c.new_full((len(c),), c.shape[1]) for c in columns]).long()
+        flat = torch.cat([c.reshape(-1) for c in columns])
+        is_in_order = bool((order[1:] > order[:-1]).all())
+        zero = lengths.new_zeros(1)
+        row_of_entry = torch.repeat_interleave(order, lengths)
+        # Stable: entries of one transposed row stay in stored order, so memory is
+        # read forwards, and results do not depend on the sorting algorithm.
+        across = torch.argsort(flat.long(), stable=True)
+        counts = torch.bincount(flat.long(), minlength=n_columns)
+        return cls(
+            shape=(len(order), n_columns),
+            position=None if is_in_order else torch.argsort(order),
+            row_starts=torch.cat([zero, lengths.cumsum(0)]).to(torch.int32),
+            columns=flat.to(torch.int32),
+            transpose_starts=torch.cat([zero, counts.cumsum(0)]).to(torch.int32),
+            transpose_columns=row_of_entry[across].to(torch.int32),
+            transpose_source=across.to(torch.int32),
+        )
+
+    @cached_property
+    def ends(self) -> tuple[Tensor, Tensor]:
+        """Where the entries of each row begin and where they end, (m,) int32 each."""
+        return self.in_order(self.row_starts[:-1]), self.in_order(self.row_starts[1:])
+
+    def in_order(self, stacked: Tensor, dim: int = 0) -> Tensor:
+        """What belongs to stacked rows, in the original order of the rows."""
+        if self.position is None:
+            return stacked
+        return stacked.index_select(dim, self.position)
+
+
+def csr(
+    starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]
+) -> Tensor:
+    """A torch matrix of sparse rows, nothing checked."""
+    _silence_warnings()
+    return torch.sparse_csr_tensor(
+        starts, columns, values, shape, check_invariants=False
+    )
+
+
+@cache
+def _silence_warnings() -> None:
+    """Let torch warn once, unheard, of its "beta" CSR layout and of unchecked indices.
+
+    Products with vectors are what we use of it, and the operator contract tests
+    cover them. torch 2.11 and 2.12 warn of indices that are not checked even where
+    the argument says so. Filtering each construction would cost more than a product.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse (CSR tensor|invariant)")
+        one = torch.ones(1)
+        index = torch.tensor([0, 1], dtype=torch.int32)
+        torch.sparse_csr_tensor(index, index[:1], one, (1, 1), check_invariants=False)
+
+
+class SparseRows(LinearOperator):
+    """A pattern with values, (nnz,), as listed: P as it is kept during training.
+
+    Index arrays are int32: half the bytes, and the fast path of the sparse
+    kernels torch calls.
+    """
+
+    def __init__(self, pattern: Pattern, values: Tensor) -> None:
+        self.pattern, self.values = pattern, values
+
+    def matvec(self, x: Tensor) -> Tensor:
+        """A x, (n,) -> (m,)."""
+        return self.pattern.in_order(self._rows @ x)
+
+    def rmatvec(self, y: Tensor) -> Tensor:
+        """A' y, (m,) -> (n,)."""
+        return self._transposed @ y
+
+    def row_mean(self) -> Tensor:
+        """Mean of the rows, (n,), without the transpose: once, it does not pay."""
+        m, n = self.pattern.shape
+        if self.values.is_cuda:  # where sums in no fixed order would not repeat
+            return self.rmatvec(self.values.new_full((m,), 1.0 / m))
+        zeros = self.values.new_zeros(n)
+        return zeros.index_add_(0, self.pattern.columns, self.values, alpha=1.0 / m)
+
+    @cached_property
+    def _rows(self) -> Tensor:
+        p = self.pattern
+        return csr(p.row_starts, p.columns, self.values, p.shape)
+
+    @cached_property
+    def _transposed(self) -> Tensor:
+        p = self.pattern
+        values = self.values.index_select(0, p.transpose_source)
+        return csr(p.transpose_starts, p.transpose_columns, values, p.shape[::-1])
+
+    def dense(self) -> Tensor:
+        """The matrix itself, (m, n)."""
+        return self.pattern.in_order(self._rows.to_dense())
 
 
 @dataclass(frozen=True)
@@ -114,12 +208,6 @@ class AveragedRows(LinearOperator):
         """A' y, (m,) -> (n,)."""
         return self.rows.rmatvec(self.spread(y))
 
-    def single(self) -> LinearOperator | None:
-        """A in single precision, if the rows can be."""
-        rows = self.rows.single()
-        live = None if self.continuation is None else self.continuation.float()
-        return None if rows is None else AveragedRows(rows, self.group, live)
-
     def spread(self, y: Tensor) -> Tensor:
         """What each single row contributes to y' A: its group's share, (m * group,)."""
         y = y if self.continuation is None else y * self.continuation
@@ -131,25 +219,3 @@ class AveragedRows(LinearOperator):
         grouped = rows.view(-1, self.group, rows.shape[1]).mean(dim=1)
         live = self.continuation
         return grouped if live is None else grouped * live[:, None]
-
-    def block_sums(
-        self, row_cells: Tensor, column_cells: Tensor, count: int
-    ) -> Tensor | None:
-        """Entries summed over cells of rows and of columns, (count, count)."""
-        if self.continuation is not None:  # cleared rows get a cell that is left out
-            row_cells = torch.where(self.continuation > 0, row_cells, count)
-        spread = row_cells.repeat_interleave(self.group)
-        sums = self.rows.block_sums(spread, column_cells, count + 1)
-        return None if sums is None else sums[:count, :count] / self.group
-
-    def discounted(self, x: Tensor, gamma: float) -> Tensor:
-        """x - gamma A x; the rows' own fused product if they are A itself."""
-        if self.group == 1 and self.continuation is None:
-            return self.rows.discounted(x, gamma)
-        return super().discounted(x, gamma)
-
-    def discounted_transpose(self, y: Tensor, gamma: float) -> Tensor:
-        """y - gamma A' y, likewise."""
-        if self.group == 1 and self.continuation is None:
-            return self.rows.discounted_transpose(y, gamma)
-        return super().discounted_transpose(y, gamma)

@@ -1,9 +1,9 @@
 """Solving (I - gamma P) q = r and (I - gamma P)' mu = eps0: converged, or an error.
 
 The chain: a dense factorisation for small systems; otherwise GMRES with a coarse
-inverse where there is one, GMRES without, then the fixed-point iteration, which
-contracts by gamma per step and so cannot fail for ever. Warm starts come from the
-caller.
+inverse where there is one, in compiled code, GMRES without, then the fixed-point
+iteration, which contracts by gamma per step and so cannot fail for ever. Warm starts
+come from the caller.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
 
 from nopg.errors import ConfigError, SolverError
-from nopg.linalg.coarse import PRECISION, CoarseCorrection
-from nopg.linalg.krylov import Attempt, MatVec, Preconditioner, Workspace, gmres
+from nopg.linalg.coarse import CoarseCorrection, CompiledSystem
+from nopg.linalg.krylov import Attempt, MatVec, gmres
 from nopg.linalg.operators import LinearOperator
 
-PRECONDITIONED, PRECONDITIONED_STEPS = "preconditioned gmres", 60
-"""GMRES with a coarse inverse, and its steps before it is restarted."""
+PRECONDITIONED = "preconditioned gmres"
+"""GMRES with a coarse inverse."""
 COLUMN_STEPS = 10  # steps before a restart where a vector is as long as many columns
 
 Solver = Callable[[MatVec, Tensor, Tensor, float, int], Attempt]
@@ -68,11 +68,11 @@ class DiscountedSystem:
 
     def apply(self, x: Tensor) -> Tensor:
         """Lambda x."""
-        return self.transition.discounted(x, self.gamma)
+        return torch.sub(x, self.transition.matvec(x), alpha=self.gamma)
 
     def apply_transpose(self, y: Tensor) -> Tensor:
         """Lambda' y."""
-        return self.transition.discounted_transpose(y, self.gamma)
+        return torch.sub(y, self.transition.rmatvec(y), alpha=self.gamma)
 
     def dense(self) -> Tensor:
         """Lambda as a matrix."""
@@ -80,6 +80,11 @@ class DiscountedSystem:
         return torch.eye(len(P), dtype=P.dtype, device=P.device).sub_(
             P, alpha=self.gamma
         )
+
+    @cached_property
+    def compiled(self) -> CompiledSystem | None:
+        """The same for compiled code; None where there is none, or entries are not."""
+        return CompiledSystem.of(self.transition, self.gamma)
 
 
 def solve_pair(
@@ -91,31 +96,27 @@ def solve_pair(
     start: tuple[Tensor, Tensor] | None = None,
     # A coarse inverse of Lambda, of this P or of one close to it.
     correction: CoarseCorrection | None = None,
-    # Memory for solves with it, from `workspace_for`, where there are many.
-    workspace: Workspace | None = None,
 ) -> tuple[Solution, Solution]:
     """q = Lambda^-1 r and mu = Lambda^-T eps0, as in Algorithm 1, or a SolverError."""
     config = config.attainable(r.dtype)
     if len(r) <= config.dense_below:
         return _direct(system, r, eps0, config)
     q0, mu0 = start if start is not None else (torch.zeros_like(r), torch.zeros_like(r))
-    for_q, for_mu = None, None
-    transition = None if correction is None else system.transition.single()
-    if correction is not None and transition is not None:
-        single, space = DiscountedSystem(transition, system.gamma), workspace
-        space = space or workspace_for(r)
-        for_q = Preconditioner(single.apply, correction.apply, space)
-        for_mu = Preconditioner(
-            single.apply_transpose, correction.apply_transpose, space
+    chains: list[Mapping[str, Solver]] = [CHAIN, CHAIN]
+    if correction is not None and system.compiled is not None:
+        budget = config.max_matvecs // 10  # such a solve is short or useless
+        both = system.compiled.attempts(
+            (r, eps0), (q0, mu0), config.rtol, budget, correction
         )
-    q = _iterate("q", system.apply, r, q0, config, _chain(for_q))
-    mu = _iterate("mu", system.apply_transpose, eps0, mu0, config, _chain(for_mu))
+        chains = [{PRECONDITIONED: partial(_made, one), **CHAIN} for one in both]
+    q = _iterate("q", system.apply, r, q0, config, chains[0])
+    mu = _iterate("mu", system.apply_transpose, eps0, mu0, config, chains[1])
     return q, mu
 
 
-def workspace_for(r: Tensor) -> Workspace:
-    """Memory that solves for vectors like r, (n,), may share, one after the other."""
-    return Workspace(PRECONDITIONED_STEPS, len(r), r.new_empty(0, dtype=PRECISION))
+def _made(attempt: Attempt, *_: object) -> Attempt:
+    """What a solver found that has been at work already."""
+    return attempt
 
 
 def solve_columns(
@@ -169,8 +170,6 @@ def _iterate(
     matvecs, best, residual = 0, math.inf, b
     for fallbacks, (method, solver) in enumerate(chain.items()):
         budget = config.max_matvecs - matvecs
-        if method == PRECONDITIONED:
-            budget //= 10  # such a solve is short or useless
         attempt = solver(matvec, b, start, config.rtol * norm, budget)
         matvecs, residual = matvecs + attempt.matvecs, attempt.residual
         if attempt.is_converged:
@@ -200,13 +199,6 @@ def fixed_point(
 
 
 CHAIN: Mapping[str, Solver] = {"gmres": gmres, "fixed point": fixed_point}
-
-
-def _chain(preconditioner: Preconditioner | None) -> Mapping[str, Solver]:
-    """Solvers in the order they are tried; fallbacks go without the preconditioner."""
-    if preconditioner is None:
-        return CHAIN
-    return {PRECONDITIONED: partial(gmres, preconditioner=preconditioner), **CHAIN}
 
 
 def _require_converged(

@@ -11,13 +11,14 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import zip_longest
 from threading import Condition
 from typing import Any
 
-from nopg.record.controls import Controls
 from nopg.record.protocol import status
 from nopg.record.session import Command, Phase, Session
 from nopg.record.simulator import as_jpeg
+from nopg.record.teleop import Controls
 
 _MAX_SILENCE = 1.5
 """Seconds without a word from the page after which a running episode is held."""
@@ -198,7 +199,7 @@ class Link:
 
 
 def _merged(earlier: Controls, latest: Controls) -> Controls:
-    """The latest controls, with keys and buttons that were down in between first."""
-    keys = [key for key in earlier.keys if key not in latest.keys]
-    buttons = [one for one in earlier.buttons if one not in latest.buttons]
-    return Controls((*keys, *latest.keys), latest.axes, (*buttons, *latest.buttons))
+    """The latest controls, and where these do nothing what was done in between."""
+    pairs = zip_longest(latest.levels, earlier.levels, fillvalue=0.0)
+    label = earlier.label if latest.label is None else latest.label
+    return Controls(tuple(now or before for now, before in pairs), label)

@@ -1,7 +1,7 @@
 """The messages between page and recorder, and the reader that trusts none of them.
 
 From the page, JSON text: first `{"type": "hello", "ticket": ...}`, then any number of
-`{"type": "controls", "keys": [...], "axes": [...], "buttons": [...]}` and
+`{"type": "controls", "levels": [...], "label": ...}` and
 `{"type": "command", "name": ...}`. To the page: one `welcome`, then `status` as JSON
 and pictures as binary JPEG. No message carries a path in either direction but the
 bare name of the file, for display.
@@ -9,18 +9,16 @@ bare name of the file, for display.
 
 import json
 import math
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from nopg.record.controls import Controls
 from nopg.record.session import Command, Session
+from nopg.record.teleop import Controls
 
 MAX_MESSAGE = 2048
 """Bytes a message of the page may have; a longer one closes the connection."""
-_MAX_KEYS, _MAX_KEY_LENGTH = 16, 24
-_MAX_AXES, _MAX_BUTTONS = 8, 32
+_MAX_AXES, _MAX_LABELS = 8, 1000
 _SHOWN_COLUMNS = 12
 
 
@@ -42,21 +40,11 @@ def read_message(text: str | bytes) -> Controls | Command:
         case {"type": "command", "name": str(name), **rest} if not rest:
             if name in set(Command):
                 return Command(name)
-        case {
-            "type": "controls",
-            "keys": list(keys),
-            "axes": list(axes),
-            "buttons": list(buttons),
-            **rest,
-        } if not rest:
-            limits = (_MAX_KEYS, _MAX_AXES, _MAX_BUTTONS)
-            checks = (_is_key, _is_position, _is_button)
-            for values, limit, is_valid in zip(
-                (keys, axes, buttons), limits, checks, strict=True
-            ):
-                if len(values) > limit or not all(map(is_valid, values)):
-                    raise MalformedMessage
-            return Controls(tuple(keys), tuple(map(float, axes)), tuple(buttons))
+        case {"type": "controls", "levels": list(levels), "label": label, **rest}:
+            is_label = type(label) is int and 0 <= label < _MAX_LABELS  # a bool is none
+            is_fine = len(levels) <= _MAX_AXES and all(map(_is_position, levels))
+            if is_fine and (is_label or label is None) and not rest:
+                return Controls(tuple(map(float, levels)), label)
     raise MalformedMessage
 
 
@@ -71,7 +59,7 @@ def welcome(session: Session, *, environment: str, fps: float) -> dict[str, Any]
         "limit": session.simulator.limit,
         "wanted": session.wanted,
         "kind": session.teleop.kind,
-        "levers": [asdict(lever) for lever in session.teleop.levers],
+        "levers": session.teleop.levers,
         "columns": demonstrations.layout.observation_names[:_SHOWN_COLUMNS],
     }
 
@@ -111,13 +99,5 @@ def _parsed(text: str | bytes) -> Any:
         raise MalformedMessage from None
 
 
-def _is_key(value: Any) -> bool:
-    return isinstance(value, str) and value.isalnum() and len(value) <= _MAX_KEY_LENGTH
-
-
 def _is_position(value: Any) -> bool:
     return type(value) in (int, float) and -1.0 <= value <= 1.0
-
-
-def _is_button(value: Any) -> bool:
-    return type(value) is int and 0 <= value < _MAX_BUTTONS  # a bool is none

@@ -10,14 +10,20 @@ from gymnasium.spaces import Box, Discrete
 
 from nopg.data.files import exclusive
 from nopg.errors import ConfigError, NopgError
-from nopg.record.controls import Names, fitting, known_names
 from nopg.record.demonstrations import Demonstrations, Layout
 from nopg.record.loop import Link, Loop
 from nopg.record.protocol import welcome
 from nopg.record.server import LOOPBACK, Ticket, bind, serving
 from nopg.record.session import Session
 from nopg.record.simulator import Simulator
-from nopg.record.teleop import ContinuousTeleop, DiscreteTeleop, Teleop
+from nopg.record.teleop import (
+    ContinuousTeleop,
+    DiscreteTeleop,
+    Names,
+    Teleop,
+    fitting,
+    known_names,
+)
 
 _RANGES = {
     "episodes": (1, math.inf),

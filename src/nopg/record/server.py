@@ -43,6 +43,7 @@ _ASSETS = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/recorder.js": ("recorder.js", "text/javascript; charset=utf-8"),
     "/input.js": ("input.js", "text/javascript; charset=utf-8"),
+    "/keymap.js": ("keymap.js", "text/javascript; charset=utf-8"),
     "/view.js": ("view.js", "text/javascript; charset=utf-8"),
     "/style.css": ("style.css", "text/css; charset=utf-8"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),

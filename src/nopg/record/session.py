@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nopg.errors import NopgError
-from nopg.record.controls import Controls
 from nopg.record.demonstrations import Demonstrations
 from nopg.record.simulator import Simulator, Transition
-from nopg.record.teleop import Action, Teleop
+from nopg.record.teleop import Action, Controls, Teleop
 
 
 class Phase(StrEnum):
@@ -108,7 +107,7 @@ class Session:
         if self.phase is Phase.READY:
             # A key still held from the last episode must be let go first.
             self._is_armed = self._is_armed or controls.is_neutral
-            if self._is_armed and self.teleop.is_driven(controls):
+            if self._is_armed and not controls.is_neutral:
                 self.phase = Phase.RUNNING
         if self.phase is not Phase.RUNNING:
             return False

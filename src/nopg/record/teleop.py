@@ -1,7 +1,13 @@
-"""Teleoperation: turns what the hands do into the action of the next step."""
+"""Teleoperation: turns what the hands do into the action of the next step.
 
-from collections.abc import Mapping
+Which key does what is the page's business (`assets/keymap.js`). An environment that is
+not known here works just as well, with its columns called s0, s1, ...
+"""
+
+import json
+import math
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -9,34 +15,31 @@ from gymnasium.spaces import Box, Discrete
 from numpy.typing import NDArray
 
 from nopg.errors import ConfigError
-from nopg.record.controls import (
-    Controls,
-    Names,
-    continuous_keys,
-    discrete_keys,
-    fitting,
-    ramped,
-)
 
 Action = NDArray[np.float64] | int
+Names = tuple[str, ...]
+Lever = dict[str, Any]
+"""One axis or one label as the page shows it: its name, and the ends of an axis."""
 _UNBOUNDED = 1e6  # bounds beyond this are "no bound", float32's maximum included
 RISE, FALL = 0.25, 0.12
 """Seconds in which a held key moves an axis from rest to its end, and back."""
 
 
 @dataclass(frozen=True)
-class Lever:
-    """One action axis or one label as the page shows it."""
+class Controls:
+    """What keys and gamepad amount to."""
 
-    name: str
-    plus: tuple[str, ...]  # keys that push the axis up, or that choose the label
-    minus: tuple[str, ...] = ()
-    low: float = 0.0
-    high: float = 0.0
+    levels: tuple[float, ...] = ()  # of each axis, in [-1, 1]; right and up are plus
+    label: int | None = None  # of the key pressed last, for discrete actions
+
+    @property
+    def is_neutral(self) -> bool:
+        """Whether nothing drives."""
+        return self.label is None and not any(self.levels)
 
 
 class ContinuousTeleop:
-    """Continuous actions: keys and sticks push each axis, a ramp limits its speed."""
+    """Continuous actions: hands push each axis, a ramp limits its speed."""
 
     kind = "continuous"
 
@@ -59,7 +62,6 @@ class ContinuousTeleop:
         unlimited = ~np.isfinite(bounds) | (np.abs(bounds) > _UNBOUNDED)
         self._low, self._high = np.where(unlimited, [[-1.0], [1.0]], bounds)
         self._rest = np.clip(0.0, self._low, self._high)  # (d_a,)
-        self._keys = continuous_keys(n_axes)
         self._rise, self._fall, self._seconds = rise, fall, seconds
         self.names = fitting(names, n_axes, "a")
         self._levels = np.zeros(n_axes)  # where the ramp stands, in [-1, 1]
@@ -67,54 +69,31 @@ class ContinuousTeleop:
     @property
     def levers(self) -> tuple[Lever, ...]:
         """One lever per axis."""
-        return tuple(
-            Lever(
-                name,
-                plus=_keys_of(self._keys, (axis, 1.0)),
-                minus=_keys_of(self._keys, (axis, -1.0)),
-                low=float(self._low[axis]),
-                high=float(self._high[axis]),
-            )
-            for axis, name in enumerate(self.names)
-        )
+        ends = zip(self.names, self._low.tolist(), self._high.tolist(), strict=True)
+        return tuple({"name": name, "low": a, "high": b} for name, a, b in ends)
 
     def reset(self) -> None:
         """Let go of everything: the next episode starts from rest."""
         self._levels[:] = 0.0
 
-    def is_driven(self, controls: Controls) -> bool:
-        """Whether a key or a stick pushes an axis."""
-        return bool(self._targets(controls).any())
-
     def decide(self, controls: Controls) -> Action:
         """The ramped action in the units of the environment, (d_a,)."""
-        for axis, target in enumerate(self._targets(controls)):
+        for axis, level in enumerate(self._levels.tolist()):
+            target = controls.levels[axis] if axis < len(controls.levels) else 0.0
             self._levels[axis] = ramped(
-                float(self._levels[axis]),
-                float(target),
-                self._seconds,
-                rise=self._rise,
-                fall=self._fall,
+                level, target, self._seconds, rise=self._rise, fall=self._fall
             )
         reach = np.where(
             self._levels > 0, self._high - self._rest, self._rest - self._low
         )
         return np.asarray(self._rest + reach * self._levels)
 
-    def _targets(self, controls: Controls) -> NDArray[np.float64]:
-        targets = np.zeros_like(self._rest)  # (d_a,)
-        pushed = {self._keys[k] for k in controls.digital_keys() if k in self._keys}
-        for axis, sign in pushed:  # a set: two keys of one push are one push
-            targets[axis] += sign
-        sticks = [controls.stick(axis) for axis in range(len(targets))]
-        return np.asarray(np.clip(targets + sticks, -1.0, 1.0))
-
 
 class DiscreteTeleop:
     """Discrete actions: the key pressed last chooses the label.
 
-    Keys follow from the names that are known of the labels. No key means the label
-    "none" or the middle one of three; of two the last one again; else time stops.
+    No key means the label "none" or the middle one of three; of two the last one again;
+    else time stops.
     """
 
     kind = "discrete"
@@ -126,7 +105,6 @@ class DiscreteTeleop:
                 "the environment with gymnasium.wrappers.TransformAction."
             )
         self.names = fitting(names, int(space.n), "")
-        self._keys = discrete_keys(self.names)
         self._idle: int | None = 1 if len(self.names) == 3 else None
         if "none" in self.names:
             self._idle = self.names.index("none")
@@ -135,35 +113,56 @@ class DiscreteTeleop:
     @property
     def levers(self) -> tuple[Lever, ...]:
         """One lever per label."""
-        return tuple(
-            Lever(name, _keys_of(self._keys, label))
-            for label, name in enumerate(self.names)
-        )
+        return tuple({"name": name} for name in self.names)
 
     def reset(self) -> None:
         """Forget the last label."""
         self._last = None
 
-    def is_driven(self, controls: Controls) -> bool:
-        """Whether a key of some label is down."""
-        return self._pressed(controls) is not None
-
     def decide(self, controls: Controls) -> Action | None:
         """The label of the newest key, else the idle one; None stops the time."""
-        label = self._pressed(controls)
-        if label is None:
+        label = controls.label
+        if label is None or label >= len(self.names):
             return self._last if len(self.names) == 2 else self._idle
         self._last = label
         return label
-
-    def _pressed(self, controls: Controls) -> int | None:
-        keys = (*controls.stick_keys(), *controls.digital_keys())
-        found = [self._keys[key] for key in keys if key in self._keys]
-        return found[-1] if found else None
 
 
 Teleop = ContinuousTeleop | DiscreteTeleop
 
 
-def _keys_of(keys: Mapping[str, Any], bound: Any) -> tuple[str, ...]:
-    return tuple(key for key, value in keys.items() if value == bound)
+def ramped(
+    level: float, target: float, seconds: float, *, rise: float, fall: float
+) -> float:
+    """Where `level` is after `seconds` of moving towards `target`.
+
+    A key is either up or down, a hand on a stick is not: without a limit on its speed
+    every action would be bang-bang. A change of direction first falls to rest and then
+    rises with the time that is left, so that reversing is never quicker than letting go
+    and pressing. Levels and targets are in [-1, 1]; `rise` is the seconds from rest to
+    an end, `fall` those back, and 0 jumps.
+    """
+    stop = target if level * target > 0 else 0.0
+    if abs(level) > abs(stop):
+        fall_time = (abs(level) - abs(stop)) * fall
+        if fall_time > seconds:
+            return level - math.copysign(seconds / fall, level)
+        level, seconds = stop, seconds - fall_time
+    if abs(target - level) * rise <= seconds:
+        return target
+    return level + math.copysign(seconds / rise, target - level)
+
+
+def known_names(env_id: str) -> tuple[Names, Names]:
+    """Names of observations and actions, whatever module, namespace or version."""
+    name = env_id.rpartition(":")[2].rpartition("/")[2]
+    table = files("nopg.record").joinpath("assets", "names.json").read_text("utf-8")
+    found = json.loads(table).get(name.rpartition("-v")[0] or name, {})
+    return tuple(found.get("observations", ())), tuple(found.get("actions", ()))
+
+
+def fitting(names: Names, count: int, prefix: str) -> Names:
+    """The known names if there are `count` of them, else numbers after `prefix`."""
+    if len(names) == count:
+        return names
+    return tuple(f"{prefix}{i}" for i in range(count))

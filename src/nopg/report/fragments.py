@@ -13,7 +13,6 @@ from nopg.data.diagnostics.description import Description
 from nopg.data.validation import FloatArray
 from nopg.evaluation.replay import Replay
 from nopg.evaluation.suggest import Suggestion
-from nopg.evaluation.verdict import Verdict
 from nopg.fitted.history import SearchResult
 
 MINUS, DASH = "\N{MINUS SIGN}", "\N{EN DASH}"
@@ -24,15 +23,6 @@ def number(value: float, digits: int = 4) -> str:
     if not math.isfinite(value):
         return DASH if math.isnan(value) else ("∞" if value > 0 else f"{MINUS}∞")
     return f"{value:.{digits}g}".replace("-", MINUS)
-
-
-def verdict_card(verdict: Verdict) -> str:
-    """The verdict, its one reason and the one thing to do."""
-    return (
-        f'<div class="verdict {verdict.level}" id="verdict">'
-        f"<strong>{escape(verdict.headline)}</strong><p>{escape(verdict.reason)}</p>"
-        f"<p><b>What to do:</b> {escape(verdict.advice)}</p></div>"
-    )
 
 
 def range_bars(rows: Sequence[tuple[str, float, float, float]]) -> str:

@@ -4,7 +4,7 @@ import base64
 import hashlib
 import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from html import escape
 from importlib.metadata import version
@@ -37,7 +37,6 @@ def write_report(
     path: str | Path,
     *,
     title: str = "policy",
-    evaluations: Sequence[Mapping[str, Any]] = (),
     origin: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write what is known of a policy to one HTML file, whole or not at all.
@@ -46,7 +45,6 @@ def write_report(
         policy: The policy, with its data.
         path: The file to write.
         title: What to call it.
-        evaluations: What was measured of it, as `nopg evaluate` writes it.
         origin: Further facts on how it came to be: host, command, times.
 
     Raises:
@@ -55,7 +53,7 @@ def write_report(
     """
     path = Path(path)
     evidence = gather(policy)
-    page = report_page(evidence, title, evaluations, origin)
+    page = report_page(evidence, title, origin)
     # A name may hold half a character, which no file can: it becomes a question mark.
     content = page.encode(errors="replace")
     write_atomically(path, lambda stream: stream.write(content))
@@ -65,7 +63,6 @@ def write_report(
 def report_page(
     evidence: Evidence,
     title: str = "policy",
-    evaluations: Sequence[Mapping[str, Any]] = (),
     origin: Mapping[str, Any] | None = None,
 ) -> str:
     """The whole page as text."""
@@ -75,37 +72,29 @@ def report_page(
     style = _asset("style.css")
     policy, data, replay = evidence.policy, evidence.data, evidence.grounds.replay
     notes = text.all_notes(evidence)
-    fields = {
+    words = text.words(evidence) | {
+        "version": version("nopg"),
+        "title": title,
+        "n_notes": str(len(notes)),
+        "data": ". ".join(evidence.description.counts()) + ".",
+        "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+    }
+    fields = {name: escape(word) for name, word in words.items()} | {
         "policy": _security(script, style),
-        "version": escape(version("nopg")),
-        "title": escape(title),
         "style": style,
         "script": script,
-        "verdict": fragments.verdict_card(evidence.verdict),
-        "lede": escape(text.lede(evidence)),
-        "value": fragments.number(float(evidence.estimate.value)),
-        "interval": escape(text.interval_of(evidence)),
         "compared": fragments.range_bars(text.compared(evidence)),
-        "earned": escape(text.of_returns(evidence)),
-        "paths": escape(text.of_paths(evidence)),
         "hide_logged": " hidden" if numbers["logged"] is None else "",
-        "replay": escape(text.of_replay(replay)),
         "replay_table": fragments.replay_table(replay),
-        "next": escape(text.of_next(evidence)),
         "suggestion": fragments.suggestion_table(evidence.suggestion),
         "hide_search": " hidden" if policy.search is None else "",
         "search": fragments.search_table(policy.search) if policy.search else "",
         "hide_learning": " hidden" if numbers["curve"] is None else "",
-        "learning": escape(text.of_training(evidence)),
-        "n_notes": str(len(notes)),
         "notes": fragments.note_list(notes),
         "hide_held": " hidden" if len(numbers["axes"]) <= 2 else "",
-        "choosers": _choosers(evidence, len(numbers["axes"])),
-        "data": escape(". ".join(evidence.description.counts()) + "."),
         "columns": fragments.column_table(evidence.description, data),
         "origin_of_rows": "".join(f"<p>{escape(one)}</p>" for one in data.notes),
-        "settings": _settings(evidence, evaluations, origin or {}),
-        "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "settings": _settings(evidence, origin or {}),
         "numbers": json_in_html(numbers),
     }
     # One pass over the template: what a field holds is never looked into again.
@@ -128,24 +117,7 @@ def _asset(name: str) -> str:
     return files("nopg.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def _choosers(evidence: Evidence, n_axes: int) -> str:
-    menus = []
-    if n_axes > 2:
-        menus += [("choose-x", "across"), ("choose-y", "up")]
-    data = evidence.data
-    if not data.is_discrete and data.actions.shape[1] > 1:
-        menus.append(("choose-action", "action"))
-    menus.append(("choose-colour", "data coloured by"))
-    return "".join(
-        f'<label id="{name}">{label} <select></select></label>' for name, label in menus
-    )
-
-
-def _settings(
-    evidence: Evidence,
-    evaluations: Sequence[Mapping[str, Any]],
-    origin: Mapping[str, Any],
-) -> str:
+def _settings(evidence: Evidence, origin: Mapping[str, Any]) -> str:
     policy, data = evidence.policy, evidence.data
     facts = {"data, SHA-256": fingerprint(data), "python": platform.python_version()}
     facts |= {name: version(name) for name in ("nopg", "torch", "numpy", "scipy")}
@@ -156,7 +128,5 @@ def _settings(
         widths = [fragments.number(x) for x in (*h.state, *h.action)]
         rows = zip(names, widths, strict=True)
         parts += ["<h3>Bandwidths</h3>", fragments.table(["column", "width"], rows)]
-    for measured in evaluations:
-        parts += ["<h3>Measured</h3>", fragments.facts(measured.items())]
     parts += ["<h3>Origin</h3>", fragments.facts(facts.items())]
     return "".join(parts)

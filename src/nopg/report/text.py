@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from nopg.data.diagnostics.checks import Diagnostic
+from nopg.data.diagnostics.checks import Diagnostic, diagnostic
 from nopg.data.validation import counted
 from nopg.evaluation.replay import Replay
 from nopg.evaluation.verdict import THE_LOG, percent
@@ -18,19 +18,35 @@ EVALUATORS = {
 """Who predicts, by the name of the evaluator."""
 
 
-def lede(evidence: Evidence) -> str:
-    """What was learned, from what, in one sentence."""
-    data, policy = evidence.data, evidence.policy
-    names = ", ".join(data.action_names[:4])
+def words(evidence: Evidence) -> dict[str, str]:
+    """Texts of the page by the names of the template."""
+    data, policy, verdict = evidence.data, evidence.policy, evidence.verdict
     rows = counted(len(data), "logged transition")
     if data.episodes is not None:
         rows += f" in {counted(data.n_episodes, 'episode')}"
-    by = "a search (nopg learn)" if policy.search is not None else policy.algorithm
-    return (
-        f"A policy that chooses {names}, learned from {rows} by {by}. No trial took "
-        "part: every number below is predicted from the data, by "
-        f"{EVALUATORS[evidence.estimate.by]}, unless it says measured."
-    )
+    ended = np.nonzero(evidence.paths.running <= 0.5)[0]
+    ends = f" Half of them have ended after {ended[0]} steps." if len(ended) else ""
+    is_searched = policy.search is not None
+    return {
+        "level": verdict.level,
+        "headline": verdict.headline,
+        "reason": verdict.reason,
+        "advice": verdict.advice,
+        "chooses": ", ".join(data.action_names[:4]),
+        "rows": rows,
+        "by": "a search (nopg learn)" if is_searched else policy.algorithm,
+        "evaluator": EVALUATORS[evidence.estimate.by],
+        "value": number(float(evidence.estimate.value)),
+        "interval": interval_of(evidence),
+        "earned": of_returns(evidence),
+        "gamma": number(policy.gamma),
+        "far": f"{1.0 / (1.0 - policy.gamma):.0f}",
+        "paths": of_paths(evidence),
+        "ended": ends,
+        "replay": of_replay(evidence.grounds.replay),
+        "next": of_next(evidence),
+        "learning": of_training(evidence),
+    }
 
 
 def interval_of(evidence: Evidence) -> str:
@@ -57,8 +73,8 @@ def compared(evidence: Evidence) -> list[tuple[str, float, float, float]]:
 
 
 def of_returns(evidence: Evidence) -> str:
-    """What is compared, and what a return is."""
-    gamma, found = evidence.policy.gamma, evidence.grounds.comparison
+    """What is compared, and what came of it."""
+    found = evidence.grounds.comparison
     alike = (
         f"From the first states of {counted(found.n_starts, 'recorded episode')} and "
         "for as long as each lasted"
@@ -72,11 +88,7 @@ def of_returns(evidence: Evidence) -> str:
         if found.known
         else f"nobody knows which earns more: {found.reason}"
     )
-    return (
-        f"{alike}, {outcome} A return is the sum of all rewards, one t steps ahead "
-        f"counting {number(gamma)} to the power t: about the next "
-        f"{1.0 / (1.0 - gamma):.0f} steps matter."
-    )
+    return f"{alike}, {outcome}"
 
 
 def of_replay(replay: Replay) -> str:
@@ -89,13 +101,8 @@ def of_replay(replay: Replay) -> str:
         "pairs": "Rows have no order here, so that only single steps could be held out "
         "and predicted: nothing is known of longer predictions.",
     }[replay.kind]
-    came = (
-        replay.reason or "What happened lies within the bands about as often as said."
-    )
-    return (
-        f"{what} {came} An error of 1 is that of the better of a linear model and "
-        "standing still."
-    )
+    fine = "What happened lies within the bands about as often as said."
+    return f"{what} {replay.reason or fine}"
 
 
 def of_next(evidence: Evidence) -> str:
@@ -125,20 +132,15 @@ def of_training(evidence: Evidence) -> str:
 
 
 def of_paths(evidence: Evidence) -> str:
-    """What the predicted paths are, and how many of them end."""
-    paths = evidence.paths
-    who = EVALUATORS[evidence.estimate.by]
+    """What the predicted paths are."""
+    paths, who = evidence.paths, EVALUATORS[evidence.estimate.by]
     steps = f"the next {paths.horizon} steps from the initial states"
     if paths.is_path:
-        first = f"{len(paths.states)} paths through {who}, {steps}."
-    else:
-        first = (
-            f"Where the policy is after each of {steps}, predicted by {who}: "
-            f"{len(paths.states)} states drawn at every step."
-        )
-    ended = np.nonzero(paths.running <= 0.5)[0]
-    ends = f" Half of them have ended after {ended[0]} steps." if len(ended) else ""
-    return f"{first} The band holds 80% of them.{ends}"
+        return f"{len(paths.states)} paths through {who}, {steps}."
+    return (
+        f"Where the policy is after each of {steps}, predicted by {who}: "
+        f"{len(paths.states)} states drawn at every step."
+    )
 
 
 def all_notes(evidence: Evidence) -> list[Diagnostic]:
@@ -158,13 +160,7 @@ def logged_notes(evidence: Evidence) -> Iterator[Diagnostic]:
     if longest is not None and evidence.data.terminations.any():
         lasting = running[longest] if longest < len(running) else 0.0
         if lasting > 0.5:
-            yield Diagnostic(
-                "outlives_the_data",
-                f"{lasting:.0%} of the predicted paths go on after {longest} steps, as "
-                "long as the longest episode in the data.",
-                "No episode shows that this can last so long: each step is backed by "
-                "data, their sequence is not. Small errors that add up stay invisible.",
-            )
+            yield diagnostic("outlives_the_data", share=lasting, longest=longest)
 
 
 def action_notes(evidence: Evidence) -> Iterator[Diagnostic]:
@@ -177,10 +173,4 @@ def action_notes(evidence: Evidence) -> Iterator[Diagnostic]:
     at_limit = ((actions < low + room) | (actions > high - room)).any(axis=1)
     share = float(visited.visits[at_limit].sum())
     if share > 0.5:
-        yield Diagnostic(
-            "full_throttle",
-            f"In {share:.0%} of its steps an action is at its limit.",
-            "The policy switches between extremes; a penalty on the action in the "
-            "reward makes it gentler on a real machine.",
-            level="note",
-        )
+        yield diagnostic("full_throttle", share=share)

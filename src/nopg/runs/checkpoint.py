@@ -1,108 +1,67 @@
-"""What a killed training goes on from: its history and its checkpoints.
+"""What a killed training goes on from: its state and its history, in one file.
 
-`history.jsonl` has one line per update, appended; a torn last line is dropped. A
-checkpoint is the SHA-256 of what follows, then tensors and JSON (safetensors, no
-pickle): a damaged one is recognised, and the one before it is taken instead.
+Written whole or not at all: the SHA-256 of what follows, then tensors and JSON
+(safetensors, no pickle). A damaged one is recognised. The numbers of all updates are
+one tensor, so that a hundred thousand of them are written in a moment.
 """
 
-import os
-from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
+
+import torch
 
 from nopg.algorithms.nopg.ascent import TrainingState
-from nopg.data.files import parse_json, write_atomically
-from nopg.errors import RunError
+from nopg.data.files import write_atomically
 from nopg.fitted.history import History, Update
 from nopg.fitted.tensor_file import from_bytes, to_bytes
-from nopg.runs.run_config import checked, read_plain, reading
+from nopg.runs.run_config import read_plain, reading
 
-KEPT = 2  # checkpoints kept: the newest, and one in case its disk block goes bad
+CHECKPOINT = "training.checkpoint"
 MAX_BYTES = 2**34  # most bytes a checkpoint may have: 16 GiB
-MAX_HISTORY = 2**30  # most bytes a history may have: 1 GiB, some five million updates
-
-_NAMES = f"step-{'[0-9]' * 9}.checkpoint"
-
-
-class HistoryFile:
-    """The history being written.
-
-    Lines go to the system at once, so that killing the process loses none of them;
-    on request to the disk too, so that a power cut does not either. What the file holds
-    beyond the updates `keep` is removed.
-    """
-
-    def __init__(self, path: Path, keep: History) -> None:
-        kept = keep.to_json_lines().encode()
-        write_atomically(path, lambda stream: stream.write(kept))
-        self._path, self._stream = path, path.open("ab", buffering=0)
-
-    def write(self, *updates: Update, sync: bool = False) -> None:
-        """Add a line per update; `sync` puts every line so far on the disk."""
-        lines = memoryview(History(list(updates)).to_json_lines().encode())
-        try:
-            while lines:
-                lines = lines[self._stream.write(lines) :]
-            if sync:
-                os.fsync(self._stream.fileno())
-        except OSError as error:
-            raise RunError(
-                f"`{self._path}` must be writable, got {error.strerror or error}; free "
-                "some space and continue with nopg fit --resume."
-            ) from error
-
-    def close(self) -> None:
-        """Close the file; every line is in it already."""
-        self._stream.close()
+_NUMBERS = {f.name: str(f.type) for f in fields(Update) if f.name != "evaluations"}
+"""Fields of an update that are numbers: "int" or "float" of each."""
 
 
-def read_history(path: Path) -> History:
-    """The updates of a history file; a last line without its end does not count."""
-    lines = read_plain(path, MAX_HISTORY).split(b"\n")[:-1]  # the rest was torn
-    history = History()
-    for number, line in enumerate(lines, start=1):
-        with reading(path, f"one update per line, also line {number}"):
-            update = checked(Update, parse_json(line))
-            if update.step != number:
-                raise ValueError(f"it is of step {update.step}")
-            sum(update.evaluations.values(), 0.0)  # fails unless all are numbers
-            history.updates.append(update)
-    return history
-
-
-def write_checkpoint(folder: Path, state: TrainingState) -> Path:
-    """Write the state and remove all but the newest `KEPT` checkpoints.
-
-    The history is not in it: the run's history file must be on the disk before.
-    """
-    parts = {"policy": state.policy, "ascent": state.ascent, "draws": state.draws}
+def write_checkpoint(
+    folder: Path, history: History, state: TrainingState | None
+) -> None:
+    """Keep the updates so far, and where training stands if it can be resumed."""
+    columns = [history[name] for name in _NUMBERS]
+    names = ("policy", "ascent", "draws")
+    where = None if state is None else {name: getattr(state, name) for name in names}
+    parts = {
+        "updates": torch.tensor(columns, dtype=torch.float64),  # (fields, n)
+        "evaluations": {str(u.step): u.evaluations for u in history if u.evaluations},
+        "state": where,
+    }
     content = to_bytes(parts)
-    path = folder / f"step-{state.step:09d}.checkpoint"
-    write_atomically(path, lambda stream: stream.write(content))
-    for old in checkpoints(folder)[KEPT:]:
-        with suppress(OSError):
-            old.unlink()
-    return path
+    write_atomically(folder / CHECKPOINT, lambda stream: stream.write(content))
 
 
-def checkpoints(folder: Path) -> list[Path]:
-    """Files of complete checkpoints, newest first; by step, clocks may lie."""
-    return sorted(folder.glob(_NAMES), reverse=True)
-
-
-def step_of(path: Path) -> int:
-    """The step in a checkpoint's name."""
-    return int(path.stem.removeprefix("step-"))
-
-
-def read_checkpoint(path: Path, history: History) -> TrainingState:
-    """The state a checkpoint holds, with the updates of `history` that led to it."""
+def read_checkpoint(folder: Path) -> tuple[History, TrainingState | None]:
+    """The updates of a run, and the state after the last one if there is any."""
+    path = folder / CHECKPOINT
     content = read_plain(path, MAX_BYTES)
     with reading(path, "a checkpoint of this run"):
         parts = from_bytes(content)
-        step = int(parts["ascent"]["step"])
-        if step != step_of(path):
-            raise ValueError(f"it is of step {step}")
-        if len(history) < step:
-            raise ValueError(f"the history ends at step {len(history)}")
-        so_far = History(history.updates[:step], "interrupted")
-        return TrainingState(**parts, history=so_far)
+        history = History(_updates(parts["updates"].tolist(), parts["evaluations"]))
+        if parts["state"] is None:
+            return history, None
+        so_far = History(history.updates, "interrupted")
+        state = TrainingState(**parts["state"], history=so_far)
+        if state.step != len(history):
+            raise ValueError(f"it is of step {state.step}")
+        return history, state
+
+
+def _updates(columns: list[list[float]], evaluations: dict[str, Any]) -> list[Update]:
+    found: dict[str, Any] = dict(zip(_NUMBERS, columns, strict=True))
+    for name in (name for name, kind in _NUMBERS.items() if kind == "int"):
+        found[name] = [int(value) for value in found[name]]
+    if found["step"] != [*range(1, len(found["step"]) + 1)]:
+        raise ValueError("updates are missing")
+    results = [dict(evaluations.get(str(step), {})) for step in found["step"]]
+    for result in results:
+        sum(result.values(), 0.0)  # fails unless all are numbers
+    return [Update(*each) for each in zip(*found.values(), results, strict=True)]

@@ -5,20 +5,20 @@ from __future__ import annotations
 import math
 import tempfile
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import stdtrit
 
-from nopg.envs.registration import register
+from nopg.data.io.rollouts import one_episode
+from nopg.envs.pendulum import register
 from nopg.errors import ConfigError, MissingExtraError, require_extra
+from nopg.fitted.policy import FittedPolicy
 
 if TYPE_CHECKING:
     import gymnasium
-
-    from nopg.fitted.policy import FittedPolicy
 
 CONFIDENCE = 0.95
 
@@ -56,13 +56,6 @@ class Evaluation:
         spread = float(np.std([episode.total for episode in self.episodes], ddof=1))
         return float(stdtrit(n - 1, 0.5 + CONFIDENCE / 2)) * spread / math.sqrt(n)
 
-    def to_json(self) -> dict[str, Any]:
-        """All numbers as JSON."""
-        half = self.half_width
-        ends = None if math.isnan(half) else [self.mean - half, self.mean + half]
-        found = {"mean": self.mean, "interval": ends, "confidence": CONFIDENCE}
-        return asdict(self) | found
-
 
 def evaluate(
     policy: FittedPolicy,
@@ -97,7 +90,7 @@ def evaluate(
         camera = None if videos is None else Path(unfinished) / "films"
         with closing(_made(env_id, camera)) as env:  # writes the last film
             _require_fit(policy, env)
-            episodes = tuple(_episode(policy, env, seed) for seed in seeds)
+            episodes = tuple(_measured(policy, env, seed) for seed in seeds)
         if videos is None or camera is None:
             return Evaluation(env_id, episodes)
         for i, film in enumerate(films):  # they get their names when they are whole
@@ -105,27 +98,12 @@ def evaluate(
     return Evaluation(env_id, episodes, tuple(films))
 
 
-def _episode(policy: FittedPolicy, env: gymnasium.Env[Any, Any], seed: int) -> Episode:
-    from gymnasium.spaces.utils import flatten
-
-    observation, _ = env.reset(seed=seed)
-    total, discounted, weight, steps = 0.0, 0.0, 1.0, 0
-    memory: Any = None
-    while True:
-        flat = flatten(env.observation_space, observation)
-        action: Any
-        action, memory = policy.predict(
-            np.asarray(flat, dtype=np.float64), memory, steps == 0
-        )
-        space = env.action_space
-        action = int(action) if hasattr(space, "n") else action.astype(space.dtype)
-        observation, reward, terminated, truncated, _ = env.step(action)
-        total += float(reward)
-        discounted += weight * float(reward)
-        weight *= policy.gamma
-        steps += 1
-        if terminated or truncated:
-            return Episode(seed, total, discounted, steps, bool(terminated))
+def _measured(policy: FittedPolicy, env: gymnasium.Env[Any, Any], seed: int) -> Episode:
+    rows = [*one_episode(env, policy, seed, deterministic=True)]
+    rewards = np.array([row[2] for row in rows])
+    weights = policy.gamma ** np.arange(len(rows))
+    discounted = float(weights @ rewards)
+    return Episode(seed, float(rewards.sum()), discounted, len(rows), rows[-1][4])
 
 
 def make_env(env_id: str, **options: Any) -> gymnasium.Env[Any, Any]:

@@ -1,6 +1,6 @@
 """NOPG in a run folder: begin, or go on where a killed process stood.
 
-While a run trains its history, checkpoints and curves are written as they come.
+While a run trains its checkpoint and its curves are written as they come.
 """
 
 import math
@@ -25,7 +25,7 @@ from nopg.data.dataset import Dataset
 from nopg.errors import ConfigError, RunError, require_extra
 from nopg.fitted.history import Update
 from nopg.fitted.policy import FittedPolicy
-from nopg.runs.checkpoint import HistoryFile, write_checkpoint
+from nopg.runs.checkpoint import write_checkpoint
 from nopg.runs.folder import RunFolder, locked, require_vacant
 from nopg.runs.run_config import RunConfig, versions
 
@@ -197,12 +197,10 @@ class ProgressWriter:
         self._tensorboard = None
         if monitoring.tensorboard:
             self._tensorboard = summary_writer(run.path, len(begun) + 1)
-        self._history = HistoryFile(run.path / "history.jsonl", begun)
         self._last_step, self._last_time = len(begun), time.monotonic()
 
     def __call__(self, policy: FittedPolicy, update: Update) -> bool:
         """Note one update; False asks training to stop here."""
-        self._history.write(update)
         if self._tensorboard is not None:
             for name, value in scalars(update).items():
                 self._tensorboard.add_scalar(name, value, update.step)
@@ -217,13 +215,12 @@ class ProgressWriter:
 
     def checkpoint(self) -> None:
         """Put the present state on the disk, if it is not there yet."""
-        step = len(self._training.history)
-        if step == self._last_step or not self._training.can_resume:
-            return
-        # A checkpoint without its history is worth nothing.
-        self._history.write(sync=True)
-        write_checkpoint(self._run.checkpoints, self._training.state())
-        self._last_step, self._last_time = step, time.monotonic()
+        training = self._training
+        step = len(training.history)
+        if step != self._last_step:
+            state = training.state() if training.can_resume else None
+            write_checkpoint(self._run.path, training.history, state)
+            self._last_step, self._last_time = step, time.monotonic()
 
     def finish(self, policy: FittedPolicy) -> None:
         """Write the last checkpoint, the policy, and then that all this is done."""
@@ -231,12 +228,10 @@ class ProgressWriter:
         if history.stopped == "callback" and self._interrupted.is_set():
             history.stopped = "interrupted"
         self.checkpoint()
-        self._history.write(sync=True)
         self._run.finish(policy)
 
     def close(self) -> None:
-        """Close all files, whatever happened."""
-        self._history.close()
+        """Close the curves, whatever happened."""
         if self._tensorboard is not None:
             self._tensorboard.close()
 

@@ -2,16 +2,14 @@
 
     run.json        settings, versions, command; written once
     initial.nopg    the untrained policy and the transitions it is to learn from
-    history.jsonl   one line per update
-    checkpoints/    the newest two states of training
+    training.checkpoint   where training stood last, and its updates so far
     status.json     how training ended, once it has
     policy.nopg     the policy, once training has ended
-    evaluation.json what `nopg evaluate` measured
     .lock           held by the process that writes
 
 `nopg learn` makes no updates: its runs have only a policy.
-Everything but the history is written whole or not at all. A folder may
-come from somebody else: no link in it is followed, and nothing in it is believed.
+Everything is written whole or not at all. A folder may come from somebody else: no link
+in it is followed, and nothing in it is believed.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ from nopg.errors import RunError
 from nopg.fitted.history import History
 from nopg.fitted.load import load
 from nopg.fitted.policy import FittedPolicy
-from nopg.runs.checkpoint import checkpoints, read_checkpoint, read_history, step_of
+from nopg.runs.checkpoint import CHECKPOINT, read_checkpoint
 from nopg.runs.run_config import (
     RunConfig,
     now,
@@ -42,10 +40,7 @@ from nopg.runs.run_config import (
     write_json,
 )
 
-LITTER = (
-    *(".run.json.*.tmp", ".*.nopg.*.tmp", ".history.jsonl.*.tmp"),
-    *(".status.json.*.tmp", "checkpoints/.*.tmp"),
-)
+LITTER = tuple(f".{n}.*.tmp" for n in ("run.json", "*.nopg", "status.json", CHECKPOINT))
 """What a killed training leaves; other commands may be writing beside it."""
 
 
@@ -83,8 +78,9 @@ class RunFolder:
 
     def history(self) -> History:
         """The updates so far, and why training ended if it has."""
-        path = self.path / "history.jsonl"
-        history = read_history(path) if path.exists() else History()
+        history = History()
+        if (self.path / CHECKPOINT).exists():
+            history, _ = read_checkpoint(self.path)
         history.stopped = self.status().get("stopped", "interrupted")
         return history
 
@@ -105,16 +101,9 @@ class RunFolder:
         return self.status().get("stopped") == "finished"
 
     def state(self) -> TrainingState | None:
-        """The newest checkpoint that is whole; None before the first."""
-        found = checkpoints(self.checkpoints)
-        history = self.history() if found else History()
-        for path in found:
-            try:
-                return read_checkpoint(path, history)
-            except RunError:
-                if path == found[-1]:
-                    raise
-        return None
+        """Where training stood at its checkpoint; None before the first."""
+        is_there = (self.path / CHECKPOINT).exists()
+        return read_checkpoint(self.path)[1] if is_there else None
 
     def policy(self, policy: nn.Module | None = None) -> FittedPolicy:
         """The policy as trained so far: from its file, or a newer checkpoint.
@@ -122,12 +111,12 @@ class RunFolder:
         Args:
             policy: For runs with a module of your own: one of the same architecture.
         """
-        newest = checkpoints(self.checkpoints)
-        is_newer = newest and step_of(newest[0]) > self.status().get("updates", -1)
+        history = self.history()
+        is_newer = len(history) > self.status().get("updates", -1)
         if (self.path / "policy.nopg").exists() and not is_newer:
             fitted = self._stored("policy.nopg", policy)
             if self.config.algorithm == "NOPG":
-                fitted.history = self.history()
+                fitted.history = history
             return fitted
         state = self.state()
         if state is None:
@@ -136,7 +125,7 @@ class RunFolder:
                 f"before its first checkpoint; run nopg fit --resume {self.path}."
             )
         fitted = self._stored("initial.nopg", policy)
-        with reading(self.checkpoints, "of the run's policy"):
+        with reading(self.path / CHECKPOINT, "of the run's policy"):
             fitted.policy.load_state_dict(state.policy)
         fitted.history = state.history
         return fitted
@@ -166,26 +155,6 @@ class RunFolder:
         require_plain(self.path / name)
         return load(self.path / name, policy)
 
-    def evaluations(self) -> list[dict[str, Any]]:
-        """What `nopg evaluate` measured, in the order it was run; see `Evaluation`."""
-        path = self.path / "evaluation.json"
-        if not path.exists():
-            return []
-        with reading(path, "a list of evaluations"):
-            return [dict(each) for each in read_json(path)["evaluations"]]
-
-    def keep_evaluation(self, evaluation: dict[str, Any]) -> Path:
-        """Add an evaluation of the present policy."""
-        path = self.path / "evaluation.json"
-        made = {"updates": len(self.history()), "created": now(), **evaluation}
-        write_json(path, {"evaluations": [*self.evaluations(), made]})
-        return path
-
-    @property
-    def checkpoints(self) -> Path:
-        """The folder of the checkpoints."""
-        return self.path / "checkpoints"
-
 
 @dataclass(frozen=True)
 class Run:
@@ -196,14 +165,12 @@ class Run:
         name: What to call the run.
         config: What `run.json` says; None for a policy outside a run folder.
         status: What `status.json` says of how training ended.
-        evaluations: What `nopg evaluate` measured, in the order it was run.
     """
 
     policy: FittedPolicy
     name: str
     config: RunConfig | None = None
     status: Mapping[str, Any] = field(default_factory=dict)
-    evaluations: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def origin(self) -> dict[str, Any]:
@@ -227,8 +194,7 @@ def read_run(path: str | Path) -> Run:
     if not path.is_dir():
         return Run(load(path), name)
     run = RunFolder.open(path)
-    evaluations = tuple(run.evaluations())
-    return Run(run.policy(), name, run.config, run.status(), evaluations)
+    return Run(run.policy(), name, run.config, run.status())
 
 
 def require_vacant(path: Path) -> None:
@@ -244,11 +210,6 @@ def require_vacant(path: Path) -> None:
 def locked(path: Path) -> Iterator[None]:
     """Hold the run folder `path` for writing; litter of killed processes is removed."""
     with exclusive(path / ".lock", str(path), "writer"):
-        if (path / "checkpoints").is_symlink():
-            raise RunError(
-                f"`{path / 'checkpoints'}` must be a folder, it is a link; a run keeps "
-                "everything in its own folder."
-            )
         for file in (file for pattern in LITTER for file in path.glob(pattern)):
             with suppress(OSError):
                 file.unlink()

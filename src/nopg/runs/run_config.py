@@ -8,7 +8,6 @@ limited in size, no links followed, no code.
 from __future__ import annotations
 
 import json
-import os
 import platform
 import shlex
 import sys
@@ -18,7 +17,7 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -26,11 +25,9 @@ from nopg.data.files import open_plain, parse_json, write_atomically
 from nopg.data.files import reading as reading_file
 from nopg.data.io.metadata import fingerprint
 from nopg.errors import RunError
+from nopg.fitted.policy import FittedPolicy
 
-if TYPE_CHECKING:
-    from nopg.fitted.policy import FittedPolicy
-
-FORMAT = 2
+FORMAT = 3
 MAX_THREADS = 1024
 PACKAGES = ("nopg", "torch", "numpy", "scipy", "gymnasium", "safetensors")
 
@@ -108,19 +105,14 @@ _KINDS = {kind.__name__: kind for kind in (int, float, str, dict, list)}
 T = TypeVar("T")
 
 
-def require_plain(path: Path, max_bytes: int | None = None) -> None:
+def require_plain(path: Path) -> None:
     """Check that `path` is an ordinary file: no link, folder, pipe or device.
 
     A run folder may come from somebody else: a link in it could make us read any
     file of this user.
     """
-    try:
-        open_plain(path, max_bytes).close()
-    except OSError as error:
-        raise RunError(
-            f"`{path}` must be a readable file, got {error.strerror or error}; is this "
-            "the folder of a run, and undamaged?"
-        ) from None
+    with reading(path, "a readable file"):
+        open_plain(path).close()
 
 
 def reading(path: Path, what: str) -> AbstractContextManager[None]:
@@ -131,10 +123,8 @@ def reading(path: Path, what: str) -> AbstractContextManager[None]:
 
 def read_plain(path: Path, max_bytes: int) -> bytes:
     """The bytes of an ordinary file."""
-    require_plain(path, max_bytes)
-    with reading(path, "readable"), open_plain(path, max_bytes) as stream:
-        # Of a number of bytes as large as the limit Python would reserve all.
-        return stream.read(os.fstat(stream.fileno()).st_size)
+    with reading(path, "a readable file"), open_plain(path, max_bytes) as stream:
+        return stream.read()
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -3,8 +3,6 @@
 Until the search is done its data, settings and checkpoint are in the folder `search`.
 """
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

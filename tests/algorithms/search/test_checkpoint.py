@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from reproduction.envs.pendulum import Pendulum, pendulum_grid
 
 import nopg
 from nopg.algorithms.search import checkpoint as checkpoint_module
 from nopg.algorithms.search.checkpoint import SearchCheckpoint
 from nopg.algorithms.search.learn import learn
 from nopg.data.files import write_atomically
-from nopg.envs.pendulum import Pendulum, pendulum_grid
 from nopg.errors import RunError
 
 pytestmark = pytest.mark.filterwarnings("ignore:Predictions along the learned")

@@ -1,6 +1,7 @@
 """The search: what is kept is what both models believe in, and it works."""
 
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from reproduction.envs.pendulum import Pendulum, pendulum_grid
+from reproduction.envs.rollouts import rollout
 from threadpoolctl import threadpool_info, threadpool_limits
 from tqdm.auto import tqdm
 
@@ -21,8 +24,6 @@ from nopg.algorithms.search.learn import learn
 from nopg.algorithms.search.refinement import FINAL_WEIGHT, model_estimates
 from nopg.dynamics.ensemble import fit_ensemble
 from nopg.dynamics.rollouts import rollout_gradients
-from nopg.envs.pendulum import Pendulum, pendulum_grid
-from nopg.envs.rollouts import rollout
 from nopg.fitted.history import (
     ASCENT,
     PLANNING,
@@ -397,7 +398,11 @@ def test_linear_algebra_is_on_one_thread_while_it_lasts() -> None:
 def test_short_lists_are_not_warned_of(few: pytest.MonkeyPatch) -> None:
     """They are short on purpose; any warning would be an error here."""
     few.setitem(candidates_module.SHORT_LISTS, "max_neighbours", 4)
-    learn(pendulum_data(5), BOTTOM, **SHORT)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        policy = learn(pendulum_data(5), BOTTOM, **SHORT)
+    assert [str(one.message) for one in caught] == []
+    assert policy.search is not None
 
 
 def test_the_bar_says_what_is_going_on(

@@ -7,11 +7,11 @@ import pytest
 import torch
 from reproduction.baselines.d3 import METHODS, Batches
 from reproduction.baselines.d3_discrete import train_discrete_cql
+from reproduction.envs.pendulum import pendulum_grid
 from reproduction.tasks.random_agents import cart_pole_random
 from reproduction.tasks.scripted_operator import mountain_car_demonstrations
 
 import nopg
-from nopg.envs import pendulum_grid
 from nopg.errors import ConfigError, DataError, MissingExtraError
 from reproduction.baselines import train_d3
 

@@ -12,13 +12,13 @@ from reproduction.baselines.behaviours import (
 )
 from reproduction.baselines.pwis import importance_weights
 from reproduction.envs.logs import episodes
+from reproduction.envs.pendulum import pendulum_grid
 from reproduction.tasks.lqr import Lqr
 from reproduction.tasks.random_agents import cart_pole_random, pendulum_random
 from reproduction.trials.lqr_gradients import linear_gaussian
 from torch import Tensor, nn
 
 import nopg
-from nopg.envs import pendulum_grid
 from nopg.errors import ConfigError, DataError, SolverError
 from reproduction.baselines import Trajectories, pwis_objective, train_pwis
 from tests.reproduction.finite_lqr import finite_lqr

@@ -6,10 +6,12 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from reproduction.envs.pendulum import Pendulum
+from reproduction.envs.registration import register
+from reproduction.envs.rollouts import rollout
 from reproduction.tasks.random_agents import pendulum_random
 
 import nopg
-from nopg.envs import Pendulum, register, rollout
 from nopg.errors import ConfigError, DataError, MissingExtraError
 from reproduction.baselines import DdpgConfig, ddpg_offline, ddpg_online
 from reproduction.baselines import sb3 as bridge

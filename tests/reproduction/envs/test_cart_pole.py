@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
+from reproduction.envs.base import FloatArray
 from reproduction.envs.cart_pole import CartPole
+from reproduction.envs.rollouts import rollout
 from reproduction.tasks.random_agents import cart_pole_random, uniform_voltage
 
-from nopg.envs import rollout
-from nopg.envs.base import FloatArray
 from nopg.errors import ConfigError
-from tests.envs.shared_files import shared_data
+from tests.reproduction.envs.shared_files import shared_data
 
 
 def stabilise(observations: FloatArray) -> FloatArray:

@@ -2,8 +2,7 @@
 
 import numpy as np
 from reproduction.envs.landscape import Landscape
-
-from nopg.envs.scenes import BLUE, INK, PAPER
+from reproduction.envs.scenes import BLUE, INK, PAPER
 
 
 def coverage(canvas: Landscape, units_a_pixel: float) -> float:

@@ -4,10 +4,9 @@ from functools import partial
 import gymnasium
 import numpy as np
 import pytest
+from reproduction.envs.base import FloatArray
 from reproduction.envs.mountain_car import MountainCar
-
-from nopg.envs import rollout
-from nopg.envs.base import FloatArray
+from reproduction.envs.rollouts import rollout
 
 STARTS = np.stack([np.linspace(-0.6, -0.4, 21), np.zeros(21)], axis=1)
 

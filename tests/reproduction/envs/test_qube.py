@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from reproduction.envs.qube import Qube
 
-from tests.envs.shared_files import shared_data
+from tests.reproduction.envs.shared_files import shared_data
 
 
 def test_recorded_steps_and_rewards() -> None:

@@ -25,12 +25,6 @@ from nopg.linalg.solve import SolverConfig
 from nopg.policies.adam import Adam, eps_for
 from nopg.policies.families import Policy
 
-REFRESH = 8
-"""Updates one coarse inverse serves at most: by then it costs as much as it saves."""
-GROWTH, NOTICEABLE = 1.15, 3
-"""Growth in products, as a factor and a number, that ends its service before: at first
-policies change so fast that it is out of date after two updates."""
-
 
 class AscentState:
     """What an ascent carries from one update to the next, beside the policy.
@@ -41,10 +35,22 @@ class AscentState:
     def __init__(self) -> None:
         self.step, self.seconds = 0, 0.0  # updates done, and the time they took
         self.start: Start | None = None  # where the next solves start
-        # Products of the cheapest update since the coarse inverse was made.
-        self.fewest: int | None = None
+        # Products of the cheapest update since the coarse inverse was made, and what
+        # all updates since then have spent beyond that.
+        self.fewest, self.excess = math.inf, 0.0
         self._kept: tuple[Adam, torch.Generator] | None = None
         self._restored: Mapping[str, Any] | None = None
+
+    def is_old(self, solution: BellmanSolution) -> bool:
+        """Whether the coarse inverse has cost as much as a new one would."""
+        spent = solution.q.matvecs + solution.mu.matvecs
+        self.fewest = min(spent, self.fewest)
+        self.excess += spent - self.fewest
+        cells = solution.estimator.problem.coarse
+        if cells is None or self.excess <= cells.cost:
+            return False
+        self.fewest, self.excess = math.inf, 0.0
+        return True
 
     def attach(self, adam: Adam, generator: torch.Generator) -> None:
         """Watch these two from now on; if this state was restored, set them to it."""
@@ -76,6 +82,7 @@ class AscentState:
             "seconds": self.seconds,
             "start": start,
             "fewest": self.fewest,
+            "excess": self.excess,
             "optimiser": copy.deepcopy(adam.state_dict()),
             "generator": generator.get_state(),
         }
@@ -85,13 +92,13 @@ class AscentState:
         """The state that `to_plain` described, its vectors in the dtype of `like`."""
         state = cls()
         state.step, state.seconds = int(plain["step"]), float(plain["seconds"])
-        stored, fewest = plain["start"], plain["fewest"]
+        stored = plain["start"]
+        state.fewest, state.excess = float(plain["fewest"]), float(plain["excess"])
         if stored is not None:
             state.start = Start(**{k: v.to(like) for k, v in stored.items()})
             shapes = state.start.q.shape, state.start.mu.shape
             if shapes != (like.shape, like.shape):
                 raise ValueError(f"q and mu have shapes {shapes}, not {like.shape}")
-        state.fewest = None if fewest is None else int(fewest)
         state._restored = plain
         return state
 
@@ -137,12 +144,7 @@ def ascend(
     began = time.perf_counter() - state.seconds
     for step in range(state.step, n_updates):
         solution = estimator.solve(policy, generator, solver, state.start)
-        spent = solution.q.matvecs + solution.mu.matvecs
-        fewest = state.fewest = min(spent, state.fewest or spent)
-        has_grown = spent > max(GROWTH * fewest, fewest + NOTICEABLE)
-        is_old = (step + 1) % REFRESH == 0 or has_grown
-        state.start = solution.following(keep_correction=not is_old)
-        state.fewest = None if is_old else state.fewest
+        state.start = solution.following(keep_correction=not state.is_old(solution))
         gradients = solution.gradient(policy)
         rate = config.rate(step, n_updates)
         adam.step(gradients, rate)

@@ -117,7 +117,7 @@ def _bytes_per_entry(
     if config.estimator.rows == MATCHED:
         d_a = 0 if samples.n_actions else samples.actions.shape[1]
         d = samples.states.shape[1] + d_a
-        update += v * (1 + 2 * d + d * (d + 1) // 2)  # features, once more when made
+        update += v * (1 + 2 * d)  # features, once more when made
     if not is_sparse:
         return v + update  # log psi; no lists, no transpose
     # Lists: columns 4, log psi, actions; pattern: columns 4 + 4, permutations 4 + 4.

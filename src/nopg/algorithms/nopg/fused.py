@@ -30,9 +30,6 @@ MAX_GROUPS = 1000
 """Groups of sweeps before an update is given up."""
 SMALL = 4_000_000
 """Entries of P whose sweeps take less time than a look at what they left."""
-ROW_SHARE = 0.1
-"""Accuracy of rows that are found by iteration, as a share of the solves': one step of
-theirs costs less than a sweep."""
 
 
 def is_fusible(problem: Problem, policy: Policy) -> bool:

@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nopg.algorithms.nopg.ascent import REFRESH
 from nopg.algorithms.nopg.config import NOPGConfig
 from nopg.bellman.paths import MeanPaths
 from nopg.bellman.problem import MATCHED, NADARAYA_WATSON, EstimatorConfig, Problem
@@ -29,6 +28,7 @@ from nopg.policies.adam import Adam, cosine_decay, eps_for
 from nopg.policies.families import CategoricalPolicy, Policy
 from nopg.randomness import Seed
 
+REFRESH = 8  # updates that one coarse inverse serves
 Kind = tuple[str, float]  # a row model and a factor on the bandwidths
 PLAIN, NEAR, WIDE = (NADARAYA_WATSON, 1.0), (MATCHED, 1.0), (MATCHED, 2.0)
 KINDS: tuple[tuple[Kind, ...], ...] = ((PLAIN,), (PLAIN, NEAR, WIDE))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -27,6 +30,22 @@ class Diagnostic:
     meaning: str  # what it means for learning and what to do
     # A warning asks for a decision; a note is only worth knowing.
     level: Literal["note", "warning"] = "warning"
+
+
+@cache
+def _sentences() -> dict[str, Any]:
+    text = files("nopg.data.diagnostics").joinpath("sentences.toml")
+    return tomllib.loads(text.read_text(encoding="utf-8"))
+
+
+def diagnostic(name: str, is_note: bool | None = None, /, **found: Any) -> Diagnostic:
+    """The sentences of that name with what was found; `is_note` overrules its level."""
+    said = _sentences()[name]
+    level = said.get("level", "warning")
+    if is_note is not None:
+        level = "note" if is_note else "warning"
+    what, meaning = (said[part].format(**found) for part in ("what", "meaning"))
+    return Diagnostic(name, what, meaning, level)
 
 
 def all_diagnostics(
@@ -64,22 +83,10 @@ def _jumps(table: TransitionTable, episodes: IntArray) -> Iterator[Diagnostic]:
     n_jumps = int((gap > 1e-6).sum())
     if n_jumps == 0:
         return
-    yield Diagnostic(
-        "jumps",
-        f"In {n_jumps:,} of {len(gap):,} steps s' differs from the next row's state, "
-        f"by up to {gap.max():.3g} standard deviations.",
-        "Rows were left out, the columns are shifted against each other, or episodes "
-        "were run together; single missing rows do no harm, a shift spoils all that "
-        "is learnt.",
-    )
+    yield diagnostic("jumps", n=n_jumps, total=len(gap), most=gap.max())
     moved = np.abs(reached - table.observations[now] / scale).max(axis=1, initial=0.0)
     if n_jumps > 0.5 * len(gap) and (moved < 1e-6).mean() > 0.9:
-        yield Diagnostic(
-            "shifted_rows",
-            "In most rows s' equals the row's own s.",
-            "s' was stored one row too late; take it from the following row by loading "
-            "without `next_observations`.",
-        )
+        yield diagnostic("shifted_rows")
 
 
 def _time_limit(table: TransitionTable, episodes: IntArray) -> Iterator[Diagnostic]:
@@ -89,65 +96,37 @@ def _time_limit(table: TransitionTable, episodes: IntArray) -> Iterator[Diagnost
     is_longest = lengths == longest
     count = int((is_longest & table.terminations[last]).sum())
     if count >= 2 and longest > 1 and count == int(is_longest.sum()):
-        yield Diagnostic(
-            "hidden_time_limit",
-            f"{count} episodes are terminated after exactly {longest} steps, and none "
-            "is longer.",
-            "That looks like a time limit and not like the end of the task; a false "
-            f"termination makes the value there zero. Load with time_limit={longest} "
-            "if so.",
-        )
+        yield diagnostic("hidden_time_limit", n=count, longest=longest)
 
 
 def _duplicates(table: TransitionTable) -> Iterator[Diagnostic]:
-    rows = np.hstack([table.observations, table.actions.reshape(len(table), -1)])
-    repeated = len(rows) - len(np.unique(rows, axis=0))
+    places = np.hstack([table.observations, table.actions.reshape(len(table), -1)])
+    repeated = len(places) - len(np.unique(places, axis=0))
     if repeated:
         share = repeated / len(table)
-        yield Diagnostic(
-            "duplicates",
-            f"Repeated (s, a): {counted(repeated, 'row')} ({share:.1%}).",
-            "Repeated rows weigh as much as they are often, and they pull automatic "
-            "bandwidths towards zero; drop them if they are copies of one measurement.",
-            level="warning" if share > 0.05 else "note",
-        )
+        rows = counted(repeated, "row")
+        yield diagnostic("duplicates", share <= 0.05, rows=rows, share=share)
 
 
 def _states(table: TransitionTable) -> Iterator[Diagnostic]:
     columns = list(zip(table.observation_names, table.observations.T, strict=True))
     constant = [name for name, values in columns if np.ptp(values) == 0]
     if constant:
-        yield Diagnostic(
-            "constant_columns",
-            f"The state {' and '.join(constant)} never changes.",
-            "A constant column has no bandwidth and says nothing about the value; "
-            "leave it out with nopg.data.select.",
-        )
+        yield diagnostic("constant_columns", names=" and ".join(constant))
     # Not of rewards: one may well be a thousand once, at the goal.
     far = [f"{n} in {name}" for name, values in columns if (n := _count_far(values))]
     if far:
-        yield Diagnostic(
-            "outliers",
-            f"Over {_FAR:g} robust deviations from the median: {', '.join(far)}.",
-            "Such rows stretch the bandwidth of their column and stand alone; check "
-            "whether the sensor failed there, and drop those rows if it did.",
-        )
-    steps = np.abs(table.next_observations - table.observations)
+        yield diagnostic("outliers", far=_FAR, counts=", ".join(far))
+    moved = np.abs(table.next_observations - table.observations)
     span = np.ptp(np.vstack([table.observations, table.next_observations]), axis=0)
-    for name, step, width in zip(table.observation_names, steps.T, span, strict=True):
+    for name, step, width in zip(table.observation_names, moved.T, span, strict=True):
         for turn, unit in ((2 * np.pi, "radians"), (360.0, "degrees")):
             wraps = int((np.abs(step - turn) < 0.25 * turn).sum())
             # Wrapping means whole turns in one step while most steps are small.
             is_circle = width <= 1.001 * turn and np.median(step) < 0.1 * turn
             if wraps and is_circle:
-                yield Diagnostic(
-                    "wrapped_angle",
-                    f"{name} jumps by a whole turn in {counted(wraps, 'step')}: an "
-                    f"angle in {unit} that wraps around.",
-                    "The kernel takes both ends of the circle for far apart; replace "
-                    "the angle by its sine and cosine with "
-                    "nopg.data.angle_to_sine_cosine.",
-                )
+                steps = counted(wraps, "step")
+                yield diagnostic("wrapped_angle", name=name, steps=steps, unit=unit)
 
 
 def _count_far(values: FloatArray) -> int:
@@ -162,81 +141,40 @@ def _rewards(table: TransitionTable) -> Iterator[Diagnostic]:
     values, counts = np.unique(table.rewards, return_counts=True)
     rare = len(table) - int(counts.max())
     if len(values) == 1:
-        yield Diagnostic(
-            "constant_reward",
-            f"The reward is {values[0]:g} in every row.",
-            "Only terminations can then tell good from bad; without them every policy "
-            "is worth the same. Compute a reward with nopg.data.with_rewards.",
-            level="note" if table.terminations.any() else "warning",
-        )
+        has_ends = bool(table.terminations.any())
+        yield diagnostic("constant_reward", has_ends, value=values[0])
     elif rare < 0.05 * len(table):
-        yield Diagnostic(
-            "sparse_reward",
-            f"The reward is {values[counts.argmax()]:g} in all but {rare} rows.",
-            "The value is carried from these few rows through the data, so the path "
-            "to them must be covered; a reward that grows on the way helps.",
-            level="warning" if rare < 10 else "note",
-        )
+        usual = values[counts.argmax()]
+        yield diagnostic("sparse_reward", rare >= 10, value=usual, rare=rare)
 
 
 def _labels(table: TransitionTable) -> Iterator[Diagnostic]:
     counts = np.bincount(table.actions, minlength=table.n_actions)
     untried = [str(label) for label in np.nonzero(counts == 0)[0]]
     if untried:
-        yield Diagnostic(
-            "untried_actions",
-            f"The actions {', '.join(untried[:10])} occur in no row.",
-            "Nothing is known about them; the learner can only avoid them. Record some "
-            "rows with each, or renumber the labels without them.",
-        )
+        yield diagnostic("untried_actions", labels=", ".join(untried[:10]))
 
 
 def _action(
     name: str, values: FloatArray, bounds: tuple[float, float] | None
 ) -> Iterator[Diagnostic]:
     low, high = bounds or (float(values.min()), float(values.max()))
+    found: dict[str, Any] = {"name": name, "low": low, "high": high}
     if outside := int(((values < low) | (values > high)).sum()):
-        yield Diagnostic(
-            "actions_out_of_bounds",
-            f"{outside:,} rows have {name} outside [{low:g}, {high:g}]; the data span "
-            f"{values.min():g} to {values.max():g}.",
-            "If the system clipped them, the log holds what was asked for and not what "
-            "was done: clip the column so that both agree.",
-        )
+        span = {"least": values.min(), "most": values.max()}
+        yield diagnostic("actions_out_of_bounds", n=outside, **found, **span)
     distinct = np.unique(values)
     share = float(((values <= low) | (values >= high)).mean())
     if len(distinct) == 1:
-        yield Diagnostic(
-            "constant_action",
-            f"The action {name} is {distinct[0]:g} in every row.",
-            "The data never show what another action does, so no policy can be told "
-            "from another; record with varied actions.",
-        )
+        yield diagnostic("constant_action", name=name, value=distinct[0])
     elif len(distinct) <= _FEW_LEVELS:
-        yield Diagnostic(
-            "few_action_levels",
-            f"The action {name} takes only the values "
-            f"{', '.join(f'{value:g}' for value in distinct)}.",
-            "Actions between them are interpolated, not observed; make it a discrete "
-            "label if nothing lies between.",
-            level="note",
-        )
+        levels = ", ".join(f"{value:g}" for value in distinct)
+        yield diagnostic("few_action_levels", name=name, values=levels)
     elif share > max(0.05, 4.0 / len(values)):
-        yield Diagnostic(
-            "saturated_actions",
-            f"{share:.0%} of the rows have {name} at {low:g} or {high:g}.",
-            "The controller wanted more than it got there; the log must hold the "
-            "action as applied, and the policy the same limits.",
-            level="note",
-        )
+        yield diagnostic("saturated_actions", share=share, **found)
 
 
 def _isolated(weights: FloatArray) -> Iterator[Diagnostic]:
     alone = float((weights < 1.0).mean())
     if alone > 0.5:
-        yield Diagnostic(
-            "isolated_rows",
-            f"{alone:.0%} of the rows have less than one neighbour.",
-            "Most values rest on single samples, so noise in them is learnt as truth; "
-            "record more data, drop irrelevant columns or widen the bandwidths.",
-        )
+        yield diagnostic("isolated_rows", share=alone)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from nopg.data.diagnostics.checks import Diagnostic
+from nopg.data.diagnostics.checks import Diagnostic, diagnostic
 from nopg.data.transitions import TransitionTable
 from nopg.data.validation import BoolArray, FloatArray
 
@@ -38,7 +38,9 @@ def hardware_diagnostics(table: TransitionTable) -> Iterator[Diagnostic]:
         if step is None:
             yield from _limits(name, then[:, i])
         elif step > _COARSE * moved[:, i].std():
-            yield _coarse(name, step, moved[:, i].std())
+            moves = moved[:, i].std()
+            found = {"name": name, "step": step, "moves": moves}
+            yield diagnostic("coarse_sensor", step <= moves, **found)
         if step is None and not table.is_discrete:
             yield from _stuck(name, now[:, i], then[:, i], actions, table.action_names)
     if not table.is_discrete:
@@ -58,17 +60,6 @@ def _resolution(values: FloatArray) -> float | None:
     return step if (np.abs(counts - np.round(counts)) < 0.02).mean() > 0.99 else None
 
 
-def _coarse(name: str, step: float, moves: float) -> Diagnostic:
-    return Diagnostic(
-        "coarse_sensor",
-        f"{name} is measured in steps of {step:.3g}, and changes by {moves:.3g} from "
-        "row to row.",
-        "What happens within a step of the sensor is not in the log and is learnt as "
-        "noise; keep every second or tenth row, or filter before the log.",
-        level="warning" if step > moves else "note",
-    )
-
-
 def _limits(name: str, values: FloatArray) -> Iterator[Diagnostic]:
     distinct, counts = np.unique(values, return_counts=True)
     if len(distinct) < 20:
@@ -76,14 +67,8 @@ def _limits(name: str, values: FloatArray) -> Iterator[Diagnostic]:
     for at, which in ((0, "lowest"), (-1, "highest")):
         share = counts[at] / len(values)
         if share > _PINNED and counts[at] > _OFTEN * np.sort(counts)[-3]:
-            yield Diagnostic(
-                "saturated_states",
-                f"{share:.0%} of the steps end at {name} = {distinct[at]:.4g} exactly, "
-                f"the {which} value.",
-                "A wall, which nopg.learn respects, or the end of a sensor's range: "
-                "then leave these rows out, for the log does not show what happened.",
-                level="note",
-            )
+            place = {"name": name, "value": distinct[at], "which": which}
+            yield diagnostic("saturated_states", share=share, **place)
 
 
 def _stuck(
@@ -102,14 +87,8 @@ def _stuck(
     for action, values in zip(action_names, np.abs(actions[rests].T), strict=True):
         if _chance_larger(values, ~stands[rests]) > _TOLD:
             least = float(np.quantile(values[stands[rests]], 0.95))
-            yield Diagnostic(
-                "stiction",
-                f"{name} stands still in {stands.mean():.0%} of the steps, and once it "
-                f"stands {action} must exceed about {least:.3g} to move it.",
-                "A model bends this corner into a slope, and a policy learnt in it "
-                "expects small actions to do something; give the policy a reason to "
-                "use larger ones, or none to stop.",
-            )
+            found = {"name": name, "action": action, "least": least}
+            yield diagnostic("stiction", share=stands.mean(), **found)
 
 
 def _chance_larger(values: FloatArray, is_first: BoolArray) -> float:
@@ -138,14 +117,7 @@ def _dead_bands(
         ]
         left, slope, band, state = min(tried)
         if left < _LESS and slope < _FLAT and band > 0:
-            yield Diagnostic(
-                "dead_band",
-                f"{name} has next to no effect on {state} between {-band:.3g} and "
-                f"{band:.3g}.",
-                "A model bends this corner into a slope, and a policy learnt in it "
-                "expects small actions to do something; add what is lost to the action "
-                "before it reaches the machine, or leave out of the log.",
-            )
+            yield diagnostic("dead_band", name=name, state=state, low=-band, high=band)
 
 
 def _bend(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nopg.data.diagnostics.checks import Diagnostic
+from nopg.data.diagnostics.checks import Diagnostic, diagnostic
 from nopg.data.diagnostics.residuals import Residuals, Sequences, residuals
 from nopg.data.transitions import TransitionTable
 from nopg.data.validation import FloatArray, counted
@@ -83,21 +83,14 @@ def find_memory(table: TransitionTable) -> Memory:
 def memory_diagnostics(table: TransitionTable) -> Iterator[Diagnostic]:
     """What `find_memory` found, and what to do about it."""
     memory = find_memory(table)
-    k = memory.history
+    found, k = memory.sentence, memory.history
     if not memory.is_tested:
-        meaning = "If there are any, what is learnt suffers; record whole episodes."
-        yield Diagnostic("untested_past", memory.sentence, meaning, level="note")
+        yield diagnostic("untested_past", found=found)
     elif k:
-        yield Diagnostic(
-            "delay" if memory.action_steps else "hidden_state",
-            memory.sentence,
-            "A policy that sees the present alone cannot know it, and what is learnt "
-            f"loses return in silence; nopg.learn(data, history={k}) shows it the last "
-            f"{counted(k, 'step')}, data.with_history({k}) makes the columns.",
-        )
+        name = "delay" if memory.action_steps else "hidden_state"
+        yield diagnostic(name, found=found, k=k, steps=counted(k, "step"))
     elif memory.explained:
-        meaning = "Its errors are learnt as if they were motion; filter before the log."
-        yield Diagnostic("sensor_noise", memory.sentence, meaning, level="note")
+        yield diagnostic("sensor_noise", found=found)
 
 
 def _look_back(

@@ -4,13 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from nopg.data.io.array_files import read_hdf5, read_npz, write_hdf5, write_npz
 from nopg.data.io.csv_files import CsvFile, write_csv
-from nopg.data.io.hdf5_files import read_hdf5, write_hdf5
 from nopg.data.io.lerobot_files import INFO, read_lerobot
 from nopg.data.io.matlab_files import matlab_table
 from nopg.data.io.mcap_files import McapFile
 from nopg.data.io.minari_files import is_minari_id, read_minari
-from nopg.data.io.npz import read_npz, write_npz
 from nopg.data.io.options import ReadOptions
 from nopg.data.io.parquet_files import ParquetFile, write_parquet
 from nopg.data.io.tables import TableSource, table_arguments

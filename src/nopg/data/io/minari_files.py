@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nopg.data.files import open_plain, reading
+from nopg.data.io.array_files import arrays_inside, unpacked_bytes
 from nopg.data.io.arrays import dataset_arguments
-from nopg.data.io.hdf5_files import arrays_inside, unpacked_bytes
 from nopg.data.io.options import ReadOptions
 from nopg.data.transitions import ARRAYS
 from nopg.data.validation import FloatArray, as_matrix

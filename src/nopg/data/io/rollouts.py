@@ -1,6 +1,7 @@
 """Transitions recorded from a Gymnasium environment and a policy."""
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,11 @@ def from_env(
             "Exactly one of `n_steps` and `n_episodes` must be positive, got "
             f"{n_steps} and {n_episodes}; pass for example n_episodes=10."
         )
+    if policy is not None and not (hasattr(policy, "predict") or callable(policy)):
+        raise ConfigError(
+            "`policy` must have a `predict` method or be a function of the "
+            f"observation, got {type(policy).__name__}; pass None for random actions."
+        )
     # Imported late: it brings torch, which reading data does not need.
     from nopg.randomness import Seed
 
@@ -43,60 +49,55 @@ def from_env(
         import gymnasium
 
         env = gymnasium.make(env)
+    rows: list[tuple[Any, ...]] = []
     try:
         if policy is None:
             env.action_space.seed(seeds.derive("random-actions") % 2**31)
-        act = _actor(env, policy, deterministic)
-        rows = _roll(env, act, n_steps, n_episodes, seeds.derive("env") % 2**31)
+        # Only the first reset is seeded: the others follow from it, all different.
+        first: int | None = seeds.derive("env") % 2**31
+        for episode in itertools.count():
+            if len(rows) == n_steps or episode == n_episodes:
+                break
+            left = None if n_steps is None else n_steps - len(rows)
+            found = one_episode(env, policy, first, deterministic=deterministic)
+            rows += [(*row, episode) for row in itertools.islice(found, left)]
+            first = None
     finally:
         if is_ours:
             env.close()
+    if not any(rows[-1][4:6]):  # the last episode was cut
+        rows[-1] = (*rows[-1][:5], True, rows[-1][6])
     return _dataset(env, rows, seed)
 
 
-def _actor(env: Any, policy: Any, deterministic: bool) -> Callable[[Any], Any]:
-    """The policy as a function of one observation."""
-    if policy is None:
-        return lambda observation: env.action_space.sample()
-    if hasattr(policy, "predict"):
-        return lambda observation: policy.predict(
-            observation, deterministic=deterministic
-        )[0]
-    if not callable(policy):
-        raise ConfigError(
-            "`policy` must have a `predict` method or be a function of the "
-            f"observation, got {type(policy).__name__}; pass None for random actions."
-        )
-    actor: Callable[[Any], Any] = policy
-    return actor
+def one_episode(
+    env: Any, policy: Any, seed: int | None, *, deterministic: bool
+) -> Iterator[tuple[Any, ...]]:
+    """Rows (s, a, r, s', terminated, truncated) of an episode, as they come.
 
+    A policy with memory begins it anew.
+    """
+    from gymnasium.spaces.utils import flatten
 
-def _roll(
-    env: Any,
-    act: Callable[[Any], Any],
-    n_steps: int | None,
-    n_episodes: int | None,
-    seed: int,
-) -> list[tuple[Any, ...]]:
-    """Rows (s, a, r, s', terminated, truncated, episode)."""
-    rows: list[tuple[Any, ...]] = []
-    episode = 0
-    while len(rows) != n_steps and episode != n_episodes:
-        # Only the first reset is seeded: the others follow from it, all different.
-        state, _ = env.reset(seed=seed if episode == 0 else None)
-        ended = False
-        while not ended:
-            # Copied before the step: many environments reuse the array.
-            s = np.array(state, dtype=np.float64)
-            action = _clean_action(env, act(state))
-            state, reward, terminated, truncated, _ = env.step(action)
-            is_last = len(rows) + 1 == n_steps
-            flags = bool(terminated), bool(truncated or (is_last and not terminated))
-            s_next = np.array(state, dtype=np.float64)
-            rows.append((s, np.array(action), float(reward), s_next, *flags, episode))
-            ended = any(flags)
-        episode += 1
-    return rows
+    getattr(policy, "reset", lambda: None)()
+    space = env.observation_space
+    state, _ = env.reset(seed=seed)
+    ended = False
+    while not ended:
+        # Copied before the step: many environments reuse the array.
+        s = np.array(flatten(space, state), dtype=np.float64)
+        if policy is None:
+            action = env.action_space.sample()
+        elif hasattr(policy, "predict"):
+            action = policy.predict(s, deterministic=deterministic)[0]
+        else:
+            action = policy(s)
+        action = _clean_action(env, action)
+        state, reward, terminated, truncated, _ = env.step(action)
+        s_next = np.array(flatten(space, state), dtype=np.float64)
+        flags = bool(terminated), bool(truncated)
+        yield s, np.array(action), float(reward), s_next, *flags
+        ended = any(flags)
 
 
 def _clean_action(env: Any, action: Any) -> Any:
@@ -111,9 +112,9 @@ def _clean_action(env: Any, action: Any) -> Any:
 
 def _dataset(env: Any, rows: list[tuple[Any, ...]], seed: int) -> Dataset:
     columns: list[Any] = [np.array(column) for column in zip(*rows, strict=True)]
-    if columns[0].ndim != 2:
+    if len(env.observation_space.shape or ()) != 1:
         raise DataError(
-            f"Observations must be vectors, got shape {columns[0].shape[1:]}; wrap the "
+            f"Observations must be vectors, got {env.observation_space}; wrap the "
             "environment with gymnasium.wrappers.FlattenObservation."
         )
     name = env.spec.id if getattr(env, "spec", None) is not None else type(env).__name__

@@ -1,12 +1,16 @@
-// Rows of (observation, past, is first) in, rows of (found, action, past) out.
+// Rows of (observation, past, is first) in, lines of (found, action, past) out; then the time.
 const policy = require("./policy.js");
-const { rows, nObservations } = JSON.parse(require("fs").readFileSync(0, "utf8"));
+const [n, nObservations, width] = process.argv.slice(2).map(Number);
+const bytes = require("fs").readFileSync(0);
+const numbers = new Float64Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length));
 const begun = process.hrtime.bigint();
-const told = rows.map((row) => {
+const told = Array.from({ length: n }, (_, i) => {
+  const row = [...numbers.subarray(i * width, (i + 1) * width)];
   const state = policy.start();
-  if (!row[row.length - 1]) state.past = row.slice(nObservations, -1);
+  if (!row[width - 1]) state.past = row.slice(nObservations, -1);
   const { action, found } = policy.act(state, row.slice(0, nObservations));
-  return [["ok", "far", "refused"].indexOf(found), ...[action].flat(), ...state.past];
+  return [["ok", "far", "refused"].indexOf(found), ...[action].flat(), ...state.past].join(" ");
 });
-const seconds = Number(process.hrtime.bigint() - begun) / 1e9 / rows.length;
-console.log(JSON.stringify({ told, seconds }));
+const seconds = Number(process.hrtime.bigint() - begun) / 1e9 / n;
+console.log(told.join("\n"));
+console.error(seconds);

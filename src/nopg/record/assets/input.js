@@ -1,17 +1,19 @@
 // Keyboard and gamepad: what is pressed right now, and the keys that are commands.
 
+import { axisKeys, chosen, labelKeys, levels } from "./keymap.js";
+
 const COMMANDS = { Space: "toggle", Enter: "keep", KeyR: "retry", Backspace: "discard", Escape: "hold" };
 const GAMEPAD_COMMANDS = { 8: "retry", 9: "toggle" }; // back and start
 const SCROLLING = /^(Arrow|Space|Backspace|Page)/;
 const PRESSED = 0.5;
 const MAX_KEYS = 16;
-const MAX_BUTTONS = 32;
 
 export class Input {
   /** @param onCommand called with the name of a command
    *  @param onChange called when the set of pressed keys changes */
   constructor(onCommand, onChange) {
     this.keys = [];
+    this.map = {}; // what each key does, once the recorder has said what there is to drive
     this.pad = { axes: [], buttons: [], name: "" };
     this.onCommand = onCommand;
     this.onChange = onChange;
@@ -19,6 +21,13 @@ export class Input {
     window.addEventListener("keyup", (event) => this.up(event));
     window.addEventListener("blur", () => this.letGo());
     document.addEventListener("visibilitychange", () => document.hidden && this.letGo());
+  }
+
+  /** Learn what there is to drive: axes, or labels with names. */
+  drive(kind, names) {
+    this.kind = kind;
+    this.nAxes = names.length;
+    this.map = kind === "continuous" ? axisKeys(names.length) : labelKeys(names);
   }
 
   down(event) {
@@ -63,7 +72,7 @@ export class Input {
     const before = JSON.stringify(this.pad);
     this.pad = {
       axes: sticks.map((x) => Math.max(-1, Math.min(1, Math.round(100 * x) / 100 || 0))),
-      buttons: buttons.filter((index) => index < MAX_BUTTONS),
+      buttons,
       name: pad ? pad.id : "",
     };
     return JSON.stringify(this.pad) !== before;
@@ -71,6 +80,12 @@ export class Input {
 
   message() {
     const held = this.pad.buttons.filter((index) => !(index in GAMEPAD_COMMANDS));
-    return { type: "controls", keys: this.keys, axes: this.pad.axes, buttons: held };
+    const hands = { keys: this.keys, axes: this.pad.axes, buttons: held };
+    const isDiscrete = this.kind === "discrete";
+    return {
+      type: "controls",
+      levels: isDiscrete ? [] : levels(this.map, this.nAxes ?? 0, hands),
+      label: isDiscrete ? chosen(this.map, hands) : null,
+    };
   }
 }

@@ -54,7 +54,8 @@ function receive(data) {
   const message = JSON.parse(data);
   if (message.type === "welcome") {
     sessionStorage.setItem(STORE, message.ticket);
-    view.welcome(message);
+    input.drive(message.kind, message.levers.map((lever) => lever.name));
+    view.welcome(message, input.map);
   } else {
     view.status(message);
   }

@@ -44,13 +44,15 @@ export class View {
     this.next = null; // the picture to draw
   }
 
-  welcome(message) {
+  /** Show what there is to drive, with the keys of `map`. */
+  welcome(message, map) {
     byId("environment").textContent = message.environment;
     byId("file").textContent = message.file;
     byId("wanted").textContent = message.wanted ? ` of ${message.wanted}` : "";
     byId("limit").textContent = message.limit ? ` / ${message.limit}` : "";
     document.title = `${message.environment} · nopg record`;
     this.setup = message;
+    this.map = map;
     const make = message.kind === "continuous" ? this.axis : this.label;
     this.levers = message.levers.map(make, this);
     byId("levers").replaceChildren(...this.levers.map((lever) => lever.node));
@@ -63,7 +65,12 @@ export class View {
     byId("columns").replaceChildren(...this.columns.map((column) => column.node));
   }
 
-  axis({ name, plus, minus: down, low, high }) {
+  keysOf(bound) {
+    return Object.keys(this.map).filter((key) => String(this.map[key]) === String(bound));
+  }
+
+  axis({ name, low, high }, index) {
+    const [down, plus] = [this.keysOf([index, -1]), this.keysOf([index, 1])];
     const value = element("output", "", "0");
     const bar = element("i", "");
     const zero = element("b", "");
@@ -84,8 +91,9 @@ export class View {
     return { node, show, rest };
   }
 
-  label({ name, plus }, index) {
-    const node = element("li", "label", name, element("span", "", ...plus.map(keycap)));
+  label({ name }, index) {
+    const keys = this.keysOf(index).map(keycap);
+    const node = element("li", "label", name, element("span", "", ...keys));
     const show = (chosen) => node.classList.toggle("chosen", chosen === index);
     return { node, show, rest: null };
   }

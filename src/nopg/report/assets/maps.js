@@ -173,9 +173,10 @@ function moveProbe(event, frame, kind) {
   pickOn(frame, kind, at, { clientX: box.left + at.px, clientY: box.top + at.py });
 }
 
-function chooser(id, names, chosen, change) {
+/** Fill a menu, or take it away where there is nothing to choose. */
+function chooser(id, names, chosen, change, least = 2) {
   const host = byId(id);
-  if (!host) return;
+  if (names.length < least) return host.remove();
   const select = host.querySelector("select");
   names.forEach((name, i) => select.append(make("option", { value: i, text: name })));
   select.value = chosen;
@@ -195,9 +196,10 @@ function startMaps() {
     byId("choose-x").querySelector("select").value = view.x;
     byId("choose-y").querySelector("select").value = view.y;
   };
-  chooser("choose-x", names, view.x, swap("x", "y"));
-  chooser("choose-y", names, view.y, swap("y", "x"));
-  chooser("choose-action", D.action.names, view.action, (chosen) => (view.action = chosen));
+  chooser("choose-x", names, view.x, swap("x", "y"), 3);
+  chooser("choose-y", names, view.y, swap("y", "x"), 3);
+  const actions = D.action.discrete ? [] : D.action.names;
+  chooser("choose-action", actions, view.action, (chosen) => (view.action = chosen));
   const colours = ["reward", "action"];
   chooser("choose-colour", colours, colours.indexOf(view.colour), (chosen) => (view.colour = colours[chosen]));
   for (const name of ["paths", "data", "fade"]) {

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-_BESIDE = Path(__file__).resolve().parents[3] / "shared"
+_BESIDE = Path(__file__).resolve().parents[4] / "shared"
 
 
 def shared_data(name: str) -> dict[str, Any]:

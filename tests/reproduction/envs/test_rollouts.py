@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
+from reproduction.envs.base import FloatArray
 from reproduction.envs.cart_pole import CartPole
+from reproduction.envs.pendulum import Pendulum
+from reproduction.envs.rollouts import rollout
 from reproduction.tasks.random_agents import uniform_voltage
 
-from nopg.envs import Pendulum, rollout
-from nopg.envs.base import FloatArray
 from nopg.errors import ConfigError
 
 

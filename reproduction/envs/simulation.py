@@ -6,10 +6,10 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from nopg.envs.base import FloatArray
-from nopg.envs.registration import TASKS
-from nopg.envs.scenes import draw
 from nopg.errors import ConfigError, require_choice
+from reproduction.envs.base import FloatArray
+from reproduction.envs.registration import TASKS
+from reproduction.envs.scenes import draw
 
 Observation = NDArray[np.float32]
 
@@ -20,7 +20,7 @@ class Simulation(gymnasium.Env[Any, Any]):
     Time limits are Gymnasium's own TimeLimit wrapper, put on by the registration.
 
     Args:
-        name: The task, one of `nopg.envs.registration.TASKS`.
+        name: The task, one of `reproduction.envs.registration.TASKS`.
         render_mode: None, or "rgb_array" for frames.
         **settings: Fields of the task, such as `start_angle` of the pendulum.
     """

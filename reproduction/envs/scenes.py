@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nopg.envs.base import Env, FloatArray
-from nopg.envs.pendulum import Pendulum
 from nopg.errors import ConfigError, require_extra
+from reproduction.envs.base import Env, FloatArray
+from reproduction.envs.pendulum import Pendulum
 
 Frame = NDArray[np.uint8]
 Action = FloatArray | None
@@ -35,7 +35,7 @@ def draw(env: Env, state: FloatArray, action: Action = None) -> Frame:
     """
     raise ConfigError(
         f"`{type(env).__name__}` must have a scene to be drawn, it has none; register "
-        "one with `nopg.envs.scenes.draw.register`."
+        "one with `reproduction.envs.scenes.draw.register`."
     )
 
 

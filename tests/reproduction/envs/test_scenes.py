@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from reproduction.envs.base import Env
+from reproduction.envs.pendulum import Pendulum
+from reproduction.envs.scenes import BLUE, ORANGE, PAPER, draw
 
-from nopg.envs import Env, Pendulum, draw
-from nopg.envs.scenes import BLUE, ORANGE, PAPER
 from nopg.errors import ConfigError
 
 

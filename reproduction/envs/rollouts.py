@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nopg.envs.base import BoolArray, Env, FloatArray, IntArray
 from nopg.errors import ConfigError
+from reproduction.envs.base import BoolArray, Env, FloatArray, IntArray
 
 Policy = Callable[..., FloatArray]
 """Observations (m, d_s) to actions (m, d_a); a generator follows if one is given."""

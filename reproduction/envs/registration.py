@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from nopg.envs.base import Env
-from nopg.envs.pendulum import Pendulum
+from reproduction.envs.base import Env
+from reproduction.envs.pendulum import Pendulum
 
 TASKS: dict[str, type[Env]] = {"PendulumSwingUp": Pendulum}
 """Every task under the name Gymnasium knows it by, without `nopg/` and `-v0`; put one
@@ -24,7 +24,7 @@ def register() -> None:
             continue
         gymnasium.register(
             id=identifier,
-            entry_point="nopg.envs.simulation:Simulation",
+            entry_point="reproduction.envs.simulation:Simulation",
             max_episode_steps=kind().horizon,
             kwargs={"name": name},
         )

@@ -1,0 +1,98 @@
+"""Rows and their slopes in compiled code: `rows.c`, where there is a C compiler.
+
+Each function does for one block, or one matrix, what a dozen calls of torch do in
+`nadaraya_watson.py` and `newton.py`: the same to rounding.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nopg.bellman.newton import Features
+from nopg.compiled import compiled_for, packed
+from nopg.linalg.operators import SparseRows
+
+FEW = 20_000
+"""Entries that are worth a thread of their own."""
+
+
+def library_for(like: Tensor) -> Any:
+    """The functions of `rows.c` for tensors like this one, or None."""
+    return compiled_for(like, "nopg.bellman", "rows.c")
+
+
+def kernel_rows(
+    library: Any,  # from `library_for`
+    log_psi: Tensor,  # of the block, (m, k)
+    listed: Tensor,  # actions of its samples, (d_a, m, k), or (d_a, 1, k) for all rows
+    taken: Tensor,  # actions at the queries, (m, d_a), or several, (draws, m, d_a)
+    precisions: Tensor,  # one over twice the variances, (d_a,) or (m, d_a)
+    weights: Tensor,  # to be written, ([draws,] m, k)
+) -> Tensor:
+    """Softmax of log psi_j - sum_d precision_d (a_jd - a_d)^2; the log of its sum."""
+    (m, k), log_mass = log_psi.shape, log_psi.new_empty(taken.shape[:-1])
+    shape = (m, k, log_mass.numel() // max(m, 1), taken.shape[-1])
+    flags = (listed.shape[1] != m, precisions.ndim == 2)
+    given, found = (log_psi, listed, taken, precisions), (weights, log_mass)
+    _run(library.nopg_kernel_rows, (*shape, *flags), given, found)
+    return log_mass
+
+
+def covariances(library: Any, operator: SparseRows, q: Tensor, x: Tensor) -> Tensor:
+    """Cov_{j ~ E_i}(q_j, x_jd) for every row i and column of x, (n, d): (m, d)."""
+    p, d = operator.pattern, x.shape[1]
+    found = x.new_empty((p.shape[0], d))
+    given = (operator.values, *p.ends, p.columns, q, x)
+    _run(library.nopg_covariances, (p.shape[0], d), given, (found,))
+    return found
+
+
+def matched_rows(
+    library: Any,
+    features: Features,
+    taken: Tensor,  # actions at the queries in bandwidths, (m, d_a)
+    start: Tensor | None,  # states of rows close by, (m, d + d d_a + d_a)
+    accuracy: float,
+) -> tuple[Tensor, ...]:
+    """What `newton.search` finds."""
+    g, d_a = features.g, taken.shape[1]
+    m, d, k = g.shape
+    state = g.new_empty((m, d + d * d_a + d_a))
+    found = (g.new_empty((m, k)), state, *g.new_empty((3, m)))
+    sizes, given = (m, k, d, d_a, accuracy), (*features, taken, start)
+    _run(library.nopg_matched_rows, sizes, given, found)
+    return found
+
+
+def matched_slopes(
+    library: Any,
+    columns: Tensor | None,  # samples each row lists, (m, k); None for all
+    g: Tensor,
+    weights: Tensor,
+    state: Tensor,
+    q: Tensor,
+    bandwidths: Tensor,
+) -> Tensor:
+    """What `newton.slopes_of` finds."""
+    (m, d, k), d_a = g.shape, len(bandwidths)
+    slopes = g.new_empty((m, d_a))
+    given = (weights, g, columns, state, q, bandwidths)
+    _run(library.nopg_matched_slopes, (m, k, d, d_a), given, (slopes,))
+    return slopes
+
+
+def _run(
+    function: Any,
+    sizes: tuple[float, ...],
+    given: tuple[Tensor | None, ...],  # the first has one number for each entry
+    found: tuple[Tensor, ...],
+) -> None:
+    """Call it with a structure of these fields, in this order."""
+    kept = [None if x is None else x.contiguous() for x in given]
+    assert kept[0] is not None
+    n_threads = min(torch.get_num_threads(), 1 + kept[0].numel() // FEW)
+    function(packed(*sizes, *kept, *found), ctypes.c_int64(n_threads))

@@ -1,0 +1,85 @@
+"""C files of this library, compiled when they are first needed and loaded by ctypes.
+
+Where a loop is some dozens of operations on small arrays, calls cost more than their
+arithmetic. Such loops are written in C: compiled in half a second, and nothing is left
+on the disk. Without a compiler the same is done in NumPy or torch, to rounding.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.resources
+import logging
+import shutil
+import struct
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+logger = logging.getLogger(__name__)
+
+COMPILERS = ("cc", "gcc", "clang")
+FLAGS = ("-std=gnu11", "-O3", "-ffp-contract=fast", "-shared", "-fPIC", "-pthread")
+"""Not -ffast-math: it may reorder what makes the digits the same on any thread."""
+SAFE = ("-fno-math-errno", "-fno-trapping-math")
+TUNED = (("-march=native",), ())
+"""For this processor, or for any like it where the compiler does not know how."""
+
+
+@functools.cache
+def compiled(package: str, name: str, is_single: bool = False) -> Any:
+    """The functions of a C file of `package`, or None where they cannot be had.
+
+    Its numbers are float if `is_single`; some files share `shared.h`.
+    """
+    compiler = next((path for name in COMPILERS if (path := shutil.which(name))), None)
+    if compiler is None:
+        logger.info("A C compiler (cc) would make this several times faster.")
+        return None
+    source = importlib.resources.files(package) / name
+    given = ["-I", str(importlib.resources.files("nopg")), *["-DSINGLE"] * is_single]
+    for tuned in TUNED:
+        command = [compiler, *FLAGS, *SAFE, *tuned, *given, "-x", "c", "-", "-lm", "-o"]
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                out = str(Path(folder) / "compiled.so")
+                subprocess.run(
+                    [*command, out],
+                    input=source.read_bytes(),
+                    capture_output=True,
+                    check=True,
+                    timeout=60,
+                )
+                return ctypes.CDLL(out)
+        except (OSError, subprocess.SubprocessError) as error:
+            reason = error
+    logger.info("%s is done without C, the compiler failed: %s", name, reason)
+    return None
+
+
+def compiled_for(like: Tensor, package: str, name: str) -> Any:
+    """The functions of a file for tensors like this one, None where there are none."""
+    if not like.is_cpu or like.dtype not in (torch.float32, torch.float64):
+        return None
+    return compiled(package, name, like.dtype == torch.float32)
+
+
+def packed(*fields: float | Tensor | None) -> bytes:
+    """A structure for C: numbers, and where the numbers of tensors lie.
+
+    Every field is eight bytes there: int64_t, double or a pointer. Whoever calls keeps
+    the tensors.
+    """
+    given: list[float] = []
+    for field in fields:
+        if isinstance(field, Tensor):
+            assert field.is_contiguous()
+            field = field.data_ptr()
+        given.append(0 if field is None else field)
+    kinds = ["d" if isinstance(field, float) else "q" for field in given]
+    return struct.pack("".join(kinds), *given)

@@ -1,0 +1,364 @@
+/* x with (I - gamma P) x = b, or with the transpose, by GMRES with a coarse inverse: what
+ * `krylov.py` does, in one call. Steps are made in single precision, half the bytes: they
+ * find what x lacks, and need not find it exactly. The residual between restarts is that of
+ * the data's numbers, so that any tolerance is reached.
+ *
+ * The system for q and the one for mu are solved side by side, each by a team of threads
+ * that add in the same order whatever their number: the digits do not depend on it.
+ */
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "shared.h"
+
+#define CHUNK 512     /* numbers that are added up by one thread */
+#define FINEST 0x1p-23 /* of single precision */
+#define MARGIN 0.9    /* steps aim at this share of the tolerance: residuals are estimates */
+#define PATIENCE 2000 /* looks at a clock before a thread lets others have the core */
+
+/* Rows of E, (m, n), of which `group` in turn are averaged, and its transpose. */
+typedef struct {
+  int64_t n, group;
+  const int32_t *begins, *ends, *columns;    /* null where every entry is there */
+  const int32_t *back_starts, *back_columns;
+  const int32_t *back_source; /* which of the values each one of the transpose is */
+  const real *values;
+  const real *back_values; /* where every entry is there; else they are put together here */
+  const real *scale; /* (n), 1 / group, 0 where a row of P is; null if all are 1 */
+  double gamma;
+  /* The coarse inverse: I + Z core Z' over cells of samples. */
+  int64_t n_cells;
+  const int32_t *cell, *members, *cell_starts; /* (n), (n) by cell, (n_cells + 1) */
+  const float *core;                           /* (n_cells, n_cells) */
+} System;
+
+typedef struct {
+  int64_t is_transposed, max_matvecs, steps;
+  double rtol; /* largest |b - A x| / |b| that counts as solved */
+  const real *b;
+  real *x, *residual; /* (n); x is where to start, then the solution */
+  double *outcome;    /* products spent, length of the residual, and how long it may be */
+} Solve;
+
+/* What the threads of a team share. */
+typedef struct {
+  const System *s;
+  const Solve *solve;
+  int64_t wanted, n_chunks; /* threads, and parts of a vector */
+  atomic_int size, waiting, phase;  /* 0 threads until all are there */
+  double *partial;                   /* (2, steps + 1, n_chunks) */
+  real *wide, *back_values;          /* (n group), (entries) */
+  float *basis, *one, *two, *spread; /* (steps + 1, n), (n), (n), (n group) */
+  float *sums, *coarse;              /* (n_cells) */
+  const real *values;                /* of E or E', as they are */
+  float *copies;                     /* and in single precision */
+} Team;
+
+/* A thread of a team: its rows, from `low` to `high`. */
+typedef struct {
+  Team *team;
+  int64_t low, high, first_cell, last_cell, turn;
+} Member;
+
+static void meet(Team *team) {
+  int size = atomic_load_explicit(&team->size, memory_order_relaxed);
+  if (size == 1) return;
+  int phase = atomic_load(&team->phase);
+  if (atomic_fetch_add(&team->waiting, 1) + 1 == size) {
+    atomic_store(&team->waiting, 0);
+    atomic_fetch_add(&team->phase, 1);
+    return;
+  }
+  for (int64_t looks = 0; atomic_load(&team->phase) == phase; looks++)
+    if (looks > PATIENCE) sched_yield();
+}
+
+#define T real
+#define NAME(function) function##_exact
+#include "linalg/products.h"
+#undef T
+#undef NAME
+#define T float
+#define NAME(function) function##_single
+#include "linalg/products.h"
+
+/* y = x + Z core Z' x in the rows of this thread. */
+static void correct(Member *me, const float *x, float *y) {
+  Team *team = me->team;
+  const System *s = team->s;
+  int64_t C = s->n_cells, begin = me->first_cell, end = me->last_cell;
+  meet(team);
+  for (int64_t c = begin; c < end; c++) {
+    float total = 0;
+    for (int64_t j = s->cell_starts[c]; j < s->cell_starts[c + 1]; j++)
+      total += x[s->members[j]];
+    team->sums[c] = total;
+  }
+  meet(team);
+  for (int64_t c = begin; c < end; c++) team->coarse[c] = 0;
+  for (int64_t j = 0; team->solve->is_transposed && j < C; j++)
+    for (int64_t c = begin; c < end; c++)
+      team->coarse[c] += s->core[j * C + c] * team->sums[j];
+  for (int64_t c = begin; !team->solve->is_transposed && c < end; c++) {
+    float total[16] = {0};
+    int64_t j = 0;
+    for (; j + 16 <= C; j += 16)
+      for (int l = 0; l < 16; l++) total[l] += s->core[c * C + j + l] * team->sums[j + l];
+    for (; j < C; j++) total[0] += s->core[c * C + j] * team->sums[j];
+    for (int l = 0; l < 16; l++) team->coarse[c] += total[l];
+  }
+  meet(team);
+  for (int64_t i = me->low; i < me->high; i++) y[i] = x[i] + team->coarse[s->cell[i]];
+}
+
+/* Where sums of chunks go: in turns, so that nobody overwrites what others still add up. */
+static double *turned(Member *me) {
+  const Team *team = me->team;
+  return team->partial + (me->turn++ % 2) * (team->solve->steps + 1) * team->n_chunks;
+}
+
+/* Products of vector w with the first `count` of the basis, summed in fixed order. */
+static void products(Member *me, int64_t count, const float *w, double *found) {
+  Team *team = me->team;
+  int64_t n = team->s->n, n_chunks = team->n_chunks;
+  double *partial = turned(me);
+  for (int64_t i = me->low; i < me->high; i += CHUNK)
+    for (int64_t k = 0; k < count; k++)
+      partial[k * n_chunks + i / CHUNK] =
+          dot_single(team->basis + k * n + i, w + i, me->high - i < CHUNK ? me->high - i : CHUNK);
+  meet(team);
+  for (int64_t k = 0; k < count; k++) {
+    found[k] = 0.0;
+    for (int64_t c = 0; c < n_chunks; c++) found[k] += partial[k * n_chunks + c];
+  }
+}
+
+/* w <- (w - the first `count` vectors of the basis times `along`) * factor. */
+static void subtract(Member *me, int64_t count, const double *along, float factor, float *w) {
+  int64_t n = me->team->s->n;
+  for (int64_t i = me->low; i < me->high; i += CHUNK) {
+    int64_t end = i + CHUNK < me->high ? i + CHUNK : me->high;
+    for (int64_t k = 0; k < count; k++) {
+      const float *v = me->team->basis + k * n;
+      float share = along[k];
+      for (int64_t j = i; j < end; j++) w[j] -= share * v[j];
+    }
+    for (int64_t j = i; j < end; j++) w[j] *= factor;
+  }
+}
+
+/* Make vector j of the basis orthogonal to those before it, and of length one. `column`
+ * gets its coefficients along them, and the length that was left. */
+static void orthonormalise(Member *me, int64_t j, double *column) {
+  float *w = me->team->basis + j * me->team->s->n;
+  double along[j + 1], left;
+  products(me, j + 1, w, along); /* the last is its own square */
+  memcpy(column, along, j * sizeof(double));
+  left = along[j];
+  for (int64_t k = 0; k < j; k++) left -= along[k] * along[k];
+  if (left < cbrt(FINEST) * along[j]) {
+    /* Little of it is new, and of that much is rounding: once more. */
+    subtract(me, j, along, 1, w);
+    products(me, j + 1, w, along);
+    left = along[j];
+    for (int64_t k = 0; k < j; k++) {
+      left -= along[k] * along[k];
+      column[k] += along[k];
+    }
+  }
+  column[j] = left > 0.0 ? sqrt(left) : 0.0;
+  if (column[j] > 0.0) subtract(me, j, along, 1.0 / column[j], w);
+}
+
+/* The y of a Krylov space that makes |r - A M y| least, in `one`; the first vector of the
+ * basis is r, of length one. Returns the products that were spent. */
+static int64_t least_residual(Member *me, double goal, int64_t most) {
+  Team *team = me->team;
+  int64_t n = team->s->n, spent = 0, size = 0, width = team->solve->steps + 1;
+  double H[width * width], cosine[width], sine[width], target[width], left = 1.0;
+  while (spent < most && fabs(left) > goal) {
+    float *v = team->basis + spent * n, *w = v + n;
+    double *column = H + spent * width;
+    correct(me, v, team->two);
+    multiply_single(me, team->copies, team->two, team->spread, w);
+    spent++;
+    /* A M is close to I. The space it spans is that of A M - I, whose products have more
+     * to them that is new: less is lost to rounding. */
+    for (int64_t i = me->low; i < me->high; i++) w[i] -= v[i];
+    orthonormalise(me, spent, column);
+    column[spent - 1] += 1.0;
+    for (int64_t i = 0; i + 1 < spent; i++) { /* rotations keep H triangular */
+      double upper = column[i], lower = column[i + 1];
+      column[i] = cosine[i] * upper + sine[i] * lower;
+      column[i + 1] = cosine[i] * lower - sine[i] * upper;
+    }
+    double below = column[spent], diagonal = hypot(column[spent - 1], below);
+    if (!(diagonal > 0.0 && isfinite(diagonal))) break;
+    cosine[size] = column[spent - 1] / diagonal;
+    sine[size] = below / diagonal;
+    column[spent - 1] = diagonal;
+    target[size] = cosine[size] * left;
+    left *= -sine[size++];
+    if (!(below > 0.0)) break;
+  }
+  for (int64_t j = size - 1; j >= 0; j--) {
+    target[j] /= H[j * width + j];
+    for (int64_t i = 0; i < j; i++) target[i] -= H[j * width + i] * target[j];
+    target[j] = -target[j];
+  }
+  memset(team->one + me->low, 0, (me->high - me->low) * sizeof(float));
+  subtract(me, size, target, 1, team->one);
+  return spent;
+}
+
+static double length_of(Member *me, const real *x) {
+  double *partial = turned(me), square = 0.0;
+  for (int64_t i = me->low; i < me->high; i += CHUNK)
+    partial[i / CHUNK] = dot_exact(x + i, x + i, me->high - i < CHUNK ? me->high - i : CHUNK);
+  meet(me->team);
+  for (int64_t c = 0; c < me->team->n_chunks; c++) square += partial[c];
+  return sqrt(square);
+}
+
+/* residual = b - A x; its length. */
+static double residual_of(Member *me) {
+  const Solve *solve = me->team->solve;
+  real *r = solve->residual;
+  multiply_exact(me, me->team->values, solve->x, me->team->wide, r);
+  for (int64_t i = me->low; i < me->high; i++) r[i] = solve->b[i] - r[i];
+  return length_of(me, r);
+}
+
+/* Entries of E' in order, and those of E or E' in single precision: this thread's rows. */
+static void lay_out(Member *me) {
+  Team *team = me->team;
+  const System *s = team->s;
+  int64_t first = me->low * s->group, last = me->high * s->group;
+  if (team->solve->is_transposed && s->back_starts) {
+    for (int64_t e = s->back_starts[me->low]; e < s->back_starts[me->high]; e++) {
+      team->back_values[e] = s->values[s->back_source[e]];
+      team->copies[e] = team->back_values[e];
+    }
+    return;
+  }
+  if (sizeof(real) == sizeof(float)) return; /* they are there */
+  for (int64_t row = first; row < last; row++) {
+    int64_t e = s->begins ? s->begins[row] : row * s->n;
+    for (int64_t end = s->begins ? s->ends[row] : e + s->n; e < end; e++)
+      team->copies[e] = team->values[e];
+  }
+}
+
+/* What thread number `first` of a team does. */
+static void solve_part(const void *job, int64_t first, int64_t last) {
+  Team *team = (Team *)job;
+  const Solve *solve = team->solve;
+  int64_t n = team->s->n, cells = team->s->n_cells, size;
+  while (!(size = atomic_load(&team->size))) sched_yield();
+  int64_t high = team->n_chunks * last / size * CHUNK;
+  Member self = {team, team->n_chunks * first / size * CHUNK, high < n ? high : n,
+                 cells * first / size, cells * last / size, 0};
+  Member *me = &self;
+  lay_out(me);
+  double tolerance = solve->rtol * length_of(me, solve->b), finest = 1e2 * FINEST;
+  double norm = residual_of(me);
+  int64_t matvecs = 1;
+  while (norm > tolerance && matvecs < solve->max_matvecs && isfinite(norm)) {
+    int64_t most = solve->max_matvecs - matvecs;
+    double goal = MARGIN * tolerance / norm, previous = norm;
+    for (int64_t i = me->low; i < me->high; i++) team->basis[i] = solve->residual[i] / norm;
+    matvecs += 1 + least_residual(me, goal > finest ? goal : finest,
+                                  most < solve->steps ? most : solve->steps);
+    correct(me, team->one, team->two);
+    for (int64_t i = me->low; i < me->high; i++) solve->x[i] += norm * team->two[i];
+    norm = residual_of(me);
+    if (norm > 0.999 * previous) break; /* it stagnates */
+  }
+  if (first == 0) {
+    solve->outcome[0] = matvecs;
+    solve->outcome[1] = norm;
+    solve->outcome[2] = tolerance;
+  }
+}
+
+/* Memory for a team; whether there is any. */
+static int equip(Team *team) {
+  const System *s = team->s;
+  int64_t n = s->n, m = n * s->group, width = team->solve->steps + 1;
+  int64_t n_sums = 2 * width * team->n_chunks, is_back = team->solve->is_transposed;
+  int64_t count = s->back_starts ? s->back_starts[n] : m * n;
+  int64_t n_back = is_back && s->back_starts ? count : 0;
+  int64_t n_copies = sizeof(real) == sizeof(float) ? 0 : count;
+  team->partial = malloc(n_sums * sizeof(double) + (m + n_back) * sizeof(real) +
+                         ((width + 2) * n + m + n_copies + 2 * s->n_cells) * sizeof(float));
+  if (!team->partial) return 0;
+  team->wide = (real *)(team->partial + n_sums);
+  team->back_values = team->wide + m;
+  team->basis = (float *)(team->back_values + n_back);
+  team->one = team->basis + width * n;
+  team->two = team->one + n;
+  team->spread = team->two + n;
+  team->copies = team->spread + m;
+  team->sums = team->copies + n_copies;
+  team->coarse = team->sums + s->n_cells;
+  team->values = n_back ? team->back_values : is_back ? s->back_values : s->values;
+  if (!n_copies) team->copies = (float *)team->values;
+  return 1;
+}
+
+/* What the teams from `first` to `last` are there for. */
+static void run_teams(const void *job, int64_t first, int64_t last) {
+  for (Team *team = (Team *)job + first; first < last; first++, team++) {
+    Part parts[MOST_THREADS];
+    pthread_t threads[MOST_THREADS];
+    int64_t size = 1;
+    for (; size < team->wanted; size++) {
+      parts[size] = (Part){solve_part, team, size, size + 1};
+      if (pthread_create(&threads[size], NULL, run_part, &parts[size])) break;
+    }
+    atomic_store(&team->size, size);
+    solve_part(team, 0, 1);
+    while (--size) pthread_join(threads[size], NULL);
+  }
+}
+
+/* Both systems, from where their x are; without memory outcomes stay as they were. */
+void nopg_solve_pair(const System *s, const Solve *q, const Solve *mu, int64_t n_threads) {
+  int64_t n_chunks = (s->n + CHUNK - 1) / CHUNK, each = n_threads / 2;
+  each = each < MOST_THREADS ? each : MOST_THREADS;
+  Team teams[] = {{.s = s, .solve = q, .wanted = each, .n_chunks = n_chunks},
+                  {.s = s, .solve = mu, .wanted = each, .n_chunks = n_chunks}};
+  if (equip(&teams[0]) && equip(&teams[1]))
+    in_parts(run_teams, teams, 2, n_threads < 2 ? 1 : 2);
+  free(teams[0].partial);
+  free(teams[1].partial);
+}
+
+/* Entries of P summed over cells, (n_cells, n_cells). */
+typedef struct {
+  const System *s;
+  double *sums;
+} CellSums;
+
+static void cell_sums(const void *job, int64_t first, int64_t last) {
+  const System *s = ((const CellSums *)job)->s;
+  int64_t C = s->n_cells, group = s->group, n = s->n;
+  for (int64_t c = first; c < last; c++) {
+    double *sums = ((const CellSums *)job)->sums + c * C;
+    memset(sums, 0, C * sizeof(double));
+    for (int64_t j = s->cell_starts[c]; j < s->cell_starts[c + 1]; j++) {
+      int64_t i = s->members[j];
+      double scale = s->scale ? s->scale[i] : 1.0;
+      for (int64_t row = i * group; row < (i + 1) * group; row++) {
+        int64_t e = s->begins ? s->begins[row] : row * n;
+        for (int64_t end = s->begins ? s->ends[row] : (row + 1) * n; e < end; e++)
+          sums[s->cell[s->columns ? s->columns[e] : e % n]] += scale * s->values[e];
+      }
+    }
+  }
+}
+
+void nopg_cell_sums(const System *s, double *sums, int64_t n_threads) {
+  CellSums job = {s, sums};
+  in_parts(cell_sums, &job, s->n_cells, n_threads);
+}

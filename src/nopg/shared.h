@@ -1,0 +1,100 @@
+/* What `rows.c` and `solve.c` share: numbers, sums, and work in parts.
+ *
+ * Numbers are double, or float where SINGLE is defined. Sums have eight accumulators of
+ * their own: compilers make vectors of these, and the digits are the same whatever they
+ * make.
+ */
+#include <math.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_THREADS 64
+
+#ifdef SINGLE
+typedef float real;
+typedef int32_t whole;
+#define EPSILON 0x1p-23f
+#define LOWEST -87.0f /* e^x is 0 below */
+#define ROUND 0x1.8p23f
+#define LN2_HIGH 0x1.62e4p-1f
+#define LN2_LOW 0x1.7f7d1cp-20f
+#define MANTISSA 23
+#define BIAS 127
+#define TERMS 8
+#else
+typedef double real;
+typedef int64_t whole;
+#define EPSILON 0x1p-52
+#define LOWEST -700.0
+#define ROUND 0x1.8p52
+#define LN2_HIGH 0x1.62e42fefa3800p-1
+#define LN2_LOW 0x1.ef35793c76730p-45
+#define MANTISSA 52
+#define BIAS 1023
+#define TERMS 13
+#endif
+
+/* 2^n e^r with |r| <= ln 2 / 2: Taylor's series to the last bit. */
+static inline real exp_of(real x) {
+  static const real terms[] = {
+      1.0, 1.0, 0.5, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320,
+      1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600};
+  const real round = ROUND;
+  real y = x < LOWEST ? LOWEST : x;
+  real shifted = y * (real)1.4426950408889634 + round, n = shifted - round, power;
+  real r = (y - n * LN2_HIGH) - n * LN2_LOW, p = terms[TERMS - 1];
+  for (int i = TERMS - 2; i >= 0; i--) p = p * r + terms[i];
+  whole bits, zero;
+  memcpy(&bits, &shifted, sizeof bits);
+  memcpy(&zero, &round, sizeof zero);
+  bits = (bits - zero + BIAS) << MANTISSA;
+  memcpy(&power, &bits, sizeof power);
+  return x < LOWEST ? 0 : p * power;
+}
+
+static inline real sum8(const real *a) {
+  return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
+}
+
+static inline real dot(const real *x, const real *y, int64_t count) {
+  real total[8] = {0}, rest = 0;
+  int64_t j = 0;
+  for (; j + 8 <= count; j += 8)
+    for (int l = 0; l < 8; l++) total[l] += x[j + l] * y[j + l];
+  for (; j < count; j++) rest += x[j] * y[j];
+  return sum8(total) + rest;
+}
+
+/* Pieces from `first` to `last` of some work. */
+typedef void (*Work)(const void *job, int64_t first, int64_t last);
+typedef struct {
+  Work work;
+  const void *job;
+  int64_t first, last;
+} Part;
+
+static void *run_part(void *given) {
+  Part *part = given;
+  part->work(part->job, part->first, part->last);
+  return NULL;
+}
+
+/* `count` pieces of work, in parts side by side. */
+static inline void in_parts(Work work, const void *job, int64_t count, int64_t n_parts) {
+  n_parts = n_parts < 1 ? 1 : n_parts > MOST_THREADS ? MOST_THREADS : n_parts;
+  Part parts[MOST_THREADS];
+  pthread_t threads[MOST_THREADS];
+  int is_running[MOST_THREADS];
+  for (int64_t i = 0; i < n_parts; i++)
+    parts[i] = (Part){work, job, count * i / n_parts, count * (i + 1) / n_parts};
+  for (int64_t i = 1; i < n_parts; i++)
+    is_running[i] = !pthread_create(&threads[i], NULL, run_part, &parts[i]);
+  run_part(&parts[0]);
+  for (int64_t i = 1; i < n_parts; i++)
+    if (is_running[i])
+      pthread_join(threads[i], NULL);
+    else
+      run_part(&parts[i]);
+}

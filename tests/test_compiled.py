@@ -1,0 +1,39 @@
+"""C files: compiled where there is a compiler, None where there is none or it fails."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+import pytest
+
+from nopg import compiled
+
+
+def load() -> Any:
+    return compiled.compiled.__wrapped__("nopg.linalg", "solve.c")
+
+
+pytestmark = pytest.mark.skipif(load() is None, reason="there is no C compiler")
+
+
+def test_a_compiler_that_does_not_know_the_processor_still_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compiled, "TUNED", (("-march=unheard-of",), ()))
+    assert load() is not None
+
+
+def test_without_a_compiler_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert load() is None
+
+
+def test_a_compiler_that_fails_is_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    broken = tmp_path / "cc"
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(shutil, "which", lambda name: str(broken))
+    assert load() is None
