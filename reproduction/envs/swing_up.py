@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from nopg.envs.base import ANY, BoolArray, Env, FloatArray, Ranges
-from nopg.envs.scenes import BLUE, GREY, INK, Action, Frame, draw
+from reproduction.envs.base import ANY, BoolArray, Env, FloatArray, Ranges
 from reproduction.envs.landscape import Landscape, gauge
+from reproduction.envs.scenes import BLUE, GREY, INK, Action, Frame, draw
 
 
 @dataclass(frozen=True, kw_only=True)

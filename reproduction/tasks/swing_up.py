@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_discrete_are
 
-from nopg.envs.base import FloatArray
-from nopg.envs.rollouts import Transitions
 from nopg.randomness import Seed
+from reproduction.envs.base import FloatArray
+from reproduction.envs.rollouts import Transitions
 from reproduction.envs.swing_up import CartPoleSwingUp
 from reproduction.tasks.continuous import Task
 from reproduction.tasks.random_agents import first_transitions

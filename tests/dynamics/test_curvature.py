@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from reproduction.envs.pendulum import pendulum_grid
 from torch import Tensor
 
 from nopg.dynamics.curvature import derivatives, process_curvature
 from nopg.dynamics.rewards import KnownReward
 from nopg.dynamics.transition_model import TransitionModel
-from nopg.envs.pendulum import pendulum_grid
 
 
 @functools.cache

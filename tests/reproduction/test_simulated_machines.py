@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from reproduction.envs.base import FloatArray
 from reproduction.tasks.discrete import ACROBOT, DISCRETE_TASKS
 from reproduction.tasks.simulated_machines import SIMULATED_MACHINES
 
-from nopg.envs.base import FloatArray
 from nopg.errors import MissingExtraError
 
 

@@ -1,11 +1,10 @@
 """The cart-pole swing-up of our own: its physics, its controller, its data."""
 
 import numpy as np
+from reproduction.envs.base import FloatArray
+from reproduction.envs.rollouts import rollout
 from reproduction.envs.swing_up import CartPoleSwingUp
 from reproduction.tasks.swing_up import SwingUpController, swing_up_task
-
-from nopg.envs.base import FloatArray
-from nopg.envs.rollouts import rollout
 
 
 def energy(env: CartPoleSwingUp, states: FloatArray) -> FloatArray:

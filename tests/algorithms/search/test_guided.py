@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from reproduction.envs.pendulum import Pendulum, pendulum_grid
+from reproduction.envs.rollouts import rollout
 
 from nopg.algorithms.search import guided
 from nopg.algorithms.search.guided import rest_controller, trajectory_candidate
 from nopg.algorithms.search.trajectories import Task
 from nopg.data.dataset import Dataset
 from nopg.dynamics.ensemble import fit_ensemble
-from nopg.envs.pendulum import Pendulum, pendulum_grid
-from nopg.envs.rollouts import rollout
 from nopg.fitted.history import TRAJECTORIES
 from nopg.policies.arrays import actor_of
 from nopg.policies.build import PolicySpec

@@ -7,6 +7,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
+from reproduction.envs.pendulum import pendulum_grid
 from reproduction.envs.swing_up import CartPoleSwingUp
 from reproduction.tasks.swing_up import held_forces, swing_up_task
 from scipy.linalg import solve_discrete_are
@@ -24,7 +25,6 @@ from nopg.algorithms.search.planning import (
 )
 from nopg.data.dataset import Dataset
 from nopg.dynamics.transition_model import PredictedStep, TransitionModel
-from nopg.envs.pendulum import pendulum_grid
 from nopg.policies.arrays import Array
 from nopg.randomness import Seed
 
