@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from nopg import compiled
 
 
 def load() -> Any:
-    return compiled.compiled.__wrapped__("nopg.linalg", "solve.c")
+    return compiled.compiled.__wrapped__("nopg.linalg", "solve.c", False)
 
 
 pytestmark = pytest.mark.skipif(load() is None, reason="there is no C compiler")
@@ -37,3 +38,15 @@ def test_a_compiler_that_fails_is_none(
     broken.chmod(0o755)
     monkeypatch.setattr(shutil, "which", lambda name: str(broken))
     assert load() is None
+
+
+def test_files_are_compiled_ahead_of_their_need() -> None:
+    compiled.compiled.cache_clear()
+    compiled.compile_ahead(("nopg.linalg", "solve.c"))
+    for _ in range(600):
+        if compiled.compiled.cache_info().currsize:
+            break
+        time.sleep(0.05)
+    misses = compiled.compiled.cache_info().misses
+    assert compiled.compiled("nopg.linalg", "solve.c", False) is not None
+    assert compiled.compiled.cache_info().misses == misses  # nothing was left to do

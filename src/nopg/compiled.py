@@ -16,6 +16,7 @@ import struct
 import subprocess
 import tempfile
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import torch
@@ -32,7 +33,7 @@ TUNED = (("-march=native",), ())
 
 
 @functools.cache
-def compiled(package: str, name: str, is_single: bool = False) -> Any:
+def compiled(package: str, name: str, is_single: bool) -> Any:
     """The functions of a C file of `package`, or None where they cannot be had.
 
     Its numbers are float if `is_single`; some files share `shared.h`.
@@ -60,6 +61,15 @@ def compiled(package: str, name: str, is_single: bool = False) -> Any:
             reason = error
     logger.info("%s is done without C, the compiler failed: %s", name, reason)
     return None
+
+
+def compile_ahead(*files: tuple[str, str]) -> None:
+    """Compile files that will be needed, (package, name), beside whatever goes on.
+
+    Who needs one before it is done compiles it once more, which harms nobody.
+    """
+    for file in files:
+        Thread(target=compiled, args=(*file, False), daemon=True).start()
 
 
 def compiled_for(like: Tensor, package: str, name: str) -> Any:

@@ -16,7 +16,8 @@ from nopg.linalg.operators import Pattern, SparseRows
 from tests.problems import KINDS, small_problem
 
 pytestmark = pytest.mark.skipif(
-    compiled.compiled("nopg.bellman", "rows.c") is None, reason="there is no C compiler"
+    compiled.compiled("nopg.bellman", "rows.c", False) is None,
+    reason="there is no C compiler",
 )
 TYPES = [torch.float64, torch.float32]
 ERROR = {torch.float64: 1e-12, torch.float32: 2e-5}

@@ -21,7 +21,8 @@ from nopg.linalg.operators import (
 from nopg.linalg.solve import DiscountedSystem, SolverConfig, solve_pair
 
 pytestmark = pytest.mark.skipif(
-    compiled.compiled("nopg.linalg", "solve.c") is None, reason="there is no C compiler"
+    compiled.compiled("nopg.linalg", "solve.c", False) is None,
+    reason="there is no C compiler",
 )
 GAMMA, N = 0.97, 600
 

@@ -143,7 +143,7 @@ def _in_parts(function: Any, first: tuple[Any, ...], n: int, rest: Any) -> None:
 @functools.cache
 def compiled_library() -> Any:
     """The compiled loop, or None where it cannot be had."""
-    library = compiled("nopg.dynamics", "rollout.c")
+    library = compiled("nopg.dynamics", "rollout.c", False)
     if library is not None:
         sizes, numbers = [ctypes.c_int64] * 4, [ctypes.c_double] * 2
         forward, backward = library.nopg_rollout, library.nopg_backward

@@ -48,6 +48,7 @@ from nopg.algorithms.search.memory import (
 from nopg.algorithms.search.planning import is_sparse
 from nopg.algorithms.search.selection import HIDDEN, Floor, Selection
 from nopg.bellman.samples import initial_state_tensor
+from nopg.compiled import compile_ahead
 from nopg.data.dataset import Dataset
 from nopg.dynamics.ensemble import fit_ensemble
 from nopg.dynamics.rewards import RewardFunction, with_known_rewards
@@ -72,6 +73,12 @@ MAX_UNCERTAINTY = 0.75
 """Mean predictive uncertainty above which the models themselves are guessing."""
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}{postfix}"
 """Steps differ in length, so there is no guess at what is left: it was hours off."""
+COMPILED = (
+    ("nopg.dynamics", "rollout.c"),
+    ("nopg.bellman", "rows.c"),
+    ("nopg.linalg", "solve.c"),
+)
+"""C that a search needs, in this order."""
 GAMMA = 0.99
 """Discount factor where none is given: a horizon of a few hundred steps."""
 
@@ -144,6 +151,7 @@ def learn(
     data = as_dataset(data)
     _require_choice(data)
     config = NOPG(seed=seed, **common).config
+    compile_ahead(*COMPILED)
     space = action_space_of(data, action_space)
     known_reward = None
     if reward is not None:
