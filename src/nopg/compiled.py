@@ -63,13 +63,15 @@ def compiled(package: str, name: str, is_single: bool) -> Any:
     return None
 
 
-def compile_ahead(*files: tuple[str, str]) -> None:
-    """Compile files that will be needed, (package, name), beside whatever goes on.
+def compile_ahead(*paths: str) -> None:
+    """Compile files that will be needed beside whatever goes on.
 
     Who needs one before it is done compiles it once more, which harms nobody.
     """
-    for file in files:
-        Thread(target=compiled, args=(*file, False), daemon=True).start()
+    for path in paths:
+        package, name = path.split("/")
+        args = (f"nopg.{package}", name, False)
+        Thread(target=compiled, args=args, daemon=True).start()
 
 
 def compiled_for(like: Tensor, package: str, name: str) -> Any:

@@ -248,11 +248,17 @@ def test_the_table_of_returns_is_that_of_the_results() -> None:
         (row["task"], row["size"], row["label"]): row["last"][0]
         for row in json.loads(path.read_text(encoding="utf-8"))["rows"]
     }
+    newest: dict[tuple[str, int, str], list[float]] = {}
+    with (ROOT / "results" / "robustness" / "learn.jsonl").open() as lines:
+        for one in filter(lambda row: "trial" in row, map(json.loads, lines)):
+            key = (one["trial"]["task"], one["trial"]["size"], "learn")
+            newest.setdefault(key, []).append(one["result"]["last"])
+    means |= {key: sum(found) / len(found) for key, found in newest.items()}
     table = README.split("## Does it work?")[1].split("## What is in it")[0]
-    head, _, *lines = [line for line in table.splitlines() if line.startswith("|")]
+    head, _, *rows = [line for line in table.splitlines() if line.startswith("|")]
     arms = [name.strip(" `") for name in head.split("|")[3:-1]]
     assert arms == ["learn", "IQL", "NOPG", "paper"]
-    for (task, size), line in zip(CELLS, lines, strict=True):
+    for (task, size), line in zip(CELLS, rows, strict=True):
         shown = [cell.split(", ")[0] for cell in line.split("|")[3:-1]]
         expected = [f"{means[task, size, arm]:,.0f}" for arm in arms]
         assert [cell.strip(" *") for cell in shown] == expected

@@ -53,13 +53,7 @@ from nopg.data.dataset import Dataset
 from nopg.dynamics.ensemble import fit_ensemble
 from nopg.dynamics.rewards import RewardFunction, with_known_rewards
 from nopg.dynamics.transition_model import TransitionModel, regression_actions
-from nopg.errors import (
-    ConfigError,
-    DataError,
-    NopgError,
-    NopgWarning,
-    SupportWarning,
-)
+from nopg.errors import ConfigError, DataError, NopgError, NopgWarning, SupportWarning
 from nopg.evaluation.model import ModelEvaluator
 from nopg.fitted.policy import LEARN, FittedPolicy
 from nopg.policies.arrays import Array
@@ -73,12 +67,6 @@ MAX_UNCERTAINTY = 0.75
 """Mean predictive uncertainty above which the models themselves are guessing."""
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}{postfix}"
 """Steps differ in length, so there is no guess at what is left: it was hours off."""
-COMPILED = (
-    ("nopg.dynamics", "rollout.c"),
-    ("nopg.bellman", "rows.c"),
-    ("nopg.linalg", "solve.c"),
-)
-"""C that a search needs, in this order."""
 GAMMA = 0.99
 """Discount factor where none is given: a horizon of a few hundred steps."""
 
@@ -151,7 +139,7 @@ def learn(
     data = as_dataset(data)
     _require_choice(data)
     config = NOPG(seed=seed, **common).config
-    compile_ahead(*COMPILED)
+    compile_ahead("dynamics/rollout.c", "bellman/rows.c", "linalg/solve.c")
     space = action_space_of(data, action_space)
     known_reward = None
     if reward is not None:
