@@ -69,8 +69,7 @@ def compile_ahead(*paths: str) -> None:
     Who needs one before it is done compiles it once more, which harms nobody.
     """
     for path in paths:
-        package, name = path.split("/")
-        args = (f"nopg.{package}", name, False)
+        args = (*f"nopg.{path}".split("/"), False)
         Thread(target=compiled, args=args, daemon=True).start()
 
 
