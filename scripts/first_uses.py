@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-TOOLS = ("dev", "docs")
-"""Extras for working on the library; no feature of it needs them."""
+TOOLS = ("dev", "docs", "machines")
+"""Extras for working on the library and simulators of figures; no feature of it needs
+them."""
 
 DATA = """
 from nopg.cli.swing_up import grid_dataset

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import nopg
-from nopg.dynamics import gaussian_process
+from nopg.dynamics import hyperparameters
 from nopg.dynamics.ensemble import fit_ensemble
 from nopg.dynamics.gaussian_process import GaussianProcess
 from nopg.dynamics.transition_model import TransitionModel
@@ -68,7 +68,7 @@ def test_the_gain_of_a_row_is_that_of_the_posterior_with_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The variance of a sum over places, given the log and the suggested rows."""
-    monkeypatch.setattr(gaussian_process, "NOISY", np.inf)  # the exact posterior
+    monkeypatch.setattr(hyperparameters, "NOISELESS", np.inf)  # the exact posterior
     data = spring(scatter=0.05)
     model = model_of(data)
     process = model.process
