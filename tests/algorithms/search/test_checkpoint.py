@@ -188,3 +188,31 @@ def test_a_start_or_more_data_of_other_columns_are_refused() -> None:
     assert fitted.learn_more(pendulum_data(4), progress=False).settings["hidden"] == (
         7,
     )
+
+
+def test_killed_after_its_trajectories_it_goes_on_to_the_same_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    s, a = rng.normal(size=(60, 5)), rng.uniform(-1.0, 1.0, (60, 1))
+    after = np.tanh(0.9 * s + 0.2 * a * np.cos(s))
+    rewards = -np.square(after - np.linspace(-0.6, 0.6, 5)).sum(axis=1) - a[:, 0] ** 2
+    data = nopg.Dataset(s, a, rewards, after, np.zeros(60, dtype=bool))
+    start, path = [[0.5] * 5], tmp_path / "search.checkpoint"
+    whole = learn(data, start, **SHORT)
+    assert whole.search is not None
+    assert whole.search.candidates[-1].method.kind == "trajectory optimisation"
+
+    def killed(self: SearchCheckpoint, *found: Any) -> None:
+        add(self, *found)
+        if found[-1].method.kind == "trajectory optimisation":
+            raise Killed
+
+    add = SearchCheckpoint.add
+    monkeypatch.setattr(SearchCheckpoint, "add", killed)
+    with pytest.raises(Killed):
+        learn(data, start, checkpoint=path, **SHORT)
+    monkeypatch.setattr(SearchCheckpoint, "add", add)
+    resumed = learn(data, start, checkpoint=path, **SHORT)
+    for found, expected in zip(bits(resumed), bits(whole), strict=True):
+        np.testing.assert_array_equal(found, expected)
