@@ -69,6 +69,8 @@ class GaussianProcess:
         amplitude: Prior standard deviation, in units of the targets, (q,).
         noise: Standard deviation of what inputs do not explain, likewise (q,).
         exponent: The kernels' exponents as a linear map of (z^2, z, 1), (2 d + 1, c m).
+        is_short: Which curved targets have fewer kernels than would predict them as
+            well as all, (c,).
     """
 
     centre: Tensor
@@ -82,6 +84,7 @@ class GaussianProcess:
     amplitude: Tensor
     noise: Tensor
     exponent: Tensor
+    is_short: Tensor
 
     @classmethod
     def fit(
@@ -134,7 +137,7 @@ class GaussianProcess:
             return one, kernels
 
         each = parallel_map(regressed, curved.tolist())
-        counts = _kernel_counts(each, share * len(each))
+        counts, is_short = _kernel_counts(each, share * len(each))
         inducing = inducing[: max((len(one.first) for _, one in each), default=1)]
         (m, d), c = inducing.shape, len(curved)
         inverse_scales, weights = x.new_empty(c, d), x.new_zeros(c, m)
@@ -161,6 +164,7 @@ class GaussianProcess:
             amplitude * unit,
             noise * unit,
             _exponent(inducing, inverse_scales),
+            torch.tensor(is_short, dtype=torch.bool),
         )
 
     def hyperparameters(self, target: int, unit: Tensor) -> Hyperparameters | None:
@@ -223,12 +227,17 @@ class GaussianProcess:
         A sample draws the mean towards itself: an error is too small by sqrt(1 - h), h
         the sample's own weight in its prediction, and predicted from all the others it
         is too large by the same. So neither few data nor a good fit changes its size.
+        What more kernels would explain is no noise: errors are then as large as that of
+        the likelihood.
         """
         errors = targets - self.predict(inputs)
         kernel = self._kernel((inputs - self.centre) / self.spread).permute(1, 2, 0)
         ratio = (self.noise / self.amplitude)[self.curved, None].square() + JITTER
         own = (self.whitening[1] @ kernel).square().sum(dim=1) / ratio  # (c, n)
         errors[:, self.curved] /= (1.0 - own.T).clamp_min(1e-3).sqrt()
+        for j in self.curved[self.is_short].tolist():
+            size = errors[:, j].square().mean().sqrt().clamp_min(1e-300)
+            errors[:, j] *= (self.noise[j] / size).clamp_max(1.0)
         return errors
 
     def _weighted(self, z: Tensor) -> Iterator[tuple[int, Tensor]]:
@@ -357,8 +366,10 @@ def _regress(
 
 def _kernel_counts(
     each: Sequence[tuple[Hyperparameters, _Regression]], total: int
-) -> list[int]:
-    """Kernels that each target is predicted with, about `total` of them at most.
+) -> tuple[list[int], list[bool]]:
+    """Kernels that each target is predicted with, and whether more would help.
+
+    There are about `total` of them at most.
 
     A target without noise gets as many as predict it as well as all of them do: long
     length scales need few, and every one costs time in every step of a rollout. Where
@@ -376,7 +387,7 @@ def _kernel_counts(
             found.append(int(torch.nonzero(kernels.left <= enough)[0]) + 1)
         return found
 
-    found = [
+    found = enough = [
         k if one.is_noiseless else len(kernels.first)
         for k, (one, kernels) in zip(counts(0.0), each, strict=True)
     ]
@@ -384,7 +395,7 @@ def _kernel_counts(
         if sum(found) <= total:
             break
         found = counts(error**2)
-    return found
+    return found, [k < most for k, most in zip(found, enough, strict=True)]
 
 
 def _farthest_points(x: Tensor, count: int) -> Tensor:
