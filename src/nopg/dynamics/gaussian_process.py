@@ -40,9 +40,10 @@ LINEAR = 1e-4
 rounding to single precision, as in many logs, is smaller."""
 ALIKE = 1.5
 """Error over that of all kernels up to which fewer predict as well."""
-MAX_PRODUCTS, N_LEAST = 60_000, 20
-"""Products in a prediction at most: those of all kernels of ten targets of ten inputs.
-Of more targets or inputs, those kernels are kept that explain most, so many of each."""
+MAX_PRODUCTS, N_LEAST = 40_000, 20
+"""Products in a prediction at most, about those of all kernels of eight targets of
+eight inputs. Of more, those kernels are kept that explain most, about so many of each.
+"""
 N_ERRORS = 50
 """Errors that are tried to find them."""
 
@@ -131,8 +132,9 @@ class GaussianProcess:
             count = min(_enough(x, inducing, one), 2 * share)
             if one.is_noiseless:
                 rows, y = (some[: PER_KERNEL * len(inducing)] for some in (rows, y))
-            kernels = _regress(rows, y, inducing[: min(N_FEW, count)], one)
-            if count > N_FEW and kernels.left[-1] > LINEAR**2:  # not all is explained
+            few = N_FEW if count > 2 * N_FEW else count
+            kernels = _regress(rows, y, inducing[:few], one)
+            if count > few and kernels.left[-1] > LINEAR**2:  # not all is explained
                 kernels = _regress(rows, y, inducing[:count], one)
             return one, kernels
 
@@ -166,6 +168,11 @@ class GaussianProcess:
             _exponent(inducing, inverse_scales),
             torch.tensor(is_short, dtype=torch.bool),
         )
+
+    @property
+    def n_products(self) -> int:
+        """Products of kernels and inputs in a prediction: what it costs."""
+        return int(self.weights.count_nonzero()) * len(self.centre)
 
     def hyperparameters(self, target: int, unit: Tensor) -> Hyperparameters | None:
         """Of a target in multiples of `unit`; None if it is linear."""
