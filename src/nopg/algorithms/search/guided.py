@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from nopg.algorithms.search.candidates import FoundPolicy, distil
+from nopg.algorithms.search.candidates import FoundPolicy
+from nopg.algorithms.search.distillation import distil
 from nopg.algorithms.search.planning import DistillationTargets
 from nopg.algorithms.search.trajectories import Feedback, Task, optimised, regulator
 from nopg.data.dataset import Dataset
