@@ -27,8 +27,6 @@ from nopg.threads import parallel_map
 N_INDUCING, N_FEW = 600, 150
 """Samples the kernel is projected on; fewer samples are all used, without error. And
 how many do where they explain a target to the last."""
-N_HYPER = 256
-"""Samples whose likelihood chooses length scales and noise."""
 N_ROWS, PER_KERNEL = 20_000, 10
 """Samples that inform the regression, spread out over more; and for each kernel, where
 there is no noise to be averaged over."""
@@ -313,7 +311,7 @@ def _hyperparameters(
     if initial is not None:
         scales, amplitude, noise = initial
         initial = Hyperparameters(scales, amplitude / unit, noise / unit)
-    return robust_hyperparameters(x, y / unit, N_HYPER, initial, limits)
+    return robust_hyperparameters(x, y / unit, initial, limits)
 
 
 def _enough(x: Tensor, inducing: Tensor, found: Hyperparameters) -> int:
