@@ -128,9 +128,11 @@ class GaussianProcess:
             one, is_inlier = _hyperparameters(x, residual[:, j], initial, limits)
             own = slice(None) if j in with_outliers else is_inlier
             rows, y = x[own], residual[own, j]
-            count = min(_enough(x, inducing, one), 2 * share)
             if one.is_noiseless:
                 rows, y = (some[: PER_KERNEL * len(inducing)] for some in (rows, y))
+            if limits.is_fixed and like is not None and initial is not None:
+                return one, _regress(rows, y, inducing[: like.n_inducing(j)], one)
+            count = min(_enough(x, inducing, one), 2 * share)
             kernels = _regress(rows, y, inducing[: min(N_FEW, count)], one)
             if count > N_FEW and kernels.left[-1] > LINEAR**2:  # not all is explained
                 kernels = _regress(rows, y, inducing[:count], one)
@@ -166,6 +168,11 @@ class GaussianProcess:
             _exponent(inducing, inverse_scales),
             torch.tensor(is_short, dtype=torch.bool),
         )
+
+    def n_inducing(self, target: int) -> int:
+        """Points that a curved target was projected on."""
+        factor = self.whitening[0][self.curved == target]
+        return int(factor.diagonal(dim1=1, dim2=2).count_nonzero())
 
     def hyperparameters(self, target: int, unit: Tensor) -> Hyperparameters | None:
         """Of a target in multiples of `unit`; None if it is linear."""
@@ -338,7 +345,7 @@ def _kernels(inducing: Tensor, x: Tensor, scales: Tensor) -> tuple[Tensor, Tenso
 
 
 class _Regression(NamedTuple):
-    """Of one target on m kernels, so that those of the first k are known for every k."""
+    """Of one target on m kernels; those of the first k are known for every k."""
 
     first: Tensor  # (m, m), inverse Cholesky factor of the kernel
     second: Tensor  # (m, m), that of the kernel and the noise

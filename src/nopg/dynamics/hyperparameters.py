@@ -183,7 +183,7 @@ def negative_log_posterior(
     norms = p[d] - 0.5 * z.square().sum(dim=1)
     smooth = torch.addmm(
         norms[:, None] + norms, z, z.T
-    ).exp_()  # squares multiplied out
+    ).exp_()
     covariance = smooth.clone()
     covariance.diagonal().add_(noise + JITTER)
     lower, failed = torch.linalg.cholesky_ex(covariance)
