@@ -27,11 +27,14 @@ from nopg.kernels.neighbours import log_label_similarity
 from nopg.policies.families import Policy
 
 NEAREST = 48  # samples a step is made from
-NEGLIGIBLE = 0.005  # weight gamma^T at which paths end
+NEGLIGIBLE = 0.05  # weight gamma^T at which paths end
+AT_REST = 1e-6  # step in bandwidths below which a path has arrived for good
 BEYOND = 0.1
 """Part of a column's range by which a path may leave the data before it counts as
 lost."""
-RIDGE = 1e-2  # of the regression, in squared bandwidths
+RIDGE = 1e-4
+"""Of the regression, in squared bandwidths. It shrinks slopes, and slopes too small by
+a hundredth put a balance where the real system slowly drifts."""
 
 
 @dataclass(frozen=True)
@@ -72,17 +75,25 @@ class MeanPaths:
         # One range below the worst reward seen; as if it had ended, if that is worse.
         lost = min(2.0 * float(r.min()) - float(r.max()), 0.0) / (1.0 - gamma)
         x = self.arcs.places(starts).repeat(len(policies), 1)
+        widths = self.arcs.widths(x.new_tensor(self.bandwidths.state))
         total, alive = x.new_zeros(len(x)), x.new_ones(len(x))
-        for t in range(discount_horizon(gamma, NEGLIGIBLE)):
-            step = self._step(policies, x)
-            total += gamma**t * alive * step[:, -2]
-            alive = alive * step[:, -1]
-            x = x + step[:, :-2]
-            is_out = ((x < low) | (x > high)).any(dim=1) & (alive > 0.0)
-            total += torch.where(is_out, gamma ** (t + 1) * alive * lost, 0.0)
-            alive = torch.where(is_out, 0.0, alive)
-            x = torch.minimum(torch.maximum(x, low), high)
-            if float(alive.max()) < NEGLIGIBLE:
+        going = torch.arange(len(x))  # the paths that have not ended, left or arrived
+        n_steps = discount_horizon(gamma, NEGLIGIBLE)
+        for t in range(n_steps):
+            step = self._step(policies, x[going], going // len(starts))
+            total[going] += gamma**t * alive[going] * step[:, -2]
+            alive[going] *= step[:, -1]
+            place = x[going] + step[:, :-2]
+            is_out = ((place < low) | (place > high)).any(dim=1)
+            is_still = (step[:, :-2] / widths).abs().amax(dim=1) < AT_REST
+            rest = (1.0 - gamma ** (n_steps - t - 1)) / (1.0 - gamma)
+            later = torch.where(is_out, lost, rest * step[:, -2])
+            is_done = is_out | (is_still & (step[:, -1] > 1.0 - AT_REST))
+            ahead = gamma ** (t + 1) * alive[going] * later
+            total[going] += torch.where(is_done, ahead, 0.0)
+            x[going] = place
+            going = going[~is_done & (alive[going] > NEGLIGIBLE)]
+            if not len(going):
                 break
         return total.view(len(policies), -1)
 
@@ -93,14 +104,17 @@ class MeanPaths:
         margin[len(self.arcs.straight) :] = torch.inf
         return least - margin, most + margin
 
-    def _step(self, policies: Sequence[Policy], x: Tensor) -> Tensor:
-        """The regression of `steps` at every place, (m, d + 2)."""
+    def _step(self, policies: Sequence[Policy], x: Tensor, whose: Tensor) -> Tensor:
+        """The regression of `steps` at every place, (m, d + 2).
+
+        `whose` is the number of the policy that acts there, in order, (m,).
+        """
         s, h = self.samples, self.bandwidths
         states = self.arcs.states(x)
-        parts = states.view(len(policies), -1, states.shape[1])
+        counts = torch.bincount(whose, minlength=len(policies)).tolist()
         with torch.no_grad():
-            pairs = zip(policies, parts, strict=True)
-            taken = torch.cat([policy.act(part) for policy, part in pairs])
+            pairs = zip(policies, states.split(counts), strict=True)
+            taken = torch.cat([one.act(there) for one, there in pairs if len(there)])
         widths = s.states.new_tensor(h.state)
         k = list(range(1, min(NEAREST, len(s.rewards)) + 1))
         distances, found = self.tree.query((states / widths).numpy(), k=k)
