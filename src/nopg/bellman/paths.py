@@ -28,6 +28,7 @@ from nopg.policies.families import Policy
 
 NEAREST = 48  # samples a step is made from
 NEGLIGIBLE = 0.05  # weight gamma^T at which paths end
+N_ENDS = 3  # ends beyond all other states that make a limit
 AT_REST = 1e-6  # step in bandwidths below which a path has arrived for good
 BEYOND = 0.1
 """Part of a column's range by which a path may leave the data before it counts as
@@ -50,6 +51,7 @@ class MeanPaths:
     # on, (n, d + 2).
     steps: Tensor
     tree: Any  # the samples' states in bandwidths, for finding neighbours
+    limits: Tensor  # least and most of every coordinate, beyond which it ends, (2, d)
 
     @classmethod
     def of(cls, samples: Samples, bandwidths: Bandwidths, gamma: float) -> MeanPaths:
@@ -59,11 +61,14 @@ class MeanPaths:
         s = samples
         arcs = ArcCoordinates.of(s.states)
         here = arcs.places(s.states)
-        moved = arcs.difference(arcs.places(s.next_states), here)
-        steps = torch.cat([moved, s.rewards[:, None], s.continuation[:, None]], dim=1)
+        there = arcs.places(s.next_states)
+        limits, is_told = _limits(here, there, s.continuation > 0.0, arcs)
+        goes_on = torch.where(is_told, 1.0, s.continuation)
+        moved = arcs.difference(there, here)
+        steps = torch.cat([moved, s.rewards[:, None], goes_on[:, None]], dim=1)
         h = s.states.new_tensor(bandwidths.state)
         tree = cKDTree((s.states / h).numpy())
-        return cls(samples, bandwidths, gamma, arcs, here, steps, tree)
+        return cls(samples, bandwidths, gamma, arcs, here, steps, tree, limits)
 
     def returns(self, policies: Sequence[Policy], starts: Tensor) -> Tensor:
         """Discounted return along the mean path of each policy from each start, (P, B).
@@ -84,6 +89,8 @@ class MeanPaths:
             total[going] += gamma**t * alive[going] * step[:, -2]
             alive[going] *= step[:, -1]
             place = x[going] + step[:, :-2]
+            has_ended = ((place < self.limits[0]) | (place > self.limits[1])).any(dim=1)
+            alive[going] *= ~has_ended
             is_out = ((place < low) | (place > high)).any(dim=1)
             is_still = (step[:, :-2] / widths).abs().amax(dim=1) < AT_REST
             rest = (1.0 - gamma ** (n_steps - t - 1)) / (1.0 - gamma)
@@ -144,3 +151,24 @@ class MeanPaths:
         value = torch.from_numpy((mean - centre @ slope)[:, 0])
         least, most = self.steps.amin(dim=0), self.steps.amax(dim=0)
         return torch.minimum(torch.maximum(value, least), most)
+
+
+def _limits(
+    here: Tensor, there: Tensor, goes_on: Tensor, arcs: ArcCoordinates
+) -> tuple[Tensor, Tensor]:
+    """Limits that end the task, (2, d), and which samples they account for, (n,).
+
+    A limit is where `N_ENDS` samples or more ended and no other ever was, in one
+    coordinate. A regression would not see it from where nobody crossed it.
+    """
+    limits = here.new_tensor([[-torch.inf], [torch.inf]]).repeat(1, here.shape[1])
+    is_told = torch.zeros_like(goes_on)
+    lived = torch.cat([here, there[goes_on]])
+    for d in range(len(arcs.straight)):
+        for side, sign in ((0, -1.0), (1, 1.0)):
+            inner, reached = (sign * lived[:, d]).max(), sign * there[:, d]
+            is_beyond = ~goes_on & (reached > inner)
+            if int(is_beyond.sum()) >= N_ENDS:
+                limits[side, d] = sign * 0.5 * (inner + reached[is_beyond].min())
+                is_told |= is_beyond
+    return limits, is_told
