@@ -106,7 +106,5 @@ def test_the_likelihood_has_the_right_gradient() -> None:
     for i in range(len(p)):
         step = np.zeros(4)
         step[i] = 1e-5
-        up, down = (
-            negative_log_posterior(p + s * step, x, y)[0] for s in (1, -1)
-        )
+        up, down = (negative_log_posterior(p + s * step, x, y)[0] for s in (1, -1))
         assert slope[i] == pytest.approx((up - down) / 2e-5, rel=1e-5, abs=1e-6)

@@ -127,9 +127,11 @@ class GaussianProcess:
             one, is_inlier = _hyperparameters(x, residual[:, j], initial, limits)
             own = slice(None) if j in with_outliers else is_inlier
             rows, y = x[own], residual[own, j]
-            count = min(_enough(x, inducing, one), 2 * share)
             if one.is_noiseless:
                 rows, y = (some[: PER_KERNEL * len(inducing)] for some in (rows, y))
+            if limits.is_fixed and like is not None and initial is not None:
+                return one, _regress(rows, y, inducing[: like.n_inducing(j)], one)
+            count = min(_enough(x, inducing, one), 2 * share)
             few = N_FEW if count > 2 * N_FEW else count
             kernels = _regress(rows, y, inducing[:few], one)
             if count > few and kernels.left[-1] > LINEAR**2:  # not all is explained
@@ -167,10 +169,12 @@ class GaussianProcess:
             torch.tensor(is_short, dtype=torch.bool),
         )
 
-    @property
-    def n_products(self) -> int:
-        """Products of kernels and inputs in a prediction: what it costs."""
-        return int(self.weights.count_nonzero()) * len(self.centre)
+            if limits.is_fixed and like is not None and initial is not None:
+                return one, _regress(rows, y, inducing[: like.n_inducing(j)], one)
+            count = min(_enough(x, inducing, one), 2 * share)
+            few = N_FEW if count > 2 * N_FEW else count
+            kernels = _regress(rows, y, inducing[:few], one)
+            if count > few and kernels.left[-1] > LINEAR**2:  # not all is explained
 
     def hyperparameters(self, target: int, unit: Tensor) -> Hyperparameters | None:
         """Of a target in multiples of `unit`; None if it is linear."""
@@ -343,7 +347,7 @@ def _kernels(inducing: Tensor, x: Tensor, scales: Tensor) -> tuple[Tensor, Tenso
 
 
 class _Regression(NamedTuple):
-    """Of one target on m kernels, so that those of the first k are known for every k."""
+    """Of one target on m kernels; those of the first k are known for every k."""
 
     first: Tensor  # (m, m), inverse Cholesky factor of the kernel
     second: Tensor  # (m, m), that of the kernel and the noise

@@ -182,7 +182,7 @@ def negative_log_posterior(
     d = len(p) - 2
     z, noise = x * torch.exp(-p[:d]), torch.exp(2.0 * p[d + 1])
     norms = p[d] - 0.5 * z.square().sum(dim=1)
-    smooth = torch.addmm(norms[:, None] + norms, z, z.T).exp_()  # squares multiplied out
+    smooth = torch.addmm(norms[:, None] + norms, z, z.T).exp_()
     covariance = smooth.clone()
     covariance.diagonal().add_(noise + JITTER)
     lower, failed = torch.linalg.cholesky_ex(covariance)
