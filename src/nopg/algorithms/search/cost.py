@@ -26,7 +26,7 @@ from nopg.bellman.samples import initial_state_tensor
 from nopg.data.dataset import Dataset
 from nopg.discount import discount_horizon
 from nopg.dynamics.ensemble import model_columns
-from nopg.dynamics.gaussian_process import N_INDUCING, N_ROWS
+from nopg.dynamics.gaussian_process import N_INDUCING, N_ROWS, PER_KERNEL
 from nopg.dynamics.hyperparameters import FREE, negative_log_posterior
 from nopg.dynamics.posterior import N_FEATURES
 from nopg.dynamics.transition_model import TransitionModel, regression_actions
@@ -119,7 +119,10 @@ def cost_of_search(
     steps += drawn * (1.0 + n_curved * N_FEATURES / n_kernels)
     steps += 1_400_000 if sparse else 0  # of trajectories
     # Likelihoods that the fits take, refits of the verdict, ascents and distillation.
-    units = n_curved * 330.0 + left * (0.4 * n_ascents + 0.0002 * refined)
+    widths = [model.process.n_inducing(j) for j in model.process.curved.tolist()]
+    products = sum(m**2 for m in widths) * min(n, PER_KERNEL * N_INDUCING)
+    units = n_curved * 330.0 + 16 * products / 21e6
+    units += left * (0.4 * n_ascents + 0.0002 * refined)
     units += n_curved * 900.0 if is_noisy and data.episodes is not None else 0.0
     ascending = 80.0 + 0.13 * rows + len(ASCENTS) * n_updates * 0.0013 * rows
     units += 0.2 * n_anchors + (2000.0 if sparse else left * ascending)
