@@ -12,9 +12,7 @@ from nopg.policies.build import PolicySpec
 from nopg.policies.families import Policy
 
 
-def build(
-    kind: str, n_outputs: int, hidden: tuple[int, ...] | None = (50,)
-) -> Policy:
+def build(kind: str, n_outputs: int, hidden: tuple[int, ...] | None = (50,)) -> Policy:
     spec = PolicySpec(kind=kind, n_states=2, n_outputs=n_outputs, hidden=hidden)
     box = torch.full((n_outputs,), 3.0)
     generator = torch.Generator().manual_seed(0)

@@ -93,7 +93,9 @@ class Student:
         network = policy.network
         layers = perceptron_layers(network)
         shapes = [tuple(part.shape[::-1]) for layer in layers for part in layer]
-        flat = [torch.from_numpy(x.detach().numpy().T.ravel()) for y in layers for x in y]
+        flat = [
+            torch.from_numpy(x.detach().numpy().T.ravel()) for y in layers for x in y
+        ]
         self.parameters = torch.cat(flat).to(dtype)
         self._first = self.parameters.clone()
         self.ascent = torch.zeros_like(self.parameters)
@@ -125,9 +127,7 @@ class Student:
             self._slopes[0][1][:] = 0.0
         return error
 
-    def _misfit(
-        self, raw: Real, wanted: Real, weights: Real
-    ) -> tuple[float, Real]:
+    def _misfit(self, raw: Real, wanted: Real, weights: Real) -> tuple[float, Real]:
         """The error of raw outputs, and how it falls with them, (m, width)."""
         share = (weights / len(raw))[:, None]
         if self._is_discrete:
