@@ -113,7 +113,8 @@ def learn(
     out: Out = LATEST,
     resume: Resume = None,
     gamma: Annotated[
-        float | None, typer.Option(help="Discount factor, 0.99 by default.")
+        float | None,
+        typer.Option(help="Discount factor; 0.99, or more at a fast clock, if unset."),
     ] = None,
     history: Annotated[
         str | None,
