@@ -17,7 +17,8 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from nopg.algorithms.search.candidates import FoundPolicy, distil
+from nopg.algorithms.search.candidates import FoundPolicy
+from nopg.algorithms.search.distillation import distil
 from nopg.algorithms.search.planning import DistillationTargets
 from nopg.algorithms.search.trajectories import (
     Feedback,

@@ -17,7 +17,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nopg.dynamics.curvature import derivatives
+from nopg.dynamics.curvature import (
+    SecondDerivatives,
+    derivatives,
+    second_derivatives,
+)
 from nopg.dynamics.rollouts import ModelRollout, discounted_return
 from nopg.dynamics.transition_model import PredictedStep, TransitionModel
 from nopg.policies.arrays import Array
@@ -157,7 +161,8 @@ def regulator(task: Task, still: Feedback) -> Array:
     After many steps backward they are those of the linear-quadratic regulator.
     """
     damping = np.full(still.states.shape[1], DAMPING[0])
-    return np.asarray(_backward(task, still, damping)[1][0])
+    there = second_derivatives(task.models[0], still.states[0], still.actions[0])
+    return np.asarray(_backward(task, still, damping, there)[1][0])
 
 
 def tracking(task: Task, path: Feedback) -> Feedback:
@@ -166,7 +171,12 @@ def tracking(task: Task, path: Feedback) -> Feedback:
     return path._replace(gains=_backward(task, path, damping)[1])
 
 
-def _backward(task: Task, controllers: Feedback, damping: Array) -> tuple[Array, Array]:
+def _backward(
+    task: Task,
+    controllers: Feedback,
+    damping: Array,
+    there: SecondDerivatives | None = None,
+) -> tuple[Array, Array]:
     """The best change of the actions, (T, B, d_a), and gains, (T, B, d_a, d_s).
 
     With V and v the curvature and slope of U_{t+1}, in the words of
@@ -174,7 +184,9 @@ def _backward(task: Task, controllers: Feedback, damping: Array) -> tuple[Array,
 
         Q = dU_t / d(s, a),  Q'' = r'' + gamma (1 - p)(1 - o) F' V F
 
-    Changes end at the range that is left to paths.
+    Changes end at the range that is left to paths. Where all steps are at one place the
+    motion's second derivatives are known, and v' s'' is a part of Q'' (differential
+    dynamic programming, Mayne 1966).
     """
     n_steps, n_paths, d_s = controllers.states.shape
     model, limits, gamma = task.models[0], task.limits, task.gamma
@@ -201,7 +213,10 @@ def _backward(task: Task, controllers: Feedback, damping: Array) -> tuple[Array,
         q -= (gamma * expected)[:, None] * found.ending[t]
         q += (gamma * stays * (worst - value))[:, None] * found.leaving[t]
         curved = np.swapaxes(moving, 1, 2) @ bend @ moving
-        qq = found.bending[t] + going[:, None, None] * curved
+        bending = found.bending[t]
+        if there is not None:
+            bending = there.of_return(going[:, None] * ahead)
+        qq = bending + going[:, None, None] * curved
         value = outcome.rewards + gamma * stays * expected
         by_action = qq[:, d_s:, d_s:]
         # Damped in units of the largest curvature, so that no unit of rewards matters.
