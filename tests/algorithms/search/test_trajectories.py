@@ -8,7 +8,6 @@ import torch
 from scipy.linalg import solve_discrete_are
 from torch import Tensor
 
-from nopg.algorithms.search.guided import _shortened
 from nopg.algorithms.search.trajectories import (
     AUTHORITY,
     Feedback,
@@ -65,20 +64,6 @@ def test_gains_along_a_path_are_those_of_riccati_far_from_its_end(task: Task) ->
     assert (found.actions == path.actions).all()
     # Damped a little, as every change of a path is.
     assert found.gains[0, 0] == pytest.approx(-riccati()[1], rel=0.02)
-
-
-def test_a_rest_is_cut_out_of_a_path(task: Task) -> None:
-    p, gain = riccati()
-    away = np.array([1.0, 0.0])  # a force of -2 holds it there
-    path = still(400, 1)
-    path.gains[:] = -gain
-    path.states[:100, 0], path.actions[:100, 0] = away, -2.0
-    holding = still(400, 1)._replace(gains=np.tile(-gain, (400, 1, 1, 1)))
-    found = _shortened(task, path, holding, away[None])
-    assert task.returns(path, away[None])[0] < -40.0
-    assert task.returns(found, away[None])[0] == pytest.approx(-p[0, 0], rel=0.03)
-    again = _shortened(task, found, holding, away[None])
-    assert (again.actions == found.actions).all()  # nothing is left to cut
 
 
 def test_one_iteration_finds_the_best_path_of_a_linear_system(task: Task) -> None:

@@ -2,10 +2,9 @@
 
 Paths from the task's starts are optimised together with their feedback
 (`trajectories.py`). They begin as what the log and the plans have to offer, and every
-start may take over what was found from another. Small changes do not make a path
-shorter, so detours are cut out of it where it comes near a later part of itself, as a
-pendulum does with every swing. The feedback then acts in disturbed rollouts, and a
-policy learns what it did there: not the path alone, but the way back.
+start may take over what was found from another (`splices.py`). The feedback then acts
+in disturbed rollouts, and a policy learns what it did there: not the path alone, but
+the way back.
 """
 
 from __future__ import annotations
@@ -20,6 +19,13 @@ import torch
 from nopg.algorithms.search.candidates import FoundPolicy
 from nopg.algorithms.search.distillation import distil
 from nopg.algorithms.search.planning import DistillationTargets
+from nopg.algorithms.search.splices import (
+    ALIKE,
+    N_CUTTING,
+    caught,
+    shared,
+    without_detours,
+)
 from nopg.algorithms.search.trajectories import (
     Feedback,
     Task,
@@ -31,6 +37,7 @@ from nopg.data.dataset import Dataset
 from nopg.discount import discount_horizon
 from nopg.dynamics.bounds import StateBounds
 from nopg.dynamics.curvature import derivatives
+from nopg.dynamics.ensemble import model_columns
 from nopg.dynamics.replays import consecutive
 from nopg.dynamics.rollouts import model_rollout, running_probability
 from nopg.dynamics.transition_model import TransitionModel, regression_actions
@@ -48,20 +55,11 @@ SEEN = 0.1
 N_BEST, N_SOLVING, RESTING = 200, 30, 0.05
 """Logged states of the highest rewards from which one to rest at is looked for, steps
 of the solver, and the most it may move there, in typical steps."""
-N_CATCHES = 20
-"""Moments of a path at which holding is tried."""
-N_CUTS, N_FROM, N_TO, N_CUTTING = 10, 30, 6, 5
-"""Detours that are cut out of a path at most, moments at which one may begin, places
-nearest to each where it may end, and iterations after each cut."""
-SHORTER = 0.01
-"""Least gain of a cut, as a share of |J|."""
 TIGHTER = (0.75, 0.5, 0.25, 0.1)
 """How far bounds are beyond a break of the law while paths are led away from it."""
-ALIKE = 0.1
-"""Share of the return that one controller for all starts may cost: two ways to do the
-same are one too many for a policy."""
-LEVELS = (0.02, 0.15)
-"""Least and largest disturbance of an action, in halves of its range."""
+LEVELS = (0.02, 0.5)
+"""Least and largest disturbance of an action, in halves of its range: a policy that has
+only met small ones does not make up for the errors of the models."""
 N_DISTURBED, N_DRAWS = 150, 50
 """Disturbed rollouts, and disturbances of each."""
 USED = 2.0 / 3.0
@@ -103,15 +101,15 @@ def trajectory_candidate(
     found = _begun(loose, data, actions, some, policies, holding)
     every = np.tile(some, (found.states.shape[1] // len(some), 1))
     found = optimised(loose, found, every, N_ITERATIONS, advance)
-    found = _shared(loose, _caught(loose, found, holding, every), some)
-    found = _without_detours(loose, found, holding, some)
+    found = shared(loose, caught(loose, found, holding, every), some)
+    found = without_detours(loose, found, holding, some)
     for share in TIGHTER if loose.models[0] is not task.models[0] else ():
         closer = _loosened(task, data, share)
         found = optimised(closer, found, some, N_CUTTING)
-    found = _without_detours(task, found, holding, some)
+    found = without_detours(task, found, holding, some)
     found = optimised(task, found, some, N_ITERATIONS, advance)
-    found = _caught(task, found, holding, some)
-    found = _shared(task, found, starts)
+    found = caught(task, found, holding, some)
+    found = shared(task, found, starts)
     student = copy.deepcopy(fresh)
     targets = _disturbed(task, found, starts, generator)
     distil(student, targets, is_close=True)
@@ -120,9 +118,9 @@ def trajectory_candidate(
 
 def _loosened(task: Task, data: Dataset, share: float) -> Task:
     """The task in models whose bounds are so far on the way to around all the data."""
-    columns = (data.observations, regression_actions(data), data.next_observations)
-    given = (torch.as_tensor(np.array(x), dtype=torch.float64) for x in columns)
-    around, own = StateBounds.of(*given)[0], task.models[0].bounds
+    states, actions, _, reached, _ = model_columns(data)
+    around, _ = StateBounds.of(states, actions, reached)
+    own = task.models[0].bounds
     if torch.equal(around.low, own.low) and torch.equal(around.high, own.high):
         return task
     low, high = (
@@ -203,107 +201,6 @@ def _begun(
     return Feedback(
         *(np.concatenate(field, axis=1) for field in zip(*found, strict=True))
     )
-
-
-def _caught(
-    task: Task, controllers: Feedback, holding: Feedback, starts: Array
-) -> Feedback:
-    """The controllers, each up to the moment from which it is best to hold."""
-    horizon, n = controllers.states.shape[:2]
-    moments = np.linspace(0, horizon, N_CATCHES + 1).astype(int)  # the last is never
-    count = len(moments)
-    is_later = np.arange(horizon)[:, None] >= np.repeat(moments, n)  # (T, count n)
-    every = controllers.of_paths(np.tile(np.arange(n), count))
-    tried = Feedback(
-        *(
-            np.where(is_later.reshape(horizon, -1, *[1] * (own.ndim - 2)), held, own)
-            for own, held in zip(every, holding, strict=True)
-        )
-    )
-    earned = task.returns(tried, np.tile(starts, (count, 1)))
-    best = earned.reshape(count, n).argmax(axis=0)
-    return tried.of_paths(best * n + np.arange(n))
-
-
-def _without_detours(
-    task: Task, controllers: Feedback, holding: Feedback, starts: Array
-) -> Feedback:
-    """The controllers after cuts, and some iterations after each, while they gain."""
-    for _ in range(N_CUTS):
-        shorter = _shortened(task, controllers, holding, starts)
-        if (shorter.actions == controllers.actions).all():
-            break
-        found = _shared(task, optimised(task, shorter, starts, N_CUTTING), starts)
-        if (
-            task.returns(found, starts).mean()
-            <= task.returns(controllers, starts).mean()
-        ):
-            break
-        controllers = found
-    return controllers
-
-
-def _shortened(
-    task: Task, controllers: Feedback, holding: Feedback, starts: Array
-) -> Feedback:
-    """The controllers, each without the detour that costs it most.
-
-    A detour begins at one of some moments and ends at a later one at which the path is
-    nearest to where it was. From there what follows is tried at once, and what it earns
-    is compared with going on; all that were spared is held at the end.
-    """
-    horizon, n = controllers.states.shape[:2]
-    made = task.follow(controllers, starts)
-    x = made.states / np.maximum(made.states.std(axis=(0, 1)), 1e-12)
-    moments = np.unique(np.linspace(0, horizon - 2, N_FROM).astype(int))
-    tried = [
-        (path, i, j)
-        for path in range(n)
-        for i in moments
-        for j in (i, *_nearest_later(x[:, path], i))
-    ]
-    path, first, last = np.array(tried).T
-    longer = Feedback(
-        *(
-            np.concatenate([own, np.repeat(held[:1], n, axis=1)])
-            for own, held in zip(controllers, holding, strict=True)
-        )
-    )
-    ahead = np.minimum(np.arange(horizon)[:, None] + last, horizon)  # (T, tried)
-    then = Feedback(*(field[ahead, path] for field in longer))
-    # One model will do to choose; what comes of it is held against all of them.
-    earned = task._replace(models=task.models[:1]).returns(
-        then, made.states[first, path]
-    )
-    going_on = np.maximum.accumulate(np.where(first == last, np.arange(len(path)), 0))
-    gains = task.gamma**first * (earned - earned[going_on])
-    worth = SHORTER * np.abs(made.returns)
-    steps = np.tile(np.arange(horizon)[:, None], n)  # (T, n)
-    for one in range(n):
-        best = np.where(path == one, gains, -np.inf).argmax()
-        if gains[best] > worth[one]:
-            later = steps[:, one] >= first[best]
-            steps[later, one] += last[best] - first[best]
-    steps = np.minimum(steps, horizon)
-    return Feedback(*(field[steps, np.arange(n)] for field in longer))
-
-
-def _nearest_later(x: Array, i: int) -> Array:
-    """Later moments at which a path (T, d) comes nearest to where it is at `i`."""
-    away = np.linalg.norm(x[i + 1 :] - x[i], axis=1).round(2)  # in deviations
-    is_near = (away[1:-1] <= away[:-2]) & (away[1:-1] <= away[2:])
-    near = np.flatnonzero(is_near)[::-1] + 1  # of a rest, its end
-    return np.asarray(i + 1 + near[np.argsort(away[near], kind="stable")[:N_TO]])
-
-
-def _shared(task: Task, controllers: Feedback, starts: Array) -> Feedback:
-    """One controller a start: the one that is best for all, where it is good enough."""
-    n = controllers.states.shape[1]
-    every = controllers.of_paths(np.repeat(np.arange(n), len(starts)))
-    earned = task.returns(every, np.tile(starts, (n, 1))).reshape(n, -1)
-    common, own = earned.mean(axis=1).argmax(), earned.max(axis=0)
-    is_fine = earned[common] >= own - ALIKE * np.abs(own)
-    return controllers.of_paths(np.where(is_fine, common, earned.argmax(axis=0)))
 
 
 def _disturbed(
