@@ -17,6 +17,7 @@ import torch
 from nopg.algorithms.build import as_dataset
 from nopg.algorithms.search import planning, refinement
 from nopg.algorithms.search.candidates import ASCENTS, N_ASCENT_ROWS, PLANS
+from nopg.algorithms.search.clock import GAMMA, discount_of
 from nopg.algorithms.search.memory import AUTO, remembered, starting_states
 from nopg.algorithms.search.selection import MAX_STARTS
 from nopg.bellman.samples import initial_state_tensor
@@ -56,7 +57,7 @@ def learning_cost(
     data: Dataset,
     initial_states: Any = None,
     *,
-    gamma: float = 0.99,
+    gamma: float | None = None,
     n_updates: int = 200,
     n_refining: int = 100,
     history: int | str = AUTO,
@@ -67,11 +68,13 @@ def learning_cost(
         >>> nopg.learning_cost(data, n_refining=20).seconds > 0.0
         True
     """
-    data = remembered(as_dataset(data), history)
+    data = as_dataset(data)
+    far = discount_of(data)
+    data = remembered(data, history)
     like = torch.tensor(data.observations, dtype=torch.float64)
     starts = initial_state_tensor(starting_states(data, initial_states), like).numpy()
-    sparse = planning.is_sparse(data, Seed(0).numpy("places"))
-    return cost_of_search(data, starts, gamma, n_updates, n_refining, sparse)
+    sparse = planning.is_sparse(data, Seed(0).numpy("places"), far > GAMMA)
+    return cost_of_search(data, starts, gamma or far, n_updates, n_refining, sparse)
 
 
 def cost_of_search(
