@@ -22,7 +22,7 @@ FIT = RUN | {
     "tensorboard": (bool, "Write curves for TensorBoard."),
 }
 LEARN = RUN | {
-    "gamma": (float, "Discount factor, 0.99 by default."),
+    "gamma": (float, "Discount factor; 0.99, or more at a fast clock, if unset."),
     "history": (str, "Past steps to act on: a number, 0 for none; auto if unset."),
 }
 

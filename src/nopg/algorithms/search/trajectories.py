@@ -142,9 +142,17 @@ def optimised(
         if len(chosen):
             kept, better = paths[is_better], tried.of_paths(chosen)
             made = task.follow(better, starts[kept])
-            found.states[:, kept], found.actions[:, kept] = made.states, made.actions
-            found.gains[:, kept] = better.gains
-            returns[kept] = earned.ravel()[chosen]
+            around = Feedback(made.states, made.actions, better.gains)
+            # Around what the first model makes of it, it may fail in another.
+            again, returns[kept] = (
+                task.returns(around, starts[kept]),
+                earned.ravel()[chosen],
+            )
+            is_as_good = again >= returns[kept] - GAIN * np.abs(returns[kept])
+            for whole, new, old in zip(found, around, better, strict=True):
+                whole[:, kept] = np.where(
+                    is_as_good.reshape(-1, *[1] * (new.ndim - 2)), new, old
+                )
         advance(float(returns.max()))
     return found
 
@@ -157,6 +165,12 @@ def regulator(task: Task, still: Feedback) -> Array:
     damping = np.full(still.states.shape[1], DAMPING[0])
     there = second_derivatives(task.models[0], still.states[0], still.actions[0])
     return np.asarray(_backward(task, still, damping, there)[1][0])
+
+
+def tracking(task: Task, path: Feedback) -> Feedback:
+    """The path with gains that lead back to it, best for what it is to earn."""
+    damping = np.full(path.states.shape[1], DAMPING[1])
+    return path._replace(gains=_backward(task, path, damping)[1])
 
 
 def _backward(
