@@ -76,7 +76,7 @@ class ArrayPolicies:
         raw: Array = x.reshape(len(states), -1)
         if self.is_discrete:
             if self.is_decided:
-                return np.eye(raw.shape[1])[raw.argmax(axis=1)]
+                return np.asarray(np.eye(raw.shape[1])[raw.argmax(axis=1)])
             return _softmax(raw)
         if self._squash is None:
             return raw[:, : self._width]
