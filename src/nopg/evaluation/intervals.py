@@ -151,7 +151,7 @@ class Spread:
     def std(self) -> Array:
         """Standard deviation for lack of data, (m,)."""
         drawn = self.scale * np.sqrt(np.square(self.deviations).mean(axis=0))
-        return np.maximum(drawn, self._least)
+        return np.asarray(np.maximum(drawn, self._least))
 
     def ends(self, value: Array, level: float) -> tuple[Array, Array]:
         """Lower and upper end, of Student's distribution with a side each."""
@@ -175,7 +175,7 @@ class Spread:
         least = np.zeros(self.deviations.shape[1])
         if self.left_out is not None:
             least = jackknife_std(self.left_out)
-        return np.maximum(least, self.coarse)
+        return np.asarray(np.maximum(least, self.coarse))
 
     @property
     def _sides(self) -> tuple[Array, Array]:
