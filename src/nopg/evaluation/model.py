@@ -167,8 +167,8 @@ class ModelEvaluator:
         few = None if lengths is None else lengths[some]
         found = self._deviations(actor, starts[some], few, at_best)
         runs, unknown = self._runs(actor, starts, lengths, at_best)
-        means = (part.mean(axis=1, keepdims=True) for part in found)
-        return Returns(runs, *means, unknown)
+        drawn, left_out, errors = (part.mean(axis=1, keepdims=True) for part in found)
+        return Returns(runs, drawn, left_out, errors, unknown)
 
     def visit_probability(
         self,
