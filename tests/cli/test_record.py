@@ -32,7 +32,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[RecordConfig]
             observation_names=("x",),
             action_names=("u",),
         )
-        return Demonstrations(config.out, layout, append=False)
+        return Demonstrations(config.out, layout)
 
     monkeypatch.setattr(nopg.record, "record", stand_in)
     monkeypatch.chdir(tmp_path)
@@ -49,7 +49,7 @@ def test_the_file_is_named_after_environment_and_time(
 
 def test_every_option_arrives(asked: list[RecordConfig]) -> None:
     text = (
-        "Pendulum-v1 --out a.npz --append --episodes 3 --fps 20 --seed 4 "
+        "Pendulum-v1 --out a.npz --episodes 3 --fps 20 --seed 4 "
         "--max-steps 50 --port 8123"
     )
     CliRunner().invoke(app, text.split(), catch_exceptions=False)
@@ -57,7 +57,6 @@ def test_every_option_arrives(asked: list[RecordConfig]) -> None:
         RecordConfig(
             environment="Pendulum-v1",
             out=Path("a.npz"),
-            append=True,
             episodes=3,
             fps=20.0,
             seed=4,

@@ -20,9 +20,6 @@ def record(
         Path | None,
         typer.Option(help="File ending in .npz; by default named after ENV and time."),
     ] = None,
-    append: Annotated[
-        bool, typer.Option("--append", help="Add to OUT if it exists.")
-    ] = False,
     episodes: Annotated[
         int | None, typer.Option(help="Episodes to record; by default no end.")
     ] = None,
@@ -54,7 +51,6 @@ def record(
     config = RecordConfig(
         environment=environment,
         out=out or Path(f"{name}_{time.strftime('%Y%m%d-%H%M%S')}.npz"),
-        append=append,
         episodes=episodes,
         fps=fps,
         seed=secrets.randbits(31) if seed is None else seed,
@@ -81,8 +77,8 @@ def record(
         typer.echo("No episode was finished, so there is no file.")
         return
     typer.echo(
-        f"{config.out} has episodes: {summary.n_episodes} ({summary.n_new} new), "
-        f"transitions: {summary.n_transitions}."
+        f"{config.out} has episodes: {summary.n_episodes}, transitions: "
+        f"{summary.n_transitions}."
     )
     typer.echo(f"Next: nopg learn {config.out}")
 

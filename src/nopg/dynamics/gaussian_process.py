@@ -27,8 +27,6 @@ from nopg.threads import parallel_map
 N_INDUCING, N_FEW = 600, 150
 """Samples the kernel is projected on; fewer samples are all used, without error. And
 how many do where they explain a target to the last."""
-N_HYPER = 256
-"""Samples whose likelihood chooses length scales and noise."""
 N_ROWS, PER_KERNEL = 20_000, 10
 """Samples that inform the regression, spread out over more; and for each kernel, where
 there is no noise to be averaged over."""
@@ -40,9 +38,10 @@ LINEAR = 1e-4
 rounding to single precision, as in many logs, is smaller."""
 ALIKE = 1.5
 """Error over that of all kernels up to which fewer predict as well."""
-MAX_PRODUCTS, N_LEAST = 60_000, 20
-"""Products in a prediction at most: those of all kernels of ten targets of ten inputs.
-Of more targets or inputs, those kernels are kept that explain most, so many of each."""
+MAX_PRODUCTS, N_LEAST = 40_000, 20
+"""Products in a prediction at most, about those of all kernels of eight targets of
+eight inputs. Of more, those kernels are kept that explain most, about so many of each.
+"""
 N_ERRORS = 50
 """Errors that are tried to find them."""
 
@@ -128,11 +127,14 @@ class GaussianProcess:
             one, is_inlier = _hyperparameters(x, residual[:, j], initial, limits)
             own = slice(None) if j in with_outliers else is_inlier
             rows, y = x[own], residual[own, j]
-            count = min(_enough(x, inducing, one), 2 * share)
             if one.is_noiseless:
                 rows, y = (some[: PER_KERNEL * len(inducing)] for some in (rows, y))
-            kernels = _regress(rows, y, inducing[: min(N_FEW, count)], one)
-            if count > N_FEW and kernels.left[-1] > LINEAR**2:  # not all is explained
+            if limits.is_fixed and like is not None and initial is not None:
+                return one, _regress(rows, y, inducing[: like.n_inducing(j)], one)
+            count = min(_enough(x, inducing, one), 2 * share)
+            few = N_FEW if count > 2 * N_FEW else count
+            kernels = _regress(rows, y, inducing[:few], one)
+            if count > few and kernels.left[-1] > LINEAR**2:  # not all is explained
                 kernels = _regress(rows, y, inducing[:count], one)
             return one, kernels
 
@@ -166,6 +168,13 @@ class GaussianProcess:
             _exponent(inducing, inverse_scales),
             torch.tensor(is_short, dtype=torch.bool),
         )
+
+            if limits.is_fixed and like is not None and initial is not None:
+                return one, _regress(rows, y, inducing[: like.n_inducing(j)], one)
+            count = min(_enough(x, inducing, one), 2 * share)
+            few = N_FEW if count > 2 * N_FEW else count
+            kernels = _regress(rows, y, inducing[:few], one)
+            if count > few and kernels.left[-1] > LINEAR**2:  # not all is explained
 
     def hyperparameters(self, target: int, unit: Tensor) -> Hyperparameters | None:
         """Of a target in multiples of `unit`; None if it is linear."""
@@ -306,7 +315,7 @@ def _hyperparameters(
     if initial is not None:
         scales, amplitude, noise = initial
         initial = Hyperparameters(scales, amplitude / unit, noise / unit)
-    return robust_hyperparameters(x, y / unit, N_HYPER, initial, limits)
+    return robust_hyperparameters(x, y / unit, initial, limits)
 
 
 def _enough(x: Tensor, inducing: Tensor, found: Hyperparameters) -> int:
@@ -338,7 +347,7 @@ def _kernels(inducing: Tensor, x: Tensor, scales: Tensor) -> tuple[Tensor, Tenso
 
 
 class _Regression(NamedTuple):
-    """Of one target on m kernels, so that those of the first k are known for every k."""
+    """Of one target on m kernels; those of the first k are known for every k."""
 
     first: Tensor  # (m, m), inverse Cholesky factor of the kernel
     second: Tensor  # (m, m), that of the kernel and the noise

@@ -52,6 +52,8 @@ class HyperparameterLimits(NamedTuple):
     """Whether targets have no kernel, but a linear mean alone."""
     is_fixed: bool = False
     """Whether hyperparameters that are given are taken as they are."""
+    n_samples: int = 256
+    """Samples whose likelihood chooses them."""
 
 
 FREE = HyperparameterLimits()
@@ -94,7 +96,6 @@ class Hyperparameters(NamedTuple):
 def robust_hyperparameters(
     x: Tensor,
     y: Tensor,
-    n_samples: int,
     initial: Hyperparameters | None,
     limits: HyperparameterLimits = FREE,
 ) -> tuple[Hyperparameters, Tensor]:
@@ -103,13 +104,13 @@ def robust_hyperparameters(
     Args:
         x: Standardised inputs, (n, d), in random order.
         y: A standardised target, (n,).
-        n_samples: Samples whose likelihood is maximised.
         initial: Where the search starts, as for `likeliest_hyperparameters`.
         limits: What they may be.
 
     Returns:
         The hyperparameters, and a mask of the samples that are no outliers, (n,).
     """
+    n_samples = limits.n_samples
     x_fit, y_fit = x[:n_samples], y[:n_samples]
     found = likeliest_hyperparameters(x_fit, y_fit, initial, limits)
     belongs = _inliers(leave_one_out_errors(x_fit, y_fit, found))
@@ -181,9 +182,7 @@ def negative_log_posterior(
     d = len(p) - 2
     z, noise = x * torch.exp(-p[:d]), torch.exp(2.0 * p[d + 1])
     norms = p[d] - 0.5 * z.square().sum(dim=1)
-    smooth = torch.addmm(
-        norms[:, None] + norms, z, z.T
-    ).exp_()  # squares multiplied out
+    smooth = torch.addmm(norms[:, None] + norms, z, z.T).exp_()
     covariance = smooth.clone()
     covariance.diagonal().add_(noise + JITTER)
     lower, failed = torch.linalg.cholesky_ex(covariance)

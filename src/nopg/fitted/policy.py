@@ -11,7 +11,6 @@ import importlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,6 @@ from numpy.typing import NDArray
 
 from nopg.bellman.problem import EstimatorConfig, Problem
 from nopg.data.dataset import Dataset
-from nopg.data.diagnostics.description import html_summary, html_table
 from nopg.data.history import HistoryLayout
 from nopg.data.io.metadata import space_to_json
 from nopg.data.validation import as_states
@@ -503,19 +501,6 @@ class FittedPolicy:
         self.require_data()
         assert self.initial_states is not None  # kept with the data
         return np.array(self.initial_states, dtype=np.float64)
-
-    def _repr_html_(self) -> str:
-        """What it sees, does and was chosen from, for notebooks."""
-        space: Any = self.action_space
-        seen = self.observation_names or ()
-        rows = [("sees", ", ".join(seen)), ("does", space), ("gamma", self.gamma)]
-        if self.memory is not None:
-            past = f"{self.memory.observations} observations"
-            rows.append(("remembers", f"{past}, {self.memory.actions} actions"))
-        if "grounds" in self.__dict__:  # else it would take a minute
-            rows.append(("verdict", self.verdict()))
-        found = "" if self.search is None else f"<pre>{escape(str(self.search))}</pre>"
-        return html_summary(repr(self), html_table(("", ""), rows) + found)
 
     def __repr__(self) -> str:
         n = None if self.data is None else len(self.data)

@@ -39,9 +39,7 @@ class RecordConfig:
     """What to record, and where to."""
 
     environment: str  # a Gymnasium id, or `module:Id`
-    out: Path  # the `.npz` file the episodes go to
-    # Whether `out` may exist and is added to; it is never overwritten.
-    append: bool = False
+    out: Path  # the `.npz` file the episodes go to, a new one
     episodes: int | None = None  # episodes to record, None for as many as you like
     fps: float | None = None  # steps per second, None for what the environment declares
     seed: int = 0  # root of the seeds of the starts
@@ -89,7 +87,7 @@ def record(
         # Beside the file, because the file itself is replaced at every save.
         beside = path.with_name(f".{path.name}.lock")
         with exclusive(beside, str(path), "recorder"):
-            file = Demonstrations(path, layout, append=config.append)
+            file = Demonstrations(path, layout)
             session = Session(
                 simulator,
                 teleop,
@@ -103,7 +101,7 @@ def record(
             except KeyboardInterrupt:
                 announce("Stopped.")
             except NopgError:
-                announce(f"{file.n_new} finished episodes are in {path}.")
+                announce(f"{file.n_episodes} finished episodes are in {path}.")
                 raise
     return file
 

@@ -38,11 +38,14 @@ N_SHORT, SNAPSHOTS = 200, 4
 on a flat J an ascent walks on after it has arrived."""
 N_ROWS = 800  # samples each rests on, a random part of more
 N_PATH_ROWS = 5000  # samples that mean paths are made from
-PATH_SCALE = 2.0
+LASTING = 3.0
+"""How many times farther paths are judged than the discount looks: what has arrived
+must stay, and a slow drift earns as much as a balance until it ends."""
+PATH_SCALE = 1.5
 """Factor on the bandwidths for them: what a local line leaves grows with the square of
 the bandwidth, what a local mean leaves with the bandwidth itself, so that the one may
-look twice as far as the other and averages more noise away."""
-N_STARTS = 5  # initial states they begin at
+look farther than the other and averages more noise away."""
+N_STARTS = 3  # initial states they begin at
 N_ELSEWHERE, WEIGHT = 20, 0.2
 """States of the data that a short ascent counts beside the initial ones, and their
 weight: where J is flat from the start, they are what tells good from better."""
@@ -88,7 +91,7 @@ def path_returns(
         samples = samples.subset(torch.as_tensor(chosen))
     in_action = 1.0 if samples.n_actions else PATH_SCALE
     wide = bandwidths.scaled(PATH_SCALE, in_action)
-    paths = MeanPaths.of(samples, wide, fitted.gamma)
+    paths = MeanPaths.of(samples, wide, 1.0 - (1.0 - fitted.gamma) / LASTING)
     exact = [copy.deepcopy(policy).double().cpu() for policy in policies]
     return list(paths.returns(exact, initial[:N_STARTS]).mean(dim=1).tolist())
 

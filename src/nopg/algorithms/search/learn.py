@@ -17,6 +17,7 @@ This is model-based policy search, not the paper's algorithm: that one is `nopg.
 from __future__ import annotations
 
 import logging
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -39,6 +40,7 @@ from nopg.algorithms.search.candidates import (
 )
 from nopg.algorithms.search.checkpoint import SearchCheckpoint, parameters_digest
 from nopg.algorithms.search.clock import GAMMA, discount_of, without_time_limit
+from nopg.algorithms.search.cost import cost_of_search
 from nopg.algorithms.search.guided import N_ITERATIONS, trajectory_candidate
 from nopg.algorithms.search.memory import (
     AUTO,
@@ -117,7 +119,8 @@ def learn(
             it is removed.
         action_space: Gymnasium space of the actions; by default that of the data.
         seed: Seed of every draw.
-        progress: Show a bar, and the verdict at the end.
+        progress: Say about how long it takes (`nopg.learning_cost`), show a bar, and
+            the verdict at the end.
         settings: Any other setting of `NOPG`, except `bandwidths`.
 
     Returns:
@@ -162,6 +165,9 @@ def learn(
     kept = config.flat() | tried | {"reward": reward is not None}
     kept |= {"start": None if start is None else parameters_digest(start.policy)}
     stored = SearchCheckpoint(checkpoint, data, places, kept)
+    if progress:
+        given = (gamma, n_updates, n_refining, sparse)
+        tqdm.write(str(cost_of_search(data, places, *given)), file=sys.stderr)
     n_searching = 2 * N_ITERATIONS if sparse else len(ASCENTS) * n_updates
     bar = tqdm(
         total=len(PLANS) + n_searching + n_refining,

@@ -25,6 +25,7 @@ from nopg.dynamics.curvature import (
 from nopg.dynamics.rollouts import ModelRollout, discounted_return
 from nopg.dynamics.transition_model import PredictedStep, TransitionModel
 from nopg.policies.arrays import Array
+from nopg.threads import parallel_map
 
 STEP_SIZES = 0.3 ** np.arange(4)
 """Shares of a change that are tried, all at once."""
@@ -89,10 +90,11 @@ class Task(NamedTuple):
 
     def returns(self, controllers: Feedback, starts: Array) -> Array:
         """The lowest return in the models, (B,): one's errors do not fool the other."""
-        every = (
-            self.follow(controllers, starts, number=i) for i in range(len(self.models))
+        numbers = range(len(self.models))
+        every = parallel_map(
+            lambda i: self.follow(controllers, starts, number=i).returns, numbers
         )
-        found = np.min([paths.returns for paths in every], axis=0)
+        found = np.min(every, axis=0)
         return np.where(np.isfinite(found), found, -np.inf)
 
 
