@@ -167,7 +167,7 @@ def learn(
     stored = SearchCheckpoint(checkpoint, data, places, kept)
     if progress:
         given = (gamma, n_updates, n_refining, sparse)
-        tqdm.write(str(cost_of_search(data, places, *given)), file=sys.stderr)
+        tqdm.write(str(cost_of_search(data, len(places), *given)), file=sys.stderr)
     n_searching = 2 * N_ITERATIONS if sparse else len(ASCENTS) * n_updates
     bar = tqdm(
         total=len(PLANS) + n_searching + n_refining,
