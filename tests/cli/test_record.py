@@ -12,7 +12,7 @@ import nopg.record
 from nopg.cli.record import record
 from nopg.errors import NopgError
 from nopg.record import RecordConfig
-from nopg.record.demonstrations import Demonstrations, Layout
+from nopg.record.demonstrations import Demonstrations
 
 app = typer.Typer()
 app.command()(record)
@@ -26,12 +26,12 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[RecordConfig]
     def stand_in(config: RecordConfig, **_: object) -> Demonstrations:
         configs.append(config)
         space = Box(-1.0, 1.0, (1,))
-        layout = Layout(
-            observation_space=space,
-            action_space=space,
-            observation_names=("x",),
-            action_names=("u",),
-        )
+        layout = {
+            "observation_space": space,
+            "action_space": space,
+            "observation_names": ("x",),
+            "action_names": ("u",),
+        }
         return Demonstrations(config.out, layout)
 
     monkeypatch.setattr(nopg.record, "record", stand_in)

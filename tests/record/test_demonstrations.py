@@ -9,15 +9,15 @@ from gymnasium.spaces import Box
 from nopg import Dataset
 from nopg.errors import ConfigError, DataError
 from nopg.record import RecordConfig
-from nopg.record.demonstrations import Demonstrations, Episode, Layout
+from nopg.record.demonstrations import Demonstrations, Episode
 from nopg.record.simulator import Transition
 
-LAYOUT = Layout(
-    observation_space=Box(-1.0, 1.0, (1,)),
-    action_space=Box(-1.0, 1.0, (1,)),
-    observation_names=("x",),
-    action_names=("u",),
-)
+LAYOUT = {
+    "observation_space": Box(-1.0, 1.0, (1,)),
+    "action_space": Box(-1.0, 1.0, (1,)),
+    "observation_names": ("x",),
+    "action_names": ("u",),
+}
 
 
 def episode(length: int, value: float = 0.5) -> Episode:

@@ -7,7 +7,7 @@ import pytest
 
 from nopg import Dataset
 from nopg.errors import NopgError
-from nopg.record.demonstrations import Demonstrations, Layout
+from nopg.record.demonstrations import Demonstrations
 from nopg.record.session import Command, Phase, Session
 from nopg.record.simulator import Simulator
 from nopg.record.teleop import ContinuousTeleop, Controls
@@ -29,12 +29,12 @@ class Desk:
             fall=0.0,
             seconds=0.1,
         )
-        layout = Layout(
-            observation_space=self.simulator.observation_space,
-            action_space=space,
-            observation_names=("x", "start"),
-            action_names=("push",),
-        )
+        layout = {
+            "observation_space": self.simulator.observation_space,
+            "action_space": space,
+            "observation_names": ("x", "start"),
+            "action_names": ("push",),
+        }
         self.demonstrations = Demonstrations(path, layout)
         self.said: list[str] = []
         self.session = Session(

@@ -169,12 +169,15 @@ class GaussianProcess:
             torch.tensor(is_short, dtype=torch.bool),
         )
 
-            if limits.is_fixed and like is not None and initial is not None:
-                return one, _regress(rows, y, inducing[: like.n_inducing(j)], one)
-            count = min(_enough(x, inducing, one), 2 * share)
-            few = N_FEW if count > 2 * N_FEW else count
-            kernels = _regress(rows, y, inducing[:few], one)
-            if count > few and kernels.left[-1] > LINEAR**2:  # not all is explained
+    @property
+    def n_products(self) -> int:
+        """Products of kernels and inputs in a prediction: what it costs."""
+        return int(self.weights.count_nonzero()) * len(self.centre)
+
+    def n_inducing(self, target: int) -> int:
+        """Points that a curved target was projected on."""
+        factor = self.whitening[0][self.curved == target]
+        return int(factor.diagonal(dim1=1, dim2=2).count_nonzero())
 
     def hyperparameters(self, target: int, unit: Tensor) -> Hyperparameters | None:
         """Of a target in multiples of `unit`; None if it is linear."""

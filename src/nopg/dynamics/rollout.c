@@ -104,6 +104,12 @@ static double sum(vec v) {
   return ((x[0] + x[4]) + (x[2] + x[6])) + ((x[1] + x[5]) + (x[3] + x[7]));
 }
 
+static double sum_part(part v) {
+  double total = 0.0;
+  for (int i = 0; i < WIDE; i++) total += v[i];
+  return total;
+}
+
 /* Where `is_so`, a; elsewhere b. */
 static part choose(ipart is_so, part a, part b) {
   return (part)((is_so & (ipart)a) | (~is_so & (ipart)b));
@@ -377,7 +383,7 @@ int nopg_rollout(const Model *m, const Policies *a, int64_t first, int64_t last,
 static void predict_backward(const Model *m, const double *input, const double *g,
                              double *slope, double *z, double *scaled) {
   int64_t d = m->d, q = m->q;
-  vec moments[d];
+  part moments[d];
   for (int64_t i = 0; i < d; i++) {
     z[i] = (input[i] - m->centre[i]) * m->factor[i];
     for (int64_t j = 0; j < q; j++)
@@ -390,7 +396,7 @@ static void predict_backward(const Model *m, const double *input, const double *
     for (int64_t i = 0; i < d; i++) {
       scaled[i] = z[i] * m->inverse_scales[c * d + i];
       half += 0.5 * scaled[i] * scaled[i];
-      moments[i] = (vec){0};
+      moments[i] = splat(0.0);
     }
     vec total = {0};
     for (int64_t j = 0; coefficient != 0.0 && j < n; j += LANES) {
@@ -399,11 +405,13 @@ static void predict_backward(const Model *m, const double *input, const double *
         e = plus_times(e, scaled[i], load(points + j * d + i * LANES));
       k = plus_product(k, load(weights + j), exp_of(e));
       total = plus_times(total, 1.0, k);
-      for (int64_t i = 0; i < d; i++)
-        moments[i] = plus_product(moments[i], k, load(points + j * d + i * LANES));
+      for (int64_t i = 0; i < d; i++) {
+        vec x = load(points + j * d + i * LANES);
+        EACH moments[i] += k.of[p] * x.of[p];
+      }
     }
     for (int64_t i = 0; i < d; i++)
-      slope[i] += coefficient * (sum(moments[i]) - sum(total) * scaled[i]) *
+      slope[i] += coefficient * (sum_part(moments[i]) - sum(total) * scaled[i]) *
                   m->inverse_scales[c * d + i] * m->factor[i];
     points += d * n;
     offsets += n;

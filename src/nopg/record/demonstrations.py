@@ -1,10 +1,8 @@
 """The file under recording: whole episodes, saved one by one, never overwritten."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-
-from gymnasium.spaces import Space
 
 from nopg.data import Dataset
 from nopg.errors import ConfigError
@@ -14,16 +12,6 @@ Episode = tuple[Transition, ...]
 _MIN_TRANSITIONS = 2  # what a Dataset needs
 
 
-@dataclass(frozen=True, kw_only=True)
-class Layout:
-    """What every row of the file looks like."""
-
-    observation_space: Space[Any]
-    action_space: Space[Any]
-    observation_names: tuple[str, ...]
-    action_names: tuple[str, ...]
-
-
 class Demonstrations:
     """Episodes of one recording.
 
@@ -31,13 +19,17 @@ class Demonstrations:
     disk is always a complete dataset.
     """
 
-    def __init__(self, path: Path, layout: Layout) -> None:
+    def __init__(
+        self,
+        path: Path,
+        columns: Mapping[str, Any],  # names and spaces of states and actions
+    ) -> None:
         if path.exists():
             raise ConfigError(
                 f"`{path}` must not exist, a recording never overwrites; choose "
                 "another name, and join the two with nopg.data.merge."
             )
-        self.path, self.layout = path, layout
+        self.path, self.columns = path, columns
         self._episodes: list[Episode] = []
 
     @property
@@ -66,4 +58,4 @@ class Demonstrations:
             # One row is no dataset yet: it is written together with the next episode.
             self.path.unlink(missing_ok=True)
             return
-        Dataset(*zip(*rows, strict=True), **vars(self.layout)).save(self.path)
+        Dataset(*zip(*rows, strict=True), **self.columns).save(self.path)

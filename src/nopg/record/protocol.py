@@ -60,7 +60,7 @@ def welcome(session: Session, *, environment: str, fps: float) -> dict[str, Any]
         "wanted": session.wanted,
         "kind": session.teleop.kind,
         "levers": session.teleop.levers,
-        "columns": demonstrations.layout.observation_names[:_SHOWN_COLUMNS],
+        "columns": demonstrations.columns["observation_names"][:_SHOWN_COLUMNS],
     }
 
 

@@ -10,7 +10,7 @@ from gymnasium.spaces import Box, Discrete
 
 from nopg.data.files import exclusive
 from nopg.errors import ConfigError, NopgError
-from nopg.record.demonstrations import Demonstrations, Layout
+from nopg.record.demonstrations import Demonstrations
 from nopg.record.loop import Link, Loop
 from nopg.record.protocol import welcome
 from nopg.record.server import LOOPBACK, Ticket, bind, serving
@@ -78,16 +78,16 @@ def record(
         teleop = _teleop(simulator, actions, config)
         (n_columns,) = simulator.observation_space.shape
         is_continuous = isinstance(teleop, ContinuousTeleop)
-        layout = Layout(
-            observation_space=simulator.observation_space,
-            action_space=simulator.action_space,
-            observation_names=fitting(observations, n_columns, "s"),
-            action_names=teleop.names if is_continuous else ("action",),
-        )
+        columns = {
+            "observation_space": simulator.observation_space,
+            "action_space": simulator.action_space,
+            "observation_names": fitting(observations, n_columns, "s"),
+            "action_names": teleop.names if is_continuous else ("action",),
+        }
         # Beside the file, because the file itself is replaced at every save.
         beside = path.with_name(f".{path.name}.lock")
         with exclusive(beside, str(path), "recorder"):
-            file = Demonstrations(path, layout)
+            file = Demonstrations(path, columns)
             session = Session(
                 simulator,
                 teleop,

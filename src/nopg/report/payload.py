@@ -158,7 +158,6 @@ def _paths(evidence: Evidence, axes: tuple[Coordinate, ...]) -> dict[str, Any]:
 
 
 def _logged(evidence: Evidence, axes: tuple[Coordinate, ...]) -> dict[str, Any] | None:
-    """Recorded episodes, to be drawn under the predicted paths."""
     found = logged_paths(evidence.data, evidence.paths.horizon)
     if found is None:
         return None

@@ -19,7 +19,12 @@ from nopg.algorithms.search.planning import DistillationTargets
 from nopg.policies.adam import Adam, cosine_decay
 from nopg.policies.arrays import perceptron_layers
 from nopg.policies.build import Gain
-from nopg.policies.families import CategoricalPolicy, Policy
+from nopg.policies.families import (
+    CategoricalPolicy,
+    DeterministicPolicy,
+    GaussianPolicy,
+    Policy,
+)
 
 N_STEPS = 300
 """Steps of Adam on all targets; the error of a plan is level by then."""
@@ -27,6 +32,7 @@ LEARNING_RATE = 1e-2
 BATCH, EPOCHS, MAX_STEPS = 256, 400, 20_000
 """Close distillation: targets of a step, how often each is met, and steps at most."""
 
+KNOWN = (DeterministicPolicy, GaussianPolicy, CategoricalPolicy)
 Real = NDArray[np.floating[Any]]
 
 
@@ -76,9 +82,9 @@ class Student:
         targets: DistillationTargets,
         dtype: torch.dtype = torch.float32,
     ) -> None:
+        assert isinstance(policy, KNOWN)  # of these there are arrays
         x, wanted, weights = (torch.from_numpy(part) for part in targets[:3])
-        standardise, squash = policy.standardise, policy.squash
-        x = x if standardise is None else standardise(x)
+        x = x if policy.standardise is None else policy.standardise(x)
         self._x, self._wanted, self._weights = (
             part.to(dtype).numpy() for part in (x, wanted, weights)
         )
@@ -86,24 +92,22 @@ class Student:
         self._span = np.where(span > 1e-9, span, np.ones_like(span))  # never changes
         self._is_discrete = isinstance(policy, CategoricalPolicy)
         self._squash = None
-        if squash is not None and not self._is_discrete:
-            middle = 0.5 * (squash.low + squash.high)
-            both = (middle, squash.half_width)
+        if policy.squash is not None and not self._is_discrete:
+            middle = 0.5 * (policy.squash.low + policy.squash.high)
+            both = (middle, policy.squash.half_width)
             self._squash = [part.to(dtype).numpy() for part in both]
-        network = policy.network
-        layers = perceptron_layers(network)
-        shapes = [tuple(part.shape[::-1]) for layer in layers for part in layer]
-        flat = [
-            torch.from_numpy(x.detach().numpy().T.ravel()) for y in layers for x in y
+        self._has_bias = not isinstance(policy.network, Gain)
+        parts = [
+            part.detach().numpy().T
+            for layer in perceptron_layers(policy.network)
+            for part in layer
         ]
-        self.parameters = torch.cat(flat).to(dtype)
+        self._shapes = [part.shape for part in parts]
+        flat = np.concatenate([part.ravel() for part in parts])
+        self.parameters = torch.from_numpy(flat).to(dtype)
         self._first = self.parameters.clone()
         self.ascent = torch.zeros_like(self.parameters)
-        self._shapes, self._is_free = shapes, None
         self._own, self._slopes = map(self._layers, (self.parameters, self.ascent))
-        if isinstance(network, Gain):  # has no bias, and may have a diagonal alone
-            is_full = network.gain.ndim == 2
-            self._is_free = np.ones(shapes[0]) if is_full else np.eye(*shapes[0])
 
     def error(self, rows: NDArray[np.int64] | slice) -> float:
         """The weighted mean error at some of the targets; `ascent` becomes its own."""
@@ -119,12 +123,10 @@ class Student:
             by_weight, by_bias = self._slopes[number]
             np.matmul(inputs[number].T, slope, out=by_weight)
             np.sum(slope, axis=0, out=by_bias)
+            by_bias *= self._has_bias
             if number:
                 slope = slope @ self._own[number][0].T
                 slope *= inputs[number] > 0.0
-        if self._is_free is not None:
-            self._slopes[0][0][:] *= self._is_free
-            self._slopes[0][1][:] = 0.0
         return error
 
     def _misfit(self, raw: Real, wanted: Real, weights: Real) -> tuple[float, Real]:
@@ -149,14 +151,12 @@ class Student:
     @torch.no_grad()
     def teach(self, policy: Policy) -> None:
         """Add to the policy's parameters what was learned."""
-        network, changes = policy.network, self._layers(self.parameters - self._first)
-        if isinstance(network, Gain):
-            gain = torch.from_numpy(changes[0][0].T)
-            network.gain += gain if network.gain.ndim == 2 else gain.diagonal()
-            return
-        for layer, change in zip(perceptron_layers(network), changes, strict=True):
+        assert isinstance(policy, KNOWN)
+        layers = perceptron_layers(policy.network)
+        changes = self._layers(self.parameters - self._first)
+        for layer, change in zip(layers, changes, strict=True):
             for part, one in zip(layer, change, strict=True):
-                part += torch.from_numpy(one.T)
+                part.add_(torch.from_numpy(one.T))
 
     def _layers(self, flat: Tensor) -> list[tuple[Real, Real]]:
         """Weight (width in, width out) and bias of each layer, within one tensor."""

@@ -166,8 +166,8 @@ def learn(
     kept |= {"start": None if start is None else parameters_digest(start.policy)}
     stored = SearchCheckpoint(checkpoint, data, places, kept)
     if progress:
-        given = (gamma, n_updates, n_refining, sparse)
-        tqdm.write(str(cost_of_search(data, len(places), *given)), file=sys.stderr)
+        cost = cost_of_search(data, places, gamma, n_updates, n_refining, sparse)
+        tqdm.write(str(cost), file=sys.stderr)
     n_searching = 2 * N_ITERATIONS if sparse else len(ASCENTS) * n_updates
     bar = tqdm(
         total=len(PLANS) + n_searching + n_refining,

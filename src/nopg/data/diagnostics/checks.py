@@ -61,12 +61,11 @@ def all_diagnostics(
     if table.is_discrete:
         found += _labels(table)
     else:
-        low, high = getattr(space, "low", None), getattr(space, "high", None)
-        for i, name in enumerate(table.action_names):
-            bounds = None
-            if low is not None and high is not None:
-                bounds = float(low[i]), float(high[i])
-            found += _action(name, table.actions[:, i].astype(np.float64), bounds)
+        actions = table.actions.astype(np.float64)
+        low = getattr(space, "low", actions.min(axis=0)).tolist()
+        high = getattr(space, "high", actions.max(axis=0)).tolist()
+        for name, *each in zip(table.action_names, actions.T, low, high, strict=True):
+            found += _action(name, *each)
     return [*found, *_isolated(weights)]
 
 
@@ -156,9 +155,8 @@ def _labels(table: TransitionTable) -> Iterator[Diagnostic]:
 
 
 def _action(
-    name: str, values: FloatArray, bounds: tuple[float, float] | None
+    name: str, values: FloatArray, low: float, high: float
 ) -> Iterator[Diagnostic]:
-    low, high = bounds or (float(values.min()), float(values.max()))
     found: dict[str, Any] = {"name": name, "low": low, "high": high}
     if outside := int(((values < low) | (values > high)).sum()):
         span = {"least": values.min(), "most": values.max()}

@@ -23,16 +23,15 @@ import numpy as np
 from nopg.data.files import open_plain, reading
 from nopg.data.io.metadata import metadata_from_json
 from nopg.data.io.options import ReadOptions
+from nopg.data.io.tables import TableSource
 from nopg.errors import require_extra
 
 _ROWS_AT_ONCE = 65_536
 _KEY = b"nopg"  # where 0.2 wrote names, spaces and notes
 
 
-class ParquetFile:
+class ParquetFile(TableSource):
     """A Parquet file with flat columns."""
-
-    notes: tuple[str, ...] = ()
 
     def __init__(self, path: Path, options: ReadOptions) -> None:
         types = require_extra("pyarrow.types", "data")
@@ -46,7 +45,8 @@ class ParquetFile:
             if types.is_integer(field.type) or types.is_floating(field.type)
         )
         stored = (schema.metadata or {}).get(_KEY)
-        self.metadata = None if stored is None else metadata_from_json(stored)
+        if stored is not None:
+            self.metadata = metadata_from_json(stored)
 
     def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """The cells of the columns `names`, a batch of rows at a time."""
