@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
 import nopg
@@ -76,3 +77,55 @@ def test_labels_and_ends() -> None:
     stays, ends = made.returns([returning, leaving], start)[:, 0].tolist()
     assert stays > 0.9 / (1.0 - GAMMA)
     assert ends < 6.0
+
+
+def test_slow_drift_is_followed_to_its_end() -> None:
+    # v' = v + a / 10 under a = 0.004 moves by 0.0004 a step: a regression whose slopes
+    # are shrunk to nothing finds a balance on the way.
+    rng = np.random.default_rng(2)
+    v, a = rng.uniform(-1, 1, (300, 1)), rng.uniform(-1, 1, (300, 1))
+    after = 1.002 * v + 0.1 * a
+    data = nopg.Dataset(v, a, np.ones(300), after, np.abs(after[:, 0]) > 1.0)
+    samples = Samples.of(data, torch.float64, "cpu")
+    gamma = 0.9995
+    made = MeanPaths.of(samples, nopg.Bandwidths([0.2], [0.3]), gamma)
+    start = torch.tensor([[0.2]], dtype=torch.float64)
+    held, drifts = made.returns([linear_policy([[g]]) for g in (-0.5, 0.0)], start)
+    steps = np.log(1.0 / 0.2) / np.log(1.002)  # until |v| is 1
+    expected = (1.0 - gamma**steps) / (1.0 - gamma)
+    assert abs(float(drifts) / expected - 1.0) < 0.02
+    assert float(held) > 0.9 / (1.0 - gamma)
+
+
+def test_limit_ends_a_path_where_nobody_crossed_it() -> None:
+    # Only slow samples reach the end of the line; the path arrives fast.
+    rng = np.random.default_rng(3)
+    x, v = rng.uniform(0, 1, 600), rng.uniform(-0.2, 0.2, 600)
+    v[x > 0.7] *= 0.3
+    a = rng.uniform(-1, 1, (600, 1))
+    after = np.column_stack([x + v, v + 0.02 * a[:, 0]])
+    ends = after[:, 0] > 1.0
+    states = np.column_stack([x, v])
+    data = nopg.Dataset(states, a, -np.ones(600), after, ends)
+    samples = Samples.of(data, torch.float64, "cpu")
+    made = MeanPaths.of(samples, nopg.Bandwidths([0.05, 0.01], [0.5]), GAMMA)
+    start = torch.tensor([[0.1, 0.15]], dtype=torch.float64)
+    found = made.returns([linear_policy([[0.0, 0.0]])], start)
+    assert float(found) == pytest.approx(-(1.0 - GAMMA**7) / (1.0 - GAMMA), rel=0.01)
+
+
+def test_wall_stops_a_path_as_it_stopped_the_samples() -> None:
+    # At 0 a car stands still; only slow ones were seen to run into it.
+    rng = np.random.default_rng(4)
+    x, v = rng.uniform(0, 1, 800), rng.uniform(-0.15, 0.15, 800)
+    v[x < 0.2] = np.clip(v[x < 0.2], -0.05, 0.05)
+    a = rng.uniform(-1, 1, (800, 1))
+    after = np.column_stack([x + v, v + 0.02 * a[:, 0]])
+    after[after[:, 0] <= 0.0] = 0.0
+    states = np.column_stack([x, v])
+    data = nopg.Dataset(states, a, -x, after, np.zeros(800))
+    samples = Samples.of(data, torch.float64, "cpu")
+    made = MeanPaths.of(samples, nopg.Bandwidths([0.05, 0.02], [0.5]), GAMMA)
+    (wall,) = made.walls
+    places = torch.tensor([[-0.1, -0.12], [0.3, -0.12]], dtype=torch.float64)
+    assert wall.stop(places).tolist() == [[0.0, 0.0], [0.3, -0.12]]

@@ -36,10 +36,16 @@ def test_sides_differ_and_errors_add_up() -> None:
 
 
 def test_jackknife_of_a_mean_is_its_standard_error() -> None:
-    values = np.random.default_rng(0).standard_normal(40)
-    without = (values.sum() - values) / 39.0  # each left out once
-    found = jackknife_std(without[:, None])
-    assert found == pytest.approx(values.std(ddof=1) / np.sqrt(40.0))
+    values = np.random.default_rng(0).standard_normal((10, 4_000))
+    without = (values.sum(axis=0) - values) / 9.0  # each left out once
+    found = np.sqrt(np.square(jackknife_std(without)).mean())
+    assert found == pytest.approx(1.0 / np.sqrt(10.0), rel=0.02)
+
+
+def test_a_part_that_holds_all_of_a_place_does_not_count() -> None:
+    answers = np.zeros((10, 2))
+    answers[3, 1] = 1e3
+    assert (jackknife_std(answers) == 0.0).all()
 
 
 def test_the_largest_of_three_answers_to_lack_of_data_counts() -> None:

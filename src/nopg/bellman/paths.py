@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -28,14 +29,27 @@ from nopg.policies.families import Policy
 
 NEAREST = 48  # samples a step is made from
 NEGLIGIBLE = 0.05  # weight gamma^T at which paths end
-N_ENDS = 3  # ends beyond all other states that make a limit
-AT_REST = 1e-6  # step in bandwidths below which a path has arrived for good
-BEYOND = 0.1
+N_ENDS = 2  # samples that ended beyond all others make a limit; that met, a wall
+AT_REST = 1e-4  # step in bandwidths below which a path has arrived for good
+BEYOND = 0.25
 """Part of a column's range by which a path may leave the data before it counts as
 lost."""
-RIDGE = 1e-4
-"""Of the regression, in squared bandwidths. It shrinks slopes, and slopes too small by
-a hundredth put a balance where the real system slowly drifts."""
+RIDGE = 1e-2
+"""Of the regression, in squared bandwidths. It shrinks slopes to those of the trend: to
+nothing, it would put a balance where the real system slowly drifts."""
+
+
+class Wall(NamedTuple):
+    """A place that the system does not pass, such as a stop that a car runs into."""
+
+    column: int  # the coordinate
+    sign: float  # 1 where it is the most, -1 where it is the least
+    same: Tensor  # coordinates that all who met it had there, others nan, (d,)
+
+    def stop(self, places: Tensor) -> Tensor:
+        """Places beyond it brought back to what is known of it, (m, d)."""
+        beyond = self.sign * (places[:, self.column] - self.same[self.column]) > 0.0
+        return torch.where(beyond[:, None] & ~self.same.isnan(), self.same, places)
 
 
 @dataclass(frozen=True)
@@ -50,8 +64,10 @@ class MeanPaths:
     # Where each sample leads: change of the coordinates, reward, whether the task goes
     # on, (n, d + 2).
     steps: Tensor
+    trend: Tensor  # linear regression of the steps on (s, a, 1), (d_s + d_a + 1, d + 2)
     tree: Any  # the samples' states in bandwidths, for finding neighbours
     limits: Tensor  # least and most of every coordinate, beyond which it ends, (2, d)
+    walls: tuple[Wall, ...]  # where the system itself stops
 
     @classmethod
     def of(cls, samples: Samples, bandwidths: Bandwidths, gamma: float) -> MeanPaths:
@@ -62,13 +78,19 @@ class MeanPaths:
         arcs = ArcCoordinates.of(s.states)
         here = arcs.places(s.states)
         there = arcs.places(s.next_states)
-        limits, is_told = _limits(here, there, s.continuation > 0.0, arcs)
+        n, lives = len(arcs.straight), s.continuation > 0.0
+        limits, is_told = _limits(here, there, lives, n)
+        walls = _walls(there[lives], n)
         goes_on = torch.where(is_told, 1.0, s.continuation)
         moved = arcs.difference(there, here)
         steps = torch.cat([moved, s.rewards[:, None], goes_on[:, None]], dim=1)
+        given = _inputs(s.states, s.actions)
+        trend = torch.linalg.lstsq(given, steps, driver="gelsd").solution
+        trend[:, -1] = 0.0  # ends are at a place: nothing leads there along a line
         h = s.states.new_tensor(bandwidths.state)
         tree = cKDTree((s.states / h).numpy())
-        return cls(samples, bandwidths, gamma, arcs, here, steps, tree, limits)
+        made = (samples, bandwidths, gamma, arcs, here, steps, trend)
+        return cls(*made, tree, limits, walls)
 
     def returns(self, policies: Sequence[Policy], starts: Tensor) -> Tensor:
         """Discounted return along the mean path of each policy from each start, (P, B).
@@ -91,6 +113,8 @@ class MeanPaths:
             place = x[going] + step[:, :-2]
             has_ended = ((place < self.limits[0]) | (place > self.limits[1])).any(dim=1)
             alive[going] *= ~has_ended
+            for wall in self.walls:
+                place = wall.stop(place)
             is_out = ((place < low) | (place > high)).any(dim=1)
             is_still = (step[:, :-2] / widths).abs().amax(dim=1) < AT_REST
             rest = (1.0 - gamma ** (n_steps - t - 1)) / (1.0 - gamma)
@@ -137,24 +161,36 @@ class MeanPaths:
             logits = logits - 0.5 * actions.square().sum(dim=2)
             features = torch.cat([features, actions], dim=2)
         weights = torch.softmax(logits, dim=1)
-        return self._regression(weights.numpy(), features.numpy(), columns)
+        found = self._regression(weights.numpy(), features.numpy(), columns)
+        found += _inputs(states, taken) @ self.trend
+        least, most = self.steps.amin(dim=0), self.steps.amax(dim=0)
+        return torch.minimum(torch.maximum(found, least), most)
 
     def _regression(self, weights: Any, features: Any, columns: Tensor) -> Tensor:
-        """Value at the origin of the features, within the range of the data."""
-        targets = self.steps[columns].numpy()  # (m, k, d + 2)
+        """What the steps have beside their trend, at the origin of the features."""
+        targets = self._beside_trend[columns].numpy()  # (m, k, d + 2)
         w = weights[:, None]  # (m, 1, k)
         centre, mean = w @ features, w @ targets
         features, targets = features - centre, targets - mean
         scaled = (weights[..., None] * features).transpose(0, 2, 1)
         curvature = scaled @ features + RIDGE * np.eye(features.shape[2])
         slope = np.linalg.solve(curvature, scaled @ targets)
-        value = torch.from_numpy((mean - centre @ slope)[:, 0])
-        least, most = self.steps.amin(dim=0), self.steps.amax(dim=0)
-        return torch.minimum(torch.maximum(value, least), most)
+        return torch.from_numpy((mean - centre @ slope)[:, 0])
+
+    @cached_property
+    def _beside_trend(self) -> Tensor:
+        s = self.samples
+        return self.steps - _inputs(s.states, s.actions) @ self.trend
+
+
+def _inputs(states: Tensor, actions: Tensor) -> Tensor:
+    """States, actions that are numbers, and 1, (m, d_s + d_a + 1)."""
+    columns = [states] if actions.ndim == 1 else [states, actions]
+    return torch.cat([*columns, states.new_ones((len(states), 1))], dim=1)
 
 
 def _limits(
-    here: Tensor, there: Tensor, goes_on: Tensor, arcs: ArcCoordinates
+    here: Tensor, there: Tensor, goes_on: Tensor, n_straight: int
 ) -> tuple[Tensor, Tensor]:
     """Limits that end the task, (2, d), and which samples they account for, (n,).
 
@@ -164,7 +200,7 @@ def _limits(
     limits = here.new_tensor([[-torch.inf], [torch.inf]]).repeat(1, here.shape[1])
     is_told = torch.zeros_like(goes_on)
     lived = torch.cat([here, there[goes_on]])
-    for d in range(len(arcs.straight)):
+    for d in range(n_straight):
         for side, sign in ((0, -1.0), (1, 1.0)):
             inner, reached = (sign * lived[:, d]).max(), sign * there[:, d]
             is_beyond = ~goes_on & (reached > inner)
@@ -172,3 +208,16 @@ def _limits(
                 limits[side, d] = sign * 0.5 * (inner + reached[is_beyond].min())
                 is_told |= is_beyond
     return limits, is_told
+
+
+def _walls(there: Tensor, n_straight: int) -> tuple[Wall, ...]:
+    """Ends of a coordinate that some samples came to exactly."""
+    found = []
+    for d in range(n_straight):
+        for sign in (-1.0, 1.0):
+            reached = sign * there[:, d]
+            met = there[reached == reached.max()]
+            if len(met) >= N_ENDS:
+                is_same = (met == met[0]).all(dim=0)
+                found.append(Wall(d, sign, torch.where(is_same, met[0], torch.nan)))
+    return tuple(found)

@@ -43,8 +43,8 @@ def record(
 
     name = environment.rpartition(":")[2].replace("/", "-")
     out = Path(f"{name}_{time.strftime('%Y%m%d-%H%M%S')}.npz")
-    given = {option: value for option, value in settings.items() if value is not None}
-    given = {"out": out, "seed": secrets.randbits(31)} | given
+    given: dict[str, Any] = {"out": out, "seed": secrets.randbits(31)}
+    given |= {option: value for option, value in settings.items() if value is not None}
     config = RecordConfig(environment=environment, **given)
     is_to_open = browser and _has_display()
 

@@ -122,7 +122,7 @@ class GaussianProcess:
         curved = torch.nonzero(is_curved)[:, 0]
         share = max(N_LEAST, MAX_PRODUCTS // max(1, len(curved) * x.shape[1]))
 
-        def regressed(j: int) -> tuple[Hyperparameters, _Regression]:
+        def regressed(j: int) -> tuple[Hyperparameters, _KernelRegression]:
             initial = None if like is None else like.hyperparameters(j, unit[j])
             one, is_inlier = _hyperparameters(x, residual[:, j], initial, limits)
             own = slice(None) if j in with_outliers else is_inlier
@@ -349,7 +349,7 @@ def _kernels(inducing: Tensor, x: Tensor, scales: Tensor) -> tuple[Tensor, Tenso
     return torch.linalg.solve_triangular(lower, eye, upper=False), across
 
 
-class _Regression(NamedTuple):
+class _KernelRegression(NamedTuple):
     """Of one target on m kernels; those of the first k are known for every k."""
 
     first: Tensor  # (m, m), inverse Cholesky factor of the kernel
@@ -365,7 +365,7 @@ class _Regression(NamedTuple):
 
 def _regress(
     x: Tensor, y: Tensor, inducing: Tensor, found: Hyperparameters
-) -> _Regression:
+) -> _KernelRegression:
     first, across = _kernels(inducing, x, found.scales)
     whitened, eye = first @ across, torch.eye(len(inducing)).to(x)
     ratio = (found.noise / found.amplitude) ** 2 + JITTER
@@ -373,11 +373,11 @@ def _regress(
     second = torch.linalg.solve_triangular(inner, first, upper=False)
     parts = second @ (across @ y)
     left = (y.square().sum() - parts.square().cumsum(dim=0)).clamp_min(0.0) / len(y)
-    return _Regression(first, second, ratio, parts, left)
+    return _KernelRegression(first, second, ratio, parts, left)
 
 
 def _kernel_counts(
-    each: Sequence[tuple[Hyperparameters, _Regression]], total: int
+    each: Sequence[tuple[Hyperparameters, _KernelRegression]], total: int
 ) -> tuple[list[int], list[bool]]:
     """Kernels that each target is predicted with, and whether more would help.
 

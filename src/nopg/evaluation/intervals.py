@@ -18,6 +18,10 @@ BIAS = 0.5
 """Standard deviation of what smoothing still hides, as a share of what other rows show
 of it: they remove a part of the bias, and agree with the plain rows on the rest."""
 
+ALL_OF_THEM = 1.21
+"""What a sum of squares without the largest of ten is multiplied by, in its root, to be
+that of all of them if they are normal."""
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -193,9 +197,13 @@ class Spread:
 def jackknife_std(answers: Array) -> Array:
     """Standard error of an answer from those without each of K parts, (K, m) to (m,).
 
-    sqrt((K - 1) / K sum_k (x_k - mean)^2), Efron and Tibshirani 1993, Eq. 11.5.
+    sqrt((K - 1) / K sum_k (x_k - mean)^2), Efron and Tibshirani 1993, Eq. 11.5, but
+    around the median and without the largest: a part may hold all there is of a place,
+    and models without it are not what these data make of one.
     """
-    return np.asarray(np.sqrt((len(answers) - 1.0) * answers.var(axis=0)))
+    squares = np.square(answers - np.median(answers, axis=0))
+    others = np.sort(squares, axis=0)[:-1]
+    return np.asarray(ALL_OF_THEM * np.sqrt(others.sum(axis=0)))
 
 
 def require_level(level: float) -> float:

@@ -189,8 +189,9 @@ def _program(
         distance = policy.support(seen, policy.predict(seen)[0]).distance
         here, there = run.found == 1, distance > guard.full_threshold
         lost = float((here & ~there).mean()), float((there & ~here).mean())
-    told = {"n_states": len(states), "difference": difference, "seconds": run.seconds}
-    return replace(made, **told, lost=lost), content
+    n, seconds = len(states), run.seconds
+    made = replace(made, n_states=n, difference=difference, seconds=seconds, lost=lost)
+    return made, content
 
 
 def _fallback(policy: FittedPolicy, fallback: Any) -> list[float] | None:

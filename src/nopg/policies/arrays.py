@@ -58,7 +58,7 @@ class ArrayPolicies:
         self._factor = np.stack(factors)[:, None]
         self._weights = [np.stack(each) for each in zip(*weights, strict=True)]
         self._biases = [np.stack(each)[:, None] for each in zip(*biases, strict=True)]
-        self._squash = squashes[0]
+        self._squash: tuple[Array, Array] | None = squashes[0]
         # Behind the means of a Gaussian policy there may be its deviations.
         self._width: int | None = None
         if isinstance(first, GaussianPolicy):
@@ -75,7 +75,9 @@ class ArrayPolicies:
             x += self._biases[number]
         raw: Array = x.reshape(len(states), -1)
         if self.is_discrete:
-            return _decided(raw) if self.is_decided else _softmax(raw)
+            if self.is_decided:
+                return np.asarray(np.eye(raw.shape[1])[raw.argmax(axis=1)])
+            return _softmax(raw)
         if self._squash is None:
             return raw[:, : self._width]
         centre, half_width = self._squash
@@ -160,12 +162,6 @@ def _softmax(logits: Array) -> Array:
     weights = np.exp(logits - logits.max(axis=1, keepdims=True))
     share: Array = weights / weights.sum(axis=1, keepdims=True)
     return share
-
-
-def _decided(logits: Array) -> Array:
-    rows = np.zeros_like(logits)
-    rows[np.arange(len(logits)), logits.argmax(axis=1)] = 1.0
-    return rows
 
 
 class _ModuleActor:

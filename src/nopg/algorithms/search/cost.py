@@ -1,11 +1,8 @@
 """How long `nopg.learn` takes and how much memory, known before it begins.
 
-What a search does is counted: fits of so many targets, rollouts of so many steps. What
-one of these takes is measured, here and now: one evaluation of a likelihood stands for
-the linear algebra, and steps of a rough model, fitted to a few of the rows, for
-rollouts. The rough model also says how many kernels there are and whether the system is
-noisy. The factors of the counts were measured once; they are in units of these two, so
-that they hold on other machines.
+What a search does is counted in likelihoods and in steps of rollouts, and one of each
+is timed, here and now. A rough model of a few rows tells how many kernels there are and
+whether the system is noisy. The factors of the counts were measured once.
 """
 
 from __future__ import annotations
@@ -30,11 +27,11 @@ from nopg.dynamics.ensemble import model_columns
 from nopg.dynamics.gaussian_process import N_INDUCING, N_ROWS, PER_KERNEL
 from nopg.dynamics.hyperparameters import FREE, negative_log_posterior
 from nopg.dynamics.posterior import N_FEATURES
-from nopg.dynamics.transition_model import TransitionModel, regression_actions
+from nopg.dynamics.transition_model import TransitionModel
 from nopg.policies.arrays import Array
 from nopg.randomness import Seed
 
-N_PILOT, N_LIKELY = 1_000, 96
+N_ROUGH, N_LIKELY = 1_000, 96
 """Rows of the rough model, and those that its hyperparameters are chosen by."""
 EASY, ENDING = 0.2, 0.5
 """What is left of the later parts where tasks begin at their best: plans often cannot
@@ -52,10 +49,8 @@ class LearningCost(NamedTuple):
 
     def __str__(self) -> str:
         cores = "one core" if self.n_cores == 1 else f"{self.n_cores} cores"
-        is_long = self.seconds > 90.0
-        time = f"{self.seconds / (60.0 if is_long else 1.0):.0f} "
-        time += "min" if is_long else "s"
-        return f"Learning takes about {time} on {cores}, {self.megabytes:.0f} MB."
+        time, memory = f"{self.seconds:.0f} s", f"{self.megabytes:.0f} MB"
+        return f"Learning takes about {time} on {cores}, {memory}."
 
 
 def learning_cost(
@@ -69,11 +64,8 @@ def learning_cost(
 ) -> LearningCost:
     """About how long `nopg.learn` would take with the same arguments, and its memory.
 
-    Takes a second or two itself.
-
     Example:
-        >>> cost = nopg.learning_cost(data, n_refining=20)
-        >>> cost.seconds > 0.0
+        >>> nopg.learning_cost(data, n_refining=20).seconds > 0.0
         True
     """
     data = as_dataset(data)
@@ -94,15 +86,15 @@ def cost_of_search(
     sparse: bool,
 ) -> LearningCost:
     """The same of data and starts with their history."""
-    model, unit, step = _measured(data)
+    model, actions, unit, step = _measured(data)
     n_starts, (n, d_s) = len(starts), data.observations.shape
     is_noisy, n_curved = model.noise is not None, len(model.process.curved)
     n_policies, r = len(PLANS) + (1 if sparse else len(ASCENTS)), refinement
     n_anchors, rows = min(n, planning.N_ANCHORS), min(n, N_ASCENT_ROWS)
-    n_tried = len(planning.actions_to_try(*_few_actions(data)))
+    n_tried = len(planning.actions_to_try(actions, np.random.default_rng(0)))
     near, seen = discount_horizon(gamma), discount_horizon(gamma, r.SEARCH_WEIGHT)
     left = ENDING if model.termination is not None else 1.0
-    left = EASY if _is_easy(model, data, starts[:N_LIKELY]) else left
+    left = EASY if _is_easy(model, actions, starts[:N_LIKELY]) else left
     # Steps of rollouts in each part.
     planned = n_anchors * n_tried * planning.MAX_REPEAT
     first = r.FIRST_ROUND * n_policies
@@ -136,37 +128,30 @@ def cost_of_search(
     return LearningCost(seconds, 60.0 + 8e-6 * numbers, cores)
 
 
-def _few_actions(data: Dataset) -> tuple[Array, np.random.Generator]:
-    actions = regression_actions(data.subset(np.arange(min(len(data), N_PILOT))))
-    return actions.numpy(), np.random.default_rng(0)
-
-
-def _is_easy(model: TransitionModel, data: Dataset, starts: Array) -> bool:
+def _is_easy(model: TransitionModel, actions: Array, starts: Array) -> bool:
     """Whether the task begins where rewards are highest: plans may leave no gain."""
-    typical = _few_actions(data)[0].mean(axis=0)
+    typical = actions.mean(axis=0)
     first = model.follow(starts, np.tile(typical, (1, len(starts), 1)))
     high = model.reward_limits[1]
     return bool(np.median(first.rewards) >= high - 0.01 * abs(high))
 
 
-def _measured(data: Dataset) -> tuple[TransitionModel, float, float]:
-    """A rough model; seconds of a likelihood and of a step of a path in the model."""
+def _measured(data: Dataset) -> tuple[TransitionModel, Array, float, float]:
+    """A rough model, actions, and seconds of a likelihood and of a step of a path."""
     rng = np.random.default_rng(0)
-    some = np.sort(rng.permutation(len(data))[:N_PILOT])
+    some = np.sort(rng.permutation(len(data))[:N_ROUGH])
     columns = model_columns(data.subset(some))
     limits = FREE._replace(n_samples=N_LIKELY)
     model = TransitionModel.fit(
         *columns, generator=rng, limits=limits, history=data.history
     )
-    x = torch.from_numpy(
-        rng.normal(size=(FREE.n_samples, columns[0].shape[1] + columns[1].shape[1]))
-    )
+    x = torch.from_numpy(rng.normal(size=(FREE.n_samples, len(model.process.centre))))
     origin = np.zeros(x.shape[1] + 2)
     unit = _seconds(lambda: negative_log_posterior(origin, x, x[:, 0]))
-    states, actions = (column[:32].numpy() for column in columns[:2])
-    acted = np.tile(actions, (planning.MAX_REPEAT, 1, 1))
-    follow = _seconds(lambda: model.follow(states, acted))
-    return model, unit, follow / acted[..., 0].size
+    states, actions = (column.numpy() for column in columns[:2])
+    acted = np.tile(actions[:32], (planning.MAX_REPEAT, 1, 1))
+    follow = _seconds(lambda: model.follow(states[:32], acted))
+    return model, actions, unit, follow / acted[..., 0].size
 
 
 def _seconds(work: Callable[[], object]) -> float:

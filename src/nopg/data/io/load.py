@@ -43,7 +43,7 @@ def load(source: str | Path, options: ReadOptions) -> dict[str, Any]:
         return read_lerobot(path, options)
     if path.is_dir() or (is_minari_id(str(source)) and not path.exists()):
         return read_minari(source, options)
-    read = _chosen(path, READERS)
+    read: Reader = _chosen(path, READERS)
     if not path.is_file():
         found = "something else" if path.exists() else "no such file"
         raise DataError(f"`{path}` must be a file, found {found}; check the path.")
