@@ -80,7 +80,7 @@ class DiscreteTask:
             envs = [env.unwrapped for env in envs]
         seen = [env.reset(seed=s)[0] for env, s in zip(envs, seeds, strict=True)]
         is_running = [True] * len(envs)
-        found: list[Any] = []
+        found: list[FloatArray] = []
         while any(is_running) and len(found) != n_steps:
             actions, earned = act(np.stack(seen).astype(float)), np.zeros(len(envs))
             for i in np.flatnonzero(is_running):

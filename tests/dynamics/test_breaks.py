@@ -21,11 +21,11 @@ def stepped(s: Any, a: Any, limit: float = LIMIT) -> Any:
     return np.column_stack([x + 0.05 * v, v])
 
 
-def log_of(limit: float, reward_beyond: float) -> Dataset:
+def log_of(limit: float, reward_beyond: float, n_episodes: int = 20) -> Dataset:
     """Forces held for a while; some of the steps are beyond the limit."""
     rng = np.random.default_rng(3)
     rows, names = [], []
-    for episode in range(20):
+    for episode in range(n_episodes):
         s, a = rng.uniform(-0.3, 0.3, (1, 2)), np.zeros((1, 1))
         for t in range(60):
             if t % 8 == 0:
@@ -74,4 +74,4 @@ def test_a_smooth_law_is_left_alone() -> None:
 
 
 def test_where_the_reward_lies_beyond_it_is_not_left_out() -> None:
-    assert is_whole(log_of(LIMIT, 1.0))
+    assert is_whole(log_of(LIMIT, 1.0, 8))

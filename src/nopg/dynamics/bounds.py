@@ -200,8 +200,11 @@ class StateBounds:
         """Which next states are at a bound that stops them, or beyond one, (m,)."""
         at_low = (next_states <= self.low) & self.saturation.is_low
         at_high = (next_states >= self.high) & self.saturation.is_high
-        is_beyond = (next_states < self.low) | (next_states > self.high)
-        return (at_low | at_high | is_beyond).any(dim=1)
+        return (at_low | at_high).any(dim=1) | self.are_beyond(next_states)
+
+    def are_beyond(self, states: Tensor) -> Tensor:
+        """Which states lie where the model ends, at a break of the law, (m,)."""
+        return ((states < self.low) | (states > self.high)).any(dim=1)
 
     def out_of_support(self, states: Tensor) -> Tensor:
         """Probability that no data tell what follows these states, (m,).

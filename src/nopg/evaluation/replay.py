@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from nopg.data.dataset import Dataset
@@ -142,12 +143,18 @@ def replay_held_out(
     Bands of each part are scaled as the others ask for.
     """
     kind, folds = held_out_folds(data, generator)
+    # Nothing is said of where the models end.
+    reached = torch.tensor(data.next_observations).double()
+    is_claimed = ~like.bounds.are_beyond(reached).numpy()
 
     def predicted(fold: tuple[Any, np.random.Generator]) -> Predictions:
         is_held_out, draws = fold
         seen = data.subset(~is_held_out)
         model = refitted(like, model_columns(seen))
-        windows = Windows.of(data, is_held_out, LONGEST, len(folds))
+        rows = (
+            is_held_out & is_claimed if is_claimed[is_held_out].any() else is_held_out
+        )
+        windows = Windows.of(data, rows, LONGEST, len(folds))
         return Predictions.of(model, seen, windows, gamma, draws)
 
     found = parallel_map(

@@ -112,7 +112,7 @@ def cost_of_search(
     n_kernels = max(1, int(model.process.weights.count_nonzero()))
     steps = planned + left * (2.6 * refined + 2 * n_checks * n_checked * seen + last)
     steps += drawn * (1.0 + n_curved * N_FEATURES / n_kernels)
-    steps += 1_400_000 if sparse else 0  # of trajectories
+    steps += 6_000 * discount_horizon(gamma, 0.1) if sparse else 0  # of trajectories
     # Likelihoods that the fits take, refits of the verdict, ascents and distillation.
     widths = [model.process.n_inducing(j) for j in model.process.curved.tolist()]
     products = sum(m**2 for m in widths) * min(n, PER_KERNEL * N_INDUCING)

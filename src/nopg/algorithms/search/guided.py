@@ -55,8 +55,9 @@ SEEN = 0.1
 N_BEST, N_SOLVING, RESTING = 200, 30, 0.05
 """Logged states of the highest rewards from which one to rest at is looked for, steps
 of the solver, and the most it may move there, in typical steps."""
-TIGHTER = (0.75, 0.5, 0.25, 0.1)
-"""How far bounds are beyond a break of the law while paths are led away from it."""
+TIGHTER, N_TIGHTER = 2.0, 20
+"""Typical steps by which bounds move towards a break of the law at a time, and how
+often at most: farther beyond them a path has no slope to follow."""
 LEVELS = (0.02, 0.5)
 """Least and largest disturbance of an action, in halves of its range: a policy that has
 only met small ones does not make up for the errors of the models."""
@@ -103,9 +104,8 @@ def trajectory_candidate(
     found = optimised(loose, found, every, N_ITERATIONS, advance)
     found = shared(loose, caught(loose, found, holding, every), some)
     found = without_detours(loose, found, holding, some)
-    for share in TIGHTER if loose.models[0] is not task.models[0] else ():
-        closer = _loosened(task, data, share)
-        found = optimised(closer, found, some, N_CUTTING)
+    for share in _tighter(task, loose):
+        found = optimised(_loosened(task, data, share), found, some, N_CUTTING)
     found = without_detours(task, found, holding, some)
     found = optimised(task, found, some, N_ITERATIONS, advance)
     found = caught(task, found, holding, some)
@@ -129,6 +129,14 @@ def _loosened(task: Task, data: Dataset, share: float) -> Task:
     )
     bounds = replace(own, low=low, high=high)
     return task._replace(models=[replace(one, bounds=bounds) for one in task.models])
+
+
+def _tighter(task: Task, loose: Task) -> Array:
+    """How far bounds are on the way while paths are led away from a break."""
+    own, around = task.models[0].bounds, loose.models[0].bounds
+    moved = torch.maximum(own.low - around.low, around.high - own.high)
+    count = float((moved / own.typical_step).max()) / TIGHTER
+    return np.linspace(1.0, 0.0, 2 + min(int(np.ceil(count)), N_TIGHTER))[1:-1]
 
 
 def rest_controller(

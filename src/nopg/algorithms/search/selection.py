@@ -60,6 +60,7 @@ class Floor:
     best: Dataset  # rows of these episodes
     gamma: float  # with which returns are compared
     n_steps: int  # over how many steps: the median length of an episode
+    earned: float  # mean return of these episodes, as they were recorded
 
     @classmethod
     def of(
@@ -94,7 +95,8 @@ class Floor:
             return None
         best = data.subset(np.sort(np.concatenate(better)))
         clone = cloned_candidate(best, fresh, is_close=True).policy
-        return cls(clone, spec, best, gamma, n_steps)
+        earned = float(np.mean([earned for earned in returns if earned >= level]))
+        return cls(clone, spec, best, gamma, n_steps, earned)
 
     def is_beaten(
         self, evaluator: ModelEvaluator, policy: Policy, starts: Array
@@ -112,6 +114,9 @@ class Floor:
         both = difference_of_returns(ours, theirs)
         difference, spread = mean_and_spread(both, evaluator.scale)
         worse = float(spread.probability_below(difference, 0.0)[0])
+        if theirs.unknown > RARE:  # models end on its way; what was recorded is known
+            mean, spread = mean_and_spread(ours, evaluator.scale)
+            worse = min(worse, float(spread.probability_below(mean, self.earned)[0]))
         return worse <= RARE, worse
 
 
