@@ -67,6 +67,7 @@ class MeanPaths:
     trend: Tensor  # linear regression of the steps on (s, a, 1), (d_s + d_a + 1, d + 2)
     tree: Any  # the samples' states in bandwidths, for finding neighbours
     limits: Tensor  # least and most of every coordinate, beyond which it ends, (2, d)
+    worths: Tensor  # mean reward of the samples that ended beyond each, (2, d)
     walls: tuple[Wall, ...]  # where the system itself stops
 
     @classmethod
@@ -79,7 +80,7 @@ class MeanPaths:
         here = arcs.places(s.states)
         there = arcs.places(s.next_states)
         n, lives = len(arcs.straight), s.continuation > 0.0
-        limits, is_told = _limits(here, there, lives, n)
+        limits, worths, is_told = _limits(here, there, lives, n, s.rewards)
         walls = _walls(there[lives], n)
         goes_on = torch.where(is_told, 1.0, s.continuation)
         moved = arcs.difference(there, here)
@@ -90,7 +91,7 @@ class MeanPaths:
         h = s.states.new_tensor(bandwidths.state)
         tree = cKDTree((s.states / h).numpy())
         made = (samples, bandwidths, gamma, arcs, here, steps, trend)
-        return cls(*made, tree, limits, walls)
+        return cls(*made, tree, limits, worths, walls)
 
     def returns(self, policies: Sequence[Policy], starts: Tensor) -> Tensor:
         """Discounted return along the mean path of each policy from each start, (P, B).
@@ -108,11 +109,14 @@ class MeanPaths:
         n_steps = discount_horizon(gamma, NEGLIGIBLE)
         for t in range(n_steps):
             step = self._step(policies, x[going], going // len(starts))
-            total[going] += gamma**t * alive[going] * step[:, -2]
-            alive[going] *= step[:, -1]
             place = x[going] + step[:, :-2]
-            has_ended = ((place < self.limits[0]) | (place > self.limits[1])).any(dim=1)
-            alive[going] *= ~has_ended
+            is_beyond = torch.stack([place < self.limits[0], place > self.limits[1]], 1)
+            has_ended = is_beyond.flatten(1).any(dim=1)
+            # What ending there was worth: from before, a regression hardly knows.
+            worth = torch.where(is_beyond, self.worths, torch.inf).flatten(1).amin(1)
+            step[:, -2] = torch.where(has_ended, worth, step[:, -2])
+            total[going] += gamma**t * alive[going] * step[:, -2]
+            alive[going] *= step[:, -1] * ~has_ended
             for wall in self.walls:
                 place = wall.stop(place)
             is_out = ((place < low) | (place > high)).any(dim=1)
@@ -190,15 +194,17 @@ def _inputs(states: Tensor, actions: Tensor) -> Tensor:
 
 
 def _limits(
-    here: Tensor, there: Tensor, goes_on: Tensor, n_straight: int
-) -> tuple[Tensor, Tensor]:
-    """Limits that end the task, (2, d), and which samples they account for, (n,).
+    here: Tensor, there: Tensor, goes_on: Tensor, n_straight: int, rewards: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Limits that end the task and mean rewards of ending there, (2, d) each.
+
+    Third, which samples they account for, (n,).
 
     A limit is where `N_ENDS` samples or more ended and no other ever was, in one
     coordinate. A regression would not see it from where nobody crossed it.
     """
     limits = here.new_tensor([[-torch.inf], [torch.inf]]).repeat(1, here.shape[1])
-    is_told = torch.zeros_like(goes_on)
+    worths, is_told = torch.zeros_like(limits), torch.zeros_like(goes_on)
     lived = torch.cat([here, there[goes_on]])
     for d in range(n_straight):
         for side, sign in ((0, -1.0), (1, 1.0)):
@@ -206,8 +212,9 @@ def _limits(
             is_beyond = ~goes_on & (reached > inner)
             if int(is_beyond.sum()) >= N_ENDS:
                 limits[side, d] = sign * 0.5 * (inner + reached[is_beyond].min())
+                worths[side, d] = rewards[is_beyond].mean()
                 is_told |= is_beyond
-    return limits, is_told
+    return limits, worths, is_told
 
 
 def _walls(there: Tensor, n_straight: int) -> tuple[Wall, ...]:
