@@ -3,8 +3,8 @@
     python -m benchmarks.learn --cores 1 2
     python -m benchmarks.learn --large
 
-Each line is a process of its own; `digits` are a sum over the policy, the same for any
-number of cores.
+Each line is a process of its own, with the verdict in it and what `nopg.learning_cost`
+said before; `digits` are a sum over the policy, the same for any number of cores.
 """
 
 from __future__ import annotations
@@ -76,13 +76,16 @@ def measure(task: str, size: int) -> None:
         options["action_space"] = known.action_space
     if data.is_discrete:
         options["policy"] = "discrete"
+    expected = nopg.learning_cost(data, starts).seconds
     begun, cpu = time.perf_counter(), time.process_time()
     policy = nopg.learn(data, starts, **options)
+    policy.verdict()  # as with a bar
     wall, cpu = time.perf_counter() - begun, time.process_time() - cpu
     digits = sum(float(p.detach().sum()) for p in policy.policy.parameters())
     print(
         f"{task:14s} {len(data):>9,} x {data.observations.shape[1]:<3d} "
-        f"{torch.get_num_threads():2d} cores {wall:7.1f} s, {cpu:7.1f} s of CPU, "
+        f"{torch.get_num_threads():2d} cores {wall:7.1f} s (said {expected:.0f}), "
+        f"{cpu:7.1f} s of CPU, "
         f"digits {digits!r}",
         flush=True,
     )

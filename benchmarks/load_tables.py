@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from tests.data.older_files import save
 
 from nopg.data import Dataset
 
@@ -70,8 +71,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for suffix in (".csv", ".parquet"):
             path, small = Path(folder, "million" + suffix), Path(folder, "few" + suffix)
-            make(rows).save(path)
-            make(1000).save(small)
+            save(make(rows), path)
+            save(make(1000), small)
             with fresh.Pool(1) as pool:
                 found = pool.apply(measure, (str(path), str(small)))
                 pool.close()

@@ -72,9 +72,17 @@ assert Path("a.gif").read_bytes().startswith(b"GIF89a")
         ("pyarrow",),
         DATA
         + """
-from nopg import Dataset
-data.save("log.parquet")
-assert len(Dataset.load("log.parquet")) == 18
+from contextlib import suppress
+from pathlib import Path
+from nopg import DataError, Dataset
+Path("log.parquet").write_bytes(b"")
+with suppress(DataError):  # whose packages are asked for first
+    Dataset.load("log.parquet")
+import pyarrow
+from pyarrow import parquet
+x, u = data.observations[:, 2], data.actions[:, 0]
+parquet.write_table(pyarrow.table({"x": x, "u": u, "r": data.rewards}), "log.parquet")
+assert len(Dataset.load("log.parquet", is_discrete=False)) == 17
 """,
     ),
     FirstUse(
@@ -83,8 +91,16 @@ assert len(Dataset.load("log.parquet")) == 18
         ("h5py",),
         DATA
         + """
-from nopg import Dataset
-data.save("log.h5")
+from contextlib import suppress
+from pathlib import Path
+from nopg import DataError, Dataset
+Path("log.h5").write_bytes(b"")
+with suppress(DataError):
+    Dataset.load("log.h5")
+import h5py
+with h5py.File("log.h5", "w") as file:
+    for name, array in data.arrays().items():
+        file[name] = array
 assert len(Dataset.load("log.h5")) == 18
 """,
     ),

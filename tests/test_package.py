@@ -12,7 +12,8 @@ NAMES = {
     "DataError", "Dataset", "Estimate", "FittedPolicy", "History", "LeaveOneOut",
     "NopgError", "NopgWarning", "NotFittedError", "Objective", "PolicyFileError",
     "Rollouts", "SafePolicy", "SolverError", "Support", "SupportWarning",
-    "export_policy", "fit_batch", "learn", "linear_policy", "load", "write_report",
+    "export_policy", "fit_batch", "learn", "learning_cost", "linear_policy",
+    "load", "write_report",
 }  # fmt: skip
 
 

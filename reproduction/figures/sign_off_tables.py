@@ -50,6 +50,7 @@ def sign_off_tables(records: list[Record]) -> dict[str, Any]:
     }
     return {
         "sign_off": [*rows, {"task": "all"} | _intervals(every)],
+        "ways": _ways(every),
         "compare": [
             {"against": name} | _comparisons(found)
             for name, found in compared.items()
@@ -79,6 +80,24 @@ def _intervals(found: list[dict[str, Any]]) -> dict[str, Any]:
         "narrow": len(narrow),
         "narrow_held": _share(narrow),
     }
+
+
+def _ways(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same of every way to an interval, of policies whose return is known by ours.
+
+    Kernels may call it unknown all the same.
+    """
+    known = [one for one in found if "ways" in one]
+    names = known[0]["ways"] if known else ()
+    rows = [{"way": "the largest of all"} | _intervals(known)] if known else []
+    for name in names:
+        ends = [(one, *one["ways"][name]) for one in known]
+        every = [
+            one | {"low": low, "high": high, "known": bool(np.isfinite(low))}
+            for one, low, high in ends
+        ]
+        rows.append({"way": name} | _intervals(every))
+    return rows
 
 
 def _comparisons(found: list[dict[str, Any]]) -> dict[str, Any]:

@@ -63,25 +63,32 @@ class DiscreteTask:
         return int(np.ravel(action)[0])
 
     def returns(self, act: Act, seed: int) -> FloatArray:
-        """Undiscounted return of each evaluation episode, (n_episodes,).
-
-        Episodes run in step, so that the policy is asked once for all of them.
-        """
+        """Undiscounted return of each evaluation episode, (n_episodes,)."""
         seeds = reset_seeds(seed, "evaluation", self.n_episodes)
+        return np.asarray(self.rewards(act, seeds).sum(axis=0))
+
+    def rewards(
+        self, act: Act, seeds: list[int], n_steps: int | None = None
+    ) -> FloatArray:
+        """What each step of some episodes earns, 0 after their end, (T, n).
+
+        Until the time limit, or for so many steps without one. Episodes run in step, so
+        that the policy is asked once for all of them.
+        """
         envs = [make(self.name) for _ in seeds]
+        if n_steps is not None:
+            envs = [env.unwrapped for env in envs]
         seen = [env.reset(seed=s)[0] for env, s in zip(envs, seeds, strict=True)]
-        totals = np.zeros(len(envs))
-        running = list(range(len(envs)))
-        while running:
-            actions = act(np.stack([seen[i] for i in running]).astype(float))
-            ended = set()
-            for i, action in zip(running, actions, strict=True):
-                seen[i], reward, is_over, is_cut, _ = envs[i].step(self.taken(action))
-                totals[i] += float(reward)
-                if is_over or is_cut:
-                    ended.add(i)
-            running = [i for i in running if i not in ended]
-        return totals
+        is_running = [True] * len(envs)
+        found: list[Any] = []
+        while any(is_running) and len(found) != n_steps:
+            actions, earned = act(np.stack(seen).astype(float)), np.zeros(len(envs))
+            for i in np.flatnonzero(is_running):
+                action = self.taken(actions[i])
+                seen[i], earned[i], is_over, is_cut, _ = envs[i].step(action)
+                is_running[i] = not (is_over or is_cut)
+            found.append(earned)
+        return np.stack(found)
 
 
 def reset_seeds(seed: int, stream: str, n: int) -> list[int]:

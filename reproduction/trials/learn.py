@@ -36,7 +36,12 @@ POLICIES = MappingProxyType({"learn": "deterministic", "learn-S": "stochastic"})
 
 
 def run_learn(trial: Trial) -> Result:
-    """Learn from the trial's data and evaluate the policy kept.
+    """Learn from the trial's data and evaluate the policy kept."""
+    return learned(trial)[1]
+
+
+def learned(trial: Trial) -> tuple[FittedPolicy, Result]:
+    """The policy as well.
 
     `trial.settings` holds `gamma` and, in short presets, `n_updates` and `n_refining`.
     """
@@ -56,11 +61,11 @@ def run_learn(trial: Trial) -> Result:
         **budget,
     )
     seconds = time.perf_counter() - began
-    returns = task.returns(_acting(policy), trial.seed)
+    returns = task.returns(acting(policy), trial.seed)
     assert policy.search is not None
     kept = policy.search.candidates[policy.search.chosen].final
     mean = round(float(returns.mean()), 4)
-    return {
+    return policy, {
         "last": mean,
         "returns": rounded(returns),
         "curve": [[1, mean]],  # one policy is kept, and evaluated once
@@ -75,7 +80,7 @@ def run_learn(trial: Trial) -> Result:
     }
 
 
-def _acting(policy: FittedPolicy) -> Act:
+def acting(policy: FittedPolicy) -> Act:
     """Act in episodes side by side; a policy that needs its past gets it."""
     kept: Any = None
 

@@ -15,6 +15,7 @@ from safetensors.torch import save as save_tensors
 from scripts.reliability.fuzz_child import Target
 from scripts.reliability.fuzz_entrances import entrances
 from scripts.reliability.fuzz_foreign import foreign_files, read_data
+from tests.data.older_files import save
 
 import nopg
 from nopg.cli.settings import read_settings
@@ -117,7 +118,7 @@ def _tables(folder: Path, data: nopg.Dataset) -> list[Target]:
     found = []
     for suffix in ("npz", "csv", "csv.gz", "h5", "parquet"):
         path = folder / f"data.{suffix}"
-        data.save(path)
+        save(data, path)
         found.append(of_file(f"data.{suffix}", path, read_data))
     table, beside = folder / "data.csv", folder / "data.csv-metadata.json"
     text, path = table.read_bytes(), folder / "data.npz"

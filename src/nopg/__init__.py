@@ -28,6 +28,7 @@ from nopg.errors import SupportWarning as SupportWarning
 if _IS_CHECKED:
     from nopg.algorithms.nopg.batch import fit_batch as fit_batch
     from nopg.algorithms.nopg.nopg import NOPG as NOPG
+    from nopg.algorithms.search.cost import learning_cost as learning_cost
     from nopg.algorithms.search.learn import learn as learn
     from nopg.bellman.equation import BellmanEquation as BellmanEquation
     from nopg.bellman.solution import Objective as Objective
@@ -64,6 +65,7 @@ _LAZY = {
     "export_policy": "nopg.export",
     "fit_batch": "nopg.algorithms.nopg.batch",
     "learn": "nopg.algorithms.search.learn",
+    "learning_cost": "nopg.algorithms.search.cost",
     "linear_policy": "nopg.policies.build",
     "load": "nopg.fitted.load",
     "write_report": "nopg.report",

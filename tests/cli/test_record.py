@@ -12,7 +12,7 @@ import nopg.record
 from nopg.cli.record import record
 from nopg.errors import NopgError
 from nopg.record import RecordConfig
-from nopg.record.demonstrations import Demonstrations, Layout
+from nopg.record.demonstrations import Demonstrations
 
 app = typer.Typer()
 app.command()(record)
@@ -26,13 +26,13 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[RecordConfig]
     def stand_in(config: RecordConfig, **_: object) -> Demonstrations:
         configs.append(config)
         space = Box(-1.0, 1.0, (1,))
-        layout = Layout(
-            observation_space=space,
-            action_space=space,
-            observation_names=("x",),
-            action_names=("u",),
-        )
-        return Demonstrations(config.out, layout, append=False)
+        layout = {
+            "observation_space": space,
+            "action_space": space,
+            "observation_names": ("x",),
+            "action_names": ("u",),
+        }
+        return Demonstrations(config.out, layout)
 
     monkeypatch.setattr(nopg.record, "record", stand_in)
     monkeypatch.chdir(tmp_path)
@@ -49,7 +49,7 @@ def test_the_file_is_named_after_environment_and_time(
 
 def test_every_option_arrives(asked: list[RecordConfig]) -> None:
     text = (
-        "Pendulum-v1 --out a.npz --append --episodes 3 --fps 20 --seed 4 "
+        "Pendulum-v1 --out a.npz --episodes 3 --fps 20 --seed 4 "
         "--max-steps 50 --port 8123"
     )
     CliRunner().invoke(app, text.split(), catch_exceptions=False)
@@ -57,7 +57,6 @@ def test_every_option_arrives(asked: list[RecordConfig]) -> None:
         RecordConfig(
             environment="Pendulum-v1",
             out=Path("a.npz"),
-            append=True,
             episodes=3,
             fps=20.0,
             seed=4,

@@ -136,25 +136,3 @@ def test_numbers_whose_squares_are_infinite_are_refused(part: str) -> None:
     bad[part][2] = 1e155
     with pytest.raises(nopg.DataError, match=r"below 1e\+150.*row 2"):
         nopg.Dataset(**bad)
-
-
-def test_notebooks_show_columns_and_escape_them() -> None:
-    names = ("<script>x</script>", "speed")
-    data = nopg.Dataset(**arrays(), observation_names=names, notes=("a & b",))
-    page = data._repr_html_()
-    assert "<script>" not in page
-    assert "&lt;script&gt;x" in page
-    assert "a &amp; b" in page
-    assert f"{data.rewards.mean():.4g}" in page
-
-
-def test_notebooks_show_no_rounding() -> None:
-    data = nopg.Dataset(
-        [[0.1], [0.2], [-0.3]],
-        [[0.0], [1.0], [2.0]],
-        [1, 2, 3],
-        np.eye(3)[:, :1],
-        [0] * 3,
-    )
-    assert abs(data.observations.mean()) > 0.0  # as floats add up
-    assert "e-" not in data._repr_html_()

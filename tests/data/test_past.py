@@ -12,6 +12,7 @@ import pytest
 import nopg
 from nopg.data.transforms import select
 from nopg.errors import ConfigError, DataError
+from tests.data.older_files import save
 from tests.delayed_system import DELAY, delayed_data
 
 
@@ -90,7 +91,7 @@ def test_files_keep_the_history(tmp_path: Path, suffix: str) -> None:
     if suffix != ".npz":
         pytest.importorskip({".parquet": "pyarrow", ".h5": "h5py"}.get(suffix, "csv"))
     wide = delayed_data().with_history(2)
-    wide.save(tmp_path / f"data{suffix}")
+    save(wide, tmp_path / f"data{suffix}")
     assert nopg.Dataset.load(tmp_path / f"data{suffix}").history == wide.history
 
 

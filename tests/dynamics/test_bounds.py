@@ -136,9 +136,9 @@ def test_what_saturates_stays_in_support() -> None:
     assert float(bounds.out_of_support(against)) == 0.0
     assert not bounds.out_of_support_gradient(against).any()
     assert float(bounds.project(against)[0, 1]) == 1.0
-    assert bool(bounds.are_saturated(bounds.project(against)))
+    assert bool(bounds.are_left_out(bounds.project(against)))
     against[0, 1] = 0.99
-    assert not bool(bounds.are_saturated(against))
+    assert not bool(bounds.are_left_out(against))
 
 
 def test_columns_that_never_move_do_not_divide_by_zero() -> None:

@@ -9,7 +9,11 @@ import torch
 from reproduction.envs.pendulum import pendulum_grid
 from torch import Tensor
 
-from nopg.dynamics.curvature import derivatives, process_curvature
+from nopg.dynamics.curvature import (
+    derivatives,
+    process_curvature,
+    second_derivatives,
+)
 from nopg.dynamics.rewards import KnownReward
 from nopg.dynamics.transition_model import TransitionModel
 
@@ -42,6 +46,25 @@ def test_the_curvature_of_a_process_is_that_of_differences() -> None:
         slopes = [process.jacobian(x + sign * moved)[:, -1] for sign in (1.0, -1.0)]
         difference = (slopes[0] - slopes[1]) / (2.0 * size)
         assert found[:, j].numpy() == pytest.approx(difference.numpy(), abs=1e-4)
+
+
+def test_second_derivatives_are_those_of_values() -> None:
+    model, (states, actions) = learned(), places()
+    s, a = states[0], actions[0]
+    found, rng = second_derivatives(model, s, a), np.random.default_rng(1)
+    away = rng.standard_normal(4) * model.process.spread.numpy()
+    size = 2e-2
+
+    def step(share: float) -> Any:
+        moved = np.concatenate([s, a], axis=1) + share * away
+        return model.arrays.step(moved[:, :3], moved[:, 3:])
+
+    low, middle, high = (step(share) for share in (-size, 0.0, size))
+    for bent, name in ((found.earning, "rewards"), (found.moving, "next_states")):
+        values = [getattr(one, name) for one in (low, middle, high)]
+        along = np.einsum("b...jk,j,k->b...", bent, away, away)
+        difference = (values[0] - 2.0 * values[1] + values[2]) / size**2
+        assert along == pytest.approx(difference, rel=1e-2, abs=1e-4)
 
 
 def test_a_linear_reward_does_not_bend() -> None:

@@ -1,5 +1,7 @@
 """The regression against textbook formulas, finite differences and a known system."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -92,6 +94,37 @@ def test_noisy_samples_need_fewer_and_lose_less_than_they_do_not_know(
     assert lost < 0.5 * all_of_them.std(x).square().mean().sqrt()
 
 
+def all_kernels(each: Any, total: int) -> tuple[list[int], list[bool]]:
+    return [len(kernels.first) for _, kernels in each], [False] * len(each)
+
+
+def test_kernels_of_many_columns_go_where_they_explain_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(0)
+    x = torch.tensor(rng.uniform(-1.0, 1.0, (900, 3)))
+    y = torch.stack([torch.sin(4.0 * x[:, 0] * x[:, 1]), torch.sin(x[:, 2])], dim=1)
+    whole = fitted((x, y))
+    total = int(whole.weights.count_nonzero()) // 3
+    monkeypatch.setattr(gaussian_process, "MAX_PRODUCTS", 3 * total)
+    part = fitted((x, y))
+    counts = part.weights.count_nonzero(dim=1)
+    assert part.is_short.any()
+    assert not whole.is_short.any()
+    assert counts.sum() <= total
+    assert counts[0] > 2 * counts[1]
+    new = torch.tensor(rng.uniform(-0.9, 0.9, (500, 3)))
+    truth = torch.stack(
+        [torch.sin(4.0 * new[:, 0] * new[:, 1]), torch.sin(new[:, 2])], dim=1
+    )
+    errors = (part.predict(new) - truth).square().mean(dim=0).sqrt() / y.std(dim=0)
+    assert errors.max() < 0.05
+    # What is left out for the time it takes is no noise of the system.
+    left = part.noise_errors(x, y).square().mean(dim=0).sqrt()
+    assert bool((left <= 1.01 * torch.maximum(part.noise, whole.noise)).all())
+    assert errors[0] > 10 * (part.noise / y.std(dim=0))[0]
+
+
 def test_smooth_targets_without_noise_need_few_kernels(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -99,7 +132,7 @@ def test_smooth_targets_without_noise_need_few_kernels(
     x = torch.tensor(rng.uniform(-1.0, 1.0, (900, 3)))
     y = torch.stack([torch.sin(x[:, 0] + x[:, 1]), torch.sin(9.0 * x[:, 2])], dim=1)
     few = fitted((x, y))
-    monkeypatch.setattr(gaussian_process, "_few", lambda y, parts: len(parts))
+    monkeypatch.setattr(gaussian_process, "_kernel_counts", all_kernels)
     all_of_them = fitted((x, y))
     smooth, wavy = (few.weights != 0.0).sum(dim=1).tolist()
     assert smooth < 150 < all_of_them.weights.shape[1]

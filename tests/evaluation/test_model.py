@@ -83,8 +83,9 @@ def test_a_wide_kernel_interval_widens_that_of_the_models(
         kernel = nopg.Estimate(value, value - half, value + half, 0.95)
         found = evaluator.expected_return(actor, START, 0.95, kernel)
         ends.append(float(found.high[0] - value[0]))
-    # Student's distribution of 23 degrees of freedom is 2.07 deviations wide.
-    assert np.hypot(ends[0], 2.07 * SHARE * 30.0) == pytest.approx(ends[1], rel=0.01)
+    # Student's distribution of 15 degrees of freedom is 2.13 deviations wide, and
+    # what kernels say is more than what drawn models do.
+    assert ends[0] < ends[1] == pytest.approx(2.13 * SHARE * 30.0, rel=0.01)
 
 
 def test_rollouts_visit_the_states_of_the_simulator(

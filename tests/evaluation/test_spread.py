@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from nopg.evaluation.intervals import Spread
+from nopg.evaluation.intervals import Spread, jackknife_std
 
 
 def test_intervals_of_normal_draws_hold_as_often_as_they_say() -> None:
@@ -33,3 +33,28 @@ def test_sides_differ_and_errors_add_up() -> None:
     exact = Spread(np.zeros((4, 1)), 1.0, np.array([2.0]))
     width = stats.t.ppf(0.975, 3)
     assert exact.ends(np.zeros(1), 0.95)[1] == pytest.approx(2.0 * width)
+
+
+def test_jackknife_of_a_mean_is_its_standard_error() -> None:
+    values = np.random.default_rng(0).standard_normal((10, 4_000))
+    without = (values.sum(axis=0) - values) / 9.0  # each left out once
+    found = np.sqrt(np.square(jackknife_std(without)).mean())
+    assert found == pytest.approx(1.0 / np.sqrt(10.0), rel=0.02)
+
+
+def test_a_part_that_holds_all_of_a_place_does_not_count() -> None:
+    answers = np.zeros((10, 2))
+    answers[3, 1] = 1e3
+    assert (jackknife_std(answers) == 0.0).all()
+
+
+def test_the_largest_of_three_answers_to_lack_of_data_counts() -> None:
+    drawn, left_out = np.full((9, 1), 0.1), np.array([[-1.0], [0.0], [1.0]])
+    spread = Spread(drawn, 1.0, np.zeros(1), left_out)
+    assert spread.std == pytest.approx(jackknife_std(left_out))
+    width = stats.t.ppf(0.975, 8)
+    low, high = spread.ends(np.zeros(1), 0.95)
+    assert high == pytest.approx(width * spread.std)
+    assert low == pytest.approx(-high)
+    assert Spread(drawn, 1.0, np.zeros(1), left_out, 9.0).std == 9.0
+    assert Spread(30.0 * drawn, 1.0, np.zeros(1), left_out).std == pytest.approx(3.0)

@@ -136,12 +136,3 @@ def test_states_that_are_none_are_refused(
     assert "\n" not in str(caught.value)
     with pytest.raises(nopg.DataError, match=sentence):
         by_kernel.support(states)
-
-
-def test_notebooks_show_what_it_sees_and_does() -> None:
-    data = grid_dataset(4, 4)
-    policy = nopg.NOPG(hidden=(4,), search_start=False).prepare(data, [BOTTOM])
-    page = policy._repr_html_()
-    assert "cos, sin, theta_dot" in page
-    assert "<td>0.97</td>" in page
-    assert "FittedPolicy(NOPG" in page

@@ -7,7 +7,7 @@ import pytest
 
 from nopg import Dataset
 from nopg.errors import NopgError
-from nopg.record.demonstrations import Demonstrations, Layout
+from nopg.record.demonstrations import Demonstrations
 from nopg.record.session import Command, Phase, Session
 from nopg.record.simulator import Simulator
 from nopg.record.teleop import ContinuousTeleop, Controls
@@ -19,7 +19,7 @@ RIGHT, LEFT, NOTHING = Controls((1.0,)), Controls((-1.0,)), Controls()
 class Desk:
     """A session with all that belongs to it, and what it announced."""
 
-    def __init__(self, path: Path, *, wanted: int | None = None, append: bool = False):
+    def __init__(self, path: Path, *, wanted: int | None = None):
         self.path = path
         self.simulator = Simulator("Corridor-v0")
         space = self.simulator.action_space
@@ -29,13 +29,13 @@ class Desk:
             fall=0.0,
             seconds=0.1,
         )
-        layout = Layout(
-            observation_space=self.simulator.observation_space,
-            action_space=space,
-            observation_names=("x", "start"),
-            action_names=("push",),
-        )
-        self.demonstrations = Demonstrations(path, layout, append=append)
+        layout = {
+            "observation_space": self.simulator.observation_space,
+            "action_space": space,
+            "observation_names": ("x", "start"),
+            "action_names": ("push",),
+        }
+        self.demonstrations = Demonstrations(path, layout)
         self.said: list[str] = []
         self.session = Session(
             self.simulator,
@@ -221,23 +221,7 @@ def test_a_failed_save_keeps_the_episode_and_can_be_tried_again(
         desk.drive(RIGHT, LIMIT)
         assert desk.phase() is Phase.UNSAVED
         assert "it is full" in desk.session.notice
-        assert desk.demonstrations.n_new == 0
+        assert desk.demonstrations.n_episodes == 0
     desk.session.handle(Command.TOGGLE)
     assert desk.phase() is Phase.SAVED
     assert Dataset.load(desk.path).n_episodes == 1
-
-
-def test_appending_goes_on_with_ids_and_starts(desk: Desk) -> None:
-    desk.finish_episode()
-    before = Dataset.load(desk.path)
-    again = Desk(desk.path, append=True)
-    again.finish_episode()
-    data = Dataset.load(desk.path)
-    np.testing.assert_array_equal(data.observations[: len(before)], before.observations)
-    assert data.n_episodes == 2
-    first, second = data.first_states()[:, 0]
-    assert first != second
-    again.session.handle(Command.DISCARD)
-    np.testing.assert_array_equal(
-        Dataset.load(desk.path).observations, before.observations
-    )

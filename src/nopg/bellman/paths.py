@@ -148,7 +148,7 @@ class MeanPaths:
         states = self.arcs.states(x)
         counts = torch.bincount(whose, minlength=len(policies)).tolist()
         with torch.no_grad():
-            pairs = zip(policies, states.split(counts), strict=True)
+            pairs = zip(policies, torch.split(states, counts), strict=True)
             taken = torch.cat([one.act(there) for one, there in pairs if len(there)])
         widths = s.states.new_tensor(h.state)
         k = list(range(1, min(NEAREST, len(s.rewards)) + 1))

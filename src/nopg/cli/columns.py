@@ -1,10 +1,10 @@
-"""Options that say which column is what, and `nopg describe`, which needs no others."""
+"""Options in tables, such as which column is what, and `nopg describe`."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from nopg.data.dataset import Dataset
 
 SOURCE = "A data file, a Minari folder or a Minari id."
-OPTIONS: dict[str, tuple[Any, str]] = {
+Options = Mapping[str, tuple[Any, str]]
+"""Type and help of each option."""
+Command = Callable[..., None]
+OPTIONS: Options = {
     "observations": (str, "State columns of a table: x,v"),
     "actions": (str, "Action columns: u"),
     "reward": (str, "Reward column."),
@@ -31,7 +34,7 @@ OPTIONS: dict[str, tuple[Any, str]] = {
     "hold_actions": (bool, "Hold actions until the next one."),
     "drop_repeated": (bool, "Leave out rows that repeat."),
 }
-"""What is typed of a table: type and help."""
+"""What is typed of a table."""
 Columns = dict[str, Any]
 """What was typed, by the names of `OPTIONS`."""
 
@@ -50,24 +53,28 @@ def read_table(source: str, columns: Columns) -> Dataset:
     return Dataset.load(source, **given)
 
 
-def with_columns(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of a table; they arrive as its `columns`."""
-    signature = inspect.signature(command, eval_str=True)
-    together = [
-        p.replace(kind=p.KEYWORD_ONLY)
-        for p in signature.parameters.values()
-        if p.name != "columns"
-    ]
-    together += [_parameter(name, *each) for name, each in OPTIONS.items()]
+def with_options(name: str, options: Options) -> Callable[[Command], Command]:
+    """Give a command these options; they arrive together as its argument `name`."""
 
-    @wraps(command)
-    def parsed(**given: Any) -> None:
-        columns = {name: given.pop(name) for name in OPTIONS}
-        command(**given, columns=columns)
+    def decorated(command: Command) -> Command:
+        signature = inspect.signature(command, eval_str=True)
+        together = [
+            p.replace(kind=p.KEYWORD_ONLY)
+            for p in signature.parameters.values()
+            if p.name != name
+        ]
+        together += [_parameter(option, *each) for option, each in options.items()]
 
-    parsed.__signature__ = signature.replace(parameters=together)  # type: ignore[attr-defined]
-    parsed.__annotations__ = {p.name: p.annotation for p in together}
-    return parsed
+        @wraps(command)
+        def parsed(**given: Any) -> None:
+            typed = {option: given.pop(option) for option in options}
+            command(**given, **{name: typed})
+
+        parsed.__signature__ = signature.replace(parameters=together)  # type: ignore[attr-defined]
+        parsed.__annotations__ = {p.name: p.annotation for p in together}
+        return parsed
+
+    return decorated
 
 
 def _parameter(name: str, kind: Any, text: str) -> inspect.Parameter:
@@ -80,6 +87,8 @@ def _parameter(name: str, kind: Any, text: str) -> inspect.Parameter:
     only = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(name, only, default=default, annotation=typed)
 
+
+with_columns = with_options("columns", OPTIONS)
 
 _IN_PYTHON = r"nopg\.learn\(data,(\s+)history=(\d+)\)"
 """Advice that is given in another way in the shell."""

@@ -1,42 +1,36 @@
 """A data file in, a policy out: `nopg fit` and `nopg learn`, which can be resumed."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from nopg.cli.columns import SOURCE, Columns, with_columns
+from nopg.cli.columns import SOURCE, Columns, with_columns, with_options
 
 LATEST = Path("runs/latest")
 Source = Annotated[str | None, typer.Argument(help=SOURCE)]
-Config = Annotated[
-    Path | None,
-    typer.Option(help="TOML with the tables model, bandwidths (not of learn) and fit."),
-]
-Out = Annotated[Path, typer.Option(help="Folder for the run; must not hold one yet.")]
-Resume = Annotated[
-    Path | None,
-    typer.Option(help="Folder of a run to continue; takes no data, no settings."),
-]
-FirstSeed = Annotated[int | None, typer.Option(help="Seed of every draw.")]
+Typed = dict[str, Any]
+RUN = {
+    "config": (Path, "TOML with the tables model, bandwidths (not of learn) and fit."),
+    "out": (Path, f"Folder for the run; must not hold one yet; {LATEST} by default."),
+    "resume": (Path, "Folder of a run to continue; takes no data, no settings."),
+    "seed": (int, "Seed of every draw."),
+}
+FIT = RUN | {
+    "updates": (int, "Policy updates."),
+    "checkpoint_every": (int, "Updates between checkpoints, 100; one a minute too."),
+    "tensorboard": (bool, "Write curves for TensorBoard."),
+}
+LEARN = RUN | {
+    "gamma": (float, "Discount factor; 0.99, or more at a fast clock, if unset."),
+    "history": (str, "Past steps to act on: a number, 0 for none; auto if unset."),
+}
 
 
 @with_columns
+@with_options("typed", FIT)
 def fit(
-    context: typer.Context,
-    columns: Columns,
-    source: Source = None,
-    config: Config = None,
-    out: Out = LATEST,
-    resume: Resume = None,
-    updates: Annotated[int | None, typer.Option(help="Policy updates.")] = None,
-    seed: FirstSeed = None,
-    checkpoint_every: Annotated[
-        int, typer.Option(help="Updates between checkpoints; one per minute at least.")
-    ] = 100,
-    tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Write curves for TensorBoard.")
-    ] = False,
+    context: typer.Context, columns: Columns, typed: Typed, source: Source = None
 ) -> None:
     """Fit a policy with the paper's algorithm, NOPG: gradient ascent on J.
 
@@ -49,18 +43,19 @@ def fit(
     from nopg.runs.fit import Monitoring, start
     from nopg.runs.fit import resume as go_on
 
-    monitoring = Monitoring(checkpoint_every=checkpoint_every, tensorboard=tensorboard)
-    if resume is not None:
+    asked = {k: typed[k] for k in ("checkpoint_every", "tensorboard")}
+    monitoring = Monitoring(**{k: v for k, v in asked.items() if v is not None})
+    out = typed["resume"] or typed["out"] or LATEST
+    if typed["resume"] is not None:
         _require_alone(context)
-        out, policy = resume, go_on(resume, monitoring=monitoring)
+        policy = go_on(out, monitoring=monitoring)
     else:
-        source = _required(source, context)
-        settings = read_settings(config)
-        dataset = read_data(source, columns, settings, out)
-        if seed is not None:
-            settings.model["seed"] = seed
-        if updates is not None:
-            settings.fit["n_updates"] = updates
+        settings = read_settings(typed["config"])
+        dataset = read_data(_required(source, context), columns, settings, out)
+        if typed["seed"] is not None:
+            settings.model["seed"] = typed["seed"]
+        if typed["updates"] is not None:
+            settings.fit["n_updates"] = typed["updates"]
         model = NOPG(bandwidths=settings.bandwidths, **settings.model)
         print(dataset)
         starts = settings.initial_states
@@ -105,21 +100,9 @@ def _require_alone(context: typer.Context) -> None:
 
 
 @with_columns
+@with_options("typed", LEARN)
 def learn(
-    context: typer.Context,
-    columns: Columns,
-    source: Source = None,
-    config: Config = None,
-    out: Out = LATEST,
-    resume: Resume = None,
-    gamma: Annotated[
-        float | None, typer.Option(help="Discount factor, 0.99 by default.")
-    ] = None,
-    history: Annotated[
-        str | None,
-        typer.Option(help="Past steps to act on: a number, 0 for none; auto if unset."),
-    ] = None,
-    seed: FirstSeed = None,
+    context: typer.Context, columns: Columns, typed: Typed, source: Source = None
 ) -> None:
     """Fit models of the system, plan and refine policies in them, keep the best.
 
@@ -131,20 +114,19 @@ def learn(
     from nopg.cli.settings import read_data, read_settings, require_searchable
     from nopg.runs.search import resume_search, start_search
 
-    if resume is not None:
+    out = typed["resume"] or typed["out"] or LATEST
+    if typed["resume"] is not None:
         _require_alone(context)
-        out, policy = resume, resume_search(resume)
+        policy = resume_search(out)
     else:
-        source = _required(source, context)
-        settings = read_settings(config)
+        settings = read_settings(typed["config"])
         require_searchable(settings)
-        dataset = read_data(source, columns, settings, out)
-        is_number = history is not None and history.isdecimal()
-        steps = int(str(history)) if is_number else history
-        typed = {"gamma": gamma, "seed": seed, "history": steps}
-        chosen = {name: value for name, value in typed.items() if value is not None}
+        dataset = read_data(_required(source, context), columns, settings, out)
+        chosen = {k: typed[k] for k in ("gamma", "seed", "history")}
+        if (chosen["history"] or "").isdecimal():
+            chosen["history"] = int(chosen["history"])
+        given = settings.model | {k: v for k, v in chosen.items() if v is not None}
         print(dataset)
-        given = settings.model | chosen
         policy = start_search(out, dataset, settings.initial_states, given)
     if policy.search is not None:
         print(f"\n{policy.search}")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nopg.cli.columns import with_options
+
 if TYPE_CHECKING:
     from nopg.fitted.policy import FittedPolicy
 
@@ -109,46 +111,32 @@ def evaluate(
         print(f"Film: {folder / 'videos' / film}")
 
 
+EXPORT = {
+    "out": (Path, "File; by default policy.* in the run folder."),
+    "single": (bool, "Single precision (c, js)."),
+    "guard_points": (int, "Samples of the support guard (c, js); 0 for no guard."),
+    "fallback": (str, "Action far from the data, such as 0 or 0.5,-1 (c, js)."),
+    "verdict": (bool, "Put the verdict into the contract."),
+}
+
+
+@with_options("options", EXPORT)
 def export(
     run: Annotated[Path, typer.Argument(help="A run folder, or a .nopg file.")],
+    options: dict[str, Any],
     format: Annotated[
-        str,
-        typer.Option(help="c (one header), js, onnx (any runtime), numpy."),
+        str, typer.Option(help="c (one header), js, onnx (any runtime), numpy.")
     ] = "onnx",
-    out: Annotated[
-        Path | None, typer.Option(help="File; by default policy.* in the run folder.")
-    ] = None,
-    single: Annotated[
-        bool, typer.Option("--single", help="Single precision (c, js).")
-    ] = False,
-    guard_points: Annotated[
-        int | None,
-        typer.Option(help="Samples of the support guard (c, js); 0 for no guard."),
-    ] = None,
-    fallback: Annotated[
-        str | None,
-        typer.Option(help="Action far from the data, such as 0 or 0.5,-1 (c, js)."),
-    ] = None,
-    verdict: Annotated[
-        bool, typer.Option("--verdict", help="Put the verdict into the contract.")
-    ] = False,
 ) -> None:
     """Write the policy as one file, checked at 10,000 states before it is there."""
     from nopg.export.exporting import SUFFIXES, export_policy
     from nopg.runs.folder import read_run
 
     folder = run if run.is_dir() else run.parent
-    path = folder / f"policy{SUFFIXES.get(format, '')}" if out is None else out
-    action: Any = None if fallback is None else fallback.split(",")
-    done = export_policy(
-        read_run(run).policy,
-        path,
-        format,
-        single=single,
-        guard_points=guard_points,
-        fallback=action,
-        verdict=verdict,
-    )
+    path = options.pop("out") or folder / f"policy{SUFFIXES.get(format, '')}"
+    if options["fallback"] is not None:
+        options["fallback"] = options["fallback"].split(",")
+    done = export_policy(read_run(run).policy, path, format, **options)
     if done.n_states:
         print(
             f"{done.path}: acts as the library does at {done.n_states:,} states "

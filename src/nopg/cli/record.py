@@ -7,37 +7,28 @@ import sys
 import time
 import webbrowser
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from nopg.cli.columns import with_options
 
+OPTIONS = {
+    "out": (Path, "File ending in .npz; by default named after ENV and time."),
+    "episodes": (int, "Episodes to record; by default no end."),
+    "fps": (float, "Steps per second; by default the environment's."),
+    "seed": (int, "Seed of the starts; by default drawn and shown."),
+    "max_steps": (int, "Time limit; reaching it truncates, not terminates."),
+    "port": (int, "Port on 127.0.0.1; by default any that is free."),
+}
+
+
+@with_options("settings", OPTIONS)
 def record(
     environment: Annotated[
         str, typer.Argument(metavar="ENV", help="A Gymnasium id, or module:Id.")
     ],
-    out: Annotated[
-        Path | None,
-        typer.Option(help="File ending in .npz; by default named after ENV and time."),
-    ] = None,
-    append: Annotated[
-        bool, typer.Option("--append", help="Add to OUT if it exists.")
-    ] = False,
-    episodes: Annotated[
-        int | None, typer.Option(help="Episodes to record; by default no end.")
-    ] = None,
-    fps: Annotated[
-        float | None,
-        typer.Option(help="Steps per second; by default the environment's."),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Seed of the starts; by default drawn and shown.")
-    ] = None,
-    max_steps: Annotated[
-        int | None,
-        typer.Option(help="Time limit; reaching it truncates, not terminates."),
-    ] = None,
-    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 takes any.")] = 0,
+    settings: dict[str, Any],
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the page by itself.")
     ] = True,
@@ -51,16 +42,10 @@ def record(
     from nopg.record import record as run
 
     name = environment.rpartition(":")[2].replace("/", "-")
-    config = RecordConfig(
-        environment=environment,
-        out=out or Path(f"{name}_{time.strftime('%Y%m%d-%H%M%S')}.npz"),
-        append=append,
-        episodes=episodes,
-        fps=fps,
-        seed=secrets.randbits(31) if seed is None else seed,
-        max_steps=max_steps,
-        port=port,
-    )
+    out = Path(f"{name}_{time.strftime('%Y%m%d-%H%M%S')}.npz")
+    given: dict[str, Any] = {"out": out, "seed": secrets.randbits(31)}
+    given |= {option: value for option, value in settings.items() if value is not None}
+    config = RecordConfig(environment=environment, **given)
     is_to_open = browser and _has_display()
 
     def show(address: str) -> None:
@@ -81,8 +66,8 @@ def record(
         typer.echo("No episode was finished, so there is no file.")
         return
     typer.echo(
-        f"{config.out} has episodes: {summary.n_episodes} ({summary.n_new} new), "
-        f"transitions: {summary.n_transitions}."
+        f"{config.out} has episodes: {summary.n_episodes}, transitions: "
+        f"{summary.n_transitions}."
     )
     typer.echo(f"Next: nopg learn {config.out}")
 

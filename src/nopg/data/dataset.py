@@ -6,13 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from nopg.data.diagnostics.description import (
-    Description,
-    columns,
-    describe,
-    html_summary,
-    html_table,
-)
+from nopg.data.diagnostics.description import Description, describe
 from nopg.data.io.load import load, save
 from nopg.data.io.options import MAX_BYTES, ReadOptions
 from nopg.data.past import with_history
@@ -143,18 +137,9 @@ class Dataset(TransitionTable):
         """Write the data set whole or not at all, in the format its suffix names.
 
         Args:
-            path: Ends in `.npz`, `.csv`, `.csv.gz`, `.parquet` or `.h5`.
+            path: Ends in `.npz`, `.csv`, `.tsv`, `.csv.gz` or `.tsv.gz`.
         """
         save(self, path)
-
-    def _repr_html_(self) -> str:
-        """What the columns hold, for notebooks."""
-        rows = []
-        for c in columns(self):  # a mean of -4e-18 is rounding, and says zero
-            mean = c.mean if abs(c.mean) > 1e-9 * (c.high - c.low) else 0.0
-            rows.append((c.part, c.name, *(f"{x:.4g}" for x in (c.low, mean, c.high))))
-        table = html_table(("", "column", "least", "mean", "most"), rows)
-        return html_summary(repr(self), table, self.notes)
 
     def describe(self, action_space: Space[Any] | None = None) -> Description:
         """What the data are and what that means for learning; print it.

@@ -191,7 +191,6 @@ def run_starts(table: TransitionTable) -> tuple[IntArray, BoolArray]:
 
 
 def _require_transitions(arrays: dict[str, Any]) -> None:
-    """At least two rows, and states and successors of one width."""
     n = len(arrays["observations"])
     if n < 2:
         raise DataError(

@@ -165,7 +165,6 @@ def _flattened(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _vector(name: str, array: NDArray[Any], what: str) -> NDArray[Any]:
-    """One value per transition (n,); one column (n, 1) is flattened."""
     array = _flattened(array)
     if array.ndim != 1:
         raise DataError(

@@ -196,11 +196,12 @@ class StateBounds:
             jacobian[:, i, j] = jacobian[:, j, i] = -x * y / radius
         return jacobian * (clipped == states).to(states)[:, None]
 
-    def are_saturated(self, states: Tensor) -> Tensor:
-        """Which states are at a bound that stops them, (m,)."""
-        at_low = (states <= self.low) & self.saturation.is_low
-        at_high = (states >= self.high) & self.saturation.is_high
-        return (at_low | at_high).any(dim=1)
+    def are_left_out(self, next_states: Tensor) -> Tensor:
+        """Which next states are at a bound that stops them, or beyond one, (m,)."""
+        at_low = (next_states <= self.low) & self.saturation.is_low
+        at_high = (next_states >= self.high) & self.saturation.is_high
+        is_beyond = (next_states < self.low) | (next_states > self.high)
+        return (at_low | at_high | is_beyond).any(dim=1)
 
     def out_of_support(self, states: Tensor) -> Tensor:
         """Probability that no data tell what follows these states, (m,).

@@ -163,7 +163,7 @@ def process_fields(process: ProcessArrays) -> dict[str, Any]:
         scaled = np.zeros((n, d))
         scaled[:k] = process.points[:k] * process.inverse_scales[i]
         counts.append(n)
-        points.append(scaled.T.ravel())
+        points.append(scaled.reshape(-1, LANES, d).transpose(0, 2, 1).ravel())
         offsets.append(-0.5 * np.square(scaled).sum(axis=1))
         for one, row in zip(weights, given, strict=True):
             one.append(np.concatenate([row, np.zeros(n - k)]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -48,6 +49,43 @@ def derivatives(model: TransitionModel, states: Array, actions: Array) -> Deriva
         for field in zip(*parts, strict=True)
     ]
     return Derivatives(PredictedStep(*whole[:6]), *whole[6:])
+
+
+class SecondDerivatives(NamedTuple):
+    """Of single steps by (s, a), (B, ...)."""
+
+    earning: Array  # (B, d, d)
+    moving: Array  # (B, d_s, d, d)
+
+    def of_return(self, weights: Array) -> Array:
+        """Curvature of the reward and of next states times weights, (B, d_s).
+
+        Without what bends upwards, (B, d, d).
+        """
+        found = self.earning + np.einsum("bi,bijk->bjk", weights, self.moving)
+        return np.asarray(_downwards(torch.from_numpy(found)).numpy())
+
+
+def second_derivatives(
+    model: TransitionModel, states: Array, actions: Array
+) -> SecondDerivatives:
+    """At B states and actions, by differences of the slopes.
+
+    Of the motion, too: where an angle is a cosine and a sine, a reward that falls with
+    the cosine falls with the square of the sine, by how the two move together.
+    """
+    every, d_s = np.concatenate([states, actions], axis=1), states.shape[1]
+    sizes = DIFFERENCE * model.process.spread.numpy()
+    steps = np.concatenate([np.diag(sizes), -np.diag(sizes)])  # (2 d, d)
+    moved = every + steps[:, None]  # (2 d, B, d)
+    found = derivatives(model, moved[..., :d_s], moved[..., d_s:])
+
+    def differences(slopes: Array) -> Array:
+        above, below = np.split(slopes, 2)
+        by_last = np.moveaxis(above - below, 0, -1) / (2.0 * sizes)
+        return np.asarray(0.5 * (by_last + np.swapaxes(by_last, -1, -2)))
+
+    return SecondDerivatives(differences(found.earning), differences(found.moving))
 
 
 def _reward_curvature(

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from nopg.data.dataset import Dataset
+from nopg.dynamics.breaks import within_breaks
 from nopg.dynamics.hyperparameters import FREE, LINEAR, SMOOTHER, HyperparameterLimits
 from nopg.dynamics.noise import N_ROWS, ProcessNoise
 from nopg.dynamics.replays import Names, Replays
@@ -44,19 +45,25 @@ def fit_ensemble(
     A known reward is not regressed. Hyperparameters start from those of an earlier
     model, if there is one.
     """
-    columns = model_columns(data)
-    n_seen = max(2, 4 * len(data) // 5)
-    part = torch.as_tensor(generator.permutation(len(data))[:n_seen])
+    columns, past = model_columns(data), data.history
+    order = torch.as_tensor(generator.permutation(len(data)))
+
+    def fitted(rows: Sequence[Tensor]) -> TransitionModel:
+        return TransitionModel.fit(
+            *rows,
+            generator=generator,
+            initial=None if earlier is None else earlier.process,
+            history=past,
+            known_reward=known_reward,
+        )
+
+    whole, rows = within_breaks(fitted(columns), columns, fitted)
+    kept = [column[rows] for column in columns]
+    episodes = None if data.episodes is None else data.episodes[rows.numpy()]
+    limits, whole = replayed(whole, kept, episodes)
+    part = order[rows[order]]  # the same rows as ever, where there is no break
+    part = part[: max(2, 4 * len(part) // 5)]
     seen = [column[part] for column in columns]
-    past = data.history
-    whole = TransitionModel.fit(
-        *columns,
-        generator=generator,
-        initial=None if earlier is None else earlier.process,
-        history=past,
-        known_reward=known_reward,
-    )
-    limits, whole = replayed(whole, columns, data.episodes)
     return whole, TransitionModel.fit(
         *seen, generator=generator, like=whole, limits=limits, history=past
     )
@@ -139,7 +146,7 @@ def _errors(
 
     Of new rows as they are; of those it was fitted to, as large as their noise alone.
     """
-    is_free = ~model.bounds.are_saturated(columns[3])
+    is_free = ~model.bounds.are_left_out(columns[3])
     states, actions, _, following = (x[is_free][:N_ROWS] for x in columns[:4])
     starts = torch.ones(len(states), dtype=torch.bool)
     starts[1:] = (following[:-1] != states[1:]).any(dim=1)

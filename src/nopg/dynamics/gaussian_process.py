@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -26,8 +27,6 @@ from nopg.threads import parallel_map
 N_INDUCING, N_FEW = 600, 150
 """Samples the kernel is projected on; fewer samples are all used, without error. And
 how many do where they explain a target to the last."""
-N_HYPER = 256
-"""Samples whose likelihood chooses length scales and noise."""
 N_ROWS, PER_KERNEL = 20_000, 10
 """Samples that inform the regression, spread out over more; and for each kernel, where
 there is no noise to be averaged over."""
@@ -39,6 +38,12 @@ LINEAR = 1e-4
 rounding to single precision, as in many logs, is smaller."""
 ALIKE = 1.5
 """Error over that of all kernels up to which fewer predict as well."""
+MAX_PRODUCTS, N_LEAST = 40_000, 20
+"""Products in a prediction at most, about those of all kernels of eight targets of
+eight inputs. Of more, those kernels are kept that explain most, about so many of each.
+"""
+N_ERRORS = 50
+"""Errors that are tried to find them."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,8 @@ class GaussianProcess:
         amplitude: Prior standard deviation, in units of the targets, (q,).
         noise: Standard deviation of what inputs do not explain, likewise (q,).
         exponent: The kernels' exponents as a linear map of (z^2, z, 1), (2 d + 1, c m).
+        is_short: Which curved targets have fewer kernels than would predict them as
+            well as all, (c,).
     """
 
     centre: Tensor
@@ -76,6 +83,7 @@ class GaussianProcess:
     amplitude: Tensor
     noise: Tensor
     exponent: Tensor
+    is_short: Tensor
 
     @classmethod
     def fit(
@@ -112,31 +120,37 @@ class GaussianProcess:
                 torch.arange(len(unit)), torch.tensor(with_outliers)
             )
         curved = torch.nonzero(is_curved)[:, 0]
+        share = max(N_LEAST, MAX_PRODUCTS // max(1, len(curved) * x.shape[1]))
 
-        def regressed(j: int) -> tuple[Hyperparameters, tuple[Tensor, ...]]:
+        def regressed(j: int) -> tuple[Hyperparameters, _KernelRegression]:
             initial = None if like is None else like.hyperparameters(j, unit[j])
             one, is_inlier = _hyperparameters(x, residual[:, j], initial, limits)
             own = slice(None) if j in with_outliers else is_inlier
-            rows, y, count = x[own], residual[own, j], _enough(x, inducing, one)
+            rows, y = x[own], residual[own, j]
             if one.is_noiseless:
                 rows, y = (some[: PER_KERNEL * len(inducing)] for some in (rows, y))
-            kernels = _regress(rows, y, inducing[: min(N_FEW, count)], one)
-            if count > N_FEW and not _is_explained(y, kernels[-1]):
+            if limits.is_fixed and like is not None and initial is not None:
+                return one, _regress(rows, y, inducing[: like.n_inducing(j)], one)
+            count = min(_enough(x, inducing, one), 2 * share)
+            few = N_FEW if count > 2 * N_FEW else count
+            kernels = _regress(rows, y, inducing[:few], one)
+            if count > few and kernels.left[-1] > LINEAR**2:  # not all is explained
                 kernels = _regress(rows, y, inducing[:count], one)
-            return one, kernels[:-1]
+            return one, kernels
 
         each = parallel_map(regressed, curved.tolist())
-        counts = [len(kernels[0]) for _, kernels in each]
-        inducing = inducing[: max(counts, default=1)]
+        counts, is_short = _kernel_counts(each, share * len(each))
+        inducing = inducing[: max((len(one.first) for _, one in each), default=1)]
         (m, d), c = inducing.shape, len(curved)
         inverse_scales, weights = x.new_empty(c, d), x.new_zeros(c, m)
         first, second = x.new_zeros(2, c, m, m)
         amplitude, noise = x.new_zeros(2, len(unit))
         for i, (found, kernels) in enumerate(each):
-            j, k = int(curved[i]), counts[i]
+            j, own, used = int(curved[i]), len(kernels.first), counts[i]
             inverse_scales[i] = 1.0 / found.scales
-            weights[i, :k], first[i, :k, :k], second[i, :k, :k] = kernels
-            weights[i] *= unit[j]
+            weights[i, :used] = kernels.weights(used) * unit[j]
+            first[i, :own, :own] = kernels.first
+            second[i, :own, :own] = kernels.second * kernels.ratio.sqrt()
             deviation = residual[:, j].std(correction=0)
             amplitude[j] = found.amplitude * deviation
             noise[j] = found.noise * deviation
@@ -152,7 +166,18 @@ class GaussianProcess:
             amplitude * unit,
             noise * unit,
             _exponent(inducing, inverse_scales),
+            torch.tensor(is_short, dtype=torch.bool),
         )
+
+    @property
+    def n_products(self) -> int:
+        """Products of kernels and inputs in a prediction: what it costs."""
+        return int(self.weights.count_nonzero()) * len(self.centre)
+
+    def n_inducing(self, target: int) -> int:
+        """Points that a curved target was projected on."""
+        factor = self.whitening[0][self.curved == target]
+        return int(factor.diagonal(dim1=1, dim2=2).count_nonzero())
 
     def hyperparameters(self, target: int, unit: Tensor) -> Hyperparameters | None:
         """Of a target in multiples of `unit`; None if it is linear."""
@@ -214,12 +239,17 @@ class GaussianProcess:
         A sample draws the mean towards itself: an error is too small by sqrt(1 - h), h
         the sample's own weight in its prediction, and predicted from all the others it
         is too large by the same. So neither few data nor a good fit changes its size.
+        What more kernels would explain is no noise: errors are then as large as that of
+        the likelihood.
         """
         errors = targets - self.predict(inputs)
         kernel = self._kernel((inputs - self.centre) / self.spread).permute(1, 2, 0)
         ratio = (self.noise / self.amplitude)[self.curved, None].square() + JITTER
         own = (self.whitening[1] @ kernel).square().sum(dim=1) / ratio  # (c, n)
         errors[:, self.curved] /= (1.0 - own.T).clamp_min(1e-3).sqrt()
+        for j in self.curved[self.is_short].tolist():
+            size = errors[:, j].square().mean().sqrt().clamp_min(1e-300)
+            errors[:, j] *= (self.noise[j] / size).clamp_max(1.0)
         return errors
 
     def _weighted(self, z: Tensor) -> Iterator[tuple[int, Tensor]]:
@@ -288,7 +318,7 @@ def _hyperparameters(
     if initial is not None:
         scales, amplitude, noise = initial
         initial = Hyperparameters(scales, amplitude / unit, noise / unit)
-    return robust_hyperparameters(x, y / unit, N_HYPER, initial, limits)
+    return robust_hyperparameters(x, y / unit, initial, limits)
 
 
 def _enough(x: Tensor, inducing: Tensor, found: Hyperparameters) -> int:
@@ -319,38 +349,65 @@ def _kernels(inducing: Tensor, x: Tensor, scales: Tensor) -> tuple[Tensor, Tenso
     return torch.linalg.solve_triangular(lower, eye, upper=False), across
 
 
+class _KernelRegression(NamedTuple):
+    """Of one target on m kernels; those of the first k are known for every k."""
+
+    first: Tensor  # (m, m), inverse Cholesky factor of the kernel
+    second: Tensor  # (m, m), that of the kernel and the noise
+    ratio: Tensor  # (), variance of the noise over that of the kernel
+    parts: Tensor  # (m,), coordinates of the target in an orthonormal basis
+    left: Tensor  # (m,), mean square of the target that the first k leave
+
+    def weights(self, k: int) -> Tensor:
+        """Of the first k kernels alone, (k,)."""
+        return self.second[:k, :k].T @ self.parts[:k]
+
+
 def _regress(
     x: Tensor, y: Tensor, inducing: Tensor, found: Hyperparameters
-) -> tuple[Tensor, ...]:
-    """One target: weights, whitening factors, and coordinates as of `_few`."""
-    scales, amplitude, noise = found
-    first, across = _kernels(inducing, x, scales)
-    whitened, m = first @ across, len(inducing)
-    ratio = (noise / amplitude) ** 2 + JITTER
-    eye = torch.eye(m).to(x)
+) -> _KernelRegression:
+    first, across = _kernels(inducing, x, found.scales)
+    whitened, eye = first @ across, torch.eye(len(inducing)).to(x)
+    ratio = (found.noise / found.amplitude) ** 2 + JITTER
     inner = torch.linalg.cholesky(ratio * eye + whitened @ whitened.T)
     second = torch.linalg.solve_triangular(inner, first, upper=False)
     parts = second @ (across @ y)
-    k = _few(y, parts) if found.is_noiseless else m
-    weights = torch.cat([second[:k, :k].T @ parts[:k], parts.new_zeros(m - k)])
-    return weights, first, second * ratio.sqrt(), parts
-
-
-def _is_explained(y: Tensor, parts: Tensor) -> bool:
-    """Whether more kernels have nothing left to explain."""
-    return bool(y.square().sum() - parts.square().sum() <= LINEAR**2 * len(y))
-
-
-def _few(y: Tensor, parts: Tensor) -> int:
-    """Kernels that predict a target without noise as well as all of them do.
-
-    Long length scales need few, and every one costs time in every step of a rollout.
-    `parts` are the coordinates of y in an orthonormal basis, whose first k are those
-    of the first k kernels: what these leave of y is known for every k at once.
-    """
     left = (y.square().sum() - parts.square().cumsum(dim=0)).clamp_min(0.0) / len(y)
-    allowed = max(ALIKE**2 * float(left[-1]), LINEAR**2)
-    return int(torch.nonzero(left <= allowed)[0]) + 1
+    return _KernelRegression(first, second, ratio, parts, left)
+
+
+def _kernel_counts(
+    each: Sequence[tuple[Hyperparameters, _KernelRegression]], total: int
+) -> tuple[list[int], list[bool]]:
+    """Kernels that each target is predicted with, and whether more would help.
+
+    There are about `total` of them at most.
+
+    A target without noise gets as many as predict it as well as all of them do: long
+    length scales need few, and every one costs time in every step of a rollout. Where
+    these are too many, each target keeps as many as leave it the same error, in its
+    deviations.
+    """
+
+    def counts(allowed: float) -> list[int]:
+        found = []
+        for one, kernels in each:
+            least = float(kernels.left[-1])
+            enough = least + allowed
+            if one.is_noiseless:
+                enough = max(enough, ALIKE**2 * least, LINEAR**2)
+            found.append(int(torch.nonzero(kernels.left <= enough)[0]) + 1)
+        return found
+
+    found = enough = [
+        k if one.is_noiseless else len(kernels.first)
+        for k, (one, kernels) in zip(counts(0.0), each, strict=True)
+    ]
+    for error in np.geomspace(LINEAR, 1.0, N_ERRORS):
+        if sum(found) <= total:
+            break
+        found = counts(error**2)
+    return found, [k < most for k, most in zip(found, enough, strict=True)]
 
 
 def _farthest_points(x: Tensor, count: int) -> Tensor:

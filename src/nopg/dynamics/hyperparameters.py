@@ -52,6 +52,8 @@ class HyperparameterLimits(NamedTuple):
     """Whether targets have no kernel, but a linear mean alone."""
     is_fixed: bool = False
     """Whether hyperparameters that are given are taken as they are."""
+    n_samples: int = 256
+    """Samples whose likelihood chooses them."""
 
 
 FREE = HyperparameterLimits()
@@ -94,7 +96,6 @@ class Hyperparameters(NamedTuple):
 def robust_hyperparameters(
     x: Tensor,
     y: Tensor,
-    n_samples: int,
     initial: Hyperparameters | None,
     limits: HyperparameterLimits = FREE,
 ) -> tuple[Hyperparameters, Tensor]:
@@ -103,13 +104,13 @@ def robust_hyperparameters(
     Args:
         x: Standardised inputs, (n, d), in random order.
         y: A standardised target, (n,).
-        n_samples: Samples whose likelihood is maximised.
         initial: Where the search starts, as for `likeliest_hyperparameters`.
         limits: What they may be.
 
     Returns:
         The hyperparameters, and a mask of the samples that are no outliers, (n,).
     """
+    n_samples = limits.n_samples
     x_fit, y_fit = x[:n_samples], y[:n_samples]
     found = likeliest_hyperparameters(x_fit, y_fit, initial, limits)
     belongs = _inliers(leave_one_out_errors(x_fit, y_fit, found))
@@ -151,10 +152,9 @@ def likeliest_hyperparameters(
     if initial is not None:
         parts = [np.atleast_1d(part.numpy()) for part in initial]
         starts = [np.log(np.concatenate(parts))]
-    squares = (x[:, None] - x).square()
     found = [
         minimize(
-            lambda p: negative_log_posterior(p, squares, y, prior),
+            lambda p: negative_log_posterior(p, x, y, prior),
             np.clip(start, *np.array(bounds).T),
             jac=True,
             method="L-BFGS-B",
@@ -169,7 +169,7 @@ def likeliest_hyperparameters(
 
 def negative_log_posterior(
     log_parameters: np.ndarray,
-    squares: Tensor,
+    x: Tensor,
     y: Tensor,
     scale_prior: tuple[float, float] = LOG_SCALE_PRIOR,
 ) -> tuple[float, np.ndarray]:
@@ -180,19 +180,20 @@ def negative_log_posterior(
     """
     p = torch.as_tensor(log_parameters).to(y)
     d = len(p) - 2
-    inverse_squares = (-2.0 * p[:d]).exp()
-    smooth = torch.exp(2.0 * p[d] - 0.5 * squares @ inverse_squares)
-    eye = torch.eye(len(y)).to(y)
-    noise = torch.exp(2.0 * p[d + 1])
-    lower, failed = torch.linalg.cholesky_ex(smooth + (noise + 1e-8) * eye)
+    z, noise = x * torch.exp(-p[:d]), torch.exp(2.0 * p[d + 1])
+    norms = p[d] - 0.5 * z.square().sum(dim=1)
+    smooth = torch.addmm(norms[:, None] + norms, z, z.T).exp_()
+    covariance = smooth.clone()
+    covariance.diagonal().add_(noise + JITTER)
+    lower, failed = torch.linalg.cholesky_ex(covariance)
     if int(failed):
         return 1e10, np.zeros(len(p))
     a = torch.cholesky_solve(y[:, None], lower)[:, 0]
-    inner = torch.outer(a, a) - torch.cholesky_inverse(lower)
+    inner = torch.addr(torch.cholesky_inverse(lower), a, a, beta=-1.0)
     weighted = inner * smooth
-    gradient = torch.empty_like(p)
-    gradient[:d] = -0.5 * torch.einsum("ij,ijd->d", weighted, squares) * inverse_squares
-    gradient[d] = -weighted.sum()
+    rows, gradient = weighted.sum(dim=1), torch.empty_like(p)
+    gradient[:d] = (z * (weighted @ z)).sum(dim=0) - rows @ z.square()
+    gradient[d] = -rows.sum()
     gradient[d + 1] = -noise * inner.diagonal().sum()
     value = 0.5 * y @ a + lower.diagonal().log().sum()
     priors = [*[scale_prior] * d, LOG_NOISE_PRIOR]

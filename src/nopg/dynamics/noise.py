@@ -34,7 +34,7 @@ LASTING = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
 """What may be left of a gust one step later."""
 MADE_GOOD = tuple(np.linspace(-0.95, 0.95, 39))
 """Share of a gust that may come back with the next one, or be taken back."""
-N_COLOURS = 12
+N_COLOURS = 8
 """How draws may follow each other as well: so many are drawn of what errors leave open.
 """
 

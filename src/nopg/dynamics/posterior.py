@@ -49,7 +49,7 @@ def drawn_models(
         generator: Source of every draw.
     """
     inputs, targets = torch.cat(list(columns[:2]), dim=1), model.targets(columns)
-    is_free = ~model.bounds.are_saturated(columns[3])
+    is_free = ~model.bounds.are_left_out(columns[3])
     process = _DrawnProcess(model.process, n_draws, generator)
     process.draw_linear(inputs[is_free].numpy(), targets[is_free].numpy(), generator)
     return ArrayTransitionModel(model, process)

@@ -1,7 +1,8 @@
 /* Steps of policies in a learned model, path by path: what `ArrayTransitionModel.step`
  * and `ArrayPolicies.act` compute, without a call for every operation.
  *
- * Kernels and waves are evaluated eight at a time with the vector types of gcc and clang.
+ * Kernels and waves are evaluated eight at a time with the vector types of gcc and clang, as
+ * wide as the machine's: wider ones would go to memory and back at every operation.
  * A path is computed by itself: its digits do not depend on which others there are, nor
  * on how they are shared among threads.
  */
@@ -12,8 +13,19 @@
 
 #define LANES 8
 #define NEAR 40.0 /* e^-40 is less than the last bit of 1 */
-typedef double vec __attribute__((vector_size(8 * LANES)));
-typedef int64_t ivec __attribute__((vector_size(8 * LANES)));
+#if defined(__AVX512F__)
+#define WIDE 8
+#elif defined(__AVX__)
+#define WIDE 4
+#else
+#define WIDE 2
+#endif
+#define EACH for (int p = 0; p < LANES / WIDE; p++)
+typedef double part __attribute__((vector_size(8 * WIDE)));
+typedef int64_t ipart __attribute__((vector_size(8 * WIDE)));
+typedef struct {
+  part of[LANES / WIDE];
+} vec;
 
 typedef struct {
   int64_t d_s, d_p, d_a, d, q; /* columns: state, present, action, both, targets */
@@ -23,7 +35,7 @@ typedef struct {
   const double *linear;          /* (n_draws, 1 + d, q) */
   const int64_t *target, *count;    /* (n_curved), its column and its kernels */
   const double *inverse_scales;  /* (n_curved, d) */
-  const double *points;          /* of each target (d, count), scaled */
+  const double *points;          /* of each target (count / LANES, d, LANES), scaled */
   const double *offsets;         /* of each target (count), -|point|^2 / 2 */
   const double *weights;         /* of each draw and target (count) */
   const double *frequencies;     /* of each target (d, n_waves) */
@@ -59,48 +71,87 @@ typedef struct {
   const double *given; /* (n_steps, n_paths, d_a), recorded actions instead; or null */
 } Policies;
 
-static vec splat(double x) { return x - (vec){0}; }
+static part splat(double x) { return x - (part){0}; }
 
 static vec load(const double *x) {
   vec v;
-  memcpy(&v, x, sizeof v);
+  EACH memcpy(&v.of[p], x + p * WIDE, sizeof(part)); /* stays in registers */
   return v;
 }
 
+static void store(double *x, vec v) {
+  EACH memcpy(x + p * WIDE, &v.of[p], sizeof(part));
+}
+
+static vec plus(vec a, double x) {
+  EACH a.of[p] += x;
+  return a;
+}
+
+static vec plus_times(vec a, double x, vec b) {
+  EACH a.of[p] += x * b.of[p];
+  return a;
+}
+
+static vec plus_product(vec a, vec b, vec c) {
+  EACH a.of[p] += b.of[p] * c.of[p];
+  return a;
+}
+
 static double sum(vec v) {
-  return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
+  double x[LANES];
+  store(x, v);
+  return ((x[0] + x[4]) + (x[2] + x[6])) + ((x[1] + x[5]) + (x[3] + x[7]));
+}
+
+static double sum_part(part v) {
+  double total = 0.0;
+  for (int i = 0; i < WIDE; i++) total += v[i];
+  return total;
+}
+
+/* Where `is_so`, a; elsewhere b. */
+static part choose(ipart is_so, part a, part b) {
+  return (part)((is_so & (ipart)a) | (~is_so & (ipart)b));
 }
 
 /* 2^n e^r with |r| <= ln 2 / 2: Taylor's series to the last bit. */
-static vec exp_of(vec x) {
-  const vec round = splat(0x1.8p52);
-  ivec is_low = x < splat(-700.0);
-  x = (vec)((is_low & (ivec)splat(-700.0)) | (~is_low & (ivec)x));
-  vec shifted = x * 1.4426950408889634 + round, n = shifted - round;
-  vec r = (x - n * 0x1.62e42fefa3800p-1) - n * 0x1.ef35793c76730p-45;
-  vec p = splat(1.0 / 479001600.0);
+static part exp_part(part x) {
+  const part round = splat(0x1.8p52), low = splat(-700.0);
+  x = choose(x < low, low, x);
+  part shifted = x * 1.4426950408889634 + round, n = shifted - round;
+  part r = (x - n * 0x1.62e42fefa3800p-1) - n * 0x1.ef35793c76730p-45;
+  part y = splat(1.0 / 479001600.0);
   const double c[] = {1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320,
                       1.0 / 5040,     1.0 / 720,     1.0 / 120,    1.0 / 24,
                       1.0 / 6,        0.5,           1.0,          1.0};
-  for (int i = 0; i < 12; i++) p = p * r + c[i];
-  return p * (vec)(((ivec)shifted - (ivec)round + 1023) << 52);
+  for (int i = 0; i < 12; i++) y = y * r + c[i];
+  return y * (part)(((ipart)shifted - (ipart)round + 1023) << 52);
+}
+
+static inline __attribute__((always_inline)) vec exp_of(vec x) {
+  EACH x.of[p] = exp_part(x.of[p]);
+  return x;
 }
 
 /* cos(pi (y - n)) = (-1)^n cos(x) with y = x / pi and |y - n| <= 1/2. */
 static vec cos_of(vec x) {
-  const vec round = splat(0x1.8p52);
-  vec shifted = x * 0.3183098861837907 + round, n = shifted - round;
-  vec r = (x - n * 0x1.921fb544p+1) - n * 0x1.0b4611a626331p-33;
-  vec s = r * r, p = splat(-1.0 / 1124000727777607680000.0);
+  const part round = splat(0x1.8p52);
   const double c[] = {1.0 / 2432902008176640000.0, -1.0 / 6402373705728000.0,
                       1.0 / 20922789888000.0,      -1.0 / 87178291200.0,
                       1.0 / 479001600.0,           -1.0 / 3628800.0,
                       1.0 / 40320.0,               -1.0 / 720.0,
                       1.0 / 24.0,                  -0.5,
                       1.0};
-  for (int i = 0; i < 11; i++) p = p * s + c[i];
-  ivec odd = ((ivec)shifted - (ivec)round) << 63;
-  return (vec)((ivec)p ^ odd);
+  EACH {
+    part shifted = x.of[p] * 0.3183098861837907 + round, n = shifted - round;
+    part r = (x.of[p] - n * 0x1.921fb544p+1) - n * 0x1.0b4611a626331p-33;
+    part s = r * r, y = splat(-1.0 / 1124000727777607680000.0);
+    for (int i = 0; i < 11; i++) y = y * s + c[i];
+    ipart odd = ((ipart)shifted - (ipart)round) << 63;
+    x.of[p] = (part)((ipart)y ^ odd);
+  }
+  return x;
 }
 
 static void act(const Policies *a, int64_t path, int64_t n_paths, const double *state,
@@ -164,9 +215,10 @@ static void predict(const Model *m, int64_t draw, const double *input, double *o
     }
     vec total = {0};
     for (int64_t j = 0; j < n; j += LANES) {
-      vec e = load(offsets + j) - half;
-      for (int64_t i = 0; i < d; i++) e += scaled[i] * load(points + i * n + j);
-      total += load(weights + j) * exp_of(e);
+      vec e = plus(load(offsets + j), -half);
+      for (int64_t i = 0; i < d; i++)
+        e = plus_times(e, scaled[i], load(points + j * d + i * LANES));
+      total = plus_product(total, load(weights + j), exp_of(e));
     }
     points += d * n;
     offsets += n;
@@ -177,8 +229,9 @@ static void predict(const Model *m, int64_t draw, const double *input, double *o
       const double *w = m->wave_weights + (draw * m->n_curved + c) * m->n_waves;
       for (int64_t j = 0; j < m->n_waves; j += LANES) {
         vec e = load(phases + j);
-        for (int64_t i = 0; i < d; i++) e += z[i] * load(f + i * m->n_waves + j);
-        total += load(w + j) * cos_of(e);
+        for (int64_t i = 0; i < d; i++)
+          e = plus_times(e, z[i], load(f + i * m->n_waves + j));
+        total = plus_product(total, load(w + j), cos_of(e));
       }
     }
     out[m->target[c]] += sum(total);
@@ -249,26 +302,26 @@ static double project(const Model *m, const double *reached, double *after) {
 static void terminate(const Model *m, const double *state, double *scores,
                       double *share, double *reward) {
   int64_t n = m->n_points;
-  vec top = splat(-INFINITY);
+  vec top = plus((vec){0}, -INFINITY);
   for (int64_t j = 0; j < n; j += LANES) {
     vec e = load(m->end_offsets + j);
     for (int64_t i = 0; i < m->d_p; i++)
-      e += state[i] * m->end_factor[i] * load(m->end_points + i * n + j);
-    memcpy(scores + j, &e, sizeof e);
-    ivec is_more = e > top;
-    top = (vec)((is_more & (ivec)e) | (~is_more & (ivec)top));
+      e = plus_times(e, state[i] * m->end_factor[i], load(m->end_points + i * n + j));
+    store(scores + j, e);
+    EACH top.of[p] = choose(e.of[p] > top.of[p], e.of[p], top.of[p]);
   }
-  double most = top[0];
-  for (int i = 1; i < LANES; i++) most = fmax(most, top[i]);
+  double most = -INFINITY, tops[LANES];
+  store(tops, top);
+  for (int i = 0; i < LANES; i++) most = fmax(most, tops[i]);
   vec total = {0}, ended = {0}, earned = {0};
   for (int64_t j = 0; j < n; j += LANES) {
     int is_near = 0;
     for (int i = 0; i < LANES; i++) is_near |= scores[j + i] > most - NEAR;
     if (!is_near) continue;
-    vec w = exp_of(load(scores + j) - most);
-    total += w;
-    ended += w * load(m->ended + j);
-    earned += w * load(m->end_rewards + j);
+    vec w = exp_of(plus(load(scores + j), -most));
+    total = plus_times(total, 1.0, w);
+    ended = plus_product(ended, w, load(m->ended + j));
+    earned = plus_product(earned, w, load(m->end_rewards + j));
   }
   *share = sum(ended) / sum(total);
   *reward = sum(earned) / sum(total);
@@ -330,7 +383,7 @@ int nopg_rollout(const Model *m, const Policies *a, int64_t first, int64_t last,
 static void predict_backward(const Model *m, const double *input, const double *g,
                              double *slope, double *z, double *scaled) {
   int64_t d = m->d, q = m->q;
-  vec moments[d];
+  part moments[d];
   for (int64_t i = 0; i < d; i++) {
     z[i] = (input[i] - m->centre[i]) * m->factor[i];
     for (int64_t j = 0; j < q; j++)
@@ -347,14 +400,18 @@ static void predict_backward(const Model *m, const double *input, const double *
     }
     vec total = {0};
     for (int64_t j = 0; coefficient != 0.0 && j < n; j += LANES) {
-      vec e = load(offsets + j) - half;
-      for (int64_t i = 0; i < d; i++) e += scaled[i] * load(points + i * n + j);
-      vec k = load(weights + j) * exp_of(e);
-      total += k;
-      for (int64_t i = 0; i < d; i++) moments[i] += k * load(points + i * n + j);
+      vec e = plus(load(offsets + j), -half), k = {0};
+      for (int64_t i = 0; i < d; i++)
+        e = plus_times(e, scaled[i], load(points + j * d + i * LANES));
+      k = plus_product(k, load(weights + j), exp_of(e));
+      total = plus_times(total, 1.0, k);
+      for (int64_t i = 0; i < d; i++) {
+        vec x = load(points + j * d + i * LANES);
+        EACH moments[i] += k.of[p] * x.of[p];
+      }
     }
     for (int64_t i = 0; i < d; i++)
-      slope[i] += coefficient * (sum(moments[i]) - sum(total) * scaled[i]) *
+      slope[i] += coefficient * (sum_part(moments[i]) - sum(total) * scaled[i]) *
                   m->inverse_scales[c * d + i] * m->factor[i];
     points += d * n;
     offsets += n;

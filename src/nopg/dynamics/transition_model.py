@@ -129,7 +129,7 @@ class TransitionModel:
             believed = RewardBounds.of(continuing)
         else:
             bounds, seen, believed = like.bounds, like.rewards, like.reward_bounds
-            is_saturated = bounds.are_saturated(next_states)
+            is_saturated = bounds.are_left_out(next_states)
         free_inputs, free_targets = inputs[~is_saturated], targets[~is_saturated]
         process = GaussianProcess.fit(
             free_inputs,

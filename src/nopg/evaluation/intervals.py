@@ -18,6 +18,10 @@ BIAS = 0.5
 """Standard deviation of what smoothing still hides, as a share of what other rows show
 of it: they remove a part of the bias, and agree with the plain rows on the rest."""
 
+ALL_OF_THEM = 1.21
+"""What a sum of squares without the largest of ten is multiplied by, in its root, to be
+that of all of them if they are normal."""
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -128,17 +132,26 @@ class Answers(NamedTuple):
 
 @dataclass(frozen=True)
 class Spread:
-    """How far m answers may be off, for lack of data and for lack of paths."""
+    """How far m answers may be off, for lack of data and for lack of paths.
+
+    What lack of data leaves open is asked in three ways: of models drawn from the
+    posterior, of models without a part of the data each, and of how coarse kernels find
+    the data to be. They overlap, so that the largest counts and not their sum.
+    """
 
     deviations: Array  # answers in drawn models less the answers themselves, (S, m)
     scale: float  # what replay of held-out data found bands to be too narrow by
     errors: Array  # standard errors of other kinds, (m,)
+    # Answers in models without a part of the data each, (K, m); None if nobody asked.
+    left_out: Array | None = None
+    coarse: Array | float = 0.0  # standard error by kernels, (m,)
     freedom: float = 0.0  # degrees of freedom; 0 for those of the drawn models
 
     @property
     def std(self) -> Array:
         """Standard deviation for lack of data, (m,)."""
-        return np.asarray(self.scale * np.sqrt(np.square(self.deviations).mean(axis=0)))
+        drawn = self.scale * np.sqrt(np.square(self.deviations).mean(axis=0))
+        return np.asarray(np.maximum(drawn, self._least))
 
     def ends(self, value: Array, level: float) -> tuple[Array, Array]:
         """Lower and upper end, of Student's distribution with a side each."""
@@ -157,19 +170,40 @@ class Spread:
         return self.freedom or len(self.deviations) - 1.0
 
     @property
+    def _least(self) -> Array:
+        """Standard deviation whatever drawn models say, (m,)."""
+        least = np.zeros(self.deviations.shape[1])
+        if self.left_out is not None:
+            least = jackknife_std(self.left_out)
+        return np.asarray(np.maximum(least, self.coarse))
+
+    @property
     def _sides(self) -> tuple[Array, Array]:
         """Standard deviations downwards and upwards, (m,) each.
 
         Deviations to one side count on that side; those to the other count half of
         themselves there, since a few draws may all lie on one side by chance.
         """
-        found = []
+        found, least = [], self._least
         for sign in (-1.0, 1.0):
             ours = np.where(sign * self.deviations > 0.0, 1.0, 0.5)
             square = np.square(self.scale * ours * self.deviations).mean(axis=0)
             share = np.square(ours).mean(axis=0)
-            found.append(np.sqrt(square / share + np.square(self.errors)))
+            lack = np.maximum(np.sqrt(square / share), least)
+            found.append(np.hypot(lack, self.errors))
         return found[0], found[1]
+
+
+def jackknife_std(answers: Array) -> Array:
+    """Standard error of an answer from those without each of K parts, (K, m) to (m,).
+
+    sqrt((K - 1) / K sum_k (x_k - mean)^2), Efron and Tibshirani 1993, Eq. 11.5, but
+    around the median and without the largest: a part may hold all there is of a place,
+    and models without it are not what these data make of one.
+    """
+    squares = np.square(answers - np.median(answers, axis=0))
+    others = np.sort(squares, axis=0)[:-1]
+    return np.asarray(ALL_OF_THEM * np.sqrt(others.sum(axis=0)))
 
 
 def require_level(level: float) -> float:

@@ -6,9 +6,11 @@ gusts where these have found the system to be noisy. How wrong they may be is as
 models drawn from the posterior (`dynamics/posterior.py`), on the same paths: that is
 the part which more data would narrow. It is multiplied by what replay of held-out data
 finds bands to be too narrow by, so that what no posterior knows of counts as far as the
-log can tell. Rows in no order test no path, and those of a grid not what lies between
-them: a kink there looks smooth to every regression. But how coarse the data are for a
-policy the kernel interval shows, and a share of its width is added. Where rollouts are
+log can tell. It is asked again of models without a part of the data each
+(`dynamics/left_out.py`): how much they differ needs no posterior. Rows in no order test
+no path, and those of a grid not what lies between them: a kink there looks smooth to
+every regression. But how coarse the data are for a policy the kernel interval shows.
+The largest of these counts. Where rollouts are
 out of support the rewards to come may be anything between the lowest and the highest
 seen. They may be others still: where more of them lie there than an interval of that
 level may miss, nothing is known.
@@ -25,6 +27,7 @@ from numpy.typing import NDArray
 from nopg.data.dataset import Dataset
 from nopg.discount import discount_horizon
 from nopg.dynamics.ensemble import fit_ensemble, model_columns
+from nopg.dynamics.left_out import left_out_models
 from nopg.dynamics.posterior import drawn_models
 from nopg.dynamics.rollouts import Steps, rollout_steps
 from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
@@ -43,7 +46,7 @@ from nopg.evaluation.rollouts import Membership
 from nopg.policies.arrays import Actor, Array
 from nopg.randomness import Seed
 
-N_DRAWS = 12
+N_DRAWS = 8
 """Models drawn from the posterior of each of the two."""
 FEW_STARTS, FEW_PATHS = 8, 2
 """States that rollouts in drawn models start from, where their mean is asked for, and
@@ -65,6 +68,7 @@ class Returns(NamedTuple):
 
     runs: Array  # (m, G), every path, what is out of support counted halfway
     deviations: Array  # (S, m), of drawn models; (S, 1) of their mean over states
+    left_out: Array  # (K, m), in models without a part of the data each; or (K, 1)
     # What sharper ends make of it, how far rewards beyond those seen may be off, and
     # a last step more or less, (3, m) or (3, 1).
     errors: Array
@@ -108,8 +112,8 @@ class ModelEvaluator:
     @property
     def scale(self) -> float:
         """What deviations of drawn models are multiplied by."""
-        found = (1.0, self.replay.scale, self.replay.return_scale)
-        return float(np.nanmax(found))
+        of_returns = self.replay.return_scale
+        return max(1.0, self.replay.scale if np.isnan(of_returns) else of_returns)
 
     def values(
         self, actor: Actor, states: Array, lengths: Array | None = None
@@ -140,10 +144,10 @@ class ModelEvaluator:
         `kernel` holds the kernel estimates with theirs, for rows in no order.
         """
         runs, unknown = self._runs(actor, states, None)
-        deviations, errors = self._deviations(actor, states, None)
+        deviations, left_out, errors = self._deviations(actor, states, None)
         noise = runs.std(axis=1)
         chance = noise / np.sqrt(runs.shape[1])
-        spread = Spread(deviations, self.scale, _total(chance, *errors))
+        spread = Spread(deviations, self.scale, _total(chance, *errors), left_out)
         value = runs.mean(axis=1)
         return self._estimate(value, noise, spread, unknown, level, kernel)
 
@@ -161,10 +165,10 @@ class ModelEvaluator:
         """
         some = _few(len(starts))
         few = None if lengths is None else lengths[some]
-        deviations, errors = self._deviations(actor, starts[some], few, at_best)
+        found = self._deviations(actor, starts[some], few, at_best)
         runs, unknown = self._runs(actor, starts, lengths, at_best)
-        mean = deviations.mean(axis=1, keepdims=True)
-        return Returns(runs, mean, errors.mean(axis=1, keepdims=True), unknown)
+        drawn, left_out, errors = (part.mean(axis=1, keepdims=True) for part in found)
+        return Returns(runs, drawn, left_out, errors, unknown)
 
     def visit_probability(
         self,
@@ -195,7 +199,8 @@ class ModelEvaluator:
         centre = np.mean([ask(model, some)[1] for model in self._arrays])
         drawn = self._asked_of_drawn(lambda model, many: ask(model, many)[1], some)
         deviations = drawn.mean(axis=1, keepdims=True) - centre
-        spread = Spread(deviations, self.scale, error)
+        left_out = np.array([[ask(model, some)[1].mean()] for model in self._left_out])
+        spread = Spread(deviations, self.scale, error, left_out)
         value = expected.mean(keepdims=True)
         low, high = spread.ends(value, level)
         low = np.clip(low - value + certain.min(), 0.0, value)
@@ -263,10 +268,11 @@ class ModelEvaluator:
         states: Array,
         lengths: Array | None,
         at_best: bool = False,
-    ) -> tuple[Array, Array]:
+    ) -> tuple[Array, Array, Array]:
         """Returns in drawn models less those in the two, (S, m).
 
-        And what else they may be off by, (3, m): the difference that sharper ends make,
+        And those in models without a part of the data each, (K, m). And what else they
+        may be off by, (3, m): the difference that sharper ends make,
         how far rewards beyond those seen may be off, and a last step more or less. What
         is out of support earns one level of reward in each drawn model.
         """
@@ -287,6 +293,10 @@ class ModelEvaluator:
             return np.asarray(earned + np.repeat(levels, len(value)) * unknown)
 
         drawn = self._asked_of_drawn(earned_in, paths)  # (S, m G)
+        left_out = []
+        for model in self._left_out:
+            earned, unknown = ask(model, paths, until)
+            left_out.append(paths.means(earned + middle * unknown))
         limits, (model, _) = self.models[0].reward_limits, self._arrays
         errors = np.zeros((3, len(states)))
         beyond, last = reward_beyond(model, actor, paths, limits, self.gamma, until)
@@ -297,7 +307,7 @@ class ModelEvaluator:
             found = [ask(model, paths, until) for model in self._sharper]
             sharp = np.mean([earned + middle * left for earned, left in found], axis=0)
             errors[0] = paths.means(sharp - value)
-        return paths.means(drawn - value), errors
+        return paths.means(drawn - value), np.array(left_out), errors
 
     def _asked_of_drawn(
         self, ask: Callable[[Steps, NoisyPaths], Array], paths: NoisyPaths
@@ -325,8 +335,8 @@ class ModelEvaluator:
         horizon = 1.0 / (1.0 - self.gamma)
         little = LITTLE * (highest - lowest) * horizon
         coarse = 0.0 if kernel is None else SHARE * 0.5 * (kernel.high - kernel.low)
-        errors = np.hypot(np.hypot(spread.errors, little), coarse)
-        spread = replace(spread, errors=errors)
+        errors = np.hypot(spread.errors, little)
+        spread = replace(spread, errors=errors, coarse=coarse)
         low, high = spread.ends(value, level)
         low = np.maximum(low, np.minimum(lowest * horizon, value))
         high = np.minimum(high, np.maximum(highest * horizon, value))
@@ -360,6 +370,12 @@ class ModelEvaluator:
         return tuple(found)
 
     @cached_property
+    def _left_out(self) -> list[ArrayTransitionModel]:
+        generator = self.seed.numpy("left-out")
+        models = left_out_models(self.models[0], self.data, generator)
+        return [ArrayTransitionModel(model) for model in models]
+
+    @cached_property
     def _drawn(self) -> tuple[ArrayTransitionModel, ...]:
         rest = (model_columns(self.data), N_DRAWS, self.seed.numpy("drawn-models"))
         return tuple(drawn_models(model, *rest) for model in self.models)
@@ -369,7 +385,8 @@ def mean_and_spread(found: Returns, scale: float) -> tuple[Array, Spread]:
     """The mean over all states, (1,), and how far it may be off."""
     m, group = found.runs.shape
     error = np.sqrt(np.square(found.runs.std(axis=1)).sum() / group) / m
-    spread = Spread(found.deviations, scale, _total(error, *found.errors))
+    errors = _total(error, *found.errors)
+    spread = Spread(found.deviations, scale, errors, found.left_out)
     return found.runs.mean(keepdims=True)[0], spread
 
 

@@ -103,7 +103,7 @@ class Unknown(NamedTuple):
         """A kernel speaks for the linear mean below it; other targets have none."""
         columns, process = model_columns(data), model.process
         design = _design(process, torch.cat(list(columns[:2]), dim=1))
-        is_free = ~model.bounds.are_saturated(columns[3])
+        is_free = ~model.bounds.are_left_out(columns[3])
         errors = model.targets(columns) - design @ process.linear
         design, errors = design[is_free], errors[is_free]
         precision = design.T @ design + 1e-9 * len(design) * torch.eye(design.shape[1])

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nopg.compiled import COMPILERS
 from nopg.errors import NopgError
 from nopg.export.program_formats import Program, checker
 
-COMPILERS = ("cc", "gcc", "clang")
 STRICT = ("-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic")
 LONGEST = 120.0  # seconds that compiling or 10,000 states may take
 
@@ -75,7 +75,6 @@ class ProgramRunner:
 def _told(
     command: list[str], folder: Path, given: bytes = b""
 ) -> subprocess.CompletedProcess[bytes]:
-    """What a command says."""
     try:
         done = subprocess.run(
             command, cwd=folder, input=given, capture_output=True, timeout=LONGEST

@@ -135,7 +135,6 @@ def export_policy(
 
 
 def _graph(policy: FittedPolicy, path: Path, kind: str) -> tuple[Exported, bytes]:
-    """The formats that others run: ONNX and arrays."""
     reader = path.with_name(READER) if kind == "numpy" else None
     if reader is not None:
         _require_free(reader)
@@ -166,7 +165,6 @@ def _program(
     guard_points: int | None,
     fallback: list[float] | None,
 ) -> tuple[Exported, bytes]:
-    """The formats that are programs: C and JavaScript."""
     arrays = policy_arrays(deployed(policy))
     if guard_points is None:
         guard_points = 0 if policy.data is None else N_POINTS
@@ -185,16 +183,14 @@ def _program(
     run = ProgramRunner(bare, PROGRAMS[kind](bare), suffix)
     states = trial_states(policy)
     dtype = torch.float32 if is_single else torch.float64
-    difference = verify(policy, run, states, dtype)
-    made = replace(
-        made, n_states=len(states), difference=difference, seconds=run.seconds
-    )
+    difference, lost = verify(policy, run, states, dtype), made.lost
     if guard is not None:
         seen = seen_states(policy, states)
         distance = policy.support(seen, policy.predict(seen)[0]).distance
         here, there = run.found == 1, distance > guard.full_threshold
         lost = float((here & ~there).mean()), float((there & ~here).mean())
-        made = replace(made, lost=lost)
+    n, seconds = len(states), run.seconds
+    made = replace(made, n_states=n, difference=difference, seconds=seconds, lost=lost)
     return made, content
 
 

@@ -52,7 +52,7 @@ class Program:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """How many there are of everything, by the names of the C program."""
+        """How many there are of everything, by the names of the programs."""
         a = self.arrays
         n_out = len(self.layers[-1][1])
         n_taken = n_out if self.is_discrete else len(a["low"])
@@ -130,18 +130,9 @@ def to_c(program: Program) -> str:
 
 def to_js(program: Program) -> str:
     """The script: a constant of the program's name."""
-    sizes, flags = program.sizes, ("false", "true")
-    values: dict[str, Any] = {
-        "isDiscrete": flags[sizes["IS_DISCRETE"]],
-        "isSquashed": flags[sizes["IS_SQUASHED"]],
-        "nObservations": sizes["N_OBSERVATIONS"],
-        "nTaken": sizes["N_TAKEN"],
-        "nChanges": sizes["N_CHANGES"],
-        "width": sizes["WIDTH"],
-    }
     tables: dict[str, Any] = dict.fromkeys(_TABLES, ()) | program.tables
     whole: dict[str, Any] = {"first": (), "copied": ()} | program.whole_tables
-    lines = [f"const {name} = {value};" for name, value in values.items()]
+    lines = [f"const {name} = {value};" for name, value in program.sizes.items()]
     lines += [f"const {name} = [{_joined(v)}];" for name, v in whole.items()]
     for name, table in tables.items():
         texts = _numbers(table, program.is_single, "", "Infinity")

@@ -149,5 +149,5 @@ def library_actions(policy: FittedPolicy, states: FloatArray) -> FloatArray:
     if isinstance(space, Box):
         low, high = (np.asarray(b, np.float64) for b in (space.low, space.high))
         space = Box(low, high, dtype=np.float64)
-    found = predicted_actions(policy.policy, space, states, None)
+    found = predicted_actions(policy.policy, space, None, states)
     return np.asarray(found, dtype=np.float64)

@@ -10,8 +10,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
-from html import escape
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,6 @@ from numpy.typing import NDArray
 
 from nopg.bellman.problem import EstimatorConfig, Problem
 from nopg.data.dataset import Dataset
-from nopg.data.diagnostics.description import html_summary, html_table
 from nopg.data.history import HistoryLayout
 from nopg.data.io.metadata import space_to_json
 from nopg.data.validation import as_states
@@ -139,26 +137,15 @@ class FittedPolicy:
         Returns:
             The action(s), inside the action space, and `state` for the next step.
         """
-        generator = None if deterministic else self.draws
-        names = self.observation_names
+        generator, names = None if deterministic else self.draws, self.observation_names
+        choose = partial(predicted_actions, self.policy, self.action_space, generator)
         # A state that has its past with it is answered as it stands.
         if self.buffer is not None and _width(observation) != self.buffer.layout.width:
-            return self.buffer.act(
-                observation,
-                state,
-                episode_start,
-                names,
-                lambda seen: predicted_actions(
-                    self.policy, self.action_space, seen, generator
-                ),
-            )
+            return self.buffer.act(observation, state, episode_start, names, choose)
         width = None if self.spec is None else self.spec.n_states
         if width is None and self.data is not None:
             width = self.data.observations.shape[1]
-        actions = predicted_actions(
-            self.policy, self.action_space, observation, generator, width, names
-        )
-        return actions, state
+        return choose(observation, width, names), state
 
     def reset(self) -> None:
         """Start a new episode with the next `predict`, where no state is handed in."""
@@ -205,11 +192,8 @@ class FittedPolicy:
         if level is None:
             value = self.model.values(actor, starts).mean()
             return Estimate.without_ends(float(value), MODEL)
-        kernel = (
-            self.kernel.expected_return(level)
-            if self.model.replay.is_of_pairs
-            else None
-        )
+        has_pairs = self.model.replay.is_of_pairs
+        kernel = self.kernel.expected_return(level) if has_pairs else None
         return self.model.expected_return(actor, starts, level, kernel).single()
 
     def value(
@@ -230,9 +214,8 @@ class FittedPolicy:
             return kernel.value if level is None else self._informative(kernel)
         if level is None:
             return self.model.values(self.actor, states)
-        beside = (
-            self.kernel.values(states, level) if self.model.replay.is_of_pairs else None
-        )
+        has_pairs = self.model.replay.is_of_pairs
+        beside = self.kernel.values(states, level) if has_pairs else None
         return self.model.value_intervals(self.actor, states, level, beside)
 
     def check(self, episodes: Dataset | None = None) -> Replay:
@@ -503,19 +486,6 @@ class FittedPolicy:
         self.require_data()
         assert self.initial_states is not None  # kept with the data
         return np.array(self.initial_states, dtype=np.float64)
-
-    def _repr_html_(self) -> str:
-        """What it sees, does and was chosen from, for notebooks."""
-        space: Any = self.action_space
-        seen = self.observation_names or ()
-        rows = [("sees", ", ".join(seen)), ("does", space), ("gamma", self.gamma)]
-        if self.memory is not None:
-            past = f"{self.memory.observations} observations"
-            rows.append(("remembers", f"{past}, {self.memory.actions} actions"))
-        if "grounds" in self.__dict__:  # else it would take a minute
-            rows.append(("verdict", self.verdict()))
-        found = "" if self.search is None else f"<pre>{escape(str(self.search))}</pre>"
-        return html_summary(repr(self), html_table(("", ""), rows) + found)
 
     def __repr__(self) -> str:
         n = None if self.data is None else len(self.data)

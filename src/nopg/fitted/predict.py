@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 def predicted_actions(
     policy: Policy,
     space: Space[Any],
-    observation: Any,  # one state (d_s,) or several (m, d_s)
     generator: torch.Generator | None,  # of draws; None takes the most typical actions
+    observation: Any,  # one state (d_s,) or several (m, d_s)
     width: int | None = None,  # numbers an observation must have, where that is known
     names: Sequence[str] | None = None,  # what they are called, for the error
 ) -> NDArray[Any]:

@@ -108,7 +108,6 @@ class SafePolicy:
         return actions
 
     def _fall_back(self, observation: NDArray[Any], like: Any) -> NDArray[Any]:
-        """The fallback's action in the shape and type of the policy's."""
         if hasattr(self._fallback, "predict"):
             chosen = self._fallback.predict(observation)[0]
         else:

@@ -17,7 +17,7 @@ from torch import Tensor
 from nopg.data.dataset import Dataset
 from nopg.data.files import open_plain, parse_json, reading, write_atomically
 from nopg.data.history import HistoryLayout
-from nopg.data.io.metadata import space_from_json, space_to_json
+from nopg.data.io.metadata import described, from_described
 from nopg.data.transitions import ARRAYS
 from nopg.errors import PolicyFileError
 from nopg.kernels.bandwidths import Bandwidths
@@ -44,18 +44,9 @@ def write_policy_file(
     }
     if data is not None and initial_states is not None:
         tensors["initial_states"] = torch.tensor(initial_states)
-        for name in ARRAYS:
-            array = getattr(data, name)
-            if array is not None:
-                tensors[f"data/{name}"] = torch.tensor(array)
-        about["data"] = {
-            "observation_names": data.observation_names,
-            "action_names": data.action_names,
-            "observation_space": space_to_json(data.observation_space),
-            "action_space": space_to_json(data.action_space),
-            "notes": list(data.notes),
-            "sample_time": data.sample_time,
-        }
+        for name, array in data.arrays().items():
+            tensors[f"data/{name}"] = torch.tensor(array)
+        about["data"] = described(data)
 
     about["digest"] = policy_digest(about, tensors)
 
@@ -116,15 +107,9 @@ def stored_data(
     if "initial_states" not in tensors:
         return None
     found = (tensors.get(f"data/{name}") for name in ARRAYS)
-    kept = metadata["data"]
     return Dataset(
         *(None if each is None else each.numpy() for each in found),
-        observation_names=kept["observation_names"],
-        action_names=kept["action_names"],
-        sample_time=kept.get("sample_time"),  # files of 0.2 have none
-        observation_space=space_from_json(kept["observation_space"]),
-        action_space=space_from_json(kept["action_space"]),
-        notes=tuple(str(note) for note in kept["notes"]),
+        **from_described(metadata["data"]),
         history=HistoryLayout.from_json(metadata.get("memory")),
     )
 

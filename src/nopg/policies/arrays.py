@@ -5,7 +5,7 @@ policies act step by step, their weights are taken out and stacked instead.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -51,18 +51,14 @@ class ArrayPolicies:
         self.count = len(policies)
         self.is_discrete = isinstance(first, CategoricalPolicy)
         self.is_decided = is_decided and self.is_discrete
-        parts = [_parts(policy) for policy in policies]
-        self._mean = np.stack([part.mean for part in parts])[:, None]
-        self._factor = np.stack([part.factor for part in parts])[:, None]
-        self._weights = [
-            np.stack(each)
-            for each in zip(*(part.weights for part in parts), strict=True)
-        ]
-        self._biases = [
-            np.stack(each)[:, None]
-            for each in zip(*(part.biases for part in parts), strict=True)
-        ]
-        self._squash = parts[0].squash
+        means, factors, weights, biases, squashes = zip(
+            *map(_parts, policies), strict=True
+        )
+        self._mean = np.stack(means)[:, None]
+        self._factor = np.stack(factors)[:, None]
+        self._weights = [np.stack(each) for each in zip(*weights, strict=True)]
+        self._biases = [np.stack(each)[:, None] for each in zip(*biases, strict=True)]
+        self._squash: tuple[Array, Array] | None = squashes[0]
         # Behind the means of a Gaussian policy there may be its deviations.
         self._width: int | None = None
         if isinstance(first, GaussianPolicy):
@@ -79,7 +75,9 @@ class ArrayPolicies:
             x += self._biases[number]
         raw: Array = x.reshape(len(states), -1)
         if self.is_discrete:
-            return _decided(raw) if self.is_decided else _softmax(raw)
+            if self.is_decided:
+                return np.asarray(np.eye(raw.shape[1])[raw.argmax(axis=1)])
+            return _softmax(raw)
         if self._squash is None:
             return raw[:, : self._width]
         centre, half_width = self._squash
@@ -110,19 +108,13 @@ class ArrayPolicies:
         }
 
 
-class _Parts(NamedTuple):
-    """What a policy computes with."""
-
-    mean: Array  # (d_s,), of the inputs
-    factor: Array  # (d_s,), one over their deviation
-    weights: list[Array]  # (width in, width out) each
-    biases: list[Array]  # (width out,) each
-    squash: tuple[Array, Array] | None  # centre and half width of actions, (d_a,) each
-
-
 @torch.no_grad()
-def _parts(policy: Policy) -> _Parts:
-    """Weights and limits of a perceptron, taken out."""
+def _parts(policy: Policy) -> tuple[Any, ...]:
+    """Weights and limits of a perceptron, taken out.
+
+    Mean of the inputs and 1 / their deviation, (d_s,) each; weights (width in, width
+    out) and biases of the layers; centre and half width of squashed actions, or None.
+    """
     known = (DeterministicPolicy, GaussianPolicy, CategoricalPolicy)
     layers = perceptron_layers(policy.network) if isinstance(policy, known) else []
     if not layers or isinstance(policy.network, nn.Linear):
@@ -142,7 +134,7 @@ def _parts(policy: Policy) -> _Parts:
     if not isinstance(policy, CategoricalPolicy) and policy.squash is not None:
         low, high = policy.squash.low.numpy(), policy.squash.high.numpy()
         squash = (0.5 * (low + high), 0.5 * (high - low))
-    return _Parts(mean, factor, weights, biases, squash)
+    return mean, factor, weights, biases, squash
 
 
 def perceptron_layers(network: nn.Module) -> list[tuple[Tensor, Tensor]]:
@@ -170,12 +162,6 @@ def _softmax(logits: Array) -> Array:
     weights = np.exp(logits - logits.max(axis=1, keepdims=True))
     share: Array = weights / weights.sum(axis=1, keepdims=True)
     return share
-
-
-def _decided(logits: Array) -> Array:
-    rows = np.zeros_like(logits)
-    rows[np.arange(len(logits)), logits.argmax(axis=1)] = 1.0
-    return rows
 
 
 class _ModuleActor:

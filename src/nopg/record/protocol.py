@@ -60,7 +60,7 @@ def welcome(session: Session, *, environment: str, fps: float) -> dict[str, Any]
         "wanted": session.wanted,
         "kind": session.teleop.kind,
         "levers": session.teleop.levers,
-        "columns": demonstrations.layout.observation_names[:_SHOWN_COLUMNS],
+        "columns": demonstrations.columns["observation_names"][:_SHOWN_COLUMNS],
     }
 
 
@@ -73,8 +73,7 @@ def status(session: Session, *, fps: float, rate: float) -> str:
         "phase": session.phase,
         "notice": session.notice,
         "ending": session.ending,
-        "saved": demonstrations.n_new,
-        "stored": demonstrations.n_episodes,
+        "saved": demonstrations.n_episodes,
         "transitions": demonstrations.n_transitions,
         "complete": session.is_complete,
         "step": len(rows),

@@ -10,7 +10,7 @@ from gymnasium.spaces import Box, Discrete
 
 from nopg.data.files import exclusive
 from nopg.errors import ConfigError, NopgError
-from nopg.record.demonstrations import Demonstrations, Layout
+from nopg.record.demonstrations import Demonstrations
 from nopg.record.loop import Link, Loop
 from nopg.record.protocol import welcome
 from nopg.record.server import LOOPBACK, Ticket, bind, serving
@@ -39,9 +39,7 @@ class RecordConfig:
     """What to record, and where to."""
 
     environment: str  # a Gymnasium id, or `module:Id`
-    out: Path  # the `.npz` file the episodes go to
-    # Whether `out` may exist and is added to; it is never overwritten.
-    append: bool = False
+    out: Path  # the `.npz` file the episodes go to, a new one
     episodes: int | None = None  # episodes to record, None for as many as you like
     fps: float | None = None  # steps per second, None for what the environment declares
     seed: int = 0  # root of the seeds of the starts
@@ -80,16 +78,16 @@ def record(
         teleop = _teleop(simulator, actions, config)
         (n_columns,) = simulator.observation_space.shape
         is_continuous = isinstance(teleop, ContinuousTeleop)
-        layout = Layout(
-            observation_space=simulator.observation_space,
-            action_space=simulator.action_space,
-            observation_names=fitting(observations, n_columns, "s"),
-            action_names=teleop.names if is_continuous else ("action",),
-        )
+        columns = {
+            "observation_space": simulator.observation_space,
+            "action_space": simulator.action_space,
+            "observation_names": fitting(observations, n_columns, "s"),
+            "action_names": teleop.names if is_continuous else ("action",),
+        }
         # Beside the file, because the file itself is replaced at every save.
         beside = path.with_name(f".{path.name}.lock")
         with exclusive(beside, str(path), "recorder"):
-            file = Demonstrations(path, layout, append=config.append)
+            file = Demonstrations(path, columns)
             session = Session(
                 simulator,
                 teleop,
@@ -103,7 +101,7 @@ def record(
             except KeyboardInterrupt:
                 announce("Stopped.")
             except NopgError:
-                announce(f"{file.n_new} finished episodes are in {path}.")
+                announce(f"{file.n_episodes} finished episodes are in {path}.")
                 raise
     return file
 

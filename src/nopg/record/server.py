@@ -39,12 +39,10 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"
 
 # Every path that exists: nothing is looked up on the disk while serving.
+_SCRIPTS = ("recorder.js", "input.js", "keymap.js", "view.js")
 _ASSETS = {
     "/": ("index.html", "text/html; charset=utf-8"),
-    "/recorder.js": ("recorder.js", "text/javascript; charset=utf-8"),
-    "/input.js": ("input.js", "text/javascript; charset=utf-8"),
-    "/keymap.js": ("keymap.js", "text/javascript; charset=utf-8"),
-    "/view.js": ("view.js", "text/javascript; charset=utf-8"),
+    **{f"/{name}": (name, "text/javascript; charset=utf-8") for name in _SCRIPTS},
     "/style.css": ("style.css", "text/css; charset=utf-8"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }

@@ -68,9 +68,7 @@ class Session:
         self.demonstrations = demonstrations
         self._seed, self._announce = seed, announce
         self.wanted = wanted
-        # Starts go on counting where an appended file stopped: with the same seed it
-        # gets new starts, not the old ones again.
-        self._start = demonstrations.n_episodes
+        self._start = 0
         self.phase, self._is_armed = Phase.READY, False
         self.notice = ""  # what went wrong last, for the page
         self.rows: list[Transition] = []  # the episode so far, or that just ended
@@ -82,7 +80,7 @@ class Session:
     @property
     def is_complete(self) -> bool:
         """Whether as many episodes are saved as were wanted."""
-        return self.wanted is not None and self.demonstrations.n_new >= self.wanted
+        return self.wanted is not None and self.demonstrations.n_episodes >= self.wanted
 
     def handle(self, command: Command) -> None:
         """Do what `command` means in the present phase, or nothing."""
@@ -156,7 +154,7 @@ class Session:
             return
         self.phase = Phase.SAVED
         self._announce(
-            f"Episode {self.demonstrations.n_new} saved: {len(self.rows)} steps, "
+            f"Episode {self.demonstrations.n_episodes} saved: {len(self.rows)} steps, "
             f"return {self.total:.4g}, {ending}."
         )
 

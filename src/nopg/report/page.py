@@ -20,14 +20,8 @@ from nopg.report.evidence import Evidence, gather
 from nopg.report.payload import json_in_html, payload
 
 SCRIPTS = (
-    "base.js",
-    "frame.js",
-    "curve.js",
-    "planes.js",
-    "overlays.js",
-    "maps.js",
-    "paths.js",
-    "start.js",
+    *("base.js", "frame.js", "curve.js", "planes.js"),
+    *("overlays.js", "maps.js", "paths.js", "start.js"),
 )
 """Parts of the one script, in the order they build on each other."""
 

@@ -58,7 +58,9 @@ def payload(evidence: Evidence) -> dict[str, Any]:
 
 def json_in_html(numbers: Any) -> str:
     """JSON that no HTML parser takes for a tag, whatever the names in it are."""
-    text = json.dumps(_finite(numbers), ensure_ascii=True, separators=(",", ":"))
+    # JSON has no infinity and no NaN: both become null.
+    plain = json.loads(json.dumps(numbers), parse_constant=lambda name: None)
+    text = json.dumps(plain, ensure_ascii=True, separators=(",", ":"))
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return text
@@ -79,17 +81,6 @@ def packed(values: Any) -> str:
     """An array as little-endian float32 in base64."""
     numbers = np.ascontiguousarray(values, dtype="<f4")
     return base64.b64encode(numbers.tobytes()).decode()
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no infinity and no NaN: both become null."""
-    if isinstance(value, dict):
-        return {key: _finite(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(part) for part in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value
 
 
 def _action(evidence: Evidence) -> dict[str, Any]:
@@ -158,7 +149,6 @@ def _paths(evidence: Evidence, axes: tuple[Coordinate, ...]) -> dict[str, Any]:
 
 
 def _logged(evidence: Evidence, axes: tuple[Coordinate, ...]) -> dict[str, Any] | None:
-    """Recorded episodes, to be drawn under the predicted paths."""
     found = logged_paths(evidence.data, evidence.paths.horizon)
     if found is None:
         return None

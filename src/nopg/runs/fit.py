@@ -20,7 +20,7 @@ from torch import nn
 from nopg.algorithms.nopg.ascent import TrainingState
 from nopg.algorithms.nopg.config import N_UPDATES
 from nopg.algorithms.nopg.nopg import NOPG
-from nopg.algorithms.nopg.training import Training, announce
+from nopg.algorithms.nopg.training import announce
 from nopg.data.dataset import Dataset
 from nopg.errors import ConfigError, RunError, require_extra
 from nopg.fitted.history import Update
@@ -30,6 +30,10 @@ from nopg.runs.folder import RunFolder, locked, require_vacant
 from nopg.runs.run_config import RunConfig, versions
 
 MAX_SECONDS = 60.0  # a checkpoint is due after so long, however many updates that were
+LOGGED = (
+    *("objective", "certificate", "gradient_norm"),
+    *("learning_rate", "matvecs", "seconds"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,8 +96,7 @@ def start(
             data, initial_states, announce=announce if monitoring.progress else None
         )
         model.find_start(n_updates, progress=monitoring.progress)
-        every = {"n_updates": n_updates, "evaluate_every": evaluate_every}
-        config = RunConfig.of(fitted, **every)
+        config = RunConfig.of(fitted, n_updates, evaluate_every)
         fitted.save(path / "initial.nopg")
         run = RunFolder.create(path, config)
         _train(run, model, monitoring, None)
@@ -139,21 +142,44 @@ def resume(
 def _train(
     run: RunFolder, model: NOPG, monitoring: Monitoring, state: TrainingState | None
 ) -> None:
+    """Train to the end, or until somebody stops it, writing the folder on the way."""
     training = model.training(run.config.n_updates, state)
+    kept, kept_at = len(training.history), time.monotonic()
+
+    def checkpoint() -> None:
+        nonlocal kept, kept_at
+        if len(training.history) != kept:
+            where = training.state() if training.can_resume else None
+            write_checkpoint(run.path, training.history, where)
+            kept, kept_at = len(training.history), time.monotonic()
+
     with (
         _interruptible() as interrupted,
-        closing(ProgressWriter(run, training, monitoring, interrupted)) as writer,
+        _curves(run.path, kept + 1, is_wanted=monitoring.tensorboard) as log,
     ):
-        training.run(
+
+        def note(policy: FittedPolicy, update: Update) -> bool:
+            log(update)
+            is_late = time.monotonic() - kept_at >= MAX_SECONDS
+            if is_late or update.step % monitoring.checkpoint_every == 0:
+                checkpoint()
+            callback = monitoring.callback
+            goes_on = callback is None or callback(policy, update) is not False
+            return goes_on and not interrupted.is_set()
+
+        history = training.run(
             evaluators=monitoring.evaluators,
             evaluate_every=run.config.evaluate_every,
-            callback=writer,
+            callback=note,
             progress=monitoring.progress,
         )
-        if training.history.stopped == "interrupted":
+        if history.stopped == "interrupted":
             # Stopped within an update: only the last checkpoint is whole.
             raise KeyboardInterrupt
-        writer.finish(model.fitted)
+        if history.stopped == "callback" and interrupted.is_set():
+            history.stopped = "interrupted"
+        checkpoint()
+        run.finish(model.fitted)
 
 
 @contextmanager
@@ -181,81 +207,29 @@ def _interruptible() -> Iterator[threading.Event]:
             signal.signal(signum, handler)
 
 
-class ProgressWriter:
-    """Writes a run folder as its training goes on."""
-
-    def __init__(
-        self,
-        run: RunFolder,  # the folder; this process holds its lock
-        training: Training,  # the training, just made or restored
-        monitoring: Monitoring,  # how often, and what else
-        interrupted: threading.Event,  # set when somebody asked training to stop
-    ) -> None:
-        self._run, self._training = run, training
-        self._monitoring, self._interrupted = monitoring, interrupted
-        begun = training.history
-        self._tensorboard = None
-        if monitoring.tensorboard:
-            self._tensorboard = summary_writer(run.path, len(begun) + 1)
-        self._last_step, self._last_time = len(begun), time.monotonic()
-
-    def __call__(self, policy: FittedPolicy, update: Update) -> bool:
-        """Note one update; False asks training to stop here."""
-        if self._tensorboard is not None:
-            for name, value in scalars(update).items():
-                self._tensorboard.add_scalar(name, value, update.step)
-        elapsed = time.monotonic() - self._last_time
-        if update.step % self._monitoring.checkpoint_every == 0 or (
-            elapsed >= MAX_SECONDS
-        ):
-            self.checkpoint()
-        callback = self._monitoring.callback
-        goes_on = callback is None or callback(policy, update) is not False
-        return goes_on and not self._interrupted.is_set()
-
-    def checkpoint(self) -> None:
-        """Put the present state on the disk, if it is not there yet."""
-        training = self._training
-        step = len(training.history)
-        if step != self._last_step:
-            state = training.state() if training.can_resume else None
-            write_checkpoint(self._run.path, training.history, state)
-            self._last_step, self._last_time = step, time.monotonic()
-
-    def finish(self, policy: FittedPolicy) -> None:
-        """Write the last checkpoint, the policy, and then that all this is done."""
-        history = self._training.history
-        if history.stopped == "callback" and self._interrupted.is_set():
-            history.stopped = "interrupted"
-        self.checkpoint()
-        self._run.finish(policy)
-
-    def close(self) -> None:
-        """Close the curves, whatever happened."""
-        if self._tensorboard is not None:
-            self._tensorboard.close()
-
-
-def summary_writer(folder: Path, first_step: int) -> Any:
-    """Torch's writer of event files in a run folder, for `tensorboard --logdir runs`.
-
-    `first_step` is the first update that will be logged: what an interrupted run logged
-    beyond its checkpoint is not shown twice.
-    """
+@contextmanager
+def _curves(
+    folder: Path, first_step: int, *, is_wanted: bool
+) -> Iterator[Callable[[Update], None]]:
+    """What logs an update for `tensorboard --logdir runs`, where that is wanted."""
+    if not is_wanted:
+        yield lambda update: None
+        return
     require_extra("tensorboard", "tensorboard")
     writing = require_extra("torch.utils.tensorboard.writer", "tensorboard")
-    return writing.SummaryWriter(str(folder / "tensorboard"), purge_step=first_step)
+    # What an interrupted run logged beyond its checkpoint is not shown twice.
+    made = writing.SummaryWriter(str(folder / "tensorboard"), purge_step=first_step)
+    with closing(made) as board:
+
+        def log(update: Update) -> None:
+            for name, value in scalars(update).items():
+                board.add_scalar(name, value, update.step)
+
+        yield log
 
 
 def scalars(update: Update) -> dict[str, float]:
     """What is logged of an update: its finite numbers, under one name each."""
-    values = {
-        "train/objective": update.objective,
-        "train/certificate": update.certificate,
-        "train/gradient_norm": update.gradient_norm,
-        "train/learning_rate": update.learning_rate,
-        "train/matvecs": float(update.matvecs),
-        "train/seconds": update.seconds,
-        **{f"evaluation/{name}": v for name, v in update.evaluations.items()},
-    }
+    values = {f"train/{name}": float(getattr(update, name)) for name in LOGGED}
+    values |= {f"evaluation/{name}": v for name, v in update.evaluations.items()}
     return {name: value for name, value in values.items() if math.isfinite(value)}

@@ -78,9 +78,7 @@ class RunFolder:
 
     def history(self) -> History:
         """The updates so far, and why training ended if it has."""
-        history = History()
-        if (self.path / CHECKPOINT).exists():
-            history, _ = read_checkpoint(self.path)
+        history, _ = self._checkpoint()
         history.stopped = self.status().get("stopped", "interrupted")
         return history
 
@@ -102,8 +100,11 @@ class RunFolder:
 
     def state(self) -> TrainingState | None:
         """Where training stood at its checkpoint; None before the first."""
+        return self._checkpoint()[1]
+
+    def _checkpoint(self) -> tuple[History, TrainingState | None]:
         is_there = (self.path / CHECKPOINT).exists()
-        return read_checkpoint(self.path)[1] if is_there else None
+        return read_checkpoint(self.path) if is_there else (History(), None)
 
     def policy(self, policy: nn.Module | None = None) -> FittedPolicy:
         """The policy as trained so far: from its file, or a newer checkpoint.

@@ -13,11 +13,11 @@ import shlex
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, get_origin, get_type_hints
 
 import torch
 
@@ -49,11 +49,7 @@ class RunConfig:
 
     @classmethod
     def of(
-        cls,
-        policy: FittedPolicy,
-        *,
-        n_updates: int = 0,
-        evaluate_every: int = 100,
+        cls, policy: FittedPolicy, n_updates: int = 0, evaluate_every: int = 100
     ) -> RunConfig:
         """The config of a policy that is about to be trained, or that `learn` found."""
         assert policy.data is not None
@@ -79,7 +75,12 @@ class RunConfig:
                 f"{found.get('format')!r}; use the nopg that wrote it."
             )
         with reading(path, "a record of how the run is trained"):
-            config = checked(cls, found)
+            kinds = get_type_hints(cls)
+            for name, kind in kinds.items():
+                if type(found[name]) is not (get_origin(kind) or kind):
+                    raise TypeError(f"{name} is {found[name]!r}")
+            float(found["n_updates"])  # what no float holds would fail later
+            config = cls(**{name: found[name] for name in kinds})
             if not 1 <= config.threads <= MAX_THREADS:
                 raise ValueError(f"threads is {config.threads}")
             return config
@@ -92,17 +93,11 @@ def now() -> str:
 
 def versions() -> dict[str, str]:
     """Versions of everything that decides the numbers."""
-    return {
-        "python": platform.python_version(),
-        **{name: metadata.version(name) for name in PACKAGES},
-    }
+    found = {name: metadata.version(name) for name in PACKAGES}
+    return {"python": platform.python_version(), **found}
 
 
 MAX_JSON = 2**26  # most bytes a JSON file of a run may have: 64 MiB
-
-_KINDS = {kind.__name__: kind for kind in (int, float, str, dict, list)}
-
-T = TypeVar("T")
 
 
 def require_plain(path: Path) -> None:
@@ -132,22 +127,6 @@ def read_json(path: Path) -> dict[str, Any]:
     content = read_plain(path, MAX_JSON)
     with reading(path, "a JSON object"):
         return parse_json(content)
-
-
-def checked(kind: type[T], found: Mapping[str, Any]) -> T:
-    """A dataclass from JSON, if every field is there and of the type it says."""
-    values = {}
-    for field in fields(kind):  # type: ignore[arg-type]
-        value = values[field.name] = found[field.name]
-        kinds = {_KINDS.get(t.split("[")[0]) for t in str(field.type).split(" | ")}
-        if type(value) is int:
-            float(value)  # an integer that no float holds would fail later
-            is_right = bool(kinds & {int, float})
-        else:
-            is_right = (None if value is None else type(value)) in kinds
-        if not is_right:
-            raise TypeError(f"{field.name} is {value!r}")
-    return kind(**values)
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:

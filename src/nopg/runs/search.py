@@ -22,12 +22,8 @@ from nopg.runs.run_config import (
     write_json,
 )
 
-FOLDER, DATA, SETTINGS, CHECKPOINT = (
-    "search",
-    "data.npz",
-    "settings.json",
-    "search.checkpoint",
-)
+FOLDER, DATA = "search", "data.npz"
+SETTINGS, CHECKPOINT = "settings.json", "search.checkpoint"
 
 
 def start_search(
@@ -48,9 +44,8 @@ def start_search(
         if starts is not None:
             starts = np.asarray(starts, dtype=np.float64).tolist()
         # Written last: what is there is whole.
-        write_json(
-            unfinished / SETTINGS, {"settings": settings, "initial_states": starts}
-        )
+        about = {"settings": settings, "initial_states": starts}
+        write_json(unfinished / SETTINGS, about)
         return _search(path)
 
 
@@ -58,10 +53,10 @@ def resume_search(path: Path) -> FittedPolicy:
     """Go on with a search that was killed, to the bits of an unbroken one."""
     with locked(path):
         if not (path / FOLDER / SETTINGS).exists():
-            done = " it is done, or was killed before it began"
             raise RunError(
-                f"`{path}` must hold a search that is not done, there is none:{done}; "
-                "look at it with nopg report, or begin with nopg learn DATA --out."
+                f"`{path}` must hold a search that is not done, there is none: it is "
+                "done, or was killed before it began; look at it with nopg report, or "
+                "begin with nopg learn DATA --out."
             )
         return _search(path)
 
@@ -81,10 +76,9 @@ def _search(path: Path) -> FittedPolicy:
         if not (folder / CHECKPOINT).exists():  # refused before it began
             shutil.rmtree(folder, ignore_errors=True)
         raise
-    run = path / "run.json"
-    if run.exists():  # killed between the two files below
-        RunFolder.open(path).finish(policy)
-    else:
-        RunFolder.create(path, RunConfig.of(policy)).finish(policy)
+    is_begun = (path / "run.json").exists()  # killed between the two files below
+    config = RunConfig.of(policy)
+    run = RunFolder.open(path) if is_begun else RunFolder.create(path, config)
+    run.finish(policy)
     shutil.rmtree(folder, ignore_errors=True)
     return policy

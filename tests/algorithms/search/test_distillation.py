@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from nopg.algorithms.search.candidates import distil
+from nopg.algorithms.search.distillation import Student, distil
 from nopg.algorithms.search.planning import DistillationTargets
 from nopg.policies.build import PolicySpec
 from nopg.policies.families import Policy
 
 
-def build(kind: str, n_outputs: int) -> Policy:
-    spec = PolicySpec(kind=kind, n_states=2, n_outputs=n_outputs)
+def build(kind: str, n_outputs: int, hidden: tuple[int, ...] | None = (50,)) -> Policy:
+    spec = PolicySpec(kind=kind, n_states=2, n_outputs=n_outputs, hidden=hidden)
     box = torch.full((n_outputs,), 3.0)
     generator = torch.Generator().manual_seed(0)
     return spec.build(generator, *(() if kind == "discrete" else (-box, box)))
@@ -72,3 +72,41 @@ def test_without_advantages_nothing_is_learned(states: np.ndarray) -> None:
     )
     for now, then in zip(policy.parameters(), before, strict=True):
         assert torch.equal(now, then)
+
+
+@pytest.mark.parametrize(
+    ("kind", "hidden"),
+    [
+        ("deterministic", (50,)),
+        ("deterministic", (8, 6)),
+        ("deterministic", None),
+        ("stochastic", (8, 6)),
+        ("stochastic", None),
+        ("discrete", (8, 6)),
+    ],
+)
+def test_gradients_are_those_of_autograd(
+    kind: str, hidden: tuple[int, ...] | None, states: np.ndarray
+) -> None:
+    policy, rng = build(kind, 2, hidden), np.random.default_rng(1)
+    labels = (states[:, 0] > 0).astype(int)
+    wanted = np.eye(2)[labels] if kind == "discrete" else rng.normal(size=(300, 2))
+    weights, rows = rng.uniform(0, 2, 300), np.arange(7, 90)
+    targets = DistillationTargets(states, wanted, weights, 1)
+    student = Student(policy, targets, torch.float64)
+    error = student.error(rows)
+    made = policy.outputs(torch.tensor(states[rows]))[0]
+    aim = torch.tensor(wanted[rows])
+    span = torch.tensor(np.ptp(wanted, axis=0))
+    each = ((made - aim) / span).square().mean(dim=1)
+    if kind == "discrete":
+        each = -(aim * made.log()).sum(dim=1)
+    truth = (torch.tensor(weights[rows]) * each).mean()
+    assert error == pytest.approx(truth.item())
+    truth.backward()  # type: ignore[no-untyped-call]
+    student.parameters += student.ascent  # one step of gradient descent
+    before = [p.detach().clone() for p in policy.parameters()]
+    student.teach(policy)
+    for now, then in zip(policy.parameters(), before, strict=True):
+        slope = torch.zeros_like(then) if now.grad is None else now.grad
+        assert (then - now).detach().numpy() == pytest.approx(slope.numpy(), abs=1e-12)

@@ -19,7 +19,8 @@ from nopg import threads
 from nopg.algorithms.search import candidates as candidates_module
 from nopg.algorithms.search import learn as search_module
 from nopg.algorithms.search import refinement, selection
-from nopg.algorithms.search.candidates import ASCENTS, PLANS, distil
+from nopg.algorithms.search.candidates import ASCENTS, PLANS
+from nopg.algorithms.search.distillation import distil
 from nopg.algorithms.search.learn import learn
 from nopg.algorithms.search.refinement import FINAL_WEIGHT, model_estimates
 from nopg.dynamics.ensemble import fit_ensemble

@@ -15,7 +15,8 @@ import nopg
 from nopg.algorithms.build import action_space_of, build_policy
 from nopg.algorithms.nopg.nopg import NOPG
 from nopg.algorithms.search import learn as search_module
-from nopg.algorithms.search.candidates import FoundPolicy, distil
+from nopg.algorithms.search.candidates import FoundPolicy
+from nopg.algorithms.search.distillation import distil
 from nopg.algorithms.search.planning import DistillationTargets
 from nopg.algorithms.search.selection import HIDDEN, Floor, explained_share, ranked
 from nopg.dynamics.ensemble import fit_ensemble

@@ -14,6 +14,7 @@ from nopg.algorithms.search.trajectories import (
     Task,
     optimised,
     regulator,
+    tracking,
 )
 from nopg.dynamics.rewards import KnownReward
 from nopg.dynamics.transition_model import TransitionModel
@@ -54,6 +55,15 @@ def still(n_steps: int, n: int, at: Any = (0.0, 0.0)) -> Feedback:
 
 def test_the_regulator_has_the_gains_of_riccati(task: Task) -> None:
     assert regulator(task, still(400, 1))[0] == pytest.approx(-riccati()[1], rel=1e-3)
+
+
+def test_gains_along_a_path_are_those_of_riccati_far_from_its_end(task: Task) -> None:
+    path = still(400, 1, (0.5, 0.0))
+    found = tracking(task, path)
+    assert (found.states == path.states).all()
+    assert (found.actions == path.actions).all()
+    # Damped a little, as every change of a path is.
+    assert found.gains[0, 0] == pytest.approx(-riccati()[1], rel=0.02)
 
 
 def test_one_iteration_finds_the_best_path_of_a_linear_system(task: Task) -> None:

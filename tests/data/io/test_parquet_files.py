@@ -10,6 +10,7 @@ import pytest
 
 from nopg.data import Dataset
 from nopg.errors import DataError
+from tests.data.older_files import save
 
 pa: Any = pytest.importorskip("pyarrow")
 
@@ -69,7 +70,7 @@ def test_the_declared_size_is_checked_first(tmp_path: Path) -> None:
 
 def test_own_files_obey_what_the_caller_says(tmp_path: Path) -> None:
     data = Dataset.load(write(tmp_path, x=[1.0, 2.0, 3.0], u=[0.5] * 3, r=[0.0] * 3))
-    data.save(tmp_path / "own.parquet")
+    save(data, tmp_path / "own.parquet")
     doubled = Dataset.load(
         tmp_path / "own.parquet", reward=lambda s, a, s_next: 2 * s_next[:, 0]
     )

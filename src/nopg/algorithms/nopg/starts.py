@@ -39,7 +39,7 @@ N_SHORT = 100  # most updates of each
 N_ROWS = 500  # samples each rests on, a random part of more
 N_PATH_ROWS = 5000  # samples that mean paths are made from
 LASTING = 3.0
-"""How many times farther paths are judged than the discount looks: what has arrived
+"""How many times farther paths are followed than the discount looks: what has arrived
 must stay, and a slow drift earns as much as a balance until it ends."""
 PATH_SCALE = 1.5
 """Factor on the bandwidths for them: what a local line leaves grows with the square of

@@ -2,23 +2,42 @@
 
 Paths from the task's starts are optimised together with their feedback
 (`trajectories.py`). They begin as what the log and the plans have to offer, and every
-start may take over what was found from another. The feedback then acts in disturbed
-rollouts, and a policy learns what it did there: not the path alone, but the way back.
+start may take over what was found from another (`splices.py`). The feedback then acts
+in disturbed rollouts, and a policy learns what it did there: not the path alone, but
+the way back.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
+import torch
 
-from nopg.algorithms.search.candidates import FoundPolicy, distil
+from nopg.algorithms.search.candidates import FoundPolicy
+from nopg.algorithms.search.distillation import distil
 from nopg.algorithms.search.planning import DistillationTargets
-from nopg.algorithms.search.trajectories import Feedback, Task, optimised, regulator
+from nopg.algorithms.search.splices import (
+    ALIKE,
+    N_CUTTING,
+    caught,
+    shared,
+    without_detours,
+)
+from nopg.algorithms.search.trajectories import (
+    Feedback,
+    Task,
+    optimised,
+    regulator,
+    tracking,
+)
 from nopg.data.dataset import Dataset
 from nopg.discount import discount_horizon
+from nopg.dynamics.bounds import StateBounds
 from nopg.dynamics.curvature import derivatives
+from nopg.dynamics.ensemble import model_columns
 from nopg.dynamics.replays import consecutive
 from nopg.dynamics.rollouts import model_rollout, running_probability
 from nopg.dynamics.transition_model import TransitionModel, regression_actions
@@ -26,8 +45,9 @@ from nopg.fitted.history import TRAJECTORIES, CandidateMethod
 from nopg.policies.arrays import Array, actor_of
 from nopg.policies.families import Policy
 
-N_STARTS, N_TAUGHT = 3, 50
-"""Starts whose paths are optimised, and those that take them over, at most."""
+N_STARTS, N_TAUGHT, N_STEPS = 3, 50, 2_000
+"""Starts whose paths are optimised, and those that take them over, at most; and steps
+of the former, from which on there is one of them."""
 N_ITERATIONS = 10
 """Iterations from everything there is, and as many from the best of it."""
 SEEN = 0.1
@@ -35,13 +55,11 @@ SEEN = 0.1
 N_BEST, N_SOLVING, RESTING = 200, 30, 0.05
 """Logged states of the highest rewards from which one to rest at is looked for, steps
 of the solver, and the most it may move there, in typical steps."""
-N_CATCHES = 20
-"""Moments of a path at which holding is tried."""
-ALIKE = 0.1
-"""Share of the return that one controller for all starts may cost: two ways to do the
-same are one too many for a policy."""
-LEVELS = (0.02, 0.15)
-"""Least and largest disturbance of an action, in halves of its range."""
+TIGHTER = (0.75, 0.5, 0.25, 0.1)
+"""How far bounds are beyond a break of the law while paths are led away from it."""
+LEVELS = (0.02, 0.5)
+"""Least and largest disturbance of an action, in halves of its range: a policy that has
+only met small ones does not make up for the errors of the models."""
 N_DISTURBED, N_DRAWS = 150, 50
 """Disturbed rollouts, and disturbances of each."""
 USED = 2.0 / 3.0
@@ -75,19 +93,42 @@ def trajectory_candidate(
     actions = regression_actions(data).numpy()
     limits = np.stack([actions.min(axis=0), actions.max(axis=0)])
     task, horizon = Task(models, limits, gamma), discount_horizon(gamma, SEEN)
-    starts, some = starts[:N_TAUGHT], starts[:N_STARTS]
+    starts = starts[:N_TAUGHT]
+    some = starts[: min(max(N_STEPS // horizon, 1), N_STARTS)]
     holding = rest_controller(task, data, actions, horizon)
-    found = _begun(task, data, actions, some, policies, holding)
+    # The log may pass where the models end: paths begin as if they did not.
+    loose = _loosened(task, data, 1.0)
+    found = _begun(loose, data, actions, some, policies, holding)
     every = np.tile(some, (found.states.shape[1] // len(some), 1))
-    for last in (False, True):
-        found = optimised(task, found, every, N_ITERATIONS, advance)
-        found = _caught(task, found, holding, every)
-        found = _shared(task, found, starts if last else some)
-        every = some
+    found = optimised(loose, found, every, N_ITERATIONS, advance)
+    found = shared(loose, caught(loose, found, holding, every), some)
+    found = without_detours(loose, found, holding, some)
+    for share in TIGHTER if loose.models[0] is not task.models[0] else ():
+        closer = _loosened(task, data, share)
+        found = optimised(closer, found, some, N_CUTTING)
+    found = without_detours(task, found, holding, some)
+    found = optimised(task, found, some, N_ITERATIONS, advance)
+    found = caught(task, found, holding, some)
+    found = shared(task, found, starts)
     student = copy.deepcopy(fresh)
     targets = _disturbed(task, found, starts, generator)
     distil(student, targets, is_close=True)
     return FoundPolicy(CandidateMethod(TRAJECTORIES), student)
+
+
+def _loosened(task: Task, data: Dataset, share: float) -> Task:
+    """The task in models whose bounds are so far on the way to around all the data."""
+    states, actions, _, reached, _ = model_columns(data)
+    around, _ = StateBounds.of(states, actions, reached)
+    own = task.models[0].bounds
+    if torch.equal(around.low, own.low) and torch.equal(around.high, own.high):
+        return task
+    low, high = (
+        torch.lerp(own.low, around.low, share),
+        torch.lerp(own.high, around.high, share),
+    )
+    bounds = replace(own, low=low, high=high)
+    return task._replace(models=[replace(one, bounds=bounds) for one in task.models])
 
 
 def rest_controller(
@@ -136,7 +177,7 @@ def _begun(
 ) -> Feedback:
     """Where paths from every start begin.
 
-    As if it held already, along the best episode, and as earlier policies would.
+    As if it held already, back to the best episode, and as earlier policies would.
     """
     horizon, count = len(holding.states), len(starts)
     every = consecutive(data, np.ones(len(data), dtype=bool))
@@ -151,43 +192,15 @@ def _begun(
     found = [Feedback(*(np.repeat(field, count, axis=1) for field in holding))]
     for states, taken in paths:
         steps = np.minimum(np.arange(horizon), len(states) - 1)  # rests at its end
-        x, u = (
-            np.repeat(y[steps], count // y.shape[1], axis=1) for y in (states, taken)
-        )
-        found.append(Feedback(x, u, np.zeros((*u.shape, x.shape[2]))))
+        x, u = states[steps], taken[steps]
+        path = Feedback(x, u, np.zeros((*u.shape, x.shape[2])))
+        if x.shape[1] < count:  # it starts elsewhere
+            path = tracking(task, path)
+        repeats = count // x.shape[1]
+        found.append(Feedback(*(np.repeat(field, repeats, axis=1) for field in path)))
     return Feedback(
         *(np.concatenate(field, axis=1) for field in zip(*found, strict=True))
     )
-
-
-def _caught(
-    task: Task, controllers: Feedback, holding: Feedback, starts: Array
-) -> Feedback:
-    """The controllers, each up to the moment from which it is best to hold."""
-    horizon, n = controllers.states.shape[:2]
-    moments = np.linspace(0, horizon, N_CATCHES + 1).astype(int)  # the last is never
-    count = len(moments)
-    is_later = np.arange(horizon)[:, None] >= np.repeat(moments, n)  # (T, count n)
-    every = controllers.of_paths(np.tile(np.arange(n), count))
-    tried = Feedback(
-        *(
-            np.where(is_later.reshape(horizon, -1, *[1] * (own.ndim - 2)), held, own)
-            for own, held in zip(every, holding, strict=True)
-        )
-    )
-    earned = task.returns(tried, np.tile(starts, (count, 1)))
-    best = earned.reshape(count, n).argmax(axis=0)
-    return tried.of_paths(best * n + np.arange(n))
-
-
-def _shared(task: Task, controllers: Feedback, starts: Array) -> Feedback:
-    """One controller a start: the one that is best for all, where it is good enough."""
-    n = controllers.states.shape[1]
-    every = controllers.of_paths(np.repeat(np.arange(n), len(starts)))
-    earned = task.returns(every, np.tile(starts, (n, 1))).reshape(n, -1)
-    common, own = earned.mean(axis=1).argmax(), earned.max(axis=0)
-    is_fine = earned[common] >= own - ALIKE * np.abs(own)
-    return controllers.of_paths(np.where(is_fine, common, earned.argmax(axis=0)))
 
 
 def _disturbed(

@@ -17,6 +17,7 @@ This is model-based policy search, not the paper's algorithm: that one is `nopg.
 from __future__ import annotations
 
 import logging
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -38,6 +39,8 @@ from nopg.algorithms.search.candidates import (
     planned_candidates,
 )
 from nopg.algorithms.search.checkpoint import SearchCheckpoint, parameters_digest
+from nopg.algorithms.search.clock import GAMMA, discount_of, without_time_limit
+from nopg.algorithms.search.cost import cost_of_search
 from nopg.algorithms.search.guided import N_ITERATIONS, trajectory_candidate
 from nopg.algorithms.search.memory import (
     AUTO,
@@ -67,8 +70,6 @@ MAX_UNCERTAINTY = 0.75
 """Mean predictive uncertainty above which the models themselves are guessing."""
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}{postfix}"
 """Steps differ in length, so there is no guess at what is left: it was hours off."""
-GAMMA = 0.99
-"""Discount factor where none is given: a horizon of a few hundred steps."""
 
 
 def learn(
@@ -76,7 +77,7 @@ def learn(
     initial_states: Any = None,
     *,
     policy: str = "deterministic",
-    gamma: float = GAMMA,
+    gamma: float | None = None,
     risk: str | float = "mean",
     n_updates: int = 200,
     n_refining: int = 100,
@@ -97,7 +98,8 @@ def learn(
         initial_states: Where the task starts, (B, d_s); by default the first state of
             each episode.
         policy: "deterministic", "stochastic" or "discrete".
-        gamma: Discount factor in (0, 1).
+        gamma: Discount factor in (0, 1); by default 0.99, or as far as the episodes
+            reach where they earn otherwise after what 0.99 sees of them.
         risk: "mean" for the best mean return; or a share such as 0.1, for the best mean
             of the worst tenth of the rollouts, over starts and noise (the conditional
             value at risk). It steers refinement and choice, not the plans.
@@ -117,7 +119,8 @@ def learn(
             it is removed.
         action_space: Gymnasium space of the actions; by default that of the data.
         seed: Seed of every draw.
-        progress: Show a bar, and the verdict at the end.
+        progress: Say about how long it takes (`nopg.learning_cost`), show a bar, and
+            the verdict at the end.
         settings: Any other setting of `NOPG`, except `bandwidths`.
 
     Returns:
@@ -132,12 +135,13 @@ def learn(
         >>> action.shape
         (1,)
     """
-    common = {"policy": policy, "gamma": gamma, "action_space": action_space}
-    common |= settings
+    common = {"policy": policy, "action_space": action_space} | settings
     _require_known(common, n_updates, n_refining)
     worst_share = _worst_share(risk)
-    data = as_dataset(data)
+    data = without_time_limit(as_dataset(data))
     _require_choice(data)
+    far = discount_of(data)
+    gamma = common["gamma"] = far if gamma is None else gamma
     config = NOPG(seed=seed, **common).config
     compile_ahead("dynamics/rollout.c", "bellman/rows.c", "linalg/solve.c")
     space = action_space_of(data, action_space)
@@ -145,7 +149,8 @@ def learn(
     if reward is not None:
         data, known_reward = with_known_rewards(data, regression_actions(data), reward)
     observed, data = data, remembered(data, history)
-    sparse = is_sparse(data, Seed(seed).numpy("places"))
+    # At a fast clock no plan gets anywhere, however many its anchors are.
+    sparse = is_sparse(data, Seed(seed).numpy("places"), far > GAMMA)
     if sparse and "hidden" not in common:
         # What trajectories teach is lost in a single layer.
         common["hidden"] = HIDDEN
@@ -160,6 +165,9 @@ def learn(
     kept = config.flat() | tried | {"reward": reward is not None}
     kept |= {"start": None if start is None else parameters_digest(start.policy)}
     stored = SearchCheckpoint(checkpoint, data, places, kept)
+    if progress:
+        cost = cost_of_search(data, places, gamma, n_updates, n_refining, sparse)
+        tqdm.write(str(cost), file=sys.stderr)
     n_searching = 2 * N_ITERATIONS if sparse else len(ASCENTS) * n_updates
     bar = tqdm(
         total=len(PLANS) + n_searching + n_refining,

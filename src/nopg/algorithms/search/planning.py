@@ -62,13 +62,18 @@ def actions_to_try(actions: Array, generator: np.random.Generator) -> Array:
     return different[generator.permutation(len(different))[:MAX_ACTIONS]]
 
 
-def is_sparse(data: Dataset, generator: np.random.Generator) -> bool:
-    """Whether states are too far apart to plan among, and actions are numbers."""
+def is_sparse(
+    data: Dataset, generator: np.random.Generator, is_fast: bool = False
+) -> bool:
+    """Whether states are too far apart to plan among, and actions are numbers.
+
+    Or the clock `is_fast`: steps are short beside any distance.
+    """
     states = np.asarray(data.observations, dtype=np.float64)
     if data.is_discrete or data.history is not None or states.shape[1] <= N_PLANNED:
         return False
     some = states[generator.permutation(len(states))[:N_ANCHORS]]
-    return Anchors.of(some).spacing > FAR
+    return is_fast or Anchors.of(some).spacing > FAR
 
 
 @dataclass(frozen=True)

@@ -43,8 +43,9 @@ logger = logging.getLogger(__name__)
 
 MAX_ROWS, N_NEAREST, N_FOLDS = 4_000, 3, 10
 """Rows that are asked whether actions were deliberate, and neighbours that answer."""
-MAX_STARTS = 200
-"""Starts of the last estimates, at most: every episode of a large log has one."""
+MIN_STARTS, MAX_STARTS, START_PRODUCTS = 20, 200, 1_000_000
+"""Starts of the last estimates at least, at most (every episode of a large log has
+one), and the products of their steps: less of them where a step costs more."""
 HIDDEN = (64, 64)
 """Layers of the clone: an operator's switch between swinging and holding is lost in a
 single one."""
@@ -209,7 +210,9 @@ class Selection:
         """A last estimate of those of the highest values: long, from most starts."""
         best = sorted(range(len(values)), key=lambda i: -values[i])[:N_KEPT]
         policies = [self.found[i].policy for i in best]
-        every = -(-len(self.starts) // MAX_STARTS)  # rounded up
+        affordable = START_PRODUCTS // max(1, self.models[0].process.n_products)
+        most = min(max(affordable, MIN_STARTS), MAX_STARTS)
+        every = -(-len(self.starts) // most)  # rounded up
         starts, negligible = self.starts[::every], FINAL_WEIGHT
         if self.models[0].noise is not None:
             starts = search_starts(self.models[0], starts, N_FINAL_PATHS)

@@ -17,10 +17,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nopg.dynamics.curvature import derivatives
+from nopg.dynamics.curvature import (
+    SecondDerivatives,
+    derivatives,
+    second_derivatives,
+)
 from nopg.dynamics.rollouts import ModelRollout, discounted_return
 from nopg.dynamics.transition_model import PredictedStep, TransitionModel
 from nopg.policies.arrays import Array
+from nopg.threads import parallel_map
 
 STEP_SIZES = 0.3 ** np.arange(4)
 """Shares of a change that are tried, all at once."""
@@ -85,10 +90,11 @@ class Task(NamedTuple):
 
     def returns(self, controllers: Feedback, starts: Array) -> Array:
         """The lowest return in the models, (B,): one's errors do not fool the other."""
-        every = (
-            self.follow(controllers, starts, number=i) for i in range(len(self.models))
+        numbers = range(len(self.models))
+        every = parallel_map(
+            lambda i: self.follow(controllers, starts, number=i).returns, numbers
         )
-        found = np.min([paths.returns for paths in every], axis=0)
+        found = np.min(every, axis=0)
         return np.where(np.isfinite(found), found, -np.inf)
 
 
@@ -136,9 +142,17 @@ def optimised(
         if len(chosen):
             kept, better = paths[is_better], tried.of_paths(chosen)
             made = task.follow(better, starts[kept])
-            found.states[:, kept], found.actions[:, kept] = made.states, made.actions
-            found.gains[:, kept] = better.gains
-            returns[kept] = earned.ravel()[chosen]
+            around = Feedback(made.states, made.actions, better.gains)
+            # Around what the first model makes of it, it may fail in another.
+            again, returns[kept] = (
+                task.returns(around, starts[kept]),
+                earned.ravel()[chosen],
+            )
+            is_as_good = again >= returns[kept] - GAIN * np.abs(returns[kept])
+            for whole, new, old in zip(found, around, better, strict=True):
+                whole[:, kept] = np.where(
+                    is_as_good.reshape(-1, *[1] * (new.ndim - 2)), new, old
+                )
         advance(float(returns.max()))
     return found
 
@@ -149,10 +163,22 @@ def regulator(task: Task, still: Feedback) -> Array:
     After many steps backward they are those of the linear-quadratic regulator.
     """
     damping = np.full(still.states.shape[1], DAMPING[0])
-    return np.asarray(_backward(task, still, damping)[1][0])
+    there = second_derivatives(task.models[0], still.states[0], still.actions[0])
+    return np.asarray(_backward(task, still, damping, there)[1][0])
 
 
-def _backward(task: Task, controllers: Feedback, damping: Array) -> tuple[Array, Array]:
+def tracking(task: Task, path: Feedback) -> Feedback:
+    """The path with gains that lead back to it, best for what it is to earn."""
+    damping = np.full(path.states.shape[1], DAMPING[1])
+    return path._replace(gains=_backward(task, path, damping)[1])
+
+
+def _backward(
+    task: Task,
+    controllers: Feedback,
+    damping: Array,
+    there: SecondDerivatives | None = None,
+) -> tuple[Array, Array]:
     """The best change of the actions, (T, B, d_a), and gains, (T, B, d_a, d_s).
 
     With V and v the curvature and slope of U_{t+1}, in the words of
@@ -160,7 +186,9 @@ def _backward(task: Task, controllers: Feedback, damping: Array) -> tuple[Array,
 
         Q = dU_t / d(s, a),  Q'' = r'' + gamma (1 - p)(1 - o) F' V F
 
-    Changes end at the range that is left to paths.
+    Changes end at the range that is left to paths. Where all steps are at one place the
+    motion's second derivatives are known, and v' s'' is a part of Q'' (differential
+    dynamic programming, Mayne 1966).
     """
     n_steps, n_paths, d_s = controllers.states.shape
     model, limits, gamma = task.models[0], task.limits, task.gamma
@@ -187,7 +215,10 @@ def _backward(task: Task, controllers: Feedback, damping: Array) -> tuple[Array,
         q -= (gamma * expected)[:, None] * found.ending[t]
         q += (gamma * stays * (worst - value))[:, None] * found.leaving[t]
         curved = np.swapaxes(moving, 1, 2) @ bend @ moving
-        qq = found.bending[t] + going[:, None, None] * curved
+        bending = found.bending[t]
+        if there is not None:
+            bending = there.of_return(going[:, None] * ahead)
+        qq = bending + going[:, None, None] * curved
         value = outcome.rewards + gamma * stays * expected
         by_action = qq[:, d_s:, d_s:]
         # Damped in units of the largest curvature, so that no unit of rewards matters.

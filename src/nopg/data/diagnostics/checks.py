@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from nopg.data.coverage import FAR, without_far
 from nopg.data.transitions import TransitionTable
 from nopg.data.validation import FloatArray, IntArray, counted
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from gymnasium.spaces import Space
 
 _FEW_LEVELS = 5
-_FAR = 10.0  # an outlier lies this many robust standard deviations from the median
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,11 @@ def all_diagnostics(
     if table.is_discrete:
         found += _labels(table)
     else:
-        low, high = getattr(space, "low", None), getattr(space, "high", None)
-        for i, name in enumerate(table.action_names):
-            bounds = None
-            if low is not None and high is not None:
-                bounds = float(low[i]), float(high[i])
-            found += _action(name, table.actions[:, i].astype(np.float64), bounds)
+        actions = table.actions.astype(np.float64)
+        low = getattr(space, "low", actions.min(axis=0)).tolist()
+        high = getattr(space, "high", actions.max(axis=0)).tolist()
+        for name, *each in zip(table.action_names, actions.T, low, high, strict=True):
+            found += _action(name, *each)
     return [*found, *_isolated(weights)]
 
 
@@ -114,9 +113,10 @@ def _states(table: TransitionTable) -> Iterator[Diagnostic]:
     if constant:
         yield diagnostic("constant_columns", names=" and ".join(constant))
     # Not of rewards: one may well be a thousand once, at the goal.
-    far = [f"{n} in {name}" for name, values in columns if (n := _count_far(values))]
+    outside = {name: int((v != without_far(v)).sum()) for name, v in columns}
+    far = [f"{n} in {name}" for name, n in outside.items() if n]
     if far:
-        yield diagnostic("outliers", far=_FAR, counts=", ".join(far))
+        yield diagnostic("outliers", far=FAR, counts=", ".join(far))
     moved = np.abs(table.next_observations - table.observations)
     span = np.ptp(np.vstack([table.observations, table.next_observations]), axis=0)
     for name, step, width in zip(table.observation_names, moved.T, span, strict=True):
@@ -127,14 +127,6 @@ def _states(table: TransitionTable) -> Iterator[Diagnostic]:
             if wraps and is_circle:
                 steps = counted(wraps, "step")
                 yield diagnostic("wrapped_angle", name=name, steps=steps, unit=unit)
-
-
-def _count_far(values: FloatArray) -> int:
-    low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
-    # 1.349 is the width between the quartiles of a standard normal; where half the
-    # values are equal the quartiles say nothing and the deviation has to do.
-    scale = (high - low) / 1.349 or float(values.std())
-    return int((np.abs(values - middle) > _FAR * scale).sum()) if scale > 0 else 0
 
 
 def _rewards(table: TransitionTable) -> Iterator[Diagnostic]:
@@ -156,9 +148,8 @@ def _labels(table: TransitionTable) -> Iterator[Diagnostic]:
 
 
 def _action(
-    name: str, values: FloatArray, bounds: tuple[float, float] | None
+    name: str, values: FloatArray, low: float, high: float
 ) -> Iterator[Diagnostic]:
-    low, high = bounds or (float(values.min()), float(values.max()))
     found: dict[str, Any] = {"name": name, "low": low, "high": high}
     if outside := int(((values < low) | (values > high)).sum()):
         span = {"least": values.min(), "most": values.max()}

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
-from nopg.data.coverage import state_actions
+from nopg.data.coverage import state_actions, without_far
 from nopg.data.transitions import TransitionTable, run_starts
 from nopg.data.validation import BoolArray, FloatArray, IntArray
 
@@ -23,8 +23,6 @@ _FITTED, _TRAINED, _MOST = 200, 500, 2_000
 _BLOCK = 100  # rows of a stretch that stay together when some are drawn or held out
 _FEWEST = 60  # rows with support below which nothing is said of a column
 _COLUMNS = 6  # state columns looked at: those of which a line leaves most
-_FAR = 10.0
-"""Steps beyond this many robust deviations count as that many: a reset, a crash."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +99,8 @@ def residuals(sequences: Sequences, lag: int, least: float) -> Iterator[Residual
     folds = _folds(sequences, rows, generator)
     inputs = np.hstack([sequences.states, sequences.actions])[rows]
     inputs = inputs[:, inputs.std(axis=0) > 0]
-    steps = [_without_far(column) for column in sequences.steps[rows].T]
+    # Far steps, a reset or a crash, count as ten robust deviations.
+    steps = [without_far(column) for column in sequences.steps[rows].T]
     every = _standardised(np.column_stack(steps))  # (m, d_s)
     for column in _least_linear(inputs, every):
         targets, some = every[:, column], generator.permutation(len(rows))[:_FITTED]
@@ -110,7 +109,7 @@ def residuals(sequences: Sequences, lag: int, least: float) -> Iterator[Residual
             continue
         errors, is_known = _held_out(process, inputs, targets, folds, generator)
         if is_known.sum() >= _FEWEST and len(np.unique(folds[is_known])) > 1:
-            known = _without_far(errors)[is_known]
+            known = without_far(errors)[is_known]
             yield Residuals(column, rows[is_known], known, folds[is_known])
 
 
@@ -155,12 +154,6 @@ def _folds(
 def _standardised(columns: FloatArray) -> FloatArray:
     std = columns.std(axis=0)
     return np.asarray((columns - columns.mean(axis=0)) / np.where(std > 0, std, 1.0))
-
-
-def _without_far(values: FloatArray) -> FloatArray:
-    low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
-    scale = (high - low) / 1.349 or float(values.std())
-    return np.clip(values, middle - _FAR * scale, middle + _FAR * scale)
 
 
 _BOUNDS = {"length": (-1.5, 4.0), "scale": (-4.0, 2.0), "noise": (-6.0, 0.5)}

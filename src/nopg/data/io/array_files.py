@@ -73,27 +73,12 @@ def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]
     return content.reshape(shape, order="F" if is_fortran else "C")
 
 
-_KEY = "nopg"
+_KEY = "nopg"  # where 0.2 wrote names, spaces and notes
 _HARMLESS = (2, 3)
 """Filters that leave the size as it is: shuffle, and Fletcher's checksum."""
 _RATIO = {1: 1032, 32000: 1}
 """How much one byte can become: gzip; lzf stops at the size of a chunk by itself."""
 _SMALL, _CHECKSUM = 2**20, 4
-
-
-def write_hdf5(table: TransitionTable, path: Path) -> None:
-    """Write every array at the root, and names, spaces and notes as one more."""
-    h5py = require_extra("h5py", "data")
-    stored = metadata_to_json(table).encode()
-
-    def write(stream: BinaryIO) -> None:
-        with h5py.File(stream, "w") as file:
-            for name, array in table.arrays().items():
-                file.create_dataset(name, data=array, compression="gzip")
-            # An attribute may hold 64 KiB at most; notes can be longer.
-            file.create_dataset(_KEY, data=np.frombuffer(stored, np.uint8))
-
-    write_atomically(path, write)
 
 
 def read_hdf5(path: Path, options: ReadOptions) -> dict[str, Any]:

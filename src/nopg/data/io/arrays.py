@@ -120,7 +120,6 @@ def _is_empty(actions: Any, rewards: Any) -> BoolArray:
 def _drop_missing(
     parts: dict[str, Any], rows: IntArray, options: ReadOptions
 ) -> tuple[str, ...]:
-    """Refuse or drop transitions with NaN, as the caller asked."""
     empty = np.zeros(len(rows), dtype=bool)
     for name in ("observations", "actions", "rewards", "next_observations"):
         if parts[name] is not None:
@@ -142,7 +141,6 @@ def _drop_missing(
 
 
 def _of_kind(actions: Any, is_discrete: bool) -> NDArray[Any]:
-    """Labels where the action is discrete, else numbers."""
     values = as_matrix("actions", actions)
     if not is_discrete:
         return values

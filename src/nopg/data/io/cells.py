@@ -130,7 +130,6 @@ class TableColumn:
         return np.array(texts, dtype=object)
 
     def _refusal(self, cell: str, row: int) -> DataError:
-        """The error that names the cell, its row (from 1) and its column."""
         shown = cell if len(cell) <= 30 else cell[:27] + "..."
         instead = " or pass time=''" if self._kind == "time" else ""
         return DataError(

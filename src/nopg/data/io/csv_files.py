@@ -22,7 +22,7 @@ from typing import Any
 from nopg.data.files import open_plain, reading, write_atomically
 from nopg.data.io.metadata import metadata_from_json, metadata_to_json
 from nopg.data.io.options import ReadOptions
-from nopg.data.io.tables import as_columns
+from nopg.data.io.tables import TableSource, as_columns
 from nopg.data.transitions import TransitionTable
 from nopg.errors import DataError
 
@@ -34,7 +34,7 @@ _COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
 """A decimal comma; where commas separate cells, it would be a thousand's."""
 
 
-class CsvFile:
+class CsvFile(TableSource):
     """A CSV file whose first line names its columns."""
 
     def __init__(self, path: Path, options: ReadOptions) -> None:
@@ -46,7 +46,6 @@ class CsvFile:
         decimal = options.decimal or ("," if commas and self._delimiter != "," else ".")
         self._has_commas = decimal == ","
         first = [self._pointed(cell) for cell in first]
-        self.notes: tuple[str, ...] = ()
         if self._has_commas:
             self.notes = ("Decimal commas were read.",)
         if header is None:
@@ -62,7 +61,6 @@ class CsvFile:
             for name, cell in itertools.zip_longest(self.names, first, fillvalue="")
             if _is_number(cell) or not cell.strip()
         )
-        self.metadata: dict[str, Any] | None = None
         beside = metadata_path(path)
         if beside.is_file() and not beside.is_symlink():
             with open_plain(beside) as stream:

@@ -17,7 +17,7 @@ import numpy as np
 from nopg.data.files import open_plain, parse_json, reading
 from nopg.data.io.options import ReadOptions
 from nopg.data.io.parquet_files import unpacked_bytes
-from nopg.data.io.tables import table_arguments
+from nopg.data.io.tables import TableSource, table_arguments
 from nopg.errors import require_extra
 
 INFO = Path("meta") / "info.json"
@@ -44,10 +44,8 @@ def read_lerobot(folder: Path, options: ReadOptions) -> dict[str, Any]:
     return table_arguments(source, replace(options, **given))
 
 
-class LeRobotFolder:
+class LeRobotFolder(TableSource):
     """The frames of a LeRobot folder as a table."""
-
-    metadata: dict[str, Any] | None = None
 
     def __init__(self, folder: Path, options: ReadOptions) -> None:
         self._folder, self._options = folder, options
@@ -60,7 +58,8 @@ class LeRobotFolder:
         self.columns_of = {n: names for n, names in self.columns_of.items() if names}
         self.names = tuple(c for names in self.columns_of.values() for c in names)
         self.numeric = frozenset(self.names)
-        self.notes: tuple[str, ...] = (f"Left out: {', '.join(left)}.",) if left else ()
+        if left:
+            self.notes = (f"Left out: {', '.join(left)}.",)
 
     def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """A file at a time."""

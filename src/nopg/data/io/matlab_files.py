@@ -57,7 +57,6 @@ def matlab_table(path: Path, options: ReadOptions) -> MemoryTable:
 
 
 def _columns(name: str, matrix: NDArray[Any] | None) -> Iterator[tuple[str, Any]]:
-    """A vector, or the columns of a matrix."""
     if matrix is not None:
         upright = matrix.T if matrix.shape[0] == 1 else matrix
         for i, column in enumerate(upright.T):

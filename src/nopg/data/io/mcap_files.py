@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from nopg.data.files import open_plain, parse_json, reading
 from nopg.data.io.options import ReadOptions
 from nopg.data.io.rates import LATE
+from nopg.data.io.tables import TableSource
 from nopg.errors import DataError, require_extra
 
 TIME = "time"
@@ -27,10 +28,8 @@ _LONGEST = 64  # numbers of a list that are columns; longer ones are pictures or
 _PIECE = 2**20  # bytes unpacked at once
 
 
-class McapFile:
+class McapFile(TableSource):
     """The numbers of an MCAP file as a table."""
-
-    metadata: dict[str, Any] | None = None
 
     def __init__(self, path: Path, options: ReadOptions) -> None:
         self._path, self._options = path, options
@@ -47,7 +46,6 @@ class McapFile:
         self.names = (TIME, *self._topic_of)
         self.numeric = frozenset(self.names)
         left = sorted(set(self._counts) - seen)
-        self.notes: tuple[str, ...] = ()
         if left:
             self.notes = (f"Left out: {', '.join(left)}, without numbers.",)
 

@@ -47,7 +47,6 @@ def from_minari(dataset: Any, **options: Any) -> Dataset:
 
 
 def _named(options: Mapping[str, Any]) -> ReadOptions:
-    """The options of `Dataset.load`, if they are some."""
     known = [field.name for field in fields(ReadOptions)]
     unknown = [name for name in options if name not in known]
     if unknown:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,39 +78,48 @@ _TEXTS = ("observation_names", "action_names", "notes")
 _SPACES = ("observation_space", "action_space")
 
 
-def metadata_to_json(table: TransitionTable, **more: str) -> str:
+def described(table: TransitionTable) -> dict[str, Any]:
     """Names, spaces and notes by text and numbers alone."""
-    return json.dumps(
-        more
-        | {"sample_time": table.sample_time}
+    return (
+        {"sample_time": table.sample_time}
         | {name: list(getattr(table, name)) for name in _TEXTS}
         | {name: space_to_json(getattr(table, name)) for name in _SPACES}
-        | {"is_discrete": table.is_discrete}
-        | ({} if table.history is None else {"history": table.history.to_json()}),
-        indent=1,
     )
+
+
+def from_described(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `Dataset` that `described` gave."""
+    texts: dict[str, Any] = {name: stored[name] for name in _TEXTS}
+    for found in texts.values():
+        if not (isinstance(found, list) and all(isinstance(s, str) for s in found)):
+            raise TypeError("a list of texts is something else")
+    step = stored.get("sample_time")  # files of older versions have none
+    texts["sample_time"] = None if step is None else float(step)
+    return texts | {name: space_from_json(stored[name]) for name in _SPACES}
+
+
+def metadata_to_json(table: TransitionTable, **more: str) -> str:
+    """What a data file says of its table."""
+    about = more | described(table) | {"is_discrete": table.is_discrete}
+    if table.history is not None:
+        about["history"] = table.history.to_json()
+    return json.dumps(about, indent=1)
 
 
 def metadata_from_json(text: str | bytes) -> dict[str, Any]:
     """The arguments of `Dataset` that `metadata_to_json` wrote, and `is_discrete`."""
     try:
         stored = parse_json(text)
-        texts: dict[str, Any] = {name: stored[name] for name in _TEXTS}
-        for found in texts.values():
-            if not (isinstance(found, list) and all(isinstance(s, str) for s in found)):
-                raise TypeError("a list of texts is something else")
-        step = stored.get("sample_time")  # files of older versions have none
-        texts["sample_time"] = None if step is None else float(step)
-        is_discrete = bool(stored["is_discrete"])
-        spaces = {name: stored[name] for name in _SPACES}
         history = HistoryLayout.from_json(stored.get("history"))
+        more = {"is_discrete": bool(stored["is_discrete"]), "history": history}
+        return from_described(stored) | more
+    except DataError:
+        raise
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(
             "The names and spaces of the file must be JSON written by Dataset.save, "
             f"reading them failed ({str(error)[:100]}); write the file again."
         ) from None
-    built = {name: space_from_json(space) for name, space in spaces.items()}
-    return {**texts, **built, "is_discrete": is_discrete, "history": history}
 
 
 def fingerprint(dataset: TransitionTable) -> str:

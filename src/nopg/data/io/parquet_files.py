@@ -1,7 +1,7 @@
 """Parquet files, through pyarrow.
 
 It streams a file batch by batch: a million rows of eight columns take 0.4 s and under
-200 MiB beyond the arrays. Names, spaces and notes live in the file's own metadata.
+200 MiB beyond the arrays.
 
 A text that is stored once and named in a million rows stays one text here: columns
 that hold none of our numbers are read as dictionaries and never written out.
@@ -20,21 +20,18 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from nopg.data.files import open_plain, reading, write_atomically
-from nopg.data.io.metadata import metadata_from_json, metadata_to_json
+from nopg.data.files import open_plain, reading
+from nopg.data.io.metadata import metadata_from_json
 from nopg.data.io.options import ReadOptions
-from nopg.data.io.tables import as_columns
-from nopg.data.transitions import TransitionTable
+from nopg.data.io.tables import TableSource
 from nopg.errors import require_extra
 
 _ROWS_AT_ONCE = 65_536
-_KEY = b"nopg"
+_KEY = b"nopg"  # where 0.2 wrote names, spaces and notes
 
 
-class ParquetFile:
+class ParquetFile(TableSource):
     """A Parquet file with flat columns."""
-
-    notes: tuple[str, ...] = ()
 
     def __init__(self, path: Path, options: ReadOptions) -> None:
         types = require_extra("pyarrow.types", "data")
@@ -48,7 +45,8 @@ class ParquetFile:
             if types.is_integer(field.type) or types.is_floating(field.type)
         )
         stored = (schema.metadata or {}).get(_KEY)
-        self.metadata = None if stored is None else metadata_from_json(stored)
+        if stored is not None:
+            self.metadata = metadata_from_json(stored)
 
     def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """The cells of the columns `names`, a batch of rows at a time."""
@@ -79,19 +77,6 @@ def _cells(column: Any) -> Any:
     words = [*column.dictionary.to_pylist(), None]
     indices = column.indices.fill_null(len(words) - 1).to_numpy(zero_copy_only=False)
     return np.array(words, dtype=object)[indices]  # each word once, named often
-
-
-def write_parquet(table: TransitionTable, path: Path) -> None:
-    """Write every column under its name, and the rest into the file's metadata."""
-    arrow = require_extra("pyarrow", "data")
-    parquet = require_extra("pyarrow.parquet", "data")
-    stored = metadata_to_json(table)
-    columns = arrow.table(as_columns(table)).replace_schema_metadata({_KEY: stored})
-
-    def write(stream: BinaryIO) -> None:
-        parquet.write_table(columns, stream)
-
-    write_atomically(path, write)
 
 
 _STRUCT, _LONGEST_HEADER = 12, 2**16

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
+from contextlib import closing, nullcontext
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ def from_env(
 
         env = gymnasium.make(env)
     rows: list[tuple[Any, ...]] = []
-    try:
+    with closing(env) if is_ours else nullcontext():
         if policy is None:
             env.action_space.seed(seeds.derive("random-actions") % 2**31)
         # Only the first reset is seeded: the others follow from it, all different.
@@ -62,9 +63,6 @@ def from_env(
             found = one_episode(env, policy, first, deterministic=deterministic)
             rows += [(*row, episode) for row in itertools.islice(found, left)]
             first = None
-    finally:
-        if is_ours:
-            env.close()
     if not any(rows[-1][4:6]):  # the last episode was cut
         rows[-1] = (*rows[-1][:5], True, rows[-1][6])
     return _dataset(env, rows, seed)

@@ -45,17 +45,15 @@ class TableSource(Protocol):
     names: tuple[str, ...]  # all columns, in order
     numeric: frozenset[str]  # those that hold numbers
     # Names, spaces and notes, if `Dataset.save` wrote the table.
-    metadata: dict[str, Any] | None
-    notes: tuple[str, ...]  # how the cells were read
+    metadata: dict[str, Any] | None = None
+    notes: tuple[str, ...] = ()  # how the cells were read
 
     def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """The cells of these columns, some rows at a time."""
 
 
-class MemoryTable:
+class MemoryTable(TableSource):
     """Columns that are already arrays, whatever holds them."""
-
-    metadata: dict[str, Any] | None = None
 
     def __init__(self, table: Any, notes: tuple[str, ...] = ()) -> None:
         self.notes = notes

@@ -12,7 +12,7 @@ const @p@ = (() => {
   "use strict";
 @NUMBERS@
   const columns = (action) =>
-    isDiscrete ? [...Array(nTaken).keys()].map((j) => +(j === action)) : action;
+    IS_DISCRETE ? [...Array(N_TAKEN).keys()].map((j) => +(j === action)) : action;
 
   function choose(seen) {
     let x = seen.map((value, i) => (value - mean[i]) / std[i]), at = 0;
@@ -26,9 +26,9 @@ const @p@ = (() => {
       }
       x = to;
     }
-    if (isDiscrete) return x.every(isFinite) ? x.indexOf(Math.max(...x)) : null;
-    x = x.slice(0, nTaken).map((value, j) => {
-      const free = isSquashed ? centre[j] + half_width[j] * Math.tanh(value) : value;
+    if (IS_DISCRETE) return x.every(isFinite) ? x.indexOf(Math.max(...x)) : null;
+    x = x.slice(0, N_TAKEN).map((value, j) => {
+      const free = IS_SQUASHED ? centre[j] + half_width[j] * Math.tanh(value) : value;
       return Math.min(Math.max(free, low[j]), high[j]);
     });
     return x.every(isFinite) ? x : null;
@@ -48,19 +48,19 @@ const @p@ = (() => {
 
   function took(state, action) {
     copied.forEach((k, i) => {
-      if (k >= width) state.past[i] = columns(action)[k - width];
+      if (k >= WIDTH) state.past[i] = columns(action)[k - WIDTH];
     });
   }
 
   function act(state, observation) {
-    if (observation.length !== nObservations)
-      throw new RangeError(`an observation has ${nObservations} numbers`);
+    if (observation.length !== N_OBSERVATIONS)
+      throw new RangeError(`an observation has ${N_OBSERVATIONS} numbers`);
     const past = state.past || first.map((k) => [...observation, ...before][k]);
     const seen = [...observation, ...past.map((value, i) =>
-      i < nChanges ? observation[i] - value : value)];
+      i < N_CHANGES ? observation[i] - value : value)];
     const chosen = seen.every(isFinite) ? choose(seen) : null;
     const found = chosen === null ? "refused" : isNear(seen, chosen) ? "ok" : "far";
-    const instead = isDiscrete ? fallback[0] : fallback;
+    const instead = IS_DISCRETE ? fallback[0] : fallback;
     const action = found === "ok" || !fallback.length ? chosen : instead;
     if (found !== "refused") {
       state.past = copied.map((k) => seen[k]);

@@ -109,8 +109,8 @@ export class View {
     byId("notice").textContent = message.notice;
     this.showAction(message.action);
     this.columns.forEach((column, i) => (column.value.textContent = figure(message.observation[i])));
-    const episodes = `${message.stored} episode${message.stored === 1 ? "" : "s"}`;
-    byId("tally").textContent = message.stored ? `${episodes} saved, ${message.transitions} transitions` : "Nothing saved yet";
+    const episodes = `${message.saved} episode${message.saved === 1 ? "" : "s"}`;
+    byId("tally").textContent = message.saved ? `${episodes} saved, ${message.transitions} transitions` : "Nothing saved yet";
     const slow = message.phase === "running" && message.rate < 0.85 * this.setup.fps;
     byId("rate").textContent = slow
       ? `Slow: ${message.rate.toFixed(0)} of ${this.setup.fps} steps per second`
@@ -138,7 +138,7 @@ export class View {
       case "unsaved": return ["Not saved", `${last} Space tries again, Backspace discards.`];
       case "finished": return [
         "Recording finished",
-        message.stored
+        message.saved
           ? `Everything is in ${this.setup.file}. To learn a policy from it, type in the terminal: nopg learn ${this.setup.file}`
           : "No episode was saved, so there is no file. You can close this tab.",
       ];

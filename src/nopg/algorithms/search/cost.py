@@ -1,0 +1,164 @@
+"""How long `nopg.learn` takes and how much memory, known before it begins.
+
+What a search does is counted in likelihoods and in steps of rollouts, and one of each
+is timed, here and now. A rough model of a few rows tells how many kernels there are and
+whether the system is noisy. The factors of the counts were measured once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from nopg.algorithms.build import as_dataset
+from nopg.algorithms.search import planning, refinement
+from nopg.algorithms.search.candidates import ASCENTS, N_ASCENT_ROWS, PLANS
+from nopg.algorithms.search.clock import GAMMA, discount_of
+from nopg.algorithms.search.memory import AUTO, remembered, starting_states
+from nopg.algorithms.search.selection import MAX_STARTS
+from nopg.bellman.samples import initial_state_tensor
+from nopg.data.dataset import Dataset
+from nopg.discount import discount_horizon
+from nopg.dynamics.ensemble import model_columns
+from nopg.dynamics.gaussian_process import N_INDUCING, N_ROWS, PER_KERNEL
+from nopg.dynamics.hyperparameters import FREE, negative_log_posterior
+from nopg.dynamics.posterior import N_FEATURES
+from nopg.dynamics.transition_model import TransitionModel
+from nopg.policies.arrays import Array
+from nopg.randomness import Seed
+
+N_ROUGH, N_LIKELY = 1_000, 96
+"""Rows of the rough model, and those that its hyperparameters are chosen by."""
+EASY, ENDING = 0.2, 0.5
+"""What is left of the later parts where tasks begin at their best: plans often cannot
+be bettered. And of rollouts where episodes end."""
+SHARED = 0.45
+"""What a further core adds to the speed of one, up to four of them."""
+
+
+class LearningCost(NamedTuple):
+    """What a search will take, to about a factor of one and a half."""
+
+    seconds: float
+    megabytes: float  # beyond what the process has
+    n_cores: int
+
+    def __str__(self) -> str:
+        cores = "one core" if self.n_cores == 1 else f"{self.n_cores} cores"
+        time, memory = f"{self.seconds:.0f} s", f"{self.megabytes:.0f} MB"
+        return f"Learning takes about {time} on {cores}, {memory}."
+
+
+def learning_cost(
+    data: Dataset,
+    initial_states: Any = None,
+    *,
+    gamma: float | None = None,
+    n_updates: int = 200,
+    n_refining: int = 100,
+    history: int | str = AUTO,
+) -> LearningCost:
+    """About how long `nopg.learn` would take with the same arguments, and its memory.
+
+    Example:
+        >>> nopg.learning_cost(data, n_refining=20).seconds > 0.0
+        True
+    """
+    data = as_dataset(data)
+    far = discount_of(data)
+    data = remembered(data, history)
+    like = torch.tensor(data.observations, dtype=torch.float64)
+    starts = initial_state_tensor(starting_states(data, initial_states), like).numpy()
+    sparse = planning.is_sparse(data, Seed(0).numpy("places"), far > GAMMA)
+    return cost_of_search(data, starts, gamma or far, n_updates, n_refining, sparse)
+
+
+def cost_of_search(
+    data: Dataset,
+    starts: Array,
+    gamma: float,
+    n_updates: int,
+    n_refining: int,
+    sparse: bool,
+) -> LearningCost:
+    """The same of data and starts with their history."""
+    model, actions, unit, step = _measured(data)
+    n_starts, (n, d_s) = len(starts), data.observations.shape
+    is_noisy, n_curved = model.noise is not None, len(model.process.curved)
+    n_policies, r = len(PLANS) + (1 if sparse else len(ASCENTS)), refinement
+    n_anchors, rows = min(n, planning.N_ANCHORS), min(n, N_ASCENT_ROWS)
+    n_tried = len(planning.actions_to_try(actions, np.random.default_rng(0)))
+    near, seen = discount_horizon(gamma), discount_horizon(gamma, r.SEARCH_WEIGHT)
+    left = ENDING if model.termination is not None else 1.0
+    left = EASY if _is_easy(model, actions, starts[:N_LIKELY]) else left
+    # Steps of rollouts in each part.
+    planned = n_anchors * n_tried * planning.MAX_REPEAT
+    first = r.FIRST_ROUND * n_policies
+    few = n_checked = min(n_starts, r.N_STARTS)
+    late = discount_horizon(gamma, r.FINAL_WEIGHT)
+    last = r.N_KEPT * min(n_starts, MAX_STARTS) * late  # half of two: many rest
+    drawn = 32 * min(n, 4000) + 30 * min(n_starts, 50) * near
+    if is_noisy:
+        planned, first = planned * planning.N_GUSTS, first * len(r.CREDITS)
+        few, n_checked = r.N_NEW_PATHS, r.N_PATHS
+        last, drawn = 2 * r.N_KEPT * r.N_FINAL_PATHS * seen, drawn + 7 * 256 * seen
+    n_ascents = n_refining * (first + (1.0 - r.FIRST_ROUND) * r.N_KEPT)
+    refined = n_ascents * few * near
+    n_checks = n_policies + n_ascents / (10 if is_noisy else 5)
+    n_kernels = max(1, int(model.process.weights.count_nonzero()))
+    steps = planned + left * (2.6 * refined + 2 * n_checks * n_checked * seen + last)
+    steps += drawn * (1.0 + n_curved * N_FEATURES / n_kernels)
+    steps += 1_400_000 if sparse else 0  # of trajectories
+    # Likelihoods that the fits take, refits of the verdict, ascents and distillation.
+    widths = [model.process.n_inducing(j) for j in model.process.curved.tolist()]
+    products = sum(m**2 for m in widths) * min(n, PER_KERNEL * N_INDUCING)
+    units = n_curved * 330.0 + 16 * products / 21e6
+    units += left * (0.4 * n_ascents + 0.0002 * refined)
+    units += n_curved * 900.0 if is_noisy and data.episodes is not None else 0.0
+    ascending = 80.0 + 0.13 * rows + len(ASCENTS) * n_updates * 0.0013 * rows
+    units += 0.2 * n_anchors + (2000.0 if sparse else left * ascending)
+    cores = torch.get_num_threads()
+    seconds = (units * unit + steps * step) / (1.0 + SHARED * min(cores - 1, 4))
+    numbers = 4 * cores * N_INDUCING * min(n, N_ROWS) + 4 * n_curved * N_INDUCING**2
+    numbers += n * 12 * (2 * d_s + 4) + 2 * planned * (3 * d_s + 6)
+    return LearningCost(seconds, 60.0 + 8e-6 * numbers, cores)
+
+
+def _is_easy(model: TransitionModel, actions: Array, starts: Array) -> bool:
+    """Whether the task begins where rewards are highest: plans may leave no gain."""
+    typical = actions.mean(axis=0)
+    first = model.follow(starts, np.tile(typical, (1, len(starts), 1)))
+    high = model.reward_limits[1]
+    return bool(np.median(first.rewards) >= high - 0.01 * abs(high))
+
+
+def _measured(data: Dataset) -> tuple[TransitionModel, Array, float, float]:
+    """A rough model, actions, and seconds of a likelihood and of a step of a path."""
+    rng = np.random.default_rng(0)
+    some = np.sort(rng.permutation(len(data))[:N_ROUGH])
+    columns = model_columns(data.subset(some))
+    limits = FREE._replace(n_samples=N_LIKELY)
+    model = TransitionModel.fit(
+        *columns, generator=rng, limits=limits, history=data.history
+    )
+    x = torch.from_numpy(rng.normal(size=(FREE.n_samples, len(model.process.centre))))
+    origin = np.zeros(x.shape[1] + 2)
+    unit = _seconds(lambda: negative_log_posterior(origin, x, x[:, 0]))
+    states, actions = (column.numpy() for column in columns[:2])
+    acted = np.tile(actions[:32], (planning.MAX_REPEAT, 1, 1))
+    follow = _seconds(lambda: model.follow(states[:32], acted))
+    return model, actions, unit, follow / acted[..., 0].size
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    """The least of some tries: others may use the machine, too."""
+    found = []
+    for _ in range(5):
+        begun = time.perf_counter()
+        work()
+        found.append(time.perf_counter() - begun)
+    return min(found)

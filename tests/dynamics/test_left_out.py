@@ -1,0 +1,63 @@
+"""Models without a part of the data, against least squares and by their parts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from nopg.data.dataset import Dataset
+from nopg.dynamics.ensemble import fit_ensemble
+from nopg.dynamics.left_out import N_PARTS, _parts, left_out_models
+
+
+def _log(n_episodes: int, n_steps: int = 30, *, ordered: bool = True) -> Dataset:
+    """A linear level in noise: pushes at random."""
+    rng = np.random.default_rng(1)
+    levels = rng.uniform(-1.0, 1.0, size=(n_episodes, n_steps + 1))
+    pushes = rng.uniform(-1.0, 1.0, size=(n_episodes, n_steps))
+    for t in range(n_steps):
+        noise = 0.05 * rng.standard_normal(n_episodes)
+        levels[:, t + 1] = 0.9 * levels[:, t] + 0.3 * pushes[:, t] + noise
+    n = n_episodes * n_steps
+    return Dataset(
+        levels[:, :-1].reshape(n, 1),
+        pushes.reshape(n, 1),
+        -(levels[:, :-1].reshape(n) ** 2),
+        levels[:, 1:].reshape(n, 1),
+        np.zeros(n, dtype=bool),
+        episodes=np.repeat(np.arange(n_episodes), n_steps) if ordered else None,
+    )
+
+
+def test_episodes_are_left_out_together() -> None:
+    data, generator = _log(20), np.random.default_rng(0)
+    parts = _parts(data, generator)
+    assert np.bincount(parts).tolist() == [len(data) // N_PARTS] * N_PARTS
+    for name in range(20):
+        assert len(np.unique(parts[data.episodes == name])) == 1
+    few = _parts(_log(2), generator)  # pieces of the two
+    assert np.bincount(few).tolist() == [6] * N_PARTS
+    assert (np.diff(few[:30]) >= 0).all()
+    assert (np.diff(few[30:]) >= 0).all()
+    mixed = _parts(_log(20, ordered=False), generator)
+    assert len(np.unique(mixed[:30])) > 5
+
+
+def test_left_out_models_scatter_as_least_squares_does() -> None:
+    data = _log(40)
+    model = fit_ensemble(data, np.random.default_rng(0))[0]
+    models = left_out_models(model, data, np.random.default_rng(3))
+    place = torch.tensor([[0.5, 0.5]], dtype=torch.float64)
+    found = [float(one.process.predict(place)[0, 0]) for one in models]
+    parts = _parts(data, np.random.default_rng(3))
+    inputs = np.concatenate([data.observations, data.actions], axis=1)
+    moved = (data.next_observations - data.observations)[:, 0]
+    expected = []
+    for k in range(N_PARTS):
+        design = np.column_stack([np.ones((parts != k).sum()), inputs[parts != k]])
+        fit = np.linalg.lstsq(design, moved[parts != k], rcond=None)[0]
+        expected.append(fit @ [1.0, 0.5, 0.5])
+    # The level moves linearly; a kernel may add a little of its own.
+    assert np.std(found) == pytest.approx(np.std(expected), rel=0.3)
+    assert np.corrcoef(found, expected)[0, 1] > 0.9
