@@ -8,7 +8,13 @@ import torch
 
 from nopg.data.dataset import Dataset
 from nopg.dynamics.ensemble import fit_ensemble
-from nopg.dynamics.left_out import N_PARTS, _parts, left_out_models
+from nopg.dynamics.left_out import (
+    N_PARTS,
+    N_ROWS,
+    _by_episode,
+    left_out_models,
+    left_out_share,
+)
 
 
 def _log(n_episodes: int, n_steps: int = 30, *, ordered: bool = True) -> Dataset:
@@ -32,16 +38,19 @@ def _log(n_episodes: int, n_steps: int = 30, *, ordered: bool = True) -> Dataset
 
 def test_episodes_are_left_out_together() -> None:
     data, generator = _log(20), np.random.default_rng(0)
-    parts = _parts(data, generator)
-    assert np.bincount(parts).tolist() == [len(data) // N_PARTS] * N_PARTS
-    for name in range(20):
-        assert len(np.unique(parts[data.episodes == name])) == 1
-    few = _parts(_log(2), generator)  # pieces of the two
-    assert np.bincount(few).tolist() == [6] * N_PARTS
-    assert (np.diff(few[:30]) >= 0).all()
-    assert (np.diff(few[30:]) >= 0).all()
-    mixed = _parts(_log(20, ordered=False), generator)
-    assert len(np.unique(mixed[:30])) > 5
+    order = _by_episode(data, generator)
+    assert sorted(order) == list(range(len(data)))
+    names = data.episodes[order].reshape(20, 30)  # whole ones, one after the other
+    assert (names == names[:, :1]).all()
+    assert (np.diff(order.reshape(20, 30), axis=1) == 1).all()
+    assert (np.diff(names[:, 0]) < 0).any()
+    mixed = _by_episode(_log(20, ordered=False), generator)
+    assert (np.diff(mixed) != 1).mean() > 0.9
+
+
+def test_of_many_rows_answers_change_less() -> None:
+    assert left_out_share(500) == 1.0
+    assert left_out_share(4 * N_ROWS) == 0.5
 
 
 def test_left_out_models_scatter_as_least_squares_does() -> None:
@@ -50,7 +59,9 @@ def test_left_out_models_scatter_as_least_squares_does() -> None:
     models = left_out_models(model, data, np.random.default_rng(3))
     place = torch.tensor([[0.5, 0.5]], dtype=torch.float64)
     found = [float(one.process.predict(place)[0, 0]) for one in models]
-    parts = _parts(data, np.random.default_rng(3))
+    order = _by_episode(data, np.random.default_rng(3))
+    parts = np.empty(len(data), dtype=int)
+    parts[order] = np.arange(len(data)) * N_PARTS // len(data)
     inputs = np.concatenate([data.observations, data.actions], axis=1)
     moved = (data.next_observations - data.observations)[:, 0]
     expected = []

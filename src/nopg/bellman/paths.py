@@ -31,9 +31,7 @@ NEAREST = 48  # samples a step is made from
 NEGLIGIBLE = 0.05  # weight gamma^T at which paths end
 N_ENDS = 2  # samples that ended beyond all others make a limit; that met, a wall
 AT_REST = 1e-4  # step in bandwidths below which a path has arrived for good
-BEYOND = 0.25
-"""Part of a column's range by which a path may leave the data before it counts as
-lost."""
+BEYOND = 0.25  # part of a column's range by which a path leaves the data and is lost
 RIDGE = 1e-2
 """Of the regression, in squared bandwidths. It shrinks slopes to those of the trend: to
 nothing, it would put a balance where the real system slowly drifts."""
@@ -140,10 +138,7 @@ class MeanPaths:
         return least - margin, most + margin
 
     def _step(self, policies: Sequence[Policy], x: Tensor, whose: Tensor) -> Tensor:
-        """The regression of `steps` at every place, (m, d + 2).
-
-        `whose` is the number of the policy that acts there, in order, (m,).
-        """
+        """The regression of `steps` where policies number `whose` act, (m, d + 2)."""
         s, h = self.samples, self.bandwidths
         states = self.arcs.states(x)
         counts = torch.bincount(whose, minlength=len(policies)).tolist()

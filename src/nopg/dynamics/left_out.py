@@ -16,15 +16,20 @@ from nopg.dynamics.ensemble import model_columns, refitted
 from nopg.dynamics.transition_model import TransitionModel
 from nopg.threads import parallel_map
 
-N_PARTS = 10
-"""Parts of the data, each of which is left out once."""
+N_PARTS, N_ROWS = 10, 2_000
+"""Parts of the data, each of which is left out once, and rows that these have at most:
+of more, answers change by as much less as the root of their number is larger."""
 
 
 def left_out_models(
     model: TransitionModel, data: Dataset, generator: np.random.Generator
 ) -> list[TransitionModel]:
-    """The model of `data` with its hyperparameters, without each part of the data."""
-    parts = _parts(data, generator)
+    """The model of `data` with its hyperparameters, without each part of the data.
+
+    Parts are of the same size, so that of few episodes they are pieces.
+    """
+    order = _by_episode(data, generator)[:N_ROWS]
+    data, parts = data.subset(order), np.arange(len(order)) * N_PARTS // len(order)
 
     def without(k: int) -> TransitionModel:
         found = refitted(model, model_columns(data.subset(parts != k)))
@@ -34,17 +39,15 @@ def left_out_models(
     return parallel_map(without, np.unique(parts).tolist())
 
 
-def _parts(data: Dataset, generator: np.random.Generator) -> NDArray[np.int64]:
-    """Which part each row is in, (n,): rows of an episode together, as far as it goes.
+def left_out_share(n: int) -> float:
+    """What changes of answers are multiplied by, where not all n rows were in parts."""
+    return float(np.sqrt(min(1.0, N_ROWS / n)))
 
-    Parts are of the same size, so that of few episodes they are pieces.
-    """
-    n = len(data)
+
+def _by_episode(data: Dataset, generator: np.random.Generator) -> NDArray[np.int64]:
+    """Rows of one episode after the other, in random order; single ones if in none."""
     if data.episodes is None:
-        order = generator.permutation(n)
-    else:
-        names, which = np.unique(data.episodes, return_inverse=True)
-        order = np.argsort(generator.permutation(len(names))[which], kind="stable")
-    parts = np.empty(n, dtype=np.int64)
-    parts[order] = np.arange(n) * min(N_PARTS, n // 2) // n
-    return parts
+        return generator.permutation(len(data))
+    names, which = np.unique(data.episodes, return_inverse=True)
+    rank = generator.permutation(len(names))[which]
+    return np.argsort(rank, kind="stable")

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from nopg.data.dataset import Dataset
 from nopg.discount import discount_horizon
 from nopg.dynamics.ensemble import fit_ensemble, model_columns
-from nopg.dynamics.left_out import left_out_models
+from nopg.dynamics.left_out import left_out_models, left_out_share
 from nopg.dynamics.posterior import drawn_models
 from nopg.dynamics.rollouts import Steps, rollout_steps
 from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
@@ -200,6 +200,7 @@ class ModelEvaluator:
         drawn = self._asked_of_drawn(lambda model, many: ask(model, many)[1], some)
         deviations = drawn.mean(axis=1, keepdims=True) - centre
         left_out = np.array([[ask(model, some)[1].mean()] for model in self._left_out])
+        left_out = self._as_of_all(left_out)
         spread = Spread(deviations, self.scale, error, left_out)
         value = expected.mean(keepdims=True)
         low, high = spread.ends(value, level)
@@ -307,7 +308,8 @@ class ModelEvaluator:
             found = [ask(model, paths, until) for model in self._sharper]
             sharp = np.mean([earned + middle * left for earned, left in found], axis=0)
             errors[0] = paths.means(sharp - value)
-        return paths.means(drawn - value), np.array(left_out), errors
+        found = self._as_of_all(np.array(left_out))
+        return paths.means(drawn - value), found, errors
 
     def _asked_of_drawn(
         self, ask: Callable[[Steps, NoisyPaths], Array], paths: NoisyPaths
@@ -368,6 +370,11 @@ class ModelEvaluator:
                 sharp = replace(ends, width=ends.width / SHARPER)
                 found.append(ArrayTransitionModel(replace(model, termination=sharp)))
         return tuple(found)
+
+    def _as_of_all(self, left_out: Array) -> Array:
+        """Answers without parts, (K, m), as if all rows had been in these."""
+        middle = np.median(left_out, axis=0)
+        return np.asarray(middle + left_out_share(len(self.data)) * (left_out - middle))
 
     @cached_property
     def _left_out(self) -> list[ArrayTransitionModel]:

@@ -101,7 +101,7 @@ def cost_of_search(
     few = n_checked = min(n_starts, r.N_STARTS)
     late = discount_horizon(gamma, r.FINAL_WEIGHT)
     last = r.N_KEPT * min(n_starts, MAX_STARTS) * late  # half of two: many rest
-    drawn = 32 * min(n, 4000) + 30 * min(n_starts, 50) * near
+    drawn = 32 * min(n, 4000) + 30 * min(n_starts, 200) * near
     if is_noisy:
         planned, first = planned * planning.N_GUSTS, first * len(r.CREDITS)
         few, n_checked = r.N_NEW_PATHS, r.N_PATHS
