@@ -106,12 +106,14 @@ def test_limit_ends_a_path_where_nobody_crossed_it() -> None:
     after = np.column_stack([x + v, v + 0.02 * a[:, 0]])
     ends = after[:, 0] > 1.0
     states = np.column_stack([x, v])
-    data = nopg.Dataset(states, a, -np.ones(600), after, ends)
+    rewards = np.where(ends, -50.0, -1.0)  # of falling off the end
+    data = nopg.Dataset(states, a, rewards, after, ends)
     samples = Samples.of(data, torch.float64, "cpu")
     made = MeanPaths.of(samples, nopg.Bandwidths([0.05, 0.01], [0.5]), GAMMA)
     start = torch.tensor([[0.1, 0.15]], dtype=torch.float64)
     found = made.returns([linear_policy([[0.0, 0.0]])], start)
-    assert float(found) == pytest.approx(-(1.0 - GAMMA**7) / (1.0 - GAMMA), rel=0.01)
+    until = -(1.0 - GAMMA**6) / (1.0 - GAMMA)
+    assert float(found) == pytest.approx(until - 50.0 * GAMMA**6, rel=0.02)
 
 
 def test_wall_stops_a_path_as_it_stopped_the_samples() -> None:

@@ -31,9 +31,7 @@ NEAREST = 48  # samples a step is made from
 NEGLIGIBLE = 0.05  # weight gamma^T at which paths end
 N_ENDS = 2  # samples that ended beyond all others make a limit; that met, a wall
 AT_REST = 1e-4  # step in bandwidths below which a path has arrived for good
-BEYOND = 0.25
-"""Part of a column's range by which a path may leave the data before it counts as
-lost."""
+BEYOND = 0.25  # part of a column's range by which a path leaves the data and is lost
 RIDGE = 1e-2
 """Of the regression, in squared bandwidths. It shrinks slopes to those of the trend: to
 nothing, it would put a balance where the real system slowly drifts."""
@@ -67,6 +65,7 @@ class MeanPaths:
     trend: Tensor  # linear regression of the steps on (s, a, 1), (d_s + d_a + 1, d + 2)
     tree: Any  # the samples' states in bandwidths, for finding neighbours
     limits: Tensor  # least and most of every coordinate, beyond which it ends, (2, d)
+    worths: Tensor  # mean reward of the samples that ended beyond each, (2, d)
     walls: tuple[Wall, ...]  # where the system itself stops
 
     @classmethod
@@ -79,7 +78,7 @@ class MeanPaths:
         here = arcs.places(s.states)
         there = arcs.places(s.next_states)
         n, lives = len(arcs.straight), s.continuation > 0.0
-        limits, is_told = _limits(here, there, lives, n)
+        limits, worths, is_told = _limits(here, there, lives, n, s.rewards)
         walls = _walls(there[lives], n)
         goes_on = torch.where(is_told, 1.0, s.continuation)
         moved = arcs.difference(there, here)
@@ -90,7 +89,7 @@ class MeanPaths:
         h = s.states.new_tensor(bandwidths.state)
         tree = cKDTree((s.states / h).numpy())
         made = (samples, bandwidths, gamma, arcs, here, steps, trend)
-        return cls(*made, tree, limits, walls)
+        return cls(*made, tree, limits, worths, walls)
 
     def returns(self, policies: Sequence[Policy], starts: Tensor) -> Tensor:
         """Discounted return along the mean path of each policy from each start, (P, B).
@@ -108,11 +107,14 @@ class MeanPaths:
         n_steps = discount_horizon(gamma, NEGLIGIBLE)
         for t in range(n_steps):
             step = self._step(policies, x[going], going // len(starts))
-            total[going] += gamma**t * alive[going] * step[:, -2]
-            alive[going] *= step[:, -1]
             place = x[going] + step[:, :-2]
-            has_ended = ((place < self.limits[0]) | (place > self.limits[1])).any(dim=1)
-            alive[going] *= ~has_ended
+            is_beyond = torch.stack([place < self.limits[0], place > self.limits[1]], 1)
+            has_ended = is_beyond.flatten(1).any(dim=1)
+            # What ending there was worth: from before, a regression hardly knows.
+            worth = torch.where(is_beyond, self.worths, torch.inf).flatten(1).amin(1)
+            step[:, -2] = torch.where(has_ended, worth, step[:, -2])
+            total[going] += gamma**t * alive[going] * step[:, -2]
+            alive[going] *= step[:, -1] * ~has_ended
             for wall in self.walls:
                 place = wall.stop(place)
             is_out = ((place < low) | (place > high)).any(dim=1)
@@ -136,10 +138,7 @@ class MeanPaths:
         return least - margin, most + margin
 
     def _step(self, policies: Sequence[Policy], x: Tensor, whose: Tensor) -> Tensor:
-        """The regression of `steps` at every place, (m, d + 2).
-
-        `whose` is the number of the policy that acts there, in order, (m,).
-        """
+        """The regression of `steps` where policies number `whose` act, (m, d + 2)."""
         s, h = self.samples, self.bandwidths
         states = self.arcs.states(x)
         counts = torch.bincount(whose, minlength=len(policies)).tolist()
@@ -190,15 +189,17 @@ def _inputs(states: Tensor, actions: Tensor) -> Tensor:
 
 
 def _limits(
-    here: Tensor, there: Tensor, goes_on: Tensor, n_straight: int
-) -> tuple[Tensor, Tensor]:
-    """Limits that end the task, (2, d), and which samples they account for, (n,).
+    here: Tensor, there: Tensor, goes_on: Tensor, n_straight: int, rewards: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Limits that end the task and mean rewards of ending there, (2, d) each.
+
+    Third, which samples they account for, (n,).
 
     A limit is where `N_ENDS` samples or more ended and no other ever was, in one
     coordinate. A regression would not see it from where nobody crossed it.
     """
     limits = here.new_tensor([[-torch.inf], [torch.inf]]).repeat(1, here.shape[1])
-    is_told = torch.zeros_like(goes_on)
+    worths, is_told = torch.zeros_like(limits), torch.zeros_like(goes_on)
     lived = torch.cat([here, there[goes_on]])
     for d in range(n_straight):
         for side, sign in ((0, -1.0), (1, 1.0)):
@@ -206,8 +207,9 @@ def _limits(
             is_beyond = ~goes_on & (reached > inner)
             if int(is_beyond.sum()) >= N_ENDS:
                 limits[side, d] = sign * 0.5 * (inner + reached[is_beyond].min())
+                worths[side, d] = rewards[is_beyond].mean()
                 is_told |= is_beyond
-    return limits, is_told
+    return limits, worths, is_told
 
 
 def _walls(there: Tensor, n_straight: int) -> tuple[Wall, ...]:

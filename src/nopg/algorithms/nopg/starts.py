@@ -41,10 +41,7 @@ N_PATH_ROWS = 5000  # samples that mean paths are made from
 LASTING = 3.0
 """How many times farther paths are followed than the discount looks: what has arrived
 must stay, and a slow drift earns as much as a balance until it ends."""
-PATH_SCALE = 1.5
-"""Factor on the bandwidths for them: what a local line leaves grows with the square of
-the bandwidth, what a local mean leaves with the bandwidth itself, so that the one may
-look farther than the other and averages more noise away."""
+PATH_SCALE = 1.5  # on their bandwidths: a local line may look farther than a mean
 N_STARTS = 8  # initial states they begin at
 N_ELSEWHERE, WEIGHT = 20, 0.2
 """States of the data that a short ascent counts beside the initial ones, and their
