@@ -40,6 +40,7 @@ def test_episodes_are_left_out_together() -> None:
     data, generator = _log(20), np.random.default_rng(0)
     order = _by_episode(data, generator)
     assert sorted(order) == list(range(len(data)))
+    assert data.episodes is not None
     names = data.episodes[order].reshape(20, 30)  # whole ones, one after the other
     assert (names == names[:, :1]).all()
     assert (np.diff(order.reshape(20, 30), axis=1) == 1).all()

@@ -308,8 +308,8 @@ class ModelEvaluator:
             found = [ask(model, paths, until) for model in self._sharper]
             sharp = np.mean([earned + middle * left for earned, left in found], axis=0)
             errors[0] = paths.means(sharp - value)
-        found = self._as_of_all(np.array(left_out))
-        return paths.means(drawn - value), found, errors
+        without = self._as_of_all(np.array(left_out))
+        return paths.means(drawn - value), without, errors
 
     def _asked_of_drawn(
         self, ask: Callable[[Steps, NoisyPaths], Array], paths: NoisyPaths
