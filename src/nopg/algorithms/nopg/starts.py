@@ -2,11 +2,10 @@
 
 Gradient ascent finds the nearest hill of J, and which hill is near depends on the rows.
 The blur of the paper's rows helps to see far, matched rows are right about what is
-near, and where several kinds agree a policy exploits none of them. So short ascents are
-made on the paper's rows, on matched ones, and twice on several kinds in turn, each from
-another policy and on another part of the data, and the policy whose mean paths earn
-most is where the long ascent starts. J itself cannot choose: it is what each of them
-was raised on.
+near, and where several kinds agree a policy exploits none of them. So one short ascent
+is made on the paper's rows and one on several kinds in turn, on a part of the data, and
+the policy whose mean path earns most is where the long ascent starts. J itself cannot
+choose: it is what each of them was raised on.
 """
 
 import copy
@@ -32,17 +31,21 @@ from nopg.randomness import Seed
 REFRESH = 8  # updates that one coarse inverse serves
 Kind = tuple[str, float]  # a row model and a factor on the bandwidths
 PLAIN, NEAR, WIDE = (NADARAYA_WATSON, 1.0), (MATCHED, 1.0), (MATCHED, 2.0)
-IN_TURN = (PLAIN, NEAR, WIDE)
-KINDS: tuple[tuple[Kind, ...], ...] = ((PLAIN,), IN_TURN, IN_TURN, (NEAR,))
+KINDS: tuple[tuple[Kind, ...], ...] = ((PLAIN,), (PLAIN, NEAR, WIDE))
 """What each short ascent uses, one kind after the other from update to update."""
-N_SHORT = 100  # most updates of each
-N_ROWS = 500  # samples each rests on, a random part of more
+N_SHORT, SNAPSHOTS = 200, 4
+"""Most updates of each, and how many of its policies are compared, the last among them:
+on a flat J an ascent walks on after it has arrived."""
+N_ROWS = 800  # samples each rests on, a random part of more
 N_PATH_ROWS = 5000  # samples that mean paths are made from
 LASTING = 3.0
 """How many times farther paths are followed than the discount looks: what has arrived
 must stay, and a slow drift earns as much as a balance until it ends."""
-PATH_SCALE = 1.5  # on their bandwidths: a local line may look farther than a mean
-N_STARTS = 8  # initial states they begin at
+PATH_SCALE = 1.5
+"""Factor on the bandwidths for them: what a local line leaves grows with the square of
+the bandwidth, what a local mean leaves with the bandwidth itself, so that the one may
+look farther than the other and averages more noise away."""
+N_STARTS = 3  # initial states they begin at
 N_ELSEWHERE, WEIGHT = 20, 0.2
 """States of the data that a short ascent counts beside the initial ones, and their
 weight: where J is flat from the start, they are what tells good from better."""
@@ -72,8 +75,7 @@ def find_start(
         problems = [
             _problem(part, begun, h, config.estimator, kind, seed) for kind in kinds
         ]
-        _ascend(one, problems, seed, n_updates, advance)
-        found.append(one)
+        found += _ascend(one, problems, seed, n_updates, advance)
     values = path_returns(found, fitted, config)
     return found[max(range(len(found)), key=values.__getitem__)]
 
@@ -138,8 +140,8 @@ def _ascend(
     seed: Seed,
     n_updates: int,
     advance: Callable[[], object],
-) -> None:
-    """Updates in place, each on the next of the problems."""
+) -> list[Policy]:
+    """Updates in place, each on the next of the problems; copies on the way."""
     parameters = [p for p in policy.parameters() if p.requires_grad]
     adam = Adam(parameters, eps_for(problems[0].samples.rewards))
     solver = SolverConfig(rtol=RTOL)
@@ -147,9 +149,13 @@ def _ascend(
     estimators = [Estimator.of(problem, policy) for problem in problems]
     starts: list[Start | None] = [None] * len(estimators)
     first = LABEL_RATE if isinstance(policy, CategoricalPolicy) else LEARNING_RATE
+    kept = []
     for step in range(n_updates):
         turn, i = divmod(step, len(estimators))
         solution = estimators[i].solve(policy, generator, solver, starts[i])
         starts[i] = solution.following(keep_correction=(turn + 1) % REFRESH != 0)
         adam.step(solution.gradient(policy), first * cosine_decay(step, n_updates))
         advance()
+        if (n_updates - 1 - step) % -(-n_updates // SNAPSHOTS) == 0:
+            kept.append(copy.deepcopy(policy))
+    return kept
