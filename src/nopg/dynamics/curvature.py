@@ -58,10 +58,7 @@ class SecondDerivatives(NamedTuple):
     moving: Array  # (B, d_s, d, d)
 
     def of_return(self, weights: Array) -> Array:
-        """Curvature of the reward and of next states times weights, (B, d_s).
-
-        Without what bends upwards, (B, d, d).
-        """
+        """Downward curvature of the reward and of weighted next states, (B, d, d)."""
         found = self.earning + np.einsum("bi,bijk->bjk", weights, self.moving)
         return np.asarray(_downwards(torch.from_numpy(found)).numpy())
 

@@ -10,10 +10,9 @@ log can tell. It is asked again of models without a part of the data each
 (`dynamics/left_out.py`): how much they differ needs no posterior. Rows in no order test
 no path, and those of a grid not what lies between them: a kink there looks smooth to
 every regression. But how coarse the data are for a policy the kernel interval shows.
-The largest of these counts. Where rollouts are
-out of support the rewards to come may be anything between the lowest and the highest
-seen. They may be others still: where more of them lie there than an interval of that
-level may miss, nothing is known.
+The largest of these counts. Where rollouts are out of support the rewards to come may
+be anything between the lowest and the highest seen. They may be others still: where
+more of them lie there than an interval of that level may miss, nothing is known.
 """
 
 from collections.abc import Callable

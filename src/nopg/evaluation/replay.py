@@ -151,9 +151,8 @@ def replay_held_out(
         is_held_out, draws = fold
         seen = data.subset(~is_held_out)
         model = refitted(like, model_columns(seen))
-        rows = (
-            is_held_out & is_claimed if is_claimed[is_held_out].any() else is_held_out
-        )
+        is_any = is_claimed[is_held_out].any()
+        rows = is_held_out & is_claimed if is_any else is_held_out
         windows = Windows.of(data, rows, LONGEST, len(folds))
         return Predictions.of(model, seen, windows, gamma, draws)
 

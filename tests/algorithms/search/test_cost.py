@@ -75,3 +75,8 @@ def test_it_is_told_in_a_line() -> None:
     text = "Learning takes about 25 s on one core, 100 MB."
     assert str(LearningCost(25.4, 100.0, 1)) == text
     assert "on 2 cores" in str(LearningCost(301.0, 100.0, 2))
+
+
+def test_a_discount_that_learn_refuses_has_no_cost() -> None:
+    with pytest.raises(nopg.ConfigError, match="gamma"):
+        learning_cost(logged(50), [[0.5, 0.0]], gamma=1.5)

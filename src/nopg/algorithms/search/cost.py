@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from nopg.algorithms.build import as_dataset
+from nopg.algorithms.nopg.nopg import NOPG
 from nopg.algorithms.search import planning, refinement
 from nopg.algorithms.search.candidates import ASCENTS, N_ASCENT_ROWS, PLANS
 from nopg.algorithms.search.clock import GAMMA, discount_of
@@ -70,11 +71,12 @@ def learning_cost(
     """
     data = as_dataset(data)
     far = discount_of(data)
+    gamma = NOPG(gamma=far if gamma is None else gamma).config.gamma
     data = remembered(data, history)
     like = torch.tensor(data.observations, dtype=torch.float64)
     starts = initial_state_tensor(starting_states(data, initial_states), like).numpy()
     sparse = planning.is_sparse(data, Seed(0).numpy("places"), far > GAMMA)
-    return cost_of_search(data, starts, gamma or far, n_updates, n_refining, sparse)
+    return cost_of_search(data, starts, gamma, n_updates, n_refining, sparse)
 
 
 def cost_of_search(

@@ -123,10 +123,8 @@ def _loosened(task: Task, data: Dataset, share: float) -> Task:
     own = task.models[0].bounds
     if torch.equal(around.low, own.low) and torch.equal(around.high, own.high):
         return task
-    low, high = (
-        torch.lerp(own.low, around.low, share),
-        torch.lerp(own.high, around.high, share),
-    )
+    low = torch.lerp(own.low, around.low, share)
+    high = torch.lerp(own.high, around.high, share)
     bounds = replace(own, low=low, high=high)
     return task._replace(models=[replace(one, bounds=bounds) for one in task.models])
 
