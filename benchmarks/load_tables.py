@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from tests.data.older_files import save
+from tests.data.written_files import save
 
 from nopg.data import Dataset
 

@@ -60,6 +60,7 @@ def _outcomes(
             methods=names(options.methods),
             settings=names(options.settings),
             max_size=options.max_size,
+            tasks=names(options.tasks),
         ),
         redo=options.redo,
         command=shlex.join(["python", "-m", "reproduction", *arguments]),
@@ -98,6 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--settings", default="", help="only these settings of NOPG: paper, defaults")
     add("--max-size", type=int, help="only data sets up to this size")
+    add("--tasks", default="", help="only these, such as swing-up,Reacher-v5")
     add("--data", help="recorded demonstrations of the mountain car, or real logs")
     add("--out", type=Path, default=Path("results"), help="folder of the results")
     add("--redo", action="store_true", help="put results of other code aside, run anew")

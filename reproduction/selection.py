@@ -21,6 +21,8 @@ class Selection:
     """Only these settings; baselines, which have none, are left out."""
     max_size: int | None = None
     """Only data sets up to this size."""
+    tasks: Sequence[str] = ()
+    """Only these tasks."""
 
     def trials(self, experiment: Experiment, plan: Plan) -> list[Trial]:
         """The trials chosen.
@@ -45,12 +47,14 @@ class Selection:
         _require_among(
             "--settings", self.settings, {t.setting for t in trials if t.setting}
         )
+        _require_among("--tasks", self.tasks, {t.task for t in trials})
 
     def _has(self, trial: Trial) -> bool:
         return (
             (not self.methods or bool(_names(trial) & set(self.methods)))
             and (not self.settings or trial.setting in self.settings)
             and (self.max_size is None or trial.size <= self.max_size)
+            and (not self.tasks or trial.task in self.tasks)
         )
 
 

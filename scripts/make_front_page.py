@@ -22,7 +22,8 @@ def main() -> None:
     rows = np.random.default_rng(0).choice(len(data), N_STARTS, replace=False)
     starts = np.concatenate([[BOTTOM], data.observations[rows]])
     policy = nopg.learn(data, starts, gamma=0.97, seed=0, progress=False)
-    done = nopg.export_policy(policy, FILE, single=True, guard_points=GUARD_POINTS)
+    policy.policy.float()  # fewer digits: the page is to stay small
+    done = nopg.export_policy(policy, FILE, guard_points=GUARD_POINTS)
     done.contract.unlink()  # the page needs none
     print(f"return {swing_up(policy).total:.0f}, {FILE.stat().st_size:,} bytes")
     assert done.guard is not None

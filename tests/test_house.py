@@ -20,7 +20,7 @@ SOURCE = Path(nopg.__file__).parent
 def test_lines() -> None:
     lines = sum(len(f.read_bytes().splitlines()) for f in SOURCE.rglob("*.py"))
     print(f"{lines:,} lines of Python in src")
-    assert lines <= 28_797  # too many: 26,000 is where it has to come down to
+    assert lines <= 28_023  # too many: 26,000 is where it has to come down to
 
 
 def test_no_class_name_stands_for_two_things() -> None:
@@ -103,7 +103,7 @@ def passed_through(call: Callable[[], object]) -> set[str]:
     return {file.relative_to(SOURCE).as_posix() for file in inside}
 
 
-@pytest.mark.parametrize(("algorithm", "most"), [("fit", 34), ("learn", 58)])
+@pytest.mark.parametrize(("algorithm", "most"), [("fit", 37), ("learn", 58)])
 def test_files_that_one_call_passes_through(algorithm: str, most: int) -> None:
     data = swinging()
     starts = data.observations[:3]

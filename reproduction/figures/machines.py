@@ -50,7 +50,7 @@ MACHINES: dict[str, tuple[int, ...]] = {
 """Demonstrations of the Qube, transitions of the others."""
 LEARN: dict[str, Any] = {"gamma": None}
 """How far ahead to look is left to `learn`."""
-PEERS = {"gamma": 0.99, "n_updates": 20_000, "n_evaluations": 1}
+PEERS = {"gamma": 0.99, "n_updates": 5_000, "n_evaluations": 1}
 """Settings of IQL and TD3+BC."""
 PEERS_ON = {SWING_UP: (3_000,), DOUBLE_PENDULUM: (3_000,)}
 PRESETS: dict[str, dict[str, Any]] = {

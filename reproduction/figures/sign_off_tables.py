@@ -89,7 +89,7 @@ def _ways(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """
     known = [one for one in found if "ways" in one]
     names = known[0]["ways"] if known else ()
-    rows = [{"way": "the largest of all"} | _intervals(known)] if known else []
+    rows = [{"way": "all of these"} | _intervals(known)] if known else []
     for name in names:
         ends = [(one, *one["ways"][name]) for one in known]
         every = [

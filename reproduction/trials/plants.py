@@ -53,6 +53,9 @@ class Plant(Protocol):
     def observe(self, states: FloatArray) -> FloatArray:
         """What a policy sees, (n, d_s)."""
 
+    def redrawn(self, states: FloatArray, generator: np.random.Generator) -> FloatArray:
+        """States that look the same, with what nobody sees drawn anew."""
+
     def step(
         self, states: FloatArray, actions: FloatArray, generator: np.random.Generator
     ) -> Step:
@@ -122,6 +125,10 @@ class EnvPlant:
         """What a policy sees."""
         return self.env.observe(states)
 
+    def redrawn(self, states: FloatArray, generator: np.random.Generator) -> FloatArray:
+        """The same: all of them is seen."""
+        return states
+
     def step(
         self, states: FloatArray, actions: FloatArray, generator: np.random.Generator
     ) -> Step:
@@ -157,6 +164,10 @@ class NoisyPlant:
     def observe(self, states: FloatArray) -> FloatArray:
         """What a policy sees."""
         return self.task.system.observe(states)
+
+    def redrawn(self, states: FloatArray, generator: np.random.Generator) -> FloatArray:
+        """The same: all of them is seen."""
+        return states
 
     def step(
         self, states: FloatArray, actions: FloatArray, generator: np.random.Generator
@@ -194,6 +205,13 @@ class TankPlant:
     def observe(self, states: FloatArray) -> FloatArray:
         """The levels that are measured."""
         return states[:, (1 if self.tanks.hide_level else 0) : 2].copy()
+
+    def redrawn(self, states: FloatArray, generator: np.random.Generator) -> FloatArray:
+        """An upper level that nobody sees may be any that tasks start with."""
+        found = states.copy()
+        if self.tanks.hide_level:
+            found[:, 0] = self.starts(len(states), generator)[:, 0]
+        return found
 
     def step(
         self, states: FloatArray, actions: FloatArray, generator: np.random.Generator

@@ -16,8 +16,8 @@ from scripts.reliability.fuzz_mutations import odd_observation
 
 import nopg
 from nopg.errors import NopgError
-from nopg.export.compiled import STRICT
 from nopg.export.numpy_reader import NumpyPolicy
+from nopg.export.verify import STRICT
 
 LIMIT = 2.0
 """Largest torque of the pendulum."""

@@ -15,7 +15,7 @@ from safetensors.torch import save as save_tensors
 from scripts.reliability.fuzz_child import Target
 from scripts.reliability.fuzz_entrances import entrances
 from scripts.reliability.fuzz_foreign import foreign_files, read_data
-from tests.data.older_files import save
+from tests.data.written_files import save
 
 import nopg
 from nopg.cli.settings import read_settings
@@ -120,8 +120,7 @@ def _tables(folder: Path, data: nopg.Dataset) -> list[Target]:
         path = folder / f"data.{suffix}"
         save(data, path)
         found.append(of_file(f"data.{suffix}", path, read_data))
-    table, beside = folder / "data.csv", folder / "data.csv-metadata.json"
-    text, path = table.read_bytes(), folder / "data.npz"
+    text, path = (folder / "data.csv").read_bytes(), folder / "data.npz"
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
 
@@ -146,7 +145,6 @@ def _tables(folder: Path, data: nopg.Dataset) -> list[Target]:
 
     return [
         *found,
-        of_file("data.csv, names", beside, lambda p: read_data(table)),
         Target(
             "data.csv.gz, sealed", text, folder / "data.csv.gz", read_data,
             seal=lambda content: gzip.compress(content, 1),
@@ -157,8 +155,7 @@ def _tables(folder: Path, data: nopg.Dataset) -> list[Target]:
 
 
 def _read_config(path: Path) -> object:
-    settings = read_settings(path)
-    return nopg.NOPG(bandwidths=settings.bandwidths, **settings.model)
+    return nopg.NOPG(**read_settings(path)[0])
 
 
 def _read_message(path: Path) -> object:

@@ -1,14 +1,10 @@
 """Controllers from logged data alone, and what to expect of them.
 
-    data = nopg.Dataset.load("cart.csv", observations=["x", "v"], actions=["u"], ...)
-    print(data.describe())                     # what the log means for learning
-    policy = nopg.learn(data)                  # learned models, planning, refinement
-    policy.expected_return(interval=0.95)      # what it will earn, between which ends
-    action, _ = policy.predict(observation)    # as in stable-baselines3
-    policy.save("cart.nopg")                   # nopg.load("cart.nopg")
+    policy = nopg.learn(nopg.Dataset.load("cart.csv"))
+    print(policy.expected_return(interval=0.95), policy.verdict())
 
-`nopg.NOPG(gamma=0.97).fit(data)` is the paper's algorithm, the nonparametric off-policy
-policy gradient; it returns the same kind of `FittedPolicy`.
+`nopg.NOPG(gamma=0.97).fit(data)` is the paper's algorithm and returns the same kind of
+`FittedPolicy`.
 """
 
 import sys as _sys

@@ -1,11 +1,8 @@
 """C files of this library, compiled when they are first needed and loaded by ctypes.
 
 Where a loop is some dozens of operations on small arrays, calls cost more than their
-arithmetic. Such loops are written in C: compiled in half a second, and nothing is left
-on the disk. Without a compiler the same is done in NumPy or torch, to rounding.
+arithmetic. Without a compiler the same is done in NumPy or torch, to rounding.
 """
-
-from __future__ import annotations
 
 import ctypes
 import functools
@@ -28,16 +25,12 @@ COMPILERS = ("cc", "gcc", "clang")
 FLAGS = ("-std=gnu11", "-O3", "-ffp-contract=fast", "-shared", "-fPIC", "-pthread")
 """Not -ffast-math: it may reorder what makes the digits the same on any thread."""
 SAFE = ("-fno-math-errno", "-fno-trapping-math")
-TUNED = (("-march=native",), ())
-"""For this processor, or for any like it where the compiler does not know how."""
+TUNED = (("-march=native",), ())  # for this processor, or for any like it
 
 
 @functools.cache
 def compiled(package: str, name: str, is_single: bool) -> Any:
-    """The functions of a C file of `package`, or None where they cannot be had.
-
-    Its numbers are float if `is_single`; some files share `shared.h`.
-    """
+    """The functions of a C file, in floats if `is_single`; None if there are none."""
     compiler = next((path for name in COMPILERS if (path := shutil.which(name))), None)
     if compiler is None:
         logger.info("A C compiler (cc) would make this several times faster.")
@@ -64,10 +57,7 @@ def compiled(package: str, name: str, is_single: bool) -> Any:
 
 
 def compile_ahead(*paths: str) -> None:
-    """Compile files that will be needed beside whatever goes on.
-
-    Who needs one before it is done compiles it once more, which harms nobody.
-    """
+    """Compile files that will be needed, beside whatever goes on."""
     for path in paths:
         args = (*f"nopg.{path}".split("/"), False)
         Thread(target=compiled, args=args, daemon=True).start()
@@ -81,11 +71,7 @@ def compiled_for(like: Tensor, package: str, name: str) -> Any:
 
 
 def packed(*fields: float | Tensor | None) -> bytes:
-    """A structure for C: numbers, and where the numbers of tensors lie.
-
-    Every field is eight bytes there: int64_t, double or a pointer. Whoever calls keeps
-    the tensors.
-    """
+    """A structure for C: int64_t, double, pointers; whoever calls keeps the tensors."""
     given: list[float] = []
     for field in fields:
         if isinstance(field, Tensor):

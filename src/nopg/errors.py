@@ -1,8 +1,4 @@
-"""What can go wrong, one class a cause.
-
-Every message is one sentence in three parts: what must hold, what was found,
-what to do.
-"""
+"""What can go wrong: what must hold, what was found, what to do, in one sentence."""
 
 import difflib
 import importlib

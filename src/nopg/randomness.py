@@ -1,8 +1,4 @@
-"""Reproducible randomness: one seed, many named streams, no global state.
-
-Each purpose ("policy-init", "policy-samples", ...) owns a stream derived from
-the seed and its name, so that adding a stream never moves another one.
-"""
+"""Reproducible randomness: one seed, many named streams, no global state."""
 
 import hashlib
 from dataclasses import dataclass

@@ -1,9 +1,7 @@
 """Independent pieces of work side by side, with the same bits on any number of cores.
 
-Sums that are split among threads round differently with their number. So every piece
-of work runs on one thread, whatever there is, and several of them run at a time. As
-many as torch may use: `torch.set_num_threads` and OMP_NUM_THREADS mean this library
-too.
+Sums that are split among threads round differently with their number. So every piece of
+work runs on one thread; as many at a time as torch may use threads.
 """
 
 import threading
@@ -62,8 +60,8 @@ def as_they_come(
 ) -> Iterator[Out]:
     """`function` of each item, in order, each as soon as it is there.
 
-    At an error or an interrupt, what has begun is waited for before it is raised: so
-    nothing changes behind one's back. `is_enough` is set for those who look at it.
+    At an error or an interrupt, what has begun is waited for. `is_enough` is set for
+    those who look at it.
     """
     items, pool = list(items), _pool.get()
     if pool is None or n_workers() == 1 or len(items) < 2:

@@ -12,6 +12,7 @@ from torch import Tensor
 from nopg import compiled
 from nopg.bellman import compiled_rows, newton
 from nopg.bellman.nadaraya_watson import covariances
+from nopg.kernels.neighbours import Block
 from nopg.linalg.operators import Pattern, SparseRows
 from tests.problems import KINDS, small_problem
 
@@ -57,29 +58,41 @@ def test_kernel_rows(
     generator: torch.Generator,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    m, d_a, options = 23, 2, dict[str, Any](dtype=dtype, generator=generator)
+    m, n, d_a, options = 23, 31, 2, dict[str, Any](dtype=dtype, generator=generator)
     log_psi = -3.0 * normal(m, k, **options).square()
     log_psi[0] -= 1e4  # far from everything
+    rows = torch.randperm(n, generator=generator)[:m]  # others are in other blocks
+    block = Block(rows, None, log_psi, normal(m, **options))
     listed = normal(d_a, 1 if kind == "complete" else m, k, **options)
-    taken = normal(*([3] if kind == "draws" else []), m, d_a, **options)
-    precisions = normal(*([m] if "own" in kind else []), d_a, **options).square()
+    taken = normal(*([3] if kind == "draws" else []), n, d_a, **options)
+    precisions = normal(*([n] if "own" in kind else []), d_a, **options).square()
     library = compiled_rows.library_for(log_psi)
 
-    def made() -> tuple[Tensor, Tensor]:
-        weights = log_psi.new_empty((*taken.shape[:-1], k))
-        given = (log_psi, listed, taken, precisions, weights)
-        return weights, compiled_rows.kernel_rows(library, *given)
+    def made() -> tuple[Tensor, Tensor, Tensor]:
+        weights = log_psi.new_empty((*taken.shape[:-2], m, k))
+        found = (weights, *taken.new_zeros((2, *taken.shape[:-1])))
+        compiled_rows.kernel_rows(library, block, listed, taken, precisions, found)
+        return found
 
-    weights, log_mass = same_on_threads(made, monkeypatch)
-    away = listed.double().permute(1, 2, 0) - taken.double()[..., None, :]
+    weights, log_mass, dropped = same_on_threads(made, monkeypatch)
+    away = listed.double().permute(1, 2, 0) - taken.double()[..., rows, None, :]
     scale = precisions.double()
-    scale = scale[:, None] if "own" in kind else scale
+    scale = scale[rows, None] if "own" in kind else scale
     logits = log_psi.double() - (away.square() * scale).sum(dim=-1)
     bound = 20.0 * ERROR[dtype]
     expected = torch.softmax(logits, dim=-1)
     torch.testing.assert_close(weights.double(), expected, rtol=bound, atol=bound)
     mass = torch.logsumexp(logits, dim=-1)
-    torch.testing.assert_close(log_mass.double(), mass, rtol=bound, atol=bound)
+    torch.testing.assert_close(
+        log_mass[..., rows].double(), mass, rtol=bound, atol=bound
+    )
+    lost = block.log_dropped.double().exp()
+    share = lost / (lost + log_mass[..., rows].double().exp())
+    torch.testing.assert_close(
+        dropped[..., rows].double(), share, rtol=bound, atol=bound
+    )
+    others = torch.ones(n, dtype=torch.bool).index_fill(0, rows, value=False)
+    assert bool((log_mass[..., others] == 0.0).all())  # theirs are left alone
 
 
 @pytest.mark.parametrize("dtype", TYPES)

@@ -93,8 +93,8 @@ def test_slow_drift_is_followed_to_its_end() -> None:
     held, drifts = made.returns([linear_policy([[g]]) for g in (-0.5, 0.0)], start)
     steps = np.log(1.0 / 0.2) / np.log(1.002)  # until |v| is 1
     expected = (1.0 - gamma**steps) / (1.0 - gamma)
-    assert abs(float(drifts) / expected - 1.0) < 0.02
-    assert float(held) > 0.9 / (1.0 - gamma)
+    assert abs(float(drifts[0]) / expected - 1.0) < 0.02
+    assert float(held[0]) > 0.9 / (1.0 - gamma)
 
 
 def test_limit_ends_a_path_where_nobody_crossed_it() -> None:
@@ -113,7 +113,7 @@ def test_limit_ends_a_path_where_nobody_crossed_it() -> None:
     start = torch.tensor([[0.1, 0.15]], dtype=torch.float64)
     found = made.returns([linear_policy([[0.0, 0.0]])], start)
     until = -(1.0 - GAMMA**6) / (1.0 - GAMMA)
-    assert float(found) == pytest.approx(until - 50.0 * GAMMA**6, rel=0.02)
+    assert float(found[0, 0]) == pytest.approx(until - 50.0 * GAMMA**6, rel=0.02)
 
 
 def test_wall_stops_a_path_as_it_stopped_the_samples() -> None:
@@ -129,5 +129,33 @@ def test_wall_stops_a_path_as_it_stopped_the_samples() -> None:
     samples = Samples.of(data, torch.float64, "cpu")
     made = MeanPaths.of(samples, nopg.Bandwidths([0.05, 0.02], [0.5]), GAMMA)
     (wall,) = made.walls
-    places = torch.tensor([[-0.1, -0.12], [0.3, -0.12]], dtype=torch.float64)
+    places = np.array([[-0.1, -0.12], [0.3, -0.12]])
     assert wall.stop(places).tolist() == [[0.0, 0.0], [0.3, -0.12]]
+
+
+def test_drawn_paths_know_what_noise_costs() -> None:
+    """E sum gamma^t (x^2 + v^2) of a linear system in noise has a closed form."""
+    rng, gain, noise = np.random.default_rng(5), np.array([[-1.0, -1.5]]), 0.2
+    states, actions = rng.uniform(-1, 1, (1500, 2)), rng.uniform(-2, 2, (1500, 1))
+    after = moved(states, actions)
+    after[:, 1] += noise * rng.standard_normal(1500)
+    rewards = -(states**2).sum(axis=1)
+    data = nopg.Dataset(states, actions, rewards, after, np.zeros(1500))
+    samples = Samples.of(data, torch.float64, "cpu")
+    made = MeanPaths.of(samples, nopg.Bandwidths([0.3, 0.3], [2.0]), GAMMA)
+    closed = np.array([[1.0, 0.1], [0.0, 1.0]]) + np.array([[0.0], [0.2]]) @ gain
+    # P = I + gamma A' P A; the start costs s' P s, and the noise of every later step
+    # gamma / (1 - gamma) noise^2 P_vv.
+    cost = np.linalg.solve(
+        np.eye(4) - GAMMA * np.kron(closed.T, closed.T), np.eye(2).ravel()
+    ).reshape(2, 2)
+    start = np.array([0.4, 0.2])
+    by_start = -float(start @ cost @ start)
+    by_noise = -GAMMA / (1.0 - GAMMA) * noise**2 * float(cost[1, 1])
+    policy, starts = linear_policy(gain.tolist()), torch.tensor(start[None])
+    mean = float(made.returns([policy], starts)[0, 0])
+    drawn = made.returns([policy], starts.repeat(200, 1), np.random.default_rng(0))
+    # What a regression takes off a curved reward is the same for both. What it takes
+    # for motion where it errs disturbs the path a little more than the noise does.
+    assert mean > by_start + 0.5 * by_noise
+    assert float(drawn.mean()) - mean == pytest.approx(by_noise, rel=0.25)

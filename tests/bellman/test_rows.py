@@ -161,6 +161,18 @@ def test_rescaled_rows_are_those_of_other_bandwidths(
     assert bool((distance <= found.dropped + 1e-12).all())
 
 
+@pytest.mark.parametrize("neighbours", KINDS)
+def test_rows_reach_as_far_as_what_they_listen_to(
+    neighbours: Neighbours, generator: torch.Generator
+) -> None:
+    queries, samples, actions = points(generator)
+    rows = listed(queries, samples, actions, neighbours)
+    weights = softmax_of(log_psi(queries, samples), kept(rows))
+    away = (queries[:, None] - samples).square()  # (m, n, d_s)
+    expected = (weights[..., None] * away).sum(dim=1).mean(dim=0).sqrt()
+    torch.testing.assert_close(rows.reach(samples), expected)
+
+
 @pytest.mark.parametrize("neighbours", [True, "all", 2.0])
 def test_other_numbers_of_neighbours_are_refused(
     neighbours: object, generator: torch.Generator

@@ -119,14 +119,16 @@ def test_mistakes_are_one_sentence(
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["[modell]\n", "[fit]\nepochs = 3\n", "[bandwidths]\nrule = 'x'\n",
-     "[bandwidths]\nstat = [1]\n", "[model]\ngama = 0.9\n"],
+    ("text", "word"),
+    [("[modell]\n", "modell"), ("[fit]\nepochs = 3\n", "epochs under"),
+     ("[bandwidths]\nrule = 'x'\n", "'x'"), ("[bandwidths]\nstat = [1]\n", "'stat'"),
+     ("[model]\ngama = 0.9\n[fit]\ninitial_states = [[-1.0, 0.0, 0.0]]\n", "gama")],
 )  # fmt: skip
-def test_misspelt_settings_are_refused(text: str, folder: Path) -> None:
+def test_misspelt_settings_are_refused(text: str, word: str, folder: Path) -> None:
     (folder / "bad.toml").write_text(text)
     done = run("fit", "data.npz", "--config", "bad.toml", cwd=folder)
     assert done.returncode == 1
+    assert word in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -44,9 +44,8 @@ def test_help_says_which_command_is_the_paper_and_which_learns_models() -> None:
 @pytest.mark.parametrize(
     ("command", "sentence", "expected"),
     [
-        ("describe", "pass missing='drop'.", "pass --drop-missing."),
-        ("describe", "pass missing='hold'.", "pass --hold-actions."),
-        ("learn", "drop them with repeated='drop'.", "drop them with --drop-repeated."),
+        ("describe", "pass missing='drop'.", "pass --missing drop."),
+        ("learn", "drop them with repeated='drop'.", "drop them with --repeated drop."),
         ("fit", "or pass time='' to", "or pass --time '' to"),
         ("fit", "`n_updates` must be from 1", "--updates must be from 1"),
         ("learn", "pass `time_limit`.", "pass --time-limit."),
@@ -78,7 +77,7 @@ def test_the_sentence_of_a_hole_in_the_data_names_the_flag(
         run()
     assert stopped.value.code == 1
     said = capsys.readouterr().err
-    assert "--drop-missing" in said
+    assert "--missing drop" in said
     assert "missing=" not in said
     assert said.startswith("nopg: ")
     assert said.count("\n") == 1

@@ -12,7 +12,7 @@ import nopg.record
 from nopg.cli.record import record
 from nopg.errors import NopgError
 from nopg.record import RecordConfig
-from nopg.record.demonstrations import Demonstrations
+from nopg.record.session import Demonstrations
 
 app = typer.Typer()
 app.command()(record)

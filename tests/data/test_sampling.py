@@ -68,8 +68,8 @@ def test_farthest_points_are_within_twice_the_best_radius() -> None:
 
 def test_merged_files_keep_their_episodes_apart(tmp_path: Path) -> None:
     walk(2).save(tmp_path / "one.npz")
-    walk(3).save(tmp_path / "two.csv")
-    both = merge(tmp_path / "one.npz", tmp_path / "two.csv", walk(1))
+    walk(3).save(tmp_path / "two.npz")
+    both = merge(tmp_path / "one.npz", tmp_path / "two.npz", walk(1))
     assert len(both) == 120
     assert both.n_episodes == 6
     np.testing.assert_array_equal(both.observations[40:100], walk(3).observations)

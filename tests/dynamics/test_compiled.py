@@ -134,13 +134,19 @@ def test_steps_are_those_of_numpy(
         np.testing.assert_allclose(mine, other, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize("has_feedback", [False, True])
 def test_recorded_actions_lead_to_the_same_states(
-    case: Case, monkeypatch: pytest.MonkeyPatch
+    case: Case, has_feedback: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, columns, _, states = case
     rng = np.random.default_rng(3)
     rows = rng.integers(len(columns[1]), size=(4, len(states)))
-    acted = np.asarray(columns[1], dtype=np.float64)[rows]
+    acted: Any = np.asarray(columns[1], dtype=np.float64)[rows]
+    if has_feedback:
+        around = states + 0.1 * rng.standard_normal((4, *states.shape))
+        gains = rng.standard_normal((*acted.shape, states.shape[1]))
+        limits = np.stack([acted.min(axis=(0, 1)), acted.max(axis=(0, 1))])
+        acted = compiled.PathFeedback(acted, around, gains, limits)
     draws = None
     if model.noise is not None:
         draws = noise_draws(4, len(states), states.shape[1], rng)

@@ -39,7 +39,7 @@ def test_the_curvature_of_a_process_is_that_of_differences() -> None:
     states, actions = places()
     x = torch.from_numpy(np.concatenate([states, actions], axis=2).reshape(-1, 4))
     found = process_curvature(process, x)
-    size = 1e-4
+    size = 3e-4  # less, and rounding of large weights counts
     for j in range(4):
         moved = torch.zeros(4).double()
         moved[j] = size

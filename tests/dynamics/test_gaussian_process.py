@@ -12,6 +12,7 @@ from nopg.dynamics.gaussian_process import (
     GaussianProcess,
     _informative_rows,
 )
+from nopg.dynamics.hyperparameters import SMOOTHER
 
 
 @pytest.fixture
@@ -170,3 +171,18 @@ def test_of_many_samples_those_of_rare_places_are_kept() -> None:
     assert np.isin(rare, chosen).all()
     few = _informative_rows(torch.tensor(inputs[:100]), np.random.default_rng(1))
     assert sorted(few) == list(range(100))
+
+
+def test_longer_scales_and_more_noise_are_not_for_rewards() -> None:
+    rng = np.random.default_rng(4)
+    inputs = torch.from_numpy(rng.uniform(-1.0, 1.0, size=(200, 3)))
+    rewards = -inputs[:, :1].square() - 0.1 * inputs[:, 2:].square()
+    moved = torch.from_numpy(0.1 * rng.standard_normal((200, 1)))
+    targets = torch.cat([moved, rewards], dim=1)
+    smooth = SMOOTHER[-1]._replace(is_wide=True)
+    process = GaussianProcess.fit(inputs, targets, rng, None, (1,), smooth)
+    new = torch.from_numpy(rng.uniform(-1.0, 1.0, size=(100, 3)))
+    expected = -new[:, 0].square() - 0.1 * new[:, 2].square()
+    error = (process.predict(new)[:, 1] - expected).square().mean().sqrt()
+    assert float(error) < 0.01 * float(expected.std())
+    assert process.noise[0] > 0.05  # what moves is as noisy as before

@@ -10,9 +10,11 @@ from nopg.dynamics.hyperparameters import (
     JITTER,
     Hyperparameters,
     leave_one_out_errors,
+    likeliest_hyperparameters,
     negative_log_posterior,
     prediction_errors,
     robust_hyperparameters,
+    takes_noise_for_a_function,
 )
 
 SCALES = torch.tensor([0.8, 1.3]).double()
@@ -108,3 +110,25 @@ def test_the_likelihood_has_the_right_gradient() -> None:
         step[i] = 1e-5
         up, down = (negative_log_posterior(p + s * step, x, y)[0] for s in (1, -1))
         assert slope[i] == pytest.approx((up - down) / 2e-5, rel=1e-5, abs=1e-6)
+
+
+def test_white_noise_of_many_columns_is_not_taken_for_a_function() -> None:
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        x = torch.from_numpy(rng.standard_normal((256, 8)))
+        y = torch.from_numpy(rng.standard_normal(256))
+        found = likeliest_hyperparameters(x, y)
+        assert not takes_noise_for_a_function(x, y, found)
+        assert float(found.noise) > 0.8
+
+
+def test_what_others_predict_is_a_function() -> None:
+    rng = np.random.default_rng(1)
+    x = torch.from_numpy(rng.standard_normal((256, 4)))
+    y = torch.sin(x[:, 0]) + x[:, 1] * x[:, 2]
+    y = y / y.std()
+    found = likeliest_hyperparameters(x, y)
+    assert not takes_noise_for_a_function(x, y, found)
+    assert float(found.noise) < 0.1
+    short = Hyperparameters(0.01 * torch.ones(4).double(), *found[1:])
+    assert takes_noise_for_a_function(x, y, short)

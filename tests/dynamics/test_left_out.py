@@ -8,6 +8,7 @@ import torch
 
 from nopg.data.dataset import Dataset
 from nopg.dynamics.ensemble import fit_ensemble
+from nopg.dynamics.gaussian_process import JITTER, GaussianProcess
 from nopg.dynamics.left_out import (
     N_PARTS,
     N_ROWS,
@@ -73,3 +74,49 @@ def test_left_out_models_scatter_as_least_squares_does() -> None:
     # The level moves linearly; a kernel may add a little of its own.
     assert np.std(found) == pytest.approx(np.std(expected), rel=0.3)
     assert np.corrcoef(found, expected)[0, 1] > 0.9
+
+
+def test_a_regression_without_a_part_is_that_of_the_rest() -> None:
+    rng = np.random.default_rng(5)
+    inputs = torch.from_numpy(rng.uniform(-2.0, 2.0, size=(90, 2)))
+    smooth = torch.sin(4.0 * inputs[:, :1]) * torch.cos(4.0 * inputs[:, 1:])
+    targets = smooth + 0.05 * torch.from_numpy(rng.standard_normal((90, 1)))
+    process = GaussianProcess.fit(inputs, targets, rng)
+    keep, every = torch.arange(90) % 3 > 0, torch.ones(90, dtype=torch.bool)
+    found = process.without_each(inputs, targets, [keep], [0], every)[0]
+
+    z = (inputs - process.centre) / process.spread
+    design = torch.cat([torch.ones(60, 1).to(z), z[keep]], dim=1)
+    linear = torch.linalg.lstsq(design, targets[keep]).solution
+    used = int(process.weights[0].count_nonzero())  # samples it is projected on
+    points = process.inducing[:used] * process.inverse_scales[0]
+    scaled = z * process.inverse_scales[0]
+    within = torch.exp(-0.5 * torch.cdist(points, points) ** 2)
+    across = torch.exp(-0.5 * torch.cdist(points, scaled) ** 2)
+    ratio = float((process.noise / process.amplitude) ** 2) + JITTER
+    inner = ratio * (within + JITTER * torch.eye(used).to(z))
+    inner = inner + across[:, keep] @ across[:, keep].T
+    rest = targets[keep] - design @ linear
+    weights = torch.linalg.solve(inner, across[:, keep] @ rest)
+    expected = linear[0] + z @ linear[1:] + across.T @ weights
+    assert torch.allclose(found.predict(inputs), expected, atol=1e-5)
+    away = (process.predict(inputs) - expected).abs()
+    assert float(away.max()) > 1e-3  # it is not the one of all samples
+
+
+def test_a_wild_sample_stays_out_of_every_part() -> None:
+    rng = np.random.default_rng(6)
+    inputs = torch.from_numpy(rng.uniform(-2.0, 2.0, size=(100, 1)))
+    targets = torch.sin(2.0 * inputs) + 0.01 * torch.from_numpy(
+        rng.standard_normal((100, 1))
+    )
+    targets[7] += 5.0
+    process = GaussianProcess.fit(inputs, targets, rng)
+    keep, every = torch.arange(100) % 5 > 0, torch.ones(100, dtype=torch.bool)
+    place = inputs[7:8]
+    without = process.without_each(inputs, targets, [keep], [], every)[0].predict(place)
+    assert float((without - torch.sin(2.0 * place)).abs()) < 0.3
+    believed = process.without_each(inputs, targets, [keep], [0], every)[0].predict(
+        place
+    )
+    assert float((believed - torch.sin(2.0 * place)).abs()) > 0.3

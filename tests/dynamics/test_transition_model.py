@@ -133,3 +133,21 @@ def test_labels_become_one_hot_rows() -> None:
     labels = np.array([0, 2, 1, 2, 0, 1])
     data = Dataset(states, labels, rewards, after, ends.astype(bool))
     assert torch.equal(regression_actions(data), torch.eye(3).double()[labels])
+
+
+def test_what_is_paid_where_motion_is_stopped_is_learned() -> None:
+    """A store that is empty sells nothing; rows that end there are no free motion."""
+    rng = np.random.default_rng(2)
+    levels = torch.from_numpy(rng.uniform(0.0, 1.0, size=(400, 1)))
+    levels[:60] = 0.0
+    bought = torch.from_numpy(rng.uniform(-0.3, 0.3, size=(400, 1)))
+    after = (levels + bought).clamp(0.0, 1.0)
+    rewards = (levels - after)[:, 0]  # what is sold
+    ends = torch.zeros(400, dtype=torch.bool)
+    model = TransitionModel.fit(levels, bought, rewards, after, ends, generator=rng)
+    assert bool(model.bounds.saturation.is_low[0])
+    places = torch.zeros(20, 1).double()
+    sales = torch.linspace(-0.3, -0.1, 20).double()[:, None]
+    found = model.step(places, sales)
+    assert float(found.rewards.abs().max()) < 0.03  # not up to 0.3
+    assert float(found.next_states.abs().max()) < 1e-6

@@ -203,3 +203,21 @@ def test_models_are_fitted_when_first_asked_for(evaluator: ModelEvaluator) -> No
         assert torch.equal(ours.process.weights, theirs.process.weights)
     assert lazy.models is lazy.models
     assert evaluator.models is evaluator.given
+
+
+def test_of_many_starts_a_sample_is_followed_and_its_chance_counts(
+    model: nopg.FittedPolicy,
+    evaluator: ModelEvaluator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(0)
+    angles, actor = rng.uniform(-1.0, 1.0, (200, 2)), actor_of(model.policy)
+    starts = Pendulum().observe(angles)
+    whole = evaluator.mean_return(actor, starts)
+    monkeypatch.setattr("nopg.evaluation.model.MANY_STARTS", 50)
+    some = evaluator.mean_return(actor, starts)
+    assert (len(whole.runs), len(some.runs)) == (200, 50)
+    assert len(some.errors) == len(whole.errors) + 1
+    chance = float(some.errors[-1, 0])
+    assert chance == pytest.approx(some.runs.mean(axis=1).std() / np.sqrt(50))
+    assert abs(some.runs.mean() - whole.runs.mean()) < 3.0 * chance

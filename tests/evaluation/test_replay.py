@@ -75,6 +75,28 @@ def test_a_wrong_model_is_found_out() -> None:
     assert "level" in str(wrong)
 
 
+def test_nothing_is_replayed_of_where_the_models_end() -> None:
+    """Above 0.7 the level jumps up and down: no model of it is any good."""
+    data = recorded(40, 25)
+    level = data.next_observations.copy()
+    is_beyond = level > 0.7
+    assert 0.02 < is_beyond.mean() < 0.1
+    jumps = np.random.default_rng(0).uniform(0.0, 20.0, is_beyond.sum())
+    level[is_beyond] += jumps
+    broken = replace(data, next_observations=level)
+    inside = fitted(data.subset(~is_beyond[:, 0]))
+    high = torch.tensor([0.7], dtype=torch.float64)
+    ending = replace(inside, bounds=replace(inside.bounds, high=high))
+    generator = np.random.default_rng(0)
+    within = replay_held_out(broken, ending, GAMMA, generator)
+    whole = replay_held_out(broken, fitted(broken), GAMMA, generator)
+    deviation = broken.observations.std()
+    assert within.ok
+    # A little less than that of the noise: what it took beyond is left out.
+    assert within.errors[0, 0] * deviation == pytest.approx(NOISE, rel=0.2)
+    assert whole.errors[0, 0] > 10.0 * within.errors[0, 0]
+
+
 def test_without_order_single_steps_are_predicted() -> None:
     pairs = checked(recorded(20, 10, has_episodes=False))
     assert (pairs.kind, pairs.labels) == ("pairs", ("1 step",))

@@ -48,13 +48,14 @@ def test_a_part_that_holds_all_of_a_place_does_not_count() -> None:
     assert (jackknife_std(answers) == 0.0).all()
 
 
-def test_the_largest_of_three_answers_to_lack_of_data_counts() -> None:
-    drawn, left_out = np.full((9, 1), 0.1), np.array([[-1.0], [0.0], [1.0]])
+def test_drawn_models_and_left_out_parts_add_up_and_kernels_are_the_least() -> None:
+    drawn, left_out = np.full((9, 1), 0.9), np.array([[-1.0], [0.0], [1.0]])
     spread = Spread(drawn, 1.0, np.zeros(1), left_out)
-    assert spread.std == pytest.approx(jackknife_std(left_out))
+    expected = np.sqrt(0.9**2 + jackknife_std(left_out) ** 2)
+    assert spread.std == pytest.approx(expected)
     width = stats.t.ppf(0.975, 8)
     low, high = spread.ends(np.zeros(1), 0.95)
-    assert high == pytest.approx(width * spread.std)
+    assert high == pytest.approx(width * expected)
     assert low == pytest.approx(-high)
     assert Spread(drawn, 1.0, np.zeros(1), left_out, 9.0).std == 9.0
-    assert Spread(30.0 * drawn, 1.0, np.zeros(1), left_out).std == pytest.approx(3.0)
+    assert Spread(drawn, 1.0, np.zeros(1), left_out, 0.1).std == spread.std

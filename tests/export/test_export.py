@@ -18,7 +18,7 @@ import nopg
 from nopg.cli.swing_up import BOTTOM
 from nopg.errors import ConfigError, NopgError
 from nopg.export import export_policy, numpy_reader
-from nopg.export.verify import onnx_runner, trial_states, verify
+from nopg.export.verify import difference, onnx_runner, trial_states
 from nopg.policies.families import DeterministicPolicy
 from tests.delayed_system import delayed_data
 from tests.runs.tiny import GIVEN, SMALL, discrete_data
@@ -206,7 +206,7 @@ def test_a_policy_without_data_is_tried_where_it_was_trained(
     again = nopg.load(tmp_path / "m.nopg")
     done = export_policy(again, tmp_path / "p.onnx")
     run = onnx_runner(done.path.read_bytes())
-    assert verify(policy, run, trial_states(policy)) <= 1e-12
+    assert difference(policy, run, trial_states(policy)) <= 1e-12
 
 
 def test_a_policy_that_is_no_graph_is_refused_in_one_sentence(tmp_path: Path) -> None:

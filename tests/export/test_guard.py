@@ -11,11 +11,10 @@ import pytest
 
 import nopg
 from nopg.export import export_policy
-from nopg.export.compiled import ProgramRunner
 from nopg.export.deployed import deployed, policy_arrays
 from nopg.export.guard import SupportPoints, support_points
 from nopg.export.program_formats import Program, to_c
-from nopg.export.verify import trial_states
+from nopg.export.verify import ProgramRunner, trial_states
 from tests.export.test_export import fitted
 
 

@@ -15,8 +15,8 @@ from nopg.bellman.samples import state_offsets
 from tests.gpu import reference
 
 if TYPE_CHECKING:
-    from nopg.gpu.build import FusedKernelRows
     from nopg.gpu.matched import FusedMatchedRows, Newton
+    from nopg.gpu.rows import FusedKernelRows
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -215,8 +215,7 @@ DEFLATION = ("gain", "mu_total", "limits")
 
 def kernel_rows(x: Inputs) -> FusedKernelRows:
     """Rows of the paper, still to be built."""
-    from nopg.gpu.build import FusedKernelRows
-    from nopg.gpu.rows import feature_table
+    from nopg.gpu.rows import FusedKernelRows, feature_table
 
     given = (x.log_psi, x.columns, feature_table(x.sample_actions))
     precision = (2.0 * x.half_precision).sqrt()

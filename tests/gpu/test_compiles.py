@@ -29,7 +29,7 @@ def test_every_kernel_compiles(tmp_path: Path) -> None:
 
 
 def test_without_triton_the_error_names_the_extra() -> None:
-    code = "import sys; sys.modules['triton'] = None; import nopg.gpu.build"
+    code = "import sys; sys.modules['triton'] = None; import nopg.gpu.rows"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )

@@ -120,3 +120,14 @@ def test_a_network_with_other_activations_is_not_taken_for_a_perceptron() -> Non
         ArrayPolicies([policy])
     labels = actor_of(policy).act(states.numpy())
     assert np.array_equal(labels, np.eye(4)[policy.act(states).numpy()])
+
+
+def test_several_policies_act_on_their_own_states_whatever_their_shapes() -> None:
+    policies, states = team_of_three("deterministic")
+    wider = build("deterministic", 3, hidden=(7,))
+    for team in (policies, [*policies[:2], wider]):
+        found = actor_of(*team).act(states.numpy())
+        for policy, some in zip(team, torch.arange(len(states)).chunk(3), strict=True):
+            with torch.no_grad():
+                expected = policy.act(states[some]).numpy()
+            np.testing.assert_allclose(found[some], expected, atol=1e-12)

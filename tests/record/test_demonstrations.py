@@ -9,7 +9,7 @@ from gymnasium.spaces import Box
 from nopg import Dataset
 from nopg.errors import ConfigError, DataError
 from nopg.record import RecordConfig
-from nopg.record.demonstrations import Demonstrations, Episode
+from nopg.record.session import Demonstrations, Episode
 from nopg.record.simulator import Transition
 
 LAYOUT = {

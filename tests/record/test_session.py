@@ -7,8 +7,7 @@ import pytest
 
 from nopg import Dataset
 from nopg.errors import NopgError
-from nopg.record.demonstrations import Demonstrations
-from nopg.record.session import Command, Phase, Session
+from nopg.record.session import Command, Demonstrations, Phase, Session
 from nopg.record.simulator import Simulator
 from nopg.record.teleop import ContinuousTeleop, Controls
 from tests.record.corridor import LIMIT

@@ -180,8 +180,8 @@ def test_the_search_decides_no_number_of_nopg() -> None:
 @pytest.mark.parametrize(
     ("method", "setting", "unused"),
     [
-        ("NOPG-D", "paper", ("nopg/evaluation/intervals.py", "nopg/gpu/build.py")),
-        ("learn", "", ("nopg/gpu/build.py",)),
+        ("NOPG-D", "paper", ("nopg/evaluation/intervals.py", "nopg/gpu/rows.py")),
+        ("learn", "", ("nopg/gpu/rows.py",)),
     ],
 )
 def test_what_a_trial_does_not_use_decides_nothing(

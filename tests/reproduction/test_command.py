@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from reproduction.__main__ import main
 
+from nopg.errors import ConfigError
+
 
 def table1(folder: Path, *options: str) -> int:
     return main(
@@ -33,7 +35,10 @@ def test_the_status_says_that_trials_are_left(
 ) -> None:
     assert table1(tmp_path, "--methods", "PWIS", "--time-limit", "0") == 3
     assert "3 trials are left" in capsys.readouterr().out
-    assert table1(tmp_path, "--methods", "PWIS", "--max-size", "1") == 0
+    with pytest.raises(ConfigError, match="`--tasks` must be among"):
+        table1(tmp_path, "--tasks", "acrobatics")
+    chosen = ("--methods", "PWIS", "--tasks", "human-demonstration")
+    assert table1(tmp_path, *chosen) == 0
     assert table1(tmp_path, "--draw-only") == 0
 
 

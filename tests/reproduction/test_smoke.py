@@ -16,7 +16,7 @@ from reproduction.selection import Selection
 
 WITHOUT = """
 import sys
-for name in ("gymnasium", "typer", "joblib", "safetensors", "matplotlib"):
+for name in ("typer", "joblib", "matplotlib", "d3rlpy"):
     sys.modules[name] = None
 from reproduction.__main__ import main
 raise SystemExit(main(sys.argv[1:]))
@@ -65,7 +65,7 @@ def test_paper_preset_has_the_papers_sizes_and_seeds(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_nopg_and_pwis_run_where_only_torch_and_scipy_are(tmp_path: Path) -> None:
+def test_nopg_and_pwis_run_without_extras(tmp_path: Path) -> None:
     command = [
         sys.executable, "-c", WITHOUT, "figure2-pendulum-random", "--preset", "smoke",
         "--jobs", "1", "--methods", "NOPG-D,learn,PWIS", "--out", str(tmp_path),

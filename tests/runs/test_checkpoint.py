@@ -13,7 +13,7 @@ from safetensors.torch import save
 
 from nopg.errors import RunError
 from nopg.fitted.history import History, Update
-from nopg.fitted.tensor_file import flatten, unflatten
+from nopg.fitted.storage import flatten, unflatten
 from nopg.runs.checkpoint import CHECKPOINT, read_checkpoint, write_checkpoint
 
 

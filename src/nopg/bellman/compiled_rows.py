@@ -14,6 +14,7 @@ from torch import Tensor
 
 from nopg.bellman.newton import Features
 from nopg.compiled import compiled_for, packed
+from nopg.kernels.neighbours import Block
 from nopg.linalg.operators import SparseRows
 
 FEW = 20_000
@@ -27,19 +28,21 @@ def library_for(like: Tensor) -> Any:
 
 def kernel_rows(
     library: Any,  # from `library_for`
-    log_psi: Tensor,  # of the block, (m, k)
+    block: Block,  # m of all queries, k samples each
     listed: Tensor,  # actions of its samples, (d_a, m, k), or (d_a, 1, k) for all rows
-    taken: Tensor,  # actions at the queries, (m, d_a), or several, (draws, m, d_a)
-    precisions: Tensor,  # one over twice the variances, (d_a,) or (m, d_a)
-    weights: Tensor,  # to be written, ([draws,] m, k)
-) -> Tensor:
-    """Softmax of log psi_j - sum_d precision_d (a_jd - a_d)^2; the log of its sum."""
-    (m, k), log_mass = log_psi.shape, log_psi.new_empty(taken.shape[:-1])
-    shape = (m, k, log_mass.numel() // max(m, 1), taken.shape[-1])
+    taken: Tensor,  # actions at all queries, (n, d_a), or several, (draws, n, d_a)
+    precisions: Tensor,  # one over twice the variances, (d_a,) or (n, d_a)
+    # To be written: weights of the block, ([draws,] m, k), and in the order of all
+    # queries the logs of their sums and the shares of what they drop, ([draws,] n).
+    found: tuple[Tensor, Tensor, Tensor],
+) -> None:
+    """Softmax of log psi_j - sum_d precision_d (a_jd - a_d)^2."""
+    (m, k), (n, d_a) = block.log_psi.shape, taken.shape[-2:]
+    shape = (m, k, found[1].numel() // max(n, 1), d_a, n)
     flags = (listed.shape[1] != m, precisions.ndim == 2)
-    given, found = (log_psi, listed, taken, precisions), (weights, log_mass)
+    of_block = (block.log_psi, listed, block.rows, block.log_dropped)
+    given = (*of_block, taken, precisions)
     _run(library.nopg_kernel_rows, (*shape, *flags), given, found)
-    return log_mass
 
 
 def covariances(library: Any, operator: SparseRows, q: Tensor, x: Tensor) -> Tensor:

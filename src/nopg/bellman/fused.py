@@ -147,9 +147,8 @@ def _fused_rows(
     problem: Problem, n_policies: int, accuracy: float
 ) -> tuple[FusedRows, FusedRows]:
     """Rows at next states and at initial states, by the row model of the settings."""
-    from nopg.gpu.build import FusedKernelRows
     from nopg.gpu.matched import FusedMatchedRows, Newton
-    from nopg.gpu.rows import feature_table
+    from nopg.gpu.rows import FusedKernelRows, feature_table
 
     s, h = problem.samples.states, problem.bandwidths
     actions, widths = problem.samples.actions, s.new_tensor(h.action)

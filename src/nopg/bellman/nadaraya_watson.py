@@ -92,27 +92,26 @@ def gaussian_weights(rows: QueryRows, actions: Tensor, variances: Tensor) -> Row
 
     Variances of the action kernel are for all queries, (d_a,), or one each, (m, d_a).
     """
-    taken = [part.mT for part in rows.split(actions.mT)]
-    scales: Sequence[Tensor] = [0.5 / variances] * len(rows.blocks)
-    if variances.ndim == 2:
-        scales = [part.mT for part in rows.split(scales[0].mT)]
+    scale = 0.5 / variances
     library = compiled_rows.library_for(rows.queries)
     if library is None:
+        taken = [part.mT for part in rows.split(actions.mT)]
+        scales: Sequence[Tensor] = [scale] * len(rows.blocks)
+        if variances.ndim == 2:
+            scales = [part.mT for part in rows.split(scale.mT)]
         pieces = zip(rows.blocks, rows.actions, taken, scales, strict=True)
         return normalised(rows, [_logits(b.log_psi, *rest) for b, *rest in pieces])
     # One after the other, so that they need not be put together for a matrix.
     draws = actions.shape[:-2]
     stacked = actions.new_empty(math.prod(draws) * rows.n_entries)
-    shapes = [(*draws, *block.log_psi.shape) for block in rows.blocks]
-    sizes = [math.prod(shape) for shape in shapes]
-    parts: tuple[Tensor, ...] = torch.split(stacked, sizes)
-    blocks = [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
-    given = zip(rows.blocks, rows.actions, taken, scales, blocks, strict=True)
-    masses = [
-        compiled_rows.kernel_rows(library, b.log_psi, *rest) for b, *rest in given
-    ]
-    log_mass, whole = rows.gather(masses), None if draws else stacked
-    dropped = rows.dropped_share(log_mass)
+    log_mass = actions.new_empty(actions.shape[:-1])
+    dropped, blocks, begin = torch.empty_like(log_mass), [], 0
+    for block, listed in zip(rows.blocks, rows.actions, strict=True):
+        end = begin + math.prod(draws) * block.log_psi.numel()
+        blocks.append(stacked[begin:end].view(*draws, *block.log_psi.shape))
+        found, begin = (blocks[-1], log_mass, dropped), end
+        compiled_rows.kernel_rows(library, block, listed, actions, scale, found)
+    whole = None if draws else stacked
     return RowWeights(tuple(blocks), log_mass, dropped, stacked=whole)
 
 
@@ -127,10 +126,10 @@ def _logits(log_psi: Tensor, listed: Tensor, taken: Tensor, scale: Tensor) -> Te
 
 def covariances(operator: LinearOperator, q: Tensor, x: Tensor) -> Tensor:
     """Cov_{j ~ E_i}(q_j, x_jd) for every row i and centred column of x, (m, d)."""
-    q = q - q.mean()  # covariances do not change, cancellation does
     library = compiled_rows.library_for(q)
     if isinstance(operator, SparseRows) and library is not None:
         return compiled_rows.covariances(library, operator, q, x)
+    q = q - q.mean()  # covariances do not change, cancellation does
     v = operator.matvec(q)
     found = [
         torch.addcmul(operator.matvec(q * one), v, operator.matvec(one), value=-1.0)

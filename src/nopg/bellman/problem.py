@@ -146,8 +146,10 @@ class Problem:
         queries = torch.cat([drawn, initial_states])
         coarse = None
         if is_large and ranks is None and not drawn.is_cuda:
-            h = samples.states.new_tensor(bandwidths.state)
-            coarse = CoarseCells.of(samples.next_states / h, next_rows.n_entries)
+            # Rows at next states are alike within what they reach.
+            reach = next_rows.reach(samples.states)
+            points = samples.next_states / torch.where(reach > 0.0, reach, 1.0)
+            coarse = CoarseCells.of(points, next_rows.n_entries)
         rows = (next_rows, initial_rows)
         return cls(samples, bandwidths, config, queries, *rows, ranks, coarse)
 

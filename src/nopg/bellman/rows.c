@@ -31,17 +31,19 @@ static double softmax(real *x, int64_t k) {
   return peak + log(mass);
 }
 
-/* Kernel rows of a block: m queries, k samples each, n_draws actions at each query. */
+/* Kernel rows of a block: m of n_queries, k samples each, n_draws actions at each. */
 typedef struct {
-  int64_t m, k, n_draws, d_a;
-  int64_t is_complete;   /* `listed` is (d_a, k), the same for all */
-  int64_t is_own;        /* `precision` is (m, d_a), one over twice a variance, or (d_a) */
-  const real *log_psi;   /* (m, k) */
-  const real *listed;    /* actions of the samples, (d_a, m, k) */
-  const real *taken;     /* actions at the queries, (n_draws, m, d_a) */
-  const real *precision;
-  real *weights;         /* (n_draws, m, k) */
-  real *log_mass;        /* (n_draws, m) */
+  int64_t m, k, n_draws, d_a, n_queries;
+  int64_t is_complete;     /* `listed` is (d_a, k), the same for all */
+  int64_t is_own;          /* `precision` is (n_queries, d_a), else (d_a) */
+  const real *log_psi;     /* (m, k) */
+  const real *listed;      /* actions of the samples, (d_a, m, k) */
+  const int64_t *rows;     /* which queries these are, (m) */
+  const real *log_dropped; /* bound on the mass they do without, (m) */
+  const real *taken;       /* actions at the queries, (n_draws, n_queries, d_a) */
+  const real *precision;   /* one over twice a variance */
+  real *weights;           /* (n_draws, m, k) */
+  real *log_mass, *dropped; /* (n_draws, n_queries); share of what rows do without */
 } KernelRows;
 
 static void kernel_rows(const void *job, int64_t first, int64_t last) {
@@ -49,9 +51,10 @@ static void kernel_rows(const void *job, int64_t first, int64_t last) {
   int64_t m = b->m, k = b->k, d_a = b->d_a;
   for (int64_t i = first; i < last; i++)
     for (int64_t draw = 0; draw < b->n_draws; draw++) {
+      int64_t row = b->rows[i], at = draw * b->n_queries + row;
       real *w = b->weights + (draw * m + i) * k;
-      const real *a = b->taken + (draw * m + i) * d_a;
-      const real *precision = b->precision + b->is_own * i * d_a;
+      const real *a = b->taken + at * d_a;
+      const real *precision = b->precision + b->is_own * row * d_a;
       memcpy(w, b->log_psi + i * k, k * sizeof(real));
       for (int64_t d = 0; d < d_a; d++) {
         const real *listed = b->listed + (b->is_complete ? d : d * m + i) * k;
@@ -59,7 +62,9 @@ static void kernel_rows(const void *job, int64_t first, int64_t last) {
         for (int64_t j = 0; j < k; j++)
           w[j] -= (listed[j] - there) * (listed[j] - there) * scale;
       }
-      b->log_mass[draw * m + i] = softmax(w, k);
+      double log_mass = softmax(w, k);
+      b->log_mass[at] = log_mass;
+      b->dropped[at] = 1.0 / (1.0 + exp(log_mass - b->log_dropped[i]));
     }
 }
 
@@ -80,13 +85,14 @@ static void covariances(const void *job, int64_t first, int64_t last) {
   const Covariances *c = job;
   int64_t d = c->d;
   for (int64_t i = first; i < last; i++) {
-    double mean = 0.0, total[d];
+    double mean = 0.0, total[d]; /* the mean beyond the first: less is lost to rounding */
+    double first_q = c->begins[i] < c->ends[i] ? c->q[c->columns[c->begins[i]]] : 0.0;
     for (int64_t e = c->begins[i]; e < c->ends[i]; e++)
-      mean += (double)c->values[e] * c->q[c->columns[e]];
+      mean += c->values[e] * (c->q[c->columns[e]] - first_q);
     for (int64_t a = 0; a < d; a++) total[a] = 0.0;
     for (int64_t e = c->begins[i]; e < c->ends[i]; e++) {
       const real *x = c->x + c->columns[e] * d;
-      double moved = c->values[e] * (c->q[c->columns[e]] - mean);
+      double moved = c->values[e] * (c->q[c->columns[e]] - first_q - mean);
       for (int64_t a = 0; a < d; a++) total[a] += moved * x[a];
     }
     for (int64_t a = 0; a < d; a++) c->found[i * d + a] = total[a];

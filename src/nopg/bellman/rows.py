@@ -134,6 +134,24 @@ class QueryRows:
         columns = self.blocks[b].columns
         return q[None] if columns is None else q[columns.long()]
 
+    def reach(self, samples: Tensor) -> Tensor:
+        """How far rows listen in each column of the samples (n, d_s), (d_s,).
+
+        The root of the mean square distance, weighted by state kernels: a bandwidth
+        where samples are dense, their spacing where they are not. Some 250 rows say.
+        """
+        squares, count = torch.zeros_like(samples[0]), 0
+        for block in self.blocks:
+            some = slice(None, None, 1 + self.shape[0] // 250)
+            weights = torch.softmax(block.log_psi[some], dim=1)
+            there = samples
+            if block.columns is not None:
+                there = samples[block.columns[some].long()]  # (m_b, k_b, d_s)
+            away = there - self.queries[block.rows[some]][:, None]
+            squares += (weights[..., None] * away.square()).sum(dim=(0, 1))
+            count += len(weights)
+        return (squares / count).sqrt()
+
     @cached_property
     def _order(self) -> Tensor:
         """Original number of each stacked row, (m,)."""

@@ -36,6 +36,7 @@ from nopg.linalg.solve import (
     SolverConfig,
     solve_pair,
 )
+from nopg.policies.build import PerceptronPass
 from nopg.policies.families import Policy, checked_outputs
 
 
@@ -106,7 +107,10 @@ class Estimator:
     ) -> BellmanSolution:
         """One pass of Algorithm 1 up to the update of theta."""
         problem, samples = self.problem, self.problem.samples
-        outputs = checked_outputs(policy, problem.queries, samples.action_width)
+        made = PerceptronPass.of(policy, problem.queries)
+        said = None if made is None else made.outputs
+        width = samples.action_width
+        outputs = checked_outputs(policy, problem.queries, width, said)
         with torch.no_grad():
             at_next, at_initial = self._rows(outputs, generator, solver, start)
             group = problem.config.next_state_samples
@@ -127,9 +131,8 @@ class Estimator:
                 None if start is None else (start.q, start.mu),
                 correction,
             )
-        return BellmanSolution(
-            self, outputs, at_next, at_initial, P, eps0, q, mu, correction
-        )
+        found = (outputs, at_next, at_initial, P, eps0, q, mu, correction, made)
+        return BellmanSolution(self, *found)
 
     def _rows(
         self,
@@ -156,7 +159,7 @@ class BellmanSolution:
     """The solved equation of one policy."""
 
     estimator: Estimator
-    outputs: Outputs  # the policy's at the queries, still attached to their graph
+    outputs: Outputs  # the policy's at the queries; attached to their graph, or `made`
     at_next: PolicyRows
     at_initial: PolicyRows
     transition: AveragedRows  # P, (n, n)
@@ -164,6 +167,7 @@ class BellmanSolution:
     q: Solution  # of (I - gamma P) q = r
     mu: Solution  # of (I - gamma P)' mu = eps0
     correction: CoarseCorrection | None = None  # what both were solved with
+    made: PerceptronPass | None = None  # what the outputs were made by
 
     def following(self, *, keep_correction: bool = True) -> Start:
         """Where to start solving for a policy close by.
@@ -225,9 +229,20 @@ class BellmanSolution:
 
         Where ranks share the rows each has the gradient of its own; the sum is ours.
         """
-        parameters = [p for p in policy.parameters() if p.requires_grad]
         with torch.no_grad():
             slopes = self.output_gradients()
+        if self.made is None:
+            gradients = self._by_autograd(policy, slopes)
+        else:
+            gradients = self.made.vjp(slopes)
+        ranks = self.estimator.problem.ranks
+        return gradients if ranks is None else ranks.sum(gradients)
+
+    def _by_autograd(
+        self, policy: Policy, slopes: tuple[Tensor, ...]
+    ) -> tuple[Tensor, ...]:
+        """The slopes by the outputs as slopes by the parameters."""
+        parameters = [p for p in policy.parameters() if p.requires_grad]
         # An output may be a constant, as the spread of a linear Gaussian policy is.
         learned = [
             (output * slope).sum()
@@ -238,12 +253,10 @@ class BellmanSolution:
         found = torch.autograd.grad(
             learned, parameters, allow_unused=True, retain_graph=True
         )
-        gradients = tuple(
+        return tuple(
             torch.zeros_like(p) if g is None else g
             for p, g in zip(parameters, found, strict=True)
         )
-        ranks = self.estimator.problem.ranks
-        return gradients if ranks is None else ranks.sum(gradients)
 
 
 def _ends(x: Tensor) -> tuple[float, float]:

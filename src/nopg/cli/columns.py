@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from nopg.data.dataset import Dataset
 
 SOURCE = "A data file, a Minari folder or a Minari id."
-Options = Mapping[str, tuple[Any, str]]
-"""Type and help of each option."""
+Options = Mapping[str, tuple[Any, str]]  # type and help of each option
 Command = Callable[..., None]
 OPTIONS: Options = {
     "observations": (str, "State columns of a table: x,v"),
@@ -30,26 +29,19 @@ OPTIONS: Options = {
     "resample": (float, "Lay the rows on a grid of this sample time."),
     "decimal": (str, "Decimal sign of a CSV, found by default: . or ,"),
     "time_limit": (int, "Steps after which recordings were cut."),
-    "drop_missing": (bool, "Leave out rows with empty cells."),
-    "hold_actions": (bool, "Hold actions until the next one."),
-    "drop_repeated": (bool, "Leave out rows that repeat."),
-}
-"""What is typed of a table."""
-Columns = dict[str, Any]
-"""What was typed, by the names of `OPTIONS`."""
+    "missing": (str, "Rows with empty cells: error, drop, or hold the last action."),
+    "repeated": (str, "Rows that repeat the one before: keep or drop."),
+}  # what is typed of a table
+Columns = dict[str, Any]  # what was typed, by the names of `OPTIONS`
 
 
 def read_table(source: str, columns: Columns) -> Dataset:
     """The data set in `source`; lists of columns are separated by commas."""
     from nopg.data.dataset import Dataset
 
-    given = dict(columns)
-    is_held, is_dropped = given.pop("hold_actions"), given.pop("drop_missing")
-    given["missing"] = "hold" if is_held else "drop" if is_dropped else "error"
-    given["repeated"] = "drop" if given.pop("drop_repeated") else "keep"
-    for name in ("observations", "actions", "next_observations"):
-        if given[name] is not None:
-            given[name] = [column.strip() for column in given[name].split(",")]
+    given = {name: value for name, value in columns.items() if value is not None}
+    for name in given.keys() & {"observations", "actions", "next_observations"}:
+        given[name] = [column.strip() for column in given[name].split(",")]
     return Dataset.load(source, **given)
 
 
@@ -90,8 +82,7 @@ def _parameter(name: str, kind: Any, text: str) -> inspect.Parameter:
 
 with_columns = with_options("columns", OPTIONS)
 
-_IN_PYTHON = r"nopg\.learn\(data,(\s+)history=(\d+)\)"
-"""Advice that is given in another way in the shell."""
+_IN_PYTHON = r"nopg\.learn\(data,(\s+)history=(\d+)\)"  # other words in the shell
 
 
 @with_columns

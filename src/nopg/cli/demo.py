@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from nopg.cli.swing_up import SwingUp
     from nopg.fitted.policy import FittedPolicy
 
-UPDATES, FAST_UPDATES = 600, 300
-"""Policy updates; with 300 it swings up too, and falls short of 600 by a few points."""
+UPDATES, FAST_UPDATES = 600, 300  # policy updates, a few points apart
 MOST_STEPS = 400  # of the animation: a task at rest is soon dull
 
 
@@ -25,8 +24,7 @@ def demo(
         Path, typer.Option(help="Folder for the animation, the report and the policy.")
     ] = Path("nopg-demo"),
     fast: Annotated[
-        bool,
-        typer.Option("--fast", help="Seconds: fewer updates, nothing drawn."),
+        bool, typer.Option("--fast", help="Seconds: fewer updates, nothing drawn.")
     ] = False,
 ) -> None:
     """Swing up a pendulum from 450 logged transitions, with the paper's algorithm."""

@@ -50,18 +50,15 @@ def fit(
         _require_alone(context)
         policy = go_on(out, monitoring=monitoring)
     else:
-        settings = read_settings(typed["config"])
-        dataset = read_data(_required(source, context), columns, settings, out)
+        model, fitting = read_settings(typed["config"])
+        dataset = read_data(_required(source, context), columns, model, fitting, out)
         if typed["seed"] is not None:
-            settings.model["seed"] = typed["seed"]
+            model["seed"] = typed["seed"]
         if typed["updates"] is not None:
-            settings.fit["n_updates"] = typed["updates"]
-        model = NOPG(bandwidths=settings.bandwidths, **settings.model)
+            fitting["n_updates"] = typed["updates"]
+        learner = NOPG(**model)
         print(dataset)
-        starts = settings.initial_states
-        policy = start(
-            out, model, dataset, starts, **settings.fit, monitoring=monitoring
-        )
+        policy = start(out, learner, dataset, **fitting, monitoring=monitoring)
     assert policy.history is not None
     if policy.history.stopped == "interrupted":
         print(f"\nInterrupted after {len(policy.history)} updates.")
@@ -106,9 +103,8 @@ def learn(
 ) -> None:
     """Fit models of the system, plan and refine policies in them, keep the best.
 
-    Nothing to tune, and the usual choice. `nopg fit` is the paper's algorithm, which
-    learns no model of the system. Killed? `nopg learn --resume OUT` goes on to the same
-    bits.
+    Nothing to tune, and the usual choice; `nopg fit` is the paper's algorithm. Killed?
+    `nopg learn --resume OUT` goes on to the same bits.
     """
     from nopg.cli.policies import conclude
     from nopg.cli.settings import read_data, read_settings, require_searchable
@@ -119,15 +115,15 @@ def learn(
         _require_alone(context)
         policy = resume_search(out)
     else:
-        settings = read_settings(typed["config"])
-        require_searchable(settings)
-        dataset = read_data(_required(source, context), columns, settings, out)
+        model, fitting = read_settings(typed["config"])
+        require_searchable(model, fitting)
+        dataset = read_data(_required(source, context), columns, model, fitting, out)
         chosen = {k: typed[k] for k in ("gamma", "seed", "history")}
         if (chosen["history"] or "").isdecimal():
             chosen["history"] = int(chosen["history"])
-        given = settings.model | {k: v for k, v in chosen.items() if v is not None}
+        model |= {k: v for k, v in chosen.items() if v is not None}
         print(dataset)
-        policy = start_search(out, dataset, settings.initial_states, given)
+        policy = start_search(out, dataset, fitting.get("initial_states"), model)
     if policy.search is not None:
         print(f"\n{policy.search}")
     if policy.memory is not None and policy.data is not None:

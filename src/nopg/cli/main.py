@@ -17,14 +17,8 @@ IN_THE_SHELL = {
     "n_updates": "--updates",
     "n_episodes": "--episodes",
     "env_id": "--env",
-    "missing": "--drop-missing",
-    "missing='drop'": "--drop-missing",
-    "missing='hold'": "--hold-actions",
-    "repeated": "--drop-repeated",
-    "repeated='drop'": "--drop-repeated",
     "initial_states": "initial_states under [fit] of --config",
-}
-"""Arguments of the library that have another name in the shell."""
+}  # arguments that have another name there
 
 app = typer.Typer(
     name="nopg",
@@ -54,10 +48,7 @@ def main(
         ),
     ] = False,
 ) -> None:
-    """Hold the options that stand before a command, and keep pygame quiet.
-
-    It is imported later, if at all, and needs no window, no sound and no greeting.
-    """
+    """Hold the options that stand before a command, and keep pygame quiet."""
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
@@ -88,14 +79,9 @@ def in_shell_words(sentence: str, command: str) -> str:
     flags = {flag[2:].replace("-", "_"): flag for flag in options if flag[:2] == "--"}
     flags |= IN_THE_SHELL
 
-    def named(match: re.Match[str]) -> str:
-        return flags.get(match[1], match[0])
-
     def given(match: re.Match[str]) -> str:
-        if match[0] in flags:
-            return flags[match[0]]
-        name, _, value = match.groups()
-        return f"{flags[name]} {value}" if name in flags else match[0]
+        flag = flags.get(match[1] or match[2])
+        return match[0] if flag is None else f"{flag} {match[4] or ''}".rstrip()
 
-    sentence = re.sub(r"`(\w+)`", named, sentence.replace("time=''", "--time ''"))
-    return re.sub(r"\b(\w+)=(['\"]?)([\w.]+)\2", given, sentence)
+    sentence = sentence.replace("time=''", "--time ''")
+    return re.sub(r"`(\w+)`|\b(\w+)=(['\"]?)([\w.]+)\3", given, sentence)

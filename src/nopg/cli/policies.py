@@ -15,33 +15,24 @@ if TYPE_CHECKING:
     from nopg.fitted.policy import FittedPolicy
 
 
-def report(
-    run: Annotated[
-        Path,
-        typer.Argument(help="A folder of nopg learn or nopg fit, or a .nopg file."),
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option(help="The page; by default report.html beside the policy."),
-    ] = None,
-    show: Annotated[
-        bool, typer.Option("--open", help="Open the page in the browser.")
-    ] = False,
-) -> None:
+RunPath = Annotated[Path, typer.Argument(help="A run folder, or a .nopg file.")]
+REPORT = {
+    "out": (Path, "The page; by default report.html beside the policy."),
+    "open": (bool, "Open the page in the browser."),
+}
+
+
+@with_options("options", REPORT)
+def report(run: RunPath, options: dict[str, Any]) -> None:
     """Write what was learned, from what and how far to trust it as one HTML page."""
     from nopg.report import write_report
     from nopg.runs.folder import read_run
 
     found = read_run(run)
-    beside = run if run.is_dir() else run.parent
-    path = write_report(
-        found.policy,
-        beside / "report.html" if out is None else out,
-        title=found.name,
-        origin=found.origin,
-    )
+    path = options["out"] or (run if run.is_dir() else run.parent) / "report.html"
+    write_report(found.policy, path, title=found.name, origin=found.origin)
     print(f"The report is in {path}")
-    if show:
+    if options["open"]:
         webbrowser.open(path.resolve().as_uri())
 
 
@@ -82,7 +73,7 @@ def end_with_report(policy: FittedPolicy, name: str, out: Path) -> None:
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(help="A run folder, or a .nopg file.")],
+    run: RunPath,
     env: Annotated[str, typer.Option(help="A Gymnasium id, or module:Id.")],
     episodes: Annotated[int, typer.Option(help="Episodes to run.")] = 10,
     seed: Annotated[int, typer.Option(help="Seed of the first episode's start.")] = 0,
@@ -113,16 +104,14 @@ def evaluate(
 
 EXPORT = {
     "out": (Path, "File; by default policy.* in the run folder."),
-    "single": (bool, "Single precision (c, js)."),
     "guard_points": (int, "Samples of the support guard (c, js); 0 for no guard."),
     "fallback": (str, "Action far from the data, such as 0 or 0.5,-1 (c, js)."),
-    "verdict": (bool, "Put the verdict into the contract."),
 }
 
 
 @with_options("options", EXPORT)
 def export(
-    run: Annotated[Path, typer.Argument(help="A run folder, or a .nopg file.")],
+    run: RunPath,
     options: dict[str, Any],
     format: Annotated[
         str, typer.Option(help="c (one header), js, onnx (any runtime), numpy.")

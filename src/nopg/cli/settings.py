@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,55 +10,42 @@ if TYPE_CHECKING:
     from nopg.cli.columns import Columns
     from nopg.data.dataset import Dataset
 
-
 _LARGEST = 2**20  # most bytes a config may have
+Arguments = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Settings:
-    """The three tables of a config."""
-
-    model: dict[str, Any]  # arguments of `NOPG`
-    bandwidths: Any  # what its argument `bandwidths` shall be
-    initial_states: Any  # where the task starts, if the config says
-    fit: dict[str, Any]  # other arguments of `fit`
-
-
-def read_settings(path: Path | None) -> Settings:
-    """The settings in `path`, or the defaults."""
+def read_settings(path: Path | None) -> tuple[Arguments, Arguments]:
+    """Arguments of `NOPG` and of its `fit` that a config names."""
     from nopg.data.files import open_plain, reading
     from nopg.errors import ConfigError
 
     table: dict[str, Any] = {}
+    model: Arguments = {}
+    fit: Arguments = {}
     if path is not None:
         with (
             reading(path, "a TOML file", "correct it", ConfigError),
             open_plain(path, _LARGEST, follow=True) as stream,
         ):
             table = tomllib.load(stream)
-    unknown = sorted(set(table) - {"model", "bandwidths", "fit"})
-    if unknown:
+            model, fit = (dict(table.pop(name, {})) for name in ("model", "fit"))
+            if "bandwidths" in table:
+                model["bandwidths"] = _bandwidths(dict(table.pop("bandwidths")))
+    others = fit.keys() - {"initial_states", "n_updates"}
+    odd = [*table, *(f"{name} under [fit]" for name in others)]
+    if odd:
         raise ConfigError(
-            "A config must have the tables [model], [bandwidths] and [fit] only, found "
-            f"{', '.join(unknown)}; move these settings into one of them."
+            "A config must have the tables [model], [bandwidths] and [fit], the last "
+            f"with initial_states and n_updates, found {', '.join(odd)}; "
+            "move settings into [model]."
         )
-    fit = dict(table.get("fit", {}))
-    allowed = {"initial_states", "n_updates"}
-    if set(fit) - allowed:
-        raise ConfigError(
-            f"[fit] takes {', '.join(sorted(allowed))}, found "
-            f"{', '.join(sorted(set(fit) - allowed))}."
-        )
-    initial_states = fit.pop("initial_states", None)
-    bandwidths = _bandwidths(dict(table.get("bandwidths", {})))
-    return Settings(dict(table.get("model", {})), bandwidths, initial_states, fit)
+    return model, fit
 
 
-def read_data(source: str, columns: Columns, settings: Settings, out: Path) -> Dataset:
-    """What a command learns from; all that can be refused is refused here.
-
-    The family of the policy is added to the settings where the data decide it.
-    """
+def read_data(
+    source: str, columns: Columns, model: Arguments, fit: Arguments, out: Path
+) -> Dataset:
+    """What a command learns from; all that can be refused is refused here."""
     from nopg.cli.columns import read_table
     from nopg.data.files import require_writable
     from nopg.errors import ConfigError
@@ -68,29 +54,29 @@ def read_data(source: str, columns: Columns, settings: Settings, out: Path) -> D
     require_vacant(out)
     require_writable(out)
     dataset = read_table(source, columns)
-    if settings.initial_states is None and dataset.episodes is None:
+    if "initial_states" not in fit and dataset.episodes is None:
         raise ConfigError(
             "The start of the task must be known, the data have no episodes and the "
             "config no initial states; add initial_states = [[...]] under [fit]."
         )
     if dataset.is_discrete:
-        settings.model.setdefault("policy", "discrete")
+        model.setdefault("policy", "discrete")
     return dataset
 
 
-def require_searchable(settings: Settings) -> None:
+def require_searchable(model: Arguments, fit: Arguments) -> None:
     """Refuse what only `nopg fit` can do, and settings that do not exist."""
     from nopg.algorithms.nopg.nopg import NOPG
     from nopg.errors import ConfigError
 
-    given = [] if settings.bandwidths == "auto" else ["[bandwidths]"]
-    given += [f"{name} under [fit]" for name in settings.fit]
+    given = ["[bandwidths]"] if model.pop("bandwidths", "auto") != "auto" else []
+    given += ["n_updates under [fit]"] if "n_updates" in fit else []
     if given:
         raise ConfigError(
             "`nopg learn` chooses bandwidths and updates itself, the config has "
             f"{' and '.join(given)}; leave them out, or use nopg fit."
         )
-    NOPG(**settings.model)  # names every setting that does not exist
+    NOPG(**model)  # names every setting that does not exist
 
 
 def _bandwidths(table: dict[str, Any]) -> Any:

@@ -11,19 +11,11 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from nopg.data.dataset import Dataset
-from nopg.envs.pendulum import (
-    MAX_SPEED,
-    MAX_TORQUE,
-    N_STEPS,
-    FloatArray,
-    observe,
-    pendulum_grid,
-    step,
-)
+from nopg.data.validation import FloatArray
+from nopg.envs import pendulum
 
 GAMMA = 0.97
-BOTTOM = (-1.0, 0.0, 0.0)
-"""Observation (cos, sin, velocity) of the pendulum hanging at rest."""
+BOTTOM = (-1.0, 0.0, 0.0)  # observation (cos, sin, velocity) of hanging at rest
 HANGING = -4935.0  # return of doing nothing for 500 steps: 500 times -pi^2
 PAPER_450 = -594.0  # mean return of NOPG-D with 450 samples, Figure 2 of the paper
 OPTIMUM = -299.0  # about the best return possible, by value iteration on a fine grid
@@ -44,22 +36,22 @@ class SwingUp(NamedTuple):
 
 def grid_dataset(n_angles: int = 15, n_velocities: int = 15) -> Dataset:
     """The paper's uniform data set; 15 x 15 x 2 gives its 450 samples."""
-    highest = np.array([1.0, 1.0, MAX_SPEED], dtype=np.float32)
+    highest = np.array([1.0, 1.0, pendulum.MAX_SPEED], dtype=np.float32)
     return Dataset(
-        *pendulum_grid(n_angles, n_velocities, 2),
+        *pendulum.pendulum_grid(n_angles, n_velocities, 2),
         observation_names=("cos", "sin", "theta_dot"),
         action_names=("torque",),
         observation_space=Box(-highest, highest),
-        action_space=Box(-MAX_TORQUE, MAX_TORQUE, (1,)),
+        action_space=Box(-pendulum.MAX_TORQUE, pendulum.MAX_TORQUE, (1,)),
     )
 
 
-def swing_up(policy: Any, n_steps: int = N_STEPS) -> SwingUp:
+def swing_up(policy: Any, n_steps: int = pendulum.N_STEPS) -> SwingUp:
     """Let `policy` act on the pendulum of Gymnasium, from the bottom at rest."""
     states, actions, rewards = [np.array([[math.pi, 0.0]])], [], []
     for _ in range(n_steps):
-        action = np.asarray(policy.predict(observe(states[-1]))[0], dtype=np.float64)
-        following, reward = step(states[-1], action)
+        action = policy.predict(pendulum.observe(states[-1]))[0].astype(np.float64)
+        following, reward = pendulum.step(states[-1], action)
         states.append(following)
         actions.append(action)
         rewards.append(reward)

@@ -2,15 +2,10 @@
 
 from nopg.data.dataset import Dataset
 from nopg.data.diagnostics.memory import find_memory
-from nopg.data.io.memory import from_d3rlpy, from_minari, from_sb3, from_table
+from nopg.data.io.memory import from_d3rlpy, from_sb3, from_table
 from nopg.data.io.rollouts import from_env
 from nopg.data.sampling import merge, split_episodes, thin_by_coverage
-from nopg.data.transforms import (
-    angle_to_sine_cosine,
-    select,
-    with_column,
-    with_rewards,
-)
+from nopg.data.transforms import angle_to_sine_cosine, select, with_column, with_rewards
 
 __all__ = [
     "Dataset",
@@ -18,7 +13,6 @@ __all__ = [
     "find_memory",
     "from_d3rlpy",
     "from_env",
-    "from_minari",
     "from_sb3",
     "from_table",
     "merge",

@@ -1,17 +1,12 @@
 """From rows in time order to transitions: what is s', what has none, what ended.
 
-The rules, each of which leaves a sentence when it acts:
-
 1. The successor of a row is the state in the following row of the same episode.
-2. A row whose action is empty closes its episode: it gives its predecessor a
-   successor, takes the flags it carries with it, and is no transition itself.
-3. A last row that is terminated stays. Its successor was not recorded, and no
-   learner reads it, since nothing is earned after; its own state stands there.
-4. Any other last row has no successor and is dropped; the row before it becomes
-   the last of its episode and is marked truncated.
+2. A row whose action is empty closes its episode: it is its predecessor's successor,
+   hands it its flags, and is no transition itself.
+3. A last row that is terminated stays: no learner reads what follows it.
+4. Any other last row is dropped, and the row before it is marked truncated.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -21,20 +16,13 @@ from nopg.data.validation import BoolArray, FloatArray, IntArray, counted
 
 def align(
     observations: FloatArray,  # states in time order within each episode, (m, d_s)
-    # Episode id of each row, (m,); None is one recording cut by flags.
-    episodes: IntArray | None,
+    episodes: IntArray | None,  # (m,); None is one recording cut by flags
     terminations: BoolArray,  # true where the task ended, (m,)
     truncations: BoolArray,  # true where the recording stopped, (m,)
-    # True for rows without an action, (m,); a last one closes its episode.
-    is_empty: BoolArray,
-    # Steps at which a termination is only the end of the recording.
-    time_limit: int | None = None,
+    is_empty: BoolArray,  # rows without an action, (m,); a last one closes its episode
+    time_limit: int | None = None,  # steps after which recordings were cut
 ) -> tuple[IntArray, dict[str, Any], tuple[str, ...]]:
-    """Pair every row with its successor by the four rules of this module.
-
-    What comes are the rows that are transitions, (n,); their successors, flags and
-    episodes by the names of `Dataset`; and what was assumed and dropped, in sentences.
-    """
+    """Rows with a successor, (n,), their arrays by name, and what was assumed."""
     m = len(observations)
     follower = _followers(np.zeros(m, dtype=int) if episodes is None else episodes)
     closing = is_empty & (follower < 0)
@@ -79,31 +67,20 @@ def _followers(ids: IntArray) -> IntArray:
     return follower
 
 
-def _notes(
-    is_one: bool, n_closing: int, n_unseen: int, n_dropped: int
-) -> Iterator[str]:
-    yield "The successor s' is the state in the following row of the same episode."
-    if is_one:
-        yield (
-            "No episode column: the rows are one recording in time order, cut after "
-            "rows that are flagged as ended."
-        )
-    if n_closing:
-        yield (
-            f"Closing observations: {counted(n_closing, 'row')} without an action, "
-            "used as s' of the row before and not as transitions."
-        )
-    if n_unseen:
-        yield (
-            f"Without a recorded s': {counted(n_unseen, 'terminated row')}. The row's "
-            "own state stands there and is never used, because nothing is earned "
-            "after a termination."
-        )
-    if n_dropped:
-        yield (
-            f"Dropped: {counted(n_dropped, 'last row')} of an episode, where no row "
-            "follows to serve as s'; the row before is marked truncated."
-        )
+def _notes(is_one: int, n_closing: int, n_unseen: int, n_dropped: int) -> list[str]:
+    said = {
+        "The successor s' is the state in the following row of the same episode.": 1,
+        "No episode column: the rows are one recording in time order, cut after rows "
+        "that are flagged as ended.": is_one,
+        f"Closing observations: {counted(n_closing, 'row')} without an action, used as "
+        "s' of the row before and not as transitions.": n_closing,
+        f"Without a recorded s': {counted(n_unseen, 'terminated row')}. The row's own "
+        "state stands there and is never used, because nothing is earned after a "
+        "termination.": n_unseen,
+        f"Dropped: {counted(n_dropped, 'last row')} of an episode, where no row "
+        "follows to serve as s'; the row before is marked truncated.": n_dropped,
+    }
+    return [sentence for sentence, count in said.items() if count]
 
 
 def apply_time_limit(
@@ -125,10 +102,7 @@ def apply_time_limit(
 
 
 def step_numbers(episodes: IntArray | None, ended: BoolArray) -> IntArray:
-    """The step of each row within its episode, counted from one, (n,).
-
-    Without episode ids a new episode starts after each row that ended.
-    """
+    """The step of each row in its episode, from one, (n,); or since a flag."""
     ids = episodes
     if ids is None:
         ids = np.concatenate([[0], np.cumsum(ended[:-1])]).astype(np.int64)

@@ -1,8 +1,4 @@
-"""How the rows fill the space: neighbours and farthest points.
-
-All distances are in standard deviations of each column, so that metres and
-radians count alike; constant columns count nothing.
-"""
+"""How the rows fill the space, in standard deviations: neighbours, farthest points."""
 
 import numpy as np
 
@@ -44,9 +40,8 @@ def state_actions(dataset: TransitionTable) -> FloatArray:
 def neighbour_weights(dataset: TransitionTable) -> FloatArray:
     """Kernel weight of the other rows around up to a thousand rows, (m,).
 
-    A row at the very same (s, a) counts 1, one a bandwidth away exp(-1/2), one
-    three bandwidths away 0.01. The bandwidth is Silverman's rule of thumb in each
-    column; the two hundred nearest rows are counted.
+    A row at the very same (s, a) counts 1, one three bandwidths away 0.01. Bandwidths
+    are Silverman's; the two hundred nearest rows are counted.
     """
     from scipy.spatial import cKDTree
 
@@ -63,9 +58,8 @@ def neighbour_weights(dataset: TransitionTable) -> FloatArray:
 def farthest_points(points: FloatArray, n: int) -> tuple[IntArray, FloatArray]:
     """Rows picked one by one, (n,), and the distance of every row to a pick, (m,).
 
-    The first is nearest the mean, each next one farthest from those before. This greedy
-    k-centre rule leaves no point farther from a pick than twice what the best choice
-    of `n` could (Gonzalez, 1985).
+    The first is nearest the mean, each next one farthest from those before: at most
+    twice as far from all as the best choice of `n` (Gonzalez, 1985).
     """
     picked = np.empty(n, dtype=np.int64)
     nearest = np.full(len(points), np.inf)  # squared, -1 for rows that were picked

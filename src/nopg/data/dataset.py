@@ -1,19 +1,17 @@
 """`nopg.Dataset`: the table of transitions, its files and its description."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
+
+from gymnasium.spaces import Space
 
 from nopg.data.diagnostics.description import Description, describe
-from nopg.data.io.load import load, save
+from nopg.data.io.array_files import write_npz
+from nopg.data.io.load import load
 from nopg.data.io.options import MAX_BYTES, ReadOptions
 from nopg.data.past import with_history
 from nopg.data.transitions import TransitionTable
-
-if TYPE_CHECKING:
-    from gymnasium.spaces import Space
 
 
 class Dataset(TransitionTable):
@@ -29,9 +27,8 @@ class Dataset(TransitionTable):
         rewards: Rewards r, (n,).
         next_observations: Successors s', (n, d_s).
         terminations: True where s' ends the task for good: nothing is earned after.
-        truncations: True where only the recording stopped; the value goes on. A row
-            may carry both flags (a task that ends in its last allowed step): the
-            termination decides.
+        truncations: True where only the recording stopped; the value goes on. Of a
+            row with both flags the termination decides.
         episodes: Episode id of each row; rows of one id are in time order.
         observation_names: One name per state column, for reports and plots.
         action_names: One name per action column.
@@ -39,8 +36,7 @@ class Dataset(TransitionTable):
         observation_space: Gymnasium space of the states, if known.
         action_space: Gymnasium space of the actions, if known; data outside it
             are refused, and labels it has beyond those seen count as actions.
-        notes: Sentences that say how the rows came to be: what was taken as s',
-            what was dropped and why. Readers and transforms add to them.
+        notes: Sentences that say how the rows came to be, and what was dropped.
         history: Which columns of the state are past ones; `with_history` sets it.
 
     Raises:
@@ -134,12 +130,8 @@ class Dataset(TransitionTable):
         return cls(**load(source, ReadOptions(**given)))
 
     def save(self, path: str | Path) -> None:
-        """Write the data set whole or not at all, in the format its suffix names.
-
-        Args:
-            path: Ends in `.npz`, `.csv`, `.tsv`, `.csv.gz` or `.tsv.gz`.
-        """
-        save(self, path)
+        """Write the data set to an `.npz` file, whole or not at all."""
+        write_npz(self, Path(path))
 
     def describe(self, action_space: Space[Any] | None = None) -> Description:
         """What the data are and what that means for learning; print it.
@@ -159,10 +151,9 @@ class Dataset(TransitionTable):
         """The data with past observations and actions as columns of the state.
 
         For systems that answer late or do not show all of their state. Observations
-        are added as differences from one step to the next. No row is dropped: before
-        an episode's first step nothing has changed, and the action is the constant
-        that best explains how episodes begin, 0 where nothing can be told. A policy
-        learned from such data keeps the same columns while it acts.
+        are added as differences. No row is dropped: before an episode's first step
+        nothing has changed, and the action is the constant that best explains how
+        episodes begin. A policy learned from such data keeps the columns as it acts.
 
         Args:
             steps: Past steps to add, of both.

@@ -17,10 +17,7 @@ from nopg.errors import DataError, NopgError
 def reading(
     where: object, what: str, advice: str, kind: type[NopgError] = DataError
 ) -> Iterator[None]:
-    """Turn whatever the block finds wrong with a file into one sentence.
-
-    Readers report damage by almost every error that Python has.
-    """
+    """Turn whatever the block finds wrong with a file into one sentence."""
     try:
         yield
     except NopgError:
@@ -35,12 +32,11 @@ def reading(
 def open_plain(
     path: Path, max_bytes: int | None = None, *, follow: bool = False
 ) -> BufferedReader:
-    """An ordinary file, opened for reading.
+    """An ordinary file, opened for reading; whatever is refused is an OSError.
 
-    What comes from somebody else may be a link to any file of this user, a pipe that
-    is never written to, or larger than the memory. The file that is open is looked at,
-    not its name: what was a file a moment ago may be a link by now. A link is followed
-    only if the user gave the name. Whatever is refused is an OSError of one clause.
+    What comes from somebody else may be a link to any file of this user, a pipe, or
+    larger than the memory. The file that is open is looked at, not its name. A link is
+    followed only if the user gave the name.
     """
     flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
     if not follow:
@@ -73,9 +69,7 @@ def parse_json(text: str | bytes) -> dict[str, Any]:
 def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Write through a temporary file beside `path`, flush it to disk, then rename.
 
-    A reader sees the old file or the new one, never half of either, whatever
-    happens in between; once this returns, not even a power cut brings the old one
-    back.
+    A reader sees the old file or the new one, and no power cut brings the old one back.
     """
     # A name of its own for every call: threads of one process may write one path.
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
@@ -110,10 +104,7 @@ def _flush_folder(folder: Path) -> None:
 
 
 def require_writable(folder: Path) -> None:
-    """Make `folder` and write to it, before hours of work depend on it.
-
-    Nothing is left behind but the folder itself.
-    """
+    """Make `folder` and write to it, before hours of work depend on it."""
     probe = folder / f".writable-{secrets.token_hex(8)}"
     write_atomically(probe, lambda stream: None)
     probe.unlink(missing_ok=True)
@@ -121,12 +112,7 @@ def require_writable(folder: Path) -> None:
 
 @contextmanager
 def exclusive(path: Path, what: str, owner: str) -> Iterator[None]:
-    """Hold the only lock on the file `path` until the block ends.
-
-    The system forgets a lock when its process ends, however it ends: a file left
-    behind by a dead process stops nobody. `what` is locked and who its `owner` may be
-    is for messages.
-    """
+    """Hold the only lock on the file `path` until the block or the process ends."""
     from filelock import FileLock, Timeout  # not needed for reading data
 
     lock = FileLock(path, timeout=0)

@@ -1,23 +1,15 @@
 """The past as columns of the state: which they are, and how they move on.
 
-Where a valve answers late or a level is not measured, the present observation is no
-state; what was done and seen before makes it one. A row becomes
-
     (o[t], o[t] - o[t-1], ..., o[t-j+1] - o[t-j], action[t-1], ..., action[t-k])
 
-in differences, since successive observations are nearly the same and what tells them
-apart would be lost among them. Whoever acts keeps the same columns, which is what
-`HistoryLayout` is for. Before an episode's first step nothing is known: the first
-observation stands for earlier ones, and for earlier actions the constant that best
-explains how episodes begin, for whoever acts has to know it before the first action.
-Labels are one column each, all 0 before.
+in differences, since successive observations are nearly the same. Before an episode's
+first step its first observation stands for earlier ones, and for earlier actions a
+constant. Labels are one column each, all 0 before.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
 import numpy as np
 
@@ -47,10 +39,7 @@ class HistoryLayout:
 
     @property
     def copied(self) -> IntArray:
-        """Columns of (state, action) that make up the past one step later, (n_kept,).
-
-        The first of them is the present observation, to be subtracted from the next.
-        """
+        """Columns of (state, action) that are the past one step later, (n_kept,)."""
         d_o, d_a, j = self.n_observed, len(self.before), self.observations
         seen = np.arange(j * d_o)
         done = (j + 1) * d_o + np.arange((self.actions - 1) * d_a)
@@ -72,10 +61,7 @@ class HistoryLayout:
         return self.n_observed if self.observations else 0
 
     def changed(self, present: Any, past: Any) -> Any:
-        """The past with its first observation taken from the present one, in place.
-
-        Twice makes it what it was. For arrays and for tensors.
-        """
+        """The past, its first observation taken from the present; twice undoes it."""
         c = self.n_changes
         past[:, :c] = present[:, :c] - past[:, :c]
         return past
@@ -113,13 +99,9 @@ class HistoryLayout:
                 "choose or add columns first and call with_history last."
             )
 
-    def to_json(self) -> dict[str, Any]:
-        """All fields as plain values."""
-        return asdict(self)
-
     @classmethod
-    def from_json(cls, stored: Mapping[str, Any] | None) -> HistoryLayout | None:
-        """What `to_json` gave; None of None."""
+    def from_json(cls, stored: Mapping[str, Any] | None) -> Self | None:
+        """What `dataclasses.asdict` gave; None of None."""
         if stored is None:
             return None
         values = {field.name: stored[field.name] for field in fields(cls)}

@@ -122,9 +122,8 @@ def _before(
 ) -> tuple[float, ...]:
     """The constant action that best explains how episodes begin, (d_a,).
 
-    A valve may have been shut, or just where it usually is. A linear model of the rows
-    whose past is known says what each past action does; what it leaves of the first
-    rows is explained by least squares.
+    A linear model of the rows whose past is known says what each past action does; what
+    it leaves of the first rows is explained by least squares.
     """
     d_a, k = len(layout.before), layout.actions
     states = _states(table, replace(layout, before=(0.0,) * d_a), order, age)[order]

@@ -17,10 +17,9 @@ from nopg.errors import ConfigError, DataError
 def thin_by_coverage(dataset: Dataset, n: int) -> Dataset:
     """Keep `n` rows that cover the states and actions best, in their old order.
 
-    Each pick is the row farthest from those picked before, distances in standard
-    deviations; the first is the one nearest the mean. Crowded regions lose rows
-    first and the rare ones stay, which changes the density: use it to make data
-    smaller, not to estimate how often something happens.
+    Each pick is the row farthest from those before, in standard deviations. Crowded
+    regions lose rows first, which changes the density: use it to make data smaller,
+    not to estimate how often something happens.
     """
     if not 2 <= n <= len(dataset):
         raise ConfigError(

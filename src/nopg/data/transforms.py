@@ -1,17 +1,14 @@
-"""New data sets from old: choose columns, derive columns, compute rewards.
-
-Each function leaves its input alone, treats s and s' alike, and adds a sentence
-to the notes.
-"""
+"""New data sets from old: choose columns, derive columns, compute rewards."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
+from gymnasium.spaces import Box
 
 from nopg.data.dataset import Dataset
-from nopg.data.validation import FloatArray, RewardFunction, one_per_row, rewards_from
+from nopg.data.validation import FloatArray, RewardFunction, one_per_row
 from nopg.errors import DataError
 
 
@@ -108,9 +105,8 @@ def with_rewards(dataset: Dataset, reward: RewardFunction) -> Dataset:
         reward: Takes states (n, d_s), actions and successors (n, d_s), all rows at
             once; gives (n,).
     """
-    rewards = rewards_from(
-        reward, dataset.observations, dataset.actions, dataset.next_observations
-    )
+    rows = dataset.observations, dataset.actions, dataset.next_observations
+    rewards = one_per_row("A reward function", reward(*rows), len(dataset))
     note = "The rewards are a function of (s, a, s')."
     return dataset.with_note(note, rewards=rewards)
 
@@ -126,8 +122,6 @@ def _positions(names: tuple[str, ...], wanted: Sequence[str]) -> list[int]:
 
 def _box(space: Any, columns: Sequence[int], *more: tuple[float, float]) -> Any:
     """The part of a Box space that belongs to `columns`, and bounds of new ones."""
-    from gymnasium.spaces import Box
-
     if not isinstance(space, Box) or len(space.shape) != 1:
         return None
     low = np.append(space.low[list(columns)], [bounds[0] for bounds in more])

@@ -1,14 +1,14 @@
 """The one shape all data take: transitions (s, a, r, s') and how they ended."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+from gymnasium.spaces import Space
 from numpy.typing import NDArray
 
+from nopg.data.history import HistoryLayout
 from nopg.data.validation import (
     BoolArray,
     FloatArray,
@@ -23,28 +23,16 @@ from nopg.data.validation import (
 )
 from nopg.errors import DataError
 
-if TYPE_CHECKING:
-    from gymnasium.spaces import Space
-
-    from nopg.data.history import HistoryLayout
-
 ARRAYS = (
     *("observations", "actions", "rewards", "next_observations"),
     *("terminations", "truncations", "episodes"),
-)
-"""The arrays of a data set, in the order of its arguments."""
-SAME = 1e-6
-"""Share of a column's spread by which a state and its predecessor's successor may
-differ; single precision rounds by less."""
+)  # in the order of the arguments
+SAME = 1e-6  # share of a spread by which s' and the next s may differ
 
 
 @dataclass(frozen=True, eq=False, init=False)
 class TransitionTable:
-    """The rows of a data set, validated once and never changed.
-
-    `nopg.Dataset` is this table and the ways in and out of it; each argument is
-    described there. Readers, writers and diagnostics know the table only.
-    """
+    """The rows of a `Dataset`, as readers, writers and diagnostics know them."""
 
     observations: FloatArray
     actions: FloatArray | IntArray
@@ -175,8 +163,7 @@ class TransitionTable:
 def run_starts(table: TransitionTable) -> tuple[IntArray, BoolArray]:
     """Rows in time order, and which of them is the first of its run, (n,) both.
 
-    A run is rows that follow each other: it ends with its episode, at a flag, and
-    where rows are missing in between. Without episodes every row is one.
+    A run ends with its episode, at a flag, and where rows are missing in between.
     """
     n, ids = len(table), table.episodes
     order = np.arange(n) if ids is None else np.argsort(ids, kind="stable")

@@ -18,11 +18,7 @@ RewardFunction = Callable[[FloatArray, Any, FloatArray], Any]
 
 
 def as_matrix(name: str, values: Any, *, is_finite: bool = True) -> FloatArray:
-    """A float64 matrix (n, d); a vector becomes one column.
-
-    Integers and booleans are converted exactly; strings and objects are refused, and
-    so are NaN and infinity unless `is_finite` is False.
-    """
+    """A float64 matrix (n, d); a vector becomes one column, texts are refused."""
     array = _numeric(name, values)
     if array.ndim == 1:
         array = array[:, None]
@@ -63,11 +59,7 @@ def as_states(
 
 
 def as_actions(values: Any) -> FloatArray | IntArray:
-    """Integer labels (n,) of a discrete action, or a float matrix (n, d_a).
-
-    The dtype decides: integers in one column are labels, everything else is a
-    continuous action in the user's own units.
-    """
+    """Labels (n,) of integers, or a float matrix (n, d_a): the dtype decides."""
     array = _rectangular(values)
     if array.dtype.kind not in "biu":
         return as_matrix("actions", values)
@@ -115,17 +107,6 @@ def as_episodes(values: Any) -> IntArray | None:
             f"{array.dtype}; number the episodes 0, 1, 2, ..."
         )
     return array.astype(np.int64)
-
-
-def rewards_from(
-    reward: RewardFunction,
-    observations: FloatArray,
-    actions: FloatArray | IntArray,
-    next_observations: FloatArray,
-) -> FloatArray:
-    """Call `reward` once on all rows, (n,)."""
-    values = reward(observations, actions, next_observations)
-    return one_per_row("A reward function", values, len(observations))
 
 
 def one_per_row(what: str, values: Any, n: int) -> FloatArray:
@@ -214,11 +195,7 @@ ON_CIRCLE = 1e-4  # largest deviation of x^2 + y^2 from 1; single precision is c
 
 
 def angle_pairs(states: Any) -> list[tuple[int, int]]:
-    """Pairs of columns that move and lie on the unit circle in every row.
-
-    States (n, d_s) may be an array or a tensor. Pairs (i, j) have i < j; each column
-    is in one at most.
-    """
+    """Pairs i < j of columns of an array or tensor that move along the unit circle."""
     pairs: list[tuple[int, int]] = []
     for i, j in combinations(range(states.shape[1]), 2):
         if any({i, j} & {*pair} for pair in pairs):

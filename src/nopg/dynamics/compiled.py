@@ -1,10 +1,4 @@
-"""Rollouts in compiled code: `rollout.c`, where this machine has a C compiler.
-
-A step of a rollout is some dozens of operations on small arrays, whose calls cost more
-than their arithmetic; and there are a million of such steps in a search. So the loop
-over steps is written in C. Its paths are shared among threads. Without a compiler the
-same is done in NumPy, several times slower, and to rounding the same.
-"""
+"""Rollouts in compiled code, `rollout.c`; without a compiler NumPy does the same."""
 
 from __future__ import annotations
 
@@ -16,14 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nopg.compiled import compiled
+from nopg.compiled import compiled, packed
 from nopg.policies.arrays import Array, ArrayPolicies
 from nopg.threads import n_workers, parallel_map
 
-LANES = 8
-"""Kernels that are evaluated at once; their arrays are filled up to a multiple."""
-FEW = 4
-"""Paths that are worth a thread of their own."""
+LANES = 8  # kernels that are evaluated at once; arrays are multiples of it
+FEW = 200  # steps of paths that are worth a thread of their own
 
 
 class ProcessArrays(NamedTuple):
@@ -41,6 +33,20 @@ class ProcessArrays(NamedTuple):
     wave_weights: Array  # (S, c, D)
 
 
+class PathFeedback(NamedTuple):
+    """Actions a_t = u_t + K_t (s_t - x_t) within limits, of B paths of T steps."""
+
+    given: Array  # u, (T, B, d_a)
+    around: Array  # x, (T, B, d_s)
+    gains: Array  # K, (T, B, d_a, d_s)
+    limits: Array  # lowest and highest action, (2, d_a)
+
+    def at(self, t: int | slice, states: Array) -> Array:
+        """What is done in the states at a step, or at some steps."""
+        added = self.gains[t] @ (states - self.around[t])[..., None]
+        return np.clip(self.given[t] + added[..., 0], *self.limits)
+
+
 class CompiledModel:
     """A learned model, laid out for `rollout.c`."""
 
@@ -48,23 +54,21 @@ class CompiledModel:
         self._fields = fields
         self.d_s, self.d_a = fields["d_s"], fields["d_a"]
         self.is_noisy = fields.get("log_std") is not None
-        self.struct, self._kept = _filled(_Model, fields)
+        self.struct, self._kept = _structure(_MODEL, fields)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pointers cannot be copied or pickled; what they point to can."""
         return functools.partial(CompiledModel, **self._fields), ()
 
     def rollout(
-        self, actor: ArrayPolicies | Array, starts: Array, n_steps: int, draws: Any
+        self,
+        # Policies, or recorded actions, (T, B, d_a), or feedback along paths.
+        actor: ArrayPolicies | Array | PathFeedback,
+        starts: Array,  # (B, d_s)
+        n_steps: int,  # T
+        draws: Any,  # standard normal draws of the noise, (T, B, d_s), or None
     ) -> tuple[Array, ...]:
-        """States, actions and the fields of a predicted step, (T, B, ...) each.
-
-        Args:
-            actor: Policies, or actions that were recorded, (T, B, d_a).
-            starts: Where, (B, d_s).
-            n_steps: T.
-            draws: Standard normal draws of the noise, (T, B, d_s), or None.
-        """
+        """States, actions and the fields of a predicted step, (T, B, ...) each."""
         library = compiled_library()
         assert library is not None  # who has none does not come here
         n, draws = len(starts), draws if self.is_noisy else None
@@ -72,7 +76,12 @@ class CompiledModel:
         self._require(draws, (n_steps, n, self.d_s))
         if isinstance(actor, np.ndarray):
             self._require(actor, (n_steps, n, self.d_a))
-        policies, kept = _filled(_Policies, _policy_fields(actor, self.d_a))
+        elif isinstance(actor, PathFeedback):
+            whole, limits = (n_steps, n, self.d_a, self.d_s), (2, self.d_a)
+            shapes = (whole[:3], (n_steps, n, self.d_s), whole, limits)
+            for array, shape in zip(actor, shapes, strict=True):
+                self._require(array, shape)
+        policies, kept = _structure(_POLICIES, _policy_fields(actor, self.d_a))
         wide = (self.d_s, self.d_a, self.d_s, self.d_s)
         arrays = [np.empty((n_steps, n, k)) for k in wide]
         arrays += [np.empty((n_steps, n)) for _ in range(4)]
@@ -80,30 +89,20 @@ class CompiledModel:
         if draws is not None:
             draws = np.ascontiguousarray(draws)
         given = [_pointer(draws), *(_pointer(array) for array in arrays)]
-        both = ctypes.byref(self.struct), ctypes.byref(policies)
-        _in_parts(library.nopg_rollout, both, n, (n_steps, *given))
+        _in_parts(library.nopg_rollout, (self.struct, policies), n, (n_steps, *given))
         del kept  # alive until here
         return tuple(arrays)
 
     def action_gradients(
         self,
-        steps: Sequence[Array],
-        by_state: Array,
+        steps: Sequence[Array],  # what `rollout` gave
+        by_state: Array,  # d policy / d state, (T, B, d_a, d_s)
         gamma: float,
-        worst: float,
-        credit: Array,
-        draws: Array | None,
+        worst: float,  # value out of support
+        credit: Array,  # what is left of dU_{t+1} / ds, (B,)
+        draws: Array | None,  # those of the rollout
     ) -> Array:
-        """dU_t / da_t along each rollout, (T, B, d_a); see `rollout_gradients`.
-
-        Args:
-            steps: What `rollout` gave.
-            by_state: d policy / d state, (T, B, d_a, d_s).
-            gamma: Discount factor.
-            worst: Value out of support.
-            credit: What is left of dU_{t+1} / ds, (B,).
-            draws: Those of the rollout.
-        """
+        """dU_t / da_t along each rollout, (T, B, d_a); see `rollout_gradients`."""
         library = compiled_library()
         draws = draws if self.is_noisy else None
         n_steps, n = steps[0].shape[:2]
@@ -116,8 +115,7 @@ class CompiledModel:
             for x in (credit, by_state, draws, *steps, found)
         ]
         rest = (n_steps, gamma, worst, *map(_pointer, arrays))
-        model = (ctypes.byref(self.struct),)
-        _in_parts(library.nopg_backward, model, n, rest)
+        _in_parts(library.nopg_backward, (self.struct,), n, rest)
         return found
 
     @staticmethod
@@ -128,12 +126,12 @@ class CompiledModel:
 
 
 def _pointer(array: Array | None) -> Any:
-    return None if array is None else array.ctypes.data_as(_DOUBLES)
+    return None if array is None else array.ctypes.data
 
 
 def _in_parts(function: Any, first: tuple[Any, ...], n: int, rest: Any) -> None:
     """Call it for parts of n paths, side by side."""
-    n_parts = max(1, min(n_workers(), n // FEW))
+    n_parts = max(1, min(n_workers(), n, n * rest[0] // FEW))  # of so many steps
     edges = np.linspace(0, n, n_parts + 1).astype(int).tolist()
     parts = list(itertools.pairwise(edges))
     if any(parallel_map(lambda part: function(*first, *part, n, *rest), parts)):
@@ -145,10 +143,9 @@ def compiled_library() -> Any:
     """The compiled loop, or None where it cannot be had."""
     library = compiled("nopg.dynamics", "rollout.c", False)
     if library is not None:
-        sizes, numbers = [ctypes.c_int64] * 4, [ctypes.c_double] * 2
-        forward, backward = library.nopg_rollout, library.nopg_backward
-        forward.argtypes = [ctypes.c_void_p] * 2 + sizes + [_DOUBLES] * 9
-        backward.argtypes = [ctypes.c_void_p] + sizes + numbers + [_DOUBLES] * 12
+        where, sizes, numbers = ctypes.c_void_p, [ctypes.c_int64] * 4, [ctypes.c_double]
+        library.nopg_rollout.argtypes = [where] * 2 + sizes + [where] * 9
+        library.nopg_backward.argtypes = [where] + sizes + 2 * numbers + [where] * 12
     return library
 
 
@@ -188,9 +185,13 @@ def filled_up(array: Array, value: float = 0.0) -> Array:
     return np.pad(array, widths, constant_values=value)
 
 
-def _policy_fields(actor: ArrayPolicies | Array, d_a: int) -> dict[str, Any]:
+def _policy_fields(
+    actor: ArrayPolicies | Array | PathFeedback, d_a: int
+) -> dict[str, Any]:
     if isinstance(actor, np.ndarray):
         return {"count": 1, "given": actor}
+    if isinstance(actor, PathFeedback):
+        return {"count": 1} | actor._asdict()
     return actor.compiled_fields(d_a)
 
 
@@ -198,68 +199,42 @@ def _joined(parts: Sequence[Array]) -> Array:
     return np.concatenate(parts) if parts else np.zeros(0)
 
 
-_DOUBLES, _WHOLES = ctypes.POINTER(ctypes.c_double), ctypes.POINTER(ctypes.c_int64)
-_FLAGS = ctypes.POINTER(ctypes.c_ubyte)
+_MODEL = """
+whole d_s d_p d_a d q n_draws n_curved n_waves
+reals centre factor linear
+wholes target count
+reals inverse_scales points offsets weights frequencies phases wave_weights
+reals noise_centre noise_factor log_std log_low log_high mixing
+wholes copied
+whole n_copied n_changes
+reals low high below above
+flags stops is_set
+reals set_to
+whole has_stops n_angles
+wholes angles
+real reward_low reward_high
+whole n_points
+reals end_factor end_points end_offsets ended end_rewards
+"""
+_POLICIES = """
+whole count n_layers n_out is_discrete is_decided is_squashed
+wholes widths
+reals mean factor weights biases middle half given around gains limits
+"""
+_NUMBERS: dict[str, Any] = {"whole": int, "real": float}
+_ARRAYS = {"wholes": np.int64, "reals": np.float64, "flags": np.uint8}
 
 
-def _fields(text: str) -> list[tuple[str, Any]]:
-    """Fields of a structure from their kinds and names, in the order of `rollout.c`."""
-    kinds = {
-        "whole": ctypes.c_int64,
-        "real": ctypes.c_double,
-        "wholes": _WHOLES,
-        "reals": _DOUBLES,
-        "flags": _FLAGS,
-    }
-    lines = (line.split() for line in text.strip().splitlines())
-    return [(name, kinds[kind]) for kind, *names in lines for name in names]
-
-
-class _Model(ctypes.Structure):
-    _fields_ = _fields(
-        """
-        whole d_s d_p d_a d q n_draws n_curved n_waves
-        reals centre factor linear
-        wholes target count
-        reals inverse_scales points offsets weights frequencies phases wave_weights
-        reals noise_centre noise_factor log_std log_low log_high mixing
-        wholes copied
-        whole n_copied n_changes
-        reals low high below above
-        flags stops is_set
-        reals set_to
-        whole has_stops n_angles
-        wholes angles
-        real reward_low reward_high
-        whole n_points
-        reals end_factor end_points end_offsets ended end_rewards
-        """
-    )
-
-
-class _Policies(ctypes.Structure):
-    _fields_ = _fields(
-        """
-        whole count n_layers n_out is_discrete is_decided is_squashed
-        wholes widths
-        reals mean factor weights biases middle half given
-        """
-    )
-
-
-_KINDS = {_DOUBLES: np.float64, _WHOLES: np.int64, _FLAGS: np.uint8}
-
-
-def _filled(kind: Any, fields: dict[str, Any]) -> tuple[Any, list[Any]]:
-    """A structure of these values, what is missing 0, and the arrays it points to."""
-    struct, kept = kind(), []
-    for name, field in kind._fields_:
-        value = fields.get(name)
-        if value is None:
-            continue
-        if field in _KINDS:
-            array = np.ascontiguousarray(value, dtype=_KINDS[field])
-            kept.append(array)
-            value = array.ctypes.data_as(field)
-        setattr(struct, name, value)
-    return struct, kept
+def _structure(layout: str, fields: dict[str, Any]) -> tuple[bytes, list[Any]]:
+    """A structure of `rollout.c`, what is missing 0, and the arrays it points to."""
+    values: list[Any] = []
+    kept: list[Any] = []
+    for kind, *names in (line.split() for line in layout.strip().splitlines()):
+        for value in map(fields.get, names):
+            if value is not None and kind in _ARRAYS:
+                kept.append(np.ascontiguousarray(value, dtype=_ARRAYS[kind]))
+                value = kept[-1].ctypes.data
+            elif value is not None:
+                value = _NUMBERS[kind](value)
+            values.append(value)
+    return packed(*values), kept

@@ -8,7 +8,7 @@ projected process approximation), so that a prediction costs the same at any n.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -94,6 +94,7 @@ class GaussianProcess:
         like: GaussianProcess | None = None,
         with_outliers: Sequence[int] = (),
         limits: HyperparameterLimits = FREE,
+        is_free: Tensor | None = None,
     ) -> GaussianProcess:
         """Regress `targets` (n, q) on `inputs` (n, d), both float64.
 
@@ -104,17 +105,26 @@ class GaussianProcess:
             like: A process of similar data: the search for hyperparameters starts from
                 its own.
             with_outliers: Targets of which no sample is left out, however odd.
-            limits: What length scales and noise may be.
+            limits: What length scales and noise may be, but of those `with_outliers`:
+                longer ones and more noise are for what is followed over many steps.
+            is_free: Samples that targets are learned from, (n,), but for those
+                `with_outliers`, which take all of them.
         """
         rows = torch.as_tensor(_informative_rows(inputs, generator))
         centre, spread = inputs.mean(dim=0), _positive(inputs.std(dim=0, correction=0))
         x = (inputs[rows] - centre) / spread
         unit = _positive(targets.std(dim=0, correction=0))
         y = targets[rows] / unit
-        linear = _linear_mean(x, y)
+        free = torch.ones(len(inputs), dtype=torch.bool) if is_free is None else is_free
+        free = free[rows]
+        owns = [free | (j in with_outliers) for j in range(len(unit))]
+        linear = _linear_means(x, y, owns)
         residual = y - linear[0] - x @ linear[1:]
+        deviations = torch.stack(
+            [residual[own, j].std(correction=0) for j, own in enumerate(owns)]
+        )
         inducing = x[_farthest_points(x, N_INDUCING)]
-        is_curved = residual.std(dim=0, correction=0) > LINEAR
+        is_curved = deviations > LINEAR
         if limits.is_linear:
             is_curved &= torch.isin(
                 torch.arange(len(unit)), torch.tensor(with_outliers)
@@ -123,15 +133,23 @@ class GaussianProcess:
         share = max(N_LEAST, MAX_PRODUCTS // max(1, len(curved) * x.shape[1]))
 
         def regressed(j: int) -> tuple[Hyperparameters, _KernelRegression]:
-            initial = None if like is None else like.hyperparameters(j, unit[j])
-            one, is_inlier = _hyperparameters(x, residual[:, j], initial, limits)
-            own = slice(None) if j in with_outliers else is_inlier
+            initial, own_limits = None, limits
+            if like is not None:
+                initial = like.hyperparameters(j, unit[j])
+            if j in with_outliers:
+                own_limits = limits._replace(scale=FREE.scale, noise=FREE.noise)
+            own = owns[j].clone()
+            one, is_inlier = _hyperparameters(
+                x[own], residual[own, j], initial, own_limits
+            )
+            if j not in with_outliers:
+                own[own.clone()] = is_inlier
             rows, y = x[own], residual[own, j]
             if one.is_noiseless:
                 rows, y = (some[: PER_KERNEL * len(inducing)] for some in (rows, y))
             if limits.is_fixed and like is not None and initial is not None:
                 return one, _regress(rows, y, inducing[: like.n_inducing(j)], one)
-            count = min(_enough(x, inducing, one), 2 * share)
+            count = min(_enough(x[owns[j]], inducing, one), 2 * share)
             few = N_FEW if count > 2 * N_FEW else count
             kernels = _regress(rows, y, inducing[:few], one)
             if count > few and kernels.left[-1] > LINEAR**2:  # not all is explained
@@ -151,9 +169,8 @@ class GaussianProcess:
             weights[i, :used] = kernels.weights(used) * unit[j]
             first[i, :own, :own] = kernels.first
             second[i, :own, :own] = kernels.second * kernels.ratio.sqrt()
-            deviation = residual[:, j].std(correction=0)
-            amplitude[j] = found.amplitude * deviation
-            noise[j] = found.noise * deviation
+            amplitude[j] = found.amplitude * deviations[j]
+            noise[j] = found.noise * deviations[j]
         return cls(
             centre,
             spread,
@@ -252,6 +269,47 @@ class GaussianProcess:
             errors[:, j] *= (self.noise[j] / size).clamp_max(1.0)
         return errors
 
+    def without_each(
+        self,
+        inputs: Tensor,
+        targets: Tensor,
+        keeps: Sequence[Tensor],
+        with_outliers: Sequence[int],
+        is_free: Tensor,
+    ) -> list[GaussianProcess]:
+        """The same regression of K parts of the samples, masks of (n,), in turn.
+
+        Hyperparameters, kernels and outliers stay, and with them products of kernels:
+        of each, those of what is left out are subtracted. `whitening` stays, too.
+        """
+        x = (inputs - self.centre) / self.spread
+        owns = [is_free | (j in with_outliers) for j in range(targets.shape[1])]
+        parts = ([own & keep for own in owns] for keep in keeps)
+        linear = torch.stack([_linear_means(x, targets, part) for part in parts])
+        residual = targets - linear[:, :1] - x @ linear[:, 1:]  # (K, n, q)
+        whole = targets - self.linear[0] - x @ self.linear[1:]
+        weights = torch.zeros(len(keeps), *self.weights.shape).to(x)
+        for i, j in enumerate(self.curved.tolist()):
+            found = self.hyperparameters(j, torch.ones(()).to(x))
+            assert found is not None  # it is curved
+            used, own = int(self.weights[i].count_nonzero()), owns[j].clone()
+            if j not in with_outliers:
+                fixed = HyperparameterLimits(is_fixed=True)
+                of_own = (x[own], whole[own, j])
+                _, own[own.clone()] = _hyperparameters(*of_own, found, fixed)
+            first, across = _kernels(self.inducing[:used], x[own], found.scales)
+            ratio = (found.noise / found.amplitude) ** 2 + JITTER
+            whitened = first @ across  # (used, n)
+            gram = whitened @ whitened.T + ratio * torch.eye(used).to(x)
+            for k, keep in enumerate(keeps):
+                left_out = whitened[:, ~keep[own]]
+                inner = torch.linalg.cholesky(gram - left_out @ left_out.T)
+                target = whitened[:, keep[own]] @ residual[k, own & keep, j]
+                solved = torch.cholesky_solve(target[:, None], inner)[:, 0]
+                weights[k, i, :used] = first.T @ solved
+        pairs = zip(linear, weights, strict=True)
+        return [replace(self, linear=mean, weights=own) for mean, own in pairs]
+
     def _weighted(self, z: Tensor) -> Iterator[tuple[int, Tensor]]:
         """Every curved target, and its kernels times their weights, (m, used)."""
         features, m = torch.cat([z.square(), z], dim=1), len(self.inducing)
@@ -297,6 +355,15 @@ def _linear_mean(x: Tensor, y: Tensor) -> Tensor:
     gram = design.T @ design + torch.diag(ridge)
     found: Tensor = torch.linalg.solve(gram, design.T @ y)
     return found
+
+
+def _linear_means(x: Tensor, y: Tensor, owns: Sequence[Tensor]) -> Tensor:
+    """The same of q targets that are learned from samples of their own, (n,) each."""
+    if all(torch.equal(own, owns[0]) for own in owns):
+        return _linear_mean(x[owns[0]], y[owns[0]])
+    columns = zip(y.T, owns, strict=True)
+    found = [_linear_mean(x[own], column[own, None]) for column, own in columns]
+    return torch.cat(found, dim=1)
 
 
 def _exponent(inducing: Tensor, inverse_scales: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ LOG_SCALE_PRIOR = (0.5, 1.5)
 """Mean and spread of log length scales, in standard deviations of the input: flat
 enough to be overruled by a few dozen samples, tight enough to stay finite."""
 WIDE_SPREAD = 1.0
-"""Spread of log length scales where many inputs are past ones. Their mean then grows as
+"""Spread of log length scales where longer ones are expected. Their mean then grows as
 log sqrt(d), as distances do (Hvarfner, Hellsten and Nardi 2024): short scales in many
 dimensions make a kernel that takes noise for a function."""
 LOG_NOISE_PRIOR = (-5.0, 3.0)
@@ -32,6 +32,8 @@ MAX_ERROR = 8.0
 """Standard deviations beyond which a sample is an outlier."""
 MAX_OUTLIERS = 0.02
 """Largest share that may be left out; more of them are a part of the function."""
+MOST = 0.5
+"""Share of a target's variance from which on it counts as most of it."""
 JITTER = 1e-8
 
 
@@ -46,8 +48,8 @@ class HyperparameterLimits(NamedTuple):
     scale: tuple[float, float] = (-3.0, 4.0)
     noise: tuple[float, float] = (-9.0, 1.0)
     is_wide: bool = False
-    """Whether many inputs are past ones: longer scales are expected, and the search
-    starts from noise as well."""
+    """Whether longer scales are expected, and the search starts from noise as well:
+    many inputs are past ones, or short scales have taken noise for a function."""
     is_linear: bool = False
     """Whether targets have no kernel, but a linear mean alone."""
     is_fixed: bool = False
@@ -83,9 +85,10 @@ class Hyperparameters(NamedTuple):
 
     def covariance(self, x: Tensor, other: Tensor) -> Tensor:
         """k between the rows of `x` and of `other`, (n, m), without noise."""
-        distance = torch.cdist(x / self.scales, other / self.scales)
-        smooth = torch.exp(-0.5 * distance.square())
-        return self.amplitude**2 * smooth
+        z, w = x / self.scales, other / self.scales
+        norms = [-0.5 * part.square().sum(dim=1) for part in (z, w)]
+        exponents = torch.addmm(norms[0][:, None] + norms[1], z, w.T)
+        return exponents.exp_().mul_(self.amplitude**2)
 
     def noisy_covariance(self, x: Tensor) -> Tensor:
         """Covariance of measurements at `x`, (n, n)."""
@@ -164,7 +167,21 @@ def likeliest_hyperparameters(
         for start in starts
     ]
     best = torch.as_tensor(min(found, key=lambda one: one.fun).x).exp().to(x)
-    return Hyperparameters(best[:d], best[d], best[d + 1])
+    parameters = Hyperparameters(best[:d], best[d], best[d + 1])
+    if not limits.is_wide and takes_noise_for_a_function(x, y, parameters):
+        longer = limits._replace(is_wide=True)
+        return likeliest_hyperparameters(x, y, limits=longer)
+    return parameters
+
+
+def takes_noise_for_a_function(x: Tensor, y: Tensor, found: Hyperparameters) -> bool:
+    """Whether most of a target counts as explained, but no sample is by the others.
+
+    Length scales shorter than samples are apart explain anything, white noise as well.
+    """
+    inverse = torch.linalg.inv(found.noisy_covariance(x))
+    left_out = (inverse @ y / inverse.diagonal()).square().mean()
+    return bool(left_out > MOST * y.square().mean() > 2.0 * found.noise**2)
 
 
 def negative_log_posterior(
@@ -222,11 +239,10 @@ def prediction_errors(
     """The same of new samples, predicted from (x, y)."""
     lower = torch.linalg.cholesky(found.noisy_covariance(x))
     across = found.covariance(x, new_x)
+    error = torch.abs(new_y - torch.cholesky_solve(y[:, None], lower)[:, 0] @ across)
     whitened = torch.linalg.solve_triangular(lower, across, upper=False)
-    target = torch.linalg.solve_triangular(lower, y[:, None], upper=False)
-    variance = found.amplitude**2 - whitened.square().sum(dim=0)
+    variance = found.amplitude**2 - whitened.square_().sum(dim=0)
     std = (variance.clamp_min(0.0) + found.noise**2 + JITTER).sqrt()
-    error = torch.abs(new_y - (whitened * target).sum(dim=0))
     return torch.div(error, std)
 
 

@@ -6,15 +6,12 @@ whatever the model's own posterior says. Episodes are left out together, since w
 lasts for a whole one, a gust or a level that nobody measured, is in all of its rows.
 """
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
 from nopg.data.dataset import Dataset
-from nopg.dynamics.ensemble import model_columns, refitted
+from nopg.dynamics.ensemble import model_columns
 from nopg.dynamics.transition_model import TransitionModel
-from nopg.threads import parallel_map
 
 N_PARTS, N_ROWS = 10, 2_000
 """Parts of the data, each of which is left out once, and rows that these have at most:
@@ -29,14 +26,9 @@ def left_out_models(
     Parts are of the same size, so that of few episodes they are pieces.
     """
     order = _by_episode(data, generator)[:N_ROWS]
-    data, parts = data.subset(order), np.arange(len(order)) * N_PARTS // len(order)
-
-    def without(k: int) -> TransitionModel:
-        found = refitted(model, model_columns(data.subset(parts != k)))
-        # Where a task ends is known even if it was seen to end only once.
-        return replace(found, termination=found.termination or model.termination)
-
-    return parallel_map(without, np.unique(parts).tolist())
+    parts = np.arange(len(order)) * N_PARTS // len(order)
+    columns = model_columns(data.subset(order))
+    return model.without_each(columns, parts)
 
 
 def left_out_share(n: int) -> float:

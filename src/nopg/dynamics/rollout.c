@@ -69,6 +69,9 @@ typedef struct {
   const double *biases;         /* of each policy, all layers in turn */
   const double *middle, *half;  /* (n_out), of the squashing */
   const double *given; /* (n_steps, n_paths, d_a), recorded actions instead; or null */
+  /* What is added to them, gains (state - around) within (2, d_a) limits; or null:
+   * (n_steps, n_paths, d_s) and (n_steps, n_paths, d_a, d_s). */
+  const double *around, *gains, *limits;
 } Policies;
 
 static part splat(double x) { return x - (part){0}; }
@@ -327,6 +330,16 @@ static void terminate(const Model *m, const double *state, double *scores,
   *reward = sum(earned) / sum(total);
 }
 
+static void feed_back(const Model *m, const Policies *a, int64_t row, const double *state,
+                      double *action) {
+  const double *around = a->around + row * m->d_s;
+  for (int64_t j = 0; j < m->d_a; j++) {
+    const double *gains = a->gains + (row * m->d_a + j) * m->d_s;
+    for (int64_t i = 0; i < m->d_s; i++) action[j] += gains[i] * (state[i] - around[i]);
+    action[j] = fmin(fmax(action[j], a->limits[j]), a->limits[m->d_a + j]);
+  }
+}
+
 /* Steps of the paths from `first` to `last` of n_paths. Arrays are (n_steps, n_paths, ...);
  * states[0] is given. Returns 0, or 1 where there is no memory. */
 int nopg_rollout(const Model *m, const Policies *a, int64_t first, int64_t last, int64_t n_paths,
@@ -353,6 +366,7 @@ int nopg_rollout(const Model *m, const Policies *a, int64_t first, int64_t last,
         memcpy(action, a->given + row * m->d_a, m->d_a * sizeof(double));
       else
         act(a, b, n_paths, state, action, one, two);
+      if (a->gains) feed_back(m, a, row, state, action);
       memcpy(input, state, m->d_s * sizeof(double));
       memcpy(input + m->d_s, action, m->d_a * sizeof(double));
       predict(m, b / per_draw, input, out, z, scaled);

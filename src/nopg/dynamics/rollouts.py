@@ -21,6 +21,7 @@ from nopg.dynamics.transition_model import (
 )
 from nopg.policies.arrays import Actor, Array, ArrayPolicies
 from nopg.policies.families import Policy
+from nopg.threads import parallel_map
 
 AT_REST = 1e-4
 """Share of the typical step below which a state is at rest."""
@@ -240,10 +241,10 @@ def rollout_gradients(
     rollout = model_rollout(model, actor, every, gamma, horizon, draws=gusts)
     n_steps, _, d_s = rollout.states.shape
     shares = rollout.states.reshape(n_steps, len(policies), -1, d_s)
-    acted = [
-        _policy_jacobian(policy, shares[:, k].reshape(-1, d_s))
-        for k, policy in enumerate(policies)
-    ]
+    acted = parallel_map(
+        lambda k: _policy_jacobian(policies[k], shares[:, k].reshape(-1, d_s)),
+        range(len(policies)),
+    )
     by_state = [each.reshape(n_steps, len(starts), -1, d_s) for _, each in acted]
     credit = np.repeat(credits or [1.0] * len(policies), len(starts))[:, None]
     gradients = _action_gradients(
@@ -257,10 +258,12 @@ def rollout_gradients(
     if credits is not None:
         gradients *= _evened(gradients, len(policies))[:, None]
     gradients = gradients.reshape(n_steps, len(policies), len(starts), -1)
-    return [
-        _policy_vjp(policy, actions, gradients[:, k].reshape(actions.shape))
-        for k, (policy, (actions, _)) in enumerate(zip(policies, acted, strict=True))
-    ]
+
+    def passed_on(k: int) -> tuple[Tensor, ...]:
+        actions = acted[k][0]
+        return _policy_vjp(policies[k], actions, gradients[:, k].reshape(actions.shape))
+
+    return parallel_map(passed_on, range(len(policies)))
 
 
 def tail_weights(returns: Array, worst_share: float) -> Array:

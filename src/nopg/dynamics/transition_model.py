@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -17,6 +17,7 @@ from nopg.data.history import HistoryLayout
 from nopg.dynamics.bounds import RewardBounds, StateBounds
 from nopg.dynamics.compiled import (
     CompiledModel,
+    PathFeedback,
     ProcessArrays,
     compiled_library,
     filled_up,
@@ -130,22 +131,25 @@ class TransitionModel:
         else:
             bounds, seen, believed = like.bounds, like.rewards, like.reward_bounds
             is_saturated = bounds.are_left_out(next_states)
-        free_inputs, free_targets = inputs[~is_saturated], targets[~is_saturated]
+        # What is paid where motion is stopped is learned as all rewards are.
+        inside = ~bounds.are_beyond(next_states)
         process = GaussianProcess.fit(
-            free_inputs,
-            free_targets,
+            inputs[inside],
+            targets[inside],
             generator,
             initial if like is None else like.process,
             # A rare reward may be what it is all about.
             with_outliers=(n_present,),
             limits=limits._replace(is_wide=history is not None),
+            is_free=~is_saturated[inside],
         )
         termination = TerminationModel.fit(
             next_states[:, :n_present], rewards, terminations, generator
         )
         if like is None:
-            every = -(-len(free_inputs) // N_ROWS)  # rounded up
-            x, y = free_inputs[::every], free_targets[::every]
+            x, y = inputs[~is_saturated], targets[~is_saturated]
+            every = -(-len(x) // N_ROWS)  # rounded up
+            x, y = x[::every], y[::every]
             errors = process.noise_errors(x, y)[:, :n_present]
             spread = y[:, :n_present].std(dim=0, correction=0)
             noise = ProcessNoise.fit(x, errors, spread)
@@ -251,6 +255,34 @@ class TransitionModel:
             )
         return StepJacobians(reached, projection, rewards, final, ending, leaving)
 
+    def without_each(
+        self, columns: Sequence[Tensor], parts: NDArray[np.int64]
+    ) -> list[TransitionModel]:
+        """This model of `columns`, as for `fit`, without each part of their rows.
+
+        Hyperparameters, bounds and noise stay.
+        """
+        states, actions, rewards, following, ended = columns
+        targets, inputs = self.targets(columns), torch.cat([states, actions], dim=1)
+        d_s = targets.shape[1] - 1  # of the present
+        if self.known_reward is None:
+            targets[:, d_s] = continuing_rewards(inputs, rewards, ended)
+        keeps = [torch.from_numpy(parts != name) for name in np.unique(parts)]
+        inside = ~self.bounds.are_beyond(following)
+        free = ~self.bounds.are_left_out(following)[inside]
+        own_keeps = [keep[inside] for keep in keeps]
+        processes = self.process.without_each(
+            inputs[inside], targets[inside], own_keeps, [d_s], free
+        )
+        found = []
+        for keep, process in zip(keeps, processes, strict=True):
+            seen = (following[keep, :d_s], rewards[keep], ended[keep])
+            ends = TerminationModel.fit(*seen, np.random.default_rng(0))
+            # Where a task ends is known even if it was seen to end only once.
+            ends = ends or self.termination
+            found.append(replace(self, process=process, termination=ends))
+        return found
+
     def targets(self, columns: Sequence[Tensor]) -> Tensor:
         """What the regression is of in rows of a log, (n, d + 1); a known reward is 0.
 
@@ -343,20 +375,25 @@ class ArrayTransitionModel:
         return PredictedStep(reached, after, expected, terminated, out, rewards)
 
     def follow(
-        self, states: Array, actions: Array, draws: Array | None = None
+        self, states: Array, actions: Array | PathFeedback, draws: Array | None = None
     ) -> PredictedStep[Array]:
         """What T recorded actions lead to from B states, (T, B, ...).
 
         Args:
             states: Where, (B, d_s).
-            actions: What was done, (T, B, d_a).
+            actions: What was done, (T, B, d_a), or feedback that does it.
             draws: Standard normal draws of the noise, (T, B, d_s).
         """
+        n_steps = len(actions[0] if isinstance(actions, PathFeedback) else actions)
         if self.compiled is not None:
-            done = self.compiled.rollout(actions, states, len(actions), draws)
+            done = self.compiled.rollout(actions, states, n_steps, draws)
             return PredictedStep(*done[2:])
         steps = []
-        for t, action in enumerate(actions):
+        for t in range(n_steps):
+            if isinstance(actions, PathFeedback):
+                action = actions.at(t, states)
+            else:
+                action = actions[t]
             steps.append(self.step(states, action, None if draws is None else draws[t]))
             states = steps[-1].next_states
         return PredictedStep(*(np.stack(field) for field in zip(*steps, strict=True)))

@@ -1,7 +1,6 @@
 """The under-powered pendulum that must swing itself up: as batches, and in Gymnasium.
 
-States are (theta, theta_dot), theta counted from upright and not wrapped. The data
-sheet is in `docs/reference/envs.md`.
+States are (theta, theta_dot), theta counted from upright and not wrapped.
 """
 
 from __future__ import annotations
@@ -18,16 +17,12 @@ if TYPE_CHECKING:
     import gymnasium
 
 FloatArray = NDArray[np.float64]
-ID, N_STEPS = "nopg/PendulumSwingUp-v0", 500
-"""Its name in Gymnasium, and steps after which an episode is cut there."""
+ID, N_STEPS = "nopg/PendulumSwingUp-v0", 500  # in Gymnasium
 MAX_SPEED, MAX_TORQUE, DT = 8.0, 2.0, 0.05
 
 
 def step(states: FloatArray, actions: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """States (m, 2) after one Euler step of the swing, and rewards, (m,).
-
-    A reward is minus the squared distance from upright at rest, and of the effort.
-    """
+    """States (m, 2) after one Euler step of the swing, and rewards, (m,)."""
     (theta, speed), torque = states.T, np.clip(actions[:, 0], -MAX_TORQUE, MAX_TORQUE)
     wrapped = (theta + math.pi) % (2.0 * math.pi) - math.pi
     cost = wrapped**2 + 0.1 * speed**2 + 0.001 * torque**2
@@ -47,9 +42,8 @@ def pendulum_grid(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, NDArray[np.bool_]]:
     """The paper's uniform data set, angle x velocity x torque: `nopg.Dataset(*grid)`.
 
-    Each axis is evenly spaced with both ends, so the angles -pi and pi give the
-    same observation twice, as in the paper's data. The appendix uses 10 x 10 x 2,
-    15 x 15 x 2, 20 x 20 x 2, 25 x 25 x 2, 30 x 30 x 2 and 40 x 40 x 2.
+    Each axis is evenly spaced with both ends, so that -pi and pi give the same
+    observation twice. The appendix uses 10, 15, 20, 25, 30 and 40 squared, times 2.
     """
     sizes, ends = (n_angles, n_velocities, n_torques), (math.pi, MAX_SPEED, MAX_TORQUE)
     if min(sizes) < 2:

@@ -1,9 +1,8 @@
 """Is a policy better than what runs today? Differences of returns from the same starts.
 
-Against another policy both are rolled out in the same models, drawn ones too, and in
-the same gusts: what is common to both cancels. Against recorded episodes the policy is
-rolled out from their first states for as long as each was recorded, and what was earned
-then is subtracted; the episodes differ by chance, which is part of the interval.
+Against another policy both are rolled out in the same models and gusts: what is common
+cancels. Against recorded episodes the policy is rolled out from their first states for
+as long as each was recorded; that they differ by chance is part of the interval.
 """
 
 from dataclasses import dataclass, replace
@@ -23,8 +22,7 @@ from nopg.evaluation.model import (
 )
 from nopg.policies.arrays import Actor, Array
 
-MANY = 64
-"""Recorded episodes that are compared with, at most."""
+MANY = 64  # recorded episodes that are compared with, at most
 
 
 @dataclass(frozen=True)
@@ -41,8 +39,7 @@ class Comparison:
     against: str  # who that is: "the log", "a policy" or "a function"
     n_starts: int  # starts, or recorded episodes
     deviation: float  # by which the other's returns differ from start to start
-    # Whether the data say anything; if not the ends and the probability are NaN.
-    known: bool = True
+    known: bool = True  # if not, the ends and the probability are NaN
     reason: str = ""  # why not, in a sentence
 
     def __str__(self) -> str:
@@ -66,8 +63,7 @@ def compared_with_actor(
 ) -> Comparison:
     """A policy against anybody else who acts, from the same starts.
 
-    Where the other one is out of support nobody knows what it earns, but a policy that
-    is better than the best it could be is better.
+    Who is out of support is taken at best: a policy that is better even then is better.
     """
     ours, theirs = (evaluator.mean_return(one, starts) for one in (actor, other))
 

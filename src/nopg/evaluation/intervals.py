@@ -134,9 +134,10 @@ class Answers(NamedTuple):
 class Spread:
     """How far m answers may be off, for lack of data and for lack of paths.
 
-    What lack of data leaves open is asked in three ways: of models drawn from the
-    posterior, of models without a part of the data each, and of how coarse kernels find
-    the data to be. They overlap, so that the largest counts and not their sum.
+    What lack of data leaves open is asked of models drawn from the posterior and of
+    models without a part of the data each; each knows of errors that the other does
+    not, so that squares add up. How coarse kernels find the data to be counts where it
+    is more than that.
     """
 
     deviations: Array  # answers in drawn models less the answers themselves, (S, m)
@@ -151,7 +152,7 @@ class Spread:
     def std(self) -> Array:
         """Standard deviation for lack of data, (m,)."""
         drawn = self.scale * np.sqrt(np.square(self.deviations).mean(axis=0))
-        return np.asarray(np.maximum(drawn, self._least))
+        return self._with_others(drawn)
 
     def ends(self, value: Array, level: float) -> tuple[Array, Array]:
         """Lower and upper end, of Student's distribution with a side each."""
@@ -169,13 +170,10 @@ class Spread:
     def _freedom(self) -> float:
         return self.freedom or len(self.deviations) - 1.0
 
-    @property
-    def _least(self) -> Array:
-        """Standard deviation whatever drawn models say, (m,)."""
-        least = np.zeros(self.deviations.shape[1])
-        if self.left_out is not None:
-            least = jackknife_std(self.left_out)
-        return np.asarray(np.maximum(least, self.coarse))
+    def _with_others(self, drawn: Array) -> Array:
+        """What else lack of data leaves open, beside what drawn models say, (m,)."""
+        others = 0.0 if self.left_out is None else jackknife_std(self.left_out)
+        return np.asarray(np.maximum(np.hypot(drawn, others), self.coarse))
 
     @property
     def _sides(self) -> tuple[Array, Array]:
@@ -184,12 +182,12 @@ class Spread:
         Deviations to one side count on that side; those to the other count half of
         themselves there, since a few draws may all lie on one side by chance.
         """
-        found, least = [], self._least
+        found = []
         for sign in (-1.0, 1.0):
             ours = np.where(sign * self.deviations > 0.0, 1.0, 0.5)
             square = np.square(self.scale * ours * self.deviations).mean(axis=0)
             share = np.square(ours).mean(axis=0)
-            lack = np.maximum(np.sqrt(square / share), least)
+            lack = self._with_others(np.sqrt(square / share))
             found.append(np.hypot(lack, self.errors))
         return found[0], found[1]
 

@@ -6,7 +6,7 @@ The equation is solved once per policy; return, values, visits, gradient, suppor
 intervals and probabilities are then products with its rows.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nopg.bellman.equation import evaluate_at
-from nopg.bellman.problem import EstimatorConfig, Problem
+from nopg.bellman.paths import MeanPaths
+from nopg.bellman.problem import MATCHED, EstimatorConfig, Problem
 from nopg.bellman.samples import Samples, initial_state_tensor
 from nopg.bellman.solution import BellmanSolution, Estimator, Objective
 from nopg.data.dataset import Dataset
@@ -30,10 +31,11 @@ from nopg.evaluation.rollouts import Membership, Rollouts, kernel_rollouts
 from nopg.evaluation.support import Support, support_at, usual_distance
 from nopg.kernels.bandwidths import select_bandwidths
 from nopg.linalg.solve import SolverConfig, solve_columns
-from nopg.policies.families import Policy
+from nopg.policies.families import DeterministicPolicy, Policy
 from nopg.randomness import Seed
 
 FINAL_RTOL = 1e-6  # relative residual of the solve behind every answer
+N_PATHS = 32  # paths drawn at least, from all initial states together
 ENTRY_RTOL = 1e-4  # the same for probabilities of entering a region
 
 
@@ -54,7 +56,7 @@ class KernelEvaluator:
 
     def policy_changed(self) -> None:
         """Forget what was solved for earlier parameters of the policy."""
-        for name in ("solution", "ensemble"):
+        for name in ("solution", "ensemble", "path_return"):
             self.__dict__.pop(name, None)
 
     @cached_property
@@ -75,10 +77,38 @@ class KernelEvaluator:
         return torch.cat([part.reshape(-1) for part in parts])
 
     def expected_return(self, level: float | None = None) -> Estimate:
-        """J, with its interval if a level is given; arrays of one entry."""
+        """The return, with its interval if a level is given; arrays of one entry.
+
+        It is that of paths where these can be had, see `path_return`, and J where not.
+        Intervals are those of J; they reach as far as the paths say.
+        """
+        along = self.path_return
         if level is None:
-            return Estimate.without_ends(np.array([float(self.objective())]), "kernel")
-        return self.ensemble.objective(level)
+            value = float(self.objective()) if along is None else along
+            return Estimate.without_ends(np.array([value]), "kernel")
+        found = self.ensemble.objective(level)
+        if along is None:
+            return found
+        low, high = np.minimum(found.low, along), np.maximum(found.high, along)
+        return replace(found, value=np.array([along]), low=low, high=high)
+
+    @cached_property
+    def path_return(self) -> float | None:
+        """Mean return of paths drawn with a local linear regression.
+
+        J keeps a spread of one bandwidth in every step, which adds up; these keep what
+        samples differ by from the regression and no more. None for the paper's rows,
+        whose return is J, and for policies that draw their actions.
+        """
+        problem, is_plain = self.problem, isinstance(self.policy, DeterministicPolicy)
+        if problem.config.rows != MATCHED or not is_plain:
+            return None
+        initial = problem.initial_rows.queries.double().cpu()
+        h, gamma = problem.bandwidths, problem.config.gamma
+        paths = MeanPaths.through(self.data, h, gamma, self.seed)
+        starts = initial.repeat(-(-N_PATHS // len(initial)), 1)
+        found = paths.returns([self.policy], starts, self.seed.numpy("paths"))
+        return float(found.mean())
 
     def values(self, states: Any, level: float | None = None) -> Estimate:
         """V(s) at any states, (m,), with its interval if a level is given."""

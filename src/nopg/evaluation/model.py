@@ -9,8 +9,8 @@ finds bands to be too narrow by, so that what no posterior knows of counts as fa
 log can tell. It is asked again of models without a part of the data each
 (`dynamics/left_out.py`): how much they differ needs no posterior. Rows in no order test
 no path, and those of a grid not what lies between them: a kink there looks smooth to
-every regression. But how coarse the data are for a policy the kernel interval shows.
-The largest of these counts. Where rollouts are out of support the rewards to come may
+every regression. But how coarse the data are for a policy the kernel interval shows,
+which counts where it is more. Where rollouts are out of support the rewards to come may
 be anything between the lowest and the highest seen. They may be others still: where
 more of them lie there than an interval of that level may miss, nothing is known.
 """
@@ -50,6 +50,8 @@ N_DRAWS = 8
 FEW_STARTS, FEW_PATHS = 8, 2
 """States that rollouts in drawn models start from, where their mean is asked for, and
 paths from each where the system is noisy."""
+MANY_STARTS = 500
+"""Starts that a mean is taken over, of more: it is then known as that of a sample."""
 SHARPER = 4.0
 """How much narrower the kernel of a termination model is made, to see its blur."""
 LITTLE = 5e-4
@@ -68,8 +70,8 @@ class Returns(NamedTuple):
     runs: Array  # (m, G), every path, what is out of support counted halfway
     deviations: Array  # (S, m), of drawn models; (S, 1) of their mean over states
     left_out: Array  # (K, m), in models without a part of the data each; or (K, 1)
-    # What sharper ends make of it, how far rewards beyond those seen may be off, and
-    # a last step more or less, (3, m) or (3, 1).
+    # What sharper ends make of it, how far rewards beyond those seen may be off, a last
+    # step more or less, and starts that were left out, (3, m), or (3, 1) and (4, 1).
     errors: Array
     unknown: float  # share of the discounted future that is out of support
 
@@ -162,11 +164,14 @@ class ModelEvaluator:
 
         With `at_best` what is out of support earns the highest reward there is.
         """
-        some = _few(len(starts))
-        few = None if lengths is None else lengths[some]
+        some, many = (_spread(len(starts), k) for k in (FEW_STARTS, MANY_STARTS))
+        few, most = (None if lengths is None else lengths[k] for k in (some, many))
         found = self._deviations(actor, starts[some], few, at_best)
-        runs, unknown = self._runs(actor, starts, lengths, at_best)
+        runs, unknown = self._runs(actor, starts[many], most, at_best)
         drawn, left_out, errors = (part.mean(axis=1, keepdims=True) for part in found)
+        if len(many) < len(starts):
+            chance = runs.mean(axis=1).std() / np.sqrt(len(many))
+            errors = np.concatenate([errors, [[chance]]])
         return Returns(runs, drawn, left_out, errors, unknown)
 
     def visit_probability(
@@ -193,7 +198,7 @@ class ModelEvaluator:
         certain, expected, possible = paths.means(found).mean(axis=2).T
         errors = paths.standard_errors(found[:, 1].mean(axis=0))
         error = np.array([np.sqrt(np.square(errors).sum()) / len(starts)])
-        few = starts[_few(len(starts))]
+        few = starts[_spread(len(starts), FEW_STARTS)]
         some = NoisyPaths.of(self.models[0], few, last, FEW_PATHS)
         centre = np.mean([ask(model, some)[1] for model in self._arrays])
         drawn = self._asked_of_drawn(lambda model, many: ask(model, many)[1], some)
@@ -212,11 +217,12 @@ class ModelEvaluator:
     ) -> tuple[Array, Array]:
         """Predicted states after each of T steps, (T, P, d_s), and weights, (T, P).
 
-        P counts every start in every model, and every path from it where the system is
-        noisy. A weight is the probability that the rollout is still running and in
-        support, over P.
+        P counts every start (of many a part) in every model, and every path from it
+        where the system is noisy. A weight is the probability that the rollout is still
+        running and in support, over P.
         """
         states, weights = [], []
+        starts = starts[_spread(len(starts), MANY_STARTS)]
         paths = NoisyPaths.of(self.models[0], starts, n_steps)
         rest = (paths.starts, n_steps, 0.0, paths.draws)
         for model in self._arrays:
@@ -409,6 +415,6 @@ def out_of_support_reason(share: float) -> str:
     )
 
 
-def _few(count: int) -> NDArray[np.int64]:
-    """A few of so many starts, evenly spread."""
-    return np.linspace(0, count - 1, min(count, FEW_STARTS)).astype(np.int64)
+def _spread(count: int, most: int) -> NDArray[np.int64]:
+    """At most so many of so many starts, evenly spread."""
+    return np.linspace(0, count - 1, min(count, most)).astype(np.int64)

@@ -4,10 +4,9 @@ One path from each state, or several in gusts where the system is noisy. Where a
 out of support nobody knows what follows, and what is not known is counted apart.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -18,17 +17,11 @@ from nopg.dynamics.transition_model import TransitionModel
 from nopg.evaluation.rollouts import Membership
 from nopg.policies.arrays import Actor, Array
 
-N_PATHS, LEAST_PATHS = 256, 8
-"""Noisy paths in all, shared among the states asked about; and of each at least."""
-NEGLIGIBLE = 1e-3
-"""Weight gamma^T at which a rollout is cut off."""
-SHORT = 0.03
-"""The same in drawn models, which show a spread and no value."""
-LEAST = 1e-9
-"""Probability of running at which a rollout has ended."""
-SLACK = 0.1
-"""How early or late a rollout may be, as a share of the time it takes: small errors of
-a speed add up."""
+N_PATHS, LEAST_PATHS = 256, 8  # noisy paths in all, and of each state at least
+NEGLIGIBLE = 1e-3  # weight gamma^T at which a rollout is cut off
+SHORT = 0.03  # the same in drawn models, which show a spread and no value
+LEAST = 1e-9  # probability of running at which a rollout has ended
+SLACK = 0.1  # share of its time by which a rollout may be early or late
 
 
 LATE = 0.01
@@ -41,14 +34,13 @@ class NoisyPaths:
     """Paths from some states: one each, or several that meet drawn gusts."""
 
     starts: Array  # where each starts, state by state, (m G, d_s)
-    # Standard normal draws of each step of each path, (T, m G, d_s).
-    draws: Array | None
+    draws: Array | None  # standard normal, of each step, (T, m G, d_s)
     group: int  # paths of each state, G
 
     @classmethod
     def of(
         cls, model: TransitionModel, states: Array, n_steps: int, group: int = 0
-    ) -> NoisyPaths:
+    ) -> Self:
         """One path from each of m states; of a noisy system `group`, or enough."""
         if model.noise is None:
             return cls(states, None, 1)
@@ -57,11 +49,8 @@ class NoisyPaths:
         draws = _draws(n_steps, m * group, d_s, model.noise)
         return cls(np.repeat(states, group, axis=0), draws, group)
 
-    def repeated(self, levels: Array, noise: ProcessNoise | None) -> NoisyPaths:
-        """All paths S times one after the other, gusts times `levels`, (S, d_s).
-
-        They follow each other in another way each time, of those that `noise` allows.
-        """
+    def repeated(self, levels: Array, noise: ProcessNoise | None) -> Self:
+        """All paths S times, gusts times `levels`, (S, d_s), in the noise's colours."""
         draws = self.draws
         if draws is not None and noise is not None:
             n_steps, n_paths, d_s = draws.shape
@@ -69,7 +58,8 @@ class NoisyPaths:
             every = (_draws(n_steps, n_paths, d_s, other) for other in others)
             pairs = zip(levels, every, strict=True)
             draws = np.concatenate([level * one for level, one in pairs], axis=1)
-        return NoisyPaths(np.tile(self.starts, (len(levels), 1)), draws, self.group)
+        starts = np.tile(self.starts, (len(levels), 1))
+        return replace(self, starts=starts, draws=draws)
 
     def means(self, found: Array) -> Array:
         """Over the paths of each state, (..., m G) to (..., m)."""
@@ -98,10 +88,9 @@ def known_return(
 ) -> tuple[Array, Array]:
     """What rollouts from `starts` earn in support, and the weight of what is unknown.
 
-    Out of support nobody knows what a rollout earns: that makes a discounted weight
-    beside the discounted return that is known, to be multiplied by the worst or the
-    best reward the data allow; (B,) each. Where a rollout is cut off it goes on earning
-    what it earned last, unless `lengths`, (B,), say how many steps count.
+    The discounted weight of steps out of support is to be multiplied by the worst or
+    the best reward; (B,) each. Where a rollout is cut off it goes on earning what it
+    earned last, unless `lengths`, (B,), say how many steps count.
     """
     earned, left = np.zeros((2, len(starts)))
     until, horizon = _counted_steps(lengths, len(starts), gamma, negligible)
@@ -127,9 +116,8 @@ def reward_beyond(
 ) -> tuple[Array, Array]:
     """Discounted sum of what predicted rewards exceed the `limits` by, (B,).
 
-    Nothing like it was seen: a regression that goes beyond the rewards of the log may
-    be off by as much. And how far the return may be off as tasks end after whole steps,
-    one sooner or later, (B,).
+    A regression beyond the rewards of the log may be off by as much. And how far the
+    return may be off as tasks end one step sooner or later, (B,).
     """
     low, high = limits
     found, last = np.zeros((2, len(paths.starts)))
@@ -168,8 +156,7 @@ def entry_probability(
     """Certain, expected and possible probability of entering a region, (B,) each.
 
     Out of support a rollout may enter at any step after, or never; halfway is expected.
-    What must happen by step T counts as certain if it happens a tenth of the time
-    sooner, and as possible if it happens a tenth later.
+    By step T is certain a tenth of the time sooner, and possible a tenth later.
     """
     if horizon is None:
         last = discount_horizon(gamma, NEGLIGIBLE)

@@ -1,13 +1,10 @@
 """Windows of recordings, predicted by a model that has not seen them.
 
-Recorded actions go through models drawn from the posterior of a learned one, each with
-gusts of its own: their scatter is a band for noise and for lack of data. Beside it two
-simple guesses are held against what happened: a linear model, and standing still.
+Recorded actions go through models drawn from the posterior, each with gusts of its own:
+their scatter is a band. Beside it stand a linear model, and standing still.
 """
 
-from __future__ import annotations
-
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.special import stdtrit
@@ -20,16 +17,13 @@ from nopg.dynamics.replays import Rows, Windows
 from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
 from nopg.policies.arrays import Array
 
-BAND = 0.9
-"""Share of what happens that a band is to hold."""
+BAND = 0.9  # share of what happens that a band is to hold
 STEPS = {"1 step": 1, "10 steps": 10, "50 steps": 50}
 """After how many steps predictions are compared, beside the end of an episode."""
 THE_END = "the end"
 LONGEST = max(STEPS.values())
-N_DRAWS = 32
-"""Models drawn, each with gusts of its own: what a band is made of."""
-NEGLIGIBLE = 1e-3
-"""Error that does not matter, as a share of a column's deviation."""
+N_DRAWS = 32  # models drawn, each with gusts of its own: what a band is made of
+NEGLIGIBLE = 1e-3  # error that does not matter, as a share of a column's deviation
 
 
 class Predictions(NamedTuple):
@@ -50,7 +44,7 @@ class Predictions(NamedTuple):
         windows: Windows,
         gamma: float,
         generator: np.random.Generator,
-    ) -> Predictions:
+    ) -> Self:
         """By a model of `data`, of windows of other recordings."""
         d = model.process.linear.shape[1] - 1  # of the present
         spread = data.observations[:, :d].std(axis=0)
@@ -127,11 +121,7 @@ def _band(drawn: Array, floor: Array) -> tuple[Array, Array]:
 def _return_ratios(
     windows: Windows, drawn: Array, deviation: float, gamma: float
 ) -> Array:
-    """Errors of discounted returns, (S, B), over half their bands, (B, 1).
-
-    Terminal rewards are left out. NaN where all rewards are alike: then returns are a
-    matter of when tasks end.
-    """
+    """Errors of returns, (S, B), over half their bands, (B, 1); ends are left out."""
     lengths, last = windows.lengths, np.zeros(len(windows.lengths))
     if deviation == 0.0:
         return np.full((len(lengths), 1), np.nan)

@@ -1,22 +1,15 @@
-"""Where the policy will be after each step, and the regions it may enter.
-
-By kernels, the chain of the estimator moves from the initial states to the next state
-of one sample after another, so that its places are the same at every step and only
-their probabilities change. By learned models, every rollout is somewhere else at every
-step. Both are weighted places, and both are asked for means and bands.
-"""
+"""Where the policy will be after each step, and the regions it may enter."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nopg.bellman.solution import BellmanSolution
+from nopg.data.validation import BoolArray, FloatArray, IntArray
 from nopg.errors import ConfigError
 
-FloatArray = NDArray[np.float64]
 TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -50,10 +43,7 @@ class Rollouts:
         return np.asarray((self.weights[:, None] @ self.states)[:, 0] / total[:, None])
 
     def visits(self, gamma: float) -> tuple[FloatArray, FloatArray]:
-        """All places, the initial ones last, (m, d_s), and discounted visits, (m,).
-
-        Places that are the same at every step are counted once.
-        """
+        """Places, initial ones last, (m, d_s), and their discounted visits, (m,)."""
         discounts = gamma ** np.arange(1.0, len(self.weights) + 1.0)
         weights = self.weights * discounts[:, None]
         if len(self.states) == 1:
@@ -101,7 +91,7 @@ def kernel_rollouts(solution: BellmanSolution, n_steps: int) -> Rollouts:
     return Rollouts(states[None], np.stack(found), initial, "kernel")
 
 
-def evenly_drawn(weights: FloatArray, n: int) -> NDArray[np.int64]:
+def evenly_drawn(weights: FloatArray, n: int) -> IntArray:
     """Rows drawn n times as often as their share of the weights, in order, (n,)."""
     even = (np.arange(n) + 0.5) / n
     risen = np.cumsum(weights) / weights.sum()
@@ -119,16 +109,11 @@ def require_steps(name: str, steps: int) -> None:
 
 TERMINATED = "terminated"  # the region that is entered when the task ends for good
 
-Membership = Callable[[NDArray[np.float64]], NDArray[np.bool_]]
-"""States (m, d_s) to whether each lies in the region, (m,)."""
+Membership = Callable[[FloatArray], BoolArray]  # (m, d_s) to (m,)
 
 
 def membership(region: Any, d_s: int) -> Membership | None:
-    """What a user may call a region, as a checked function; None for the task's end.
-
-    A predicate on states (m, d_s); a pair (low, high) of d_s numbers each, infinity
-    where a side is open; or anything with `low` and `high`, such as a Gymnasium Box.
-    """
+    """What a user may call a region, as a checked function; None for the task's end."""
     if isinstance(region, str) and region == TERMINATED:
         return None
     if callable(region) and not hasattr(region, "low"):
@@ -141,23 +126,17 @@ def membership(region: Any, d_s: int) -> Membership | None:
             "`region` must be a function of states, a pair (low, high), a Box or "
             f'"{TERMINATED}", got {region!r}.'
         ) from None
-    if low.shape != (d_s,) or high.shape != (d_s,):
+    if not low.shape == high.shape == (d_s,) or not (low <= high).all():
         raise ConfigError(
-            f"`region` must have {d_s} lower and {d_s} upper ends, one per state "
-            f"dimension, got shapes {low.shape} and {high.shape}; use -inf and inf for "
+            f"`region` must have {d_s} lower and {d_s} upper ends, each at least its "
+            f"lower one, got {low.tolist()} and {high.tolist()}; use -inf and inf for "
             "dimensions that do not matter."
-        )
-    if not (low <= high).all():
-        side = int(np.nonzero(~(low <= high))[0][0])
-        raise ConfigError(
-            f"Lower ends of `region` must not exceed upper ends, dimension {side} goes "
-            f"from {low[side]} to {high[side]}; swap them."
         )
     return lambda states: np.asarray(((states >= low) & (states <= high)).all(axis=1))
 
 
 def _predicate(region: Callable[..., Any]) -> Membership:
-    def inside(states: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def inside(states: FloatArray) -> BoolArray:
         try:
             found = np.asarray(region(states))
         except Exception as error:

@@ -1,10 +1,8 @@
 """How much a policy's return depends on the outcome of every step of its paths.
 
-With U_t the return from step t on, a change of what the model predicts of that step
-moves the state reached, what is earned there, and by the policy every step after it.
 The recursion is that of `dynamics.rollouts`, backwards in time, by closed-form
-Jacobians, but for one thing: a path that is out of support goes on, since it is there
-that something is to be learned.
+Jacobians; but a path that is out of support goes on, since it is there that something
+is to be learned.
 """
 
 from typing import NamedTuple

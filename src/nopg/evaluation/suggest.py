@@ -1,25 +1,18 @@
 """Where to record next: steps whose outcome would narrow the expected return most.
 
-To first order an error f of the learned model moves the expected return J by
+To first order an error f of the learned model moves the expected return by g' f, with g
+how often, discounted, the policy comes by, times how much its return depends on where
+the step leads. f has a covariance K for lack of data, and one more recorded step at x
+lowers the variance g' K g by
 
-    dJ = sum_i g_i f(x_i),   x_i = (s, a) along the policy's predicted paths,
+    (g' K(X, x))^2 / (K(x, x) + noise^2).
 
-with g_i how often, discounted, the policy comes there, times how much its return
-depends on where the step leads. The model is a Gaussian process, so that f has a
-covariance K for lack of data, and dJ the variance g' K g. One more recorded step at x
-lowers it by
-
-    (g' K(X, x))^2 / (K(x, x) + noise^2),
-
-in closed form. Steps are taken one after another, each the best given those before it;
-what they make known of each other is one column of a pivoted Cholesky factor.
+Steps are taken one after another, by a pivoted Cholesky factor.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -38,14 +31,10 @@ from nopg.evaluation.sensitivity import Places, path_places
 from nopg.policies.arrays import Array
 from nopg.policies.families import Policy
 
-N_PATHS = 32
-"""Predicted paths that are looked at, each in a model of its own, drawn from what the
-data allow: a single path would show one place where the policy may come by."""
-N_PLACES = 1_000
-"""Steps along them that are compared; of more a choice by what they matter."""
+N_PATHS = 32  # predicted paths, each in a drawn model of its own
+N_PLACES = 1_000  # steps along them that are compared, at most
 BATCH = 2_000
-SETTLED = 1e-9
-"""Share of the variance below which nothing is left to be learned."""
+SETTLED = 1e-9  # share of the variance below which nothing is left to be learned
 
 
 @dataclass(frozen=True)
@@ -54,12 +43,9 @@ class Suggestion:
 
     states: Array  # where to be, (n, d_s)
     actions: NDArray[Any]  # what to do there, (n, d_a), or labels (n,)
-    # From which initial state the policy is predicted to come there, (n,).
-    start: IntArray
+    start: IntArray  # initial state from which the policy comes there, (n,)
     step: IntArray  # after how many steps, (n,)
-    # Share of the standard deviation of the expected return, as far as it comes from
-    # lack of data, that is left once all rows so far are recorded.
-    remaining: Array
+    remaining: Array  # share of the return's deviation left after so many rows, (n,)
     names: tuple[str, ...]  # of the columns of states and actions
 
     def __len__(self) -> int:
@@ -99,7 +85,7 @@ class Unknown(NamedTuple):
     noise: Tensor  # (q,), standard deviation of what no input explains
 
     @classmethod
-    def of(cls, model: TransitionModel, data: Dataset) -> Unknown:
+    def of(cls, model: TransitionModel, data: Dataset) -> Self:
         """A kernel speaks for the linear mean below it; other targets have none."""
         columns, process = model_columns(data), model.process
         design = _design(process, torch.cat(list(columns[:2]), dim=1))
@@ -133,10 +119,7 @@ def suggest(
     gamma: float,
     n: int,
 ) -> Suggestion:
-    """The n steps whose outcome narrows the expected return most.
-
-    Fewer are returned where nothing is left to be learned.
-    """
+    """The n steps whose outcome narrows the expected return most, or fewer."""
     require_steps("n", n)
     chosen = np.linspace(0, len(starts) - 1, N_PATHS).round().astype(np.int64)
     generator = np.random.default_rng(0)
@@ -160,8 +143,7 @@ def compared(
     """The places that matter, at most `N_PLACES`, with what they stand for.
 
     No error of one step can change the return by more than all that is still to be
-    earned, however steep a chaotic path is. Of many places some are drawn by how much
-    their error may change the return, and stand for as much more.
+    earned. Of many places some are drawn by what they matter, and stand for the rest.
     """
     low, high = limits  # of rewards
     firsts, inputs = range(0, len(places.inputs), BATCH), places.inputs

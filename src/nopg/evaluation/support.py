@@ -1,24 +1,18 @@
-"""Support: how much data an answer at (s, a) rests on.
-
-Rows sum to one however far the query is (see deviations), so an answer alone does not
-say whether any sample stood near. These three numbers do.
-"""
+"""Support: how much data an answer at (s, a) rests on."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from nopg.bellman.problem import Problem
 from nopg.bellman.rows import QueryRows
 from nopg.bellman.samples import initial_state_tensor
+from nopg.data.validation import FloatArray
 from nopg.errors import DataError
 from nopg.kernels.neighbours import log_label_similarity
-
-FloatArray = NDArray[np.float64]
 
 USUAL_SHARE = 0.99  # share of the data's own transitions that count as near the data
 
@@ -88,9 +82,8 @@ def distance_of_rows(problem: Problem, rows: QueryRows, actions: Tensor) -> Tens
 def usual_distance(problem: Problem) -> float:
     """Distance that 99 of 100 samples have at most from the nearest other one.
 
-    In bandwidths, and at least 1: a sample speaks for places within a bandwidth, by its
-    very choice. Samples of a discrete action are compared with their own kind; one that
-    is alone of its kind is left out.
+    In bandwidths, and at least 1. Samples of a discrete action are compared with their
+    own kind; one that is alone of its kind is left out.
     """
     data, h = problem.samples, problem.bandwidths
     places = data.states / data.states.new_tensor(h.state)

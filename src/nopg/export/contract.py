@@ -1,8 +1,4 @@
-"""What stands beside an exported policy: what goes in, what comes out, what it is from.
-
-A file of numbers does not say that its second input is a speed in radians per second,
-or that it was learned for ten steps per second. The contract does, in JSON.
-"""
+"""What stands beside an export, in JSON: what goes in and out, what it is from."""
 
 import hashlib
 import json
@@ -19,8 +15,7 @@ from nopg.data.io.metadata import fingerprint, space_to_json
 from nopg.export.guard import SupportPoints
 from nopg.fitted.policy import FittedPolicy
 
-UNIT = re.compile(r"\s*[\[(]\s*([^\])]+?)\s*[\])]\s*$")
-"""A unit at the end of a column's name: `speed [rad/s]`, `level (m)`."""
+UNIT = re.compile(r"\s*[\[(]\s*([^\])]+?)\s*[\])]\s*$")  # `speed [rad/s]`
 _SPOKEN = ("observations", "actions", "sample_time", "memory", "guard", "data")
 
 
@@ -52,7 +47,7 @@ def contract(
         "observations": _observations(policy),
         "actions": _actions(policy),
         "action_space": space_to_json(space),
-        "memory": None if memory is None else memory.to_json(),
+        "memory": None if memory is None else asdict(memory),
         "sample_time": None if data is None else data.sample_time,
         "guard": inside,
         "data": None

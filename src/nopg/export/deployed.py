@@ -1,7 +1,4 @@
-"""A policy as it is shipped, raw observations in, actions within their limits out.
-
-As a graph for other runtimes, and as plain arrays.
-"""
+"""A policy as it is shipped, as a graph for other runtimes, and as plain arrays."""
 
 import copy
 from typing import Any
@@ -12,23 +9,12 @@ from torch import Tensor, nn
 from nopg.data.history import HistoryLayout
 from nopg.errors import ConfigError
 from nopg.fitted.policy import FittedPolicy
-from nopg.policies.arrays import perceptron_layers
-from nopg.policies.families import (
-    CategoricalPolicy,
-    DeterministicPolicy,
-    GaussianPolicy,
-    Policy,
-    Squash,
-    Standardise,
-)
+from nopg.policies.build import perceptron_layers
+from nopg.policies.families import CategoricalPolicy, GaussianPolicy, Policy
 
 
 class Deployed(nn.Module):
-    """Everything between an observation and a motor in one graph.
-
-    The policy standardises observations and scales actions itself; clipping to the
-    action space, which `predict` does outside of it, is added here.
-    """
+    """Everything between an observation and a motor in one graph, clipping included."""
 
     inputs = ("observation",)
     low: Tensor | None  # (d_a,), None for discrete actions
@@ -51,9 +37,9 @@ class Deployed(nn.Module):
     def forward(self, observation: Tensor) -> tuple[Tensor, ...]:
         """The most typical action at each state (m, d_s), and what else is known.
 
-        Actions (m, d_a), and the standard deviation (m, d_a) of a stochastic policy; or
-        labels (m,) and the probability (m, n_actions) of each. To numbers that are not
-        finite NaN is answered, or label -1.
+        Actions (m, d_a), and deviations of a stochastic policy; or labels (m,) and the
+        probability of each. To numbers that are not finite NaN is answered, or label
+        -1.
         """
         if isinstance(self.policy, CategoricalPolicy):
             (probabilities,) = self.policy.outputs(observation)
@@ -145,8 +131,7 @@ def policy_arrays(graph: Deployed | DeployedWithMemory) -> dict[str, Any]:
         past["n_changes"] = graph.n_changes
         graph = graph.present
     policy: Any = graph.policy
-    families = (DeterministicPolicy, GaussianPolicy, CategoricalPolicy)
-    layers = perceptron_layers(policy.network) if isinstance(policy, families) else []
+    layers = perceptron_layers(policy)
     if not layers:
         found = " ".join(repr(getattr(policy, "network", policy)).split())
         raise ConfigError(
@@ -154,7 +139,7 @@ def policy_arrays(graph: Deployed | DeployedWithMemory) -> dict[str, Any]:
             f"the policy is {found[:80]}; export it as onnx."
         )
     zeros = layers[0][0].new_zeros(layers[0][0].shape[1])
-    standardise: Standardise | None = policy.standardise
+    standardise = policy.standardise
     arrays: dict[str, Any] = past | {
         "kind": "discrete" if graph.low is None else "continuous",
         "n_layers": len(layers),
@@ -164,7 +149,7 @@ def policy_arrays(graph: Deployed | DeployedWithMemory) -> dict[str, Any]:
     for i, (weight, bias) in enumerate(layers):
         arrays |= {f"weight_{i}": weight, f"bias_{i}": bias}
     if graph.low is not None:
-        squash: Squash | None = getattr(policy, "squash", None)
+        squash = policy.squash
         arrays |= {"low": graph.low, "high": graph.high}
         arrays["is_squashed"] = squash is not None
         if squash is not None:

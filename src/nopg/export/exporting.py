@@ -13,22 +13,12 @@ from gymnasium.spaces import Discrete
 
 from nopg.data.files import write_atomically
 from nopg.errors import ConfigError
-from nopg.export import numpy_reader
-from nopg.export.compiled import ProgramRunner
+from nopg.export import numpy_reader, verify
 from nopg.export.contract import contract, spoken
 from nopg.export.deployed import deployed, policy_arrays
 from nopg.export.guard import N_POINTS, SupportPoints, support_points
 from nopg.export.onnx_format import to_onnx
 from nopg.export.program_formats import Program, program_name, to_c, to_js
-from nopg.export.verify import (
-    Runner,
-    dtype_of,
-    graph_inputs,
-    onnx_runner,
-    seen_states,
-    trial_states,
-    verify,
-)
 from nopg.fitted.policy import FittedPolicy
 
 SUFFIXES = {"onnx": ".onnx", "numpy": ".npz", "c": ".h", "js": ".js"}
@@ -68,10 +58,8 @@ def export_policy(
     path: str | Path,
     format: str | None = None,
     *,
-    single: bool = False,
     guard_points: int | None = None,
     fallback: Sequence[float] | float | None = None,
-    verdict: bool = False,
 ) -> Exported:
     """Write `policy` for other programs, scaling and limits inside.
 
@@ -82,13 +70,10 @@ def export_policy(
         policy: A fitted policy.
         path: Where to.
         format: "onnx", "numpy", "c" or "js"; by default what the suffix says.
-        single: Single precision in C and JavaScript.
         guard_points: Samples that the support guard of a program holds at most; 0 for
             no guard. By default 512, or none if the policy has no data.
         fallback: The action of a program where no sample is near, or a label; by
             default it is the policy's own, and only the answer says so.
-        verdict: Ask for the verdict first, which can take a minute; one that is known
-            stands in the contract anyway.
 
     Raises:
         ConfigError: If the policy cannot be held by the format.
@@ -108,14 +93,12 @@ def export_policy(
             " choose one, or a path that ends in .onnx, .npz, .h or .js."
         )
     action = _fallback(policy, fallback)
-    if verdict:
-        policy.verdict()
     if kind in PROGRAMS:
-        made, content = _program(policy, path, kind, single, guard_points, action)
-    elif single or guard_points or fallback is not None:
+        made, content = _program(policy, path, kind, guard_points, action)
+    elif guard_points or fallback is not None:
         raise ConfigError(
-            "Single precision, a guard and a fallback are for the formats c and js, "
-            f"got {kind}; leave them out, or export a program."
+            f"A guard and a fallback are for the formats c and js, got {kind}; leave "
+            "them out, or export a program."
         )
     else:
         made, content = _graph(policy, path, kind)
@@ -138,9 +121,9 @@ def _graph(policy: FittedPolicy, path: Path, kind: str) -> tuple[Exported, bytes
     reader = path.with_name(READER) if kind == "numpy" else None
     if reader is not None:
         _require_free(reader)
-    graph, states = deployed(policy), trial_states(policy)
-    example = graph_inputs(policy, states[:2])
-    run: Runner
+    graph, states = deployed(policy), verify.trial_states(policy)
+    example = verify.graph_inputs(policy, states[:2])
+    run: verify.Runner
     if kind == "numpy":
         stream = io.BytesIO()
         np.savez(stream, **policy_arrays(graph))
@@ -150,10 +133,10 @@ def _graph(policy: FittedPolicy, path: Path, kind: str) -> tuple[Exported, bytes
             run = numpy_reader.NumpyMemoryPolicy(io.BytesIO(content)).step
     else:
         about = contract(policy, b"", {"outputs": graph.outputs}, None, None)
-        about["dtype"] = str(dtype_of(policy)).removeprefix("torch.")
+        about["dtype"] = str(verify.dtype_of(policy)).removeprefix("torch.")
         content = to_onnx(graph, example, about)
-        run = onnx_runner(content)
-    difference = verify(policy, run, states)
+        run = verify.onnx_runner(content)
+    difference = verify.difference(policy, run, states)
     return Exported(path, len(states), difference, _beside(path), reader), content
 
 
@@ -161,7 +144,6 @@ def _program(
     policy: FittedPolicy,
     path: Path,
     kind: str,
-    single: bool,
     guard_points: int | None,
     fallback: list[float] | None,
 ) -> tuple[Exported, bytes]:
@@ -170,22 +152,20 @@ def _program(
         guard_points = 0 if policy.data is None else N_POINTS
     guard = support_points(policy, guard_points) if guard_points else None
     about = spoken(contract(policy, b"", {}, guard, fallback))
-    is_single = single or dtype_of(policy) == torch.float32
-    name = program_name(path.stem)
+    is_single = verify.dtype_of(policy) == torch.float32
+    name, suffix = program_name(path.stem), SUFFIXES[kind]
     program = Program(name, about, arrays, guard, fallback, is_single)
     content = PROGRAMS[kind](program).encode()
-    suffix = SUFFIXES[kind]
     made = Exported(path, 0, float("nan"), _beside(path), guard=guard)
-    if ProgramRunner.tool(suffix) is None:
+    if verify.ProgramRunner.tool(suffix) is None:
         return made, content
     # With the fallback in, the policy's own action would not be seen everywhere.
     bare = replace(program, fallback=None)
-    run = ProgramRunner(bare, PROGRAMS[kind](bare), suffix)
-    states = trial_states(policy)
-    dtype = torch.float32 if is_single else torch.float64
-    difference, lost = verify(policy, run, states, dtype), made.lost
+    run = verify.ProgramRunner(bare, PROGRAMS[kind](bare), suffix)
+    states = verify.trial_states(policy)
+    difference, lost = verify.difference(policy, run, states), made.lost
     if guard is not None:
-        seen = seen_states(policy, states)
+        seen = verify.seen_states(policy, states)
         distance = policy.support(seen, policy.predict(seen)[0]).distance
         here, there = run.found == 1, distance > guard.full_threshold
         lost = float((here & ~there).mean()), float((there & ~here).mean())

@@ -1,27 +1,23 @@
 """The support guard of an export: a few samples that stand for all of them.
 
-`SafePolicy` asks how far a state and an action are from the nearest sample, in
-bandwidths. A table of every sample would not fit a small machine, so an export holds
-the samples that greedy farthest-point selection keeps (Gonzalez 1985): each next one is
-the sample farthest from those kept. Where that leaves gaps the threshold grows, until
-99 of 100 samples are within it again. What is lost by that is measured, not assumed: an
-export says how often the two guards answer differently.
+They are picked by greedy farthest-point selection (Gonzalez 1985). Where that leaves
+gaps the threshold grows, until 99 of 100 samples are within it; an export says how
+often it answers otherwise than `SafePolicy`, which knows all samples.
 """
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nopg.data.coverage import farthest_points
+from nopg.data.validation import FloatArray
 from nopg.errors import ConfigError
 from nopg.evaluation.support import USUAL_SHARE
 from nopg.fitted.policy import FittedPolicy
 from nopg.fitted.sign_off import guard_distance
 from nopg.kernels.neighbours import log_label_similarity
 
-FloatArray = NDArray[np.float64]
 N_POINTS = 512  # samples that an export holds at most, unless it is told otherwise
 
 
@@ -30,8 +26,7 @@ class SupportPoints:
     """Samples in bandwidths, and how near one of them has to be."""
 
     points: FloatArray  # columns of state and action over their bandwidths, (p, d)
-    # What columns are multiplied with, (d,); labels are a column each.
-    scale: FloatArray
+    scale: FloatArray  # what columns are multiplied with, (d,)
     threshold: float  # largest distance to the nearest point
     full_threshold: float  # that of `SafePolicy`, which knows every sample
     n_samples: int  # how many samples there are

@@ -1,8 +1,4 @@
-"""A policy as a program: one C99 header, or one file of JavaScript.
-
-The programs are `templates/policy.h` and `templates/policy.js`; what is added here are
-names and numbers.
-"""
+"""A policy as a program: names and numbers for one C99 header, or one script."""
 
 import re
 import textwrap
@@ -20,8 +16,7 @@ BLOCK = 16  # points of the guard that a C program compares at once
 _TABLES = (
     *("mean", "std", "before", "centre", "half_width", "low", "high"),
     *("scale", "points", "threshold", "fallback"),
-)
-"""Tables of real numbers; some policies lack some."""
+)  # of real numbers; some policies lack some
 TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -31,11 +26,9 @@ class Program:
 
     name: str  # prefix of every name in it
     about: Sequence[str]  # lines for its first comment
-    # Layers, scaling, limits and past, as `policy_arrays` gives them.
-    arrays: Mapping[str, Any]
+    arrays: Mapping[str, Any]  # as `policy_arrays` gives them
     guard: SupportPoints | None = None  # samples to compare with; None for no guard
-    # Action where no sample is near, (d_a,), or a label; None to keep the policy's own.
-    fallback: Sequence[float] | None = None
+    fallback: Sequence[float] | None = None  # action where no sample is near
     is_single: bool = False  # single precision
 
     @property

@@ -1,8 +1,11 @@
 """An export against the library: the same actions at 10,000 states."""
 
-import copy
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,14 +14,15 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 from torch import Tensor
 
+from nopg.compiled import COMPILERS
+from nopg.data.validation import FloatArray, IntArray
 from nopg.errors import NopgError, require_extra
+from nopg.export.program_formats import Program, checker
 from nopg.fitted.policy import FittedPolicy
 from nopg.fitted.predict import predicted_actions
 from nopg.randomness import Seed
 
-FloatArray = NDArray[np.float64]
-Runner = Callable[..., Any]
-"""The inputs of a graph to its actions, and to the next state where it has one."""
+Runner = Callable[..., Any]  # inputs of a graph to actions, and to the next state
 
 N_STATES = 10_000
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-5}
@@ -26,14 +30,8 @@ TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-5}
 one; sums in single precision differ by their order alone."""
 
 
-def verify(
-    policy: FittedPolicy,  # the library's side
-    run: Runner,  # the export
-    states: FloatArray,  # states to compare at, (m, d_s), the past included
-    # Precision of the export; by default the policy's.
-    dtype: torch.dtype | None = None,
-) -> float:
-    """The largest difference of an action, if it is no more than rounding."""
+def difference(policy: FittedPolicy, run: Runner, states: FloatArray) -> float:
+    """The largest difference of an action at states (m, d_s), if it is rounding."""
     inputs = tuple(one.numpy() for one in graph_inputs(policy, states))
     memory = policy.memory
     if memory is None:
@@ -43,16 +41,14 @@ def verify(
         actions = library_actions(policy, states)
         expected = _side_by_side(actions, memory.after(states, actions))
         found = _side_by_side(*run(*inputs))
-    dtype, found = dtype or dtype_of(policy), np.asarray(found, dtype=np.float64)
+    found = np.asarray(found, dtype=np.float64)
     if found.shape != expected.shape:
         raise NopgError(
             f"An export must give actions of shape {expected.shape}, it gave "
             f"{found.shape}; please report this."
         )
     difference = float(np.abs(found - expected).max())
-    allowed = TOLERANCE[dtype] * max(1.0, float(np.abs(expected).max()))
-    if dtype != dtype_of(policy):
-        allowed = max(allowed, 4.0 * _lost_in(policy, states, dtype))
+    allowed = TOLERANCE[dtype_of(policy)] * max(1.0, float(np.abs(expected).max()))
     if not difference <= allowed:
         raise NopgError(
             f"An export must act as the library does to {allowed:.0e}, it differs by "
@@ -72,13 +68,6 @@ def graph_inputs(policy: FittedPolicy, states: FloatArray) -> tuple[Tensor, ...]
     return seen, policy.memory.changed(seen, past), starts
 
 
-def _lost_in(policy: FittedPolicy, states: FloatArray, dtype: torch.dtype) -> float:
-    """What the library's own actions lose in another precision."""
-    rounded = replace(policy, policy=copy.deepcopy(policy.policy).to(dtype))
-    lost = library_actions(rounded, states) - library_actions(policy, states)
-    return 0.0 if policy.action_space.shape == () else float(np.abs(lost).max())
-
-
 def seen_states(policy: FittedPolicy, states: FloatArray) -> FloatArray:
     """The states that those inputs amount to, (m, d_s)."""
     if policy.memory is None:
@@ -94,10 +83,7 @@ def dtype_of(policy: FittedPolicy) -> torch.dtype:
 
 
 def trial_states(policy: FittedPolicy, n_states: int = N_STATES) -> FloatArray:
-    """States of the data, states among them, and states far outside.
-
-    A policy saved without its data is tried around what it standardises by.
-    """
+    """States of the data, or of what standardises; among them, and far outside."""
     rng = Seed(0).numpy("export")
     data = policy.data
     if data is not None:
@@ -151,3 +137,78 @@ def library_actions(policy: FittedPolicy, states: FloatArray) -> FloatArray:
         space = Box(low, high, dtype=np.float64)
     found = predicted_actions(policy.policy, space, None, states)
     return np.asarray(found, dtype=np.float64)
+
+
+STRICT = ("-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic")
+LONGEST = 120.0  # seconds that compiling or 10,000 states may take
+
+
+@dataclass
+class ProgramRunner:
+    """Runs an exported program at many states."""
+
+    program: Program
+    text: str  # the exported file
+    suffix: str  # ".h" or ".js"
+    seconds: float = float("nan")  # what one action took in the last call
+    found: IntArray | None = None  # (m,): 0 for an action, 1 for far, 2 for refused
+
+    @staticmethod
+    def tool(suffix: str) -> str | None:
+        """The compiler or interpreter that is there, if any."""
+        names = COMPILERS if suffix == ".h" else ("node",)
+        return next((path for name in names if (path := shutil.which(name))), None)
+
+    def __call__(
+        self, observation: Any, state: Any = None, episode_start: Any = None
+    ) -> Any:
+        """Actions, and the next state of a policy with memory, as the graphs give."""
+        n_past = self.program.sizes["N_PAST"]
+        columns = [np.asarray(observation, dtype=np.float64)]
+        if n_past:
+            columns += [state, np.asarray(episode_start)[:, None]]
+        else:
+            columns.append(np.ones((len(columns[0]), 1)))
+        rows = np.concatenate(columns, axis=1).astype(np.float64)
+        with tempfile.TemporaryDirectory() as folder:
+            told = self._run(Path(folder), rows)
+        self.found = told[:, 0].astype(np.int64)
+        actions = told[:, 1 : told.shape[1] - n_past]
+        if self.program.is_discrete:
+            actions = actions[:, 0]
+        return (actions, told[:, told.shape[1] - n_past :]) if n_past else actions
+
+    def _run(self, folder: Path, rows: FloatArray) -> FloatArray:
+        """Lines that the program says of rows: what it found, its action, its past."""
+        check = "check.c" if self.suffix == ".h" else "check.js"
+        texts = {f"policy{self.suffix}": self.text, check: checker(self.program, check)}
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        tool = self.tool(self.suffix) or "node"
+        command = [tool, check]
+        if self.suffix == ".h":
+            _told([tool, *STRICT, check, "-o", "check", "-lm"], folder)
+            command = [str(folder / "check")]
+        sizes = (len(rows), self.program.sizes["N_OBSERVATIONS"], rows.shape[1])
+        done = _told([*command, *map(str, sizes)], folder, rows.tobytes())
+        self.seconds = float(done.stderr.split()[0])
+        return np.array([line.split() for line in done.stdout.splitlines()], np.float64)
+
+
+def _told(
+    command: list[str], folder: Path, given: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    try:
+        done = subprocess.run(
+            command, cwd=folder, input=given, capture_output=True, timeout=LONGEST
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NopgError(f"`{command[0]}` must run an export, got {error}.") from error
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise NopgError(
+            f"An export must compile and run without a warning, `{command[0]}` said "
+            f"{said[0] if said else done.returncode}; nothing was written, please "
+            "report this."
+        )
+    return done

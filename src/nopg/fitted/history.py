@@ -1,10 +1,8 @@
 """What happened while a policy was found: updates of NOPG, candidates of a search."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 
 @dataclass(frozen=True)
@@ -61,8 +59,7 @@ class History:
         return [u.step for u in ran], [u.evaluations[name] for u in ran]
 
 
-SHORTER = 3.0
-"""How much shorter the horizon 1 / (1 - gamma) of short-horizon candidates is."""
+SHORTER = 3.0  # times by which the horizon of short-horizon candidates is shorter
 PLANNING, ASCENT = "fitted value iteration", "gradient ascent"
 CLONING, EARLIER = "behaviour cloning", "earlier policy"
 TRAJECTORIES = "trajectory optimisation"
@@ -146,7 +143,7 @@ class SearchResult:
     chosen: int = 0
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> SearchResult:
+    def from_json(cls, found: Mapping[str, Any]) -> Self:
         """What a policy file holds of one, its fields as plain numbers and text."""
         candidates = [
             Candidate(

@@ -1,9 +1,4 @@
-"""FittedPolicy: what both algorithms return, and what one can ask of it.
-
-A policy found by the paper's algorithm is evaluated by kernel regression, which chose
-it; one found by a search in learned models is evaluated by these. Either evaluator can
-be asked by name.
-"""
+"""FittedPolicy: what both algorithms return, and what one can ask of it."""
 
 from __future__ import annotations
 
@@ -30,11 +25,7 @@ from nopg.evaluation.kernel import FINAL_RTOL, KernelEvaluator, build_problem
 from nopg.evaluation.rollouts import Membership, Rollouts, membership, require_steps
 from nopg.evaluation.support import Support
 from nopg.fitted.history import History, SearchResult
-from nopg.fitted.predict import (
-    EpisodeBuffer,
-    checked_observation,
-    predicted_actions,
-)
+from nopg.fitted.predict import EpisodeBuffer, checked_observation, predicted_actions
 from nopg.fitted.storage import bandwidths_to_json, write_policy_file
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.policies.arrays import Actor, actor_of
@@ -54,8 +45,7 @@ if TYPE_CHECKING:
 
 KERNEL, MODEL = "kernel", "model"
 LEARN = "learn"  # the algorithm whose policies are evaluated by learned models
-LITTLE, LONGEST = 0.05, 1000
-"""Rollouts whose support is taken end at this discount, or after so many steps."""
+LITTLE, LONGEST = 0.05, 1000  # discount or steps at which rollouts for support end
 
 
 @dataclass(eq=False)
@@ -121,10 +111,9 @@ class FittedPolicy:
     ) -> tuple[NDArray[Any], Any]:
         """Actions for one observation or a batch, as in stable-baselines3.
 
-        A policy with `memory` acts on the past too. Hand the state it returns back
-        with the next observation, and `episode_start` where an episode begins. A loop
-        over single observations may leave both out and call `reset` before each
-        episode. Whole states, with their past, are answered as they stand.
+        To a policy with `memory` hand the state it returns back with the next
+        observation, and `episode_start` where an episode begins; or call `reset` before
+        each episode of single observations. Whole states are answered as they stand.
 
         Args:
             observation: One observation (d_s,) or several (m, d_s).
@@ -193,7 +182,7 @@ class FittedPolicy:
             value = self.model.values(actor, starts).mean()
             return Estimate.without_ends(float(value), MODEL)
         has_pairs = self.model.replay.is_of_pairs
-        kernel = self.kernel.expected_return(level) if has_pairs else None
+        kernel = self.kernel.ensemble.objective(level) if has_pairs else None
         return self.model.expected_return(actor, starts, level, kernel).single()
 
     def value(
@@ -376,7 +365,7 @@ class FittedPolicy:
             "search": None if self.search is None else asdict(self.search),
         }
         if self.memory is not None:
-            metadata["memory"] = self.memory.to_json()
+            metadata["memory"] = asdict(self.memory)
         data = self.data if include_data else None
         starts = self.initial_states
         write_policy_file(Path(path), metadata, self.policy.state_dict(), data, starts)

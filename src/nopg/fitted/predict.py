@@ -1,29 +1,24 @@
 """Observations in, actions out, and what a policy with memory keeps in between.
 
 As for the recurrent policies of stable-baselines3, `predict` returns a `state` and
-takes it back with the next observation: here the past of `nopg.data.history`, one row
-per environment. Where nobody hands it back, a loop over single observations is still a
-loop: what the last call left is kept for the next one of the same thread.
+takes it back. Where nobody hands it back, what the last call left is kept for the next
+one of the same thread.
 """
-
-from __future__ import annotations
 
 import threading
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from gymnasium.spaces import Space
 from numpy.typing import NDArray
 
 from nopg.data.history import HistoryLayout
 from nopg.data.validation import BoolArray, FloatArray
 from nopg.errors import DataError, NopgWarning
 from nopg.policies.families import Policy
-
-if TYPE_CHECKING:
-    from gymnasium.spaces import Space
 
 
 def predicted_actions(
@@ -68,14 +63,11 @@ def checked_observation(
             raise TypeError
         array = np.array(observation, dtype=np.float64)  # rows as torch wants them
     except (TypeError, ValueError, OverflowError):
-        raise DataError(
-            "`observation` must be numbers, one state (d_s,) or several (m, d_s), got "
-            f"{type(observation).__name__}; flatten it first."
-        ) from None
+        array = np.full((), np.nan)
     if array.ndim not in (1, 2) or not np.isfinite(array).all():
         raise DataError(
-            "`observation` must be one finite state (d_s,) or several (m, d_s), got "
-            f"shape {array.shape}{'' if np.isfinite(array).all() else ' with NaN'}."
+            "`observation` must be finite, one state (d_s,) or several (m, d_s), got "
+            f"{type(observation).__name__} of shape {array.shape}; flatten or mend it."
         )
     if width is not None and array.shape[-1] != width:
         called = "" if names is None else f" ({', '.join(names)})"
@@ -106,13 +98,9 @@ class EpisodeBuffer(threading.local):
         state: Any,
         episode_start: Any,
         names: Sequence[str] | None,  # of an observation's columns, for the error
-        # What to do in states with their past, (width,) or (m, width).
-        choose: Callable[[FloatArray], NDArray[Any]],
+        choose: Callable[[FloatArray], NDArray[Any]],  # what to do in whole states
     ) -> tuple[NDArray[Any], FloatArray]:
-        """Actions for observations, (d_o,) or (m, d_o), and the `state` they leave.
-
-        Who hands in a `state` keeps it himself.
-        """
+        """Actions for observations, (d_o,) or (m, d_o), and the `state` they leave."""
         observed = checked_observation(observation, self.layout.n_observed, names)
         seen = self.recall(observed, state, episode_start)
         is_single = observed.ndim == 1
@@ -126,9 +114,8 @@ class EpisodeBuffer(threading.local):
     ) -> FloatArray:
         """Observations, (d_o,) or (m, d_o), with their past, (m, width).
 
-        `state` is what `act` returned for the step before. None takes what was kept for
-        one observation, and starts an episode for each of several. Where an episode
-        starts no past counts.
+        A `state` of None takes what was kept for one observation, and starts an episode
+        for each of several.
         """
         present = np.atleast_2d(observation)
         starts = self._starts(len(present), episode_start)

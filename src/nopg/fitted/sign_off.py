@@ -29,12 +29,9 @@ from nopg.randomness import Seed
 if TYPE_CHECKING:
     from nopg.fitted.policy import FittedPolicy
 
-N_PLACES = 1_000
-"""Visited states that are looked at."""
-_OTHER_LABEL = 1e6
-"""Distance of another label: rows are compared with their own kind."""
-_ENTRIES = 2_000_000
-"""Kernel entries that are worth taking at once."""
+N_PLACES = 300  # visited states that are looked at
+_OTHER_LABEL = 1e6  # distance of another label: rows are compared with their own kind
+_ENTRIES = 2_000_000  # kernel entries that are worth taking at once
 
 
 def grounds_of(policy: FittedPolicy) -> Grounds:
@@ -55,10 +52,10 @@ def grounds_of(policy: FittedPolicy) -> Grounds:
 
 
 def untried_at(policy: FittedPolicy, states: Array) -> Array:
-    """How little the data say of what the policy does in these states, (m,).
+    """How little the data say of the policy's actions in these states, (m,).
 
-    Above 1 it counts as untried: by learned models, more than half of a prediction is
-    a guess; by kernels, the nearest row is farther than rows are from each other.
+    Above 1 it counts as untried: by learned models, more than half of a prediction is a
+    guess; by kernels, the nearest row is farther than rows are from each other.
     """
     if policy.evaluator == "model":
         model = policy.model.models[0]
@@ -72,9 +69,8 @@ def untried_at(policy: FittedPolicy, states: Array) -> Array:
 def guard_distance(policy: FittedPolicy) -> float:
     """Bandwidths from the nearest sample up to which a guard lets the policy act.
 
-    What 99 of 100 samples have at most from each other. A new recording is farther
-    from the log than neighbours in time: where replay has shown that models predict
-    held-out rows, what 99 of 100 of these have at most from the others counts.
+    What 99 of 100 samples have at most from each other; where replay has shown that
+    models predict held-out rows, what 99 of 100 of these have from the others.
     """
     usual, h = policy.kernel.usual_distance(), policy.bandwidths
     if policy.evaluator != "model" or not policy.check().ok:
@@ -125,10 +121,7 @@ def compared(policy: FittedPolicy, other: Any, level: float) -> Comparison:
 
 
 def alike(episodes: Dataset, policy: FittedPolicy) -> Dataset:
-    """Recordings with the columns of the policy's data, their past included.
-
-    Their rewards are those of the function that was given to `learn`, if one was.
-    """
+    """Recordings with the columns and the reward function of the policy's data."""
     data = policy.require_data()
     if not isinstance(episodes, Dataset):
         raise DataError(
@@ -181,20 +174,17 @@ class _FunctionActor:
                 f"A function that is compared with must turn observations {seen.shape} "
                 f"into actions ({len(states)}, {self._width}), it failed with: {error}."
             ) from error
-        if not np.isfinite(actions).all():
+        labels, what, fits = self._labels, "finite actions", np.isfinite(actions)
+        if labels is not None:
+            what, fits = f"labels 0 to {labels - 1}", np.isin(actions, range(labels))
+        if not fits.all():
             raise ConfigError(
-                "A function that is compared with must return finite actions, got NaN "
-                "or infinity; bound what it returns."
+                f"A function that is compared with must return {what}, got "
+                f"{actions.min():g} to {actions.max():g}; act as the data do."
             )
-        if self._labels is None:
+        if labels is None:
             return actions
-        if not np.isin(actions, np.arange(self._labels)).all():
-            raise ConfigError(
-                f"A function that is compared with must return labels 0 to "
-                f"{self._labels - 1}, got {actions.min():g} to {actions.max():g}; "
-                "count actions as the data do."
-            )
-        return np.eye(self._labels)[actions[:, 0].astype(np.int64)]
+        return np.eye(labels)[actions[:, 0].astype(np.int64)]
 
 
 def _widths(data: Dataset) -> tuple[int, tuple[int, ...]]:

@@ -1,31 +1,27 @@
-"""A policy in one file: safetensors for numbers, JSON for text, no pickle.
-
-The reader trusts nothing: the header is size-limited, every field is checked, and
-a file can hold numbers and names only, never code.
-"""
+"""Policies and other nests of tensors in files: safetensors and JSON, no pickle."""
 
 import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
+import safetensors.torch
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from nopg.data.dataset import Dataset
 from nopg.data.files import open_plain, parse_json, reading, write_atomically
-from nopg.data.history import HistoryLayout
 from nopg.data.io.metadata import described, from_described
 from nopg.data.transitions import ARRAYS
 from nopg.errors import PolicyFileError
 from nopg.kernels.bandwidths import Bandwidths
 
 FORMAT = 2
-WITH_MEMORY = 3
-"""Format of policies that act on the past: without it their states make no sense."""
+WITH_MEMORY = 3  # format of policies that act on the past
 _WIDTHS = ("state", "action", "next_state")
+_STRUCTURE, _DIGEST_BYTES = "structure", 32
 
 
 def write_policy_file(
@@ -36,8 +32,6 @@ def write_policy_file(
     initial_states: NDArray[Any] | None,
 ) -> None:
     """Write a policy, and the data it was learned from if there are any."""
-    from safetensors.torch import save
-
     about = {"format": WITH_MEMORY if "memory" in metadata else FORMAT, **metadata}
     tensors = {
         f"policy/{k}": v.detach().cpu().contiguous() for k, v in parameters.items()
@@ -47,23 +41,14 @@ def write_policy_file(
         for name, array in data.arrays().items():
             tensors[f"data/{name}"] = torch.tensor(array)
         about["data"] = described(data)
-
     about["digest"] = policy_digest(about, tensors)
 
-    def write(stream: BinaryIO) -> None:
-        stream.write(save(tensors, metadata={"nopg": json.dumps(about)}))
-
-    write_atomically(path, write)
+    content = safetensors.torch.save(tensors, metadata={"nopg": json.dumps(about)})
+    write_atomically(path, lambda stream: stream.write(content))
 
 
 def read_policy_file(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Metadata and tensors of a policy file.
-
-    The file is read once and whole: what is checked is what is used, though another
-    program should write over it meanwhile.
-    """
-    from safetensors.torch import load
-
+    """Metadata and tensors of a policy file; what is checked is what is used."""
     if not path.exists():
         raise PolicyFileError(
             f"`{path}` must exist, found no such file; check the path."
@@ -72,7 +57,7 @@ def read_policy_file(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     with reading(path, "a policy written by `save`", advice, PolicyFileError):
         with open_plain(path, follow=True) as stream:
             content = stream.read()
-        tensors = load(content)
+        tensors = safetensors.torch.load(content)
         length = int.from_bytes(content[:8], "little")
         header = parse_json(content[8 : 8 + length])
         metadata = parse_json(header["__metadata__"]["nopg"])
@@ -110,7 +95,6 @@ def stored_data(
     return Dataset(
         *(None if each is None else each.numpy() for each in found),
         **from_described(metadata["data"]),
-        history=HistoryLayout.from_json(metadata.get("memory")),
     )
 
 
@@ -126,3 +110,50 @@ def bandwidths_from_json(stored: Mapping[str, Any] | None) -> Bandwidths | None:
     if stored is None:
         return None
     return Bandwidths(*([float(h) for h in stored[name]] for name in _WIDTHS))
+
+
+def to_bytes(nest: Any) -> bytes:
+    """A nest as the content of a file."""
+    tensors: dict[str, Tensor] = {}
+    structure = json.dumps(flatten(nest, tensors)).encode()
+    tensors[_STRUCTURE] = torch.frombuffer(bytearray(structure), dtype=torch.uint8)
+    content = safetensors.torch.save(tensors)
+    return hashlib.sha256(content).digest() + content
+
+
+def from_bytes(content: bytes) -> Any:
+    """The nest in a file, tuples as lists; a damaged one is a ValueError."""
+    digest, content = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+    if digest != hashlib.sha256(content).digest():
+        raise ValueError("its checksum is wrong")
+    tensors = safetensors.torch.load(content)
+    return unflatten(parse_json(tensors[_STRUCTURE].numpy().tobytes()), tensors)
+
+
+def flatten(value: Any, tensors: dict[str, Tensor], name: str = "") -> Any:
+    """`value` as JSON, its tensors put into `tensors` under their paths."""
+    if isinstance(value, Tensor):
+        # Files hold rows one after the other. How a matrix lay in memory decides in
+        # which order products add up, and so their last bits: it is kept as well.
+        strides = value.stride()
+        order = sorted(range(value.ndim), key=lambda axis: -strides[axis])
+        tensors[name] = value.detach().cpu().permute(order).clone().contiguous()
+        return {"tensor": name, "order": order}
+    if isinstance(value, dict):
+        return {k: flatten(v, tensors, f"{name}/{k}") for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [flatten(v, tensors, f"{name}/{i}") for i, v in enumerate(value)]
+    return value
+
+
+def unflatten(value: Any, tensors: dict[str, Tensor]) -> Any:
+    """What `flatten` took apart; tuples come back as lists."""
+    if isinstance(value, list):
+        return [unflatten(v, tensors) for v in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {"tensor", "order"}:
+        order = value["order"]
+        back = sorted(range(len(order)), key=order.__getitem__)
+        return tensors[value["tensor"]].permute(back)
+    return {k: unflatten(v, tensors) for k, v in value.items()}

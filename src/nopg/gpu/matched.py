@@ -1,20 +1,10 @@
 """Matched rows of one update: the tilt of each row is found in registers.
 
-With z_j = (offset of s_j from s, a_j - a) in bandwidths, the kernel row is
-w_j ~ psi_j exp(-|a_j - a|^2 / 2), and the matched row p_j ~ w_j exp(t' z_j) has the
-tilt t at which E_p z + |t|^(S-2) t / r^(S-1) = 0 (`nopg.bellman.matched` says why, and
-what the wall of reach r and steepness S is for). Centred at the query, every number
-is of the size of a bandwidth, which single precision needs.
-
-Tilts start from those of the update before, moved along by their derivative: one
-evaluation often finds them good enough. A program goes on until all its rows are,
-without asking the host.
+With z_j = (offset of s_j from s, a_j - a) in bandwidths, the matched row p_j ~ w_j
+exp(t' z_j) has the tilt t at which E_p z + |t|^(S-2) t / r^(S-1) = 0 (see
+`nopg.bellman.matched`). Tilts start from those of the update before, moved along by
+their derivative; a program goes on until all its rows are good enough.
 """
-
-# Kernels grow tuples, which the checker takes to be of one length.
-# mypy: disable-error-code="assignment,misc"
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
@@ -25,11 +15,8 @@ from nopg.gpu.newton import evaluate, solve, wall
 from nopg.gpu.rows import TURN, FusedRows
 from nopg.gpu.toolchain import Tile, tl, triton
 
-ENTRIES = 256
-"""Entries of a program: eight per thread of one warp, which reduces without waiting for
-others, and holds up to eight features of each."""
-STEPS = 40
-"""Evaluations at most; a row that needs more goes on from there at the next update."""
+ENTRIES = 256  # of a program: eight per thread of one warp
+STEPS = 40  # evaluations at most; the next update goes on from there
 
 
 @triton.jit

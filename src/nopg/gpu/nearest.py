@@ -1,20 +1,10 @@
 """Exact nearest neighbours in a few dimensions, for as many points as memory holds.
 
-A program takes a few queries that are close together. It goes to the leaf of the
-samples' tree nearest to them, looks through the leaves around it, then through the
-sibling of that subtree, of the one above, and so on up to the root, and leaves out
-every node whose box is farther than the k-th sample found so far. What comes closer
-than that is gathered in a buffer; when it is full, the k nearest stay. Nothing that is
-left out can be a neighbour, so the lists are exact.
-
-A query is compared with some thousand samples at k = 64 in four dimensions, however
-many there are.
+A program takes a few queries that are close together, goes to the leaf nearest to them
+and from there up the tree, and leaves out every node whose box is farther than the k-th
+sample found so far. What comes closer is gathered in a buffer; when it is full, the k
+nearest stay.
 """
-
-# Kernels grow tuples, which the checker takes to be of one length.
-# mypy: disable-error-code="assignment,misc"
-
-from __future__ import annotations
 
 import torch
 from torch import Tensor
@@ -23,16 +13,11 @@ from nopg.errors import ConfigError
 from nopg.gpu.tiles import Tree, spatial_order
 from nopg.gpu.toolchain import padded, tl, triton
 
-LEAF = 64
-"""Samples of a leaf at most."""
-ENTRIES = 1024
-"""Places in the buffers of one program: 32 for each thread of a warp."""
-REGISTERS = 128
-"""Of a thread: with more of them too few programs run at once to hide their waiting."""
-PROGRAMS = 2**16
-"""Programs at once; their buffers take half a gigabyte in single precision."""
-FARTHEST = tl.constexpr(3e38)
-"""Squared distances beyond it are taken for it, in either precision."""
+LEAF = 64  # samples of a leaf at most
+ENTRIES = 1024  # places in the buffers of one program: 32 for each thread of a warp
+REGISTERS = 128  # of a thread: with more too few programs run at once
+PROGRAMS = 2**16  # at once; their buffers take half a gigabyte
+FARTHEST = tl.constexpr(3e38)  # squared distances beyond it are taken for it
 
 
 @triton.jit

@@ -4,11 +4,6 @@ Tuples hold one number per row for each of d features, or for each pair of them,
 by rows of the lower triangle; z holds one number per entry for each feature.
 """
 
-# Kernels grow tuples, which the checker takes to be of one length.
-# mypy: disable-error-code="assignment,misc"
-
-from __future__ import annotations
-
 from nopg.gpu.toolchain import tl, triton
 
 
@@ -68,9 +63,8 @@ def solve(L, b, d: tl.constexpr):
 def _share(step, z, is_entry, longest, d: tl.constexpr):
     """How much of a Newton step to take: log(1 + s) / s of one whose logits span s.
 
-    The curvature changes along it by exp(s) at most, so that the dual falls for sure
-    (Sun and Tran-Dinh, 2019), as it does along a whole step if s is at most 1.
-    Without this some rows go to and fro for ever.
+    Then the dual falls for sure (Sun and Tran-Dinh, 2019); else some rows go to and
+    fro.
     """
     square, along = step[0] * step[0], step[0][:, None] * z[0]
     for f in tl.static_range(1, d):

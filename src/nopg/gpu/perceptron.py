@@ -1,13 +1,4 @@
-"""A network of one hidden layer, forth and back without storing what the layer says.
-
-Activations of ten million states are two gigabytes, which torch writes and reads a
-dozen times; here they stay in registers, and are made anew on the way back.
-"""
-
-# Kernels grow tuples, which the checker takes to be of one length.
-# mypy: disable-error-code="assignment,misc"
-
-from __future__ import annotations
+"""A network of one hidden layer, forth and back; activations stay in registers."""
 
 from typing import Any
 
@@ -16,10 +7,8 @@ from torch import Tensor, nn
 
 from nopg.gpu.toolchain import Tile, padded, tl, triton
 
-PROGRAMS = 2048
-"""Programs at most; each takes every so-many-th tile of states, and sums gradients."""
-MOST_INPUTS, MOST_UNITS = 8, 256
-"""What fits into registers."""
+PROGRAMS = 2048  # at most; each takes every so-many-th tile of states
+MOST_INPUTS, MOST_UNITS = 8, 256  # what fits into registers
 
 
 @triton.jit

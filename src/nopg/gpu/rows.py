@@ -1,13 +1,4 @@
-"""Rows of B policies over one pattern: made for the actions taken, and differentiated.
-
-What `RowModel` of `nopg.bellman.rows` is to the plain path: a class for each kind
-(`build`, `matched`), with buffers that stay put, so that launches can be captured.
-"""
-
-# Kernels grow tuples, which the checker takes to be of one length.
-# mypy: disable-error-code="assignment,misc"
-
-from __future__ import annotations
+"""Rows of B policies over one pattern: made for actions taken, and differentiated."""
 
 import math
 from abc import ABC, abstractmethod
@@ -102,11 +93,7 @@ class FusedRows(ABC):
         """`weights` for the action taken at each query, (B, m, d_a)."""
 
     def differentiate(self, q: Tensor) -> tuple[Tensor, Tensor]:
-        """P q, (B, m), and d (P q)_i / d a_i, (B, m, d_a), for q (B, n).
-
-        The latter are covariances under the rows last built, Eq. (10): of q and the
-        action, and of q and what the tilts that follow it weigh.
-        """
+        """P q, (B, m), and d (P q)_i / d a_i, (B, m, d_a), for q (B, n), Eq. (10)."""
         (m, k), (n_batch, n) = self.columns.shape, q.shape
         tile = Tile.of_rows(k)
         products, slopes = (
@@ -122,10 +109,50 @@ class FusedRows(ABC):
         return products, slopes
 
 
-def feature_table(*features: Tensor) -> Tensor:
-    """Features (n, d) side by side, and as many zeros as make d a power of two.
+@triton.jit
+def _build(
+    log_psi, columns, table, taken, precision, weights, m, n_batch, k: tl.constexpr,
+    d_a: tl.constexpr, width: tl.constexpr, R: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
+    # Policies of one row tile run side by side: what they share stays in cache.
+    policy = tl.program_id(0) % n_batch
+    row = tl.program_id(0) // n_batch * R + tl.arange(0, R)
+    entry = tl.arange(0, K)
+    is_row = row < m
+    mask = is_row[:, None] & (entry < k)[None, :]
+    at = row.to(tl.int64)[:, None] * k + entry[None, :]
+    own = policy.to(tl.int64) * m + row
+    logits = tl.load(log_psi + at, mask=mask, other=-float("inf"))
+    column = tl.load(columns + at, mask=mask, other=0).to(tl.uint32)
+    for d in tl.static_range(d_a):
+        a = tl.load(table + column * width + d, mask=mask, other=0.0)
+        pi = tl.load(taken + own * d_a + d, mask=is_row, other=0.0)
+        z = (a - pi[:, None]) * tl.load(precision + d)
+        logits -= 0.5 * z * z
+    # Rows beyond the last are all -inf; give them a peak and a sum to divide by.
+    peak = tl.where(is_row, tl.max(logits, axis=1), 0.0)
+    kernel = tl.exp(logits - peak[:, None])
+    total = tl.where(is_row, tl.sum(kernel, axis=1), 1.0)
+    weight = kernel / total[:, None]
+    tl.store(weights + policy.to(tl.int64) * m * k + at, weight, mask=mask)
 
-    Those of a sample then lie in one sector of memory: one read fetches them all.
-    """
+
+class FusedKernelRows(FusedRows):
+    """The paper's rows, softmax_j(log_psi_ij - |taken_i - a_j|^2 / 2 h^2)."""
+
+    def build(self, taken: Tensor) -> Tensor:
+        """A softmax per row."""
+        (m, k), n_batch = self.columns.shape, len(taken)
+        tile = Tile.of_rows(k)
+        _build[(tile.programs(m) * n_batch,)](
+            self.log_psi, self.columns, self.table, taken.contiguous(), self.precision,
+            self.weights, m, n_batch, k=k, d_a=self.d_a, width=self.table.shape[1],
+            R=tile.rows, K=tile.width, num_warps=tile.warps,
+        )  # fmt: skip
+        return self.weights
+
+
+def feature_table(*features: Tensor) -> Tensor:
+    """Features (n, d) side by side, filled up to a power of two: one read for all."""
     found = torch.cat(features, dim=1)
     return torch.nn.functional.pad(found, (0, padded(found.shape[1]) - found.shape[1]))

@@ -3,20 +3,14 @@
     q' = r + D P (q + shift)        residual q' - (q + shift)
     mu' = eps0 + T (scale mu)       residual mu' - scale mu
 
-`shift` and `scale` are numbers on the device that the residuals of previous sweeps
-gave, applied while vectors are read: no pass is spent on them. The
-shift is exact with terminal rows too, since rows of P sum to one and D clears the
-terminal ones. Every column of T is summed by one program in a fixed order, so results
-repeat to the last bit. Small problems pay for launches, not for bytes: one is both.
+`shift` and `scale` come from residuals of previous sweeps, and are applied while
+vectors are read. Every column of T is summed by one program in a fixed order, so that
+results repeat to the last bit.
 
-Where rows of P sum to one, (I - gamma P) 1 = (1 - gamma) 1. So after some plain
-sweeps, whose residual is nearly constant, adding gamma / (1 - gamma) times its
-mean to q' removes nearly all of it; and mu must total sum(eps0) / (1 - gamma), so
-it is scaled to do so (`deflate`). Correcting now and then serves as well as after every
-sweep: sweeps in between only make the residual more nearly constant.
+Where rows of P sum to one, (I - gamma P) 1 = (1 - gamma) 1. So adding gamma / (1 -
+gamma) times the mean of a nearly constant residual to q' removes nearly all of it; and
+mu must total sum(eps0) / (1 - gamma) (`deflate`).
 """
-
-from __future__ import annotations
 
 import torch
 from torch import Tensor
@@ -27,10 +21,8 @@ from nopg.gpu.toolchain import Tile, padded, tl, triton
 COLUMNS, FEW_COLUMNS = Tile(rows=32, width=32), Tile(rows=8, width=128)
 """Columns differ in length: a program takes several, some entries of each at a time.
 Where there are few, what counts is how often it waits for memory."""
-FEW = 2**12
-"""Programs of a sweep that cost less than another launch."""
-BLOCK = 4096
-"""Sums read at a time, where one program adds up all of a policy's."""
+FEW = 2**12  # programs of a sweep that cost less than another launch
+BLOCK = 4096  # sums read at a time, where one program adds up all of a policy's
 
 
 @triton.jit

@@ -1,13 +1,8 @@
-"""Points in an order that is close in space, and boxes around them: a k-d tree, flat.
-
-Every cut halves a cell's points across its widest side, so that cells follow the data
-whatever their scale and density. All cuts of one level are one batched sort.
-"""
-
-from __future__ import annotations
+"""Points in an order that is close in space, boxes around them: a k-d tree, flat."""
 
 import math
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -27,7 +22,7 @@ class Tree:
     boxes: Tensor  # smallest coordinates, then largest, of each node, (2 T, 2 d)
 
     @classmethod
-    def of(cls, points: Tensor, size: int) -> Tree:
+    def of(cls, points: Tensor, size: int) -> Self:
         """A tree whose leaves hold at most `size` of the points (n, d)."""
         order = _balanced(points, size)  # (T, S)
         coordinates = _with_empty(points)[order].mT.contiguous()
@@ -44,12 +39,7 @@ class Tree:
 
 
 def spatial_order(points: Tensor, size: int = 64) -> Tensor:
-    """A numbering under which near points have near numbers, (n,).
-
-    Samples stored in this order make the gathers of sparse products hit the cache.
-    Points, (n, d), are scaled so that distances mean something; `size` of them may be
-    in any order among themselves.
-    """
+    """A numbering of points (n, d) under which near ones have near numbers, (n,)."""
     order = _balanced(points, size).reshape(-1)
     return order[order < len(points)]
 

@@ -1,8 +1,7 @@
 """Triton, and the few sizes every kernel agrees on."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from typing import Self
 
 from nopg.errors import MissingExtraError
 
@@ -17,8 +16,7 @@ except ImportError as error:
 
 __all__ = ["Tile", "padded", "tl", "triton"]
 
-ENTRIES = 1024
-"""Entries a program holds in registers: eight for each of 128 threads."""
+ENTRIES = 1024  # entries a program holds in registers: eight for each of 128 threads
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,7 @@ class Tile:
     warps: int = 4  # warps that share the work
 
     @classmethod
-    def of_rows(cls, k: int, entries: int = ENTRIES, warps: int = 4) -> Tile:
+    def of_rows(cls, k: int, entries: int = ENTRIES, warps: int = 4) -> Self:
         """Whole rows of k entries, as many as make a program worth starting."""
         width = padded(k)
         if width > 2 * entries:

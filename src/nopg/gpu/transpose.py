@@ -1,33 +1,21 @@
-"""T = (D P)', stored column by column: where its entries are, and what they are.
-
-D is the diagonal of discounts, gamma on live rows and zero on terminal ones. Values
-are copied from the weights of P, whatever made those. Samples are in spatial order, so
-that what one column reads lies close to what the next one does: no slower, to a few
-hundredths of an update, than making them anew from kernels in the order of T.
-"""
-
-from __future__ import annotations
+"""T = (D P)', D the diagonal of discounts, stored column by column."""
 
 import torch
 from torch import Tensor
 
 from nopg.gpu.toolchain import tl, triton
 
-COPIED = 4096
-"""Entries that a program copies: so many that columns close by find theirs in cache."""
+COPIED = 4096  # entries of a program: columns close by find theirs in cache
 
-SORTED = 2**24
-"""Entries sorted at once while a pattern is made; each takes 70 bytes meanwhile."""
+SORTED = 2**24  # entries sorted at once; each takes 70 bytes meanwhile
 
 
 def transposed_pattern(columns: Tensor, n: int) -> tuple[Tensor, Tensor, Tensor]:
     """Where the entries of T are: made once, for every policy.
 
-    What comes is where each of the n columns starts, (n + 1,), and of each entry the
-    row of P it comes from, (m k,), ascending in each column, and its place among the k
-    of that row, in as few bytes as hold it. Rows are sorted some at a time, and every
-    sorted part is dealt out to the columns behind what they have already: the order is
-    that of one stable sort.
+    Where each of the n columns starts, (n + 1,); of each entry the row of P it comes
+    from, (m k,), ascending in each column; and its place among the k of that row. Rows
+    are sorted some at a time: the order is that of one stable sort.
     """
     (m, k), device = columns.shape, columns.device
     parts = range(0, m, max(1, SORTED // k))

@@ -46,7 +46,9 @@ def leave_one_out(
     squares = (x[queries][:, None] - x[candidates]).square().permute(2, 0, 1)
     is_hidden = squares.sum(dim=0) < 1e-12  # copies, up to rounding
     is_hidden |= torch.as_tensor(generator.random(is_hidden.shape) > SEEN_SHARE)
-    problem = _Regression(squares.contiguous(), is_hidden, y[queries], y[candidates])
+    # Single precision: an error to six digits has its minimum at four of h.
+    known = (y[queries].float(), y[candidates].float())
+    problem = _Regression(squares.float().contiguous(), is_hidden, *known)
     n, d = x.shape
     silverman = n ** (-1.0 / (d + 4))
     bounds = [(np.log(1e-3), np.log(most)) for most in largest[varies].tolist()]
@@ -64,12 +66,13 @@ class _Regression:
     def __init__(
         self, squares: Tensor, is_hidden: Tensor, targets: Tensor, known: Tensor
     ) -> None:
-        self.squares = squares  # (d, m, c)
-        self.blocked = torch.where(is_hidden, -torch.inf, 0.0).to(squares)
-        self.targets = targets  # (m, p)
-        self.known = known  # (m, c, p)
-        self.usable = ~is_hidden.all(dim=1)
-        total = (targets[self.usable] - targets[self.usable].mean(dim=0)).square().sum()
+        sees = ~is_hidden.all(dim=1)  # the others have nothing to be predicted from
+        self.squares = squares[:, sees].flatten(1)  # (d, m c)
+        self.blocked = torch.where(is_hidden[sees], -torch.inf, 0.0).to(squares)
+        self.targets = targets[sees]  # (m, p)
+        # Targets of the candidates: each query's, or one list for all, (m or 1, c, p).
+        self.known = known if len(known) == 1 else known[sees]
+        total = (self.targets - self.targets.mean(dim=0)).square().sum()
         self.scale = float(total) or 1.0
 
     def minimise(
@@ -95,33 +98,28 @@ class _Regression:
         w_ij (z_ijd^2 - mean), so the slope is a covariance under each row.
         """
         precision = torch.as_tensor(np.exp(-2.0 * log_h)).to(self.squares)
-        logits = self.blocked - 0.5 * torch.tensordot(precision, self.squares, dims=1)
-        logits = logits[self.usable]
-        weights = torch.softmax(logits, dim=1)  # (m, c)
-        known = self.known[self.usable]
-        predicted = torch.einsum("mc,mcp->mp", weights, known)
-        residual = self.targets[self.usable] - predicted
-        towards = torch.einsum("mcp,mp->mc", known, residual)
-        towards = towards - (predicted * residual).sum(dim=1, keepdim=True)
+        distances = (precision @ self.squares).view_as(self.blocked)
+        weights = torch.softmax(self.blocked - 0.5 * distances, dim=1)  # (m, c)
+        groups = (len(self.known), -1, weights.shape[1])  # of queries with one list
+        predicted = (weights.view(groups) @ self.known).view_as(self.targets)
+        residual = self.targets - predicted
+        towards = residual.view(*groups[:2], residual.shape[1]) @ self.known.mT
+        towards = towards.view_as(weights)
+        towards -= (predicted * residual).sum(dim=1, keepdim=True)
         weighted = weights * towards  # (m, c); sums to zero over c
-        slope = (
-            -2.0
-            * precision
-            * torch.einsum("dmc,mc->d", self.squares[:, self.usable], weighted)
-        )
+        slope = -2.0 * precision * (self.squares @ weighted.flatten())
         error = float(residual.square().sum())
         return error / self.scale, slope.double().cpu().numpy() / self.scale
 
 
 def _choose(x: Tensor, generator: np.random.Generator) -> tuple[Tensor, Tensor]:
-    """Queries (m,) and the candidates each may listen to, (m, c)."""
+    """Queries (m,) and the candidates each may listen to, (m, c), or (1, c) for all."""
     n = len(x)
     # Few samples are predicted several times, each time from another four fifths.
     rounds = [generator.permutation(n) for _ in range(-(-N_PREDICTIONS // n))]
     queries = torch.as_tensor(np.concatenate(rounds)[:N_PREDICTIONS])
-    m = len(queries)
     if n <= MAX_CANDIDATES:
-        return queries, torch.arange(n).expand(m, n)
+        return queries, torch.arange(n)[None]
     from scipy.spatial import cKDTree
 
     tree = cKDTree(x.numpy())

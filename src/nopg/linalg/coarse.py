@@ -1,27 +1,19 @@
 """A coarse twin of I - gamma P, inverted once, that speeds up solves with the fine one.
 
-Rows of P at nearby next states are nearly the same, so P x is a smooth function of
-the next state: all that a product leaves behind is, nearly, constant on small cells of
-next states. With Z (n, C) the indicator of the cells and R = D^-1 Z' their means,
+P x is a smooth function of the next state, nearly constant on small cells. With Z (n,
+C) the indicator of the cells and R = D^-1 Z' their means,
 
     M = I + Z ((I - gamma R P Z)^-1 - I) R
 
-is (I - gamma P)^-1 on functions of the cells and the identity beside them. M' serves
-the transposed system. A solver that asks for A M y = b and takes x = M y finds the same
-x in a third of the products, and its residual is checked like any other; an M of a
-former P is nearly as good as one of this P.
-
-With a thousand samples a solve is some hundred operations on short vectors, whose calls
-cost more than their arithmetic. So `CompiledSystem` makes both solves in one call of
-`solve.c`, where this machine has a C compiler. Without one `krylov.py` solves the same
-systems without M.
+is (I - gamma P)^-1 on functions of the cells and the identity beside them. A solver
+that asks for A M y = b and takes x = M y finds the same x in a third of the products;
+an M of a former P is nearly as good. `CompiledSystem` makes both solves in one call of
+`solve.c`; without a C compiler `krylov.py` solves the same systems without M.
 """
-
-from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -32,17 +24,12 @@ from nopg.compiled import compiled_for, packed
 from nopg.linalg.krylov import Attempt
 from nopg.linalg.operators import AveragedRows, DenseRows, LinearOperator, SparseRows
 
-PRECISION = torch.float32
-"""Of M and all it is applied to: it need not be exact, and is read at every product."""
-MOST_CELLS, WORTH = 512, 24
-"""Cells at most, and products with P that their inverse may cost."""
-PER_ENTRY = 5.0
-"""Multiplications of an inverse that take as long as one entry of a product: the former
-come in vectors, the latter are gathered."""
+PRECISION = torch.float32  # of M: it need not be exact, and is read often
+MOST_CELLS, WORTH = 512, 24  # and products with P that an inverse may cost
+PER_ENTRY = 5.0  # multiplications of an inverse per entry of a product, in time
 
 STEPS = 60  # of GMRES before it is restarted
-FEW = 100_000
-"""Entries that are worth a thread of their own within one solve."""
+FEW = 100_000  # entries that are worth a thread of their own within one solve
 
 
 @dataclass(frozen=True)
@@ -56,12 +43,8 @@ class CoarseCells:
     starts: Tensor  # where each group begins among the members, (C + 1,) int32
 
     @classmethod
-    def of(cls, points: Tensor, n_entries: int) -> CoarseCells:
-        """Halve points (n, d) across their widest dimension, again and again.
-
-        There are as many groups, a power of two, as P with its entries is worth; fewer
-        when points are few.
-        """
+    def of(cls, points: Tensor, n_entries: int) -> Self:
+        """Halve points (n, d) across their widest side, as often as P is worth it."""
         n_cells = min(MOST_CELLS, (PER_ENTRY * WORTH * n_entries) ** (1.0 / 3.0))
         array = points.numpy()
         parts = [np.arange(len(array))]
@@ -94,9 +77,7 @@ class CoarseCorrection:
     core: Tensor  # ((I - gamma R P Z)^-1 - I) D^-1, so that M = I + Z core Z', (C, C)
 
     @classmethod
-    def of(
-        cls, sums: Tensor, gamma: float, cells: CoarseCells
-    ) -> CoarseCorrection | None:
+    def of(cls, sums: Tensor, gamma: float, cells: CoarseCells) -> Self | None:
         """M for a P whose entries are summed over cells, Z' P Z, (C, C).
 
         R P Z has rows that sum to at most one, so that I - gamma R P Z is strictly
@@ -138,7 +119,7 @@ class CompiledSystem:
         self._fields = (m // group, group, *entries, scale, float(gamma))
 
     @classmethod
-    def of(cls, transition: LinearOperator, gamma: float) -> CompiledSystem | None:
+    def of(cls, transition: LinearOperator, gamma: float) -> Self | None:
         """The system of a P whose entries are at hand, if there is a compiler."""
         if not isinstance(transition, AveragedRows):
             transition = AveragedRows(transition, 1, None)

@@ -1,9 +1,7 @@
 """GMRES for A x = b with non-symmetric A (Saad and Schultz 1986).
 
-It makes the residual least over a growing Krylov space, needs the fewest products of
-all solvers, and keeps a vector for each of them. This is for operators that are only
-ever multiplied, on a GPU or shared by ranks, and for machines without a C compiler;
-`solve.c` does the same with a coarse inverse.
+For operators that are only ever multiplied, on a GPU or shared by ranks, and for
+machines without a C compiler; `solve.c` does the same with a coarse inverse.
 """
 
 import math
@@ -39,10 +37,7 @@ def gmres(
     *,
     restart: int = RESTART,
 ) -> Attempt:
-    """Generalised minimal residuals, restarted; it cannot break down.
-
-    Found when ||b - A x|| <= `tolerance`; the residual between restarts is that of A.
-    """
+    """Generalised minimal residuals, restarted, until ||b - A x|| <= `tolerance`."""
     basis = b.new_empty((restart + 1, len(b)))  # taken as rows are written
     finest = 1e2 * torch.finfo(b.dtype).eps
     x, r = start, b - matvec(start)
@@ -66,8 +61,7 @@ def _least_residual(
 ) -> tuple[Tensor, int]:
     """The y of a Krylov space that makes ||r - A y|| least, and products spent.
 
-    The first vector of the basis is r, of length one. The space grows until the least
-    is at most `goal`, by `most` dimensions.
+    The space grows from basis[0] = r by `most` dimensions, until the least is `goal`.
     """
     H, target = np.zeros((most + 1, most)), np.eye(most + 1)[0]
     spent, size, left, y = 0, 0, 1.0, np.zeros(0)

@@ -1,15 +1,10 @@
-"""What a linear map is; dense rows, sparse rows, and the mean of groups of them: P.
-
-An operator knows `matvec` (x -> A x), `rmatvec` (y -> A' y) and its dense twin.
-How to invert one is the solvers' business.
-"""
-
-from __future__ import annotations
+"""What a linear map is; dense rows, sparse rows, and the mean of groups of them: P."""
 
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -58,10 +53,9 @@ class DenseRows(LinearOperator):
 class Pattern:
     """Where the entries of sparse rows are.
 
-    Values stay as they were listed ("stacked"): block after block of equally long rows,
-    which need not be the original order of the rows; what a product finds for each row
-    is brought into it. The transpose is stored as rows too, since a scattering product
-    is many times slower than a gathering one, and it is reached by a permutation.
+    Values stay as they were listed ("stacked"): block after block of equally long rows.
+    The transpose is stored as rows too, since a scattering product is many times slower
+    than a gathering one.
     """
 
     shape: tuple[int, int]
@@ -73,13 +67,8 @@ class Pattern:
     transpose_source: Tensor  # (nnz,) int32, which value each one is
 
     @classmethod
-    def stack(
-        cls, rows: list[Tensor], columns: list[Tensor], n_columns: int
-    ) -> Pattern:
-        """A pattern from blocks of equally long rows.
-
-        Each has its row numbers, (m_b,), and the columns of its entries, (m_b, k_b).
-        """
+    def stack(cls, rows: list[Tensor], columns: list[Tensor], n_columns: int) -> Self:
+        """A pattern from row numbers, (m_b,), and columns, (m_b, k_b), of blocks."""
         order = torch.cat(rows)
         lengths = torch.cat([c.new_full((len(c),), c.shape[1]) for c in columns]).long()
         flat = torch.cat([c.reshape(-1) for c in columns])
@@ -124,12 +113,7 @@ def csr(
 
 @cache
 def _silence_warnings() -> None:
-    """Let torch warn once, unheard, of its "beta" CSR layout and of unchecked indices.
-
-    Products with vectors are what we use of it, and the operator contract tests
-    cover them. torch 2.11 and 2.12 warn of indices that are not checked even where
-    the argument says so. Filtering each construction would cost more than a product.
-    """
+    """Let torch warn once, unheard, of its CSR layout and of unchecked indices."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse (CSR tensor|invariant)")
         one = torch.ones(1)
@@ -138,11 +122,7 @@ def _silence_warnings() -> None:
 
 
 class SparseRows(LinearOperator):
-    """A pattern with values, (nnz,), as listed: P as it is kept during training.
-
-    Index arrays are int32: half the bytes, and the fast path of the sparse
-    kernels torch calls.
-    """
+    """A pattern with values, (nnz,), as listed: P as it is kept during training."""
 
     def __init__(self, pattern: Pattern, values: Tensor) -> None:
         self.pattern, self.values = pattern, values
@@ -181,10 +161,9 @@ class SparseRows(LinearOperator):
 
 @dataclass(frozen=True)
 class AveragedRows(LinearOperator):
-    """Rows averaged in consecutive groups, some of them set to zero.
+    """Rows averaged in consecutive groups, some of them set to zero: P of Theorem 1.
 
-    This is P of Theorem 1: `rows` holds one row for each of N_phi next states of
-    a sample, their mean is the integral over phi, and the row of a terminal
+    `rows` holds one row for each of N_phi next states of a sample; that of a terminal
     sample is zero.
     """
 

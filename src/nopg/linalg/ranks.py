@@ -1,14 +1,8 @@
 """Ranks: processes that share the rows of one problem and talk to each other.
 
-Everything goes through three collectives of torch.distributed (gloo between CPUs,
-NCCL between GPUs). With rows shared out, A x is a local product and one all_gather,
-A' y a local product and one sum; both leave every rank with the same vector to the last
-bit, so that all take the same decisions in the solvers. A collective either succeeds on
-every rank or raises here within the timeout: no rank waits for a dead one for ever.
-
-    # torchrun --nproc-per-node 2 train.py
-    with joined_ranks() as ranks:
-        model.fit(data, starts, ranks=ranks, progress=ranks.is_first)
+A x is a local product and one all_gather, A' y a local product and one sum; both leave
+every rank with the same vector to the last bit. A collective either succeeds on every
+rank or raises here within the timeout.
 """
 
 import os
@@ -20,6 +14,7 @@ from datetime import timedelta
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 from nopg.errors import ConfigError, RankError
@@ -69,8 +64,6 @@ class Ranks:
 
     def sum(self, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """Each tensor summed over the ranks, all in one message."""
-        import torch.distributed as dist
-
         flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
         self._call(dist.all_reduce, flat)
         pieces = torch.split_with_sizes(flat, [tensor.numel() for tensor in tensors])
@@ -78,8 +71,6 @@ class Ranks:
 
     def copy_from_first(self, tensors: Iterable[Tensor]) -> None:
         """Overwrite each tensor with rank 0's."""
-        import torch.distributed as dist
-
         for tensor in tensors:
             self._call(dist.broadcast, tensor.data, 0)
 
@@ -110,10 +101,7 @@ class Ranks:
 
 @dataclass(frozen=True)
 class ShardedRows(LinearOperator):
-    """A, of which this rank holds some rows.
-
-    Every method is collective: all ranks call it, and all get the whole result.
-    """
+    """A, of which this rank holds some rows; every method is collective."""
 
     own: LinearOperator
     part: slice  # which rows of A these are, `group` for each of this rank's samples
@@ -154,8 +142,6 @@ def joined_ranks(
         ConfigError: If the process was not started by torchrun.
         RankError: If the other ranks do not come, or one is lost later.
     """
-    import torch.distributed as dist
-
     wanted = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
     missing = [name for name in wanted if name not in os.environ]
     if missing:
@@ -186,8 +172,6 @@ def joined_ranks(
 
 
 def _all_gather(whole: Tensor, part: Tensor) -> None:
-    import torch.distributed as dist
-
     # Newer versions of torch renamed it, and warn of the older name.
     modern = getattr(dist, "all_gather_single", None)
     (modern or dist.all_gather_into_tensor)(whole, part)

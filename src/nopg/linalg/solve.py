@@ -1,17 +1,14 @@
 """Solving (I - gamma P) q = r and (I - gamma P)' mu = eps0: converged, or an error.
 
-The chain: a dense factorisation for small systems; otherwise GMRES with a coarse
-inverse where there is one, in compiled code, GMRES without, then the fixed-point
-iteration, which contracts by gamma per step and so cannot fail for ever. Warm starts
-come from the caller.
+A dense factorisation for small systems; otherwise GMRES with a coarse inverse where
+there is one, GMRES without, then the fixed-point iteration, which contracts by gamma.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -21,8 +18,7 @@ from nopg.linalg.coarse import CoarseCorrection, CompiledSystem
 from nopg.linalg.krylov import Attempt, MatVec, gmres
 from nopg.linalg.operators import LinearOperator
 
-PRECONDITIONED = "preconditioned gmres"
-"""GMRES with a coarse inverse."""
+PRECONDITIONED = "preconditioned gmres"  # GMRES with a coarse inverse
 COLUMN_STEPS = 10  # steps before a restart where a vector is as long as many columns
 
 Solver = Callable[[MatVec, Tensor, Tensor, float, int], Attempt]
@@ -34,10 +30,9 @@ class SolverConfig:
 
     rtol: float = 1e-6  # largest ||b - A x|| / ||b|| that counts as solved
     dense_below: int = 256  # systems up to this size are factorised instead of iterated
-    max_matvecs: int = 20_000
-    """Products an iterative solve may spend before it is given up."""
+    max_matvecs: int = 20_000  # products before a solve is given up
 
-    def attainable(self, dtype: torch.dtype) -> SolverConfig:
+    def attainable(self, dtype: torch.dtype) -> Self:
         """The same, but no more accurate than sums in `dtype` can be."""
         return replace(self, rtol=max(self.rtol, 1e3 * torch.finfo(dtype).eps))
 
@@ -92,10 +87,8 @@ def solve_pair(
     r: Tensor,  # rewards, (n,)
     eps0: Tensor,  # responsibilities of the initial states, (n,)
     config: SolverConfig,  # accuracy and effort
-    # A guess (q, mu), for example the previous policy's.
-    start: tuple[Tensor, Tensor] | None = None,
-    # A coarse inverse of Lambda, of this P or of one close to it.
-    correction: CoarseCorrection | None = None,
+    start: tuple[Tensor, Tensor] | None = None,  # a guess (q, mu)
+    correction: CoarseCorrection | None = None,  # of this P or of one close to it
 ) -> tuple[Solution, Solution]:
     """q = Lambda^-1 r and mu = Lambda^-T eps0, as in Algorithm 1, or a SolverError."""
     config = config.attainable(r.dtype)

@@ -1,8 +1,6 @@
 """Adam (Kingma and Ba 2015, Algorithm 1), for ascent.
 
-The same numbers as `torch.optim.Adam(maximize=True)`, to the last bit on a CPU; but
-that one imports torch's compiler at its first step, which takes seconds, longer than
-many a training here.
+The numbers of `torch.optim.Adam`, which imports torch's compiler for seconds.
 """
 
 import math
@@ -12,16 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-BETAS, EPS = (0.9, 0.999), 1e-8
-"""Decay of the two moments and what keeps the division finite: the paper's."""
+BETAS, EPS = (0.9, 0.999), 1e-8  # the paper's
 
 
 def eps_for(rewards: Tensor) -> float:
-    """The paper's constant for rewards of one and more, less for smaller ones.
-
-    Gradients are in their unit: kept as it is, it would stop whoever counts in
-    billionths.
-    """
+    """The paper's constant, less for rewards below one: gradients are in their unit."""
     largest = float(rewards.abs().max())
     return EPS * min(1.0, largest) if largest > 0.0 else EPS
 
@@ -43,10 +36,7 @@ class Adam:
 
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor], rate: float) -> None:
-        """Step upwards once: one gradient per parameter, with step size `rate`.
-
-        All parameters in one call per line: they are small, and calls cost.
-        """
+        """Step upwards once: one gradient per parameter, with step size `rate`."""
         self._step += 1
         unbiased = rate / (1.0 - BETAS[0] ** self._step)
         root = math.sqrt(1.0 - BETAS[1] ** self._step)

@@ -1,8 +1,4 @@
-"""Policies of one shape as arrays: many small batches of states, with few calls.
-
-Calling a torch module for one state costs a hundred times its arithmetic. Where
-policies act step by step, their weights are taken out and stacked instead.
-"""
+"""Policies of one shape as arrays: many small batches of states, with few calls."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -10,14 +6,14 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from nopg.errors import ConfigError
-from nopg.policies.build import Gain
+from nopg.policies.build import perceptron_layers
 from nopg.policies.families import (
     CategoricalPolicy,
-    DeterministicPolicy,
     GaussianPolicy,
+    NetworkPolicy,
     Policy,
 )
 
@@ -31,12 +27,15 @@ class Actor(Protocol):
         """Actions of a batch of states, (m, d_a)."""
 
 
-def actor_of(policy: Policy) -> Actor:
-    """Any policy as it acts when it is asked for the most typical action."""
+def actor_of(*policies: Policy) -> Actor:
+    """Any policy as it acts when it is asked for the most typical action.
+
+    Of several policies each has as many of the states, in order.
+    """
     try:
-        return ArrayPolicies([policy], is_decided=True)
-    except ConfigError:
-        return _ModuleActor(policy)
+        return ArrayPolicies(policies, is_decided=True)
+    except (ConfigError, ValueError):  # no perceptrons, or not of one shape
+        return _ModuleActors(policies)
 
 
 class ArrayPolicies:
@@ -115,14 +114,13 @@ def _parts(policy: Policy) -> tuple[Any, ...]:
     Mean of the inputs and 1 / their deviation, (d_s,) each; weights (width in, width
     out) and biases of the layers; centre and half width of squashed actions, or None.
     """
-    known = (DeterministicPolicy, GaussianPolicy, CategoricalPolicy)
-    layers = perceptron_layers(policy.network) if isinstance(policy, known) else []
+    layers = perceptron_layers(policy)
     if not layers or isinstance(policy.network, nn.Linear):
         raise ConfigError(
             "Policies as arrays must be the perceptrons of this library, got "
             f"{type(policy).__name__}; call the policy itself."
         )
-    assert isinstance(policy, known)
+    assert isinstance(policy, NetworkPolicy)
     weights = [weight.T.numpy().copy() for weight, _ in layers]
     biases = [bias.numpy().copy() for _, bias in layers]
     width = len(weights[0])
@@ -131,31 +129,10 @@ def _parts(policy: Policy) -> tuple[Any, ...]:
         mean = policy.standardise.mean.numpy().copy()
         factor = 1.0 / policy.standardise.std.numpy()
     squash = None
-    if not isinstance(policy, CategoricalPolicy) and policy.squash is not None:
+    if policy.squash is not None:
         low, high = policy.squash.low.numpy(), policy.squash.high.numpy()
         squash = (0.5 * (low + high), 0.5 * (high - low))
     return mean, factor, weights, biases, squash
-
-
-def perceptron_layers(network: nn.Module) -> list[tuple[Tensor, Tensor]]:
-    """Weight (width out, width in) and bias of linear layers with ReLU between them.
-
-    A gain is one such layer; of any other network there are none.
-    """
-    if isinstance(network, Gain):
-        weight = torch.diag(network.gain) if network.gain.ndim == 1 else network.gain
-        return [(weight, weight.new_zeros(len(weight)))]
-    steps: list[Any] = [*network] if isinstance(network, nn.Sequential) else [network]
-    kinds = [nn.ReLU if i % 2 else nn.Linear for i in range(len(steps))]
-    is_alike = all(type(x) is kind for x, kind in zip(steps, kinds, strict=True))
-    if not is_alike or len(steps) % 2 == 0:
-        return []
-    weights = [layer.weight for layer in steps[::2]]
-    biases = [layer.bias for layer in steps[::2]]
-    return [
-        (weight, weight.new_zeros(len(weight)) if bias is None else bias)
-        for weight, bias in zip(weights, biases, strict=True)
-    ]
 
 
 def _softmax(logits: Array) -> Array:
@@ -164,19 +141,22 @@ def _softmax(logits: Array) -> Array:
     return share
 
 
-class _ModuleActor:
-    """Any policy, asked through torch."""
+class _ModuleActors:
+    """Any policies, asked through torch one after the other."""
 
-    def __init__(self, policy: Policy) -> None:
-        self._policy = policy
+    def __init__(self, policies: Sequence[Policy]) -> None:
+        self._policies = policies
 
     @torch.no_grad()
     def act(self, states: Array) -> Array:
-        policy = self._policy
-        like = next(policy.parameters(), torch.empty(0, dtype=torch.float64))
-        inputs = torch.tensor(states).to(like)
-        chosen = policy.act(inputs)
-        if isinstance(policy, CategoricalPolicy):
-            n_labels = policy.outputs(inputs)[0].shape[1]
-            chosen = nn.functional.one_hot(chosen, n_labels)
-        return np.asarray(chosen.double().cpu().numpy())
+        found = []
+        parts = np.split(states, len(self._policies))
+        for policy, part in zip(self._policies, parts, strict=True):
+            like = next(policy.parameters(), torch.empty(0, dtype=torch.float64))
+            inputs = torch.tensor(part).to(like)
+            chosen = policy.act(inputs)
+            if isinstance(policy, CategoricalPolicy):
+                n_labels = policy.outputs(inputs)[0].shape[1]
+                chosen = nn.functional.one_hot(chosen, n_labels)
+            found.append(chosen.double().cpu().numpy())
+        return np.concatenate(found)

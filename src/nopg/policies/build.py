@@ -1,13 +1,10 @@
-"""Policies from a few words: which family, how wide, for which actions.
-
-A `PolicySpec` is plain numbers and text, so that a model file can say how its
-policy is built without holding code.
-"""
+"""Policies from plain numbers and text, and their perceptrons there and back."""
 
 import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +14,7 @@ from nopg.policies.families import (
     CategoricalPolicy,
     DeterministicPolicy,
     GaussianPolicy,
+    NetworkPolicy,
     Policy,
     Squash,
     Standardise,
@@ -32,11 +30,9 @@ class PolicySpec:
     kind: str  # "deterministic", "stochastic" or "discrete"
     n_states: int  # state dimension d_s
     n_outputs: int  # action dimension d_a, or the number of discrete actions
-    hidden: tuple[int, ...] | None = (50,)
-    """Widths of the hidden layers; None makes the policy linear, u = K s."""
+    hidden: tuple[int, ...] | None = (50,)  # None makes the policy linear, u = K s
     is_squashed: bool = True  # whether actions are squashed into the action box
-    is_standardised: bool = True
-    """Whether states are standardised inside the policy; the paper does not."""
+    is_standardised: bool = True  # inside the policy; the paper does not
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -56,12 +52,9 @@ class PolicySpec:
     def build(
         self,
         generator: torch.Generator,  # source of the first parameters
-        # Lower corner of the action box, (d_a,), for continuous actions.
-        low: Tensor | None = None,
+        low: Tensor | None = None,  # lower corner of the action box, (d_a,)
         high: Tensor | None = None,  # upper corner
-        # Largest standard deviation, (d_a,), for stochastic policies; half the half
-        # width of the box by default.
-        max_std: Tensor | None = None,
+        max_std: Tensor | None = None,  # (d_a,); half the half width by default
     ) -> Policy:
         """A fresh policy with parameters from `generator`."""
         network = self._network(generator)
@@ -137,3 +130,80 @@ class Gain(nn.Module):
         if self.gain.ndim == 1:
             return states * self.gain
         return states @ self.gain.T
+
+
+def perceptron_layers(module: nn.Module) -> list[tuple[Tensor, Tensor]]:
+    """Weight (width out, width in) and bias of linear layers, if ReLU is between."""
+    network = module.network if isinstance(module, NetworkPolicy) else module
+    if isinstance(network, Gain):
+        weight = torch.diag(network.gain) if network.gain.ndim == 1 else network.gain
+        return [(weight, weight.new_zeros(len(weight)))]
+    steps: list[Any] = [*network] if isinstance(network, nn.Sequential) else [network]
+    kinds = [nn.ReLU if i % 2 else nn.Linear for i in range(len(steps))]
+    is_alike = all(type(x) is kind for x, kind in zip(steps, kinds, strict=True))
+    if not is_alike or len(steps) % 2 == 0:
+        return []
+    return [
+        (x.weight, x.weight.new_zeros(len(x.weight)) if x.bias is None else x.bias)
+        for x in steps[::2]
+    ]
+
+
+@dataclass(frozen=True)
+class PerceptronPass:
+    """What a policy says at some states, and what the way back needs of it.
+
+    By hand it is a dozen calls where autograd makes a hundred, which cost more than the
+    arithmetic of a thousand states and fifty units.
+    """
+
+    outputs: tuple[Tensor, ...]
+    policy: DeterministicPolicy | GaussianPolicy | CategoricalPolicy
+    weights: list[Tensor]  # of each layer, (width out, width in)
+    inputs: list[Tensor]  # of each layer, (m, width in)
+    raw: Tensor  # what the last one says, (m, width)
+
+    @classmethod
+    @torch.no_grad()
+    def of(cls, policy: Policy, states: Tensor) -> Self | None:
+        """Forwards; None if the policy is no perceptron or not all of it is learned."""
+        kinds = (DeterministicPolicy, GaussianPolicy, CategoricalPolicy)
+        if type(policy) not in kinds:  # others may say something else
+            return None
+        assert isinstance(policy, kinds)
+        layers = perceptron_layers(policy)
+        learned = [id(p) for p in policy.parameters() if p.requires_grad]
+        if not layers or [id(p) for layer in layers for p in layer] != learned:
+            return None
+        x = states if policy.standardise is None else policy.standardise(states)
+        inputs: list[Tensor] = []
+        for weight, bias in layers:
+            inputs.append(x.relu_() if inputs else x)
+            x = torch.addmm(bias, inputs[-1], weight.T)
+        weights = [weight for weight, _ in layers]
+        return cls(policy.from_raw(x), policy, weights, inputs, x)
+
+    @torch.no_grad()
+    def vjp(self, slopes: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Backwards: slopes by the outputs become slopes by the parameters."""
+        slope, found = self._by_raw(slopes), list[Tensor]()
+        for weight, x in zip(self.weights[::-1], self.inputs[::-1], strict=True):
+            found += [slope.sum(dim=0), slope.T @ x]
+            if x is not self.inputs[0]:
+                by_input = slope @ weight  # a mask would be three times as slow
+                slope = torch.ops.aten.threshold_backward(by_input, x, 0.0)
+        return tuple(found[::-1])
+
+    def _by_raw(self, slopes: tuple[Tensor, ...]) -> Tensor:
+        """The slopes by what the last layer says, (m, width)."""
+        policy, slope, k = self.policy, slopes[0], slopes[0].shape[1]
+        if isinstance(policy, CategoricalPolicy):
+            share = self.outputs[0]
+            return share * (slope - (share * slope).sum(dim=1, keepdim=True))
+        if policy.squash is not None:
+            bent = torch.tanh(self.raw[:, :k])
+            slope = slope * policy.squash.half_width * (1.0 - bent.square())
+        if isinstance(policy, DeterministicPolicy) or self.raw.shape[1] == k:
+            return slope
+        s = torch.sigmoid(self.raw[:, k:])
+        return torch.cat([slope, slopes[1] * policy.max_std * s * (1.0 - s)], dim=1)

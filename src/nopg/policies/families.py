@@ -1,13 +1,4 @@
-"""What a policy is: states in, the parameters of an action distribution out.
-
-Three families, distinguished by what `outputs` returns:
-
-    DeterministicPolicy   (actions,)          (m, d_a)
-    GaussianPolicy        (mean, std)         (m, d_a) each
-    CategoricalPolicy     (probabilities,)    (m, n_actions)
-
-Actions are in the user's units; squashing and scaling happen inside.
-"""
+"""What a policy is: states in, the parameters of an action distribution out."""
 
 import math
 from abc import ABC, abstractmethod
@@ -78,7 +69,7 @@ class Squash(nn.Module):
         return torch.addcmul(centre, self.half_width, torch.tanh(x))
 
 
-class _NetworkPolicy(Policy):
+class NetworkPolicy(Policy):
     """A policy around a network, with what comes before it and what comes after."""
 
     def __init__(
@@ -91,18 +82,20 @@ class _NetworkPolicy(Policy):
         self.standardise, self.network = standardise, network
         self.squash = squash
 
-    def _raw(self, states: Tensor) -> Tensor:
-        """What the network says, (m, width)."""
-        found: Tensor = self.network(
-            states if self.standardise is None else self.standardise(states)
-        )
-        return found
+    def outputs(self, states: Tensor) -> tuple[Tensor, ...]:
+        """What the policy says at each state; see `from_raw` of its family."""
+        x = states if self.standardise is None else self.standardise(states)
+        return self.from_raw(self.network(x))
+
+    @abstractmethod
+    def from_raw(self, raw: Tensor) -> tuple[Tensor, ...]:
+        """What becomes of the numbers of the network, (m, width)."""
 
     def _squashed(self, raw: Tensor) -> Tensor:
         return raw if self.squash is None else self.squash(raw)
 
 
-class DeterministicPolicy(_NetworkPolicy):
+class DeterministicPolicy(NetworkPolicy):
     """One action per state: squash(network(standardise(s))).
 
     Args:
@@ -111,16 +104,16 @@ class DeterministicPolicy(_NetworkPolicy):
         squash: Applied to the raw actions last; None leaves them unbounded.
     """
 
-    def outputs(self, states: Tensor) -> tuple[Tensor, ...]:
+    def from_raw(self, raw: Tensor) -> tuple[Tensor, ...]:
         """The action at each state, ((m, d_a),)."""
-        return (self._squashed(self._raw(states)),)
+        return (self._squashed(raw),)
 
     def act(self, states: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The action at each state; a deterministic policy draws nothing."""
         return self.outputs(states)[0]
 
 
-class GaussianPolicy(_NetworkPolicy):
+class GaussianPolicy(NetworkPolicy):
     """Independent Gaussian actions: mean as above, std = max_std * sigmoid(head).
 
     Args:
@@ -144,9 +137,9 @@ class GaussianPolicy(_NetworkPolicy):
         super().__init__(network, standardise, squash)
         self.register_buffer("max_std", max_std.to(torch.float64))
 
-    def outputs(self, states: Tensor) -> tuple[Tensor, ...]:
+    def from_raw(self, raw: Tensor) -> tuple[Tensor, ...]:
         """Mean and standard deviation at each state, ((m, d_a), (m, d_a))."""
-        raw, d_a = self._raw(states), len(self.max_std)
+        d_a = len(self.max_std)
         if raw.shape[1] <= d_a:
             return self._squashed(raw), self.max_std.expand(raw.shape[0], d_a)
         # One call to split: the way back is one call then, too.
@@ -164,7 +157,7 @@ class GaussianPolicy(_NetworkPolicy):
         return mean + std * noise
 
 
-class CategoricalPolicy(_NetworkPolicy):
+class CategoricalPolicy(NetworkPolicy):
     """Probabilities softmax(network(standardise(s))) over n_actions labels.
 
     Args:
@@ -172,9 +165,9 @@ class CategoricalPolicy(_NetworkPolicy):
         standardise: Applied to the states first; None leaves them as they are.
     """
 
-    def outputs(self, states: Tensor) -> tuple[Tensor, ...]:
+    def from_raw(self, raw: Tensor) -> tuple[Tensor, ...]:
         """The probability of each action at each state, ((m, n_actions),)."""
-        return (torch.softmax(self._raw(states), dim=1),)
+        return (torch.softmax(raw, dim=1),)
 
     def act(self, states: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The likeliest label at each state, or a draw, (m,) int64."""
@@ -189,9 +182,14 @@ def as_policy(module: nn.Module) -> Policy:
     return module if isinstance(module, Policy) else DeterministicPolicy(module)
 
 
-def checked_outputs(policy: Policy, states: Tensor, width: int) -> tuple[Tensor, ...]:
+def checked_outputs(
+    policy: Policy,
+    states: Tensor,
+    width: int,
+    outputs: tuple[Tensor, ...] | None = None,  # where they are known already
+) -> tuple[Tensor, ...]:
     """What the policy says, `width` columns each, if all of it is finite."""
-    outputs = policy.outputs(states)
+    outputs = policy.outputs(states) if outputs is None else outputs
     expected = (len(states), width)
     what = "probabilities" if isinstance(policy, CategoricalPolicy) else "actions"
     for output in outputs:

@@ -1,10 +1,4 @@
-"""The clock, one step every 1/fps seconds, network or not, and its mailbox to the page.
-
-Only the newest picture and the newest controls are kept: a slow connection skips
-pictures, and never slows the environment down.
-"""
-
-from __future__ import annotations
+"""The clock, one step every 1/fps seconds, and its mailbox to the page."""
 
 import math
 import time
@@ -20,84 +14,11 @@ from nopg.record.session import Command, Phase, Session
 from nopg.record.simulator import as_jpeg
 from nopg.record.teleop import Controls
 
-_MAX_SILENCE = 1.5
-"""Seconds without a word from the page after which a running episode is held."""
-_HEARTBEAT = 0.5
-"""Seconds after which an unchanged status is sent again, so that the page knows."""
-_RETURN_SECONDS = 3.0
-"""How long a page that went away has to come back before the address is shown."""
-
-
-class Loop:
-    """Steps the session at a fixed rate; it keeps the time, so it is not frozen.
-
-    A late step is not made up for: after a pause of the machine the environment goes
-    on, it does not race.
-    """
-
-    def __init__(
-        self,
-        session: Session,  # the recording
-        link: Link,  # where the page is
-        *,
-        fps: float,  # steps per second
-        # Shows the page's address: at first, and when a page does not come back.
-        invite: Callable[[], None],
-    ) -> None:
-        self._session, self._link = session, link
-        self._fps, self._rate, self._invite = fps, fps, invite
-        self._frame = as_jpeg(session.simulator.frame())
-        self._published = 0.0
-        self._is_invited = False
-
-    def run(self) -> None:
-        """Record until the session is finished."""
-        self._publish()
-        due = time.monotonic()
-        while self._session.phase is not Phase.FINISHED:
-            started = time.monotonic()
-            self._tick()
-            due = max(due + 1.0 / self._fps, started)
-            while self._link.wait_for_command(due - time.monotonic()):
-                self._handle(self._link.take().commands)
-            # Smoothed, for display: what the machine really keeps up with.
-            self._rate += 0.1 * (1.0 / (time.monotonic() - started) - self._rate)
-        self._publish()
-
-    def _tick(self) -> None:
-        inbox = self._link.take()
-        self._handle(inbox.commands)
-        if self._session.phase is Phase.RUNNING and inbox.silence > _MAX_SILENCE:
-            self._session.handle(Command.HOLD)
-        if inbox.is_connected:
-            self._is_invited = False
-        elif not self._is_invited and inbox.silence > _RETURN_SECONDS:
-            self._is_invited = True
-            self._invite()
-        if self._session.tick(inbox.controls):
-            self._redraw()
-        elif time.monotonic() - self._published > _HEARTBEAT:
-            self._publish()
-
-    def _handle(self, commands: tuple[Command, ...]) -> None:
-        for command in commands:
-            self._session.handle(command)
-        if commands:
-            self._redraw()
-
-    def _redraw(self) -> None:
-        self._frame = as_jpeg(self._session.simulator.frame())
-        self._publish()
-
-    def _publish(self) -> None:
-        text = status(self._session, fps=self._fps, rate=self._rate)
-        self._link.publish((text, self._frame))
-        self._published = time.monotonic()
-
-
+_MAX_SILENCE = 1.5  # seconds after which a running episode is held
+_HEARTBEAT = 0.5  # seconds after which an unchanged status is sent again
+_RETURN_SECONDS = 3.0  # seconds a page has to come back
 _MAX_COMMANDS = 32
-Outbox = tuple[str, bytes]
-"""What the page is to show: the status as JSON, the picture as JPEG."""
+Outbox = tuple[str, bytes]  # the status as JSON, the picture as JPEG
 
 
 @dataclass(frozen=True)
@@ -187,10 +108,7 @@ class Link:
             self._changed.notify_all()
 
     def close(self, patience: float = 2.0) -> Any:
-        """End the connection after what was published last.
-
-        The page is returned if it has not said goodbye within `patience` seconds.
-        """
+        """End the connection; the page, if it stays for `patience` seconds."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -203,3 +121,65 @@ def _merged(earlier: Controls, latest: Controls) -> Controls:
     pairs = zip_longest(latest.levels, earlier.levels, fillvalue=0.0)
     label = earlier.label if latest.label is None else latest.label
     return Controls(tuple(now or before for now, before in pairs), label)
+
+
+class Loop:
+    """Steps the session at a fixed rate; a late step is not made up for."""
+
+    def __init__(
+        self,
+        session: Session,  # the recording
+        link: Link,  # where the page is
+        *,
+        fps: float,  # steps per second
+        invite: Callable[[], None],  # shows the page's address
+    ) -> None:
+        self._session, self._link = session, link
+        self._fps, self._rate, self._invite = fps, fps, invite
+        self._frame = as_jpeg(session.simulator.frame())
+        self._published = 0.0
+        self._is_invited = False
+
+    def run(self) -> None:
+        """Record until the session is finished."""
+        self._publish()
+        due = time.monotonic()
+        while self._session.phase is not Phase.FINISHED:
+            started = time.monotonic()
+            self._tick()
+            due = max(due + 1.0 / self._fps, started)
+            while self._link.wait_for_command(due - time.monotonic()):
+                self._handle(self._link.take().commands)
+            # Smoothed, for display: what the machine really keeps up with.
+            self._rate += 0.1 * (1.0 / (time.monotonic() - started) - self._rate)
+        self._publish()
+
+    def _tick(self) -> None:
+        inbox = self._link.take()
+        self._handle(inbox.commands)
+        if self._session.phase is Phase.RUNNING and inbox.silence > _MAX_SILENCE:
+            self._session.handle(Command.HOLD)
+        if inbox.is_connected:
+            self._is_invited = False
+        elif not self._is_invited and inbox.silence > _RETURN_SECONDS:
+            self._is_invited = True
+            self._invite()
+        if self._session.tick(inbox.controls):
+            self._redraw()
+        elif time.monotonic() - self._published > _HEARTBEAT:
+            self._publish()
+
+    def _handle(self, commands: tuple[Command, ...]) -> None:
+        for command in commands:
+            self._session.handle(command)
+        if commands:
+            self._redraw()
+
+    def _redraw(self) -> None:
+        self._frame = as_jpeg(self._session.simulator.frame())
+        self._publish()
+
+    def _publish(self) -> None:
+        text = status(self._session, fps=self._fps, rate=self._rate)
+        self._link.publish((text, self._frame))
+        self._published = time.monotonic()

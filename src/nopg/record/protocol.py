@@ -1,11 +1,4 @@
-"""The messages between page and recorder, and the reader that trusts none of them.
-
-From the page, JSON text: first `{"type": "hello", "ticket": ...}`, then any number of
-`{"type": "controls", "levels": [...], "label": ...}` and
-`{"type": "command", "name": ...}`. To the page: one `welcome`, then `status` as JSON
-and pictures as binary JPEG. No message carries a path in either direction but the
-bare name of the file, for display.
-"""
+"""The messages between page and recorder, and the reader that trusts none of them."""
 
 import json
 import math
@@ -16,8 +9,7 @@ import numpy as np
 from nopg.record.session import Command, Session
 from nopg.record.teleop import Controls
 
-MAX_MESSAGE = 2048
-"""Bytes a message of the page may have; a longer one closes the connection."""
+MAX_MESSAGE = 2048  # bytes of a message; a longer one closes the connection
 _MAX_AXES, _MAX_LABELS = 8, 1000
 _SHOWN_COLUMNS = 12
 

@@ -10,11 +10,10 @@ from gymnasium.spaces import Box, Discrete
 
 from nopg.data.files import exclusive
 from nopg.errors import ConfigError, NopgError
-from nopg.record.demonstrations import Demonstrations
 from nopg.record.loop import Link, Loop
 from nopg.record.protocol import welcome
 from nopg.record.server import LOOPBACK, Ticket, bind, serving
-from nopg.record.session import Session
+from nopg.record.session import Demonstrations, Session
 from nopg.record.simulator import Simulator
 from nopg.record.teleop import (
     ContinuousTeleop,
@@ -43,8 +42,7 @@ class RecordConfig:
     episodes: int | None = None  # episodes to record, None for as many as you like
     fps: float | None = None  # steps per second, None for what the environment declares
     seed: int = 0  # root of the seeds of the starts
-    # Time limit in steps, None for the environment's own; reaching it truncates.
-    max_steps: int | None = None
+    max_steps: int | None = None  # time limit, None for the environment's own
     port: int = 0  # port on the loopback address, 0 for any free one
 
     def __post_init__(self) -> None:
@@ -65,11 +63,8 @@ class RecordConfig:
 def record(
     config: RecordConfig,  # what to record, and where to
     *,
-    # Called with one sentence whenever something happened.
-    announce: Callable[[str], None] = lambda sentence: None,
-    # Called with the page's address, which works once, and with a new one whenever the
-    # page was closed.
-    show: Callable[[str], None] = lambda address: None,
+    announce: Callable[[str], None] = lambda sentence: None,  # what happened
+    show: Callable[[str], None] = lambda address: None,  # of the page; it works once
 ) -> Demonstrations:
     """Serve the page and record until it is done or Ctrl-C is pressed."""
     path = config.out.expanduser().resolve()

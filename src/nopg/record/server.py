@@ -1,13 +1,10 @@
 """The page and its WebSocket: for this machine, this page, whoever has the ticket.
 
-A server on the loopback address is still in reach of every web page the person has
-open and of every account on the machine. Three things keep them out. The Host header
-must name the loopback address, which stops DNS rebinding. The Origin of a WebSocket
-must be this very server, which stops foreign pages. And the first message must carry
-a ticket that works once: the one in the printed address for the first page, the next
-one for the return of the same tab. Tickets live in the URL's fragment and in the tab's
-session storage, so that they are in no request line and, unlike a cookie, are not
-sent to other ports of the same address.
+Every web page and every account on the machine can reach a server on the loopback
+address. The Host header must name that address, which stops DNS rebinding; the Origin
+of a WebSocket must be this server, which stops foreign pages; and the first message
+must carry a ticket that works once. Tickets live in the URL's fragment and in the tab's
+session storage: in no request line, and not sent to other ports as cookies are.
 """
 
 from __future__ import annotations
@@ -46,8 +43,7 @@ _ASSETS = {
     "/style.css": ("style.css", "text/css; charset=utf-8"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
-_HELLO_SECONDS = 5.0
-"""How long a visitor may take to ask, so that silent ones do not pile up."""
+_HELLO_SECONDS = 5.0  # that a visitor may take to ask
 
 # Close codes the page knows the words for.
 MALFORMED, NO_TICKET, TAKEN, ENDED = 4400, 4401, 4409, 4410

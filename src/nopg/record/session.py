@@ -10,16 +10,62 @@ A time limit ends an episode as truncated, as does `keep`; only the environment
 itself can say terminated.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nopg.errors import NopgError
-from nopg.record.demonstrations import Demonstrations
+from nopg.data import Dataset
+from nopg.errors import ConfigError, NopgError
 from nopg.record.simulator import Simulator, Transition
 from nopg.record.teleop import Action, Controls, Teleop
+
+Episode = tuple[Transition, ...]
+_MIN_TRANSITIONS = 2  # what a Dataset needs
+
+
+class Demonstrations:
+    """Episodes of one recording; what lies on the disk is always a complete dataset."""
+
+    def __init__(self, path: Path, columns: Mapping[str, Any]) -> None:
+        if path.exists():
+            raise ConfigError(
+                f"`{path}` must not exist, a recording never overwrites; choose "
+                "another name, and join the two with nopg.data.merge."
+            )
+        self.path, self.columns = path, columns  # names and spaces
+        self._episodes: list[Episode] = []
+
+    @property
+    def n_episodes(self) -> int:
+        """Episodes in the file."""
+        return len(self._episodes)
+
+    @property
+    def n_transitions(self) -> int:
+        """Transitions in the file."""
+        return sum(map(len, self._episodes))
+
+    def add(self, episode: Episode) -> None:
+        """Append `episode` and save; on an error the file and this object stay."""
+        self._save([*self._episodes, episode])
+        self._episodes.append(episode)
+
+    def drop_last(self) -> None:
+        """Take back the last episode and save."""
+        self._save(self._episodes[:-1])
+        del self._episodes[-1:]
+
+    def _save(self, episodes: list[Episode]) -> None:
+        rows = [(*row, i) for i, episode in enumerate(episodes) for row in episode]
+        if len(rows) < _MIN_TRANSITIONS:
+            # One row is no dataset yet: it is written together with the next episode.
+            self.path.unlink(missing_ok=True)
+            return
+        Dataset(*zip(*rows, strict=True), **self.columns).save(self.path)
 
 
 class Phase(StrEnum):
@@ -61,8 +107,7 @@ class Session:
         *,
         seed: int,  # root of the seeds of the starts
         wanted: int | None = None,  # number of episodes to record, None for no end
-        # Called with one sentence on what happened to an episode.
-        announce: Callable[[str], None] = lambda sentence: None,
+        announce: Callable[[str], None] = lambda sentence: None,  # what happened
     ) -> None:
         self.simulator, self.teleop = simulator, teleop
         self.demonstrations = demonstrations

@@ -13,8 +13,7 @@ from nopg.errors import ConfigError, NopgError, require_extra
 from nopg.record.teleop import Action
 from nopg.runs.evaluation import make_env, missing_package
 
-MAX_COLUMNS = 1024
-"""Wider observations are pictures, and kernels do not learn from pictures."""
+MAX_COLUMNS = 1024  # wider observations are pictures
 DEFAULT_FPS = 30.0
 _JPEG_QUALITY = 88
 
@@ -31,11 +30,7 @@ class Transition(NamedTuple):
 
 
 class Simulator:
-    """A running environment: it holds the present state, so it is not frozen.
-
-    At a time limit Gymnasium reports `truncated` and not `terminated`, and so it is
-    stored: the task did not end, only the recording, and the value goes on.
-    """
+    """A running environment: it holds the present state, so it is not frozen."""
 
     def __init__(self, env_id: str, max_steps: int | None = None) -> None:
         self._env = make_env(

@@ -1,8 +1,4 @@
-"""Teleoperation: turns what the hands do into the action of the next step.
-
-Which key does what is the page's business (`assets/keymap.js`). An environment that is
-not known here works just as well, with its columns called s0, s1, ...
-"""
+"""Teleoperation: turns what the hands do into the action of the next step."""
 
 import json
 import math
@@ -18,11 +14,9 @@ from nopg.errors import ConfigError
 
 Action = NDArray[np.float64] | int
 Names = tuple[str, ...]
-Lever = dict[str, Any]
-"""One axis or one label as the page shows it: its name, and the ends of an axis."""
+Lever = dict[str, Any]  # an axis with its ends, or a label, by name
 _UNBOUNDED = 1e6  # bounds beyond this are "no bound", float32's maximum included
-RISE, FALL = 0.25, 0.12
-"""Seconds in which a held key moves an axis from rest to its end, and back."""
+RISE, FALL = 0.25, 0.12  # seconds of a held key from rest to the end, and back
 
 
 @dataclass(frozen=True)
@@ -136,11 +130,9 @@ def ramped(
 ) -> float:
     """Where `level` is after `seconds` of moving towards `target`.
 
-    A key is either up or down, a hand on a stick is not: without a limit on its speed
-    every action would be bang-bang. A change of direction first falls to rest and then
-    rises with the time that is left, so that reversing is never quicker than letting go
-    and pressing. Levels and targets are in [-1, 1]; `rise` is the seconds from rest to
-    an end, `fall` those back, and 0 jumps.
+    Without a limit on the speed of keys every action would be bang-bang. A change of
+    direction first falls to rest and then rises with the time that is left. Levels are
+    in [-1, 1]; `rise` and `fall` are seconds from rest to an end and back.
     """
     stop = target if level * target > 0 else 0.0
     if abs(level) > abs(stop):

@@ -1,7 +1,4 @@
-"""One page a person would rather look at than read: what was learned, from what.
-
-`write_report(policy, "report.html")` makes a single HTML file that needs no network.
-"""
+"""One page a person would rather look at than read: what was learned, from what."""
 
 from nopg.report.page import write_report
 

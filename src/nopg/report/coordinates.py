@@ -1,8 +1,4 @@
-"""What a map can have as its axes: columns of the state, and angles hidden in them.
-
-Two columns that are the cosine and the sine of one angle are no plane: a slice that
-moves one and holds the other leaves the circle. They are drawn as their angle.
-"""
+"""What a map can have as its axes: columns of the state, and angles of two of them."""
 
 import math
 import re
@@ -51,10 +47,7 @@ class Coordinate:
 def coordinates(
     data: Dataset, starts: FloatArray, bandwidths: FloatArray, most: int = MOST
 ) -> tuple[Coordinate, ...]:
-    """The axes of a data set, in the order of its columns.
-
-    Bandwidths, (d_s,), are infinite for columns that are ignored.
-    """
+    """The axes of a data set; bandwidths, (d_s,), are infinite for ignored columns."""
     states = np.vstack([data.observations, data.next_observations, starts])
     angles = {min(pair): pair for pair in _angles(data)}
     paired = {column for pair in angles.values() for column in pair}

@@ -1,7 +1,6 @@
 """Everything the page is made from, asked of the policy once.
 
-Learned models predict paths, one from each start. The kernels predict a distribution
-over the logged next states at every step; draws from it are a cloud of states, and
+Kernels predict a distribution over the logged next states at every step: a cloud, and
 no line leads from one step's to the next.
 """
 
@@ -26,10 +25,8 @@ from nopg.fitted.policy import FittedPolicy
 N_SUGGESTED = 12  # steps to record that the page lists
 N_PATHS = 40  # states drawn at each step, at most
 N_LOGGED = 12  # recorded episodes drawn beside them, spread over the log
-MOST_PLACES = 6_000
-"""Visited states that are looked at; of more, a choice by their visits."""
-LONGEST = 300
-"""Steps looked ahead at most; fewer where the discount makes the rest worthless."""
+MOST_PLACES = 6_000  # visited states that are looked at
+LONGEST = 300  # steps looked ahead at most
 
 
 @dataclass(frozen=True)
@@ -135,10 +132,7 @@ def predicted_paths(rollouts: Rollouts, n_paths: int = N_PATHS) -> PredictedPath
 
 
 def logged_paths(data: Dataset, n_steps: int) -> tuple[FloatArray, FloatArray] | None:
-    """Recorded episodes: states (k, T + 1, d_s) and actions (k, T + 1, d_a).
-
-    Not a number after the end of one; None if rows have no episodes.
-    """
+    """States (k, T + 1, d_s) and actions of recorded episodes, if there are any."""
     if data.episodes is None:
         return None
     names = np.unique(data.episodes)
@@ -160,9 +154,7 @@ def visited_states(
 ) -> VisitedStates:
     """Every place of rollouts with its share of the discounted visits.
 
-    Where the task has ended the policy does not act: by kernels, that is after the
-    rows that do not go on, (n,); rollouts of learned models have lost that weight
-    already.
+    By kernels the policy does not act after the rows that do not go on, (n,).
     """
     states, visits = rollouts.visits(gamma)
     if rollouts.by == "kernel":

@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from nopg.data.dataset import Dataset
 from nopg.data.diagnostics.checks import Diagnostic
 from nopg.data.diagnostics.description import Description
-from nopg.data.validation import FloatArray
 from nopg.evaluation.replay import Replay
 from nopg.evaluation.suggest import Suggestion
 from nopg.fitted.history import SearchResult
@@ -94,20 +92,13 @@ def search_table(search: SearchResult) -> str:
     )
 
 
-def column_table(description: Description, data: Dataset) -> str:
-    """Ranges of every column with a small histogram."""
-    actions = data.actions.reshape(len(data), -1).astype(np.float64)
-    values = [*data.observations.T, *actions.T, data.rewards]
-    heads = ["column", "part", "values", "min", "median", "max", "std", "distinct"]
-    body = ""
-    for column, entries in zip(description.columns, values, strict=True):
-        numbers = (column.low, column.median, column.high, column.std)
-        cells = "".join(f"<td>{number(v)}</td>" for v in numbers)
-        body += (
-            f"<tr><td>{escape(column.name)}</td><td>{column.part}</td>"
-            f"<td>{_sparkline(entries)}</td>{cells}<td>{column.n_distinct:,}</td></tr>"
-        )
-    return _framed(heads, body)
+def column_table(description: Description) -> str:
+    """Ranges of every column."""
+    rows = []
+    for c in description.columns:
+        cells = [number(value) for value in (c.low, c.median, c.high, c.std)]
+        rows.append([c.name, c.part, *cells, f"{c.n_distinct:,}"])
+    return table(["column", "part", "min", "median", "max", "std", "distinct"], rows)
 
 
 def facts(entries: Iterable[tuple[str, Any]]) -> str:
@@ -125,27 +116,12 @@ def facts(entries: Iterable[tuple[str, Any]]) -> str:
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table that scrolls by itself where it is too wide."""
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
         for row in rows
     )
-    return _framed(heads, body)
-
-
-def _framed(heads: Sequence[str], body: str) -> str:
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
     return (
         f'<div class="scroll" tabindex="0"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
-
-
-def _sparkline(values: FloatArray, bins: int = 21) -> str:
-    counts, _ = np.histogram(values, bins=bins)
-    heights = 20.0 * counts / max(1, counts.max())
-    bars = "".join(
-        f'<rect x="{4 * i}" y="{22 - h:.1f}" width="3" height="{h:.1f}"/>'
-        for i, h in enumerate(heights)
-        if h > 0
-    )
-    return f'<svg class="spark" viewBox="0 0 84 22" aria-hidden="true">{bars}</svg>'

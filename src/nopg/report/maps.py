@@ -1,9 +1,4 @@
-"""Value, visits and policy over planes through the state space.
-
-A plane moves two coordinates and holds the others at the mean of the predicted
-visits. Every plane is computed here, so that the page can show any two coordinates
-without a policy behind it.
-"""
+"""Value, visits and policy over planes through the mean of the predicted visits."""
 
 import math
 from dataclasses import dataclass
@@ -21,17 +16,12 @@ from nopg.report.coordinates import Coordinate
 from nopg.report.evidence import Evidence, VisitedStates
 
 CELLS = 500_000  # numbers all planes together may have: five bytes each on the page
-WORK = 40_000_000
-"""Kernel entries all planes together may take: a few seconds on a slow core."""
+WORK = 40_000_000  # kernel entries all planes together may take: seconds
 PART = 2_000_000  # kernel entries at once
-MODEL_WORK = 25_000_000
-"""Kernel entries they may take of learned models: a second or two."""
-FINEST, COARSEST, LINE = 72, 21, 301
-"""Points per side of a plane, at most and at least; points of a line."""
-FINEST_VALUE, COARSEST_VALUE = 15, 5
-"""The same for values by learned models, between which values are interpolated."""
-BLUR = 1 / 32
-"""Standard deviation by which visits are blurred, as a share of the plane's side."""
+MODEL_WORK = 25_000_000  # kernel entries of learned models: a second or two
+FINEST, COARSEST, LINE = 72, 21, 301  # points per side of a plane, and of a line
+FINEST_VALUE, COARSEST_VALUE = 15, 5  # the same for values by models
+BLUR = 1 / 32  # deviation of blurred visits, in sides of the plane
 
 
 @dataclass(frozen=True)
@@ -39,26 +29,17 @@ class Plane:
     """One slice on a grid; rows of the arrays go with the second coordinate."""
 
     x: int  # number of the horizontal coordinate
-    # Number of the vertical one; None for a line of one-dimensional states.
-    y: int | None
+    y: int | None  # of the vertical one; None for a line
     value: FloatArray  # V(s) by the evaluator that fits the policy, (r, c)
-    # Share of the predicted visits around each cell, wherever the other coordinates
-    # are, (r, c).
-    visits: FloatArray
-    # How untried the policy's action is, from 1 on it counts, (r, c).
-    untried: FloatArray
-    # The policy: one layer per action dimension, (d_a, r, c); for discrete actions the
-    # likeliest label and its probability, (2, r, c).
-    actions: FloatArray
+    visits: FloatArray  # share of visits around each cell, (r, c)
+    untried: FloatArray  # how untried the policy's action is, from 1 on, (r, c)
+    actions: FloatArray  # (d_a, r, c), or label and probability, (2, r, c)
 
 
 def planes(
     evidence: Evidence, axes: tuple[Coordinate, ...], held: FloatArray
 ) -> list[Plane]:
-    """Every two coordinates, or a line where there is only one.
-
-    `held` is the state that gives the coordinates a plane does not move, (d_s,).
-    """
+    """Every two coordinates, or a line; `held`, (d_s,), gives the others."""
     pairs: list[tuple[int, int | None]] = [*combinations(range(len(axes)), 2)]
     pairs = pairs or [(0, None)]
     side, value_side = _sides(evidence, len(pairs), is_line=len(axes) == 1)

@@ -22,8 +22,7 @@ from nopg.report.payload import json_in_html, payload
 SCRIPTS = (
     *("base.js", "frame.js", "curve.js", "planes.js"),
     *("overlays.js", "maps.js", "paths.js", "start.js"),
-)
-"""Parts of the one script, in the order they build on each other."""
+)  # in the order they build on each other
 
 
 def write_report(
@@ -55,9 +54,7 @@ def write_report(
 
 
 def report_page(
-    evidence: Evidence,
-    title: str = "policy",
-    origin: Mapping[str, Any] | None = None,
+    evidence: Evidence, title: str = "policy", origin: Mapping[str, Any] | None = None
 ) -> str:
     """The whole page as text."""
     numbers = payload(evidence)
@@ -65,7 +62,7 @@ def report_page(
     script = f'(() => {{\n"use strict";\n{scripts}\n}})();'  # a scope of its own
     style = _asset("style.css")
     policy, data, replay = evidence.policy, evidence.data, evidence.grounds.replay
-    notes = text.all_notes(evidence)
+    notes = evidence.description.findings
     words = text.words(evidence) | {
         "version": version("nopg"),
         "title": title,
@@ -86,7 +83,7 @@ def report_page(
         "hide_learning": " hidden" if numbers["curve"] is None else "",
         "notes": fragments.note_list(notes),
         "hide_held": " hidden" if len(numbers["axes"]) <= 2 else "",
-        "columns": fragments.column_table(evidence.description, data),
+        "columns": fragments.column_table(evidence.description),
         "origin_of_rows": "".join(f"<p>{escape(one)}</p>" for one in data.notes),
         "settings": _settings(evidence, origin or {}),
         "numbers": json_in_html(numbers),

@@ -1,8 +1,4 @@
-"""The numbers a page draws, as JSON that is safe inside HTML.
-
-Long arrays are little-endian float32 in base64: a third of the bytes of decimal
-digits, and read by a phone at once.
-"""
+"""The numbers a page draws, as JSON that is safe inside HTML."""
 
 import base64
 import json
@@ -24,8 +20,7 @@ from nopg.report.coordinates import (
 from nopg.report.evidence import Evidence, logged_paths
 from nopg.report.maps import Plane, planes
 
-MOST_SAMPLES, MOST_UPDATES = 3000, 1200
-"""Samples and updates drawn; of more, an even choice."""
+MOST_SAMPLES, MOST_UPDATES = 3000, 1200  # drawn; of more, an even choice
 
 
 def payload(evidence: Evidence) -> dict[str, Any]:

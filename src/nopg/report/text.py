@@ -1,10 +1,7 @@
 """Sentences and large numbers of the page, for a reader who knows the task only."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from nopg.data.diagnostics.checks import Diagnostic, diagnostic
 from nopg.data.validation import counted
 from nopg.evaluation.replay import Replay
 from nopg.evaluation.verdict import THE_LOG, percent
@@ -14,8 +11,7 @@ from nopg.report.fragments import number
 EVALUATORS = {
     "model": "learned models of the system",
     "kernel": "kernel regression on the logged rows",
-}
-"""Who predicts, by the name of the evaluator."""
+}  # who predicts
 
 
 def words(evidence: Evidence) -> dict[str, str]:
@@ -59,10 +55,7 @@ def interval_of(evidence: Evidence) -> str:
 
 
 def compared(evidence: Evidence) -> list[tuple[str, float, float, float]]:
-    """Name, lower end, value and upper end of both returns, on one scale.
-
-    Learned models compare; where kernels evaluate, their numbers would be others.
-    """
+    """Name, lower end, value and upper end of both returns, where models compare."""
     found = evidence.grounds.comparison
     if not (found.known and evidence.is_by_models):
         return []
@@ -141,36 +134,3 @@ def of_paths(evidence: Evidence) -> str:
         f"Where the policy is after each of {steps}, predicted by {who}: "
         f"{len(paths.states)} states drawn at every step."
     )
-
-
-def all_notes(evidence: Evidence) -> list[Diagnostic]:
-    """What is worth knowing and does not change the verdict, warnings first."""
-    found = [
-        *logged_notes(evidence),
-        *action_notes(evidence),
-        *evidence.description.findings,
-    ]
-    return sorted(found, key=lambda note: note.level != "warning")
-
-
-def logged_notes(evidence: Evidence) -> Iterator[Diagnostic]:
-    """Whether paths are predicted to outlast every recorded one."""
-    lengths, running = evidence.description.episode_lengths, evidence.paths.running
-    longest = None if lengths is None else lengths[2]
-    if longest is not None and evidence.data.terminations.any():
-        lasting = running[longest] if longest < len(running) else 0.0
-        if lasting > 0.5:
-            yield diagnostic("outlives_the_data", share=lasting, longest=longest)
-
-
-def action_notes(evidence: Evidence) -> Iterator[Diagnostic]:
-    """Whether the policy switches between extremes."""
-    policy, visited = evidence.policy, evidence.visited
-    if evidence.data.is_discrete:
-        return
-    low, high = (np.asarray(getattr(policy.action_space, x)) for x in ("low", "high"))
-    actions, room = policy.predict(visited.states)[0], 0.02 * (high - low)
-    at_limit = ((actions < low + room) | (actions > high - room)).any(axis=1)
-    share = float(visited.visits[at_limit].sum())
-    if share > 0.5:
-        yield diagnostic("full_throttle", share=share)

@@ -1,9 +1,4 @@
-"""What a killed training goes on from: its state and its history, in one file.
-
-Written whole or not at all: the SHA-256 of what follows, then tensors and JSON
-(safetensors, no pickle). A damaged one is recognised. The numbers of all updates are
-one tensor, so that a hundred thousand of them are written in a moment.
-"""
+"""What a killed training goes on from: its state and its history, in one file."""
 
 from dataclasses import fields
 from pathlib import Path
@@ -14,13 +9,13 @@ import torch
 from nopg.algorithms.nopg.ascent import TrainingState
 from nopg.data.files import write_atomically
 from nopg.fitted.history import History, Update
-from nopg.fitted.tensor_file import from_bytes, to_bytes
+from nopg.fitted.storage import from_bytes, to_bytes
 from nopg.runs.run_config import read_plain, reading
 
 CHECKPOINT = "training.checkpoint"
 MAX_BYTES = 2**34  # most bytes a checkpoint may have: 16 GiB
-_NUMBERS = {f.name: str(f.type) for f in fields(Update) if f.name != "evaluations"}
-"""Fields of an update that are numbers: "int" or "float" of each."""
+# Fields of an update that are numbers, int or float.
+_NUMBERS = {f.name: f.type for f in fields(Update) if f.name != "evaluations"}
 
 
 def write_checkpoint(
@@ -57,7 +52,7 @@ def read_checkpoint(folder: Path) -> tuple[History, TrainingState | None]:
 
 def _updates(columns: list[list[float]], evaluations: dict[str, Any]) -> list[Update]:
     found: dict[str, Any] = dict(zip(_NUMBERS, columns, strict=True))
-    for name in (name for name, kind in _NUMBERS.items() if kind == "int"):
+    for name in (name for name, kind in _NUMBERS.items() if kind is int):
         found[name] = [int(value) for value in found[name]]
     if found["step"] != [*range(1, len(found["step"]) + 1)]:
         raise ValueError("updates are missing")

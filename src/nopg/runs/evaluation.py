@@ -1,24 +1,22 @@
 """A policy in a simulator: returns of some episodes, with an interval, and videos."""
 
-from __future__ import annotations
-
 import math
 import tempfile
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import gymnasium
 import numpy as np
+from gymnasium.spaces.utils import flatdim
+from gymnasium.wrappers import RecordVideo, TimeLimit
 from scipy.special import stdtrit
 
 from nopg.data.io.rollouts import one_episode
 from nopg.envs.pendulum import register
 from nopg.errors import ConfigError, MissingExtraError, require_extra
 from nopg.fitted.policy import FittedPolicy
-
-if TYPE_CHECKING:
-    import gymnasium
 
 CONFIDENCE = 0.95
 
@@ -108,8 +106,6 @@ def _measured(policy: FittedPolicy, env: gymnasium.Env[Any, Any], seed: int) -> 
 
 def make_env(env_id: str, **options: Any) -> gymnasium.Env[Any, Any]:
     """Any registered environment, or one of `module:Id`."""
-    import gymnasium
-
     register()
     try:
         return gymnasium.make(env_id, **options)
@@ -134,8 +130,6 @@ def missing_package(error: Exception) -> MissingExtraError:
 
 def _made(env_id: str, camera: Path | None) -> gymnasium.Env[Any, Any]:
     """The environment, with an end, and filmed into the folder `camera` if given."""
-    from gymnasium.wrappers import RecordVideo, TimeLimit
-
     env = make_env(env_id, **({} if camera is None else {"render_mode": "rgb_array"}))
     if env.spec is not None and env.spec.max_episode_steps is None:
         env = TimeLimit(env, 10_000)
@@ -145,8 +139,6 @@ def _made(env_id: str, camera: Path | None) -> gymnasium.Env[Any, Any]:
 
 
 def _require_fit(policy: FittedPolicy, env: gymnasium.Env[Any, Any]) -> None:
-    from gymnasium.spaces.utils import flatdim
-
     names, width = policy.observation_names, flatdim(env.observation_space)
     if names is not None and width != len(names):
         raise ConfigError(

@@ -1,7 +1,4 @@
-"""NOPG in a run folder: begin, or go on where a killed process stood.
-
-While a run trains its checkpoint and its curves are written as they come.
-"""
+"""NOPG in a run folder: begin, or go on where a killed process stood."""
 
 import math
 import signal
@@ -186,9 +183,8 @@ def _train(
 def _interruptible() -> Iterator[threading.Event]:
     """Collect SIGINT and SIGTERM while the block runs; the event is set by the first.
 
-    An update that is cut in the middle leaves a policy, moments and generators that
-    belong to different steps, from which nothing can go on to the same bits. A second
-    signal is Python's own, and stops at once.
+    From an update that is cut in the middle nothing can go on to the same bits. A
+    second signal is Python's own, and stops at once.
     """
     requested = threading.Event()
 

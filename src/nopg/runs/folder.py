@@ -1,24 +1,17 @@
 """A run folder: what it holds, and how each thing is read.
 
-    run.json        settings, versions, command; written once
-    initial.nopg    the untrained policy and the transitions it is to learn from
-    training.checkpoint   where training stood last, and its updates so far
-    status.json     how training ended, once it has
-    policy.nopg     the policy, once training has ended
-    .lock           held by the process that writes
-
-`nopg learn` makes no updates: its runs have only a policy.
-Everything is written whole or not at all. A folder may come from somebody else: no link
-in it is followed, and nothing in it is believed.
+run.json              settings, versions, command; written once
+initial.nopg          the untrained policy and its transitions
+training.checkpoint   where training stood last, and its updates so far
+status.json           how training ended, once it has
+policy.nopg           the policy, once training has ended; all there is of `learn`
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from torch import nn
 
@@ -41,7 +34,6 @@ from nopg.runs.run_config import (
 )
 
 LITTER = tuple(f".{n}.*.tmp" for n in ("run.json", "*.nopg", "status.json", CHECKPOINT))
-"""What a killed training leaves; other commands may be writing beside it."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +44,7 @@ class RunFolder:
     config: RunConfig  # what its `run.json` says
 
     @classmethod
-    def open(cls, path: str | Path) -> RunFolder:
+    def open(cls, path: str | Path) -> Self:
         """The run in an existing folder."""
         path = Path(path)
         if not (path / "run.json").exists():
@@ -63,7 +55,7 @@ class RunFolder:
         return cls(path, RunConfig.read(path / "run.json"))
 
     @classmethod
-    def create(cls, path: Path, config: RunConfig) -> RunFolder:
+    def create(cls, path: Path, config: RunConfig) -> Self:
         """A new run; what it begins with must be there, so that it is whole."""
         require_vacant(path)
         write_json(path / "run.json", asdict(config))

@@ -1,11 +1,4 @@
-"""`run.json`: everything that was decided before the first update.
-
-Written once and never changed: what a colleague needs to understand the run, and
-what resuming needs to go on to the same bits. Below, how files of a run are read:
-limited in size, no links followed, no code.
-"""
-
-from __future__ import annotations
+"""`run.json`: everything that was decided before the first update."""
 
 import json
 import platform
@@ -17,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any, get_origin, get_type_hints
+from typing import Any, Self, get_origin, get_type_hints
 
 import torch
 
@@ -50,7 +43,7 @@ class RunConfig:
     @classmethod
     def of(
         cls, policy: FittedPolicy, n_updates: int = 0, evaluate_every: int = 100
-    ) -> RunConfig:
+    ) -> Self:
         """The config of a policy that is about to be trained, or that `learn` found."""
         assert policy.data is not None
         return cls(
@@ -66,7 +59,7 @@ class RunConfig:
         )
 
     @classmethod
-    def read(cls, path: Path) -> RunConfig:
+    def read(cls, path: Path) -> Self:
         """The config in a `run.json`; its settings are checked where they are used."""
         found = read_json(path)
         if found.get("format") != FORMAT:
@@ -101,11 +94,7 @@ MAX_JSON = 2**26  # most bytes a JSON file of a run may have: 64 MiB
 
 
 def require_plain(path: Path) -> None:
-    """Check that `path` is an ordinary file: no link, folder, pipe or device.
-
-    A run folder may come from somebody else: a link in it could make us read any
-    file of this user.
-    """
+    """Check that `path` is an ordinary file: no link, folder, pipe or device."""
     with reading(path, "a readable file"):
         open_plain(path).close()
 

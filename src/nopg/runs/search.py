@@ -1,7 +1,4 @@
-"""`nopg.learn` in a run folder: begin, or go on where a killed process stood.
-
-Until the search is done its data, settings and checkpoint are in the folder `search`.
-"""
+"""`nopg.learn` in a run folder; data and checkpoint are in `search` until the end."""
 
 import shutil
 from pathlib import Path

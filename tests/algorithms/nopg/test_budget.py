@@ -201,7 +201,7 @@ def test_other_errors_stay_what_they_are() -> None:
 def test_memory_that_runs_out_in_training_is_one_sentence_with_the_budget(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def greedy(policy: object, states: torch.Tensor, width: int) -> torch.Tensor:
+    def greedy(*given: object) -> torch.Tensor:
         return torch.empty(2**60, dtype=torch.uint8)
 
     monkeypatch.setattr("nopg.bellman.solution.checked_outputs", greedy)

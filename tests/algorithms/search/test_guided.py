@@ -1,5 +1,6 @@
 """Policies from trajectories: where to rest, when to hold, and what a student keeps."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,11 +9,12 @@ import torch
 from reproduction.envs.pendulum import Pendulum, pendulum_grid
 from reproduction.envs.rollouts import rollout
 
-from nopg.algorithms.search import guided
+from nopg.algorithms.search import distillation, guided
 from nopg.algorithms.search.guided import rest_controller, trajectory_candidate
-from nopg.algorithms.search.trajectories import Task
+from nopg.algorithms.search.trajectories import Task, optimised
 from nopg.data.dataset import Dataset
 from nopg.dynamics.ensemble import fit_ensemble
+from nopg.dynamics.rollouts import model_rollout
 from nopg.fitted.history import TRAJECTORIES
 from nopg.policies.arrays import actor_of
 from nopg.policies.build import PolicySpec
@@ -68,3 +70,48 @@ def test_a_policy_learns_the_way_to_where_it_rests(
     actor = actor_of(found.policy)
     record = rollout(Pendulum(), actor.act, LEANING[:1] * [0.8, 1.0], 150)
     assert record.observations[0, -1, 0] > 0.999  # the true one, from elsewhere
+
+
+def test_paths_are_led_to_where_the_models_hold(pendulum: tuple[Dataset, Any]) -> None:
+    """Upright in a hurry, through speeds of which nothing shall be known."""
+    loose, data = task_of(pendulum, 0.9), pendulum[0]
+    starts = Pendulum().observe(np.array([[0.1, 0.0]]))
+    holding = rest_controller(loose, data, np.asarray(data.actions, dtype=float), 60)
+    free = optimised(loose, holding, starts, 10)
+    most = 0.6 * np.abs(loose.follow(free, starts).states[..., 2]).max()
+    fastest = torch.tensor([np.inf, np.inf, most]).double()
+    bounds = replace(loose.models[0].bounds, low=-fastest, high=fastest)
+    models = [replace(model, bounds=bounds) for model in loose.models]
+    tight = loose._replace(models=models)
+    paying, found = guided._led_inside(tight, loose, free, starts)
+    assert paying.penalty is not None
+    made = loose.follow(found, starts)
+    assert np.abs(made.states[..., 2]).max() < most
+    assert made.states[-1, 0, 0] > 0.99  # it arrives all the same
+
+
+def test_a_policy_is_taught_until_it_earns_what_its_teacher_does(
+    pendulum: tuple[Dataset, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, data = task_of(pendulum, 0.9), pendulum[0]
+    starts = Pendulum().observe(LEANING)
+    holding = rest_controller(task, data, np.asarray(data.actions, dtype=float), 60)
+    teachers = holding.of_paths(np.array([0, 0]))
+    limit = torch.tensor([2.0], dtype=torch.float64)
+    spec = PolicySpec(kind="deterministic", n_states=3, n_outputs=1, hidden=(16,))
+    fresh = spec.build(torch.Generator().manual_seed(0), -limit, limit)
+    monkeypatch.setattr(guided, "N_ROWS", 400)
+    rounds = iter([True, False])
+
+    def distil(policy: Any, targets: Any, *, is_close: bool) -> float:
+        lessons.append(len(targets.states))
+        # The first time nothing is learned.
+        return 0.0 if next(rounds) else distillation.distil(policy, targets, is_close)
+
+    lessons: list[int] = []
+    monkeypatch.setattr(guided, "distil", distil)
+    generator = np.random.default_rng(0)
+    student = guided._taught(task, data, teachers, starts, fresh, generator)
+    assert lessons == [400, 800]  # rows of both, and no third
+    earned = model_rollout(task.models[0], actor_of(student), starts, 0.9, 60).returns
+    assert earned == pytest.approx(task.returns(teachers, starts), rel=0.1)

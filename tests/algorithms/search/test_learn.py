@@ -129,7 +129,7 @@ def test_labels_are_searched_too(few: pytest.MonkeyPatch) -> None:
     rows = pendulum_grid(6, 6, 2)
     labels = (rows.actions[:, 0] > 0).astype(np.int64)
     data = nopg.Dataset(rows[0], labels, *rows[2:5])
-    model = learn(data, BOTTOM, policy="discrete", **SHORT)
+    model = learn(data, BOTTOM, **SHORT)  # by the actions
     assert int(model.predict(BOTTOM[0])[0]) in (0, 1)
     assert len(candidates_of(model)) == 3
 
@@ -417,7 +417,8 @@ def test_the_bar_says_what_is_going_on(
             shown.append(str(self))
 
     def fitted(*args: Any) -> Any:
-        assert "models of the system" in shown[0]
+        assert "looking at the log" in shown[0]
+        assert "models of the system" in shown[-1]
         return fit_ensemble(*args)
 
     few.setattr(search_module, "tqdm", Bar)

@@ -109,6 +109,25 @@ def test_beside_an_expert_only_the_better_is_kept(gain: float, is_kept: bool) ->
     assert (worse < 0.05) == is_kept
 
 
+@pytest.mark.parametrize(("more", "is_kept"), [(-1.0, True), (1.0, False)])
+def test_where_models_cannot_follow_the_clone_its_episodes_are_the_floor(
+    more: float, is_kept: bool
+) -> None:
+    """The clone leaves the data; what the episodes earned is known all the same."""
+    data = log([1.0, 1.0, 0.9, 1.1])
+    floor, ours = floor_of(data), taught(data, 0.0)
+    assert floor is not None
+    models = fit_ensemble(data, np.random.default_rng(0))
+    evaluator = ModelEvaluator(data, floor.gamma, Seed(0), models)
+    starts = data.first_states()
+    lengths = np.full(len(starts), float(floor.n_steps))
+    away, actor = taught(data, -1.0), actor_of(ours)
+    assert evaluator.mean_return(actor_of(away), starts, lengths).unknown > 0.3
+    expected = float(evaluator.values(actor, starts, lengths).mean())
+    lost = replace(floor, clone=away, earned=expected + more)
+    assert lost.is_beaten(evaluator, ours, starts)[0] == is_kept
+
+
 @pytest.fixture
 def bad_search() -> Iterator[pytest.MonkeyPatch]:
     """A search that finds nothing but a policy that pushes away from 0."""

@@ -169,18 +169,6 @@ def test_minari_folders_lead_nowhere_else(arm: Path, tmp_path: Path) -> None:
         Dataset.load(arm)
 
 
-def test_a_linked_sidecar_is_not_read(tmp_path: Path) -> None:
-    path = tmp_path / "log.csv"
-    data = Dataset(**arrays())
-    data.save(path)
-    beside = tmp_path / "log.csv-metadata.json"
-    told = json.loads(beside.read_text()) | {"notes": ["a secret"]}
-    (tmp_path / "secret.json").write_text(json.dumps(told))
-    beside.unlink()
-    beside.symlink_to(tmp_path / "secret.json")
-    assert not any("secret" in note for note in Dataset.load(path).notes)
-
-
 def test_memory_is_capped_in_these_tests(tmp_path: Path) -> None:
     assert resource.RLIMIT_AS is not None
     data = Dataset(**arrays())

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from nopg.data import Dataset
+from nopg.data.io.metadata import described
 from nopg.errors import DataError
 
 FLIGHT = """run,t,x,v,u,r,done
@@ -204,29 +205,6 @@ def test_a_missing_file_and_an_absent_column(tmp_path: Path) -> None:
         Dataset.load(write(tmp_path, FLIGHT), observations=["y"])
 
 
-def test_names_that_spreadsheets_execute_are_not_written(tmp_path: Path) -> None:
-    data = Dataset(
-        np.eye(2), np.eye(2), [0, 1], np.eye(2), [0, 0], observation_names=["=1+1", "b"]
-    )
-    with pytest.raises(DataError, match="spreadsheet"):
-        data.save(tmp_path / "log.csv")
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_foreign_description_beside_the_file_is_ignored(tmp_path: Path) -> None:
-    data = Dataset.load(write(tmp_path, FLIGHT))
-    data.save(tmp_path / "other.csv")
-    (tmp_path / "other.csv").write_text(FLIGHT)
-    assert len(Dataset.load(tmp_path / "other.csv")) == 4
-
-
-def test_metadata_of_another_program_are_ignored(tmp_path: Path) -> None:
-    path = write(tmp_path, FLIGHT)
-    beside = tmp_path / "log.csv-metadata.json"
-    beside.write_text('{"@context": "http://www.w3.org/ns/csvw", "url": "log.csv"}')
-    assert len(Dataset.load(path)) == 4
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -236,21 +214,26 @@ def test_metadata_of_another_program_are_ignored(tmp_path: Path) -> None:
         {"action_space": []},
         {"action_space": {"kind": "discrete", "n": {}, "start": 0}},
         {"observation_space": {"kind": "box", "dtype": "O"}},
-        {"is_discrete": None, "notes": None},
+        {"history": {}, "notes": None},
     ],
 )
 def test_damaged_metadata_are_refused_in_one_sentence(
     tmp_path: Path, change: dict[str, object]
 ) -> None:
     data = Dataset.load(write(tmp_path, FLIGHT))
-    data.save(tmp_path / "own.csv")
-    beside = tmp_path / "own.csv-metadata.json"
-    beside.write_text(json.dumps(json.loads(beside.read_text()) | change))
-    with pytest.raises(DataError, match="write the file again"):
-        Dataset.load(tmp_path / "own.csv")
-    beside.write_text('{"observation_names": ' + "[" * 100_000)
-    with pytest.raises(DataError, match="write the file again"):
-        Dataset.load(tmp_path / "own.csv")
+    about = json.dumps(described(data) | change)
+    for text in (about, '{"observation_names": ' + "[" * 100_000):
+        arrays: dict[str, Any] = {**data.arrays(), "metadata": np.array(text)}
+        np.savez(tmp_path / "own.npz", **arrays)
+        with pytest.raises(DataError, match="write the file again"):
+            Dataset.load(tmp_path / "own.npz")
+
+
+def test_only_npz_files_are_written(tmp_path: Path) -> None:
+    data = Dataset.load(write(tmp_path, FLIGHT))
+    with pytest.raises(DataError, match=r"end in \.npz"):
+        data.save(tmp_path / "own.csv")
+    assert not (tmp_path / "own.csv").exists()
 
 
 def test_a_file_that_unpacks_to_too_much(tmp_path: Path) -> None:
@@ -283,6 +266,5 @@ def test_the_sample_time_is_kept_in_files(tmp_path: Path) -> None:
     data = Dataset.load(
         write(tmp_path, "t,x,u,reward\n0,1,2.5,3\n2,1,2.5,3\n4,5,6.5,7\n")
     )
-    for name in ("log.npz", "log.csv"):
-        data.save(tmp_path / name)
-        assert Dataset.load(tmp_path / name).sample_time == 2.0
+    data.save(tmp_path / "log.npz")
+    assert Dataset.load(tmp_path / "log.npz").sample_time == 2.0

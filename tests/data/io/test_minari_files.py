@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete
 
-from nopg.data import Dataset, from_minari
+from nopg.data import Dataset
 from nopg.errors import DataError
 from tests.data.strategies import assert_identical
 
@@ -78,19 +78,18 @@ def test_every_row_is_aligned(lengths: list[int]) -> None:
     assert data.action_space == Box(-10, 10, (1,), np.float64)
 
 
-def test_a_folder_and_an_open_dataset_read_alike(own_root: Path) -> None:
-    opened = make("lab/arm-v0", [3, 5])
+def test_a_folder_and_an_id_read_alike(own_root: Path) -> None:
+    make("lab/arm-v0", [3, 5])
     by_folder = Dataset.load(own_root / "lab" / "arm-v0")
-    assert_identical(from_minari(opened), by_folder)
-    filtered = opened.filter_episodes(lambda episode: episode.id == 1)
-    assert from_minari(filtered).observations[0, 0] == 100.0
+    assert_identical(Dataset.load("lab/arm-v0"), by_folder)
 
 
-def test_dictionaries_become_named_columns_and_labels_start_at_zero() -> None:
-    observations = {
-        "speed": np.array([[1.0], [2.0], [3.0]]),
-        "angle": np.array([[10.0, 20.0], [30.0, 40.0], [50.0, 60.0]]),
-    }
+@pytest.mark.parametrize("is_dictionary", [False, True])
+def test_labels_start_at_zero_and_dictionaries_are_refused(is_dictionary: bool) -> None:
+    observations: Any = np.array([[10.0, 1.0], [30.0, 2.0], [50.0, 3.0]])
+    space: Any = Box(-99, 99, (2,), np.float64)
+    if is_dictionary:
+        observations, space = {"angle": observations}, Dict(angle=space)
     buffer = EpisodeBuffer(
         observations=observations,
         actions=np.array([5, 6]),
@@ -100,16 +99,17 @@ def test_dictionaries_become_named_columns_and_labels_start_at_zero() -> None:
         infos={},
     )
     create(
-        "dict-v0",
+        "labels-v0",
         [buffer],
-        observation_space=Dict(
-            speed=Box(-9, 9, (1,), np.float64), angle=Box(-99, 99, (2,), np.float64)
-        ),
+        observation_space=space,
         action_space=Discrete(2, start=5),
     )
-    data = Dataset.load("dict-v0")
-    assert data.observation_names == ("angle_0", "angle_1", "speed_0")
-    assert data.observations.tolist() == [[10.0, 20.0, 1.0], [30.0, 40.0, 2.0]]
+    if is_dictionary:
+        with pytest.raises(DataError, match="FlattenObservation"):
+            Dataset.load("labels-v0")
+        return
+    data = Dataset.load("labels-v0")
+    assert data.observations.tolist() == [[10.0, 1.0], [30.0, 2.0]]
     assert data.actions.tolist() == [0, 1]
 
 

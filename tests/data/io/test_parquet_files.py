@@ -10,7 +10,6 @@ import pytest
 
 from nopg.data import Dataset
 from nopg.errors import DataError
-from tests.data.older_files import save
 
 pa: Any = pytest.importorskip("pyarrow")
 
@@ -66,13 +65,3 @@ def test_the_declared_size_is_checked_first(tmp_path: Path) -> None:
     )
     with pytest.raises(DataError, match="must unpack to at most"):
         Dataset.load(path, max_bytes=1_000_000)
-
-
-def test_own_files_obey_what_the_caller_says(tmp_path: Path) -> None:
-    data = Dataset.load(write(tmp_path, x=[1.0, 2.0, 3.0], u=[0.5] * 3, r=[0.0] * 3))
-    save(data, tmp_path / "own.parquet")
-    doubled = Dataset.load(
-        tmp_path / "own.parquet", reward=lambda s, a, s_next: 2 * s_next[:, 0]
-    )
-    assert doubled.rewards.tolist() == [4.0, 6.0]
-    assert doubled.notes == (*data.notes, "The rewards are a function of (s, a, s').")

@@ -5,7 +5,8 @@ The blur of the paper's rows helps to see far, matched rows are right about what
 near, and where several kinds agree a policy exploits none of them. So one short ascent
 is made on the paper's rows and one on several kinds in turn, on a part of the data, and
 the policy whose mean path earns most is where the long ascent starts. J itself cannot
-choose: it is what each of them was raised on.
+choose: it is what each of them was raised on. Where it promises more than the best mean
+path earns, it is not believed, and the search goes on from other policies.
 """
 
 import copy
@@ -33,18 +34,20 @@ Kind = tuple[str, float]  # a row model and a factor on the bandwidths
 PLAIN, NEAR, WIDE = (NADARAYA_WATSON, 1.0), (MATCHED, 1.0), (MATCHED, 2.0)
 KINDS: tuple[tuple[Kind, ...], ...] = ((PLAIN,), (PLAIN, NEAR, WIDE))
 """What each short ascent uses, one kind after the other from update to update."""
+ROUNDS, MARGIN = 3, 1e-2
+"""How often they are made at most: once, unless the best mean path earns less a step
+than J says of its policy, by this share. Paths are followed farther: what has arrived
+should last."""
 N_SHORT, SNAPSHOTS = 200, 4
 """Most updates of each, and how many of its policies are compared, the last among them:
 on a flat J an ascent walks on after it has arrived."""
+WINDOW, SETTLED = 24, 1e-2
+"""An ascent ends early when that many updates, a multiple of how many kinds there are,
+have brought less than this share of all that it has risen."""
 N_ROWS = 800  # samples each rests on, a random part of more
-N_PATH_ROWS = 5000  # samples that mean paths are made from
 LASTING = 3.0
 """How many times farther paths are followed than the discount looks: what has arrived
 must stay, and a slow drift earns as much as a balance until it ends."""
-PATH_SCALE = 1.5
-"""Factor on the bandwidths for them: what a local line leaves grows with the square of
-the bandwidth, what a local mean leaves with the bandwidth itself, so that the one may
-look farther than the other and averages more noise away."""
 N_STARTS = 3  # initial states they begin at
 N_ELSEWHERE, WEIGHT = 20, 0.2
 """States of the data that a short ascent counts beside the initial ones, and their
@@ -61,46 +64,47 @@ def find_start(
     n_updates: int,  # of each short one
     advance: Callable[[], object],  # called after every update
 ) -> Policy:
-    """The best of a few short ascents."""
-    samples, initial, bandwidths = _exact(fitted)
+    """The best of a few short ascents, and of a few more where J overrates it."""
+    samples = Samples.of(fitted.require_data(), torch.float64, "cpu")
+    initial, bandwidths = torch.as_tensor(fitted.initial_states), fitted.bandwidths
+    d = len(bandwidths.state) + len(bandwidths.action)
     n, seed = len(samples.rewards), Seed(config.seed)
     generator = seed.numpy("starts")
+    rated: list[tuple[float, Policy]] = []
     found: list[Policy] = []
-    for number, kinds in enumerate(KINDS):
+    for number, kinds in enumerate(KINDS * ROUNDS):
         one = fresh(number) if number else copy.deepcopy(fitted.policy).double().cpu()
         rows = torch.as_tensor(generator.permutation(n)[:N_ROWS])
         part = samples.subset(rows.sort().values)
-        h = _wider(bandwidths, n, len(rows))
+        # State bandwidths for fewer samples, by the rate at which they fall with n.
+        h = bandwidths.scaled((n / len(rows)) ** (1.0 / (d + 4)))
         begun = _with_others(initial, part.states, generator)
         problems = [
             _problem(part, begun, h, config.estimator, kind, seed) for kind in kinds
         ]
         found += _ascend(one, problems, seed, n_updates, advance)
-    values = path_returns(found, fitted, config)
-    return found[max(range(len(found)), key=values.__getitem__)]
+        if (number + 1) % len(KINDS):
+            continue
+        rated += zip(path_returns(found, fitted, config), found, strict=True)
+        found, (value, best) = [], max(rated, key=lambda pair: pair[0])
+        # Rewards a step: paths look `LASTING` times as far as J.
+        plain = _problem(part, initial, h, config.estimator, NEAR, seed)
+        asked = (best, seed.torch("policy-samples"), SolverConfig(rtol=RTOL))
+        promised = float(Estimator.of(plain, best).solve(*asked).objective())
+        if value / LASTING >= promised - MARGIN * abs(promised):
+            break
+    return best
 
 
 def path_returns(
     policies: Sequence[Policy], fitted: FittedPolicy, config: NOPGConfig
 ) -> list[float]:
     """What each policy's mean path through the data of `fitted` earns."""
-    samples, initial, bandwidths = _exact(fitted)
-    n = len(samples.rewards)
-    if n > N_PATH_ROWS:
-        chosen = Seed(config.seed).numpy("judged-rows").permutation(n)[:N_PATH_ROWS]
-        samples = samples.subset(torch.as_tensor(chosen))
-    in_action = 1.0 if samples.n_actions else PATH_SCALE
-    wide = bandwidths.scaled(PATH_SCALE, in_action)
-    paths = MeanPaths.of(samples, wide, 1.0 - (1.0 - fitted.gamma) / LASTING)
-    exact = [copy.deepcopy(policy).double().cpu() for policy in policies]
-    return list(paths.returns(exact, initial[:N_STARTS]).mean(dim=1).tolist())
-
-
-def _exact(fitted: FittedPolicy) -> tuple[Samples, Tensor, Bandwidths]:
-    """Data and initial states on the CPU in double precision, and bandwidths."""
-    assert fitted.problem is not None  # laid out by `NOPG.prepare`
-    samples = Samples.of(fitted.require_data(), torch.float64, "cpu")
-    return samples, torch.as_tensor(fitted.initial_states), fitted.problem.bandwidths
+    far_sighted, h = 1.0 - (1.0 - fitted.gamma) / LASTING, fitted.bandwidths
+    seed = Seed(config.seed)
+    paths = MeanPaths.through(fitted.require_data(), h, far_sighted, seed)
+    initial = torch.as_tensor(fitted.initial_states)[:N_STARTS]
+    return list(paths.returns(policies, initial).mean(axis=1).tolist())
 
 
 def _with_others(
@@ -110,12 +114,6 @@ def _with_others(
     other = states[torch.as_tensor(generator.permutation(len(states))[:N_ELSEWHERE])]
     wanted = len(other) * (1.0 - WEIGHT) / WEIGHT
     return torch.cat([initial.repeat(max(1, round(wanted / len(initial))), 1), other])
-
-
-def _wider(bandwidths: Bandwidths, n: int, kept: int) -> Bandwidths:
-    """State bandwidths for fewer samples, by the rate at which they fall with n."""
-    d = len(bandwidths.state) + len(bandwidths.action)
-    return bandwidths.scaled((n / kept) ** (1.0 / (d + 4)))
 
 
 def _problem(
@@ -149,13 +147,18 @@ def _ascend(
     estimators = [Estimator.of(problem, policy) for problem in problems]
     starts: list[Start | None] = [None] * len(estimators)
     first = LABEL_RATE if isinstance(policy, CategoricalPolicy) else LEARNING_RATE
-    kept = []
+    kept, heights = [], []
     for step in range(n_updates):
         turn, i = divmod(step, len(estimators))
         solution = estimators[i].solve(policy, generator, solver, starts[i])
+        heights.append(float(solution.eps0 @ solution.q.value))
         starts[i] = solution.following(keep_correction=(turn + 1) % REFRESH != 0)
         adam.step(solution.gradient(policy), first * cosine_decay(step, n_updates))
         advance()
-        if (n_updates - 1 - step) % -(-n_updates // SNAPSHOTS) == 0:
+        lately = heights[-1] - heights[max(0, step - WINDOW)]
+        is_settled = step >= WINDOW and lately <= SETTLED * (heights[-1] - heights[i])
+        if is_settled or (n_updates - 1 - step) % -(-n_updates // SNAPSHOTS) == 0:
             kept.append(copy.deepcopy(policy))
+        if is_settled:
+            break
     return kept

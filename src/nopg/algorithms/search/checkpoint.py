@@ -22,7 +22,7 @@ from nopg.data.files import open_plain, reading, write_atomically
 from nopg.data.io.metadata import fingerprint
 from nopg.errors import ConfigError, RunError
 from nopg.fitted.history import CandidateMethod
-from nopg.fitted.tensor_file import from_bytes, to_bytes
+from nopg.fitted.storage import from_bytes, to_bytes
 from nopg.policies.arrays import Array
 from nopg.policies.families import Policy
 

@@ -17,8 +17,7 @@ from torch import Tensor
 
 from nopg.algorithms.search.planning import DistillationTargets
 from nopg.policies.adam import Adam, cosine_decay
-from nopg.policies.arrays import perceptron_layers
-from nopg.policies.build import Gain
+from nopg.policies.build import Gain, perceptron_layers
 from nopg.policies.families import (
     CategoricalPolicy,
     DeterministicPolicy,

@@ -21,13 +21,13 @@ from nopg.algorithms.search.distillation import distil
 from nopg.algorithms.search.planning import DistillationTargets
 from nopg.algorithms.search.splices import (
     ALIKE,
-    N_CUTTING,
     caught,
     shared,
     without_detours,
 )
 from nopg.algorithms.search.trajectories import (
     Feedback,
+    StatePenalty,
     Task,
     optimised,
     regulator,
@@ -38,9 +38,19 @@ from nopg.discount import discount_horizon
 from nopg.dynamics.bounds import StateBounds
 from nopg.dynamics.curvature import derivatives
 from nopg.dynamics.ensemble import model_columns
+from nopg.dynamics.posterior import drawn_models
 from nopg.dynamics.replays import consecutive
-from nopg.dynamics.rollouts import model_rollout, running_probability
-from nopg.dynamics.transition_model import TransitionModel, regression_actions
+from nopg.dynamics.rollouts import (
+    discounted_return,
+    model_rollout,
+    rollout_blocks,
+    running_probability,
+)
+from nopg.dynamics.transition_model import (
+    PredictedStep,
+    TransitionModel,
+    regression_actions,
+)
 from nopg.fitted.history import TRAJECTORIES, CandidateMethod
 from nopg.policies.arrays import Array, actor_of
 from nopg.policies.families import Policy
@@ -55,18 +65,21 @@ SEEN = 0.1
 N_BEST, N_SOLVING, RESTING = 200, 30, 0.05
 """Logged states of the highest rewards from which one to rest at is looked for, steps
 of the solver, and the most it may move there, in typical steps."""
-TIGHTER, N_TIGHTER = 2.0, 20
-"""Typical steps by which bounds move towards a break of the law at a time, and how
-often at most: farther beyond them a path has no slope to follow."""
+AUTHORITY = 0.8
+"""Share of the actions' range that a path uses; the rest is left to its feedback."""
+PENALTIES, N_PENALISED, APART = np.geomspace(0.03, 10.0, 6), 15, 2.0
+"""What a path pays for where it passes a break of the law, first and last, as shares of
+|J|; iterations with each; and typical steps that it is to stay away from there."""
 LEVELS = (0.02, 0.5)
 """Least and largest disturbance of an action, in halves of its range: a policy that has
 only met small ones does not make up for the errors of the models."""
-N_DISTURBED, N_DRAWS = 150, 50
-"""Disturbed rollouts, and disturbances of each."""
+N_DISTURBED, N_DRAWS, N_MODELS = 150, 50, 8
+"""Disturbed rollouts, disturbances of each, and drawn models that policies are held
+against."""
 USED = 2.0 / 3.0
 """Share of a path that is taught: near its end nothing matters any more."""
-N_ROWS = 8_000
-"""States that are taught at most."""
+N_LESSONS, N_ROWS = 3, 30_000
+"""Lessons at most, and states that are taught in each."""
 
 
 def trajectory_candidate(
@@ -93,48 +106,64 @@ def trajectory_candidate(
     """
     actions = regression_actions(data).numpy()
     limits = np.stack([actions.min(axis=0), actions.max(axis=0)])
-    task, horizon = Task(models, limits, gamma), discount_horizon(gamma, SEEN)
+    inner = limits.mean(axis=0) + AUTHORITY * (limits - limits.mean(axis=0))
+    task, horizon = Task(models, inner, gamma), discount_horizon(gamma, SEEN)
     starts = starts[:N_TAUGHT]
     some = starts[: min(max(N_STEPS // horizon, 1), N_STARTS)]
     holding = rest_controller(task, data, actions, horizon)
     # The log may pass where the models end: paths begin as if they did not.
-    loose = _loosened(task, data, 1.0)
+    loose = _loosened(task, data)
     found = _begun(loose, data, actions, some, policies, holding)
     every = np.tile(some, (found.states.shape[1] // len(some), 1))
     found = optimised(loose, found, every, N_ITERATIONS, advance)
     found = shared(loose, caught(loose, found, holding, every), some)
     found = without_detours(loose, found, holding, some)
-    for share in _tighter(task, loose):
-        found = optimised(_loosened(task, data, share), found, some, N_CUTTING)
+    if loose is not task:
+        task, found = _led_inside(task, loose, found, some)
     found = without_detours(task, found, holding, some)
     found = optimised(task, found, some, N_ITERATIONS, advance)
     found = caught(task, found, holding, some)
+    task = task._replace(limits=limits, penalty=None)
     found = shared(task, found, starts)
-    student = copy.deepcopy(fresh)
-    targets = _disturbed(task, found, starts, generator)
-    distil(student, targets, is_close=True)
+    student = _taught(task, data, found, starts, fresh, generator)
     return FoundPolicy(CandidateMethod(TRAJECTORIES), student)
 
 
-def _loosened(task: Task, data: Dataset, share: float) -> Task:
-    """The task in models whose bounds are so far on the way to around all the data."""
+def _loosened(task: Task, data: Dataset) -> Task:
+    """The task in models whose bounds are around all the data, beyond a break, too."""
     states, actions, _, reached, _ = model_columns(data)
     around, _ = StateBounds.of(states, actions, reached)
     own = task.models[0].bounds
     if torch.equal(around.low, own.low) and torch.equal(around.high, own.high):
         return task
-    low = torch.lerp(own.low, around.low, share)
-    high = torch.lerp(own.high, around.high, share)
-    bounds = replace(own, low=low, high=high)
+    bounds = replace(own, low=around.low, high=around.high)
     return task._replace(models=[replace(one, bounds=bounds) for one in task.models])
 
 
-def _tighter(task: Task, loose: Task) -> Array:
-    """How far bounds are on the way while paths are led away from a break."""
-    own, around = task.models[0].bounds, loose.models[0].bounds
-    moved = torch.maximum(own.low - around.low, around.high - own.high)
-    count = float((moved / own.typical_step).max()) / TIGHTER
-    return np.linspace(1.0, 0.0, 2 + min(int(np.ceil(count)), N_TIGHTER))[1:-1]
+def _led_inside(
+    task: Task, loose: Task, found: Feedback, starts: Array
+) -> tuple[Task, Feedback]:
+    """Paths that pass a break, led to where the models hold, and the task there.
+
+    By a penalty that grows: out of support there is no slope to follow. It stays a part
+    of the task, or paths would go as near to the break as they can.
+    """
+    bounds = task.models[0].bounds
+    low, high, unit = (
+        bounds.low.numpy(),
+        bounds.high.numpy(),
+        bounds.typical_step.numpy(),
+    )
+    apart = np.minimum(APART * unit, 0.25 * (high - low))
+    penalty = StatePenalty(low + apart, high - apart, unit, 1.0)
+    made = loose.follow(found, starts)
+    paid = loose.gamma ** np.arange(len(made.states)) @ penalty.cost(made.states)
+    if paid.max() > 0.0:
+        for weight in PENALTIES * np.abs(made.returns).mean() / paid.mean():
+            task = task._replace(penalty=penalty._replace(weight=float(weight)))
+            paying = loose._replace(penalty=task.penalty)
+            found = optimised(paying, found, starts, N_PENALISED)
+    return task, found
 
 
 def rest_controller(
@@ -207,6 +236,38 @@ def _begun(
     return Feedback(
         *(np.concatenate(field, axis=1) for field in zip(*found, strict=True))
     )
+
+
+def _taught(
+    task: Task,
+    data: Dataset,
+    controllers: Feedback,
+    starts: Array,
+    fresh: Policy,
+    generator: np.random.Generator,
+) -> Policy:
+    """A policy that does what the controllers do.
+
+    It learns from more and more rollouts, until it earns about as much as they do in
+    models drawn from the posterior: what is wrong about the first is not to matter.
+    """
+    student, lessons = copy.deepcopy(fresh), []
+    first, many = task.models[0], np.tile(starts, (N_MODELS, 1))
+    teachers = controllers.of_paths(np.tile(np.arange(len(starts)), N_MODELS))
+    for lesson in range(N_LESSONS):
+        drawn = drawn_models(first, model_columns(data), N_MODELS, generator)
+        rest = (actor_of(student), many, len(controllers.states))
+        blocks = zip(*rollout_blocks(drawn, *rest), strict=True)
+        made = PredictedStep(*list(map(np.concatenate, blocks))[2:])
+        worst = first.worst_value(task.gamma)
+        earned = discounted_return(made, task.gamma, worst).mean()
+        wanted = task.follow(teachers, many, None, drawn).returns.mean()
+        if lesson and earned >= wanted - ALIKE * abs(wanted):
+            break
+        lessons.append(_disturbed(task, controllers, starts, generator)[:2])
+        x, u = (np.concatenate(part) for part in zip(*lessons, strict=True))
+        distil(student, DistillationTargets(x, u, np.ones(len(x)), 1), is_close=True)
+    return student
 
 
 def _disturbed(

@@ -76,7 +76,7 @@ def learn(
     data: Dataset,
     initial_states: Any = None,
     *,
-    policy: str = "deterministic",
+    policy: str | None = None,
     gamma: float | None = None,
     risk: str | float = "mean",
     n_updates: int = 200,
@@ -97,7 +97,8 @@ def learn(
             `Dataset.load`.
         initial_states: Where the task starts, (B, d_s); by default the first state of
             each episode.
-        policy: "deterministic", "stochastic" or "discrete".
+        policy: "deterministic", "stochastic" or "discrete"; by default what fits the
+            actions: the first, or the last for labels.
         gamma: Discount factor in (0, 1); by default 0.99, or as far as the episodes
             reach where they earn otherwise after what 0.99 sees of them.
         risk: "mean" for the best mean return; or a share such as 0.1, for the best mean
@@ -135,11 +136,20 @@ def learn(
         >>> action.shape
         (1,)
     """
+    data = without_time_limit(as_dataset(data))
+    if policy is None:
+        policy = "discrete" if data.is_discrete else "deterministic"
     common = {"policy": policy, "action_space": action_space} | settings
     _require_known(common, n_updates, n_refining)
     worst_share = _worst_share(risk)
-    data = without_time_limit(as_dataset(data))
     _require_choice(data)
+    bar = tqdm(
+        total=len(PLANS) + n_refining,  # and what is searched beside plans
+        disable=not progress,
+        desc="learn",
+        bar_format=BAR,
+        postfix="looking at the log",
+    )
     far = discount_of(data)
     gamma = common["gamma"] = far if gamma is None else gamma
     config = NOPG(seed=seed, **common).config
@@ -168,14 +178,8 @@ def learn(
     if progress:
         cost = cost_of_search(data, places, gamma, n_updates, n_refining, sparse)
         tqdm.write(str(cost), file=sys.stderr)
-    n_searching = 2 * N_ITERATIONS if sparse else len(ASCENTS) * n_updates
-    bar = tqdm(
-        total=len(PLANS) + n_searching + n_refining,
-        disable=not progress,
-        desc="learn",
-        bar_format=BAR,
-        postfix="models of the system",
-    )
+    bar.total += 2 * N_ITERATIONS if sparse else len(ASCENTS) * n_updates
+    bar.set_postfix_str("models of the system")
     common = {k: v for k, v in common.items() if k != "action_space"}
     common |= {"action_space": space, "seed": seed}
     fitted = FittedPolicy(

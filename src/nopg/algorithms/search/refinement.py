@@ -29,6 +29,7 @@ from nopg.fitted.history import ModelEstimate
 from nopg.policies.adam import Adam, cosine_decay, eps_for
 from nopg.policies.arrays import Array, ArrayPolicies
 from nopg.policies.families import Policy
+from nopg.threads import parallel_map
 
 Models = Sequence[TransitionModel]
 Policies = Sequence[Policy]
@@ -80,14 +81,16 @@ def model_estimates(
     Policies act as they will: for labels, the likeliest one. Rollouts end at a weight
     gamma^T of `negligible`, or at rest. Their worst share is averaged.
     """
-    found = []
-    for model in models:
+
+    def estimates(model: TransitionModel) -> list[ModelEstimate]:
         rollout, returns = _rollout(
             model, policies, starts, gamma, negligible, worst_share
         )
         uncertainties = _uncertainties(model, rollout, len(policies), gamma)
-        found.append(map(ModelEstimate, returns.tolist(), uncertainties.tolist()))
-    return [min(each, key=lambda one: one.value) for each in zip(*found, strict=True)]
+        return list(map(ModelEstimate, returns.tolist(), uncertainties.tolist()))
+
+    found = zip(*parallel_map(estimates, models), strict=True)
+    return [min(each, key=lambda one: one.value) for each in found]
 
 
 def model_returns(
@@ -98,10 +101,8 @@ def model_returns(
     worst_share: float = 1.0,
 ) -> list[float]:
     """The values of `model_estimates` alone, which cost less."""
-    found = [
-        _rollout(model, policies, starts, gamma, SEARCH_WEIGHT, worst_share)[1]
-        for model in models
-    ]
+    options = (policies, starts, gamma, SEARCH_WEIGHT, worst_share)
+    found = parallel_map(lambda model: _rollout(model, *options)[1], models)
     return [float(value) for value in np.min(found, axis=0)]
 
 

@@ -17,28 +17,35 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nopg.dynamics.compiled import PathFeedback
 from nopg.dynamics.curvature import (
+    Derivatives,
     SecondDerivatives,
     derivatives,
     second_derivatives,
 )
 from nopg.dynamics.rollouts import ModelRollout, discounted_return
-from nopg.dynamics.transition_model import PredictedStep, TransitionModel
+from nopg.dynamics.transition_model import (
+    ArrayTransitionModel,
+    PredictedStep,
+    TransitionModel,
+)
 from nopg.policies.arrays import Array
 from nopg.threads import parallel_map
 
 STEP_SIZES = 0.3 ** np.arange(4)
 """Shares of a change that are tried, all at once."""
-DAMPING = (1e-5, 1e-2, 1e4)
-"""Least, first and largest damping, in curvatures of the return by the actions."""
+DAMPING = (1e-5, 1.0, 1e4)
+"""Least, first and largest damping, in curvatures of the return by the actions: first
+changes are small, or a long path is lost at once."""
+TRACKED = 1e-2
+"""The same of gains that lead back to a path which is not to change."""
 FASTER, SLOWER = 0.25, 4.0
 """What a success and a failure do to it."""
 GAIN = 1e-4
 """Smallest gain that counts, as a share of |J|."""
-PATIENCE = 6
+PATIENCE = 10
 """Iterations without one after which a path is left alone."""
-AUTHORITY = 0.8
-"""Share of the actions' range that a path uses; the rest is left to its feedback."""
 
 
 class Feedback(NamedTuple):
@@ -57,42 +64,69 @@ class Feedback(NamedTuple):
         return Feedback(*(field[:, paths] for field in self))
 
 
+class StatePenalty(NamedTuple):
+    """A cost of states beyond limits: the square of how far, in typical steps."""
+
+    low: Array  # (d_s,)
+    high: Array  # (d_s,)
+    unit: Array  # typical steps, (d_s,)
+    weight: float
+
+    def beyond(self, states: Array) -> Array:
+        """How far, with a sign, (.., d_s)."""
+        inside = np.clip(states, self.low, self.high)
+        return np.asarray((states - inside) / self.unit)
+
+    def cost(self, states: Array) -> Array:
+        """What they cost, (..)."""
+        return np.asarray(self.weight * np.square(self.beyond(states)).sum(axis=-1))
+
+    def added_to(self, found: Derivatives, states: Array) -> Derivatives:
+        """The derivatives of steps from these states, with those of their cost."""
+        away, columns = self.beyond(states), np.arange(states.shape[-1])
+        earning, bending = found.earning.copy(), found.bending.copy()
+        earning[..., columns] -= 2.0 * self.weight * away / self.unit
+        curved = 2.0 * self.weight * (away != 0.0) / self.unit**2
+        bending[..., columns, columns] -= curved
+        return found._replace(earning=earning, bending=bending)
+
+
 class Task(NamedTuple):
     """What controllers are to do in which models."""
 
     models: Sequence[TransitionModel]  # directions are those of the first
     limits: Array  # lowest and highest action, (2, d_a)
     gamma: float
+    penalty: StatePenalty | None = None
 
     def follow(
         self,
         controllers: Feedback,
         starts: Array,
         noise: Array | None = None,
-        number: int = 0,
+        model: ArrayTransitionModel | None = None,
     ) -> ModelRollout:
-        """Roll out B controllers from their starts in one of the models.
+        """Roll out B controllers from their starts in a model, by default the first.
 
         `noise` disturbs the actions, (T, B, d_a); those given back are as meant.
         """
-        model, states, steps = self.models[number], starts, []
-        for t, (x, u, gains) in enumerate(zip(*controllers, strict=True)):
-            meant = u + (gains @ (states - x)[..., None])[..., 0]
-            taken = meant if noise is None else meant + noise[t]
-            outcome = model.arrays.step(states, np.clip(taken, *self.limits))
-            steps.append((states, np.clip(meant, *self.limits), *outcome))
-            states = outcome.next_states
-        made = [np.stack(field) for field in zip(*steps, strict=True)]
-        outcomes = PredictedStep(*made[2:])
+        x, u, gains = controllers
+        meant = PathFeedback(u, x, gains, self.limits)
+        taken = meant if noise is None else meant._replace(given=u + noise)
+        outcomes = (model or self.models[0].arrays).follow(starts, taken)
+        states = np.concatenate([starts[None], outcomes.next_states[:-1]])
+        if self.penalty is not None:
+            earned = outcomes.rewards - self.penalty.cost(states)
+            outcomes = outcomes._replace(rewards=earned)
         worst = self.models[0].worst_value(self.gamma)
         returns = discounted_return(outcomes, self.gamma, worst)
-        return ModelRollout(made[0], made[1], outcomes, returns)
+        return ModelRollout(states, meant.at(slice(None), states), outcomes, returns)
 
     def returns(self, controllers: Feedback, starts: Array) -> Array:
         """The lowest return in the models, (B,): one's errors do not fool the other."""
-        numbers = range(len(self.models))
         every = parallel_map(
-            lambda i: self.follow(controllers, starts, number=i).returns, numbers
+            lambda one: self.follow(controllers, starts, model=one.arrays).returns,
+            self.models,
         )
         found = np.min(every, axis=0)
         return np.where(np.isfinite(found), found, -np.inf)
@@ -122,11 +156,10 @@ def optimised(
         # Every share of the change of every path, share by share.
         k = len(STEP_SIZES)
         shares = np.repeat(STEP_SIZES, len(paths))[:, None]
-        tried = Feedback(
-            np.tile(some.states, (1, k, 1)),
-            np.tile(some.actions, (1, k, 1)) + shares * np.tile(change, (1, k, 1)),
-            np.tile(gains, (1, k, 1, 1)),
-        )
+        changed = some._replace(actions=change, gains=gains)
+        tried = changed.of_paths(np.tile(np.arange(len(paths)), k))
+        moved = np.tile(some.actions, (1, k, 1)) + shares * tried.actions
+        tried = tried._replace(actions=moved)
         where = np.tile(starts[paths], (k, 1))
         earned = task.returns(tried, where).reshape(k, -1)
         best = earned.argmax(axis=0)
@@ -144,10 +177,8 @@ def optimised(
             made = task.follow(better, starts[kept])
             around = Feedback(made.states, made.actions, better.gains)
             # Around what the first model makes of it, it may fail in another.
-            again, returns[kept] = (
-                task.returns(around, starts[kept]),
-                earned.ravel()[chosen],
-            )
+            again = task.returns(around, starts[kept])
+            returns[kept] = earned.ravel()[chosen]
             is_as_good = again >= returns[kept] - GAIN * np.abs(returns[kept])
             for whole, new, old in zip(found, around, better, strict=True):
                 whole[:, kept] = np.where(
@@ -169,7 +200,7 @@ def regulator(task: Task, still: Feedback) -> Array:
 
 def tracking(task: Task, path: Feedback) -> Feedback:
     """The path with gains that lead back to it, best for what it is to earn."""
-    damping = np.full(path.states.shape[1], DAMPING[1])
+    damping = np.full(path.states.shape[1], TRACKED)
     return path._replace(gains=_backward(task, path, damping)[1])
 
 
@@ -186,7 +217,7 @@ def _backward(
 
         Q = dU_t / d(s, a),  Q'' = r'' + gamma (1 - p)(1 - o) F' V F
 
-    Changes end at the range that is left to paths. Where all steps are at one place the
+    Changes end at the limits of the actions. Where all steps are at one place the
     motion's second derivatives are known, and v' s'' is a part of Q'' (differential
     dynamic programming, Mayne 1966).
     """
@@ -194,13 +225,14 @@ def _backward(
     model, limits, gamma = task.models[0], task.limits, task.gamma
     d_a, worst = controllers.actions.shape[2], model.worst_value(gamma)
     found = derivatives(model, controllers.states, controllers.actions)
+    if task.penalty is not None:
+        found = task.penalty.added_to(found, controllers.states)
     change = np.zeros_like(controllers.actions)
     gains = np.zeros((n_steps, n_paths, d_a, d_s))
     value, slope = np.zeros(n_paths), np.zeros((n_paths, d_s))
     bend = np.zeros((n_paths, d_s, d_s))
     unit = np.maximum(0.5 * (limits[1] - limits[0]), 1e-9)  # of the actions
     least = max(1e-12 * float(np.ptp(model.rewards)), 1e-300)
-    inner = limits.mean(axis=0) + AUTHORITY * np.array([-unit, unit])
     for t in range(n_steps - 1, -1, -1):
         outcome = PredictedStep(*(field[t] for field in found.outcomes))
         if t + 1 < n_steps:  # what follows begins elsewhere
@@ -227,7 +259,7 @@ def _backward(
         damped = by_action - scale[:, None, None] * np.diag(unit**-2.0)
         inverse = np.linalg.inv(damped)
         step = -np.einsum("bij,bj->bi", inverse, q[:, d_s:])
-        low, high = inner[:, None] - controllers.actions[t]
+        low, high = limits[:, None] - controllers.actions[t]
         step = np.clip(step, np.minimum(low, 0.0), np.maximum(high, 0.0))
         gain = -(inverse @ qq[:, d_s:, :d_s])
         change[t], gains[t] = step, gain

@@ -1,22 +1,18 @@
 """What stands out in a log: jumps, repeats, outliers, actions never tried, rewards."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from gymnasium.spaces import Space
 
 from nopg.data.coverage import FAR, without_far
 from nopg.data.transitions import TransitionTable
 from nopg.data.validation import FloatArray, IntArray, counted
-
-if TYPE_CHECKING:
-    from gymnasium.spaces import Space
 
 _FEW_LEVELS = 5
 
@@ -28,8 +24,7 @@ class Diagnostic:
     name: str  # a short fixed name, for programs
     what: str  # what was found, with its numbers
     meaning: str  # what it means for learning and what to do
-    # A warning asks for a decision; a note is only worth knowing.
-    level: Literal["note", "warning"] = "warning"
+    level: Literal["note", "warning"] = "warning"  # a warning asks for a decision
 
 
 @cache
@@ -51,10 +46,7 @@ def diagnostic(name: str, is_note: bool | None = None, /, **found: Any) -> Diagn
 def all_diagnostics(
     table: TransitionTable, space: Space[Any] | None, weights: FloatArray
 ) -> list[Diagnostic]:
-    """Whatever stands out at first sight, without learning anything.
-
-    `weights` (m,) are those of the other rows around some rows, in kernels.
-    """
+    """Whatever stands out at first sight; `weights`, (m,), are of rows around rows."""
     found = [*_duplicates(table), *_states(table), *_rewards(table)]
     if table.episodes is not None:
         found += [*_jumps(table, table.episodes), *_time_limit(table, table.episodes)]

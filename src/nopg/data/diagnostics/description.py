@@ -1,13 +1,12 @@
 """Puts a data set into words: numbers first, then what they mean for learning."""
 
-from __future__ import annotations
-
 import json
 import textwrap
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from gymnasium.spaces import Space
 
 from nopg.data.coverage import neighbour_weights
 from nopg.data.diagnostics.checks import Diagnostic, all_diagnostics
@@ -15,21 +14,18 @@ from nopg.data.diagnostics.hardware import hardware_diagnostics
 from nopg.data.diagnostics.memory import memory_diagnostics
 from nopg.data.transitions import TransitionTable
 
-if TYPE_CHECKING:
-    from gymnasium.spaces import Space
 
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Column:
     """Range and spread of one column."""
 
-    name: str  # the column's name
-    part: Literal["state", "action", "reward"]  # what the column is part of
-    low: float  # smallest value
-    median: float  # median
-    mean: float  # mean
-    high: float  # largest value
-    std: float  # standard deviation
+    name: str
+    part: Literal["state", "action", "reward"]
+    low: float
+    median: float
+    mean: float
+    high: float
+    std: float
     n_distinct: int  # number of different values
 
 
@@ -39,18 +35,15 @@ class Description:
 
     n_transitions: int  # rows
     n_episodes: int  # distinct episode ids, 0 if rows have none
-    # Shortest, median and longest episode in rows.
-    episode_lengths: tuple[int, int, int] | None
+    episode_lengths: tuple[int, int, int] | None  # shortest, median, longest
     n_terminations: int  # rows after which the task was over
     n_truncations: int  # rows after which only the recording stopped
     n_actions: int | None  # number of labels if the action is discrete
     columns: tuple[Column, ...]  # every column of state, action and reward
     sample_time: float | None  # time from one row to the next, if the log had a clock
-    # Kernel weight of the other rows around a row: 10 %, 50 % and 90 % quantile.
-    neighbours: tuple[float, float, float]
+    neighbours: tuple[float, float, float]  # 10, 50, 90 % of weights around rows
     findings: tuple[Diagnostic, ...]  # what stands out, warnings first
-    # How the rows came to be, in the sentences of readers and transforms.
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # how the rows came to be
 
     def to_json(self) -> str:
         """The whole record as JSON text."""
@@ -150,15 +143,15 @@ def columns(table: TransitionTable) -> tuple[Column, ...]:
     ]
     return tuple(
         Column(
-            name=name,
-            part=part,
-            low=float(column.min()),
-            median=float(np.median(column)),
-            mean=float(column.mean()),
-            high=float(column.max()),
-            std=float(column.std()),
-            n_distinct=len(np.unique(column)),
+            name,
+            part,
+            low=float(x.min()),
+            median=float(np.median(x)),
+            mean=float(x.mean()),
+            high=float(x.max()),
+            std=float(x.std()),
+            n_distinct=len(np.unique(x)),
         )
         for part, names, values in parts
-        for name, column in zip(names, values, strict=True)
+        for name, x in zip(names, values, strict=True)
     )

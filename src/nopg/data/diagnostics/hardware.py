@@ -1,8 +1,4 @@
-"""What machines do to a log: dead bands, stiction, sensors in steps, limits reached.
-
-All four break the smooth line that a model draws between rows, and all four leave
-traces that can be named before anything is learnt.
-"""
+"""What machines do to a log: dead bands, stiction, sensors in steps, limits reached."""
 
 from collections.abc import Iterator
 
@@ -10,19 +6,13 @@ import numpy as np
 
 from nopg.data.diagnostics.checks import Diagnostic, diagnostic
 from nopg.data.transitions import TransitionTable
-from nopg.data.validation import BoolArray, FloatArray
+from nopg.data.validation import FloatArray
 
-_COARSE = 0.2
-"""Steps of a sensor matter from this many deviations of a state's change on."""
-_PINNED, _OFTEN = 0.02, 3.0
-"""A limit: at least this share of rows, and so often as common as other values."""
-_BANDS = (0.1, 0.2, 0.3, 0.4, 0.5)
-"""Dead bands tried, as quantiles of the size of an action."""
-_LESS, _FLAT = 0.8, 0.2
-"""A dead band leaves less than this of what a line leaves, and slopes less inside."""
-_STUCK, _TOLD = 15, 0.9
-"""Stiction: so many steps rest and so many break loose, and the size of the action
-tells which with this chance."""
+_COARSE = 0.2  # deviations of a change from which on steps of a sensor matter
+_PINNED, _OFTEN = 0.02, 3.0  # least share of rows at a limit, and over other values
+_BANDS = (0.1, 0.2, 0.3, 0.4, 0.5)  # dead bands tried: quantiles of actions
+_LESS, _FLAT = 0.8, 0.2  # what a dead band leaves of a line, and its slope, at most
+_STUCK, _TOLD = 15, 0.9  # steps that rest or break loose, and how surely it is told
 _FEWEST, _MOST = 100, 20_000  # rows needed, and rows looked at: the first of a long log
 
 
@@ -37,8 +27,7 @@ def hardware_diagnostics(table: TransitionTable) -> Iterator[Diagnostic]:
         step = _resolution(np.append(now[:, i], then[:, i]))
         if step is None:
             yield from _limits(name, then[:, i])
-        elif step > _COARSE * moved[:, i].std():
-            moves = moved[:, i].std()
+        elif step > _COARSE * (moves := moved[:, i].std()):
             found = {"name": name, "step": step, "moves": moves}
             yield diagnostic("coarse_sensor", step <= moves, **found)
         if step is None and not table.is_discrete:
@@ -85,18 +74,12 @@ def _stuck(
     if min(int((stands & rests).sum()), int((~stands & rests).sum())) < _STUCK:
         return
     for action, values in zip(action_names, np.abs(actions[rests].T), strict=True):
-        if _chance_larger(values, ~stands[rests]) > _TOLD:
-            least = float(np.quantile(values[stands[rests]], 0.95))
+        held, loose = values[stands[rests]], values[~stands[rests]]
+        # The chance that an action that breaks loose is larger than one that does not.
+        if np.searchsorted(np.sort(held), loose).mean() > _TOLD * len(held):
+            least = float(np.quantile(held, 0.95))
             found = {"name": name, "action": action, "least": least}
             yield diagnostic("stiction", share=stands.mean(), **found)
-
-
-def _chance_larger(values: FloatArray, is_first: BoolArray) -> float:
-    """The chance that a value of the first kind is larger than one of the second."""
-    ranks = np.argsort(np.argsort(values)) + 1.0
-    n_first, n_second = int(is_first.sum()), int((~is_first).sum())
-    above = ranks[is_first].sum() - n_first * (n_first + 1) / 2
-    return float(above / (n_first * n_second))
 
 
 def _dead_bands(
@@ -123,10 +106,7 @@ def _dead_bands(
 def _bend(
     beside: FloatArray, action: FloatArray, band: float, moved: FloatArray
 ) -> tuple[float, float]:
-    """What a dead band leaves of what a line leaves, and the slope within the band.
-
-    The slope is in slopes outside of it.
-    """
+    """What a dead band leaves of what a line leaves, and its slope over the outer."""
     inside = np.clip(action, -band, band)
     line, _ = _fitted(np.column_stack([beside, action]), moved)
     bent, _ = _fitted(np.column_stack([beside, action - inside]), moved)

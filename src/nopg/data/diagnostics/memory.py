@@ -1,10 +1,8 @@
 """Does the past explain what state and action do not: a delay, a hidden state?
 
-A Gaussian process predicts each step from the present on rows held out. What it
-must call noise is then regressed on the past, again on rows held out: on one past
-action at a time for a delay, on all of the last k steps for a hidden state. If the
-state tells all, no past can explain noise, however feedback ties past and present
-together; and where data are few the process speaks of lack of data, not of noise.
+What a Gaussian process of the present must call noise is regressed on the past, on rows
+held out: on one past action at a time for a delay, on all of the last k steps for a
+hidden state. If the state tells all, no past can explain noise.
 """
 
 from collections.abc import Iterator
@@ -18,14 +16,10 @@ from nopg.data.transitions import TransitionTable
 from nopg.data.validation import FloatArray, counted
 
 _LONGEST = 16  # most steps looked back; a quarter of an episode if that is less
-_LEAST_NOISE = 0.002
-"""Share of a step's variance below which there is nothing to explain."""
-_LEAST_SHARE, _LEAST_T, _PARTS = 0.1, 2.5, 12
-"""What the past must explain of the noise, its t value, and the parts it is over."""
-_ALIKE = 0.9
-"""One past action that explains this much of what all the past does is a delay."""
-_WORSE = 1.1
-"""Fewer steps are enough if they leave at most this much more than the best."""
+_LEAST_NOISE = 0.002  # share of variance below which nothing is to be explained
+_LEAST_SHARE, _LEAST_T, _PARTS = 0.1, 2.5, 12  # of noise, its t value, over parts
+_ALIKE = 0.9  # share of what all the past explains from which on it is a delay
+_WORSE = 1.1  # what fewer steps may leave, over the best
 
 
 @dataclass(frozen=True)
@@ -33,13 +27,10 @@ class Memory:
     """What the past explains of each step beyond the present state and action."""
 
     action_steps: int  # steps after which an action acts; 0 if it acts at once
-    # Past steps that stand in for what the state does not show; 0 if none do.
-    observation_steps: int
-    # Share of what state and action leave that the past explains, held out.
-    explained: float
+    observation_steps: int  # past steps that stand in for what is hidden; or 0
+    explained: float  # share that the past explains of what is left, held out
     sentence: str  # the same in words
-    # False where rows have no past: no episodes, or too short ones.
-    is_tested: bool = True
+    is_tested: bool = True  # false for rows without a past
 
     @property
     def history(self) -> int:

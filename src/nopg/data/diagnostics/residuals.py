@@ -1,13 +1,11 @@
 """What state and action leave unexplained of each step, on rows held out.
 
-Both halves matter: held out, because a curve through every row leaves nothing; and
-only where other episodes have been, because what no row shows is not noise.
+Only where other episodes have been: what no row shows is not noise.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -18,8 +16,7 @@ from nopg.data.transitions import TransitionTable, run_starts
 from nopg.data.validation import BoolArray, FloatArray, IntArray
 
 _FOLDS = 5
-_FITTED, _TRAINED, _MOST = 200, 500, 2_000
-"""Rows for the likelihood, for each prediction, and in all."""
+_FITTED, _TRAINED, _MOST = 200, 500, 2_000  # rows for likelihood, predictions, all
 _BLOCK = 100  # rows of a stretch that stay together when some are drawn or held out
 _FEWEST = 60  # rows with support below which nothing is said of a column
 _COLUMNS = 6  # state columns looked at: those of which a line leaves most
@@ -27,10 +24,7 @@ _COLUMNS = 6  # state columns looked at: those of which a line leaves most
 
 @dataclass(frozen=True, eq=False)
 class Sequences:
-    """Rows in time order, cut wherever one does not lead to the next.
-
-    All columns are standardised; a row's past is found `lag` rows before it.
-    """
+    """Standardised rows in time order, cut where one does not lead to the next."""
 
     states: FloatArray  # (n, d_s)
     actions: FloatArray  # (n, d_a), one column per label of a discrete action
@@ -39,7 +33,7 @@ class Sequences:
     positions: IntArray  # (n,), rows since the stretch began
 
     @classmethod
-    def of(cls, table: TransitionTable) -> Sequences:
+    def of(cls, table: TransitionTable) -> Self:
         """The rows of a table; without episodes every row is a stretch of its own."""
         order, is_first = run_starts(table)
         states, reached = table.observations[order], table.next_observations[order]
@@ -87,11 +81,77 @@ class Residuals:
         return np.asarray((self.errors - predicted) ** 2)
 
 
-def residuals(sequences: Sequences, lag: int, least: float) -> Iterator[Residuals]:
-    """The residuals of each column on rows with a past, where noise is worth it.
+_BOUNDS = {"length": (-1.5, 4.0), "scale": (-4.0, 2.0), "noise": (-6.0, 0.5)}
+"""Natural logarithms of what standardised columns can have."""
 
-    The past is `lag` rows; a smaller share of noise than `least` explains all there is.
+
+@dataclass(frozen=True)
+class GaussianRegression:
+    """A Gaussian process over standardised columns, found by its likelihood.
+
+    It is the least that tells noise from lack of data before anything is learnt:
+    k(x, x') = 1 + x·x' + scale² exp(-|x/l - x'/l|²/2), and noise² on the diagonal.
     """
+
+    lengths: FloatArray
+    scale: float
+    noise: float
+
+    @classmethod
+    def fit(cls, inputs: FloatArray, targets: FloatArray) -> Self:
+        """The parameters of largest likelihood, for inputs (n, d) and targets (n,)."""
+        n, d = inputs.shape
+        squares = (inputs.T[:, :, None] - inputs.T[:, None, :]) ** 2  # (d, n, n)
+        linear = 1.0 + inputs @ inputs.T
+
+        def cost(logs: FloatArray) -> tuple[float, FloatArray]:
+            inverse_lengths = np.exp(-2.0 * logs[:d])
+            bumps = np.tensordot(inverse_lengths, squares, 1)
+            bumps = np.exp(2.0 * logs[d] - 0.5 * bumps)
+            covariance = linear + bumps
+            covariance.flat[:: n + 1] += np.exp(2.0 * logs[d + 1])
+            factor = cho_factor(covariance, lower=True, check_finite=False)
+            weights = cho_solve(factor, targets, check_finite=False)
+            inverse = cho_solve(factor, np.eye(n), check_finite=False)
+            # d log L / d theta = tr((w w' - K^-1) dK / d theta) / 2, Rasmussen (5.9).
+            slope = np.outer(weights, weights) - inverse
+            shared = slope * bumps
+            by_length = 0.5 * np.tensordot(squares, shared, 2) * inverse_lengths
+            by_noise = np.trace(slope) * np.exp(2.0 * logs[d + 1])
+            gradient = np.array([*by_length, shared.sum(), by_noise])
+            log_determinant = np.log(np.diagonal(factor[0])).sum()
+            return 0.5 * float(targets @ weights) + float(log_determinant), -gradient
+
+        bounds = [*[_BOUNDS["length"]] * d, _BOUNDS["scale"], _BOUNDS["noise"]]
+        # From short lengths and little noise, lest corners be taken for noise.
+        start = np.log([1.0] * d + [0.5, 0.05])
+        options = {"maxiter": 40}
+        found = minimize(cost, start, jac=True, bounds=bounds, options=options)
+        *logs, scale, noise = np.exp(found.x)
+        return cls(np.array(logs), float(scale), float(noise))
+
+    def predict(
+        self, inputs: FloatArray, targets: FloatArray, queries: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Mean and variance for lack of data at the queries, each (m,)."""
+        covariance = self._kernel(inputs, inputs)
+        covariance.flat[:: len(inputs) + 1] += self.noise**2
+        factor = cho_factor(covariance, lower=True, check_finite=False)
+        across = self._kernel(inputs, queries)  # (n, m)
+        solved = cho_solve(factor, across, check_finite=False)
+        own = 1.0 + (queries**2).sum(axis=1) + self.scale**2
+        variance = own - np.einsum("nm,nm->m", across, solved)
+        return solved.T @ targets, np.maximum(variance, 0.0)
+
+    def _kernel(self, left: FloatArray, right: FloatArray) -> FloatArray:
+        x, y = left / self.lengths, right / self.lengths
+        apart = (x**2).sum(axis=1)[:, None] + (y**2).sum(axis=1) - 2.0 * x @ y.T
+        bumps = self.scale**2 * np.exp(-0.5 * np.maximum(apart, 0.0))
+        return np.asarray(1.0 + left @ right.T + bumps)
+
+
+def residuals(sequences: Sequences, lag: int, least: float) -> Iterator[Residuals]:
+    """Residuals of each column on rows with a past of `lag`, from `least` noise on."""
     generator = np.random.default_rng(0)  # the same log gets the same description
     rows = sequences.draw(lag, generator)
     if len(rows) < _FEWEST:
@@ -154,72 +214,3 @@ def _folds(
 def _standardised(columns: FloatArray) -> FloatArray:
     std = columns.std(axis=0)
     return np.asarray((columns - columns.mean(axis=0)) / np.where(std > 0, std, 1.0))
-
-
-_BOUNDS = {"length": (-1.5, 4.0), "scale": (-4.0, 2.0), "noise": (-6.0, 0.5)}
-"""Natural logarithms of what standardised columns can have."""
-
-
-@dataclass(frozen=True)
-class GaussianRegression:
-    """A Gaussian process over standardised columns, found by its likelihood.
-
-    It is the least that tells noise from lack of data before anything is learnt:
-    k(x, x') = 1 + x·x' + scale² exp(-|x/l - x'/l|²/2), and noise² on the diagonal.
-    """
-
-    lengths: FloatArray
-    scale: float
-    noise: float
-
-    @classmethod
-    def fit(cls, inputs: FloatArray, targets: FloatArray) -> GaussianRegression:
-        """The parameters of largest likelihood, for inputs (n, d) and targets (n,)."""
-        n, d = inputs.shape
-        squares = (inputs.T[:, :, None] - inputs.T[:, None, :]) ** 2  # (d, n, n)
-        linear = 1.0 + inputs @ inputs.T
-
-        def cost(logs: FloatArray) -> tuple[float, FloatArray]:
-            inverse_lengths = np.exp(-2.0 * logs[:d])
-            bumps = np.tensordot(inverse_lengths, squares, 1)
-            bumps = np.exp(2.0 * logs[d] - 0.5 * bumps)
-            covariance = linear + bumps
-            covariance.flat[:: n + 1] += np.exp(2.0 * logs[d + 1])
-            factor = cho_factor(covariance, lower=True, check_finite=False)
-            weights = cho_solve(factor, targets, check_finite=False)
-            inverse = cho_solve(factor, np.eye(n), check_finite=False)
-            # d log L / d theta = tr((w w' - K^-1) dK / d theta) / 2, Rasmussen (5.9).
-            slope = np.outer(weights, weights) - inverse
-            shared = slope * bumps
-            by_length = 0.5 * np.tensordot(squares, shared, 2) * inverse_lengths
-            by_noise = np.trace(slope) * np.exp(2.0 * logs[d + 1])
-            gradient = np.array([*by_length, shared.sum(), by_noise])
-            log_determinant = np.log(np.diagonal(factor[0])).sum()
-            return 0.5 * float(targets @ weights) + float(log_determinant), -gradient
-
-        bounds = [*[_BOUNDS["length"]] * d, _BOUNDS["scale"], _BOUNDS["noise"]]
-        # From short lengths and little noise, lest corners be taken for noise.
-        start = np.log([1.0] * d + [0.5, 0.05])
-        options = {"maxiter": 40}
-        found = minimize(cost, start, jac=True, bounds=bounds, options=options)
-        *logs, scale, noise = np.exp(found.x)
-        return cls(np.array(logs), float(scale), float(noise))
-
-    def predict(
-        self, inputs: FloatArray, targets: FloatArray, queries: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Mean and variance for lack of data at the queries, each (m,)."""
-        covariance = self._kernel(inputs, inputs)
-        covariance.flat[:: len(inputs) + 1] += self.noise**2
-        factor = cho_factor(covariance, lower=True, check_finite=False)
-        across = self._kernel(inputs, queries)  # (n, m)
-        solved = cho_solve(factor, across, check_finite=False)
-        own = 1.0 + (queries**2).sum(axis=1) + self.scale**2
-        variance = own - np.einsum("nm,nm->m", across, solved)
-        return solved.T @ targets, np.maximum(variance, 0.0)
-
-    def _kernel(self, left: FloatArray, right: FloatArray) -> FloatArray:
-        x, y = left / self.lengths, right / self.lengths
-        apart = (x**2).sum(axis=1)[:, None] + (y**2).sum(axis=1) - 2.0 * x @ y.T
-        bumps = self.scale**2 * np.exp(-0.5 * np.maximum(apart, 0.0))
-        return np.asarray(1.0 + left @ right.T + bumps)

@@ -1,17 +1,13 @@
-"""Files of one array per name, npz and HDF5: ours, and D4RL's.
+"""Files of one array per name, npz and HDF5: ours, and D4RL's."""
 
-D4RL calls the flags `terminals` and `timeouts`, has no episode ids and often no
-`next_observations`; these are filled in. No file can fill the memory: what its arrays
-declare, and what chunks unpack to, is held against the limit and against each other
-first. Pickles are not read, and a file that leads out of itself is refused.
-"""
-
+import json
 import math
 import warnings
 import zipfile
 import zlib
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy
@@ -19,7 +15,7 @@ from numpy.typing import NDArray
 
 from nopg.data.files import reading, write_atomically
 from nopg.data.io.arrays import file_arguments, wanted
-from nopg.data.io.metadata import metadata_to_json
+from nopg.data.io.metadata import described
 from nopg.data.io.options import ReadOptions
 from nopg.data.transitions import TransitionTable
 from nopg.errors import DataError, require_extra
@@ -29,12 +25,16 @@ _METADATA = "metadata"
 
 def write_npz(table: TransitionTable, path: Path) -> None:
     """Write every array, the names, the spaces and the notes."""
-    arrays = table.arrays() | {_METADATA: np.array(metadata_to_json(table))}
-
-    def write(stream: BinaryIO) -> None:
-        np.savez_compressed(stream, allow_pickle=False, **arrays)
-
-    write_atomically(path, write)
+    if path.suffix.lower() != ".npz":
+        raise DataError(
+            f"The name of a data file to write must end in .npz, got `{path}`; give it "
+            "that ending."
+        )
+    arrays: dict[str, Any] = table.arrays() | {
+        _METADATA: np.array(json.dumps(described(table)))
+    }
+    save = partial(np.savez_compressed, allow_pickle=False, **arrays)
+    write_atomically(path, save)
 
 
 def read_npz(path: Path, options: ReadOptions) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def read_npz(path: Path, options: ReadOptions) -> dict[str, Any]:
         zipfile.ZipFile(path) as archive,
     ):
         members = {i.filename.removesuffix(".npy"): i for i in archive.filelist}
-        named = wanted(members, _METADATA)
+        named = wanted(members) | {n: n for n in members if n == _METADATA}
         options.require_size(sum(members[name].file_size for name in named), path)
         arrays = {a: _read_array(archive, members[name]) for name, a in named.items()}
     stored = arrays.pop(_METADATA, None)
@@ -73,11 +73,9 @@ def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]
     return content.reshape(shape, order="F" if is_fortran else "C")
 
 
-_KEY = "nopg"  # where 0.2 wrote names, spaces and notes
-_HARMLESS = (2, 3)
-"""Filters that leave the size as it is: shuffle, and Fletcher's checksum."""
+_HARMLESS = (2, 3)  # filters that leave the size as it is: shuffle, a checksum
+# How much one byte can become: gzip; lzf stops at the size of a chunk by itself.
 _RATIO = {1: 1032, 32000: 1}
-"""How much one byte can become: gzip; lzf stops at the size of a chunk by itself."""
 _SMALL, _CHECKSUM = 2**20, 4
 
 
@@ -87,13 +85,10 @@ def read_hdf5(path: Path, options: ReadOptions) -> dict[str, Any]:
     what = "an HDF5 file of plain arrays"
     with reading(path, what, "write it again"), h5py.File(path, "r") as file:
         nodes = arrays_inside(file, path)
-        nodes = {name: n for name, n in nodes.items() if n.dtype.kind in "biuf"}
-        named = wanted(nodes, _KEY)
+        named = wanted(n for n, node in nodes.items() if node.dtype.kind in "biuf")
         options.require_size(sum(unpacked_bytes(nodes[name]) for name in named), path)
         arrays = {array: nodes[name][()] for name, array in named.items()}
-    stored = arrays.pop(_KEY, None)
-    text = None if stored is None else stored.tobytes()
-    return file_arguments(arrays, text, options, path)
+    return file_arguments(arrays, None, options, path)
 
 
 def arrays_inside(file: Any, where: object) -> dict[str, Any]:
@@ -122,8 +117,7 @@ def arrays_inside(file: Any, where: object) -> dict[str, Any]:
 def unpacked_bytes(node: Any) -> int:
     """Bytes that reading an HDF5 array takes: all of it, and one chunk at least.
 
-    The library unpacks a chunk before it asks whether it is one, so that a few bytes
-    could fill the memory: chunks that may be such are unpacked here, and counted.
+    The library unpacks a chunk whatever it becomes: suspicious ones are counted here.
     """
     chunk = math.prod(node.chunks or ()) * node.dtype.itemsize
     plist = node.id.get_create_plist()

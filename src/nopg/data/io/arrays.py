@@ -1,8 +1,4 @@
-"""From named arrays, as every reader hands them over, to the arguments of `Dataset`.
-
-All that concerns transitions happens here once: what is s', which rows are dropped,
-whether the action is discrete, where the reward comes from.
-"""
+"""From named arrays, as every reader hands them over, to the arguments of `Dataset`."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -21,25 +17,24 @@ from nopg.data.validation import (
     as_flags,
     as_matrix,
     counted,
+    one_per_row,
     preview,
     require_same_length,
-    rewards_from,
 )
 from nopg.errors import DataError
 
-ALIASES = {"terminals": "terminations", "timeouts": "truncations"}
-"""Other names for the arrays, as D4RL writes them."""
+ALIASES = {"terminals": "terminations", "timeouts": "truncations"}  # of D4RL
 
 
-def wanted(names: Iterable[str], key: str) -> dict[str, str]:
-    """The entries of a file worth reading, `key` too, and the array each one is."""
+def wanted(names: Iterable[str]) -> dict[str, str]:
+    """The entries of a file worth reading, and the array each one is."""
     found = {name: ALIASES.get(name, name) for name in names}
-    return {name: array for name, array in found.items() if array in (*ARRAYS, key)}
+    return {name: array for name, array in found.items() if array in ARRAYS}
 
 
 def file_arguments(
     arrays: Mapping[str, NDArray[Any]],
-    metadata: str | bytes | None,
+    metadata: str | None,
     options: ReadOptions,
     where: object,
 ) -> dict[str, Any]:
@@ -57,11 +52,9 @@ def file_arguments(
 
 
 def dataset_arguments(
-    # By the names in `ARRAYS`; NaN is a missing value.
-    arrays: Mapping[str, NDArray[Any]],
+    arrays: Mapping[str, NDArray[Any]],  # by the names in `ARRAYS`; NaN is missing
     options: ReadOptions,  # what the caller asked for
-    # Names, spaces and notes that the source states.
-    metadata: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,  # what the source states
 ) -> dict[str, Any]:
     """The arguments of `Dataset`: rows with their successors, names and notes."""
     parts: dict[str, Any] = {name: arrays.get(name) for name in ARRAYS}
@@ -77,10 +70,11 @@ def dataset_arguments(
         parts["actions"] = _of_kind(parts["actions"], options.is_discrete)
     if callable(options.reward):
         said += ("The rewards are a function of (s, a, s').",)
-        s, a, s_next = (parts[name] for name in (*ARRAYS[:2], "next_observations"))
-        parts["rewards"] = rewards_from(options.reward, s, a, s_next)
+        given = (parts[name] for name in (*ARRAYS[:2], "next_observations"))
+        values = options.reward(*given)
+        n = len(parts["observations"])
+        parts["rewards"] = one_per_row("A reward function", values, n)
     stated = dict(metadata or {})
-    stated.pop("is_discrete", None)
     for space in ("observation_space", "action_space"):
         if getattr(options, space) is not None:
             stated[space] = getattr(options, space)

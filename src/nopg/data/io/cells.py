@@ -1,8 +1,6 @@
 """Cells of a table become numbers, flags or labels; what is neither is named."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -24,17 +22,6 @@ _FLAGS = {
     **dict.fromkeys(("true", "t", "yes", "y", "1", "1.0"), True),
     **dict.fromkeys(("false", "f", "no", "n", "0", "0.0", *_EMPTY), False),
 }
-
-
-def read_columns(
-    kinds: Mapping[str, Kind], chunks: Iterable[Mapping[str, Sequence[Any]]]
-) -> dict[str, TableColumn]:
-    """Convert a table chunk by chunk."""
-    columns = {name: TableColumn(name, kind) for name, kind in kinds.items()}
-    for chunk in chunks:
-        for name, column in columns.items():
-            column.add(chunk[name])
-    return columns
 
 
 class TableColumn:

@@ -17,8 +17,7 @@ from nopg.data.io.rates import Arrays, numbered, resampled
 from nopg.data.validation import FloatArray, IntArray, counted, preview
 from nopg.errors import DataError, NopgWarning
 
-_GAP, _JITTERS = 1.5, 10.0
-"""A gap is longer than this many sample times, and than one and so many jitters."""
+_GAP, _JITTERS = 1.5, 10.0  # a gap is longer than so many sample times, and jitters
 _ONE_RATE = 1.5  # sample times of episodes may differ by this factor
 _UNEVEN = 0.2  # jitter, in sample times, that is worth a warning
 
@@ -26,10 +25,7 @@ _UNEVEN = 0.2  # jitter, in sample times, that is worth a warning
 def follow_clock(
     arrays: Arrays, times: FloatArray, options: ReadOptions
 ) -> tuple[Arrays, float | None, tuple[str, ...]]:
-    """Put the rows in the order of their clock, by the four rules of this module.
-
-    Beside them the sample time, if there is one, and what was found and done.
-    """
+    """Rows in the order of their clock, the sample time if there is one, and notes."""
     arrays, times, ids = _in_order(arrays, times)
     arrays, times, ids, notes = _without_repeats(arrays, times, ids, options)
     passed = _passed(times, ids)

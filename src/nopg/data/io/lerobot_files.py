@@ -1,10 +1,4 @@
-"""LeRobot folders: Parquet files of frames, and `meta/info.json` that names them.
-
-A frame holds `observation.state` and `action` as lists, `episode_index`, `timestamp`,
-and in simulated tasks `next.reward` and `next.done`. `next.done` says that a recording
-ended, by a goal or by a time limit alike, so it is a truncation unless you say
-otherwise. Pictures and videos are left out.
-"""
+"""LeRobot folders: Parquet files of frames, and `meta/info.json` that names them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -66,14 +60,12 @@ class LeRobotFolder(TableSource):
         parquet = require_extra("pyarrow.parquet", "data")
         features = [f for f, own in self.columns_of.items() if set(own) & set(names)]
         n_bytes = 0
-        with _reading(self._folder):
-            for file in self._files:
-                with open_plain(file) as stream:  # no links in a folder of others
-                    n_bytes += unpacked_bytes(stream, features)
-                self._options.require_size(n_bytes, self._folder)
         for file in self._files:
             cells: dict[str, Any] = {}
             with _reading(self._folder):
+                with open_plain(file) as stream:  # no links in a folder of others
+                    n_bytes += unpacked_bytes(stream, features)
+                self._options.require_size(n_bytes, self._folder)
                 table = parquet.read_table(file, columns=features, partitioning=None)
                 for feature in features:
                     values = _flat(table[feature].combine_chunks())

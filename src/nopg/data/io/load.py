@@ -1,11 +1,11 @@
-"""Finds the reader or writer for a file by its name; each lives in its own module."""
+"""Finds the reader for a file by its name; each lives in its own module."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from nopg.data.io.array_files import read_hdf5, read_npz, write_npz
-from nopg.data.io.csv_files import CsvFile, write_csv
+from nopg.data.io.array_files import read_hdf5, read_npz
+from nopg.data.io.csv_files import CsvFile
 from nopg.data.io.lerobot_files import INFO, read_lerobot
 from nopg.data.io.matlab_files import matlab_table
 from nopg.data.io.mcap_files import McapFile
@@ -13,7 +13,6 @@ from nopg.data.io.minari_files import is_minari_id, read_minari
 from nopg.data.io.options import ReadOptions
 from nopg.data.io.parquet_files import ParquetFile
 from nopg.data.io.tables import TableSource, table_arguments
-from nopg.data.transitions import TransitionTable
 from nopg.errors import DataError
 
 Reader = Callable[[Path, ReadOptions], dict[str, Any]]
@@ -23,17 +22,14 @@ def _table(source: Callable[[Path, ReadOptions], TableSource]) -> Reader:
     return lambda path, options: table_arguments(source(path, options), options)
 
 
-_TEXT = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 READERS: dict[str, Reader] = {
     ".npz": read_npz,
-    **dict.fromkeys(_TEXT, _table(CsvFile)),
+    **dict.fromkeys((".csv", ".csv.gz", ".tsv", ".tsv.gz"), _table(CsvFile)),
     ".parquet": _table(ParquetFile),
     **dict.fromkeys((".h5", ".hdf5"), read_hdf5),
     ".mat": _table(matlab_table),
     ".mcap": _table(McapFile),
-}
-"""How to read a file, by how its name ends."""
-WRITERS = {".npz": write_npz, **dict.fromkeys(_TEXT, write_csv)}
+}  # by how the name of a file ends
 
 
 def load(source: str | Path, options: ReadOptions) -> dict[str, Any]:
@@ -43,26 +39,18 @@ def load(source: str | Path, options: ReadOptions) -> dict[str, Any]:
         return read_lerobot(path, options)
     if path.is_dir() or (is_minari_id(str(source)) and not path.exists()):
         return read_minari(source, options)
-    read: Reader = _chosen(path, READERS)
+    read = next(
+        (r for end, r in READERS.items() if path.name.lower().endswith(end)), None
+    )
+    if read is None:
+        advice = "rename or convert it (Minari datasets are read by folder or id)"
+        if path.suffix.lower() == ".npy":
+            advice = "save the arrays by name with numpy.savez instead of numpy.save"
+        raise DataError(
+            f"The name of a data file must end in {', '.join(READERS)}, got `{path}`; "
+            f"{advice}."
+        )
     if not path.is_file():
         found = "something else" if path.exists() else "no such file"
         raise DataError(f"`{path}` must be a file, found {found}; check the path.")
     return read(path, options)
-
-
-def save(table: TransitionTable, path: str | Path) -> None:
-    """Write `table` in the format that the name of `path` asks for."""
-    _chosen(Path(path), WRITERS)(table, Path(path))
-
-
-def _chosen(path: Path, formats: Mapping[str, Any]) -> Any:
-    for suffix, found in formats.items():
-        if path.name.lower().endswith(suffix):
-            return found
-    advice = "rename or convert it (Minari datasets are read by folder or id)"
-    if path.suffix.lower() == ".npy":
-        advice = "save the arrays by name with numpy.savez instead of numpy.save"
-    raise DataError(
-        f"The name of a data file must end in {', '.join(formats)}, got `{path}`; "
-        f"{advice}."
-    )

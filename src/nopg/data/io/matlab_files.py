@@ -1,11 +1,7 @@
-"""MATLAB's .mat files of version 5 to 7.
+"""MATLAB's .mat files of version 5 to 7: elements of a type, a length and bytes.
 
-Every vector of numbers is a column, every matrix one column per column, and so are the
-fields of a structure (`log.speed`). What has another length than the log is left out.
-
-The format is simple: elements of a type, a length and bytes, a matrix being an element
-of elements. It is read here, since SciPy's reader believes lengths: damaged files make
-it reserve any memory, and end the process.
+SciPy's reader believes lengths: damaged files make it reserve any memory, and end the
+process.
 """
 
 import math
@@ -29,7 +25,6 @@ _HEADER = 128  # bytes before the first element
 _MATRIX, _PACKED = 14, 15
 _NUMBERS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8",
             12: "i8", 13: "u8"}  # fmt: skip
-"""Types of elements; integers that are small are stored in few bytes."""
 _STRUCTURE, _COMPLEX = 2, 0x800
 _CLASSES = {6: "f8", 7: "f4", 8: "i1", 9: "u1", 10: "i2", 11: "u2", 12: "i4", 13: "u4",
             14: "i8", 15: "u8"}  # fmt: skip

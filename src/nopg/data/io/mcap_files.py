@@ -1,14 +1,11 @@
 """MCAP files, as ROS 2 bags are: messages of many topics, each at its own rate.
 
-Every number in a message is a column, `/joint_states.position.elbow` for example. The
-messages of one topic are the rows: that of the first state column, or of the busiest
-one. At each of its times the other topics have their last message before; an action
-may be a quarter of a step late, since it follows from what was seen. The clock then
-does the rest: `resample=` lays the rows on a grid. ROS is not needed.
+Rows are those of one topic; at each the others have their last message before.
 """
 
 import io
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -34,10 +31,10 @@ class McapFile(TableSource):
     def __init__(self, path: Path, options: ReadOptions) -> None:
         self._path, self._options = path, options
         self._topic_of: dict[str, str] = {}
-        self._counts: dict[str, int] = {}
+        self._counts: Counter[str] = Counter()
         seen: set[str] = set()
         for topic, _, cells in self._messages(None):
-            self._counts[topic] = self._counts.get(topic, 0) + 1
+            self._counts[topic] += 1
             if topic not in seen and cells:  # its first message names its columns
                 seen.add(topic)
                 self._topic_of |= dict.fromkeys(cells, topic)
@@ -76,9 +73,7 @@ class McapFile(TableSource):
         for topic, columns_of in own.items():
             slack = late if topic in done and topic != leader else 0.0
             at = np.searchsorted(times[topic], clock + slack, side="right") - 1
-            first = max(
-                first, int(np.argmax(at >= 0)) if (at >= 0).any() else len(clock)
-            )
+            first = max(first, int((at < 0).sum()))  # these come first
             columns |= dict(zip(columns_of, rows[topic][at].T, strict=True))
         if first:
             self.notes += (f"Left out: {first} rows before every topic had a message.",)
@@ -103,15 +98,15 @@ class McapFile(TableSource):
                     channels[record.id] = record
                 elif kind == "Message":
                     number, channel = record.channel_id, channels[record.channel_id]
-                    is_json = channel.message_encoding == "json"
-                    if channel.message_encoding not in ("cdr", "json") or (
-                        topics is not None and channel.topic not in topics
-                    ):
+                    coding = channel.message_encoding
+                    is_wanted = topics is None or channel.topic in topics
+                    if coding not in ("cdr", "json") or not is_wanted:
                         continue
                     if number not in decoders:
                         schema = schemas.get(channel.schema_id)
+                        is_ros = coding == "cdr"
                         found = (
-                            parse_json if is_json else ros2.decoder_for("cdr", schema)
+                            ros2.decoder_for("cdr", schema) if is_ros else parse_json
                         )
                         if found is None:
                             raise ValueError(f"nothing says what {channel.topic} is")

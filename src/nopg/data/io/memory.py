@@ -1,18 +1,15 @@
-"""Data sets from what other programs hold in memory.
-
-Data frames, Minari datasets, datasets of d3rlpy, replay buffers of stable-baselines3.
-"""
+"""Data sets from what other programs hold in memory."""
 
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
+from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
 from nopg.data.dataset import Dataset
 from nopg.data.io.arrays import dataset_arguments
-from nopg.data.io.minari_files import minari_arguments
 from nopg.data.io.options import ReadOptions
 from nopg.data.io.tables import MemoryTable, table_arguments
 from nopg.errors import ConfigError, DataError, did_you_mean
@@ -34,16 +31,6 @@ def from_table(table: Any, **options: Any) -> Dataset:
         array([0.5, 0.8])
     """
     return Dataset(**table_arguments(MemoryTable(table), _named(options)))
-
-
-def from_minari(dataset: Any, **options: Any) -> Dataset:
-    """Transitions of an open `minari.MinariDataset`.
-
-    Args:
-        dataset: The dataset, with all its episodes or some.
-        options: The options of `Dataset.load`.
-    """
-    return Dataset(**minari_arguments(dataset, _named(options)))
 
 
 def _named(options: Mapping[str, Any]) -> ReadOptions:
@@ -146,7 +133,5 @@ def from_d3rlpy(dataset: Any) -> Dataset:
     arrays["terminations"][last] = [episode.terminated for episode in episodes]
     metadata: dict[str, Any] = {"notes": ("Read from d3rlpy.",)}
     if arrays["actions"].dtype.kind in "iu":
-        from gymnasium.spaces import Discrete
-
         metadata["action_space"] = Discrete(int(dataset.dataset_info.action_size))
     return Dataset(**dataset_arguments(arrays, ReadOptions(), metadata))

@@ -1,32 +1,23 @@
-"""What a file keeps beside its arrays, as JSON, and the digest that tells data apart.
-
-Names, spaces, notes and history; spaces by numbers and text alone, without pickle.
-"""
-
-from __future__ import annotations
+"""What a file keeps beside its arrays, as JSON; the digest that tells data apart."""
 
 import hashlib
-import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import Any
 
 import numpy as np
+from gymnasium.spaces import Box, Discrete, Space
 
 from nopg.data.files import parse_json
 from nopg.data.history import HistoryLayout
 from nopg.data.transitions import ARRAYS, TransitionTable
 from nopg.errors import DataError
 
-if TYPE_CHECKING:
-    from gymnasium.spaces import Space
-
 
 def space_to_json(space: Space[Any] | None) -> dict[str, Any] | None:
     """Describe a Box or Discrete space by numbers and text alone."""
     if space is None:
         return None
-    from gymnasium.spaces import Box, Discrete
-
     if isinstance(space, Discrete):
         return {"kind": "discrete", "n": int(space.n), "start": int(space.start)}
     if isinstance(space, Box):
@@ -52,8 +43,6 @@ def space_from_json(description: dict[str, Any] | None) -> Space[Any] | None:
     """Rebuild what `space_to_json` described."""
     if description is None:
         return None
-    from gymnasium.spaces import Box, Discrete
-
     try:
         if description["kind"] == "discrete":
             return Discrete(int(description["n"]), start=int(description["start"]))
@@ -82,6 +71,7 @@ def described(table: TransitionTable) -> dict[str, Any]:
     """Names, spaces and notes by text and numbers alone."""
     return (
         {"sample_time": table.sample_time}
+        | {"history": None if table.history is None else asdict(table.history)}
         | {name: list(getattr(table, name)) for name in _TEXTS}
         | {name: space_to_json(getattr(table, name)) for name in _SPACES}
     )
@@ -95,24 +85,14 @@ def from_described(stored: Mapping[str, Any]) -> dict[str, Any]:
             raise TypeError("a list of texts is something else")
     step = stored.get("sample_time")  # files of older versions have none
     texts["sample_time"] = None if step is None else float(step)
+    texts["history"] = HistoryLayout.from_json(stored.get("history"))
     return texts | {name: space_from_json(stored[name]) for name in _SPACES}
 
 
-def metadata_to_json(table: TransitionTable, **more: str) -> str:
-    """What a data file says of its table."""
-    about = more | described(table) | {"is_discrete": table.is_discrete}
-    if table.history is not None:
-        about["history"] = table.history.to_json()
-    return json.dumps(about, indent=1)
-
-
-def metadata_from_json(text: str | bytes) -> dict[str, Any]:
-    """The arguments of `Dataset` that `metadata_to_json` wrote, and `is_discrete`."""
+def metadata_from_json(text: str) -> dict[str, Any]:
+    """The arguments of `Dataset` in a file of `Dataset.save`."""
     try:
-        stored = parse_json(text)
-        history = HistoryLayout.from_json(stored.get("history"))
-        more = {"is_discrete": bool(stored["is_discrete"]), "history": history}
-        return from_described(stored) | more
+        return from_described(parse_json(text))
     except DataError:
         raise
     except (ValueError, KeyError, TypeError) as error:
@@ -123,10 +103,7 @@ def metadata_from_json(text: str | bytes) -> dict[str, Any]:
 
 
 def fingerprint(dataset: TransitionTable) -> str:
-    """A digest of every array of `dataset`, whatever file it came from.
-
-    Names, notes and spaces do not count: no update depends on them.
-    """
+    """A digest of every array; no update depends on names, notes and spaces."""
     total = hashlib.sha256()
     for name in ARRAYS:
         array = getattr(dataset, name)

@@ -1,20 +1,13 @@
-"""Minari datasets, read without jax and without building their environment.
-
-An episode of T steps stores T+1 observations beside T actions, so s' of step t is
-observation t+1 of the same episode. Where the spaces are not stored Minari would build
-the environment that the folder names, and so run code it chooses; such a folder is
-refused instead.
-"""
-
-from __future__ import annotations
+"""Minari datasets, read without jax and without building their environment."""
 
 import math
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from gymnasium.spaces import Box, Discrete, Space
 from numpy.typing import NDArray
 
 from nopg.data.files import open_plain, reading
@@ -22,11 +15,8 @@ from nopg.data.io.array_files import arrays_inside, unpacked_bytes
 from nopg.data.io.arrays import dataset_arguments
 from nopg.data.io.options import ReadOptions
 from nopg.data.transitions import ARRAYS
-from nopg.data.validation import FloatArray, as_matrix
+from nopg.data.validation import as_matrix
 from nopg.errors import DataError, require_extra
-
-if TYPE_CHECKING:
-    from gymnasium.spaces import Space
 
 _ID = re.compile(r"(?:[\w-]+/)*[\w-]+-v\d+")
 
@@ -37,10 +27,7 @@ def is_minari_id(text: str) -> bool:
 
 
 def read_minari(source: str | Path, options: ReadOptions) -> dict[str, Any]:
-    """The arguments of `Dataset` from a local dataset, by folder or id.
-
-    Nothing is downloaded or executed.
-    """
+    """The arguments of `Dataset` from a local dataset, by folder or id."""
     h5py = require_extra("h5py", "minari")
     for module in ("PIL", "minari"):  # Minari imports PIL and does not declare it
         require_extra(module, "minari")
@@ -59,7 +46,7 @@ def read_minari(source: str | Path, options: ReadOptions) -> dict[str, Any]:
             with h5py.File(path, "r") as file:
                 nodes = arrays_inside(file, path).values()
                 options.require_size(sum(map(unpacked_bytes, nodes)), path)
-        return minari_arguments(MinariStorage.read(folder), options)
+        return _arguments(MinariStorage.read(folder), options)
 
 
 def _require_plain(folder: Path) -> None:
@@ -90,16 +77,19 @@ def _folder(source: str | Path) -> Path:
     return folder if (folder / "metadata.json").exists() else folder / "data"
 
 
-def minari_arguments(dataset: Any, options: ReadOptions) -> dict[str, Any]:
-    """The arguments of `Dataset` from an open Minari dataset or its storage."""
-    storage = getattr(dataset, "storage", dataset)
-    kept = getattr(dataset, "episode_indices", range(storage.total_episodes))
+def _arguments(storage: Any, options: ReadOptions) -> dict[str, Any]:
     space = storage.action_space
-    names = list(_names("s", storage.observation_space))
-    width = 16 * (len(names) + 4)
+    for kind in (storage.observation_space, space):
+        if kind.shape is None:
+            raise DataError(
+                f"Observations and actions must be vectors, got {kind}; record them "
+                "with gymnasium.wrappers.FlattenObservation."
+            )
+    width = 16 * (math.prod(storage.observation_space.shape) + 4)
     options.require_size(width * int(storage.total_steps), "the Minari dataset")
     episodes, n_steps = [], 0
-    for episode in _episodes(storage.get_episodes(kept), space):
+    stored = storage.get_episodes(range(storage.total_episodes))
+    for episode in _episodes(stored, space):
         n_steps += len(episode["rewards"])  # what is there, whatever was declared
         options.require_size(width * n_steps, "the Minari dataset")
         episodes.append(episode)
@@ -109,8 +99,6 @@ def minari_arguments(dataset: Any, options: ReadOptions) -> dict[str, Any]:
         name: np.concatenate([episode[name] for episode in episodes]) for name in ARRAYS
     }
     metadata = {
-        "observation_names": names,
-        "action_names": list(_names("a", space)),
         "observation_space": _vector_space(storage.observation_space),
         "action_space": _vector_space(space),
         "notes": (
@@ -127,8 +115,7 @@ def _episodes(
     """Each episode cut into transitions, empty ones left out."""
     start = getattr(action_space, "start", None)
     for episode in stored:
-        states = _flat(episode["observations"])
-        actions: NDArray[Any] = _flat(episode["actions"])
+        states, actions = (_flat(episode[n]) for n in ("observations", "actions"))
         if start is not None:
             actions = actions[:, 0].astype(np.int64) - int(start)
         length = len(episode["rewards"])
@@ -150,33 +137,13 @@ def _episodes(
             }
 
 
-def _flat(values: Any) -> FloatArray:
-    """Arrays, or dictionaries and tuples of them, side by side, (T, d)."""
-    if isinstance(values, dict):
-        return np.hstack([_flat(values[key]) for key in sorted(values)])
-    if isinstance(values, tuple):
-        return np.hstack([_flat(value) for value in values])
+def _flat(values: Any) -> NDArray[Any]:
     array = np.asarray(values)
     return as_matrix("observations", array.reshape(len(array), -1), is_finite=False)
 
 
-def _names(prefix: str, space: Any) -> Iterator[str]:
-    """One name per flat column, in the order of `_flat`."""
-    parts = getattr(space, "spaces", None)
-    if isinstance(parts, dict):
-        for key in sorted(parts):
-            yield from _names(f"{key}_", parts[key])
-    elif parts is not None:
-        for i, part in enumerate(parts):
-            yield from _names(f"{prefix}{i}_", part)
-    else:
-        yield from (f"{prefix}{i}" for i in range(math.prod(space.shape or ())))
-
-
 def _vector_space(space: Any) -> Any:
     """The space of flat columns, with labels counted from zero; None if unknown."""
-    from gymnasium.spaces import Box, Discrete
-
     if isinstance(space, Discrete):
         return Discrete(int(space.n))
     return space if isinstance(space, Box) and len(space.shape) == 1 else None

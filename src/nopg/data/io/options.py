@@ -1,18 +1,14 @@
 """What a person says of a file before it is read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+from gymnasium.spaces import Space
 
 from nopg.errors import ConfigError, DataError, require_choice
 
-if TYPE_CHECKING:
-    from gymnasium.spaces import Space
-
-MAX_BYTES = 2**31
-"""Most bytes a file may unpack to unless the caller allows more: 2 GiB."""
+MAX_BYTES = 2**31  # most bytes a file may unpack to, unless the caller allows more
 _MANY = ("observations", "actions", "next_observations")
 _ONE = ("reward", "episode", "termination", "truncation", "time")
 _CHOICES: dict[str, tuple[str | None, ...]] = {
@@ -48,18 +44,14 @@ class ReadOptions:
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
             require_choice(name, getattr(self, name), allowed)
-        for name in ("gap", "resample"):
+        for name in ("gap", "resample", "time_limit"):
             value = getattr(self, name)
             if value is not None and not 0.0 < value < float("inf"):
+                what = "number of steps" if name == "time_limit" else "time"
                 raise ConfigError(
-                    f"`{name}` must be a positive time, got {value}; give it in the "
-                    "unit of the time column."
+                    f"`{name}` must be a positive {what}, got {value}; leave it out if "
+                    "there is none."
                 )
-        if self.time_limit is not None and self.time_limit < 1:
-            raise ConfigError(
-                f"`time_limit` must be a positive number of steps, got "
-                f"{self.time_limit}; leave it out if there was none."
-            )
         for part in _MANY:
             names = getattr(self, part)
             if names is not None:

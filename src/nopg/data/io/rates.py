@@ -7,16 +7,14 @@ from numpy.typing import NDArray
 
 from nopg.data.validation import BoolArray, FloatArray, IntArray, counted
 
-Arrays = dict[str, NDArray[Any]]
-"""Columns (n, d) by the names of `Dataset`, rows in the order of the file."""
+Arrays = dict[str, NDArray[Any]]  # columns (n, d) by the names of `Dataset`
 LATE = 0.25  # steps by which a row may be late and still count at a time of the grid
 
 
 def hold_actions(arrays: Arrays) -> tuple[Arrays, BoolArray, tuple[str, ...]]:
     """Give rows without an action the last one of their episode; rows in file order.
 
-    For states and actions logged at different rates. A row without a state only
-    hands its action on and is left out, and so are rows before the first action.
+    A row without a state is left out, and so are rows before the first action.
     """
     n = len(arrays["actions"])
     ids = numbered(arrays["episodes"][:, 0]) if "episodes" in arrays else np.zeros(n)
@@ -48,10 +46,7 @@ def hold_actions(arrays: Arrays) -> tuple[Arrays, BoolArray, tuple[str, ...]]:
 def resampled(
     arrays: Arrays, times: FloatArray, is_cut: BoolArray, step: float
 ) -> tuple[Arrays, str]:
-    """Every stretch of rows on a grid of its own from its first row on.
-
-    A stretch ends with the rows where `is_cut`, (n - 1,), or a flag is true.
-    """
+    """Stretches of rows, cut at `is_cut` (n - 1,) and flags, on a grid of their own."""
     ended = sum(arrays[n][:, 0] for n in ("terminations", "truncations") if n in arrays)
     is_end: BoolArray = np.append(is_cut, True) | (ended > 0)
     parts: dict[str, list[NDArray[Any]]] = {name: [] for name in arrays}
@@ -86,10 +81,7 @@ def resampled(
 
 
 def _summed(rewards: FloatArray, ends: FloatArray, grid: FloatArray) -> FloatArray:
-    """What is earned in each step of the grid; the last keeps what is left, (T, 1).
-
-    Row i earns its reward evenly between `ends[i]` and `ends[i + 1]`.
-    """
+    """What is earned in each step of the grid; the last keeps what is left, (T, 1)."""
     closing = np.append(rewards[:-1], np.nan_to_num(rewards[-1]))  # may be empty
     total = np.append(0.0, np.cumsum(closing))
     earned = np.interp(np.append(grid, np.inf), ends, total)

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from contextlib import closing, nullcontext
 from typing import Any
 
+import gymnasium
 import numpy as np
+from gymnasium.spaces.utils import flatten
 
 from nopg.data.dataset import Dataset
 from nopg.errors import ConfigError, DataError
@@ -47,8 +49,6 @@ def from_env(
     seeds = Seed(seed)
     is_ours = isinstance(env, str)
     if is_ours:
-        import gymnasium
-
         env = gymnasium.make(env)
     rows: list[tuple[Any, ...]] = []
     with closing(env) if is_ours else nullcontext():
@@ -71,12 +71,7 @@ def from_env(
 def one_episode(
     env: Any, policy: Any, seed: int | None, *, deterministic: bool
 ) -> Iterator[tuple[Any, ...]]:
-    """Rows (s, a, r, s', terminated, truncated) of an episode, as they come.
-
-    A policy with memory begins it anew.
-    """
-    from gymnasium.spaces.utils import flatten
-
+    """Rows (s, a, r, s', terminated, truncated) of an episode, as they come."""
     getattr(policy, "reset", lambda: None)()
     space = env.observation_space
     state, _ = env.reset(seed=seed)

@@ -1,8 +1,4 @@
-"""From a table with named columns to transitions, whatever the table is kept in.
-
-A reader (CSV, Parquet, memory) only has to be a `TableSource`: tell its column
-names, then hand over the cells of the columns asked for, some rows at a time.
-"""
+"""From a table with named columns to transitions, whatever the table is kept in."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,14 +6,12 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nopg.data.io.arrays import dataset_arguments
-from nopg.data.io.cells import Kind, read_columns
+from nopg.data.io.cells import Kind, TableColumn
 from nopg.data.io.clock import follow_clock
 from nopg.data.io.options import ReadOptions
 from nopg.data.io.rates import Arrays, hold_actions
-from nopg.data.transitions import TransitionTable
 from nopg.data.validation import preview
 from nopg.errors import DataError, did_you_mean
 
@@ -33,8 +27,7 @@ USUAL = {
     "termination": ("termination", "terminated", "terminal", "done"),
     "truncation": ("truncation", "truncated", "timeout"),
     "time": ("time", "timestamp", "t"),
-}
-"""Names by which a column is found when the caller names none, in any case."""
+}  # names by which a column is found, in any case
 _COUNTS = ("", "step", "index")
 _ACTION = re.compile(r"(action|a|u)(_?\d+)?")
 
@@ -44,8 +37,6 @@ class TableSource(Protocol):
 
     names: tuple[str, ...]  # all columns, in order
     numeric: frozenset[str]  # those that hold numbers
-    # Names, spaces and notes, if `Dataset.save` wrote the table.
-    metadata: dict[str, Any] | None = None
     notes: tuple[str, ...] = ()  # how the cells were read
 
     def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
@@ -78,13 +69,13 @@ class MemoryTable(TableSource):
 
 def table_arguments(source: TableSource, options: ReadOptions) -> dict[str, Any]:
     """Read the columns that play a part; the arguments of `Dataset`."""
-    own = _own_columns(source, options)
-    settled, notes = settle_columns(
-        source.names, source.numeric, replace(options, **own)
-    )
+    settled, notes = settle_columns(source.names, source.numeric, options)
     columns_of = settled.parts()
     kinds = {name: _KINDS[part] for part, names in columns_of.items() for name in names}
-    table = read_columns(kinds, source.chunks(list(kinds)))
+    table = {name: TableColumn(name, kind) for name, kind in kinds.items()}
+    for chunk in source.chunks(list(kinds)):
+        for name, column in table.items():
+            column.add(chunk[name])
     arrays: Arrays = {}
     for part, names in columns_of.items():
         values, said = zip(*(table[name].array() for name in names), strict=True)
@@ -92,24 +83,22 @@ def table_arguments(source: TableSource, options: ReadOptions) -> dict[str, Any]
         notes += sum(said, ())
     arrays, sample_time, timed = _in_time(arrays, settled)
     notes += (*source.notes, *timed)
-    metadata: dict[str, Any] = {
-        "sample_time": sample_time,
-        "observation_names": settled.observations,
-        "action_names": settled.actions,
-        "notes": notes,
-    }
-    if own and source.metadata is not None:  # our own file: it says all this itself
-        metadata = source.metadata
     if settled.is_discrete is None:
         action, *others = columns_of["actions"]
         is_label = not others and table[action].is_whole
         is_label = is_label and not (arrays["actions"] < 0).any()
         settled = replace(settled, is_discrete=is_label)
         if is_label:
-            metadata["notes"] += (
+            notes += (
                 f"The action {action} is written in whole numbers without a sign and "
                 "was taken as a discrete label; pass is_discrete=False if it is not.",
             )
+    metadata = {
+        "sample_time": sample_time,
+        "observation_names": settled.observations,
+        "action_names": settled.actions,
+        "notes": notes,
+    }
     return dataset_arguments(arrays, settled, metadata)
 
 
@@ -135,30 +124,13 @@ def _in_time(
     return arrays, sample_time, (*notes, *said)
 
 
-def _own_columns(source: TableSource, options: ReadOptions) -> dict[str, Any]:
-    """Options that a table of ours states itself, where the caller says nothing."""
-    stored = source.metadata
-    if stored is None or options.observations or options.actions:
-        return {}
-    own: dict[str, Any] = {
-        "observations": stored["observation_names"],
-        "actions": stored["action_names"],
-        "next_observations": [f"next_{name}" for name in stored["observation_names"]],
-    }
-    if not set(ReadOptions(**own).columns()) <= set(source.names):
-        return {}  # it was left behind by another file of this name
-    own |= {"is_discrete": stored["is_discrete"]}
-    return {part: said for part, said in own.items() if getattr(options, part) is None}
-
-
 def settle_columns(
     names: Sequence[str], numeric: frozenset[str], options: ReadOptions
 ) -> tuple[ReadOptions, tuple[str, ...]]:
     """Give every part its column: as `options` say, else by its usual name.
 
     What else holds numbers and is no clock is the state; where some columns have a
-    successor `next_...`, those alone. Sentences say what was found by name and what
-    is left out.
+    successor `next_...`, those alone.
     """
     _require_present(names, options)
     given = set(options.columns())
@@ -218,26 +190,3 @@ def _require_settled(names: Sequence[str], settled: ReadOptions) -> None:
 
 def _shown(names: Sequence[str]) -> str:
     return preview([repr(name)[:40] for name in names], 12)
-
-
-def as_columns(table: TransitionTable) -> dict[str, NDArray[Any]]:
-    """Every column in the order s, a, r, s', flags, episode, as it is read."""
-    actions = table.actions.reshape(len(table), -1)
-    following = [f"next_{name}" for name in table.observation_names]
-    columns: list[tuple[str, Any]] = [
-        *zip(table.observation_names, table.observations.T, strict=True),
-        *zip(table.action_names, actions.T, strict=True),
-        ("reward", table.rewards),
-        *zip(following, table.next_observations.T, strict=True),
-        ("termination", table.terminations),
-        ("truncation", table.truncations),
-    ]
-    columns += [] if table.episodes is None else [("episode", table.episodes)]
-    names = [name for name, _ in columns]
-    bad = sorted({n for n in names if names.count(n) > 1 or n.strip() != n})
-    if bad:
-        raise DataError(
-            f"Columns of a table must have distinct names without spaces at their "
-            f"ends, {bad} do not; rename them or save as .npz."
-        )
-    return dict(columns)

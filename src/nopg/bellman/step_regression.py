@@ -1,0 +1,135 @@
+"""How samples move: a local linear regression of their steps, in arrays.
+
+A step is the value at (s, a) of a local linear regression with the kernel's weights:
+what a matched row gives where one exists, without a search for its tilt.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nopg.bellman.samples import ArcCoordinates, Samples
+from nopg.kernels.bandwidths import Bandwidths
+from nopg.kernels.neighbours import log_label_similarity
+
+Array = NDArray[Any]
+
+NEAREST = 48  # samples a step is made from
+RIDGE = 1e-2
+"""Of the regression, in squared bandwidths. It shrinks slopes to those of the trend: to
+nothing, it would put a balance where the real system slowly drifts."""
+
+
+class StepRegression:
+    """Where samples lead: change of the coordinates, reward, whether it goes on."""
+
+    def __init__(
+        self,
+        samples: Samples,
+        bandwidths: Bandwidths,
+        arcs: ArcCoordinates,  # coordinates of states
+        goes_on: Tensor,  # whether the task goes on after each sample, (n,)
+    ) -> None:
+        from scipy.spatial import cKDTree
+
+        s, self.bandwidths, self.arcs = samples, bandwidths, arcs
+        here = arcs.places(s.states)
+        moved = arcs.difference(arcs.places(s.next_states), here)
+        steps = torch.cat([moved, s.rewards[:, None], goes_on[:, None]], dim=1)
+        columns = [s.states] if s.n_actions else [s.states, s.actions]
+        given = torch.cat([*columns, s.states.new_ones((len(here), 1))], dim=1)
+        trend = torch.linalg.lstsq(given, steps, driver="gelsd").solution
+        trend[:, -1] = 0.0  # ends are at a place: nothing leads there along a line
+        self.states, self.actions = s.states.numpy(), s.actions.numpy()
+        self.places: Array = here.numpy()  # (n, d)
+        self.widths: Array = arcs.widths(s.states.new_tensor(bandwidths.state)).numpy()
+        self._steps, self._trend = steps.numpy(), trend.numpy()  # (n, d + 2), by inputs
+        self._beside_trend = (steps - given @ trend).numpy()
+        self._range = (self._steps.min(axis=0), self._steps.max(axis=0))
+        self._tree = cKDTree(self.states / bandwidths.state)
+        self._similarity: Array | None = None  # log kernel between labels, if any
+        if s.n_actions:
+            similarity = log_label_similarity(s.n_actions, bandwidths.action[0])
+            self._similarity = similarity.double().numpy()
+
+    def step(
+        self,
+        x: Array,  # coordinates, (m, d)
+        states: Array,  # the same as states, (m, d_s)
+        taken: Array,  # actions there, (m, d_a), labels one-hot
+        generator: np.random.Generator | None,
+    ) -> tuple[Array, Array, Array]:
+        """Change of the coordinates, reward, whether it goes on: (m, d), (m,), (m,).
+
+        With a generator the change differs from the mean by the residual of a sample
+        that is drawn with the weights of the regression.
+        """
+        found, columns, weights = self._predicted(x, states, taken, 1)
+        moved = found[:, :-2]
+        if generator is not None:
+            threshold = generator.random((len(x), 1))
+            drawn = (weights.cumsum(axis=1)[:, :-1] < threshold).sum(axis=1)
+            moved = moved + self.residuals[columns[np.arange(len(x)), drawn]]
+        return moved, found[:, -2], found[:, -1]
+
+    @cached_property
+    def residuals(self) -> Array:
+        """What each sample's step differs by from the regression without it, (n, d).
+
+        The mean of k samples has 1 / k of their variance, which is taken off.
+        """
+        taken = self.actions
+        if self._similarity is not None:
+            taken = np.eye(len(self._similarity))[taken]
+        mean, _, weights = self._predicted(self.places, self.states, taken, 2)
+        own = 1.0 + np.square(weights).sum(axis=1, keepdims=True)
+        rest: Array = (self._steps - mean)[:, :-2] / np.sqrt(own)
+        return rest
+
+    def _predicted(
+        self, x: Array, states: Array, taken: Array, first: int
+    ) -> tuple[Array, Array, Array]:
+        """The regression of `steps` where actions are taken, (m, d + 2).
+
+        Samples beside it from the `first` nearest on, and their weights, (m, k) each.
+        """
+        k = list(range(first, min(NEAREST, len(self.places) + 1 - first) + first))
+        distances, columns = self._tree.query(states / self.bandwidths.state, k=k)
+        logits = -0.5 * distances**2
+        offset = self.places[columns] - x[:, None]
+        if self.arcs.pairs:
+            n = len(self.arcs.straight)
+            offset[..., n:] = (offset[..., n:] + np.pi) % (2.0 * np.pi) - np.pi
+        features = offset / self.widths  # (m, k, d)
+        given = states
+        if self._similarity is not None:
+            likeness = taken @ self._similarity  # of each label to that taken
+            logits += np.take_along_axis(likeness, self.actions[columns], axis=1)
+        else:
+            given = np.concatenate([states, taken], axis=1)
+            actions = (self.actions[columns] - taken[:, None]) / self.bandwidths.action
+            logits -= 0.5 * (actions**2).sum(axis=2)
+            features = np.concatenate([features, actions], axis=2)
+        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+        weights /= weights.sum(axis=1, keepdims=True)
+        found = _local_line(weights, features, self._beside_trend[columns])
+        found += given @ self._trend[:-1] + self._trend[-1]
+        return np.clip(found, *self._range), columns, weights
+
+
+def _local_line(weights: Array, features: Array, targets: Array) -> Array:
+    """A local line through the targets, (m, k, d + 2), where the features are 0."""
+    w = weights[:, None]  # (m, 1, k)
+    centre, mean = w @ features, w @ targets
+    features, targets = features - centre, targets - mean
+    scaled = (weights[..., None] * features).transpose(0, 2, 1)
+    curvature = scaled @ features + RIDGE * np.eye(features.shape[2])
+    slope = np.linalg.solve(curvature, scaled @ targets)
+    found: Array = (mean - centre @ slope)[:, 0]
+    return found
