@@ -23,12 +23,9 @@ from nopg.errors import ConfigError
 if TYPE_CHECKING:
     from nopg.gpu.rows import FusedRows
 
-SWEEPS = 2
-"""Sweeps between two corrections; even, so that buffers end in place."""
-MOST_FEATURES = 8
-"""Features of a matched row that fit into registers together with their products."""
-RIDGE = 1e-6
-"""Curvature that is always there, for matched rows in single precision."""
+SWEEPS = 2  # sweeps between two corrections; even, so that buffers end in place
+MOST_FEATURES = 8  # of a matched row that fit into registers with their products
+RIDGE = 1e-6  # curvature that is always there, for matched rows in single precision
 
 
 def supports(problem: Problem) -> bool:

@@ -24,8 +24,6 @@ the slope of a local linear regression of q where H vanishes, the covariance of
 Eq. (10) where the wall is steep.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -35,12 +35,9 @@ from nopg.linalg.coarse import CoarseCells, solve_library
 from nopg.linalg.ranks import Ranks
 from nopg.policies.families import CategoricalPolicy, GaussianPolicy, Policy
 
-WORTHWHILE = 257
-"""Samples from which solves get a coarse inverse: fewer are solved directly."""
+WORTHWHILE = 257  # samples from which solves get a coarse inverse
 MATCHED, NADARAYA_WATSON = "matched", "nadaraya-watson"  # the row models by name
-NEAREST = 64
-"""Samples a matched row keeps where nothing else is said. They are part of what the
-row is: it looks for its mean among them."""
+NEAREST = 64  # samples of a matched row by default: it looks for its mean among them
 
 
 @dataclass(frozen=True, kw_only=True)

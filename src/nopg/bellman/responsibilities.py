@@ -14,21 +14,14 @@ from typing import NamedTuple, cast
 import torch
 from torch import Generator, Tensor
 
-from nopg.bellman.nadaraya_watson import (
-    NadarayaWatson,
-    covariances,
-    gaussian_weights,
-)
+from nopg.bellman.nadaraya_watson import NadarayaWatson, covariances, gaussian_weights
 from nopg.bellman.quadrature import Nodes
 from nopg.bellman.rows import EXACT, QueryRows, RowModel, RowWeights
 from nopg.linalg.operators import LinearOperator
 
-Outputs = tuple[Tensor, ...]
-"""What a policy says at the queries, one row per query each."""
+Outputs = tuple[Tensor, ...]  # what a policy says at the queries, a row per query each
 
-TOGETHER = 2_000_000
-"""Entries of single draws computed in one go: enough to outweigh the launches, few
-enough to stay near the cache."""
+TOGETHER = 2_000_000  # entries of draws in one go: few launches, and near the cache
 
 
 class Hint(NamedTuple):

@@ -20,18 +20,11 @@ import torch
 from torch import Tensor
 
 from nopg.errors import ConfigError
-from nopg.kernels.neighbours import (
-    Block,
-    complete_block,
-    fixed_blocks,
-    nearest_blocks,
-)
+from nopg.kernels.neighbours import Block, complete_block, fixed_blocks, nearest_blocks
 from nopg.linalg.operators import DenseRows, LinearOperator, Pattern, SparseRows
 
-Neighbours = int | str | None
-"""How many samples a row keeps: a number, "auto", or None for all."""
-EXACT = 1e-9
-"""Accuracy of rows that are found by iteration, where nothing else is asked for."""
+Neighbours = int | str | None  # samples a row keeps: so many, "auto", or None for all
+EXACT = 1e-9  # accuracy of rows found by iteration, where no other is asked for
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,7 @@ from nopg.data.validation import angle_pairs, as_states
 from nopg.gpu.tiles import spatial_order
 from nopg.kernels.bandwidths import Bandwidths
 
-ORDERED_FROM = 4096
-"""Samples from which their order in memory matters more than it costs."""
+ORDERED_FROM = 4096  # samples from which their order in memory is worth its cost
 
 
 @dataclass(frozen=True)

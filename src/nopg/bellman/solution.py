@@ -20,22 +20,12 @@ import torch
 from torch import Tensor
 
 from nopg.bellman.problem import Problem
-from nopg.bellman.responsibilities import (
-    Hint,
-    Outputs,
-    PolicyRows,
-    Responsibilities,
-)
+from nopg.bellman.responsibilities import Hint, Outputs, PolicyRows, Responsibilities
 from nopg.bellman.rows import EXACT
 from nopg.bellman.sharded import ShardedResponsibilities
 from nopg.linalg.coarse import PRECISION, CoarseCorrection
 from nopg.linalg.operators import AveragedRows
-from nopg.linalg.solve import (
-    DiscountedSystem,
-    Solution,
-    SolverConfig,
-    solve_pair,
-)
+from nopg.linalg.solve import DiscountedSystem, Solution, SolverConfig, solve_pair
 from nopg.policies.build import PerceptronPass
 from nopg.policies.families import Policy, checked_outputs
 

@@ -1,7 +1,5 @@
 """Linear and quadratic models of predicted steps, for optimising whole trajectories."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -13,10 +11,8 @@ from nopg.dynamics.rewards import KnownReward
 from nopg.dynamics.transition_model import PredictedStep, TransitionModel
 from nopg.policies.arrays import Array
 
-BATCH = 4096
-"""Steps whose derivatives are taken at once."""
-DIFFERENCE = 1e-4
-"""Differences of a known reward's slopes, in deviations of what it depends on."""
+BATCH = 4096  # steps whose derivatives are taken at once
+DIFFERENCE = 1e-4  # of a known reward's slopes, in deviations of what it depends on
 
 
 class Derivatives(NamedTuple):

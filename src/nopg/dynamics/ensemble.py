@@ -6,8 +6,6 @@ episodes and compared by replaying the others. A system without noise is followe
 closely by its model, and left alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -23,13 +21,10 @@ from nopg.dynamics.replays import Names, Replays
 from nopg.dynamics.rewards import KnownReward
 from nopg.dynamics.transition_model import TransitionModel, regression_actions
 
-MORE_THAN_NOISE = 1.5
-"""Error over what noise explains, from which episodes differ by more than that."""
+MORE_THAN_NOISE = 1.5  # error over what noise explains from which episodes differ
 CHOICES = (FREE, *SMOOTHER, LINEAR)
-BETTER = 0.9
-"""Error over that of the first choice, from which another is taken."""
-HELD_OUT = 5
-"""One episode in so many is held out to compare them."""
+BETTER = 0.9  # error over that of the first choice, from which another is taken
+HELD_OUT = 5  # one episode in so many is held out to compare them
 
 
 def fit_ensemble(

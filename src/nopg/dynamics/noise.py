@@ -23,20 +23,13 @@ from nopg.policies.arrays import Array
 NEGLIGIBLE = 0.003
 """Noise that matters, as a share of the deviation of a column's steps: regressions of
 systems without any are off by a tenth of this."""
-MAX_ERROR = 8.0
-"""Usual errors at which one is cut off: an outlier says nothing about the others."""
-N_ROWS = 4_000
-"""Errors that inform the level."""
+MAX_ERROR = 8.0  # usual errors at which one is cut off: outliers say nothing of others
+N_ROWS = 4_000  # errors that inform the level
 N_NEWTON = 30
-MANY = 30
-"""Errors in a row from which on they tell how they follow each other."""
-LASTING = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
-"""What may be left of a gust one step later."""
-MADE_GOOD = tuple(np.linspace(-0.95, 0.95, 39))
-"""Share of a gust that may come back with the next one, or be taken back."""
-N_COLOURS = 8
-"""How draws may follow each other as well: so many are drawn of what errors leave open.
-"""
+MANY = 30  # errors in a row from which on they tell how they follow each other
+LASTING = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98)  # of a gust one step later
+MADE_GOOD = tuple(np.linspace(-0.95, 0.95, 39))  # share that the next gust brings back
+N_COLOURS = 8  # other colours that are drawn of what errors leave open
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,6 @@ of linear means are drawn as least squares leave them open: a small error of how
 motion lasts is a large one after many steps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -26,10 +24,8 @@ from nopg.dynamics.gaussian_process import JITTER, GaussianProcess
 from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
 from nopg.policies.arrays import Array
 
-N_FEATURES = 192
-"""Fourier features of each kernel: far from the data a draw is right to one in ten."""
-N_ROWS = 2_000
-"""Rows that tell what a kernel makes of a linear function."""
+N_FEATURES = 192  # Fourier features of each kernel: its prior is right to one in ten
+N_ROWS = 2_000  # rows that tell what a kernel makes of a linear function
 
 
 def drawn_models(

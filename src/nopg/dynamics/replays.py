@@ -22,23 +22,14 @@ from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.transition_model import TransitionModel, regression_actions
 from nopg.policies.arrays import Array
 
-Names = NDArray[Any]
-"""Of the episode that each row belongs to, (n,)."""
-HORIZONS = (10, 50)
-"""Steps after which predictions are compared: the second where episodes are so long."""
-MAX_REPLAYS = 100
-"""Replays at most, spread over the log."""
-N_PATHS = 8
-"""Noisy paths that a replay is the mean of."""
-HELD_OUT = 5
-"""One in so many episodes, or rows, is held out."""
-N_WHOLE, N_PARTS, N_PAIRS = 10, 60, 100
-"""Episodes that are replayed from first to last, other parts, and single steps, at
-most."""
-ENOUGH_ROWS = 4_000
-"""Rows held out, from which on no more of them are."""
-LONGEST = 300
-"""Steps of a window, at most."""
+Names = NDArray[Any]  # of the episode that each row belongs to, (n,)
+HORIZONS = (10, 50)  # steps after which predictions are compared, if there are so many
+MAX_REPLAYS = 100  # replays at most, spread over the log
+N_PATHS = 8  # noisy paths that a replay is the mean of
+HELD_OUT = 5  # one in so many episodes, or rows, is held out
+N_WHOLE, N_PARTS, N_PAIRS = 10, 60, 100  # whole episodes, parts, single steps at most
+ENOUGH_ROWS = 4_000  # rows held out, from which on no more of them are
+LONGEST = 300  # steps of a window, at most
 EPISODES, BLOCKS, PAIRS = "episodes", "blocks", "pairs"
 
 Rows = NDArray[np.int64]

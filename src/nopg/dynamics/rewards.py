@@ -1,7 +1,5 @@
 """Rewards that need no regression: a function that the user knows."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -17,8 +15,7 @@ from nopg.policies.arrays import Array
 RewardFunction = Callable[[Tensor, Tensor, Tensor], Tensor]
 """r(s, a, s') of m steps, (m,), from (m, d_o), (m, d_a) and (m, d_o) in float64."""
 NOTE = "Rewards are those of the function given to `learn`, not the logged ones."
-DIFFERS = 1e-3
-"""Share of the range of the logged rewards from which a function differs from them."""
+DIFFERS = 1e-3  # share of the range of rewards from which a function differs from them
 
 
 class KnownReward(NamedTuple):

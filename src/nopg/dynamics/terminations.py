@@ -8,12 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-MAX_POINTS = 1024
-"""Next states, terminal or not, that the probability of a termination rests on."""
-MANY = 3
-"""Ends beyond all other states that make a limit."""
-BORDER = 6.0
-"""Widths of the kernel from a limit, within which states are mirrored at it."""
+MAX_POINTS = 1024  # next states that the probability of a termination rests on
+MANY = 3  # ends beyond all other states that make a limit
+BORDER = 6.0  # kernel widths from a limit, within which states are mirrored at it
 
 
 @dataclass(frozen=True)

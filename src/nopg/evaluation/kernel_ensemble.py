@@ -46,9 +46,7 @@ from nopg.policies.families import Policy
 from nopg.randomness import Seed
 
 N_REPLICAS = 32  # enough for a spread known to one part in eight
-RTOL = 1e-3
-"""Accuracy of replicas and other rows: far below the differences that are looked for.
-"""
+RTOL = 1e-3  # accuracy of replicas and other rows, far below what they differ by
 ALTERNATIVES = {
     NADARAYA_WATSON: ((NADARAYA_WATSON, 2.0**0.5), (MATCHED, 2.0)),
     MATCHED: ((NADARAYA_WATSON, 1.0), (MATCHED, 2.0)),

@@ -45,17 +45,11 @@ from nopg.evaluation.rollouts import Membership
 from nopg.policies.arrays import Actor, Array
 from nopg.randomness import Seed
 
-N_DRAWS = 8
-"""Models drawn from the posterior of each of the two."""
-FEW_STARTS, FEW_PATHS = 8, 2
-"""States that rollouts in drawn models start from, where their mean is asked for, and
-paths from each where the system is noisy."""
-MANY_STARTS = 500
-"""Starts that a mean is taken over, of more: it is then known as that of a sample."""
-SHARPER = 4.0
-"""How much narrower the kernel of a termination model is made, to see its blur."""
-LITTLE = 5e-4
-"""Standard error that does not matter, as a share of what returns can be."""
+N_DRAWS = 8  # models drawn from the posterior of each of the two
+FEW_STARTS, FEW_PATHS = 8, 2  # of rollouts in drawn models, and paths of each in noise
+MANY_STARTS = 500  # starts that a mean is taken over; of more it is that of a sample
+SHARPER = 4.0  # how much narrower a termination kernel is made, to see its blur
+LITTLE = 5e-4  # standard error that does not matter, as a share of what returns can be
 UNSEEN_REWARD_STD = 0.5
 """Standard deviation of a predicted reward beyond those seen, as a share of what it
 exceeds them by."""
@@ -239,11 +233,7 @@ class ModelEvaluator:
         return high + (low - high) * (share * (not at_best))
 
     def _runs(
-        self,
-        actor: Actor,
-        states: Array,
-        lengths: Array | None,
-        at_best: bool = False,
+        self, actor: Actor, states: Array, lengths: Array | None, at_best: bool = False
     ) -> tuple[Array, float]:
         """Returns of every path from m states in the two models, (m, G).
 
@@ -269,11 +259,7 @@ class ModelEvaluator:
         return paths, np.repeat(lengths, paths.group)
 
     def _deviations(
-        self,
-        actor: Actor,
-        states: Array,
-        lengths: Array | None,
-        at_best: bool = False,
+        self, actor: Actor, states: Array, lengths: Array | None, at_best: bool = False
     ) -> tuple[Array, Array, Array]:
         """Returns in drawn models less those in the two, (S, m).
 

@@ -29,14 +29,10 @@ from nopg.evaluation.replayed_windows import (
 from nopg.policies.arrays import Array
 from nopg.threads import parallel_map
 
-ENOUGH = 0.75
-"""Share that bands have to hold: below, they are more than 1.4 times too narrow."""
+ENOUGH = 0.75  # share bands have to hold: below, they are 1.4 times too narrow
 TOO_NARROW = 1.4
-MANY = 19
-"""Starts from which on 90% of their errors are fewer than all of them."""
-NO_WORSE = 1.1
-"""Error over that of a simple guess, up to which it is no worse: where noise is all
-there is to predict, both err alike."""
+MANY = 19  # starts from which on 90% of their errors are fewer than all of them
+NO_WORSE = 1.1  # error over that of a simple guess that is no worse: noise errs alike
 
 
 @dataclass(frozen=True)

@@ -25,18 +25,14 @@ from nopg.policies.families import Policy
 
 Level = Literal["go", "caution", "stop"]
 LEVELS: tuple[Level, ...] = ("stop", "caution", "go")
-LIKELY, RARE = 0.5, 0.05
-"""Probability from which the bad case is the likelier one, and up to which it is as
-rare as what a 95% interval leaves out."""
-WORSE = 0.75
-"""Probability from which being worse is three times as likely as not."""
+LIKELY, RARE = 0.5, 0.05  # of the bad case: likelier than not; outside a 95% interval
+WORSE = 0.75  # probability from which being worse is three times as likely as not
 HEADLINES: dict[Level, str] = {
     "go": "Go: run it.",
     "caution": "Caution: try it where a failure costs nothing.",
     "stop": "Stop: do not run it.",
 }
-THE_LOG, MEAN_ACTION = "the log", "the mean action"
-"""Whom a policy is compared with: recorded episodes, or what was done on average."""
+THE_LOG, MEAN_ACTION = "the log", "the mean action"  # whom a policy is compared with
 BATCH = 2_000
 RECORD = "Record the steps that policy.suggest() lists, then learn again."
 

@@ -26,11 +26,8 @@ LABEL_SMOOTHING = 1e-3
 """Smoothing of the label kernel: a sample of the same action outweighs one of
 another action up to sqrt(2 log 1000) = 3.7 bandwidths farther away."""
 
-WIDEST_STATE = 20.0
-"""Largest state bandwidth, in standard deviations: the column then says nothing."""
-WIDEST_ACTION = 1.0
-"""Largest action bandwidth, likewise: with a wider one the data cannot tell actions
-apart, and every policy would be estimated alike."""
+WIDEST_STATE = 20.0  # of state bandwidths, in deviations: the column says nothing
+WIDEST_ACTION = 1.0  # of action bandwidths: with wider ones all policies are alike
 
 
 @dataclass(frozen=True)

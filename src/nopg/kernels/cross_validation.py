@@ -21,9 +21,7 @@ Factor = float | Sequence[float]  # one number for all dimensions, or one per di
 N_CANDIDATES = 29  # linspace(0, 1.5 s, 30) without its first point, which is zero
 N_FOLDS = 5
 BLOCK = 2_000_000  # pairs evaluated at a time
-SAME = 1e-9
-"""Values closer than this share of the column's range are one value: rounding makes
-two of the sines of an angle and of its supplement."""
+SAME = 1e-9  # share of a column's range within which values are one: rounding
 
 
 def cross_validated(

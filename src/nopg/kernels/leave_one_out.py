@@ -17,11 +17,9 @@ from torch import Tensor
 
 from nopg.threads import parallel_map
 
-N_PREDICTIONS = 512
-"""Predictions made; the error of this many is known to a few percent."""
+N_PREDICTIONS = 512  # predictions made; their error is known to a few percent
 SEEN_SHARE = 0.8  # share of the other samples each prediction may use
-MAX_CANDIDATES = 2048
-"""Samples each prediction may listen to; the nearest ones when there are more."""
+MAX_CANDIDATES = 2048  # samples a prediction may listen to; of more the nearest ones
 
 
 def leave_one_out(

@@ -1,7 +1,5 @@
 """How a search finds candidates: planning in the learned model, and gradient ascent."""
 
-from __future__ import annotations
-
 import copy
 import threading
 import warnings
@@ -46,8 +44,7 @@ PLANS = (
 )
 ASCENTS = (CandidateMethod(ASCENT), CandidateMethod(ASCENT))
 """Two ascents, from policies of different seeds."""
-N_ASCENT_ROWS = 2000
-"""Samples an ascent rests on, a random part of more; refinement uses all of them."""
+N_ASCENT_ROWS = 2000  # samples an ascent rests on; refinement uses all of them
 SHORT_LISTS = {
     "rows": NADARAYA_WATSON,
     "stochastic": "paper",

@@ -6,8 +6,6 @@ see. And where every episode ends after the same number of steps it was the cloc
 ended it: a model that takes it for the task's end sees danger where the machine rests.
 """
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 
@@ -19,15 +17,10 @@ from nopg.discount import discount_horizon
 from nopg.dynamics.replays import consecutive
 from nopg.errors import NopgWarning
 
-GAMMA = 0.99
-"""Discount factor where none is given: a horizon of a few hundred steps."""
-UNSEEN, SEEN = 1e-3, 0.1
-"""Weight of the last step of an episode from which on it is not seen, and the weight
-that it then gets."""
-OTHERWISE = 0.5
-"""Difference of what is earned later, in deviations of the rewards, that matters."""
-LONG = 50
-"""Steps of episodes from which it is no chance that all of them have as many."""
+GAMMA = 0.99  # discount factor where none is given: a horizon of a few hundred steps
+UNSEEN, SEEN = 1e-3, 0.1  # weight of a last step that is not seen, and what it gets
+OTHERWISE = 0.5  # difference of later rewards, in their deviations, that matters
+LONG = 50  # steps of episodes from which it is no chance that all of them have as many
 
 
 def discount_of(data: Dataset) -> float:

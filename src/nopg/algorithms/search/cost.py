@@ -5,8 +5,6 @@ is timed, here and now. A rough model of a few rows tells how many kernels there
 whether the system is noisy. The factors of the counts were measured once.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -33,13 +31,11 @@ from nopg.policies.arrays import Array
 from nopg.randomness import Seed
 from nopg.threads import side_by_side
 
-N_ROUGH, N_LIKELY = 1_000, 96
-"""Rows of the rough model, and those that its hyperparameters are chosen by."""
+N_ROUGH, N_LIKELY = 1_000, 96  # rows of the rough model, and of its likelihood
 EASY, ENDING = 0.2, 0.5
 """What is left of the later parts where tasks begin at their best: plans often cannot
 be bettered. And of rollouts where episodes end."""
-SHARED = 0.45
-"""What a further core adds to the speed of one, up to four of them."""
+SHARED = 0.45  # what a further core adds to the speed of one, up to four of them
 
 
 class LearningCost(NamedTuple):

@@ -5,8 +5,6 @@ their arithmetic; and there are thousands of batches. So perceptrons are differe
 here by hand, in single precision: what is taught is far less exact than that.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -25,11 +23,9 @@ from nopg.policies.families import (
     Policy,
 )
 
-N_STEPS = 300
-"""Steps of Adam on all targets; the error of a plan is level by then."""
+N_STEPS = 300  # steps of Adam on all targets; the error of a plan is level by then
 LEARNING_RATE = 1e-2
-BATCH, EPOCHS, MAX_STEPS = 256, 400, 20_000
-"""Close distillation: targets of a step, how often each is met, and steps at most."""
+BATCH, EPOCHS, MAX_STEPS = 256, 400, 20_000  # of close distillation
 
 KNOWN = (DeterministicPolicy, GaussianPolicy, CategoricalPolicy)
 Real = NDArray[np.floating[Any]]

@@ -66,8 +66,7 @@ from nopg.threads import side_by_side
 
 logger = logging.getLogger(__name__)
 
-MAX_UNCERTAINTY = 0.75
-"""Mean predictive uncertainty above which the models themselves are guessing."""
+MAX_UNCERTAINTY = 0.75  # mean predictive uncertainty above which models guess
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}{postfix}"
 """Steps differ in length, so there is no guess at what is left: it was hours off."""
 
@@ -221,13 +220,7 @@ def learn(
         if floor is not None and chosen is floor.clone:
             spec = floor.spec
         _warn_of_uncertainty(search.candidates[search.chosen].final.uncertainty)
-        fitted = replace(
-            fitted,
-            policy=chosen,
-            spec=spec,
-            search=search,
-            models=models,
-        )
+        fitted = replace(fitted, policy=chosen, spec=spec, search=search, models=models)
         fitted.__dict__["model"] = evaluator  # it has replayed the log already
         stored.remove()
         bar.close()  # the verdict comes below it

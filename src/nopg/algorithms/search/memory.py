@@ -1,7 +1,5 @@
 """How much of the past a search takes into the state: what the log asks for."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Learning on from a policy with new data: `FittedPolicy.learn_more`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

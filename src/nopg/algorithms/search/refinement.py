@@ -6,8 +6,6 @@ gradient only helps a policy that already does roughly the right thing. So this 
 last.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -40,32 +38,21 @@ gradients are rough, and only what lasts over many long steps is learned."""
 CREDITS = (1.0, 0.95)
 """Where the system is noisy each policy ascends twice: an action answers for all that
 follows, or for about twenty steps, where gradients of more are lost in noise."""
-PATIENCE = 25
-"""Updates without a gain after which refining a policy ends; in noise it does not."""
-GAIN = 1e-3
-"""Smallest gain that counts, as a share of |J|."""
+PATIENCE = 25  # updates without a gain after which refining ends, but in noise
+GAIN = 1e-3  # smallest gain that counts, as a share of |J|
 N_KEPT, FIRST_ROUND = 3, 0.3
 """All policies are refined for this share of the updates, then so many of the best:
 where a policy starts says little about where it can get."""
-CHECK_EVERY, NOISY_CHECK_EVERY = 5, 10
-"""Updates between estimates by all models; noisy ones take many paths."""
-SEARCH_WEIGHT = 0.005
-"""Weight gamma^T at which rollouts end while searching."""
-FINAL_WEIGHT = 1e-8
-"""The same where the last choice is made: what fails late is to be seen, however
-little it weighs."""
-N_STARTS = 5
-"""Starts that gradients and first estimates are averaged over."""
-N_PATHS, N_FINAL_PATHS = 24, 96
-"""Paths instead where the system is noisy, over all starts in turn; and where the last
-choice is made."""
+CHECK_EVERY, NOISY_CHECK_EVERY = 5, 10  # updates between estimates by all models
+SEARCH_WEIGHT = 0.005  # weight gamma^T at which rollouts end while searching
+FINAL_WEIGHT = 1e-8  # where the last choice is made: what fails late is to be seen
+N_STARTS = 5  # starts that gradients and first estimates are averaged over
+N_PATHS, N_FINAL_PATHS = 24, 96  # in noise, over all starts; for the last choice
 N_NEW_PATHS = 8
 """Paths of each update where the system is noisy, with new gusts every time: what is
 learned from many gusts, a few at a time, does not hold for these alone."""
-NOISY_FINAL_WEIGHT = 1e-3
-"""Weight at which these end: what fails late on one path fails early on another."""
-N_UNCERTAINTIES = 256
-"""Steps whose uncertainty is averaged: it costs more than the rollout itself."""
+NOISY_FINAL_WEIGHT = 1e-3  # in noise: what fails late fails early on another path
+N_UNCERTAINTIES = 256  # steps whose uncertainty is averaged: rollouts cost less
 
 
 def model_estimates(
@@ -118,12 +105,7 @@ class _Ascent:
     """A policy, and the best it has been."""
 
     def __init__(
-        self,
-        policy: Policy,
-        value: float,
-        attainable: float,
-        credit: float,
-        eps: float,
+        self, policy: Policy, value: float, attainable: float, credit: float, eps: float
     ) -> None:
         self.policy, self.best, self.attainable = policy, value, attainable
         self.credit = credit
