@@ -31,18 +31,13 @@ Columns = Sequence[Tensor]
 
 
 def within_breaks(
-    model: TransitionModel,
-    columns: Columns,
-    fit: Callable[[list[Tensor]], TransitionModel],
+    model: TransitionModel,  # of all rows
+    columns: Columns,  # states, actions, rewards, next states and terminations
+    fit: Callable[[list[Tensor]], TransitionModel],  # from some rows
 ) -> tuple[TransitionModel, Tensor]:
     """The model, or one of the rows within a break, whose bounds end there.
 
     And which rows it was learned from, (n,).
-
-    Args:
-        model: Of all rows.
-        columns: States, actions, rewards, next states and terminations.
-        fit: Learns a model from some rows.
     """
     every = torch.ones(len(columns[0]), dtype=torch.bool)
     if model.history is not None:

@@ -65,18 +65,15 @@ def fit_ensemble(
 
 
 def replayed(
-    model: TransitionModel, columns: Sequence[Tensor], episodes: Names | None
+    model: TransitionModel,  # of all the data, without limits
+    columns: Sequence[Tensor],  # as `model_columns` gives them
+    episodes: Names | None,  # names of the episodes, (n,); None if rows are in no order
 ) -> tuple[HyperparameterLimits, TransitionModel]:
     """Limits of length scales and noise with which replays stay with the log.
 
     And the model of all the data within them, from the hyperparameters compared. Where
     replays err by more than its noise explains, episodes differ by more than the rows
     of one show, and the noise is that of errors at held-out episodes.
-
-    Args:
-        model: Of all the data, without limits.
-        columns: States, actions, rewards, next states and terminations.
-        episodes: Names of the episodes, (n,), None if rows are in no order.
     """
     if model.noise is None or episodes is None or len(np.unique(episodes)) < 2:
         return FREE, model

@@ -39,27 +39,18 @@ class ProcessNoise:
         sigma_j(x) = exp(w_j' (z^2, z, 1)),  within the range met in the data,
 
     with z the standardised state and action.
-
-    Attributes:
-        centre: Mean of each input, (d,).
-        spread: Standard deviation of each input, (d,).
-        weights: Of log sigma, (2 d + 1, d_s).
-        limits: Lowest and highest log sigma, two of (d_s,).
-        factor: Cholesky factor of the correlation of the columns, (d_s, d_s); rows of
-            columns without noise are 0.
-        colour: How draws of each column follow each other, (2, d_s): phi and theta of
-            an autoregression with moving average, e_t = phi e_{t-1} + w_t + theta
-            w_{t-1}. Both are 0 where draws are independent.
-        colours: Others that explain the errors about as well, (N_COLOURS, 2, d_s).
     """
 
-    centre: Tensor
-    spread: Tensor
-    weights: Tensor
-    limits: tuple[Tensor, Tensor]
+    centre: Tensor  # mean of each input, (d,)
+    spread: Tensor  # standard deviation of each input, (d,)
+    weights: Tensor  # of log sigma, (2 d + 1, d_s)
+    limits: tuple[Tensor, Tensor]  # lowest and highest log sigma, two of (d_s,)
+    # Cholesky factor of the correlation of the columns, (d_s, d_s); 0 without noise.
     factor: Tensor
+    # How draws of each column follow each other, (2, d_s): phi and theta of e_t = phi
+    # e_{t-1} + w_t + theta w_{t-1}. Both are 0 where draws are independent.
     colour: Array
-    colours: Array
+    colours: Array  # others that explain errors about as well, (N_COLOURS, 2, d_s)
 
     @classmethod
     def fit(
@@ -93,12 +84,9 @@ class ProcessNoise:
         return cls(centre, spread, weights, limits, factor, white[0], white[1:])
 
     def coloured(self, inputs: Tensor, errors: Tensor, starts: Tensor) -> ProcessNoise:
-        """The same with draws that follow each other as errors do in a log.
+        """The same with draws that follow each other as errors (n, d_s) do in a log.
 
-        Args:
-            inputs: Where the errors were made, (n, d).
-            errors: Of rows that the model has not seen, (n, d_s).
-            starts: Which of them do not follow the one before, (n,).
+        They were made at inputs (n, d); where one starts, (n,), it follows none.
         """
         is_noisy = self.factor.diagonal() > 0.0
         mixing = self.factor[is_noisy][:, is_noisy]

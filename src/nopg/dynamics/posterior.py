@@ -30,19 +30,13 @@ N_ROWS = 2_000  # rows that tell what a kernel makes of a linear function
 
 def drawn_models(
     model: TransitionModel,
-    columns: Sequence[Tensor],
+    columns: Sequence[Tensor],  # what it was learned from, as `model_columns` gives it
     n_draws: int,
     generator: np.random.Generator,
 ) -> ArrayTransitionModel:
     """So many models at once: a batch of states is shared among them in equal parts.
 
     The first part of every batch is stepped by the first draw, and so on.
-
-    Args:
-        model: The learned model.
-        columns: What it was learned from: states, actions, rewards, next states.
-        n_draws: How many.
-        generator: Source of every draw.
     """
     inputs, targets = torch.cat(list(columns[:2]), dim=1), model.targets(columns)
     is_free = ~model.bounds.are_left_out(columns[3])

@@ -45,10 +45,7 @@ class Replays(NamedTuple):
     def of(cls, columns: Sequence[Tensor], episodes: Names) -> Replays | None:
         """As long ones as there are; None if no episode is long enough for any.
 
-        Args:
-            columns: States, actions, rewards and next states of n rows, those of an
-                episode in order.
-            episodes: Names of the episodes, (n,).
+        Of `model_columns` of n rows, those of an episode in order.
         """
         states, actions, _, following = (column.numpy() for column in columns[:4])
         n = len(states)

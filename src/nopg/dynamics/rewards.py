@@ -53,15 +53,9 @@ class KnownReward(NamedTuple):
 def with_known_rewards(
     data: Dataset, actions: Tensor, function: Any
 ) -> tuple[Dataset, KnownReward]:
-    """The data with the rewards of `function` in place of the logged ones, and it.
+    """The data with the rewards of a user's function in place of the logged ones.
 
-    Args:
-        data: Logged transitions.
-        actions: Theirs as a regression takes them, (n, d_a): labels are one-hot rows.
-        function: The user's, checked here.
-
-    Raises:
-        ConfigError: If it is no function of batches of steps with finite rewards.
+    And the function, checked; `actions`, (n, d_a), are as a regression takes them.
     """
     d_o = data.observations.shape[1]
     if data.history is not None:

@@ -15,21 +15,13 @@ BORDER = 6.0  # kernel widths from a limit, within which states are mirrored at 
 
 @dataclass(frozen=True)
 class TerminationModel:
-    """Nadaraya-Watson regression of whether a state ends the episode.
+    """Nadaraya-Watson regression of whether a state ends the episode."""
 
-    Attributes:
-        points: Next states seen, in units of `unit`, (m, d_s).
-        is_terminal: Whether the episode terminated there, 0 or 1, (m,).
-        rewards: What that termination was worth, 0 for the others, (m,).
-        unit: Standard deviation of each dimension, (d_s,).
-        width: Width of the kernel, in these units.
-    """
-
-    points: Tensor
-    is_terminal: Tensor
-    rewards: Tensor
-    unit: Tensor
-    width: float
+    points: Tensor  # next states seen, in units of `unit`, (m, d_s)
+    is_terminal: Tensor  # whether the episode terminated there, 0 or 1, (m,)
+    rewards: Tensor  # what that termination was worth, 0 for the others, (m,)
+    unit: Tensor  # standard deviation of each dimension, (d_s,)
+    width: float  # of the kernel, in these units
 
     @classmethod
     def fit(
@@ -82,12 +74,8 @@ def continuing_rewards(inputs: Tensor, rewards: Tensor, terminations: Tensor) ->
     """Rewards as if no episode had terminated: there, that of the nearest other step.
 
     A prize or a fine for terminating jumps where the episode ends, and no smooth
-    regression follows it; it belongs to the termination model.
-
-    Args:
-        inputs: States and actions, (n, d).
-        rewards: Of each step, (n,).
-        terminations: Whether it terminated the episode, (n,).
+    regression follows it; it belongs to the termination model. Inputs are states and
+    actions, (n, d).
     """
     is_terminal = terminations.to(torch.bool)
     if not bool(is_terminal.any()) or bool(is_terminal.all()):
@@ -109,11 +97,8 @@ def _mirrored(
     ends were seen beyond all that any other state has in a column, the limit holds
     wherever the other columns are: beyond it also where nobody has crossed it yet, and
     not before it, also where nobody was seen short of it. `every` state that did not
-    end is asked, not only those among the points.
-
-    Returns:
-        For each limit and either side of it points, whether they end an episode, and
-        what it pays to end there.
+    end is asked, not only those among the points. Each limit has on either side points,
+    whether they end an episode, and what it pays to end there.
     """
     is_end, found = ended > 0.0, []
     outer: list[tuple[int, float, Tensor, Tensor]] = []

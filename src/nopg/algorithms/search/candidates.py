@@ -65,22 +65,13 @@ class FoundPolicy:
 
 def planned_candidates(
     model: TransitionModel,
-    data: Dataset,
-    policy: Policy,
-    gamma: float,
+    data: Dataset,  # what it was learned from
+    policy: Policy,  # an untrained one; each plan is distilled into a copy
+    gamma: float,  # of the task
     seed: int,
-    n_found: int = 0,
+    n_found: int = 0,  # how many are there already, and left out
 ) -> Iterator[FoundPolicy]:
-    """Fitted value iteration in the learned model, distilled into a policy each time.
-
-    Args:
-        model: The learned model.
-        data: What it was learned from.
-        policy: An untrained one; each plan is distilled into a copy.
-        gamma: Discount factor of the task.
-        seed: Seed of every draw.
-        n_found: How many are there already, and left out.
-    """
+    """Fitted value iteration in the learned model, distilled into policies."""
     if n_found == len(PLANS):
         return iter(())
     actions = regression_actions(data).numpy()
@@ -131,24 +122,15 @@ def earlier_candidate(
 
 def ascent_candidates(
     data: Dataset,
-    starts: Array,
-    n_updates: int,
-    settings: Mapping[str, Any],
+    starts: Array,  # where the task starts, (B, d_s)
+    n_updates: int,  # of each ascent
+    settings: Mapping[str, Any],  # of `NOPG`
     seed: int,
-    advance: Callable[[str], None],
+    advance: Callable[[str], None],  # told every update, with a text for the bar
 ) -> Iterator[FoundPolicy]:
     """Gradient ascent on the kernel estimate of the return, Eq. (10).
 
-    Args:
-        data: Logged transitions.
-        starts: Where the task starts, (B, d_s).
-        n_updates: Updates of each ascent.
-        settings: Settings of `NOPG`.
-        seed: Seed of every draw.
-        advance: Told every update, with a text for the progress bar.
-
-    Raises:
-        KeyboardInterrupt: At Ctrl-C, after the policy reached so far.
+    At Ctrl-C a KeyboardInterrupt comes after the policies reached so far.
     """
     is_enough = threading.Event()
 

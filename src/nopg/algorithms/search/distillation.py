@@ -42,10 +42,7 @@ def distil(
 
     Plans are rough, and so is what is made of them at first. What was done by someone
     who knows how is worth following closely, for some seconds: a balance is lost by
-    small errors.
-
-    Returns:
-        The mean error that is left.
+    small errors. What comes is the mean error that is left.
     """
     student = Student(policy, targets)
     n, n_steps, rate = len(targets.states), N_STEPS, LEARNING_RATE
@@ -64,12 +61,7 @@ def distil(
 
 
 class Student:
-    """A perceptron in arrays, the targets it learns, and the gradient of its error.
-
-    Attributes:
-        parameters: All of them in one tensor.
-        ascent: The gradient of the error at the last rows, downwards.
-    """
+    """A perceptron in arrays, the targets it learns, and the gradient of its error."""
 
     def __init__(
         self,
@@ -99,9 +91,9 @@ class Student:
         ]
         self._shapes = [part.shape for part in parts]
         flat = np.concatenate([part.ravel() for part in parts])
-        self.parameters = torch.from_numpy(flat).to(dtype)
+        self.parameters = torch.from_numpy(flat).to(dtype)  # all of them in one tensor
         self._first = self.parameters.clone()
-        self.ascent = torch.zeros_like(self.parameters)
+        self.ascent = torch.zeros_like(self.parameters)  # of the error, downwards
         self._own, self._slopes = map(self._layers, (self.parameters, self.ascent))
 
     def error(self, rows: NDArray[np.int64] | slice) -> float:

@@ -18,16 +18,7 @@ AUTO = "auto"
 
 
 def remembered(data: Dataset, history: int | str) -> Dataset:
-    """The data with as much history as asked for, or as the data themselves ask for.
-
-    Args:
-        data: Logged transitions.
-        history: "auto", or past steps of observations and actions; 0 for none.
-
-    Raises:
-        ConfigError: If `history` is something else.
-        DataError: If steps are asked for that the data do not have.
-    """
+    """The data with as many past steps as asked for, or as they ask for ("auto")."""
     if history != AUTO:
         if not isinstance(history, (int, np.integer)) or history is True or history < 0:
             raise ConfigError(
@@ -81,12 +72,7 @@ def trial_states(data: Dataset, starts: Array) -> Array:
 def starting_states(data: Dataset, initial_states: Any) -> Any:
     """Initial states with their past; observations are the first of an episode.
 
-    Args:
-        data: Logged transitions, with their history if there is any.
-        initial_states: As given, (B, d_o) or (B, d_s); None for those of the data.
-
-    Raises:
-        DataError: If they have neither width.
+    They are given as (B, d_o) or (B, d_s); None takes those of the data.
     """
     if initial_states is None:
         return data.first_states()

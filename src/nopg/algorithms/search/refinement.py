@@ -145,36 +145,22 @@ class _Ascent:
 
 
 def refine(
-    models: Models,
-    policies: Policies,
-    starts: Array,
+    models: Models,  # the gradient is that of the first
+    policies: Policies,  # perceptrons of one shape
+    starts: Array,  # where the task starts, (B, d_s)
     gamma: float,
-    n_updates: int,
-    advance: Callable[[float], None] = lambda best: None,
-    worst_share: float = 1.0,
-    begun: Mapping[str, Any] | None = None,
-    save: Callable[[dict[str, Any]], None] = lambda state: None,
+    n_updates: int,  # of each, at most
+    advance: Callable[[float], None] = lambda best: None,  # with the best value so far
+    worst_share: float = 1.0,  # of the rollouts whose mean return counts
+    begun: Mapping[str, Any] | None = None,  # where an earlier refining stood
+    save: Callable[[dict[str, Any]], None] = lambda state: None,  # every few updates
 ) -> list[float]:
     """Improve `policies` in place by the gradient of their return in the first model.
 
     Every few updates they are rolled out in all models, and the parameters of the
     highest lowest return are kept: what exploits an error of the first model does not
-    fool the others, and no policy gets worse in their view.
-
-    Args:
-        models: Learned models; the gradient is that of the first.
-        policies: Perceptrons of one shape.
-        starts: Where the task starts, (B, d_s).
-        gamma: Discount factor.
-        n_updates: Most updates of each.
-        advance: Called with the best value so far after each update.
-        worst_share: Share of the rollouts whose mean return counts, the worst of them.
-        begun: Where an earlier refining of the same policies stood.
-        save: Called with where this one stands, every few updates.
-
-    Returns:
-        The lowest return of each policy in the models; of an interrupted refining,
-        none.
+    fool the others, and no policy gets worse in their view. What comes is the lowest
+    return of each.
     """
     every, starts = starts, search_starts(models[0], starts)
     first = [0.0] * len(policies)

@@ -9,9 +9,8 @@ import numpy as np
 
 from nopg.data.io.arrays import dataset_arguments
 from nopg.data.io.cells import Kind, TableColumn
-from nopg.data.io.clock import follow_clock
+from nopg.data.io.clock import Arrays, follow_clock, hold_actions
 from nopg.data.io.options import ReadOptions
-from nopg.data.io.rates import Arrays, hold_actions
 from nopg.data.validation import preview
 from nopg.errors import DataError, did_you_mean
 
