@@ -122,5 +122,5 @@ def test_what_is_never_met_has_no_width(model: nopg.FittedPolicy) -> None:
 def test_bad_regions_are_refused_alike(model: nopg.FittedPolicy) -> None:
     with pytest.raises(ConfigError, match="3 lower and 3 upper ends"):
         model.visit_probability(([0.0], [1.0]), 5, by="model")
-    with pytest.raises(ConfigError, match="whole number of at least 1"):
+    with pytest.raises(ConfigError, match="whole number from 1"):
         model.visit_probability("terminated", 0, by="model")

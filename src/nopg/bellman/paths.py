@@ -102,7 +102,11 @@ class MeanPaths:
         gamma, n_steps = self.gamma, discount_horizon(self.gamma, NEGLIGIBLE)
         # One range below the worst reward seen; as if it had ended, if that is worse.
         lost = min(2.0 * self.rewards[0] - self.rewards[1], 0.0)
-        (low, high), arcs = self._box(), self.regression.arcs
+        arcs, places = self.regression.arcs, self.regression.places
+        # Ends of every coordinate beyond which a path is lost; angles have none.
+        margin = BEYOND * np.ptp(places, axis=0)
+        margin[len(arcs.straight) :] = np.inf
+        low, high = places.min(axis=0) - margin, places.max(axis=0) + margin
         exact = [copy.deepcopy(policy).double().cpu() for policy in policies]
         (least, most), acting = self.limits, actor_of(*exact)
         x = np.tile(arcs.places(starts).numpy(), (len(policies), 1))
@@ -137,14 +141,6 @@ class MeanPaths:
             if not len(going):
                 break
         return total.reshape(len(policies), -1)
-
-    def _box(self) -> tuple[Array, Array]:
-        """Ends of every coordinate beyond which a path is lost; angles have none."""
-        places = self.regression.places
-        least, most = places.min(axis=0), places.max(axis=0)
-        margin = BEYOND * (most - least)
-        margin[len(self.regression.arcs.straight) :] = np.inf
-        return least - margin, most + margin
 
 
 def _limits(

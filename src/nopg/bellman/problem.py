@@ -28,7 +28,7 @@ from nopg.bellman.responsibilities import (
 )
 from nopg.bellman.rows import Neighbours, QueryRows, RowModel, query_rows
 from nopg.bellman.samples import Samples, on_circles, state_offsets
-from nopg.errors import ConfigError, NopgWarning, require_choice
+from nopg.errors import ConfigError, NopgWarning, require_choice, require_count
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.kernels.neighbours import log_label_similarity
 from nopg.linalg.coarse import CoarseCells, solve_library
@@ -73,11 +73,7 @@ class EstimatorConfig:
                 "hundred steps ahead, 0.99 three hundred."
             )
         for name in ("policy_samples", "next_state_samples", "max_neighbours"):
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
-                raise ConfigError(
-                    f"`{name}` must be a whole number of at least 1, got "
-                    f"{getattr(self, name)!r}."
-                )
+            require_count(name, getattr(self, name))
         orders = ("quadrature", "paper", "kernel-average", "analytic")
         require_choice("rows", self.rows, (MATCHED, NADARAYA_WATSON))
         require_choice("stochastic", self.stochastic, orders)

@@ -26,7 +26,8 @@ from nopg.dynamics.ensemble import model_columns
 from nopg.dynamics.gaussian_process import GaussianProcess
 from nopg.dynamics.posterior import drawn_models
 from nopg.dynamics.transition_model import TransitionModel
-from nopg.evaluation.rollouts import evenly_drawn, require_steps
+from nopg.errors import require_count
+from nopg.evaluation.rollouts import evenly_drawn
 from nopg.evaluation.sensitivity import Places, path_places
 from nopg.policies.arrays import Array
 from nopg.policies.families import Policy
@@ -120,7 +121,7 @@ def suggest(
     n: int,
 ) -> Suggestion:
     """The n steps whose outcome narrows the expected return most, or fewer."""
-    require_steps("n", n)
+    require_count("n", n)
     chosen = np.linspace(0, len(starts) - 1, N_PATHS).round().astype(np.int64)
     generator = np.random.default_rng(0)
     drawn = drawn_models(model, model_columns(data), N_PATHS, generator)

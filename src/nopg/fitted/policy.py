@@ -19,10 +19,10 @@ from nopg.data.history import HistoryLayout
 from nopg.data.io.metadata import space_to_json
 from nopg.data.validation import as_states
 from nopg.discount import discount_horizon
-from nopg.errors import NotFittedError, require_choice
+from nopg.errors import NotFittedError, require_choice, require_count
 from nopg.evaluation.intervals import Estimate, require_level
 from nopg.evaluation.kernel import FINAL_RTOL, KernelEvaluator, build_problem
-from nopg.evaluation.rollouts import Membership, Rollouts, membership, require_steps
+from nopg.evaluation.rollouts import Rollouts, membership
 from nopg.evaluation.support import Support
 from nopg.fitted.history import History, SearchResult
 from nopg.fitted.predict import EpisodeBuffer, checked_observation, predicted_actions
@@ -309,8 +309,12 @@ class FittedPolicy:
             by: "kernel" or "model"; by default the evaluator that fits this policy.
         """
         if horizon is not None:
-            require_steps("horizon", horizon)
-        asked = (self._region(region), horizon, require_level(interval))
+            require_count("horizon", horizon)
+        width = self.require_data().observations.shape[1]
+        width = width if self.memory is None else self.memory.n_observed
+        inside = membership(region, width)  # of observations; None for the task's end
+        entered = None if inside is None else lambda states: inside(states[:, :width])
+        asked = (entered, horizon, require_level(interval))
         if self._asked(by) == KERNEL:
             return self.kernel.visit_probability(*asked).single()
         starts, actor = self._starts(), self.actor
@@ -325,7 +329,7 @@ class FittedPolicy:
         """
         if self._asked(by) == KERNEL:
             return self.kernel.rollouts(n_steps)
-        require_steps("n_steps", n_steps)
+        require_count("n_steps", n_steps)
         starts = self._starts()
         states, weights = self.model.rollouts(self.actor, starts, n_steps)
         return Rollouts(states, weights, starts, MODEL)
@@ -352,13 +356,15 @@ class FittedPolicy:
             include_data: Keep the transitions too, so that everything can be asked
                 after loading; without them only `predict` works.
         """
+        # No rule has to choose them for a file alone.
+        is_known = isinstance(self.bandwidth_rule, Bandwidths) or "kernel" in vars(self)
         metadata = {
             "algorithm": self.algorithm,
             "seed": self.seed,
             "settings": dict(self.settings),
             "estimator": asdict(self.estimator),
             "policy": None if self.spec is None else asdict(self.spec),
-            "bandwidths": bandwidths_to_json(self._known_bandwidths()),
+            "bandwidths": bandwidths_to_json(self.bandwidths if is_known else None),
             "action_space": space_to_json(self.action_space),
             "observation_space": space_to_json(self.observation_space),
             "observation_names": self.observation_names,
@@ -381,12 +387,6 @@ class FittedPolicy:
         if isinstance(self.bandwidth_rule, Bandwidths):
             return self.bandwidth_rule
         return self.kernel.problem.bandwidths
-
-    def _known_bandwidths(self) -> Bandwidths | None:
-        """The bandwidths, unless a rule would have to choose them first."""
-        is_open = "kernel" not in self.__dict__
-        is_given = isinstance(self.bandwidth_rule, Bandwidths)
-        return None if is_open and not is_given else self.bandwidths
 
     @property
     def evaluator(self) -> str:
@@ -463,13 +463,6 @@ class FittedPolicy:
             observed = as_states("states", states, memory.n_observed, names)
             return memory.complete(observed)
         return as_states("states", states, len(names), names)
-
-    def _region(self, region: Any) -> Membership | None:
-        """A region of observations as one of states; None for the end of the task."""
-        width = self.require_data().observations.shape[1]
-        width = width if self.memory is None else self.memory.n_observed
-        inside = membership(region, width)
-        return None if inside is None else lambda states: inside(states[:, :width])
 
     def _starts(self) -> NDArray[np.float64]:
         self.require_data()

@@ -108,8 +108,16 @@ def compared(policy: FittedPolicy, other: Any, level: float) -> Comparison:
         log = data if other is None else alike(other, policy)
         return compared_with_log(model, actor, log, level)
     starts = np.array(policy.initial_states, dtype=np.float64)
+    theirs: Actor
     if isinstance(other, type(policy)):
-        against, theirs = "a policy", _actor_like(other, data)
+        if other.data is None or _widths(other.data) != _widths(data):
+            found = "unknown ones" if other.data is None else _named(other.data)
+            raise DataError(
+                "Policies that are compared must have the same columns, "
+                f"{_named(data)}, the other has {found}; pass a function of "
+                "observations instead."
+            )
+        against, theirs = "a policy", other.actor
     elif callable(other):
         against, theirs = "a function", _FunctionActor(other, data)
     else:
@@ -141,17 +149,6 @@ def alike(episodes: Dataset, policy: FittedPolicy) -> Dataset:
     if known is None:
         return episodes
     return rewarded(episodes, regression_actions(episodes).numpy(), known)
-
-
-def _actor_like(other: FittedPolicy, data: Dataset) -> Actor:
-    """Another policy as it acts on states of the data."""
-    if other.data is None or _widths(other.data) != _widths(data):
-        theirs = "unknown ones" if other.data is None else _named(other.data)
-        raise DataError(
-            f"Policies that are compared must have the same columns, {_named(data)}, "
-            f"the other has {theirs}; pass a function of observations instead."
-        )
-    return other.actor
 
 
 class _FunctionActor:

@@ -76,13 +76,19 @@ def nearest_blocks(
         if 2 * k >= n and len(waiting) > len(queries) // 2:
             return [complete_block(queries, samples, bandwidths)]
         squares, columns = search(waiting, k)
-        block = _block(waiting, columns, squares, n)
+        log_psi = squares.mul_(-0.5)  # large: no second copy
+        log_left = math.log(n - k) if n > k else -math.inf
+        block = Block(waiting, columns, log_psi, log_psi.amin(dim=1) + log_left)
         if k == longest:
             blocks.append(block)
             break
-        done = _is_long_enough(block, log_margin)
+        kept = torch.logsumexp(block.log_psi, dim=1)
+        done = block.log_dropped <= kept - log_margin
         if bool(done.any()):
-            blocks.append(block if bool(done.all()) else _select(block, done))
+            parts = (waiting, columns, block.log_psi, block.log_dropped)
+            blocks.append(
+                block if bool(done.all()) else Block(*(x[done] for x in parts))
+            )
         waiting = waiting[~done]
         if len(waiting) == 0:
             break
@@ -101,27 +107,6 @@ def fixed_blocks(
         return [complete_block(queries, samples, bandwidths)]
     return nearest_blocks(
         queries, samples, bandwidths, log_margin=math.inf, most=k, least=k
-    )
-
-
-def _block(rows: Tensor, columns: Tensor, squares: Tensor, n: int) -> Block:
-    log_psi = squares.mul_(-0.5)  # large: no second copy
-    left = n - columns.shape[1]
-    log_left = math.log(left) if left else -math.inf
-    return Block(rows, columns, log_psi, log_psi.amin(dim=1) + log_left)
-
-
-def _is_long_enough(block: Block, log_margin: float) -> Tensor:
-    return block.log_dropped <= torch.logsumexp(block.log_psi, dim=1) - log_margin
-
-
-def _select(block: Block, which: Tensor) -> Block:
-    assert block.columns is not None
-    return Block(
-        block.rows[which],
-        block.columns[which],
-        block.log_psi[which],
-        block.log_dropped[which],
     )
 
 

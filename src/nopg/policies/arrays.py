@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.special import softmax
 from torch import nn
 
 from nopg.errors import ConfigError
@@ -76,7 +77,7 @@ class ArrayPolicies:
         if self.is_discrete:
             if self.is_decided:
                 return np.asarray(np.eye(raw.shape[1])[raw.argmax(axis=1)])
-            return _softmax(raw)
+            return np.asarray(softmax(raw, axis=1))
         if self._squash is None:
             return raw[:, : self._width]
         centre, half_width = self._squash
@@ -133,12 +134,6 @@ def _parts(policy: Policy) -> tuple[Any, ...]:
         low, high = policy.squash.low.numpy(), policy.squash.high.numpy()
         squash = (0.5 * (low + high), 0.5 * (high - low))
     return mean, factor, weights, biases, squash
-
-
-def _softmax(logits: Array) -> Array:
-    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-    share: Array = weights / weights.sum(axis=1, keepdims=True)
-    return share
 
 
 class _ModuleActors:

@@ -56,7 +56,14 @@ from nopg.data.dataset import Dataset
 from nopg.dynamics.ensemble import fit_ensemble
 from nopg.dynamics.rewards import RewardFunction, with_known_rewards
 from nopg.dynamics.transition_model import TransitionModel, regression_actions
-from nopg.errors import ConfigError, DataError, NopgError, NopgWarning, SupportWarning
+from nopg.errors import (
+    ConfigError,
+    DataError,
+    NopgError,
+    NopgWarning,
+    SupportWarning,
+    require_count,
+)
 from nopg.evaluation.model import ModelEvaluator
 from nopg.fitted.policy import LEARN, FittedPolicy
 from nopg.policies.arrays import Array
@@ -219,7 +226,15 @@ def learn(
         chosen = selection.found[search.chosen].policy
         if floor is not None and chosen is floor.clone:
             spec = floor.spec
-        _warn_of_uncertainty(search.candidates[search.chosen].final.uncertainty)
+        uncertainty = search.candidates[search.chosen].final.uncertainty
+        if uncertainty > MAX_UNCERTAINTY:
+            warnings.warn(
+                "Predictions along the learned policy's path should rest on data, "
+                f"their uncertainty there is {uncertainty:.2f} (1 is a guess); record "
+                "transitions near that path before trusting the policy.",
+                NopgWarning,
+                stacklevel=2,
+            )
         fitted = replace(fitted, policy=chosen, spec=spec, search=search, models=models)
         fitted.__dict__["model"] = evaluator  # it has replayed the log already
         stored.remove()
@@ -352,14 +367,8 @@ def _require_known(common: dict[str, Any], n_updates: int, n_refining: int) -> N
             "`learn` works on the CPU in float64, got device={!r} and dtype={!r}; use "
             "NOPG(...).fit(data) for others.".format(*place)
         )
-    for name, number, least in (
-        ("n_updates", n_updates, 1),
-        ("n_refining", n_refining, 0),
-    ):
-        if not isinstance(number, int) or number < least:
-            raise ConfigError(
-                f"`{name}` must be a whole number from {least}, got {number!r}."
-            )
+    require_count("n_updates", n_updates)
+    require_count("n_refining", n_refining, 0)
 
 
 def _worst_share(risk: str | float) -> float:
@@ -413,16 +422,5 @@ def _warn_of_starts(model: TransitionModel, starts: Array) -> None:
             "lie beyond the range of the logged states: what is learned there is a "
             "guess; record data around the start.",
             SupportWarning,
-            stacklevel=3,
-        )
-
-
-def _warn_of_uncertainty(uncertainty: float) -> None:
-    if uncertainty > MAX_UNCERTAINTY:
-        warnings.warn(
-            "Predictions along the learned policy's path should rest on data, their "
-            f"uncertainty there is {uncertainty:.2f} (1 is a guess); record "
-            "transitions near that path before trusting the policy.",
-            NopgWarning,
             stacklevel=3,
         )
