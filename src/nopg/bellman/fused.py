@@ -168,10 +168,8 @@ def _fused_rows(
 
 
 def _collector(columns: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Sums the rows of the initial states by a small product: no atomics, same bits.
-
-    What comes is the samples they list, (c,), and a matrix (b k, c) of shares 1 / b.
-    """
+    """Samples that initial states list, (c,), and a matrix (b k, c) of shares 1 / b."""
+    # It sums their rows by a small product: no atomics, same bits.
     places, which = torch.unique(columns.long(), return_inverse=True)
     matrix = like.new_zeros((columns.numel(), len(places)))
     matrix[torch.arange(columns.numel(), device=like.device), which.reshape(-1)] = 1.0

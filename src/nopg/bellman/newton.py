@@ -4,10 +4,8 @@ For GPUs, and for machines without a C compiler: `rows.c` does the same row by r
 is searched for, the dual of `matched.py`, and the wall around it are explained there.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -66,10 +64,7 @@ def search(
 def slopes_of(
     g: Tensor, weights: Tensor, state: Tensor, beside: Tensor, bandwidths: Tensor
 ) -> Tensor:
-    """d (E q)_i / d a_i of rows with these states, (m, d_a).
-
-    `beside` is q of the samples that each row lists, (m, k) or (1, k).
-    """
+    """d (E q)_i / d a_i of rows, (m, d_a); `beside` is q of their samples, (m, k)."""
     d, d_a = g.shape[1], len(bandwidths)
     mean = (weights * beside).sum(dim=1, keepdim=True)
     moved = (weights * (beside - mean))[..., None]
@@ -101,11 +96,11 @@ class _Rows:
     left: Tensor  # Newton decrement: sqrt(2 KL) from the row that is meant, nearly
     offset: Tensor  # mean less query
 
-    def of(self, which: Tensor) -> _Rows:
+    def of(self, which: Tensor) -> Self:
         """Only some of the rows."""
-        return _Rows(*(value[which] for value in vars(self).values()))
+        return type(self)(*(value[which] for value in vars(self).values()))
 
-    def put(self, which: Tensor, other: _Rows) -> None:
+    def put(self, which: Tensor, other: Self) -> None:
         """Take some rows from another."""
         for name, value in vars(self).items():
             value[which] = getattr(other, name)

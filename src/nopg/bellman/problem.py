@@ -4,13 +4,12 @@ Everything that no policy changes is prepared here, once: kernels of states,
 neighbour lists, sampled next states, rewards, which rows are live.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -119,7 +118,7 @@ class Problem:
         # Processes to share the next states with; all of them call this with the same
         # data.
         ranks: Ranks | None = None,
-    ) -> Problem:
+    ) -> Self:
         """Draw the next states, list the neighbours, keep what never changes."""
         if config.rows == MATCHED:
             bandwidths = on_circles(bandwidths, samples.states)
@@ -160,10 +159,7 @@ class Problem:
         return low * horizon, high * horizon
 
     def warn_if_capped(self, dropped: Tensor, most: float) -> None:
-        """Say so when lists end at `max_neighbours` and that costs too much.
-
-        `dropped` is what each row at the next states lost of its mass, (m,).
-        """
+        """Say so when lists end at `max_neighbours` and that drops, (m,), too much."""
         config, longest = self.config, self.next_rows.blocks[-1]
         is_capped = longest.log_psi.shape[1] == config.max_neighbours
         if config.neighbours != "auto" or not is_capped or most <= config.tolerance:
@@ -179,11 +175,9 @@ class Problem:
             stacklevel=3,
         )
 
-    def rescaled(self, factor: float) -> Problem:
-        """The same data and lists with every bandwidth times `factor`.
-
-        The kernel between labels is not a matter of distance and stays as it is.
-        """
+    def rescaled(self, factor: float) -> Self:
+        """The same data and lists with every bandwidth times `factor`."""
+        # The kernel between labels is not a matter of distance and stays as it is.
         in_action = 1.0 if self.samples.n_actions else factor
         return replace(
             self,
@@ -280,12 +274,10 @@ def _fingerprint(
 
 
 def _action_span(samples: Samples, bandwidths: Bandwidths) -> float:
-    """How much, in log kernel, the action can set two samples apart.
-
-    A sample that loses by more than this plus the margin in the state kernel loses
-    for every action in the range of the data. Thresholds on the state kernel alone
-    can be totally wrong when the action kernel is narrow.
-    """
+    """How much, in log kernel, the action can set two samples apart."""
+    # A sample that loses by more than this plus the margin in the state kernel loses
+    # for every action in the range of the data. Thresholds on the state kernel alone
+    # can be totally wrong when the action kernel is narrow.
     if samples.n_actions:
         similarity = log_label_similarity(samples.n_actions, bandwidths.action[0])
         return float(-similarity.min())

@@ -66,10 +66,7 @@ class Responsibilities(ABC):
     def evaluate(
         self, outputs: Outputs, generator: Generator, hint: Hint = NO_HINT
     ) -> PolicyRows:
-        """Rows for the policy whose `outputs` at the queries are given.
-
-        `generator` is the source of draws.
-        """
+        """Rows for the policy of these outputs; its draws come from `generator`."""
 
     @abstractmethod
     def vjp(self, found: PolicyRows, q: Tensor, row_weights: Tensor) -> Outputs:

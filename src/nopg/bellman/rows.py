@@ -9,12 +9,11 @@ everything that is asked of it are the same whatever the rows are. `nadaraya_wat
 the paper's, `matched` those whose mean is the query.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -29,10 +28,7 @@ EXACT = 1e-9  # accuracy of rows found by iteration, where no other is asked for
 
 @dataclass(frozen=True)
 class QueryRows:
-    """Neighbour blocks of m queries; the rest is made when first asked for.
-
-    Fused updates never ask.
-    """
+    """Neighbour blocks of m queries; fused updates never ask for the rest."""
 
     # Rows of equal length together; every query is in exactly one block.
     blocks: tuple[Block, ...]
@@ -86,7 +82,7 @@ class QueryRows:
             stacked = flat[0] if len(flat) == 1 else torch.cat(flat)
         return SparseRows(self.pattern, stacked)
 
-    def rescaled(self, factor: float) -> QueryRows:
+    def rescaled(self, factor: float) -> Self:
         """The same lists with every state bandwidth times `factor`.
 
         A Gaussian of width c h is the 1 / c^2-th power of one of width h, and so is
@@ -156,10 +152,8 @@ class QueryRows:
         return self.gather([block.log_dropped for block in self.blocks])
 
     def dropped_share(self, log_mass: Tensor) -> Tensor:
-        """What rows of this mass have lost to their lists at most, ([k,] m).
-
-        Dropped mass T, kept mass Z: the share T / (T + Z), without overflow.
-        """
+        """What rows of this mass have lost to their lists at most, ([k,] m)."""
+        # Dropped mass T, kept mass Z: the share T / (T + Z), without overflow.
         return torch.sigmoid(self.log_dropped - log_mass)
 
 

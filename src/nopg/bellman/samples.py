@@ -6,12 +6,10 @@ on it, so no row could match both. Along the arc there is one coordinate, the an
 a mean of angles close together is an angle.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -51,9 +49,7 @@ class Samples:
         return self.n_actions or self.actions.shape[1]
 
     @classmethod
-    def of(
-        cls, data: Dataset, dtype: torch.dtype, device: str | torch.device
-    ) -> Samples:
+    def of(cls, data: Dataset, dtype: torch.dtype, device: str | torch.device) -> Self:
         """The tensors of a data set."""
 
         def tensor(array: Any) -> Tensor:
@@ -76,9 +72,9 @@ class Samples:
             return values
         return torch.empty_like(values).index_copy_(0, self.order, values)
 
-    def subset(self, rows: Tensor) -> Samples:
+    def subset(self, rows: Tensor) -> Self:
         """Some of the samples, or all of them in another order."""
-        return Samples(
+        return type(self)(
             self.states[rows],
             self.actions[rows],
             self.rewards[rows],
@@ -87,12 +83,10 @@ class Samples:
             self.n_actions,
         )
 
-    def _in_space(self) -> Samples:
-        """The same samples, those close in space close in memory.
-
-        A product with P gathers from neighbours of each row: in this order they
-        share cache lines, which halves its time on a GPU.
-        """
+    def _in_space(self) -> Self:
+        """The same samples, those close in space close in memory."""
+        # A product with P gathers from neighbours of each row: in this order they share
+        # cache lines, which halves its time on a GPU.
         spread = self.states.std(dim=0)
         scaled = self.states / torch.where(spread > 0, spread, torch.ones_like(spread))
         order = spatial_order(scaled)
@@ -113,7 +107,7 @@ class ArcCoordinates:
     pairs: tuple[tuple[int, int], ...]  # columns that are cosine and sine
 
     @classmethod
-    def of(cls, states: Tensor) -> ArcCoordinates:
+    def of(cls, states: Tensor) -> Self:
         """Those of the data's states, (n, d_s)."""
         pairs = tuple(angle_pairs(states))
         paired = {column for pair in pairs for column in pair}

@@ -160,10 +160,8 @@ class BellmanSolution:
     made: PerceptronPass | None = None  # what the outputs were made by
 
     def following(self, *, keep_correction: bool = True) -> Start:
-        """Where to start solving for a policy close by.
-
-        The coarse inverse grows old slowly, and making it takes some ten products.
-        """
+        """Where to start solving for a policy close by."""
+        # The coarse inverse grows old slowly, and making it takes some ten products.
         core = None
         if keep_correction and self.correction is not None:
             core = self.correction.core

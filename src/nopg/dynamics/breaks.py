@@ -35,10 +35,7 @@ def within_breaks(
     columns: Columns,  # states, actions, rewards, next states and terminations
     fit: Callable[[list[Tensor]], TransitionModel],  # from some rows
 ) -> tuple[TransitionModel, Tensor]:
-    """The model, or one of the rows within a break, whose bounds end there.
-
-    And which rows it was learned from, (n,).
-    """
+    """The model, or one within a break, and which rows it was learned from, (n,)."""
     every = torch.ones(len(columns[0]), dtype=torch.bool)
     if model.history is not None:
         return model, every
@@ -86,10 +83,7 @@ def _suspected(
 
 
 def _gathering(column: np.ndarray, share: np.ndarray) -> tuple[float, float]:
-    """Where errors gather among the largest values of a column, and how many do.
-
-    Their share less that of the rows, and the smallest of these values.
-    """
+    """Excess share of errors among the largest of a column, and the least of these."""
     n_most = max(1, int(MOST * len(column)))
     outer = np.argsort(-column, kind="stable")[:n_most]
     excess = np.cumsum(share[outer]) - np.arange(1, n_most + 1) / len(column)

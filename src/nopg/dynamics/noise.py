@@ -9,10 +9,9 @@ it. A gust may last for many steps, and the noise of a sensor is made good by th
 reading: then errors in a row are correlated, and so are the draws.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import torch
@@ -53,9 +52,7 @@ class ProcessNoise:
     colours: Array  # others that explain errors about as well, (N_COLOURS, 2, d_s)
 
     @classmethod
-    def fit(
-        cls, inputs: Tensor, errors: Tensor, typical: Tensor
-    ) -> ProcessNoise | None:
+    def fit(cls, inputs: Tensor, errors: Tensor, typical: Tensor) -> Self | None:
         """Learn from errors (n, d_s) at inputs (n, d); None if all are negligible.
 
         `typical` is the deviation of each column's steps, (d_s,).
@@ -83,7 +80,7 @@ class ProcessNoise:
         white = np.zeros((1 + N_COLOURS, 2, e.shape[1]))
         return cls(centre, spread, weights, limits, factor, white[0], white[1:])
 
-    def coloured(self, inputs: Tensor, errors: Tensor, starts: Tensor) -> ProcessNoise:
+    def coloured(self, inputs: Tensor, errors: Tensor, starts: Tensor) -> Self:
         """The same with draws that follow each other as errors (n, d_s) do in a log.
 
         They were made at inputs (n, d); where one starts, (n,), it follows none.
@@ -168,13 +165,11 @@ def _innovation(phi: Array, theta: Array) -> Array:
 
 
 def _colour(runs: list[Array], generator: np.random.Generator) -> tuple[Array, Array]:
-    """Likeliest phi and theta of errors in a row, (2,); 0 unless they explain much.
-
-    w_t = e_t - phi e_{t-1} - theta w_{t-1} is found for all pairs of them at once, and
-    their mean square compared (conditional least squares). More than white noise is
-    believed where it lowers Schwarz's criterion. And draws of what may as well be, with
-    the probabilities of that criterion, (N_COLOURS, 2).
-    """
+    """Likeliest phi and theta of errors in a row, (2,); 0 unless they explain much."""
+    # w_t = e_t - phi e_{t-1} - theta w_{t-1} is found for all pairs of them at once,
+    # and their mean square compared (conditional least squares). More than white noise
+    # is believed where it lowers Schwarz's criterion. And draws of what may as well be,
+    # with the probabilities of that criterion, (N_COLOURS, 2).
     pairs = np.array([(phi, theta) for phi in LASTING for theta in MADE_GOOD])
     phi, theta = pairs.T[:, :, None]  # (G, 1) both
     n_steps = max(map(len, runs))

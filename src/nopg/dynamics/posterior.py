@@ -34,10 +34,7 @@ def drawn_models(
     n_draws: int,
     generator: np.random.Generator,
 ) -> ArrayTransitionModel:
-    """So many models at once: a batch of states is shared among them in equal parts.
-
-    The first part of every batch is stepped by the first draw, and so on.
-    """
+    """So many models at once; a batch is shared among them in equal parts, in order."""
     inputs, targets = torch.cat(list(columns[:2]), dim=1), model.targets(columns)
     is_free = ~model.bounds.are_left_out(columns[3])
     process = _DrawnProcess(model.process, n_draws, generator)

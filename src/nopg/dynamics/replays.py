@@ -6,11 +6,9 @@ are compared by what they predict many steps ahead: while they are fitted by `Re
 of one length; when they are done by `Windows` of recordings that were held out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +40,7 @@ class Replays(NamedTuple):
     actions: Array  # (B, T, d_a)
 
     @classmethod
-    def of(cls, columns: Sequence[Tensor], episodes: Names) -> Replays | None:
+    def of(cls, columns: Sequence[Tensor], episodes: Names) -> Self | None:
         """As long ones as there are; None if no episode is long enough for any.
 
         Of `model_columns` of n rows, those of an episode in order.
@@ -74,10 +72,8 @@ class Replays(NamedTuple):
         return found.reshape(n_steps, n_paths, n_replays, d_s)
 
     def misses(self, paths: Array) -> Array:
-        """What the mean over the paths misses after each step, (T, B, d_s).
-
-        Of noisy paths: a model that only holds on the log's own is carried off them.
-        """
+        """What the mean over the paths misses after each step, (T, B, d_s)."""
+        # Of noisy paths: a model that only holds on the log's own is carried off them.
         return np.asarray(paths.mean(axis=1) - self.states[:, 1:].swapaxes(0, 1))
 
     def error(self, model: TransitionModel, deviation: Array) -> float:
@@ -121,7 +117,7 @@ class Windows:
     @classmethod
     def of(
         cls, data: Dataset, rows: NDArray[np.bool_], n_steps: int, n_folds: int = 1
-    ) -> Windows:
+    ) -> Self:
         """Some whole runs of the rows, and parts of up to `n_steps` spread over all.
 
         Of several folds each has its share of them.
@@ -139,7 +135,7 @@ class Windows:
         return cls.from_rows(data, whole + parts, len(whole))
 
     @classmethod
-    def from_rows(cls, data: Dataset, chosen: list[Rows], n_whole: int) -> Windows:
+    def from_rows(cls, data: Dataset, chosen: list[Rows], n_whole: int) -> Self:
         """Windows of rows that follow each other; the first `n_whole` are whole."""
         actions = regression_actions(data).numpy()
         lengths = np.array([len(rows) for rows in chosen])
@@ -214,11 +210,9 @@ def held_out_folds(
 def _episode_folds(
     episodes: NDArray[Any], generator: np.random.Generator
 ) -> list[NDArray[np.bool_]]:
-    """Rows of episodes that are held out in turn, about a fifth at a time.
-
-    Rows count, not episodes: without the one long recording among many short ones a
-    model has next to nothing to learn from, so that it is never held out.
-    """
+    """Rows of episodes that are held out in turn, about a fifth at a time."""
+    # Rows count, not episodes: without the one long recording among many short ones a
+    # model has next to nothing to learn from, so that it is never held out.
     names, which, counts = np.unique(episodes, return_inverse=True, return_counts=True)
     fold, sizes = np.full(len(names), -1), np.zeros(HELD_OUT)
     for i in generator.permutation(len(names)):

@@ -1,8 +1,7 @@
 """How episodes terminate in a learned model, and what a termination is worth."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import torch
@@ -30,7 +29,7 @@ class TerminationModel:
         rewards: Tensor,
         terminations: Tensor,
         generator: np.random.Generator,
-    ) -> TerminationModel | None:
+    ) -> Self | None:
         """From n transitions; None if nothing terminated."""
         is_terminal = terminations.to(torch.bool)
         if not bool(is_terminal.any()):
@@ -91,15 +90,13 @@ def continuing_rewards(inputs: Tensor, rewards: Tensor, terminations: Tensor) ->
 def _mirrored(
     points: Tensor, ended: Tensor, paid: Tensor, every: Tensor, border: float
 ) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """Mirror images of points near limits that end an episode, on their other side.
-
-    Most ends are limits of one column: a pole that leans too far, an edge, a goal. If
-    ends were seen beyond all that any other state has in a column, the limit holds
-    wherever the other columns are: beyond it also where nobody has crossed it yet, and
-    not before it, also where nobody was seen short of it. `every` state that did not
-    end is asked, not only those among the points. Each limit has on either side points,
-    whether they end an episode, and what it pays to end there.
-    """
+    """Mirror images of points near limits that end an episode, on their other side."""
+    # Most ends are limits of one column: a pole that leans too far, an edge, a goal. If
+    # ends were seen beyond all that any other state has in a column, the limit holds
+    # wherever the other columns are: beyond it also where nobody has crossed it yet,
+    # and not before it, also where nobody was seen short of it. `every` state that did
+    # not end is asked, not only those among the points. Each limit has on either side
+    # points, whether they end an episode, and what it pays to end there.
     is_end, found = ended > 0.0, []
     outer: list[tuple[int, float, Tensor, Tensor]] = []
     for j in range(points.shape[1] if len(every) else 0):
@@ -122,10 +119,8 @@ def _mirrored(
 
 
 def _informative(points: Tensor, is_terminal: Tensor, names: Tensor) -> Tensor:
-    """Names of at most `MAX_POINTS`: terminal ones, those next to them, and others.
-
-    At the border of terminal states the probability changes, so it is kept dense.
-    """
+    """Names of at most `MAX_POINTS`: terminal ones, those next to them, and others."""
+    # At the border of terminal states the probability changes, so it is kept dense.
     if len(points) <= MAX_POINTS:
         return names
     terminal = torch.nonzero(is_terminal)[: MAX_POINTS // 3, 0]

@@ -19,13 +19,11 @@ rows of stochastic and discrete policies average several, and there the average 
 reweighted.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -66,7 +64,7 @@ class EnsembleBasis(NamedTuple):
     seed: Seed  # of what a stochastic policy draws
 
     @classmethod
-    def of(cls, problem: Problem, data: Dataset, seed: Seed) -> EnsembleBasis:
+    def of(cls, problem: Problem, data: Dataset, seed: Seed) -> Self:
         """For the rows of this problem, made of these data."""
         weights = replica_weights(data, problem.samples, seed.numpy("replicas"))
         others = tuple(
@@ -218,13 +216,11 @@ class KernelEnsemble:
 
     @cached_property
     def _later_unknown(self) -> Tensor:
-        """sum_i gamma mu_i u_i over the rows at the next states, a scalar.
-
-        Visits are those of the rows without displacement: plain rows pull the estimated
-        system back into the data, so that it never meets the places that matter here.
-        Values at other states take the number over as it is: what comes after the first
-        step is of the same kind wherever the policy starts.
-        """
+        """sum_i gamma mu_i u_i over the rows at the next states, a scalar."""
+        # Visits are those of the rows without displacement: plain rows pull the
+        # estimated system back into the data, so that it never meets the places that
+        # matter here. Values at other states take the number over as it is: what comes
+        # after the first step is of the same kind wherever the policy starts.
         last, problem = self.alternatives[-1], self.solution.estimator.problem
         shares = self._unknown_queries[: problem.next_rows.shape[0]]
         visits = last.transition.spread(last.mu.value.clamp(min=0.0))
@@ -232,11 +228,10 @@ class KernelEnsemble:
 
     @cached_property
     def _unknown_queries(self) -> Tensor:
-        """How little the data say at the next states and the initial ones, (m,).
-
-        Beyond a bandwidth outside of the samples around it a place is unknown too: rows
-        that could not be centred hold the estimated system back at the edge of data.
-        """
+        """How little the data say at the next states and the initial ones, (m,)."""
+        # Beyond a bandwidth outside of the samples around it a place is unknown too:
+        # rows that could not be centred hold the estimated system back at the edge of
+        # data.
         problem = self.solution.estimator.problem
         parts = (problem.next_rows, problem.initial_rows)
         beyond = self._beyond(parts, problem.queries)

@@ -184,8 +184,7 @@ class ModelEvaluator:
         last = last if horizon is None else latest(horizon)
 
         def ask(model: Steps, paths: NoisyPaths) -> tuple[Array, Array, Array]:
-            rest = (inside, horizon, self.gamma, paths.draws)
-            return entry_probability(model, actor, paths.starts, *rest)
+            return entry_probability(model, actor, paths, inside, horizon, self.gamma)
 
         paths = NoisyPaths.of(self.models[0], starts, last)
         found = np.array([ask(model, paths) for model in self._arrays])  # (2, 3, P)
@@ -235,13 +234,10 @@ class ModelEvaluator:
     def _runs(
         self, actor: Actor, states: Array, lengths: Array | None, at_best: bool = False
     ) -> tuple[Array, float]:
-        """Returns of every path from m states in the two models, (m, G).
-
-        And the share of the discounted future that is out of support.
-        """
+        """Returns of every path from m states, (m, G), and the share out of support."""
         paths, until = self._paths(states, lengths, NEGLIGIBLE)
-        rest = (actor, paths.starts, self.gamma, paths.draws)
-        found = [known_return(one, *rest, lengths=until) for one in self._arrays]
+        rest = (actor, paths, self.gamma, NEGLIGIBLE, until)
+        found = [known_return(model, *rest) for model in self._arrays]
         earned, unknown = (np.mean(part, axis=0) for part in zip(*found, strict=True))
         every = earned + self._worth(at_best).mean() * unknown  # (m G,)
         total = 1.0 if until is None else 1.0 - float((self.gamma**until).mean())
@@ -271,8 +267,7 @@ class ModelEvaluator:
         paths, until = self._paths(states, lengths, SHORT, FEW_PATHS)
 
         def ask(model: Steps, some: NoisyPaths, until: Array | None) -> Any:
-            rest = (some.starts, self.gamma, some.draws)
-            return known_return(model, actor, *rest, negligible=SHORT, lengths=until)
+            return known_return(model, actor, some, self.gamma, SHORT, until)
 
         levels = self._worth(at_best)
         middle = levels.mean()

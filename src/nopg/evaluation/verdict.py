@@ -157,10 +157,7 @@ def _compared(grounds: Grounds) -> Iterator[Verdict]:
 
 
 def guessed_share(model: TransitionModel, policy: Policy, states: Array) -> Array:
-    """Share of a prediction's variance that the data leave, (m,).
-
-    At the policy's action, of what it was before there were data: 1 is a guess.
-    """
+    """Share of a prediction's variance that the data leave, (m,): 1 is a guess."""
     actions = torch.from_numpy(actor_of(policy).act(states))
     places = torch.from_numpy(states)
     parts = [slice(k, k + BATCH) for k in range(0, len(states), BATCH)]

@@ -113,11 +113,9 @@ def fixed_blocks(
 def _search_among(
     samples: Tensor, queries: Tensor
 ) -> Callable[[Tensor, int], tuple[Tensor, Tensor]]:
-    """An exact search: SciPy's k-d tree on the CPU, our own on a GPU.
-
-    It lists, for the rows of `queries` asked for, the k nearest samples with their
-    squared distances; all points are in units of bandwidths.
-    """
+    """An exact search: SciPy's k-d tree on the CPU, our own on a GPU."""
+    # It lists, for the rows of `queries` asked for, the k nearest samples with their
+    # squared distances; all points are in units of bandwidths.
     if samples.is_cuda:
         from nopg.gpu.nearest import NearestSamples
 

@@ -29,10 +29,7 @@ class Actor(Protocol):
 
 
 def actor_of(*policies: Policy) -> Actor:
-    """Any policy as it acts when it is asked for the most typical action.
-
-    Of several policies each has as many of the states, in order.
-    """
+    """Policies as they act typically; of several each has as many states, in order."""
     try:
         return ArrayPolicies(policies, is_decided=True)
     except (ConfigError, ValueError):  # no perceptrons, or not of one shape
@@ -110,11 +107,9 @@ class ArrayPolicies:
 
 @torch.no_grad()
 def _parts(policy: Policy) -> tuple[Any, ...]:
-    """Weights and limits of a perceptron, taken out.
-
-    Mean of the inputs and 1 / their deviation, (d_s,) each; weights (width in, width
-    out) and biases of the layers; centre and half width of squashed actions, or None.
-    """
+    """Weights and limits of a perceptron, taken out."""
+    # Mean of the inputs and 1 / their deviation, (d_s,) each; weights (width in, width
+    # out) and biases of the layers; centre and half width of squashed actions, or None.
     layers = perceptron_layers(policy)
     if not layers or isinstance(policy.network, nn.Linear):
         raise ConfigError(

@@ -216,9 +216,8 @@ def learn(
             logger.warning("Interrupted before there was a policy; the log is cloned.")
             return replace(fitted, policy=cloned_candidate(data, fresh).policy)
         selection = Selection(models, trial_states(data, places), gamma, worst_share)
-        counts = (n_updates, n_refining)
-        given = (selection, data, fresh, floor, start, sparse)
-        _search(*given, *counts, common, bar, stored)
+        given = (selection, data, fresh, floor, start, sparse, n_updates, n_refining)
+        _search(*given, common, bar, stored)
         evaluator = ModelEvaluator(data, gamma, Seed(seed), models)
         search = selection.choose()
         if floor is not None:
@@ -281,10 +280,9 @@ def _search(
         bar.set_postfix_str(text, refresh=False)
         bar.update()
 
-    def keep(*found: FoundPolicy) -> None:
-        for one in found:
-            selection.add(one)
-        checkpoint.add(*found)
+    def keep(found: FoundPolicy) -> None:
+        selection.add(found)
+        checkpoint.add(found)
 
     try:
         for one in checkpoint.policies(fresh):
@@ -307,7 +305,17 @@ def _search(
         is_planned = len(selection.found) == len(others) + len(PLANS)
         if not selection.is_optimal():
             if is_planned and sparse:  # nor have kernels any neighbours there
-                keep(_by_trajectories(selection, data, fresh, gamma, seed, advance))
+                # Trajectories begin as the best policy so far has them.
+                best = selection.found[selection.choose().chosen].policy
+                given = (selection.models, data, selection.starts, [best], fresh, gamma)
+                generator = Seed(seed).numpy("disturbances")
+                keep(
+                    trajectory_candidate(
+                        *given,
+                        generator,
+                        lambda value: advance(f"trajectories, J={value:.4g}"),
+                    )
+                )
             elif is_planned:
                 found = []
                 for one in ascent_candidates(
@@ -323,28 +331,6 @@ def _search(
             selection.add(cloned_candidate(data, fresh))
     bar.total = bar.n  # what was not needed is not missing
     bar.refresh()
-
-
-def _by_trajectories(
-    selection: Selection,
-    data: Dataset,
-    fresh: Policy,
-    gamma: float,
-    seed: int,
-    advance: Callable[[str], None],
-) -> FoundPolicy:
-    """A policy taught by trajectories, which begin as the best one so far has them."""
-    best = selection.found[selection.choose().chosen].policy
-    return trajectory_candidate(
-        selection.models,
-        data,
-        selection.starts,
-        [best],
-        fresh,
-        gamma,
-        Seed(seed).numpy("disturbances"),
-        lambda value: advance(f"trajectories, J={value:.4g}"),
-    )
 
 
 def _require_known(common: dict[str, Any], n_updates: int, n_refining: int) -> None:

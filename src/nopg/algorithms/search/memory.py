@@ -70,10 +70,7 @@ def trial_states(data: Dataset, starts: Array) -> Array:
 
 
 def starting_states(data: Dataset, initial_states: Any) -> Any:
-    """Initial states with their past; observations are the first of an episode.
-
-    They are given as (B, d_o) or (B, d_s); None takes those of the data.
-    """
+    """Initial states with their past, from (B, d_o) or (B, d_s), or the data's own."""
     if initial_states is None:
         return data.first_states()
     layout = data.history

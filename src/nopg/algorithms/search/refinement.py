@@ -279,10 +279,8 @@ def _new_paths(
 def _draws(
     model: TransitionModel, starts: Array, horizon: int, stream: int = 0
 ) -> Array | None:
-    """Common random numbers: the same gusts for every policy and model, or none.
-
-    Estimates have stream 0: what an update gained on its own gusts must hold there.
-    """
+    """Common random numbers: the same gusts for every policy and model, or none."""
+    # Estimates have stream 0: what an update gained on its own gusts must hold there.
     if model.noise is None:
         return None
     generator = np.random.default_rng(stream)

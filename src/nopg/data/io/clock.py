@@ -173,10 +173,8 @@ def _said(step: float, jitter: float, n_gaps: int, n_restarts: int) -> tuple[str
 
 
 def hold_actions(arrays: Arrays) -> tuple[Arrays, BoolArray, tuple[str, ...]]:
-    """Give rows without an action the last one of their episode; rows in file order.
-
-    A row without a state is left out, and so are rows before the first action.
-    """
+    """Give rows without an action the last one of their episode; rows in file order."""
+    # A row without a state is left out, and so are rows before the first action.
     n = len(arrays["actions"])
     ids = numbered(arrays["episodes"][:, 0]) if "episodes" in arrays else np.zeros(n)
     has_action = np.asarray(~np.isnan(arrays["actions"]).any(axis=1))
