@@ -17,13 +17,14 @@ from torch import Tensor
 from nopg.bellman import compiled_rows
 from nopg.bellman.matched import MatchedRows
 from nopg.bellman.nadaraya_watson import NadarayaWatson
-from nopg.bellman.quadrature import independent_draws, quadrature
 from nopg.bellman.responsibilities import (
     AnalyticResponsibilities,
     CategoricalResponsibilities,
     DeterministicResponsibilities,
     IntegratedResponsibilities,
     Responsibilities,
+    independent_draws,
+    quadrature,
 )
 from nopg.bellman.rows import Neighbours, QueryRows, RowModel, query_rows
 from nopg.bellman.samples import Samples, on_circles, state_offsets

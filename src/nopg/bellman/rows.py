@@ -83,11 +83,9 @@ class QueryRows:
         return SparseRows(self.pattern, stacked)
 
     def rescaled(self, factor: float) -> Self:
-        """The same lists with every state bandwidth times `factor`.
-
-        A Gaussian of width c h is the 1 / c^2-th power of one of width h, and so is
-        the bound on each sample a row drops.
-        """
+        """The same lists with every state bandwidth times `factor`."""
+        # A Gaussian of width c h is the 1 / c^2-th power of one of width h, and so is
+        # the bound on each sample a row drops.
         power = factor**-2
         blocks = []
         for block in self.blocks:
@@ -124,11 +122,9 @@ class QueryRows:
         return q[None] if columns is None else q[columns.long()]
 
     def reach(self, samples: Tensor) -> Tensor:
-        """How far rows listen in each column of the samples (n, d_s), (d_s,).
-
-        The root of the mean square distance, weighted by state kernels: a bandwidth
-        where samples are dense, their spacing where they are not. Some 250 rows say.
-        """
+        """How far rows listen in each column of the samples (n, d_s), (d_s,)."""
+        # The root of the mean square distance, weighted by state kernels: a bandwidth
+        # where samples are dense, their spacing where they are not. Some 250 rows say.
         squares, count = torch.zeros_like(samples[0]), 0
         for block in self.blocks:
             some = slice(None, None, 1 + self.shape[0] // 250)

@@ -147,11 +147,9 @@ class ArcCoordinates:
 
 
 def state_offsets(rows: QueryRows, samples: Tensor, bandwidths: Tensor) -> list[Tensor]:
-    """Offsets of the listed samples from their queries, in bandwidths.
-
-    They come block by block, (m_b, k_b, d), with one column for each pair on a circle,
-    within which the bandwidths, (d_s,), are equal.
-    """
+    """Offsets of the listed samples from their queries, in bandwidths."""
+    # They come block by block, (m_b, k_b, d), with one column for each pair on a
+    # circle, within which the bandwidths, (d_s,), are equal.
     arcs = ArcCoordinates.of(samples)
     here, there = arcs.places(rows.queries), arcs.places(samples)
     widths, found = arcs.widths(bandwidths), []

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from torch import Generator, Tensor
 
 from nopg.bellman.problem import Problem
-from nopg.bellman.quadrature import Nodes
 from nopg.bellman.responsibilities import (
     NO_HINT,
     Hint,
     IntegratedResponsibilities,
+    Nodes,
     Outputs,
     PolicyRows,
     Responsibilities,

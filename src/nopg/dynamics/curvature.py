@@ -62,11 +62,9 @@ class SecondDerivatives(NamedTuple):
 def second_derivatives(
     model: TransitionModel, states: Array, actions: Array
 ) -> SecondDerivatives:
-    """At B states and actions, by differences of the slopes.
-
-    Of the motion, too: where an angle is a cosine and a sine, a reward that falls with
-    the cosine falls with the square of the sine, by how the two move together.
-    """
+    """At B states and actions, by differences of the slopes."""
+    # Of the motion, too: where an angle is a cosine and a sine, a reward that falls
+    # with the cosine falls with the square of the sine, by how the two move together.
     every, d_s = np.concatenate([states, actions], axis=1), states.shape[1]
     sizes = DIFFERENCE * model.process.spread.numpy()
     steps = np.concatenate([np.diag(sizes), -np.diag(sizes)])  # (2 d, d)
@@ -101,11 +99,9 @@ def _reward_curvature(
 
 
 def process_curvature(process: GaussianProcess, inputs: Tensor) -> Tensor:
-    """Second derivatives of the last target, (m, d, d).
-
-    Of w exp(-|z|^2 / 2) with z = (x - c) / l they are w exp(-|z|^2 / 2) (z z' - 1)
-    over l l'.
-    """
+    """Second derivatives of the last target, (m, d, d)."""
+    # Of w exp(-|z|^2 / 2) with z = (x - c) / l they are w exp(-|z|^2 / 2) (z z' - 1)
+    # over l l'.
     d, last = inputs.shape[1], process.linear.shape[1] - 1
     where = torch.nonzero(process.curved == last)[:, 0].tolist()
     if not where:  # a linear function

@@ -33,13 +33,11 @@ def fit_ensemble(
     known_reward: KnownReward | None = None,
     earlier: TransitionModel | None = None,
 ) -> tuple[TransitionModel, TransitionModel]:
-    """Two models of one data set, so that no policy need fool only one.
-
-    One of all the data and one of a random four fifths of them, with hyperparameters
-    and inducing points of its own, so that its errors are not quite those of the first.
-    A known reward is not regressed. Hyperparameters start from those of an earlier
-    model, if there is one.
-    """
+    """Two models of one data set, so that no policy need fool only one."""
+    # One of all the data and one of a random four fifths of them, with hyperparameters
+    # and inducing points of its own, so that its errors are not quite those of the
+    # first. A known reward is not regressed. Hyperparameters start from those of an
+    # earlier model, if there is one.
     columns, past = model_columns(data), data.history
     order = torch.as_tensor(generator.permutation(len(data)))
 
@@ -69,12 +67,10 @@ def replayed(
     columns: Sequence[Tensor],  # as `model_columns` gives them
     episodes: Names | None,  # names of the episodes, (n,); None if rows are in no order
 ) -> tuple[HyperparameterLimits, TransitionModel]:
-    """Limits of length scales and noise with which replays stay with the log.
-
-    And the model of all the data within them, from the hyperparameters compared. Where
-    replays err by more than its noise explains, episodes differ by more than the rows
-    of one show, and the noise is that of errors at held-out episodes.
-    """
+    """Limits of length scales and noise with which replays stay with the log."""
+    # And the model of all the data within them, from the hyperparameters compared.
+    # Where replays err by more than its noise explains, episodes differ by more than
+    # the rows of one show, and the noise is that of errors at held-out episodes.
     if model.noise is None or episodes is None or len(np.unique(episodes)) < 2:
         return FREE, model
     names = np.unique(episodes)

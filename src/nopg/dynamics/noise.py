@@ -134,11 +134,9 @@ def noise_draws(
     generator: np.random.Generator,
     noise: ProcessNoise | None = None,
 ) -> Array:
-    """Standard normal draws of each step of each path, (T, B, d_s).
-
-    The second half of the paths meets the opposite of the first: what is odd in the
-    noise cancels. One after another they follow the colour of `noise`.
-    """
+    """Standard normal draws of each step of each path, (T, B, d_s)."""
+    # The second half of the paths meets the opposite of the first: what is odd in the
+    # noise cancels. One after another they follow the colour of `noise`.
     half = generator.standard_normal((n_steps, -(-n_paths // 2), d_s))
     if noise is not None and noise.colour.any():
         half = _with_colour(half, noise.colour, generator)

@@ -77,11 +77,9 @@ class Replays(NamedTuple):
         return np.asarray(paths.mean(axis=1) - self.states[:, 1:].swapaxes(0, 1))
 
     def error(self, model: TransitionModel, deviation: Array) -> float:
-        """Size of what is missed in deviations, (d_s,), over replays and horizons.
-
-        A geometric mean: late errors are large for every model, and so are those of an
-        episode that is like no other.
-        """
+        """Size of what is missed in deviations, (d_s,), over replays and horizons."""
+        # A geometric mean: late errors are large for every model, and so are those of
+        # an episode that is like no other.
         missed = self.misses(self.paths(model))[..., : len(deviation)] / deviation
         sizes = np.sqrt(np.square(missed).mean(axis=2))  # (T, B)
         at = [h - 1 for h in self.horizons]
@@ -175,11 +173,9 @@ def consecutive(data: Dataset, rows: NDArray[np.bool_]) -> list[Rows]:
 def held_out_folds(
     data: Dataset, generator: np.random.Generator
 ) -> tuple[str, list[NDArray[np.bool_]]]:
-    """What to hold out, in a word, and which rows in turn, (n,) each.
-
-    Whole episodes where there are two or more of several steps; parts of a single one;
-    else rows around a few places.
-    """
+    """What to hold out, in a word, and which rows in turn, (n,) each."""
+    # Whole episodes where there are two or more of several steps; parts of a single
+    # one; else rows around a few places.
     every = np.ones(len(data), dtype=bool)
     runs = consecutive(data, every)
     long = [run for run in runs if len(run) > 1]

@@ -93,11 +93,9 @@ def _seen_as(plain: Problem, rows: str, scale: float) -> Problem:
 def replica_weights(
     data: Dataset, samples: Samples, generator: np.random.Generator
 ) -> Tensor:
-    """Weights of each sample in each replica, in the order of `samples`, (n, b).
-
-    With one episode alone the spread between episodes cannot be had: samples are
-    weighted in its place, and a warning says so.
-    """
+    """Weights of each sample in each replica, in the order of `samples`, (n, b)."""
+    # With one episode alone the spread between episodes cannot be had: samples are
+    # weighted in its place, and a warning says so.
     n = len(data)
     units = np.arange(n) if data.episodes is None else data.episodes
     if data.n_episodes == 1:

@@ -153,11 +153,10 @@ def entry_probability(
     horizon: int | None,
     gamma: float,
 ) -> tuple[Array, Array, Array]:
-    """Certain, expected and possible probability of entering a region, (B,) each.
-
-    Out of support a rollout may enter at any step after, or never; halfway is expected.
-    By step T is certain a tenth of the time sooner, and possible a tenth later.
-    """
+    """Certain, expected and possible probability of entering a region, (B,) each."""
+    # Out of support a rollout may enter at any step after, or never; halfway is
+    # expected. By step T is certain a tenth of the time sooner, and possible a tenth
+    # later.
     if horizon is None:
         last = discount_horizon(gamma, NEGLIGIBLE)
         entered, left = _entries(model, actor, paths, inside, last)

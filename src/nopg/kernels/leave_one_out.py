@@ -90,11 +90,9 @@ class _Regression:
         return found.x, float(found.fun)
 
     def error_and_slope(self, log_h: np.ndarray) -> tuple[float, np.ndarray]:
-        """The relative error and its derivative, in closed form.
-
-        With residual e_i and prediction p_i, moving log h_d moves weight w_ij by
-        w_ij (z_ijd^2 - mean), so the slope is a covariance under each row.
-        """
+        """The relative error and its derivative, in closed form."""
+        # With residual e_i and prediction p_i, moving log h_d moves weight w_ij by w_ij
+        # (z_ijd^2 - mean), so the slope is a covariance under each row.
         precision = torch.as_tensor(np.exp(-2.0 * log_h)).to(self.squares)
         distances = (precision @ self.squares).view_as(self.blocked)
         weights = torch.softmax(self.blocked - 0.5 * distances, dim=1)  # (m, c)

@@ -135,13 +135,11 @@ def _search_among(
 
 
 def log_similarity(queries: Tensor, centres: Tensor, bandwidths: Tensor) -> Tensor:
-    """Logarithm of the kernel without its constant: 0 at the centre, never above.
-
-    Row weights are ratios of kernels, so the constant cancels there; and a bound of one
-    on every kernel is what the truncation certificate rests on. Queries x, (m, d), and
-    centres c, (n, d), make log(k_h(x, c) / k_h(c, c)), (m, n); an infinite h ignores
-    its dimension.
-    """
+    """Logarithm of the kernel without its constant: 0 at the centre, never above."""
+    # Row weights are ratios of kernels, so the constant cancels there; and a bound of
+    # one on every kernel is what the truncation certificate rests on. Queries x, (m,
+    # d), and centres c, (n, d), make log(k_h(x, c) / k_h(c, c)), (m, n); an infinite h
+    # ignores its dimension.
     total = queries.new_zeros((len(queries), len(centres)))
     # One dimension at a time: no (m, n, d) tensor, and no cancellation as in
     # |x|^2 - 2 x'c + |c|^2, which loses half the digits for close points.

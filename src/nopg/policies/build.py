@@ -100,11 +100,9 @@ def linear_policy(
 def mlp(
     width_in: int, width_out: int, hidden: Sequence[int], generator: torch.Generator
 ) -> nn.Sequential:
-    """A float64 perceptron with ReLU between its layers.
-
-    Weights are Xavier uniform and biases uniform in 1 / sqrt(width), as in the
-    authors' release; drawing them here keeps the global generator out of it.
-    """
+    """A float64 perceptron with ReLU between its layers."""
+    # Weights are Xavier uniform and biases uniform in 1 / sqrt(width), as in the
+    # authors' release; drawing them here keeps the global generator out of it.
     widths = [width_in, *hidden, width_out]
     layers: list[nn.Module] = []
     for fan_in, fan_out in itertools.pairwise(widths):

@@ -91,12 +91,10 @@ def planned_candidates(
 def cloned_candidate(
     data: Dataset, policy: Policy, is_close: bool = False
 ) -> FoundPolicy:
-    """Behaviour cloning: a policy that does what was done in the log.
-
-    Among states that hold their past, anchors and kernels are too far apart for plans
-    and ascents to get anywhere near the data. Who made the log was there, and
-    refinement goes on from there.
-    """
+    """Behaviour cloning: a policy that does what was done in the log."""
+    # Among states that hold their past, anchors and kernels are too far apart for plans
+    # and ascents to get anywhere near the data. Who made the log was there, and
+    # refinement goes on from there.
     actions, student = regression_actions(data).numpy(), copy.deepcopy(policy)
     states = np.array(data.observations, dtype=np.float64)
     targets = DistillationTargets(states, actions, np.ones(len(data)), 1)

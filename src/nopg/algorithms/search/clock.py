@@ -24,12 +24,10 @@ LONG = 50  # steps of episodes from which it is no chance that all of them have 
 
 
 def discount_of(data: Dataset) -> float:
-    """The discount factor for these episodes: 0.99, or one that looks farther.
-
-    It does where episodes earn otherwise, on average, after what 0.99 sees of them than
-    before: then the last step of the median one weighs a tenth. A process that goes on
-    in the same way is not looked at any longer for it.
-    """
+    """The discount factor for these episodes: 0.99, or one that looks farther."""
+    # It does where episodes earn otherwise, on average, after what 0.99 sees of them
+    # than before: then the last step of the median one weighs a tenth. A process that
+    # goes on in the same way is not looked at any longer for it.
     runs = consecutive(data, np.ones(len(data), dtype=bool))
     n_steps = int(np.median([len(run) for run in runs]))
     n_seen = discount_horizon(GAMMA, UNSEEN)
@@ -45,11 +43,9 @@ def discount_of(data: Dataset) -> float:
 
 
 def without_time_limit(data: Dataset) -> Dataset:
-    """The data, with terminations that were the end of the recording as truncations.
-
-    They are where all of several come after the same number of steps, in states like
-    those in which other episodes went on: no column tells them apart.
-    """
+    """The data, with terminations that were the end of the recording as truncations."""
+    # They are where all of several come after the same number of steps, in states like
+    # those in which other episodes went on: no column tells them apart.
     ends = np.asarray(data.terminations)
     steps = step_numbers(data.episodes, ends | np.asarray(data.truncations))
     lengths = np.unique(steps[ends])

@@ -52,12 +52,10 @@ def _without_short(data: Dataset, steps: int) -> Dataset:
 
 
 def trial_states(data: Dataset, starts: Array) -> Array:
-    """States from which candidates are rolled out: the starts, and some with a past.
-
-    The past of every start is the same, so what it stands for, a level nobody
-    measures, would be the same in every rollout. First states of the log whose past is
-    known come between the starts, as many as there are.
-    """
+    """States from which candidates are rolled out: the starts, and some with a past."""
+    # The past of every start is the same, so what it stands for, a level nobody
+    # measures, would be the same in every rollout. First states of the log whose past
+    # is known come between the starts, as many as there are.
     if data.history is None:
         return starts
     try:

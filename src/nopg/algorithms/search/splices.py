@@ -60,12 +60,10 @@ def without_detours(
 def shortened(
     task: Task, controllers: Feedback, holding: Feedback, starts: Array
 ) -> Feedback:
-    """The controllers, each without the detour that costs it most.
-
-    A detour begins at one of some moments and ends at a later one at which the path is
-    nearest to where it was. From there what follows is tried at once, and what it earns
-    is compared with going on; all that were spared is held at the end.
-    """
+    """The controllers, each without the detour that costs it most."""
+    # A detour begins at one of some moments and ends at a later one at which the path
+    # is nearest to where it was. From there what follows is tried at once, and what it
+    # earns is compared with going on; all that were spared is held at the end.
     horizon, n = controllers.states.shape[:2]
     made = task.follow(controllers, starts)
     x = made.states / np.maximum(made.states.std(axis=(0, 1)), 1e-12)

@@ -126,11 +126,9 @@ def _in_time(
 def settle_columns(
     names: Sequence[str], numeric: frozenset[str], options: ReadOptions
 ) -> tuple[ReadOptions, tuple[str, ...]]:
-    """Give every part its column: as `options` say, else by its usual name.
-
-    What else holds numbers and is no clock is the state; where some columns have a
-    successor `next_...`, those alone.
-    """
+    """Give every part its column: as `options` say, else by its usual name."""
+    # What else holds numbers and is no clock is the state; where some columns have a
+    # successor `next_...`, those alone.
     _require_present(names, options)
     given = set(options.columns())
     free = [name for name in names if name not in given]
