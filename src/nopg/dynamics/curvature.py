@@ -99,9 +99,11 @@ def _reward_curvature(
 
 
 def process_curvature(process: GaussianProcess, inputs: Tensor) -> Tensor:
-    """Second derivatives of the last target, (m, d, d)."""
-    # Of w exp(-|z|^2 / 2) with z = (x - c) / l they are w exp(-|z|^2 / 2) (z z' - 1)
-    # over l l'.
+    """Second derivatives of the last target, (m, d, d).
+
+    Of w exp(-|z|^2 / 2) with z = (x - c) / l they are w exp(-|z|^2 / 2) (z z' - 1)
+    over l l'.
+    """
     d, last = inputs.shape[1], process.linear.shape[1] - 1
     where = torch.nonzero(process.curved == last)[:, 0].tolist()
     if not where:  # a linear function
