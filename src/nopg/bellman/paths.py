@@ -100,11 +100,7 @@ class MeanPaths:
         gamma, n_steps = self.gamma, discount_horizon(self.gamma, NEGLIGIBLE)
         # One range below the worst reward seen; as if it had ended, if that is worse.
         lost = min(2.0 * self.rewards[0] - self.rewards[1], 0.0)
-        arcs, places = self.regression.arcs, self.regression.places
-        # Ends of every coordinate beyond which a path is lost; angles have none.
-        margin = BEYOND * np.ptp(places, axis=0)
-        margin[len(arcs.straight) :] = np.inf
-        low, high = places.min(axis=0) - margin, places.max(axis=0) + margin
+        (low, high), arcs = self._box(), self.regression.arcs
         exact = [copy.deepcopy(policy).double().cpu() for policy in policies]
         (least, most), acting = self.limits, actor_of(*exact)
         x = np.tile(arcs.places(starts).numpy(), (len(policies), 1))
@@ -139,6 +135,14 @@ class MeanPaths:
             if not len(going):
                 break
         return total.reshape(len(policies), -1)
+
+    def _box(self) -> tuple[Array, Array]:
+        """Ends of every coordinate beyond which a path is lost; angles have none."""
+        places = self.regression.places
+        least, most = places.min(axis=0), places.max(axis=0)
+        margin = BEYOND * (most - least)
+        margin[len(self.regression.arcs.straight) :] = np.inf
+        return least - margin, most + margin
 
 
 def _limits(

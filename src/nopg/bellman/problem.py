@@ -4,12 +4,13 @@ Everything that no policy changes is prepared here, once: kernels of states,
 neighbour lists, sampled next states, rewards, which rows are live.
 """
 
+from __future__ import annotations
+
 import hashlib
 import math
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Self
 
 import torch
 from torch import Tensor
@@ -119,7 +120,7 @@ class Problem:
         # Processes to share the next states with; all of them call this with the same
         # data.
         ranks: Ranks | None = None,
-    ) -> Self:
+    ) -> Problem:
         """Draw the next states, list the neighbours, keep what never changes."""
         if config.rows == MATCHED:
             bandwidths = on_circles(bandwidths, samples.states)
@@ -176,7 +177,7 @@ class Problem:
             stacklevel=3,
         )
 
-    def rescaled(self, factor: float) -> Self:
+    def rescaled(self, factor: float) -> Problem:
         """The same data and lists with every bandwidth times `factor`."""
         # The kernel between labels is not a matter of distance and stays as it is.
         in_action = 1.0 if self.samples.n_actions else factor

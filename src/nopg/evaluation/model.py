@@ -255,7 +255,11 @@ class ModelEvaluator:
         return paths, np.repeat(lengths, paths.group)
 
     def _deviations(
-        self, actor: Actor, states: Array, lengths: Array | None, at_best: bool = False
+        self,
+        actor: Actor,
+        states: Array,
+        lengths: Array | None,
+        at_best: bool = False,
     ) -> tuple[Array, Array, Array]:
         """Returns in drawn models less those in the two, (S, m).
 
