@@ -45,27 +45,22 @@ NEAREST = 64  # samples of a matched row by default: it looks for its mean among
 class EstimatorConfig:
     """How the integrals of the paper are taken and how rows are shortened."""
 
-    gamma: float = 0.97
-    """Discount factor, in [0, 1)."""
-    rows: str = MATCHED
-    """"matched" for rows whose mean is their query; "nadaraya-watson" for the
-    paper's."""
-    policy_samples: int = 15
-    """Actions per state for a stochastic policy's integral (N_pi in the paper)."""
+    gamma: float = 0.97  # discount factor, in [0, 1)
+    rows: str = MATCHED  # their mean is their query; "nadaraya-watson" for the paper's
+    policy_samples: int = 15  # actions per state for a policy's integral, N_pi
+    # Draws per sample for the next-state integral, N_phi; 1 takes the kernel mean.
     next_state_samples: int = 1
-    """Draws per sample for the next-state integral (N_phi); 1 takes the kernel mean."""
+    # "quadrature" averages normalised rows (Definition 2) over nodes without noise;
+    # "paper" over random draws; "kernel-average" averages kernels first, as in the
+    # authors' release; "analytic" is its exact integral.
     stochastic: str = "quadrature"
-    """"quadrature" averages normalised rows (Definition 2) over nodes without noise;
-    "paper" over random draws; "kernel-average" averages kernels first, as the authors'
-    release does; "analytic" is its exact integral."""
+    # Samples a row keeps: a number, None for all, or "auto": by `tolerance` for the
+    # paper's rows, the 64 nearest for matched ones.
     neighbours: Neighbours = "auto"
-    """Samples a row keeps: a number, None for all, or "auto": by `tolerance` for the
-    paper's rows, the 64 nearest for matched ones."""
+    # For "auto": the share of a row's mass that may be dropped, whatever the policy
+    # does inside the range of the actions.
     tolerance: float = 1e-6
-    """For "auto": the share of a row's mass that may be dropped, whatever the policy
-    does inside the range of the actions."""
-    max_neighbours: int = 1024
-    """For "auto": longest row; the certificate reports what this costs."""
+    max_neighbours: int = 1024  # for "auto"; the certificate reports what this costs
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.gamma < 1.0:

@@ -147,11 +147,6 @@ class QueryRows:
         """Log of an upper bound on the state-kernel mass each row drops, (m,)."""
         return self.gather([block.log_dropped for block in self.blocks])
 
-    def dropped_share(self, log_mass: Tensor) -> Tensor:
-        """What rows of this mass have lost to their lists at most, ([k,] m)."""
-        # Dropped mass T, kept mass Z: the share T / (T + Z), without overflow.
-        return torch.sigmoid(self.log_dropped - log_mass)
-
 
 def query_rows(
     queries: Tensor,  # query states, (m, d_s)
@@ -247,4 +242,5 @@ def normalised(rows: QueryRows, logits: Sequence[Tensor]) -> RowWeights:
     peaks = [block_logits.amax(dim=-1) for block_logits in logits]
     largest = [weights.amax(dim=-1) for weights in blocks]
     log_mass = rows.gather(peaks) - rows.gather(largest).log()
-    return RowWeights(blocks, log_mass, rows.dropped_share(log_mass))
+    # Dropped mass T, kept mass Z: the share T / (T + Z), without overflow.
+    return RowWeights(blocks, log_mass, torch.sigmoid(rows.log_dropped - log_mass))

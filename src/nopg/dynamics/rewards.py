@@ -79,14 +79,6 @@ def with_known_rewards(
     return data.with_note(NOTE, rewards=found), KnownReward(function, d_o)
 
 
-def rewarded(data: Dataset, actions: Array, known: KnownReward) -> Dataset:
-    """The data with known rewards in place of the logged ones; `actions` are theirs."""
-    found = known.of_arrays(
-        np.array(data.observations), actions, np.array(data.next_observations)
-    )
-    return data.with_note(NOTE, rewards=found)
-
-
 def _checked(function: Any, rows: list[Tensor]) -> Array:
     """Rewards of the rows, (n,), of a function that can be planned and refined with."""
     if not callable(function):

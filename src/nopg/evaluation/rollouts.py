@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from nopg.bellman.solution import BellmanSolution
 from nopg.data.validation import BoolArray, FloatArray, IntArray
-from nopg.errors import ConfigError, require_count
+from nopg.errors import ConfigError
 
 TINY = float(np.finfo(np.float64).tiny)
 
@@ -75,20 +74,6 @@ class Rollouts:
             f"Rollouts({n_steps} steps over {n_places} places, "
             f"{self.running[-1]:.0%} still running at the end, by {self.by})"
         )
-
-
-def kernel_rollouts(solution: BellmanSolution, n_steps: int) -> Rollouts:
-    """The distribution of states after each of `n_steps` steps, no sampling."""
-    require_count("n_steps", n_steps)
-    problem, at_sample = solution.estimator.problem, solution.eps0  # (n,), the first
-    samples, n_initial = problem.samples, problem.initial_rows.shape[0]
-    found = []
-    for _ in range(n_steps):
-        found.append(samples.in_original_order(at_sample).double().cpu().numpy())
-        at_sample = solution.transition.rmatvec(at_sample)
-    states = samples.in_original_order(samples.next_states).double().cpu().numpy()
-    initial = problem.queries[-n_initial:].double().cpu().numpy()
-    return Rollouts(states[None], np.stack(found), initial, "kernel")
 
 
 def evenly_drawn(weights: FloatArray, n: int) -> IntArray:

@@ -12,7 +12,7 @@ from scipy.spatial import cKDTree
 from nopg.data.dataset import Dataset
 from nopg.data.history import HistoryLayout
 from nopg.dynamics.replays import held_out_folds
-from nopg.dynamics.rewards import rewarded
+from nopg.dynamics.rewards import NOTE
 from nopg.dynamics.transition_model import regression_actions
 from nopg.errors import ConfigError, DataError
 from nopg.evaluation.comparison import (
@@ -148,7 +148,10 @@ def alike(episodes: Dataset, policy: FittedPolicy) -> Dataset:
     known = None if policy.models is None else policy.models[0].known_reward
     if known is None:
         return episodes
-    return rewarded(episodes, regression_actions(episodes).numpy(), known)
+    states, following = episodes.observations, episodes.next_observations
+    taken = regression_actions(episodes).numpy()
+    found = known.of_arrays(np.array(states), taken, np.array(following))
+    return episodes.with_note(NOTE, rewards=found)
 
 
 class _FunctionActor:

@@ -106,7 +106,7 @@ class ActionOutcomes:
     def value_iteration(
         self, gamma: float, action_repeat: int | None = None
     ) -> DistillationTargets:
-        """The best action at each anchor; repeated until it has led elsewhere if None."""
+        """The best action at each anchor, repeated so often or until it leads away."""
         repeat = self._least_repeat() if action_repeat is None else action_repeat
         steps = PredictedStep(*(field[:repeat] for field in self.outcomes))
         worst, n = self.model.worst_value(gamma), len(self.anchors.states)
