@@ -28,7 +28,7 @@ EXACT = 1e-9  # accuracy of rows found by iteration, where no other is asked for
 
 @dataclass(frozen=True)
 class QueryRows:
-    """Neighbour blocks of m queries; fused updates never ask for the rest."""
+    """Neighbour blocks of m queries; the rest is made when first asked for."""
 
     # Rows of equal length together; every query is in exactly one block.
     blocks: tuple[Block, ...]

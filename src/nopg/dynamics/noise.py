@@ -26,7 +26,7 @@ MAX_ERROR = 8.0  # usual errors at which one is cut off: outliers say nothing of
 N_ROWS = 4_000  # errors that inform the level
 N_NEWTON = 30
 MANY = 30  # errors in a row from which on they tell how they follow each other
-LASTING = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98)  # of a gust one step later
+LASTING = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98)  # left of a gust after a step
 MADE_GOOD = tuple(np.linspace(-0.95, 0.95, 39))  # share that the next gust brings back
 N_COLOURS = 8  # other colours that are drawn of what errors leave open
 

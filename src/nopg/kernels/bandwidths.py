@@ -52,17 +52,12 @@ class Bandwidths:
         action: Sequence[float] | FloatArray,
         next_state: Sequence[float] | FloatArray | None = None,
     ) -> None:
-        given = {
-            "state": _numbers("state", state),
-            "action": _numbers("action", action),
-            "next_state": _numbers(
-                "next_state", state if next_state is None else next_state
-            ),
-        }
-        for name, values in given.items():
-            lowest_allowed = name == "next_state"
+        following = state if next_state is None else next_state
+        given = {"state": state, "action": action, "next_state": following}
+        for name, listed in given.items():
+            values = _numbers(name, listed)
             for d, h in enumerate(values):
-                if math.isnan(h) or h < 0.0 or (h == 0.0 and not lowest_allowed):
+                if math.isnan(h) or h < 0.0 or (h == 0.0 and name != "next_state"):
                     raise ConfigError(
                         f"Every `{name}` bandwidth must be positive, got {h} in "
                         f"dimension {d}; a constant column can be ignored with "

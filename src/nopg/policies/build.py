@@ -9,7 +9,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from nopg.errors import ConfigError
+from nopg.errors import ConfigError, require_choice
 from nopg.policies.families import (
     CategoricalPolicy,
     DeterministicPolicy,
@@ -35,11 +35,7 @@ class PolicySpec:
     is_standardised: bool = True  # inside the policy; the paper does not
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise ConfigError(
-                f"`policy` must be one of {', '.join(KINDS)}, or a torch module, got "
-                f"{self.kind!r}."
-            )
+        require_choice("policy", self.kind, KINDS)
         if self.hidden is not None:
             widths = tuple(self.hidden)
             if not all(isinstance(width, int) and width > 0 for width in widths):
