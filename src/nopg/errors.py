@@ -2,6 +2,8 @@
 
 import difflib
 import importlib
+import inspect
+import warnings
 from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
@@ -74,6 +76,14 @@ def require_count(name: str, count: object, least: int = 1) -> None:
         raise ConfigError(
             f"`{name}` must be a whole number from {least}, got {count!r}."
         )
+
+
+def warn(sentence: str, kind: type[NopgWarning] = NopgWarning) -> None:
+    """Warn at the line outside of this library that led here, however far away."""
+    level, frame = 1, inspect.currentframe()
+    while frame and frame.f_globals.get("__name__", "").startswith("nopg."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(sentence, kind, stacklevel=level)
 
 
 def require_extra(module: str, extra: str) -> Any:

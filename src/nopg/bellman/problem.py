@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -29,7 +28,7 @@ from nopg.bellman.responsibilities import (
 )
 from nopg.bellman.rows import Neighbours, QueryRows, RowModel, query_rows
 from nopg.bellman.samples import Samples, on_circles, state_offsets
-from nopg.errors import ConfigError, NopgWarning, require_choice, require_count
+from nopg.errors import ConfigError, require_choice, require_count, warn
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.kernels.neighbours import log_label_similarity
 from nopg.linalg.coarse import CoarseCells, solve_library
@@ -164,12 +163,10 @@ class Problem:
         # Lists of one rank are its own, what they dropped is known of all.
         if self.ranks is None and dropped[longest.rows].max() <= config.tolerance:
             return
-        warnings.warn(
+        warn(
             f"Rows of P may drop {config.tolerance:.0e} of their mass (`tolerance`), "
             f"some that keep {config.max_neighbours} samples (`max_neighbours`) drop "
-            "more; raise either, or see from the certificate of J whether it matters.",
-            NopgWarning,
-            stacklevel=3,
+            "more; raise either, or see from the certificate of J whether it matters."
         )
 
     def rescaled(self, factor: float) -> Problem:

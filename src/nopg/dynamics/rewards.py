@@ -1,6 +1,5 @@
 """Rewards that need no regression: a function that the user knows."""
 
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -9,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nopg.data.dataset import Dataset
-from nopg.errors import ConfigError, NopgWarning
+from nopg.errors import ConfigError, warn
 from nopg.policies.arrays import Array
 
 RewardFunction = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -68,13 +67,11 @@ def with_known_rewards(
     difference = np.abs(found - data.rewards)
     worst = int(difference.argmax())
     if difference[worst] > DIFFERS * max(float(np.ptp(data.rewards)), 1e-12):
-        warnings.warn(
+        warn(
             f"`reward` should agree with the logged rewards, they differ by up to "
             f"{difference[worst]:.3g} (row {worst}: {found[worst]:.4g} instead of "
             f"{data.rewards[worst]:.4g}); the function is used, look at the columns it "
-            "takes if that is not meant.",
-            NopgWarning,
-            stacklevel=4,
+            "takes if that is not meant."
         )
     return data.with_note(NOTE, rewards=found), KnownReward(function, d_o)
 
@@ -118,11 +115,9 @@ def _checked(function: Any, rows: list[Tensor]) -> Array:
                 "logged steps; square roots of 0 have none, add a small number inside."
             )
     elif np.ptp(rewards) > 0.0:
-        warnings.warn(
+        warn(
             "`reward` should be differentiable, it changes from row to row and has no "
             "gradient, as comparisons have none: plans use it, refinement cannot "
-            "follow it; smooth its jumps if you can.",
-            NopgWarning,
-            stacklevel=5,
+            "follow it; smooth its jumps if you can."
         )
     return rewards

@@ -19,7 +19,6 @@ rows of stochastic and discrete policies average several, and there the average 
 reweighted.
 """
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -35,7 +34,7 @@ from nopg.bellman.rows import QueryRows
 from nopg.bellman.samples import Samples, initial_state_tensor
 from nopg.bellman.solution import BellmanSolution, Estimator
 from nopg.data.dataset import Dataset
-from nopg.errors import NopgWarning
+from nopg.errors import warn
 from nopg.evaluation.intervals import Answers, Estimate
 from nopg.evaluation.support import distance_of_rows, usual_distance
 from nopg.linalg.operators import LinearOperator
@@ -99,12 +98,10 @@ def replica_weights(
     n = len(data)
     units = np.arange(n) if data.episodes is None else data.episodes
     if data.n_episodes == 1:
-        warnings.warn(
+        warn(
             "Intervals over episodes need two or more, these data have one; its "
             "samples are resampled instead, so the interval cannot tell how much "
-            "another run would have differed.",
-            NopgWarning,
-            stacklevel=2,
+            "another run would have differed."
         )
         units = np.arange(n)
     _, numbers = np.unique(units, return_inverse=True)

@@ -7,7 +7,6 @@ choose them; `select_bandwidths` applies whichever the user passed.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -16,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nopg.errors import ConfigError, DataError, NopgWarning
+from nopg.errors import ConfigError, DataError, warn
 from nopg.kernels.cross_validation import Factor, cross_validated
 from nopg.kernels.leave_one_out import leave_one_out
 
@@ -222,10 +221,8 @@ def _leave_one_out_by_label(
 
 def _report_constant(kind: str, values: FloatArray) -> None:
     for d in np.nonzero((values == values[0]).all(axis=0))[0]:
-        warnings.warn(
-            f"{kind} column {d} is constant: it tells no samples apart and is ignored.",
-            NopgWarning,
-            stacklevel=2,
+        warn(
+            f"{kind} column {d} is constant: it tells no samples apart and is ignored."
         )
 
 

@@ -7,13 +7,12 @@ grows without bound as h shrinks. Such columns are recognised, and said.
 """
 
 import math
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nopg.errors import ConfigError, NopgWarning
+from nopg.errors import ConfigError, warn
 
 FloatArray = NDArray[np.float64]
 Factor = float | Sequence[float]  # one number for all dimensions, or one per dimension
@@ -48,7 +47,7 @@ def cross_validated(
         if h < least:
             h, remark = least, None
         if remark and kind != "next-state":
-            warnings.warn(f"{kind} column {d} {remark}.", NopgWarning, stacklevel=3)
+            warn(f"{kind} column {d} {remark}.")
         chosen.append(h)
     return chosen
 

@@ -6,7 +6,6 @@ see. And where every episode ends after the same number of steps it was the cloc
 ended it: a model that takes it for the task's end sees danger where the machine rests.
 """
 
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +14,7 @@ from nopg.data.alignment import apply_time_limit, step_numbers
 from nopg.data.dataset import Dataset
 from nopg.discount import discount_horizon
 from nopg.dynamics.replays import consecutive
-from nopg.errors import NopgWarning
+from nopg.errors import warn
 
 GAMMA = 0.99  # discount factor where none is given: a horizon of a few hundred steps
 UNSEEN, SEEN = 1e-3, 0.1  # weight of a last step that is not seen, and what it gets
@@ -57,12 +56,10 @@ def without_time_limit(data: Dataset) -> Dataset:
         return data
     flags = (ends, np.asarray(data.truncations), int(lengths[0]))
     terminations, truncations, notes = apply_time_limit(data.episodes, *flags)
-    warnings.warn(
+    warn(
         f"Terminations should be ends of the task, all {int(ends.sum())} come after "
         f"exactly {lengths[0]:,} steps: they are taken for the end of the recording; "
-        f"load the data with time_limit={lengths[0]} to say so.",
-        NopgWarning,
-        stacklevel=3,
+        f"load the data with time_limit={lengths[0]} to say so."
     )
     notes = (*data.notes, *notes)
     return replace(

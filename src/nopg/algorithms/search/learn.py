@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import logging
 import sys
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -60,9 +59,9 @@ from nopg.errors import (
     ConfigError,
     DataError,
     NopgError,
-    NopgWarning,
     SupportWarning,
     require_count,
+    warn,
 )
 from nopg.evaluation.model import ModelEvaluator
 from nopg.fitted.policy import LEARN, FittedPolicy
@@ -227,12 +226,10 @@ def learn(
             spec = floor.spec
         uncertainty = search.candidates[search.chosen].final.uncertainty
         if uncertainty > MAX_UNCERTAINTY:
-            warnings.warn(
+            warn(
                 "Predictions along the learned policy's path should rest on data, "
                 f"their uncertainty there is {uncertainty:.2f} (1 is a guess); record "
-                "transitions near that path before trusting the policy.",
-                NopgWarning,
-                stacklevel=2,
+                "transitions near that path before trusting the policy."
             )
         fitted = replace(fitted, policy=chosen, spec=spec, search=search, models=models)
         fitted.__dict__["model"] = evaluator  # it has replayed the log already
@@ -403,10 +400,9 @@ def _warn_of_starts(model: TransitionModel, starts: Array) -> None:
     low, high = model.bounds.low.numpy(), model.bounds.high.numpy()
     outside = ((starts < low) | (starts > high)).any(axis=1)
     if outside.any():
-        warnings.warn(
+        warn(
             f"Starts should lie near the data, {int(outside.sum())} of {len(starts)} "
             "lie beyond the range of the logged states: what is learned there is a "
             "guess; record data around the start.",
             SupportWarning,
-            stacklevel=3,
         )

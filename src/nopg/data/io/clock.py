@@ -8,7 +8,6 @@
    actions as the last one before, rewards so that they keep their sum.
 """
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from nopg.data.io.options import ReadOptions
 from nopg.data.validation import BoolArray, FloatArray, IntArray, counted, preview
-from nopg.errors import DataError, NopgWarning
+from nopg.errors import DataError, warn
 
 Arrays = dict[str, NDArray[Any]]  # columns (n, d) by the names of `Dataset`
 _GAP, _JITTERS = 1.5, 10.0  # a gap is longer than so many sample times, and jitters
@@ -50,11 +49,9 @@ def follow_clock(
     notes += _said(step, jitter, int(is_gap.sum()), n_restarts)
     if options.resample is None:
         if jitter > _UNEVEN:
-            warnings.warn(
+            warn(
                 f"Rows should be evenly spaced, their intervals vary by {jitter:.0%}, "
-                f"and what one step does with them; resample={step:.3g} evens it out.",
-                NopgWarning,
-                stacklevel=2,
+                f"and what one step does with them; resample={step:.3g} evens it out."
             )
         return arrays, step, notes
     n_cells = sum(array.shape[1] for array in arrays.values())
@@ -118,11 +115,9 @@ def _without_repeats(
         )
     found = counted(int(same.sum()), "row")
     if same.any() and options.repeated == "keep":
-        warnings.warn(
+        warn(
             f"There must be one row per time, {found} repeat the one before; kept, "
-            "drop them with repeated='drop'.",
-            NopgWarning,
-            stacklevel=2,
+            "drop them with repeated='drop'."
         )
     if not same.any() or options.repeated == "keep":
         return arrays, times, ids, ()
