@@ -4,12 +4,10 @@
 choose them; `select_bandwidths` applies whichever the user passed.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
@@ -64,9 +62,9 @@ class Bandwidths:
                     )
             object.__setattr__(self, name, values)
 
-    def scaled(self, state: float = 1.0, action: float = 1.0) -> Bandwidths:
+    def scaled(self, state: float = 1.0, action: float = 1.0) -> Self:
         """The same bandwidths times a factor for states and one for actions."""
-        return Bandwidths(
+        return type(self)(
             [h * state for h in self.state],
             [h * action for h in self.action],
             self.next_state,
