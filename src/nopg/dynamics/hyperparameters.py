@@ -6,13 +6,16 @@ length scale. Such samples are left out: what they say is true, but of another l
 one sample of it is too few to learn it from.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-NOISELESS = 0.001  # noise over amplitude up to which there is none
+NOISELESS = 0.001
+"""Noise over amplitude up to which there is none."""
 LOG_SCALE_PRIOR = (0.5, 1.5)
 """Mean and spread of log length scales, in standard deviations of the input: flat
 enough to be overruled by a few dozen samples, tight enough to stay finite."""
@@ -22,12 +25,15 @@ log sqrt(d), as distances do (Hvarfner, Hellsten and Nardi 2024): short scales i
 dimensions make a kernel that takes noise for a function."""
 LOG_NOISE_PRIOR = (-5.0, 3.0)
 """The same of log noise: logged systems are mostly deterministic."""
-MAX_ITERATIONS = 45  # iterations of L-BFGS-B; a third where it starts close by
+MAX_ITERATIONS = 45
+"""Iterations of L-BFGS-B; a third where it starts close by."""
 LOG_AMPLITUDE_LIMITS = (-3.0, 4.0)
-MAX_ERROR = 8.0  # standard deviations beyond which a sample is an outlier
+MAX_ERROR = 8.0
+"""Standard deviations beyond which a sample is an outlier."""
 MAX_OUTLIERS = 0.02
 """Largest share that may be left out; more of them are a part of the function."""
-MOST = 0.5  # share of a target's variance from which on it counts as most of it
+MOST = 0.5
+"""Share of a target's variance from which on it counts as most of it."""
 JITTER = 1e-8
 
 
@@ -61,7 +67,8 @@ SMOOTHER = (
 )
 """Length scales of at least half a deviation, with more and more noise at least; and
 ones so long that what is left of the kernel bends only slightly."""
-LINEAR = HyperparameterLimits(is_linear=True)  # where all else is carried off
+LINEAR = HyperparameterLimits(is_linear=True)
+"""Where all else is carried off."""
 
 
 class Hyperparameters(NamedTuple):
@@ -90,12 +97,22 @@ class Hyperparameters(NamedTuple):
 
 
 def robust_hyperparameters(
-    x: Tensor,  # standardised inputs, (n, d), in random order
-    y: Tensor,  # a standardised target, (n,)
-    initial: Hyperparameters | None,  # where the search starts
+    x: Tensor,
+    y: Tensor,
+    initial: Hyperparameters | None,
     limits: HyperparameterLimits = FREE,
 ) -> tuple[Hyperparameters, Tensor]:
-    """Hyperparameters of most of the samples, and a mask of these, (n,)."""
+    """Hyperparameters of most of the samples, and which these are.
+
+    Args:
+        x: Standardised inputs, (n, d), in random order.
+        y: A standardised target, (n,).
+        initial: Where the search starts, as for `likeliest_hyperparameters`.
+        limits: What they may be.
+
+    Returns:
+        The hyperparameters, and a mask of the samples that are no outliers, (n,).
+    """
     n_samples = limits.n_samples
     x_fit, y_fit = x[:n_samples], y[:n_samples]
     found = likeliest_hyperparameters(x_fit, y_fit, initial, limits)
@@ -115,7 +132,14 @@ def likeliest_hyperparameters(
     initial: Hyperparameters | None = None,
     limits: HyperparameterLimits = FREE,
 ) -> Hyperparameters:
-    """Maximise the marginal likelihood of y ~ GP(0, k + noise^2) with weak priors."""
+    """Maximise the marginal likelihood of y ~ GP(0, k + noise^2) with weak priors.
+
+    Args:
+        x: Standardised inputs, (n, d).
+        y: A standardised target, (n,).
+        initial: Where the search starts; by default at typical values.
+        limits: What they may be.
+    """
     from scipy.optimize import minimize
 
     if initial is not None and limits.is_fixed:
@@ -151,9 +175,10 @@ def likeliest_hyperparameters(
 
 
 def takes_noise_for_a_function(x: Tensor, y: Tensor, found: Hyperparameters) -> bool:
-    """Whether most of a target counts as explained, but no sample is by the others."""
-    # Length scales shorter than samples are apart explain anything, white noise as
-    # well.
+    """Whether most of a target counts as explained, but no sample is by the others.
+
+    Length scales shorter than samples are apart explain anything, white noise as well.
+    """
     inverse = torch.linalg.inv(found.noisy_covariance(x))
     left_out = (inverse @ y / inverse.diagonal()).square().mean()
     return bool(left_out > MOST * y.square().mean() > 2.0 * found.noise**2)
