@@ -48,10 +48,7 @@ def _width(problem: Problem) -> int:
 
 
 class FusedSystem:
-    """Buffers and kernels of B policies over one problem with rows of equal length.
-
-    `accuracy` is when rows that are found by iteration are good enough.
-    """
+    """Buffers and kernels of B policies over one problem with rows of equal length."""
 
     def __init__(
         self, problem: Problem, n_policies: int, accuracy: float = EXACT

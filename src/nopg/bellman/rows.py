@@ -71,10 +71,7 @@ class QueryRows:
     def operator(
         self, weights: Sequence[Tensor], stacked: Tensor | None = None
     ) -> LinearOperator:
-        """The matrix (m, n) whose entries are given block by block, (m_b, k_b).
-
-        They may be at hand one after the other, too, (nnz,).
-        """
+        """The matrix (m, n) of entries block by block, (m_b, k_b), maybe `stacked`."""
         if self.pattern is None:
             return DenseRows(weights[0])
         if stacked is None:

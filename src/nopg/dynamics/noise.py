@@ -53,10 +53,8 @@ class ProcessNoise:
 
     @classmethod
     def fit(cls, inputs: Tensor, errors: Tensor, typical: Tensor) -> Self | None:
-        """Learn from errors (n, d_s) at inputs (n, d); None if all are negligible.
-
-        `typical` is the deviation of each column's steps, (d_s,).
-        """
+        """Learn from errors (n, d_s) at inputs (n, d); None if they are negligible."""
+        # `typical` is the deviation of each column's steps, (d_s,).
         x, e = inputs[:N_ROWS], errors[:N_ROWS]
         level = e.abs().quantile(0.9, dim=0) / 1.645  # a Gaussian's deviation
         is_noisy = level > NEGLIGIBLE * typical

@@ -41,10 +41,7 @@ class Replays(NamedTuple):
 
     @classmethod
     def of(cls, columns: Sequence[Tensor], episodes: Names) -> Self | None:
-        """As long ones as there are; None if no episode is long enough for any.
-
-        Of `model_columns` of n rows, those of an episode in order.
-        """
+        """As long ones as there are, of `model_columns` in order; None if too short."""
         states, actions, _, following = (column.numpy() for column in columns[:4])
         n = len(states)
         follows = np.zeros(n, dtype=bool)
@@ -116,10 +113,8 @@ class Windows:
     def of(
         cls, data: Dataset, rows: NDArray[np.bool_], n_steps: int, n_folds: int = 1
     ) -> Self:
-        """Some whole runs of the rows, and parts of up to `n_steps` spread over all.
-
-        Of several folds each has its share of them.
-        """
+        """Some whole runs of the rows, and parts of up to `n_steps` spread over all."""
+        # Of several folds each has its share of them.
         most = [-(-number // n_folds) for number in (N_WHOLE, N_PARTS, N_PAIRS)]
         runs = consecutive(data, rows)
         long = [run for run in runs if len(run) > 1]

@@ -52,10 +52,8 @@ class KnownReward(NamedTuple):
 def with_known_rewards(
     data: Dataset, actions: Tensor, function: Any
 ) -> tuple[Dataset, KnownReward]:
-    """The data with the rewards of a user's function in place of the logged ones.
-
-    And the function, checked; `actions`, (n, d_a), are as a regression takes them.
-    """
+    """The data with rewards of a user's function, and that, checked."""
+    # `actions`, (n, d_a), are those of the data as a regression takes them.
     d_o = data.observations.shape[1]
     if data.history is not None:
         d_o = data.history.n_observed

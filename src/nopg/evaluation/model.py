@@ -113,10 +113,7 @@ class ModelEvaluator:
     def values(
         self, actor: Actor, states: Array, lengths: Array | None = None
     ) -> Array:
-        """Return from each state, of `lengths` steps if given, (m,).
-
-        What is not known is counted halfway.
-        """
+        """Return from each state, (m,), what is not known counted halfway."""
         return np.asarray(self._runs(actor, states, lengths)[0].mean(axis=1))
 
     def expected_return(
