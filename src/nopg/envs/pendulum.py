@@ -3,14 +3,18 @@
 States are (theta, theta_dot), theta counted from upright and not wrapped.
 """
 
-import math
-from typing import Any
+from __future__ import annotations
 
-import gymnasium
+import math
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from nopg.errors import ConfigError
+
+if TYPE_CHECKING:
+    import gymnasium
 
 FloatArray = NDArray[np.float64]
 ID, N_STEPS = "nopg/PendulumSwingUp-v0", 500  # in Gymnasium
@@ -57,6 +61,8 @@ def pendulum_grid(
 
 def register() -> None:
     """Make `nopg/PendulumSwingUp-v0` known to Gymnasium; twice is harmless."""
+    import gymnasium
+
     if ID not in gymnasium.registry:
         maker = "nopg.envs.pendulum:swing_up_env"
         gymnasium.register(ID, entry_point=maker, max_episode_steps=N_STEPS)
