@@ -5,7 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import numpy as np
+import pytest
+
 import nopg
+import nopg.data
 
 NAMES = {
     "NOPG", "Bandwidths", "BellmanEquation", "ConfigError", "CrossValidated",
@@ -59,3 +63,12 @@ def test_a_misspelt_name_is_told_apart() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True
     )
     assert "Did you mean: 'learn'" in done.stderr
+
+
+def test_a_warning_points_at_the_line_that_led_to_it() -> None:
+    """Whatever lies between it and the library's own line."""
+    data = {"x": np.zeros(20), "u": np.arange(20.0), "reward": np.arange(20.0)}
+    table = nopg.data.from_table(data, actions=["u"], is_discrete=False)
+    with pytest.warns(nopg.NopgWarning, match="constant") as told:
+        nopg.NOPG(gamma=0.5).prepare(table, [[0.0]])
+    assert {one.filename for one in told} == {__file__}

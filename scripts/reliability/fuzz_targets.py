@@ -25,8 +25,7 @@ from nopg.errors import RunError
 from nopg.fitted.storage import policy_digest, read_policy_file
 from nopg.record.protocol import MalformedMessage, read_message
 from nopg.runs import Monitoring, start
-from nopg.runs.checkpoint import CHECKPOINT, read_checkpoint
-from nopg.runs.folder import RunFolder
+from nopg.runs.folder import CHECKPOINT, RunFolder, read_checkpoint
 
 TOML = b"""
 [model]

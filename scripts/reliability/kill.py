@@ -30,8 +30,7 @@ from nopg.cli.swing_up import grid_dataset
 from nopg.export import export_policy
 from nopg.export.numpy_reader import NumpyPolicy
 from nopg.export.verify import onnx_runner
-from nopg.runs.checkpoint import CHECKPOINT
-from nopg.runs.folder import RunFolder
+from nopg.runs.folder import CHECKPOINT, RunFolder
 
 EVERY = 5
 """Updates between checkpoints."""

@@ -2,7 +2,10 @@
 
 import difflib
 import importlib
+import inspect
+import warnings
 from collections.abc import Iterable
+from numbers import Integral
 from typing import Any
 
 
@@ -65,6 +68,22 @@ def require_choice(name: str, value: object, allowed: Iterable[object]) -> None:
         raise ConfigError(
             f"`{name}` must be {' or '.join(listed)}, got {value!r}; pick one."
         )
+
+
+def require_count(name: str, count: object, least: int = 1) -> None:
+    """Raise a `ConfigError` unless an argument is a whole number, not too small."""
+    if not isinstance(count, Integral) or isinstance(count, bool) or count < least:
+        raise ConfigError(
+            f"`{name}` must be a whole number from {least}, got {count!r}."
+        )
+
+
+def warn(sentence: str, kind: type[NopgWarning] = NopgWarning) -> None:
+    """Warn at the line outside of this library that led here, however far away."""
+    level, frame = 1, inspect.currentframe()
+    while frame and frame.f_globals.get("__name__", "").startswith("nopg."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(sentence, kind, stacklevel=level)
 
 
 def require_extra(module: str, extra: str) -> Any:

@@ -29,7 +29,7 @@ def side_by_side() -> Iterator[None]:
         yield
         return
     with (
-        ThreadPoolExecutor(before, initializer=_alone) as pool,
+        ThreadPoolExecutor(before, "", torch.set_num_threads, (1,)) as pool,
         threadpool_limits(1, user_api="blas"),
     ):
         # Where torch and BLAS share a pool, the limit is torch's too by now.
@@ -77,7 +77,3 @@ def as_they_come(
         for one in started:
             one.cancel()
         wait(started)
-
-
-def _alone() -> None:
-    torch.set_num_threads(1)

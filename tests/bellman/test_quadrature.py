@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import nopg
-from nopg.bellman.quadrature import independent_draws, quadrature
+from nopg.bellman.responsibilities import independent_draws, quadrature
 from nopg.policies.build import PolicySpec
 
 MEANS = torch.zeros((3, 2), dtype=torch.float64)

@@ -10,9 +10,8 @@ from typer.testing import CliRunner
 
 from nopg.cli.main import app
 from nopg.cli.swing_up import grid_dataset
-from nopg.runs.checkpoint import CHECKPOINT, read_checkpoint, write_checkpoint
 from nopg.runs.evaluation import evaluate
-from nopg.runs.folder import RunFolder
+from nopg.runs.folder import CHECKPOINT, RunFolder, read_checkpoint, write_checkpoint
 
 CONFIG = """
 [model]

@@ -100,9 +100,9 @@ def test_a_part_of_the_labels_is_still_of_the_same_layout() -> None:
     ("change", "error", "words"),
     [
         ({"steps": 21}, DataError, "longer than the shortest episode, which has 20"),
-        ({"actions": -1}, ConfigError, "whole number of past steps"),
-        ({"observations": 1.5}, ConfigError, "whole number of past steps"),
-        ({"steps": True}, ConfigError, "whole number of past steps"),
+        ({"actions": -1}, ConfigError, "whole number from 0"),
+        ({"observations": 1.5}, ConfigError, "whole number from 0"),
+        ({"steps": True}, ConfigError, "whole number from 0"),
     ],
 )
 def test_steps_that_are_none_are_refused(

@@ -18,7 +18,7 @@ from nopg.dynamics.transition_model import (
     TransitionModel,
 )
 from nopg.evaluation.model import SHARE, ModelEvaluator
-from nopg.evaluation.model_paths import NEGLIGIBLE, known_return
+from nopg.evaluation.model_paths import NEGLIGIBLE, NoisyPaths, known_return
 from nopg.policies.arrays import Array, actor_of
 from nopg.policies.build import linear_policy
 from nopg.randomness import Seed
@@ -132,7 +132,8 @@ def test_what_is_known_is_the_return_of_a_rollout_in_support(
     model: nopg.FittedPolicy, evaluator: ModelEvaluator
 ) -> None:
     first, actor = evaluator.models[0], actor_of(model.policy)
-    earned, unknown = known_return(ArrayTransitionModel(first), actor, START, GAMMA)
+    paths = NoisyPaths(START, None, 1)
+    earned, unknown = known_return(ArrayTransitionModel(first), actor, paths, GAMMA)
     n_steps = discount_horizon(GAMMA, NEGLIGIBLE)
     whole = model_rollout(first, actor, START, GAMMA, n_steps)
     # Where it is cut off it goes on as it was.
@@ -147,7 +148,8 @@ def test_so_many_steps_count_as_are_asked_for(
     first, actor = evaluator.models[0], actor_of(model.policy)
     starts, lengths = np.repeat(START, 2, axis=0), np.array([3, 7])
     steps = ArrayTransitionModel(first)
-    earned, _ = known_return(steps, actor, starts, GAMMA, lengths=lengths)
+    paths = NoisyPaths(starts, None, 1)
+    earned, _ = known_return(steps, actor, paths, GAMMA, lengths=lengths)
     whole = [model_rollout(first, actor, START, GAMMA, int(n)) for n in lengths]
     np.testing.assert_allclose(earned, [one.returns[0] for one in whole])
 
@@ -156,7 +158,8 @@ def test_out_of_support_nothing_is_known() -> None:
     drift = replace(drifting(), rewards=(-5.0, 2.0))
     policy, start = actor_of(linear_policy([[9.0]])), np.array([[1.0]])
     steps = ArrayTransitionModel(drift)
-    earned, unknown = known_return(steps, policy, start, GAMMA)  # away in one step
+    paths = NoisyPaths(start, None, 1)
+    earned, unknown = known_return(steps, policy, paths, GAMMA)  # away in one step
     assert earned[0] == pytest.approx(1.0)
     assert unknown[0] == pytest.approx(GAMMA / (1.0 - GAMMA))
     evaluator = ModelEvaluator(drifting_data(), GAMMA, Seed(0), (drift, drift))

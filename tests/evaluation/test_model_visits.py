@@ -12,7 +12,7 @@ from nopg.cli.swing_up import BOTTOM, grid_dataset
 from nopg.dynamics.transition_model import PredictedStep
 from nopg.errors import ConfigError
 from nopg.evaluation.model import ModelEvaluator
-from nopg.evaluation.model_paths import entry_probability
+from nopg.evaluation.model_paths import NoisyPaths, entry_probability
 from nopg.policies.arrays import Array, actor_of
 from nopg.randomness import Seed
 from tests.evaluation.conftest import GAMMA
@@ -44,7 +44,8 @@ class Idle:
 def asked(line: Line, horizon: int | None, start: float = 0.0) -> tuple[Array, ...]:
     starts = np.array([[start]])
     inside = lambda states: states[:, 0] >= FAR  # noqa: E731
-    return entry_probability(line, Idle(), starts, inside, horizon, GAMMA)
+    paths = NoisyPaths(starts, None, 1)
+    return entry_probability(line, Idle(), paths, inside, horizon, GAMMA)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +81,8 @@ def test_an_end_keeps_it_from_entering_and_can_be_asked_for() -> None:
     starts = np.array([[0.0]])
     for horizon, expected in ((50, 1.0), (None, GAMMA**3)):
         line = Line(ends_at=3.0)
-        found = entry_probability(line, Idle(), starts, None, horizon, GAMMA)
+        paths = NoisyPaths(starts, None, 1)
+        found = entry_probability(line, Idle(), paths, None, horizon, GAMMA)
         np.testing.assert_allclose(np.concatenate(found), expected)
 
 
@@ -122,5 +124,5 @@ def test_what_is_never_met_has_no_width(model: nopg.FittedPolicy) -> None:
 def test_bad_regions_are_refused_alike(model: nopg.FittedPolicy) -> None:
     with pytest.raises(ConfigError, match="3 lower and 3 upper ends"):
         model.visit_probability(([0.0], [1.0]), 5, by="model")
-    with pytest.raises(ConfigError, match="whole number of at least 1"):
+    with pytest.raises(ConfigError, match="whole number from 1"):
         model.visit_probability("terminated", 0, by="model")

@@ -12,7 +12,7 @@ from nopg.discount import discount_horizon
 from nopg.dynamics.gaussian_process import GaussianProcess
 from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.transition_model import TransitionModel
-from nopg.evaluation.sensitivity import path_places
+from nopg.evaluation.suggest import path_places
 from tests.evaluation.test_suggest import GAMMA, STARTS, model_of, push, spring
 
 

@@ -16,8 +16,7 @@ from nopg.dynamics.ensemble import fit_ensemble
 from nopg.dynamics.gaussian_process import GaussianProcess
 from nopg.dynamics.transition_model import TransitionModel
 from nopg.evaluation import suggest
-from nopg.evaluation.sensitivity import Places, path_places
-from nopg.evaluation.suggest import Unknown, compared, informative
+from nopg.evaluation.suggest import Places, Unknown, compared, informative, path_places
 from nopg.policies.build import linear_policy
 from nopg.policies.families import Policy
 

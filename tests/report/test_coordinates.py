@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from nopg import Dataset
-from nopg.report.coordinates import Coordinate, coordinates, held_state
+from nopg.report.maps import Coordinate, coordinates, held_state
 
 
 def dataset(states: np.ndarray, names: list[str] | None = None) -> Dataset:

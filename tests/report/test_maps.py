@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from nopg.report import maps
-from nopg.report.coordinates import Coordinate, coordinates, held_state
 from nopg.report.evidence import Evidence
+from nopg.report.maps import Coordinate, coordinates, held_state
 from tests.report.policies import evidence_of
 
 

@@ -14,7 +14,7 @@ from safetensors.torch import save
 from nopg.errors import RunError
 from nopg.fitted.history import History, Update
 from nopg.fitted.storage import flatten, unflatten
-from nopg.runs.checkpoint import CHECKPOINT, read_checkpoint, write_checkpoint
+from nopg.runs.folder import CHECKPOINT, read_checkpoint, write_checkpoint
 
 
 def test_what_goes_in_comes_out() -> None:

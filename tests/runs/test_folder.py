@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 import nopg
 from nopg.data.io.metadata import fingerprint
 from nopg.errors import NopgError, RunError
-from nopg.runs.checkpoint import CHECKPOINT
-from nopg.runs.folder import RunFolder
+from nopg.runs.folder import CHECKPOINT, RunFolder
 from tests.runs.tiny import SMALL, PowerCut, begin, carry_on
 
 

@@ -20,8 +20,7 @@ import nopg
 from nopg.cli.swing_up import BOTTOM
 from nopg.errors import PolicyFileError, RunError
 from nopg.runs import Monitoring, resume, start
-from nopg.runs.checkpoint import CHECKPOINT, read_checkpoint
-from nopg.runs.folder import RunFolder
+from nopg.runs.folder import CHECKPOINT, RunFolder, read_checkpoint
 from tests.runs.tiny import (
     LARGER,
     QUICK,

@@ -13,7 +13,7 @@ import pytest
 from nopg.data.io.metadata import fingerprint
 from nopg.errors import NopgError, PolicyFileError, RunError
 from nopg.runs import read_run
-from nopg.runs.checkpoint import CHECKPOINT
+from nopg.runs.folder import CHECKPOINT
 from tests.runs.tiny import SMALL, PowerCut, begin
 
 

@@ -1,24 +1,21 @@
 """A fresh policy for a data set: its action space, its family, its first parameters."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from gymnasium.spaces import Box, Discrete, Space
 from torch import nn
 
 from nopg.algorithms.nopg.config import NOPGConfig
 from nopg.data.dataset import Dataset
+from nopg.data.io.memory import from_table
 from nopg.data.transitions import require_inside
 from nopg.errors import ConfigError
 from nopg.policies.build import PolicySpec
 from nopg.policies.families import Policy, as_policy
 from nopg.randomness import Seed
-
-if TYPE_CHECKING:
-    from gymnasium.spaces import Space
 
 
 def as_dataset(data: Any) -> Dataset:
@@ -26,8 +23,6 @@ def as_dataset(data: Any) -> Dataset:
     if isinstance(data, Dataset):
         return data
     if isinstance(data, Mapping) or hasattr(data, "columns"):
-        from nopg.data.io.memory import from_table
-
         return from_table(data)
     raise ConfigError(
         f"`data` must be a nopg.Dataset or a data frame, got {type(data).__name__}; "
@@ -40,12 +35,8 @@ def action_space_of(data: Dataset, given: Space[Any] | None) -> Space[Any]:
     """The user's space, else the data's, else the range the data cover."""
     space = given if given is not None else data.action_space
     if space is None and data.is_discrete:
-        from gymnasium.spaces import Discrete
-
         return Discrete(data.n_actions)
     if space is None:
-        from gymnasium.spaces import Box
-
         low, high = data.actions.min(axis=0), data.actions.max(axis=0)
         return Box(low, high, dtype=np.float64)
     require_inside(data.actions, space)

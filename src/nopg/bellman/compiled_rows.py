@@ -4,8 +4,6 @@ Each function does for one block, or one matrix, what a dozen calls of torch do 
 `nadaraya_watson.py` and `newton.py`: the same to rounding.
 """
 
-from __future__ import annotations
-
 import ctypes
 from typing import Any
 
@@ -17,8 +15,7 @@ from nopg.compiled import compiled_for, packed
 from nopg.kernels.neighbours import Block
 from nopg.linalg.operators import SparseRows
 
-FEW = 20_000
-"""Entries that are worth a thread of their own."""
+FEW = 20_000  # entries that are worth a thread of their own
 
 
 def library_for(like: Tensor) -> Any:

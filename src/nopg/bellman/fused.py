@@ -23,12 +23,9 @@ from nopg.errors import ConfigError
 if TYPE_CHECKING:
     from nopg.gpu.rows import FusedRows
 
-SWEEPS = 2
-"""Sweeps between two corrections; even, so that buffers end in place."""
-MOST_FEATURES = 8
-"""Features of a matched row that fit into registers together with their products."""
-RIDGE = 1e-6
-"""Curvature that is always there, for matched rows in single precision."""
+SWEEPS = 2  # sweeps between two corrections; even, so that buffers end in place
+MOST_FEATURES = 8  # of a matched row that fit into registers with their products
+RIDGE = 1e-6  # curvature that is always there, for matched rows in single precision
 
 
 def supports(problem: Problem) -> bool:
@@ -51,10 +48,7 @@ def _width(problem: Problem) -> int:
 
 
 class FusedSystem:
-    """Buffers and kernels of B policies over one problem with rows of equal length.
-
-    `accuracy` is when rows that are found by iteration are good enough.
-    """
+    """Buffers and kernels of B policies over one problem with rows of equal length."""
 
     def __init__(
         self, problem: Problem, n_policies: int, accuracy: float = EXACT
@@ -171,10 +165,8 @@ def _fused_rows(
 
 
 def _collector(columns: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Sums the rows of the initial states by a small product: no atomics, same bits.
-
-    What comes is the samples they list, (c,), and a matrix (b k, c) of shares 1 / b.
-    """
+    """Samples that initial states list, (c,), and a matrix (b k, c) of shares 1 / b."""
+    # It sums their rows by a small product: no atomics, same bits.
     places, which = torch.unique(columns.long(), return_inverse=True)
     matrix = like.new_zeros((columns.numel(), len(places)))
     matrix[torch.arange(columns.numel(), device=like.device), which.reshape(-1)] = 1.0

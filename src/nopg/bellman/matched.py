@@ -24,8 +24,6 @@ the slope of a local linear regression of q where H vanishes, the covariance of
 Eq. (10) where the wall is steep.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch
@@ -66,10 +64,9 @@ class MatchedRows(RowModel):
         self._features: list[Features] = []
         if log_similarity is None:
             pairs = zip(rows.blocks, rows.actions, offsets, strict=True)
-            self._features = [
-                self._made(block.log_psi, offset, self._scaled(listed))
-                for block, listed, offset in pairs
-            ]
+            for block, listed, offset in pairs:  # actions are (d_a, m_b, k_b)
+                scaled = (listed.permute(1, 2, 0) - self._centre) / self._h
+                self._features.append(self._made(block.log_psi, offset, scaled))
 
     def at(
         self, actions: Tensor, start: Tensor | None = None, accuracy: float = EXACT
@@ -83,7 +80,12 @@ class MatchedRows(RowModel):
             self._solved(self._features, taken, guess, accuracy)
             for taken, guess in zip(a, starts, strict=True)
         ]
-        return _stacked(draws)
+        blocks = zip(*(w.blocks for w in draws), strict=True)
+        names = ("log_mass", "dropped", "displacement", "state")
+        return RowWeights(
+            tuple(torch.stack(each) for each in blocks),
+            *(torch.stack([getattr(w, name) for w in draws]) for name in names),
+        )
 
     def at_label(self, label: int | Tensor) -> RowWeights:
         """Rows for a discrete action, or one per query; their mean is the query."""
@@ -114,10 +116,6 @@ class MatchedRows(RowModel):
             for blocks, state in zip(draws, weights.state, strict=True)
         ]
         return torch.stack(found)
-
-    def _scaled(self, listed: Tensor) -> Tensor:
-        """Actions beside a block, (d_a, m_b, k_b), in bandwidths, (m_b, k_b, d_a)."""
-        return (listed.permute(1, 2, 0) - self._centre) / self._h
 
     def _made(self, log_psi: Tensor, offsets: Tensor, actions: Tensor) -> Features:
         actions = actions.expand(*offsets.shape[:2], actions.shape[2])
@@ -160,12 +158,3 @@ class MatchedRows(RowModel):
                 found = compiled_rows.matched_slopes(self._library, *given)
             parts.append(found.mT)
         return self.rows.gather(parts).mT
-
-
-def _stacked(draws: Sequence[RowWeights]) -> RowWeights:
-    blocks = zip(*(w.blocks for w in draws), strict=True)
-    names = ("log_mass", "dropped", "displacement", "state")
-    return RowWeights(
-        tuple(torch.stack(each) for each in blocks),
-        *(torch.stack([getattr(w, name) for w in draws]) for name in names),
-    )

@@ -4,10 +4,8 @@ For GPUs, and for machines without a C compiler: `rows.c` does the same row by r
 is searched for, the dual of `matched.py`, and the wall around it are explained there.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -16,11 +14,9 @@ REACH, STEEPNESS = 8.0, 12
 """Where the wall stands, in bandwidths by which a kernel may be moved to lean against
 its samples; and its power. A tilt of 2 leaves a mean 2e-7 off its query. This and what
 follows is in `rows.c`, too."""
-RIDGE = 1e-9
-"""Curvature that is always there: samples in one place have none of their own."""
+RIDGE = 1e-9  # curvature that is always there: samples in one place have none
 MAX_STEPS = 40
-LONGEST_STEP = 4.0
-"""Longest step of Newton's method in theta: farther out the curvature is another."""
+LONGEST_STEP = 4.0  # of Newton's method in theta: farther out the curvature is another
 
 
 class Features(NamedTuple):
@@ -68,10 +64,7 @@ def search(
 def slopes_of(
     g: Tensor, weights: Tensor, state: Tensor, beside: Tensor, bandwidths: Tensor
 ) -> Tensor:
-    """d (E q)_i / d a_i of rows with these states, (m, d_a).
-
-    `beside` is q of the samples that each row lists, (m, k) or (1, k).
-    """
+    """d (E q)_i / d a_i of rows, (m, d_a); `beside` is q of their samples, (m, k)."""
     d, d_a = g.shape[1], len(bandwidths)
     mean = (weights * beside).sum(dim=1, keepdim=True)
     moved = (weights * (beside - mean))[..., None]
@@ -103,11 +96,11 @@ class _Rows:
     left: Tensor  # Newton decrement: sqrt(2 KL) from the row that is meant, nearly
     offset: Tensor  # mean less query
 
-    def of(self, which: Tensor) -> _Rows:
+    def of(self, which: Tensor) -> Self:
         """Only some of the rows."""
-        return _Rows(*(value[which] for value in vars(self).values()))
+        return type(self)(*(value[which] for value in vars(self).values()))
 
-    def put(self, which: Tensor, other: _Rows) -> None:
+    def put(self, which: Tensor, other: Self) -> None:
         """Take some rows from another."""
         for name, value in vars(self).items():
             value[which] = getattr(other, name)

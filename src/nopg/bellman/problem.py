@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -18,56 +17,49 @@ from torch import Tensor
 from nopg.bellman import compiled_rows
 from nopg.bellman.matched import MatchedRows
 from nopg.bellman.nadaraya_watson import NadarayaWatson
-from nopg.bellman.quadrature import independent_draws, quadrature
 from nopg.bellman.responsibilities import (
     AnalyticResponsibilities,
     CategoricalResponsibilities,
     DeterministicResponsibilities,
     IntegratedResponsibilities,
     Responsibilities,
+    independent_draws,
+    quadrature,
 )
 from nopg.bellman.rows import Neighbours, QueryRows, RowModel, query_rows
 from nopg.bellman.samples import Samples, on_circles, state_offsets
-from nopg.errors import ConfigError, NopgWarning, require_choice
+from nopg.errors import ConfigError, require_choice, require_count, warn
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.kernels.neighbours import log_label_similarity
 from nopg.linalg.coarse import CoarseCells, solve_library
 from nopg.linalg.ranks import Ranks
 from nopg.policies.families import CategoricalPolicy, GaussianPolicy, Policy
 
-WORTHWHILE = 257
-"""Samples from which solves get a coarse inverse: fewer are solved directly."""
+WORTHWHILE = 257  # samples from which solves get a coarse inverse
 MATCHED, NADARAYA_WATSON = "matched", "nadaraya-watson"  # the row models by name
-NEAREST = 64
-"""Samples a matched row keeps where nothing else is said. They are part of what the
-row is: it looks for its mean among them."""
+NEAREST = 64  # samples of a matched row by default: it looks for its mean among them
 
 
 @dataclass(frozen=True, kw_only=True)
 class EstimatorConfig:
     """How the integrals of the paper are taken and how rows are shortened."""
 
-    gamma: float = 0.97
-    """Discount factor, in [0, 1)."""
-    rows: str = MATCHED
-    """"matched" for rows whose mean is their query; "nadaraya-watson" for the
-    paper's."""
-    policy_samples: int = 15
-    """Actions per state for a stochastic policy's integral (N_pi in the paper)."""
+    gamma: float = 0.97  # discount factor, in [0, 1)
+    rows: str = MATCHED  # their mean is their query; "nadaraya-watson" for the paper's
+    policy_samples: int = 15  # actions per state for a policy's integral, N_pi
+    # Draws per sample for the next-state integral, N_phi; 1 takes the kernel mean.
     next_state_samples: int = 1
-    """Draws per sample for the next-state integral (N_phi); 1 takes the kernel mean."""
+    # "quadrature" averages normalised rows (Definition 2) over nodes without noise;
+    # "paper" over random draws; "kernel-average" averages kernels first, as in the
+    # authors' release; "analytic" is its exact integral.
     stochastic: str = "quadrature"
-    """"quadrature" averages normalised rows (Definition 2) over nodes without noise;
-    "paper" over random draws; "kernel-average" averages kernels first, as the authors'
-    release does; "analytic" is its exact integral."""
+    # Samples a row keeps: a number, None for all, or "auto": by `tolerance` for the
+    # paper's rows, the 64 nearest for matched ones.
     neighbours: Neighbours = "auto"
-    """Samples a row keeps: a number, None for all, or "auto": by `tolerance` for the
-    paper's rows, the 64 nearest for matched ones."""
+    # For "auto": the share of a row's mass that may be dropped, whatever the policy
+    # does inside the range of the actions.
     tolerance: float = 1e-6
-    """For "auto": the share of a row's mass that may be dropped, whatever the policy
-    does inside the range of the actions."""
-    max_neighbours: int = 1024
-    """For "auto": longest row; the certificate reports what this costs."""
+    max_neighbours: int = 1024  # for "auto"; the certificate reports what this costs
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.gamma < 1.0:
@@ -76,11 +68,7 @@ class EstimatorConfig:
                 "hundred steps ahead, 0.99 three hundred."
             )
         for name in ("policy_samples", "next_state_samples", "max_neighbours"):
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
-                raise ConfigError(
-                    f"`{name}` must be a whole number of at least 1, got "
-                    f"{getattr(self, name)!r}."
-                )
+            require_count(name, getattr(self, name))
         orders = ("quadrature", "paper", "kernel-average", "analytic")
         require_choice("rows", self.rows, (MATCHED, NADARAYA_WATSON))
         require_choice("stochastic", self.stochastic, orders)
@@ -167,10 +155,7 @@ class Problem:
         return low * horizon, high * horizon
 
     def warn_if_capped(self, dropped: Tensor, most: float) -> None:
-        """Say so when lists end at `max_neighbours` and that costs too much.
-
-        `dropped` is what each row at the next states lost of its mass, (m,).
-        """
+        """Say so when lists end at `max_neighbours` and that drops, (m,), too much."""
         config, longest = self.config, self.next_rows.blocks[-1]
         is_capped = longest.log_psi.shape[1] == config.max_neighbours
         if config.neighbours != "auto" or not is_capped or most <= config.tolerance:
@@ -178,19 +163,15 @@ class Problem:
         # Lists of one rank are its own, what they dropped is known of all.
         if self.ranks is None and dropped[longest.rows].max() <= config.tolerance:
             return
-        warnings.warn(
+        warn(
             f"Rows of P may drop {config.tolerance:.0e} of their mass (`tolerance`), "
             f"some that keep {config.max_neighbours} samples (`max_neighbours`) drop "
-            "more; raise either, or see from the certificate of J whether it matters.",
-            NopgWarning,
-            stacklevel=3,
+            "more; raise either, or see from the certificate of J whether it matters."
         )
 
     def rescaled(self, factor: float) -> Problem:
-        """The same data and lists with every bandwidth times `factor`.
-
-        The kernel between labels is not a matter of distance and stays as it is.
-        """
+        """The same data and lists with every bandwidth times `factor`."""
+        # The kernel between labels is not a matter of distance and stays as it is.
         in_action = 1.0 if self.samples.n_actions else factor
         return replace(
             self,
@@ -287,12 +268,10 @@ def _fingerprint(
 
 
 def _action_span(samples: Samples, bandwidths: Bandwidths) -> float:
-    """How much, in log kernel, the action can set two samples apart.
-
-    A sample that loses by more than this plus the margin in the state kernel loses
-    for every action in the range of the data. Thresholds on the state kernel alone
-    can be totally wrong when the action kernel is narrow.
-    """
+    """How much, in log kernel, the action can set two samples apart."""
+    # A sample that loses by more than this plus the margin in the state kernel loses
+    # for every action in the range of the data. Thresholds on the state kernel alone
+    # can be totally wrong when the action kernel is narrow.
     if samples.n_actions:
         similarity = log_label_similarity(samples.n_actions, bandwidths.action[0])
         return float(-similarity.min())

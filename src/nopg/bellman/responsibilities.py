@@ -5,30 +5,27 @@ Each also knows the way back: the sensitivity of sum_i w_i (E q)_i to the policy
 outputs, from which the gradient of the objective (Eq. (10)) is one backward pass.
 """
 
+import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple, cast
 
+import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from nopg.bellman.nadaraya_watson import (
-    NadarayaWatson,
-    covariances,
-    gaussian_weights,
-)
-from nopg.bellman.quadrature import Nodes
+from nopg.bellman.nadaraya_watson import NadarayaWatson, covariances, gaussian_weights
 from nopg.bellman.rows import EXACT, QueryRows, RowModel, RowWeights
 from nopg.linalg.operators import LinearOperator
 
-Outputs = tuple[Tensor, ...]
-"""What a policy says at the queries, one row per query each."""
+Outputs = tuple[Tensor, ...]  # what a policy says at the queries, a row per query each
 
-TOGETHER = 2_000_000
-"""Entries of single draws computed in one go: enough to outweigh the launches, few
-enough to stay near the cache."""
+Nodes = Callable[[Tensor, Generator], tuple[Tensor, Tensor]]
+"""Means of the policy, (m, d_a), to standard normal nodes (k, m, d_a) and the share of
+each, (k, m)."""
+TOGETHER = 2_000_000  # entries of draws in one go: few launches, and near the cache
 
 
 class Hint(NamedTuple):
@@ -73,10 +70,7 @@ class Responsibilities(ABC):
     def evaluate(
         self, outputs: Outputs, generator: Generator, hint: Hint = NO_HINT
     ) -> PolicyRows:
-        """Rows for the policy whose `outputs` at the queries are given.
-
-        `generator` is the source of draws.
-        """
+        """Rows for the policy of these outputs; its draws come from `generator`."""
 
     @abstractmethod
     def vjp(self, found: PolicyRows, q: Tensor, row_weights: Tensor) -> Outputs:
@@ -210,6 +204,50 @@ class IntegratedResponsibilities(Responsibilities):
         return max(1, TOGETHER // self.rows.n_entries)
 
 
+def quadrature(count: int, d_a: int) -> Nodes:
+    """Nodes for about `count` evaluations a state, without noise where that can be."""
+    # A product of Gauss-Hermite rules with two nodes or more a dimension; where `count`
+    # is too small for that, draws in pairs of opposite sign, which integrate odd
+    # functions exactly.
+    per_dimension = int(count ** (1.0 / d_a) + 1e-9)
+    if per_dimension >= 2 or count == 1:
+        return partial(_product_rule, per_dimension=per_dimension)
+    return partial(_drawn, count=count, is_antithetic=True)
+
+
+def independent_draws(count: int) -> Nodes:
+    """Standard normal draws, fresh at every call, all of equal share."""
+    return partial(_drawn, count=count, is_antithetic=False)
+
+
+def _product_rule(
+    means: Tensor, generator: Generator, per_dimension: int
+) -> tuple[Tensor, Tensor]:
+    m, d_a = means.shape
+    points, weights = np.polynomial.hermite_e.hermegauss(per_dimension)
+    grid = np.array(list(itertools.product(points, repeat=d_a)))  # (k, d_a)
+    shares = np.prod(list(itertools.product(weights, repeat=d_a)), axis=1)
+    nodes = torch.as_tensor(grid).to(means)[:, None].expand(-1, m, -1)
+    return nodes, torch.as_tensor(shares / shares.sum()).to(means)[:, None].expand(
+        -1, m
+    )
+
+
+def _drawn(
+    means: Tensor, generator: Generator, count: int, is_antithetic: bool
+) -> tuple[Tensor, Tensor]:
+    drawn = -(-count // 2) if is_antithetic else count
+    noise = torch.randn(
+        (drawn, *means.shape),
+        dtype=means.dtype,
+        device=means.device,
+        generator=generator,
+    )
+    if is_antithetic:
+        noise = torch.cat([noise, -noise])
+    return noise, torch.full_like(noise[..., 0], 1.0 / len(noise))
+
+
 class CategoricalResponsibilities(Responsibilities):
     """epsilon(s) of a discrete policy, the sum over actions taken exactly.
 
@@ -237,12 +275,10 @@ class CategoricalResponsibilities(Responsibilities):
 def mixed(
     rows: QueryRows, parts: Sequence[RowWeights], shares: Tensor, outputs: Outputs
 ) -> tuple[LinearOperator, Tensor, Outputs, Tensor | None]:
-    """Rows of several actions averaged, with a share of each at each query, (k, m).
-
-    Shares of one query sum to one, so the result is normalised too; and since the
-    distance of an average is at most the average distance, so is `dropped`. What
-    comes is what `PolicyRows` begins with; a part is one action or a few of them.
-    """
+    """Rows of several actions averaged, with a share of each at each query, (k, m)."""
+    # Shares of one query sum to one, so the result is normalised too; and since the
+    # distance of an average is at most the average distance, so is `dropped`. What
+    # comes is what `PolicyRows` begins with; a part is one action or a few of them.
     m = rows.shape[0]
     pieces = torch.split(shares, [part.dropped.numel() // m for part in parts])
     blocks = []

@@ -9,37 +9,26 @@ everything that is asked of it are the same whatever the rows are. `nadaraya_wat
 the paper's, `matched` those whose mean is the query.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 import torch
 from torch import Tensor
 
 from nopg.errors import ConfigError
-from nopg.kernels.neighbours import (
-    Block,
-    complete_block,
-    fixed_blocks,
-    nearest_blocks,
-)
+from nopg.kernels.neighbours import Block, complete_block, fixed_blocks, nearest_blocks
 from nopg.linalg.operators import DenseRows, LinearOperator, Pattern, SparseRows
 
-Neighbours = int | str | None
-"""How many samples a row keeps: a number, "auto", or None for all."""
-EXACT = 1e-9
-"""Accuracy of rows that are found by iteration, where nothing else is asked for."""
+Neighbours = int | str | None  # samples a row keeps: so many, "auto", or None for all
+EXACT = 1e-9  # accuracy of rows found by iteration, where no other is asked for
 
 
 @dataclass(frozen=True)
 class QueryRows:
-    """Neighbour blocks of m queries; the rest is made when first asked for.
-
-    Fused updates never ask.
-    """
+    """Neighbour blocks of m queries; the rest is made when first asked for."""
 
     # Rows of equal length together; every query is in exactly one block.
     blocks: tuple[Block, ...]
@@ -82,10 +71,7 @@ class QueryRows:
     def operator(
         self, weights: Sequence[Tensor], stacked: Tensor | None = None
     ) -> LinearOperator:
-        """The matrix (m, n) whose entries are given block by block, (m_b, k_b).
-
-        They may be at hand one after the other, too, (nnz,).
-        """
+        """The matrix (m, n) of entries block by block, (m_b, k_b), maybe `stacked`."""
         if self.pattern is None:
             return DenseRows(weights[0])
         if stacked is None:
@@ -93,12 +79,10 @@ class QueryRows:
             stacked = flat[0] if len(flat) == 1 else torch.cat(flat)
         return SparseRows(self.pattern, stacked)
 
-    def rescaled(self, factor: float) -> QueryRows:
-        """The same lists with every state bandwidth times `factor`.
-
-        A Gaussian of width c h is the 1 / c^2-th power of one of width h, and so is
-        the bound on each sample a row drops.
-        """
+    def rescaled(self, factor: float) -> Self:
+        """The same lists with every state bandwidth times `factor`."""
+        # A Gaussian of width c h is the 1 / c^2-th power of one of width h, and so is
+        # the bound on each sample a row drops.
         power = factor**-2
         blocks = []
         for block in self.blocks:
@@ -135,11 +119,9 @@ class QueryRows:
         return q[None] if columns is None else q[columns.long()]
 
     def reach(self, samples: Tensor) -> Tensor:
-        """How far rows listen in each column of the samples (n, d_s), (d_s,).
-
-        The root of the mean square distance, weighted by state kernels: a bandwidth
-        where samples are dense, their spacing where they are not. Some 250 rows say.
-        """
+        """How far rows listen in each column of the samples (n, d_s), (d_s,)."""
+        # The root of the mean square distance, weighted by state kernels: a bandwidth
+        # where samples are dense, their spacing where they are not. Some 250 rows say.
         squares, count = torch.zeros_like(samples[0]), 0
         for block in self.blocks:
             some = slice(None, None, 1 + self.shape[0] // 250)
@@ -161,13 +143,6 @@ class QueryRows:
     def log_dropped(self) -> Tensor:
         """Log of an upper bound on the state-kernel mass each row drops, (m,)."""
         return self.gather([block.log_dropped for block in self.blocks])
-
-    def dropped_share(self, log_mass: Tensor) -> Tensor:
-        """What rows of this mass have lost to their lists at most, ([k,] m).
-
-        Dropped mass T, kept mass Z: the share T / (T + Z), without overflow.
-        """
-        return torch.sigmoid(self.log_dropped - log_mass)
 
 
 def query_rows(
@@ -264,4 +239,5 @@ def normalised(rows: QueryRows, logits: Sequence[Tensor]) -> RowWeights:
     peaks = [block_logits.amax(dim=-1) for block_logits in logits]
     largest = [weights.amax(dim=-1) for weights in blocks]
     log_mass = rows.gather(peaks) - rows.gather(largest).log()
-    return RowWeights(blocks, log_mass, rows.dropped_share(log_mass))
+    # Dropped mass T, kept mass Z: the share T / (T + Z), without overflow.
+    return RowWeights(blocks, log_mass, torch.sigmoid(rows.log_dropped - log_mass))

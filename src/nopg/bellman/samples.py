@@ -6,12 +6,10 @@ on it, so no row could match both. Along the arc there is one coordinate, the an
 a mean of angles close together is an angle.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -23,8 +21,7 @@ from nopg.data.validation import angle_pairs, as_states
 from nopg.gpu.tiles import spatial_order
 from nopg.kernels.bandwidths import Bandwidths
 
-ORDERED_FROM = 4096
-"""Samples from which their order in memory matters more than it costs."""
+ORDERED_FROM = 4096  # samples from which their order in memory is worth its cost
 
 
 @dataclass(frozen=True)
@@ -52,9 +49,7 @@ class Samples:
         return self.n_actions or self.actions.shape[1]
 
     @classmethod
-    def of(
-        cls, data: Dataset, dtype: torch.dtype, device: str | torch.device
-    ) -> Samples:
+    def of(cls, data: Dataset, dtype: torch.dtype, device: str | torch.device) -> Self:
         """The tensors of a data set."""
 
         def tensor(array: Any) -> Tensor:
@@ -77,9 +72,9 @@ class Samples:
             return values
         return torch.empty_like(values).index_copy_(0, self.order, values)
 
-    def subset(self, rows: Tensor) -> Samples:
+    def subset(self, rows: Tensor) -> Self:
         """Some of the samples, or all of them in another order."""
-        return Samples(
+        return type(self)(
             self.states[rows],
             self.actions[rows],
             self.rewards[rows],
@@ -88,12 +83,10 @@ class Samples:
             self.n_actions,
         )
 
-    def _in_space(self) -> Samples:
-        """The same samples, those close in space close in memory.
-
-        A product with P gathers from neighbours of each row: in this order they
-        share cache lines, which halves its time on a GPU.
-        """
+    def _in_space(self) -> Self:
+        """The same samples, those close in space close in memory."""
+        # A product with P gathers from neighbours of each row: in this order they share
+        # cache lines, which halves its time on a GPU.
         spread = self.states.std(dim=0)
         scaled = self.states / torch.where(spread > 0, spread, torch.ones_like(spread))
         order = spatial_order(scaled)
@@ -114,7 +107,7 @@ class ArcCoordinates:
     pairs: tuple[tuple[int, int], ...]  # columns that are cosine and sine
 
     @classmethod
-    def of(cls, states: Tensor) -> ArcCoordinates:
+    def of(cls, states: Tensor) -> Self:
         """Those of the data's states, (n, d_s)."""
         pairs = tuple(angle_pairs(states))
         paired = {column for pair in pairs for column in pair}
@@ -154,11 +147,9 @@ class ArcCoordinates:
 
 
 def state_offsets(rows: QueryRows, samples: Tensor, bandwidths: Tensor) -> list[Tensor]:
-    """Offsets of the listed samples from their queries, in bandwidths.
-
-    They come block by block, (m_b, k_b, d), with one column for each pair on a circle,
-    within which the bandwidths, (d_s,), are equal.
-    """
+    """Offsets of the listed samples from their queries, in bandwidths."""
+    # They come block by block, (m_b, k_b, d), with one column for each pair on a
+    # circle, within which the bandwidths, (d_s,), are equal.
     arcs = ArcCoordinates.of(samples)
     here, there = arcs.places(rows.queries), arcs.places(samples)
     widths, found = arcs.widths(bandwidths), []

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from torch import Generator, Tensor
 
 from nopg.bellman.problem import Problem
-from nopg.bellman.quadrature import Nodes
 from nopg.bellman.responsibilities import (
     NO_HINT,
     Hint,
     IntegratedResponsibilities,
+    Nodes,
     Outputs,
     PolicyRows,
     Responsibilities,
@@ -54,10 +54,7 @@ class ShardedResponsibilities(Responsibilities):
 
 @dataclass(frozen=True)
 class _SharedNodes:
-    """Nodes for all rows, of which this rank keeps its own: the same as one process.
-
-    Generators cannot skip ahead, and drawing is cheap beside what follows.
-    """
+    """Nodes for all rows, of which this rank keeps its own: the same as one process."""
 
     n_rows: int
     part: slice

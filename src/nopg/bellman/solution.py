@@ -20,22 +20,12 @@ import torch
 from torch import Tensor
 
 from nopg.bellman.problem import Problem
-from nopg.bellman.responsibilities import (
-    Hint,
-    Outputs,
-    PolicyRows,
-    Responsibilities,
-)
+from nopg.bellman.responsibilities import Hint, Outputs, PolicyRows, Responsibilities
 from nopg.bellman.rows import EXACT
 from nopg.bellman.sharded import ShardedResponsibilities
 from nopg.linalg.coarse import PRECISION, CoarseCorrection
 from nopg.linalg.operators import AveragedRows
-from nopg.linalg.solve import (
-    DiscountedSystem,
-    Solution,
-    SolverConfig,
-    solve_pair,
-)
+from nopg.linalg.solve import DiscountedSystem, Solution, SolverConfig, solve_pair
 from nopg.policies.build import PerceptronPass
 from nopg.policies.families import Policy, checked_outputs
 
@@ -170,10 +160,8 @@ class BellmanSolution:
     made: PerceptronPass | None = None  # what the outputs were made by
 
     def following(self, *, keep_correction: bool = True) -> Start:
-        """Where to start solving for a policy close by.
-
-        The coarse inverse grows old slowly, and making it takes some ten products.
-        """
+        """Where to start solving for a policy close by."""
+        # The coarse inverse grows old slowly, and making it takes some ten products.
         core = None
         if keep_correction and self.correction is not None:
             core = self.correction.core
@@ -209,11 +197,9 @@ class BellmanSolution:
         return Objective(value, mass * span, res_q * res_mu / (1.0 - gamma) + rounding)
 
     def output_gradients(self) -> tuple[Tensor, ...]:
-        """dJ with respect to the policy's outputs at the queries, Eq. (10).
-
-        The first term of the equation comes from the initial states, with weight
-        1 / B each; the second from the next states, with weight gamma mu_i.
-        """
+        """dJ with respect to the policy's outputs at the queries, Eq. (10)."""
+        # The first term of the equation comes from the initial states, with weight 1 /
+        # B each; the second from the next states, with weight gamma mu_i.
         q, gamma = self.q.value, self.estimator.problem.config.gamma
         visits = gamma * self.transition.spread(self.mu.value)
         estimator, ranks = self.estimator, self.estimator.problem.ranks
@@ -225,10 +211,8 @@ class BellmanSolution:
         return tuple(torch.cat(both) for both in zip(later, first, strict=True))
 
     def gradient(self, policy: Policy) -> tuple[Tensor, ...]:
-        """dJ / d theta, one tensor per parameter: one backward pass, Eq. (10).
-
-        Where ranks share the rows each has the gradient of its own; the sum is ours.
-        """
+        """dJ / d theta, one tensor per parameter: one backward pass, Eq. (10)."""
+        # Where ranks share the rows each has the gradient of its own; the sum is ours.
         with torch.no_grad():
             slopes = self.output_gradients()
         if self.made is None:

@@ -46,7 +46,10 @@ def record(
     given: dict[str, Any] = {"out": out, "seed": secrets.randbits(31)}
     given |= {option: value for option, value in settings.items() if value is not None}
     config = RecordConfig(environment=environment, **given)
-    is_to_open = browser and _has_display()
+    # Without a display a browser would take over the terminal.
+    needs_display = sys.platform.startswith(("linux", "freebsd"))
+    has_one = "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ
+    is_to_open = browser and (has_one or not needs_display)
 
     def show(address: str) -> None:
         nonlocal is_to_open
@@ -70,10 +73,3 @@ def record(
         f"{summary.n_transitions}."
     )
     typer.echo(f"Next: nopg learn {config.out}")
-
-
-def _has_display() -> bool:
-    """Whether a browser would open a window, and not take over the terminal."""
-    needs_display = sys.platform.startswith(("linux", "freebsd"))
-    has_one = "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ
-    return has_one or not needs_display

@@ -56,11 +56,9 @@ def neighbour_weights(dataset: TransitionTable) -> FloatArray:
 
 
 def farthest_points(points: FloatArray, n: int) -> tuple[IntArray, FloatArray]:
-    """Rows picked one by one, (n,), and the distance of every row to a pick, (m,).
-
-    The first is nearest the mean, each next one farthest from those before: at most
-    twice as far from all as the best choice of `n` (Gonzalez, 1985).
-    """
+    """Rows picked one by one, (n,), and the distance of every row to a pick, (m,)."""
+    # The first is nearest the mean, each next one farthest from those before: at most
+    # twice as far from all as the best choice of `n` (Gonzalez, 1985).
     picked = np.empty(n, dtype=np.int64)
     nearest = np.full(len(points), np.inf)  # squared, -1 for rows that were picked
     row = int(((points - points.mean(axis=0)) ** 2).sum(axis=1).argmin())

@@ -32,12 +32,10 @@ def reading(
 def open_plain(
     path: Path, max_bytes: int | None = None, *, follow: bool = False
 ) -> BufferedReader:
-    """An ordinary file, opened for reading; whatever is refused is an OSError.
-
-    What comes from somebody else may be a link to any file of this user, a pipe, or
-    larger than the memory. The file that is open is looked at, not its name. A link is
-    followed only if the user gave the name.
-    """
+    """An ordinary file, opened for reading; whatever is refused is an OSError."""
+    # What comes from somebody else may be a link to any file of this user, a pipe, or
+    # larger than the memory. The file that is open is looked at, not its name. A link
+    # is followed only if the user gave the name.
     flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
     if not follow:
         flags |= getattr(os, "O_NOFOLLOW", 0)
@@ -67,10 +65,9 @@ def parse_json(text: str | bytes) -> dict[str, Any]:
 
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write through a temporary file beside `path`, flush it to disk, then rename.
-
-    A reader sees the old file or the new one, and no power cut brings the old one back.
-    """
+    """Write through a temporary file beside `path`, flush it to disk, then rename."""
+    # A reader sees the old file or the new one, and no power cut brings the old one
+    # back.
     # A name of its own for every call: threads of one process may write one path.
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:

@@ -9,18 +9,15 @@ from numpy.typing import NDArray
 from nopg.data.history import HistoryLayout
 from nopg.data.transitions import TransitionTable, run_starts
 from nopg.data.validation import FloatArray, IntArray, counted
-from nopg.errors import ConfigError, DataError
+from nopg.errors import DataError, require_count
 
 Table = TypeVar("Table", bound=TransitionTable)
 
 
 def with_history(table: Table, observations: int, actions: int) -> Table:
     """The table with past observations and actions as columns of the state."""
-    for name, steps in (("observations", observations), ("actions", actions)):
-        if not isinstance(steps, (int, np.integer)) or steps < 0 or steps is True:
-            raise ConfigError(
-                f"`{name}` must be a whole number of past steps from 0, got {steps!r}."
-            )
+    require_count("observations", observations, 0)
+    require_count("actions", actions, 0)
     if table.history is not None:
         raise DataError(
             "A history is added once, these data have one "
@@ -120,11 +117,9 @@ def _states(
 def _before(
     table: TransitionTable, layout: HistoryLayout, order: IntArray, age: IntArray
 ) -> tuple[float, ...]:
-    """The constant action that best explains how episodes begin, (d_a,).
-
-    A linear model of the rows whose past is known says what each past action does; what
-    it leaves of the first rows is explained by least squares.
-    """
+    """The constant action that best explains how episodes begin, (d_a,)."""
+    # A linear model of the rows whose past is known says what each past action does;
+    # what it leaves of the first rows is explained by least squares.
     d_a, k = len(layout.before), layout.actions
     states = _states(table, replace(layout, before=(0.0,) * d_a), order, age)[order]
     inputs = np.column_stack([states, table.actions[order], np.ones(len(states))])

@@ -1,6 +1,5 @@
 """Fewer rows, more rows, or two parts: thin, merge and split datasets."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ import numpy as np
 from nopg.data.coverage import farthest_points, scaled, state_actions
 from nopg.data.dataset import Dataset
 from nopg.data.transitions import ARRAYS
-from nopg.data.validation import IntArray
 from nopg.errors import ConfigError, DataError
 
 
@@ -85,21 +83,15 @@ def merge(*sources: Dataset | str | Path) -> Dataset:
         name: np.concatenate([getattr(part, name) for part in parts])
         for name in ARRAYS[:-1]
     }
-    arrays["episodes"] = _renumbered(parts)
+    ids = [p.episodes for p in parts if p.episodes is not None]
+    codes = [np.unique(own, return_inverse=True)[1].astype(np.int64) for own in ids]
+    before = np.cumsum([0, *(own.max() + 1 for own in codes)])
+    apart = [own + first for own, first in zip(codes, before, strict=False)]
+    arrays["episodes"] = np.concatenate(apart) if len(ids) == len(parts) else None
     counts = ", ".join(str(len(part)) for part in parts)
     note = f"Merged {len(parts)} data sets of {counts} rows."
     notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
     return replace(first, **arrays, notes=(*notes, note))
-
-
-def _renumbered(parts: Sequence[Dataset]) -> IntArray | None:
-    numbers: list[IntArray] = []
-    for part in parts:
-        if part.episodes is None:
-            return None
-        codes = np.unique(part.episodes, return_inverse=True)[1].astype(np.int64)
-        numbers.append(codes + (numbers[-1].max() + 1 if numbers else 0))
-    return np.concatenate(numbers)
 
 
 def _require_alike(first: Dataset, other: Dataset, position: int) -> None:

@@ -161,10 +161,8 @@ class TransitionTable:
 
 
 def run_starts(table: TransitionTable) -> tuple[IntArray, BoolArray]:
-    """Rows in time order, and which of them is the first of its run, (n,) both.
-
-    A run ends with its episode, at a flag, and where rows are missing in between.
-    """
+    """Rows in time order, and which of them is the first of its run, (n,) both."""
+    # A run ends with its episode, at a flag, and where rows are missing in between.
     n, ids = len(table), table.episodes
     order = np.arange(n) if ids is None else np.argsort(ids, kind="stable")
     before, after = order[:-1], order[1:]

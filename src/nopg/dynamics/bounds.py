@@ -35,20 +35,14 @@ best reward of a log is seldom the best there is."""
 
 @dataclass(frozen=True)
 class Saturation:
-    """Which bounds stop a state, by dimension, and what that does to the others.
+    """Which bounds stop a state, by dimension, and what that does to the others."""
 
-    Attributes:
-        is_low: Whether the smallest value of each dimension saturates, (d_s,).
-        is_high: Whether the largest does, (d_s,).
-        is_set: Whether saturation at the lower (0) or upper (1) bound of one dimension
-            always leaves another at one value, (2, d_s, d_s).
-        set_to: That value, likewise.
-    """
-
-    is_low: Tensor
-    is_high: Tensor
+    is_low: Tensor  # whether the smallest value of each dimension saturates, (d_s,)
+    is_high: Tensor  # whether the largest does, (d_s,)
+    # Whether saturation at the lower (0) or upper (1) bound of one dimension always
+    # leaves another at one value, (2, d_s, d_s).
     is_set: Tensor
-    set_to: Tensor
+    set_to: Tensor  # that value, likewise
 
     @classmethod
     def of(
@@ -106,20 +100,13 @@ class StateBounds:
     Where the system saturates, states stop at the bound. Elsewhere a prediction just
     beyond it may be an error of the regression, and is clipped; one that leaves by as
     much as the system usually moves is out of support.
-
-    Attributes:
-        low: Lower bound of each dimension, (d_s,).
-        high: Upper bound, (d_s,).
-        saturation: Which of these bounds stop states.
-        angles: Pairs of columns that are a cosine and a sine.
-        typical_step: Root mean square of the steps seen, (d_s,).
     """
 
-    low: Tensor
-    high: Tensor
-    saturation: Saturation
-    angles: tuple[tuple[int, int], ...]
-    typical_step: Tensor
+    low: Tensor  # of each dimension, (d_s,)
+    high: Tensor  # (d_s,)
+    saturation: Saturation  # which of these bounds stop states
+    angles: tuple[tuple[int, int], ...]  # pairs of columns that are cosine and sine
+    typical_step: Tensor  # root mean square of the steps seen, (d_s,)
 
     @classmethod
     def of(

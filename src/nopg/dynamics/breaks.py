@@ -7,8 +7,6 @@ learned within the limit, and whatever passes it is out of support. What is left
 known to be right; nothing is known beyond, and a search keeps away from there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -19,36 +17,25 @@ from torch import Tensor
 from nopg.dynamics.bounds import StateBounds
 from nopg.dynamics.transition_model import TransitionModel
 
-MOST = 0.1
-"""Largest share of the rows that may lie beyond a break, on each side of a column."""
+MOST = 0.1  # largest share of the rows beyond a break, on each side of a column
 GATHERED, SOME = 0.5, 0.05
 """Share of the squared error beyond it, less that of the rows, which suggests one; and
 that of a side which is a part of it."""
 ERROR = 0.01
 """Root mean square error, in deviations of the steps, below which none is looked for:
 where a smooth law holds, what is left gathers at the edges of the data, too."""
-BETTER = 5.0
-"""How much smaller errors must become within it."""
-BEST, MAX_ROWS = 0.9, 1_000_000
-"""Quantile of the rewards, of so many rows, from which they are among the best."""
+BETTER = 5.0  # how much smaller errors must become within it
+BEST, MAX_ROWS = 0.9, 1_000_000  # quantile of the best rewards, of so many rows
 
 Columns = Sequence[Tensor]
 
 
 def within_breaks(
-    model: TransitionModel,
-    columns: Columns,
-    fit: Callable[[list[Tensor]], TransitionModel],
+    model: TransitionModel,  # of all rows
+    columns: Columns,  # states, actions, rewards, next states and terminations
+    fit: Callable[[list[Tensor]], TransitionModel],  # from some rows
 ) -> tuple[TransitionModel, Tensor]:
-    """The model, or one of the rows within a break, whose bounds end there.
-
-    And which rows it was learned from, (n,).
-
-    Args:
-        model: Of all rows.
-        columns: States, actions, rewards, next states and terminations.
-        fit: Learns a model from some rows.
-    """
+    """The model, or one within a break, and which rows it was learned from, (n,)."""
     every = torch.ones(len(columns[0]), dtype=torch.bool)
     if model.history is not None:
         return model, every
@@ -96,10 +83,7 @@ def _suspected(
 
 
 def _gathering(column: np.ndarray, share: np.ndarray) -> tuple[float, float]:
-    """Where errors gather among the largest values of a column, and how many do.
-
-    Their share less that of the rows, and the smallest of these values.
-    """
+    """Excess share of errors among the largest of a column, and the least of these."""
     n_most = max(1, int(MOST * len(column)))
     outer = np.argsort(-column, kind="stable")[:n_most]
     excess = np.cumsum(share[outer]) - np.arange(1, n_most + 1) / len(column)

@@ -1,7 +1,5 @@
 """Rollouts in compiled code, `rollout.c`; without a compiler NumPy does the same."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import itertools

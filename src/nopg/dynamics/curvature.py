@@ -1,7 +1,5 @@
 """Linear and quadratic models of predicted steps, for optimising whole trajectories."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -13,10 +11,8 @@ from nopg.dynamics.rewards import KnownReward
 from nopg.dynamics.transition_model import PredictedStep, TransitionModel
 from nopg.policies.arrays import Array
 
-BATCH = 4096
-"""Steps whose derivatives are taken at once."""
-DIFFERENCE = 1e-4
-"""Differences of a known reward's slopes, in deviations of what it depends on."""
+BATCH = 4096  # steps whose derivatives are taken at once
+DIFFERENCE = 1e-4  # of a known reward's slopes, in deviations of what it depends on
 
 
 class Derivatives(NamedTuple):
@@ -66,11 +62,9 @@ class SecondDerivatives(NamedTuple):
 def second_derivatives(
     model: TransitionModel, states: Array, actions: Array
 ) -> SecondDerivatives:
-    """At B states and actions, by differences of the slopes.
-
-    Of the motion, too: where an angle is a cosine and a sine, a reward that falls with
-    the cosine falls with the square of the sine, by how the two move together.
-    """
+    """At B states and actions, by differences of the slopes."""
+    # Of the motion, too: where an angle is a cosine and a sine, a reward that falls
+    # with the cosine falls with the square of the sine, by how the two move together.
     every, d_s = np.concatenate([states, actions], axis=1), states.shape[1]
     sizes = DIFFERENCE * model.process.spread.numpy()
     steps = np.concatenate([np.diag(sizes), -np.diag(sizes)])  # (2 d, d)

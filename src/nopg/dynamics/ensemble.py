@@ -6,8 +6,6 @@ episodes and compared by replaying the others. A system without noise is followe
 closely by its model, and left alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -23,13 +21,10 @@ from nopg.dynamics.replays import Names, Replays
 from nopg.dynamics.rewards import KnownReward
 from nopg.dynamics.transition_model import TransitionModel, regression_actions
 
-MORE_THAN_NOISE = 1.5
-"""Error over what noise explains, from which episodes differ by more than that."""
+MORE_THAN_NOISE = 1.5  # error over what noise explains from which episodes differ
 CHOICES = (FREE, *SMOOTHER, LINEAR)
-BETTER = 0.9
-"""Error over that of the first choice, from which another is taken."""
-HELD_OUT = 5
-"""One episode in so many is held out to compare them."""
+BETTER = 0.9  # error over that of the first choice, from which another is taken
+HELD_OUT = 5  # one episode in so many is held out to compare them
 
 
 def fit_ensemble(
@@ -38,13 +33,11 @@ def fit_ensemble(
     known_reward: KnownReward | None = None,
     earlier: TransitionModel | None = None,
 ) -> tuple[TransitionModel, TransitionModel]:
-    """Two models of one data set, so that no policy need fool only one.
-
-    One of all the data and one of a random four fifths of them, with hyperparameters
-    and inducing points of its own, so that its errors are not quite those of the first.
-    A known reward is not regressed. Hyperparameters start from those of an earlier
-    model, if there is one.
-    """
+    """Two models of one data set, so that no policy need fool only one."""
+    # One of all the data and one of a random four fifths of them, with hyperparameters
+    # and inducing points of its own, so that its errors are not quite those of the
+    # first. A known reward is not regressed. Hyperparameters start from those of an
+    # earlier model, if there is one.
     columns, past = model_columns(data), data.history
     order = torch.as_tensor(generator.permutation(len(data)))
 
@@ -70,19 +63,14 @@ def fit_ensemble(
 
 
 def replayed(
-    model: TransitionModel, columns: Sequence[Tensor], episodes: Names | None
+    model: TransitionModel,  # of all the data, without limits
+    columns: Sequence[Tensor],  # as `model_columns` gives them
+    episodes: Names | None,  # names of the episodes, (n,); None if rows are in no order
 ) -> tuple[HyperparameterLimits, TransitionModel]:
-    """Limits of length scales and noise with which replays stay with the log.
-
-    And the model of all the data within them, from the hyperparameters compared. Where
-    replays err by more than its noise explains, episodes differ by more than the rows
-    of one show, and the noise is that of errors at held-out episodes.
-
-    Args:
-        model: Of all the data, without limits.
-        columns: States, actions, rewards, next states and terminations.
-        episodes: Names of the episodes, (n,), None if rows are in no order.
-    """
+    """Limits of length scales and noise with which replays stay with the log."""
+    # And the model of all the data within them, from the hyperparameters compared.
+    # Where replays err by more than its noise explains, episodes differ by more than
+    # the rows of one show, and the noise is that of errors at held-out episodes.
     if model.noise is None or episodes is None or len(np.unique(episodes)) < 2:
         return FREE, model
     names = np.unique(episodes)
@@ -142,10 +130,8 @@ def refitted(model: TransitionModel, columns: Sequence[Tensor]) -> TransitionMod
 def _errors(
     model: TransitionModel, columns: Sequence[Tensor], *, is_new: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """One-step errors as `ProcessNoise.coloured` takes them.
-
-    Of new rows as they are; of those it was fitted to, as large as their noise alone.
-    """
+    """One-step errors for `coloured`; of rows fitted to, as large as their noise."""
+    # Of new rows as they are; of those it was fitted to, as large as their noise alone.
     is_free = ~model.bounds.are_left_out(columns[3])
     states, actions, _, following = (x[is_free][:N_ROWS] for x in columns[:4])
     starts = torch.ones(len(states), dtype=torch.bool)

@@ -36,14 +36,12 @@ JITTER = 1e-9
 LINEAR = 1e-4
 """Deviation from a linear function, in those of the target, that counts as none;
 rounding to single precision, as in many logs, is smaller."""
-ALIKE = 1.5
-"""Error over that of all kernels up to which fewer predict as well."""
+ALIKE = 1.5  # error over that of all kernels up to which fewer predict as well
 MAX_PRODUCTS, N_LEAST = 40_000, 20
 """Products in a prediction at most, about those of all kernels of eight targets of
 eight inputs. Of more, those kernels are kept that explain most, about so many of each.
 """
-N_ERRORS = 50
-"""Errors that are tried to find them."""
+N_ERRORS = 50  # errors that are tried to find them
 
 
 @dataclass(frozen=True)
@@ -389,12 +387,10 @@ def _hyperparameters(
 
 
 def _enough(x: Tensor, inducing: Tensor, found: Hyperparameters) -> int:
-    """Inducing points that n noisy samples can tell apart from all of them.
-
-    What a projection on the first m points leaves of the kernel's variance falls with
-    m, and what noise leaves unknown of m functions, noise^2 m / n, grows: beyond where
-    they meet, points cost time and tell nothing.
-    """
+    """Inducing points that n noisy samples can tell apart from all of them."""
+    # What a projection on the first m points leaves of the kernel's variance falls with
+    # m, and what noise leaves unknown of m functions, noise^2 m / n, grows: beyond
+    # where they meet, points cost time and tell nothing.
     m, ratio = len(inducing), (found.noise / found.amplitude).square()
     if found.is_noiseless:
         return m

@@ -21,10 +21,8 @@ of more, answers change by as much less as the root of their number is larger.""
 def left_out_models(
     model: TransitionModel, data: Dataset, generator: np.random.Generator
 ) -> list[TransitionModel]:
-    """The model of `data` with its hyperparameters, without each part of the data.
-
-    Parts are of the same size, so that of few episodes they are pieces.
-    """
+    """The model of `data` with its hyperparameters, without each part of the data."""
+    # Parts are of the same size, so that of few episodes they are pieces.
     order = _by_episode(data, generator)[:N_ROWS]
     parts = np.arange(len(order)) * N_PARTS // len(order)
     columns = model_columns(data.subset(order))

@@ -9,10 +9,9 @@ it. A gust may last for many steps, and the noise of a sensor is made good by th
 reading: then errors in a row are correlated, and so are the draws.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import torch
@@ -23,20 +22,13 @@ from nopg.policies.arrays import Array
 NEGLIGIBLE = 0.003
 """Noise that matters, as a share of the deviation of a column's steps: regressions of
 systems without any are off by a tenth of this."""
-MAX_ERROR = 8.0
-"""Usual errors at which one is cut off: an outlier says nothing about the others."""
-N_ROWS = 4_000
-"""Errors that inform the level."""
+MAX_ERROR = 8.0  # usual errors at which one is cut off: outliers say nothing of others
+N_ROWS = 4_000  # errors that inform the level
 N_NEWTON = 30
-MANY = 30
-"""Errors in a row from which on they tell how they follow each other."""
-LASTING = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
-"""What may be left of a gust one step later."""
-MADE_GOOD = tuple(np.linspace(-0.95, 0.95, 39))
-"""Share of a gust that may come back with the next one, or be taken back."""
-N_COLOURS = 8
-"""How draws may follow each other as well: so many are drawn of what errors leave open.
-"""
+MANY = 30  # errors in a row from which on they tell how they follow each other
+LASTING = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98)  # left of a gust after a step
+MADE_GOOD = tuple(np.linspace(-0.95, 0.95, 39))  # share that the next gust brings back
+N_COLOURS = 8  # other colours that are drawn of what errors leave open
 
 
 @dataclass(frozen=True)
@@ -46,36 +38,23 @@ class ProcessNoise:
         sigma_j(x) = exp(w_j' (z^2, z, 1)),  within the range met in the data,
 
     with z the standardised state and action.
-
-    Attributes:
-        centre: Mean of each input, (d,).
-        spread: Standard deviation of each input, (d,).
-        weights: Of log sigma, (2 d + 1, d_s).
-        limits: Lowest and highest log sigma, two of (d_s,).
-        factor: Cholesky factor of the correlation of the columns, (d_s, d_s); rows of
-            columns without noise are 0.
-        colour: How draws of each column follow each other, (2, d_s): phi and theta of
-            an autoregression with moving average, e_t = phi e_{t-1} + w_t + theta
-            w_{t-1}. Both are 0 where draws are independent.
-        colours: Others that explain the errors about as well, (N_COLOURS, 2, d_s).
     """
 
-    centre: Tensor
-    spread: Tensor
-    weights: Tensor
-    limits: tuple[Tensor, Tensor]
+    centre: Tensor  # mean of each input, (d,)
+    spread: Tensor  # standard deviation of each input, (d,)
+    weights: Tensor  # of log sigma, (2 d + 1, d_s)
+    limits: tuple[Tensor, Tensor]  # lowest and highest log sigma, two of (d_s,)
+    # Cholesky factor of the correlation of the columns, (d_s, d_s); 0 without noise.
     factor: Tensor
+    # How draws of each column follow each other, (2, d_s): phi and theta of e_t = phi
+    # e_{t-1} + w_t + theta w_{t-1}. Both are 0 where draws are independent.
     colour: Array
-    colours: Array
+    colours: Array  # others that explain errors about as well, (N_COLOURS, 2, d_s)
 
     @classmethod
-    def fit(
-        cls, inputs: Tensor, errors: Tensor, typical: Tensor
-    ) -> ProcessNoise | None:
-        """Learn from errors (n, d_s) at inputs (n, d); None if all are negligible.
-
-        `typical` is the deviation of each column's steps, (d_s,).
-        """
+    def fit(cls, inputs: Tensor, errors: Tensor, typical: Tensor) -> Self | None:
+        """Learn from errors (n, d_s) at inputs (n, d); None if they are negligible."""
+        # `typical` is the deviation of each column's steps, (d_s,).
         x, e = inputs[:N_ROWS], errors[:N_ROWS]
         level = e.abs().quantile(0.9, dim=0) / 1.645  # a Gaussian's deviation
         is_noisy = level > NEGLIGIBLE * typical
@@ -99,13 +78,10 @@ class ProcessNoise:
         white = np.zeros((1 + N_COLOURS, 2, e.shape[1]))
         return cls(centre, spread, weights, limits, factor, white[0], white[1:])
 
-    def coloured(self, inputs: Tensor, errors: Tensor, starts: Tensor) -> ProcessNoise:
-        """The same with draws that follow each other as errors do in a log.
+    def coloured(self, inputs: Tensor, errors: Tensor, starts: Tensor) -> Self:
+        """The same with draws that follow each other as errors (n, d_s) do in a log.
 
-        Args:
-            inputs: Where the errors were made, (n, d).
-            errors: Of rows that the model has not seen, (n, d_s).
-            starts: Which of them do not follow the one before, (n,).
+        They were made at inputs (n, d); where one starts, (n,), it follows none.
         """
         is_noisy = self.factor.diagonal() > 0.0
         mixing = self.factor[is_noisy][:, is_noisy]
@@ -156,11 +132,9 @@ def noise_draws(
     generator: np.random.Generator,
     noise: ProcessNoise | None = None,
 ) -> Array:
-    """Standard normal draws of each step of each path, (T, B, d_s).
-
-    The second half of the paths meets the opposite of the first: what is odd in the
-    noise cancels. One after another they follow the colour of `noise`.
-    """
+    """Standard normal draws of each step of each path, (T, B, d_s)."""
+    # The second half of the paths meets the opposite of the first: what is odd in the
+    # noise cancels. One after another they follow the colour of `noise`.
     half = generator.standard_normal((n_steps, -(-n_paths // 2), d_s))
     if noise is not None and noise.colour.any():
         half = _with_colour(half, noise.colour, generator)
@@ -187,13 +161,11 @@ def _innovation(phi: Array, theta: Array) -> Array:
 
 
 def _colour(runs: list[Array], generator: np.random.Generator) -> tuple[Array, Array]:
-    """Likeliest phi and theta of errors in a row, (2,); 0 unless they explain much.
-
-    w_t = e_t - phi e_{t-1} - theta w_{t-1} is found for all pairs of them at once, and
-    their mean square compared (conditional least squares). More than white noise is
-    believed where it lowers Schwarz's criterion. And draws of what may as well be, with
-    the probabilities of that criterion, (N_COLOURS, 2).
-    """
+    """Likeliest phi and theta of errors in a row, (2,); 0 unless they explain much."""
+    # w_t = e_t - phi e_{t-1} - theta w_{t-1} is found for all pairs of them at once,
+    # and their mean square compared (conditional least squares). More than white noise
+    # is believed where it lowers Schwarz's criterion. And draws of what may as well be,
+    # with the probabilities of that criterion, (N_COLOURS, 2).
     pairs = np.array([(phi, theta) for phi in LASTING for theta in MADE_GOOD])
     phi, theta = pairs.T[:, :, None]  # (G, 1) both
     n_steps = max(map(len, runs))

@@ -13,8 +13,6 @@ of linear means are drawn as least squares leave them open: a small error of how
 motion lasts is a large one after many steps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -26,28 +24,17 @@ from nopg.dynamics.gaussian_process import JITTER, GaussianProcess
 from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
 from nopg.policies.arrays import Array
 
-N_FEATURES = 192
-"""Fourier features of each kernel: far from the data a draw is right to one in ten."""
-N_ROWS = 2_000
-"""Rows that tell what a kernel makes of a linear function."""
+N_FEATURES = 192  # Fourier features of each kernel: its prior is right to one in ten
+N_ROWS = 2_000  # rows that tell what a kernel makes of a linear function
 
 
 def drawn_models(
     model: TransitionModel,
-    columns: Sequence[Tensor],
+    columns: Sequence[Tensor],  # what it was learned from, as `model_columns` gives it
     n_draws: int,
     generator: np.random.Generator,
 ) -> ArrayTransitionModel:
-    """So many models at once: a batch of states is shared among them in equal parts.
-
-    The first part of every batch is stepped by the first draw, and so on.
-
-    Args:
-        model: The learned model.
-        columns: What it was learned from: states, actions, rewards, next states.
-        n_draws: How many.
-        generator: Source of every draw.
-    """
+    """So many models at once; a batch is shared among them in equal parts, in order."""
     inputs, targets = torch.cat(list(columns[:2]), dim=1), model.targets(columns)
     is_free = ~model.bounds.are_left_out(columns[3])
     process = _DrawnProcess(model.process, n_draws, generator)

@@ -6,11 +6,9 @@ are compared by what they predict many steps ahead: while they are fitted by `Re
 of one length; when they are done by `Windows` of recordings that were held out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,23 +20,14 @@ from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.transition_model import TransitionModel, regression_actions
 from nopg.policies.arrays import Array
 
-Names = NDArray[Any]
-"""Of the episode that each row belongs to, (n,)."""
-HORIZONS = (10, 50)
-"""Steps after which predictions are compared: the second where episodes are so long."""
-MAX_REPLAYS = 100
-"""Replays at most, spread over the log."""
-N_PATHS = 8
-"""Noisy paths that a replay is the mean of."""
-HELD_OUT = 5
-"""One in so many episodes, or rows, is held out."""
-N_WHOLE, N_PARTS, N_PAIRS = 10, 60, 100
-"""Episodes that are replayed from first to last, other parts, and single steps, at
-most."""
-ENOUGH_ROWS = 4_000
-"""Rows held out, from which on no more of them are."""
-LONGEST = 300
-"""Steps of a window, at most."""
+Names = NDArray[Any]  # of the episode that each row belongs to, (n,)
+HORIZONS = (10, 50)  # steps after which predictions are compared, if there are so many
+MAX_REPLAYS = 100  # replays at most, spread over the log
+N_PATHS = 8  # noisy paths that a replay is the mean of
+HELD_OUT = 5  # one in so many episodes, or rows, is held out
+N_WHOLE, N_PARTS, N_PAIRS = 10, 60, 100  # whole episodes, parts, single steps at most
+ENOUGH_ROWS = 4_000  # rows held out, from which on no more of them are
+LONGEST = 300  # steps of a window, at most
 EPISODES, BLOCKS, PAIRS = "episodes", "blocks", "pairs"
 
 Rows = NDArray[np.int64]
@@ -51,14 +40,8 @@ class Replays(NamedTuple):
     actions: Array  # (B, T, d_a)
 
     @classmethod
-    def of(cls, columns: Sequence[Tensor], episodes: Names) -> Replays | None:
-        """As long ones as there are; None if no episode is long enough for any.
-
-        Args:
-            columns: States, actions, rewards and next states of n rows, those of an
-                episode in order.
-            episodes: Names of the episodes, (n,).
-        """
+    def of(cls, columns: Sequence[Tensor], episodes: Names) -> Self | None:
+        """As long ones as there are, of `model_columns` in order; None if too short."""
         states, actions, _, following = (column.numpy() for column in columns[:4])
         n = len(states)
         follows = np.zeros(n, dtype=bool)
@@ -86,18 +69,14 @@ class Replays(NamedTuple):
         return found.reshape(n_steps, n_paths, n_replays, d_s)
 
     def misses(self, paths: Array) -> Array:
-        """What the mean over the paths misses after each step, (T, B, d_s).
-
-        Of noisy paths: a model that only holds on the log's own is carried off them.
-        """
+        """What the mean over the paths misses after each step, (T, B, d_s)."""
+        # Of noisy paths: a model that only holds on the log's own is carried off them.
         return np.asarray(paths.mean(axis=1) - self.states[:, 1:].swapaxes(0, 1))
 
     def error(self, model: TransitionModel, deviation: Array) -> float:
-        """Size of what is missed in deviations, (d_s,), over replays and horizons.
-
-        A geometric mean: late errors are large for every model, and so are those of an
-        episode that is like no other.
-        """
+        """Size of what is missed in deviations, (d_s,), over replays and horizons."""
+        # A geometric mean: late errors are large for every model, and so are those of
+        # an episode that is like no other.
         missed = self.misses(self.paths(model))[..., : len(deviation)] / deviation
         sizes = np.sqrt(np.square(missed).mean(axis=2))  # (T, B)
         at = [h - 1 for h in self.horizons]
@@ -133,11 +112,9 @@ class Windows:
     @classmethod
     def of(
         cls, data: Dataset, rows: NDArray[np.bool_], n_steps: int, n_folds: int = 1
-    ) -> Windows:
-        """Some whole runs of the rows, and parts of up to `n_steps` spread over all.
-
-        Of several folds each has its share of them.
-        """
+    ) -> Self:
+        """Some whole runs of the rows, and parts of up to `n_steps` spread over all."""
+        # Of several folds each has its share of them.
         most = [-(-number // n_folds) for number in (N_WHOLE, N_PARTS, N_PAIRS)]
         runs = consecutive(data, rows)
         long = [run for run in runs if len(run) > 1]
@@ -151,7 +128,7 @@ class Windows:
         return cls.from_rows(data, whole + parts, len(whole))
 
     @classmethod
-    def from_rows(cls, data: Dataset, chosen: list[Rows], n_whole: int) -> Windows:
+    def from_rows(cls, data: Dataset, chosen: list[Rows], n_whole: int) -> Self:
         """Windows of rows that follow each other; the first `n_whole` are whole."""
         actions = regression_actions(data).numpy()
         lengths = np.array([len(rows) for rows in chosen])
@@ -191,11 +168,9 @@ def consecutive(data: Dataset, rows: NDArray[np.bool_]) -> list[Rows]:
 def held_out_folds(
     data: Dataset, generator: np.random.Generator
 ) -> tuple[str, list[NDArray[np.bool_]]]:
-    """What to hold out, in a word, and which rows in turn, (n,) each.
-
-    Whole episodes where there are two or more of several steps; parts of a single one;
-    else rows around a few places.
-    """
+    """What to hold out, in a word, and which rows in turn, (n,) each."""
+    # Whole episodes where there are two or more of several steps; parts of a single
+    # one; else rows around a few places.
     every = np.ones(len(data), dtype=bool)
     runs = consecutive(data, every)
     long = [run for run in runs if len(run) > 1]
@@ -226,11 +201,9 @@ def held_out_folds(
 def _episode_folds(
     episodes: NDArray[Any], generator: np.random.Generator
 ) -> list[NDArray[np.bool_]]:
-    """Rows of episodes that are held out in turn, about a fifth at a time.
-
-    Rows count, not episodes: without the one long recording among many short ones a
-    model has next to nothing to learn from, so that it is never held out.
-    """
+    """Rows of episodes that are held out in turn, about a fifth at a time."""
+    # Rows count, not episodes: without the one long recording among many short ones a
+    # model has next to nothing to learn from, so that it is never held out.
     names, which, counts = np.unique(episodes, return_inverse=True, return_counts=True)
     fold, sizes = np.full(len(names), -1), np.zeros(HELD_OUT)
     for i in generator.permutation(len(names)):

@@ -1,8 +1,5 @@
 """Rewards that need no regression: a function that the user knows."""
 
-from __future__ import annotations
-
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,14 +8,13 @@ import torch
 from torch import Tensor
 
 from nopg.data.dataset import Dataset
-from nopg.errors import ConfigError, NopgWarning
+from nopg.errors import ConfigError, warn
 from nopg.policies.arrays import Array
 
 RewardFunction = Callable[[Tensor, Tensor, Tensor], Tensor]
 """r(s, a, s') of m steps, (m,), from (m, d_o), (m, d_a) and (m, d_o) in float64."""
 NOTE = "Rewards are those of the function given to `learn`, not the logged ones."
-DIFFERS = 1e-3
-"""Share of the range of the logged rewards from which a function differs from them."""
+DIFFERS = 1e-3  # share of the range of rewards from which a function differs from them
 
 
 class KnownReward(NamedTuple):
@@ -56,16 +52,8 @@ class KnownReward(NamedTuple):
 def with_known_rewards(
     data: Dataset, actions: Tensor, function: Any
 ) -> tuple[Dataset, KnownReward]:
-    """The data with the rewards of `function` in place of the logged ones, and it.
-
-    Args:
-        data: Logged transitions.
-        actions: Theirs as a regression takes them, (n, d_a): labels are one-hot rows.
-        function: The user's, checked here.
-
-    Raises:
-        ConfigError: If it is no function of batches of steps with finite rewards.
-    """
+    """The data with rewards of a user's function, and that, checked."""
+    # `actions`, (n, d_a), are those of the data as a regression takes them.
     d_o = data.observations.shape[1]
     if data.history is not None:
         d_o = data.history.n_observed
@@ -77,23 +65,13 @@ def with_known_rewards(
     difference = np.abs(found - data.rewards)
     worst = int(difference.argmax())
     if difference[worst] > DIFFERS * max(float(np.ptp(data.rewards)), 1e-12):
-        warnings.warn(
+        warn(
             f"`reward` should agree with the logged rewards, they differ by up to "
             f"{difference[worst]:.3g} (row {worst}: {found[worst]:.4g} instead of "
             f"{data.rewards[worst]:.4g}); the function is used, look at the columns it "
-            "takes if that is not meant.",
-            NopgWarning,
-            stacklevel=4,
+            "takes if that is not meant."
         )
     return data.with_note(NOTE, rewards=found), KnownReward(function, d_o)
-
-
-def rewarded(data: Dataset, actions: Array, known: KnownReward) -> Dataset:
-    """The data with known rewards in place of the logged ones; `actions` are theirs."""
-    found = known.of_arrays(
-        np.array(data.observations), actions, np.array(data.next_observations)
-    )
-    return data.with_note(NOTE, rewards=found)
 
 
 def _checked(function: Any, rows: list[Tensor]) -> Array:
@@ -135,11 +113,9 @@ def _checked(function: Any, rows: list[Tensor]) -> Array:
                 "logged steps; square roots of 0 have none, add a small number inside."
             )
     elif np.ptp(rewards) > 0.0:
-        warnings.warn(
+        warn(
             "`reward` should be differentiable, it changes from row to row and has no "
             "gradient, as comparisons have none: plans use it, refinement cannot "
-            "follow it; smooth its jumps if you can.",
-            NopgWarning,
-            stacklevel=5,
+            "follow it; smooth its jumps if you can."
         )
     return rewards

@@ -5,8 +5,6 @@ recursion of small products gives how the return moves with each action, and one
 vector-Jacobian product through the policy does the rest: no graph over time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
@@ -23,10 +21,8 @@ from nopg.policies.arrays import Actor, Array, ArrayPolicies
 from nopg.policies.families import Policy
 from nopg.threads import parallel_map
 
-AT_REST = 1e-4
-"""Share of the typical step below which a state is at rest."""
-GONE = 1e-12
-"""Probability of running at which a rollout has ended."""
+AT_REST = 1e-4  # share of the typical step below which a state is at rest
+GONE = 1e-12  # probability of running at which a rollout has ended
 BLOCK, MAX_BLOCK = 16, 512
 """Steps that are taken before one asks about either, at first and at most."""
 BATCH = 16_384
@@ -119,22 +115,14 @@ def rollout_steps(
     model: Steps,
     actor: Actor,
     starts: Array,
-    n_steps: int,
-    least: float = 0.0,
-    draws: Array | None = None,
+    n_steps: int,  # at most
+    least: float = 0.0,  # ends where every rollout is less likely to be running
+    draws: Array | None = None,  # standard normal, of the noise, (n_steps, B, d_s)
 ) -> Iterator[RolloutStep]:
     """Act and step from `starts`, (B, d_s), along the mean predictions or with noise.
 
     Rollouts do not branch: a state goes on, and what terminates or is out of support
     is subtracted from the probability that its rollout is still running.
-
-    Args:
-        model: A learned model.
-        actor: Who acts.
-        starts: Where, (B, d_s).
-        n_steps: Most steps.
-        least: Ends where every rollout is less likely than this to be running.
-        draws: Standard normal draws of the noise, (n_steps, B, d_s).
     """
     running = np.ones(len(starts))
     for block in rollout_blocks(model, actor, starts, n_steps, draws):
@@ -149,25 +137,15 @@ def rollout_steps(
 def model_rollout(
     model: TransitionModel,
     actor: Actor,
-    starts: Array,
+    starts: Array,  # (B, d_s)
     gamma: float,
-    horizon: int,
+    horizon: int,  # at most
     *,
+    # Stop where every rollout rests, and count the last reward for ever after.
     until_rest: bool = False,
-    draws: Array | None = None,
+    draws: Array | None = None,  # standard normal, of the noise, (horizon, B, d_s)
 ) -> ModelRollout:
-    """Roll out `actor` from `starts`; out of support it earns the worst there can be.
-
-    Args:
-        model: The learned model.
-        actor: Who acts.
-        starts: Where, (B, d_s).
-        gamma: Discount factor.
-        horizon: Most steps.
-        until_rest: Stop where every rollout has come to rest, and count the last reward
-            for ever after.
-        draws: Standard normal draws of the noise, (horizon, B, d_s).
-    """
+    """Roll out `actor` from `starts`; out of support it earns the worst there is."""
     blocks: list[tuple[Array, ...]] = []
     steps, running = model.arrays, np.ones(len(starts))
     at_rest = np.zeros(len(starts))

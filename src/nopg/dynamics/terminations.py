@@ -1,38 +1,26 @@
 """How episodes terminate in a learned model, and what a termination is worth."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-MAX_POINTS = 1024
-"""Next states, terminal or not, that the probability of a termination rests on."""
-MANY = 3
-"""Ends beyond all other states that make a limit."""
-BORDER = 6.0
-"""Widths of the kernel from a limit, within which states are mirrored at it."""
+MAX_POINTS = 1024  # next states that the probability of a termination rests on
+MANY = 3  # ends beyond all other states that make a limit
+BORDER = 6.0  # kernel widths from a limit, within which states are mirrored at it
 
 
 @dataclass(frozen=True)
 class TerminationModel:
-    """Nadaraya-Watson regression of whether a state ends the episode.
+    """Nadaraya-Watson regression of whether a state ends the episode."""
 
-    Attributes:
-        points: Next states seen, in units of `unit`, (m, d_s).
-        is_terminal: Whether the episode terminated there, 0 or 1, (m,).
-        rewards: What that termination was worth, 0 for the others, (m,).
-        unit: Standard deviation of each dimension, (d_s,).
-        width: Width of the kernel, in these units.
-    """
-
-    points: Tensor
-    is_terminal: Tensor
-    rewards: Tensor
-    unit: Tensor
-    width: float
+    points: Tensor  # next states seen, in units of `unit`, (m, d_s)
+    is_terminal: Tensor  # whether the episode terminated there, 0 or 1, (m,)
+    rewards: Tensor  # what that termination was worth, 0 for the others, (m,)
+    unit: Tensor  # standard deviation of each dimension, (d_s,)
+    width: float  # of the kernel, in these units
 
     @classmethod
     def fit(
@@ -41,7 +29,7 @@ class TerminationModel:
         rewards: Tensor,
         terminations: Tensor,
         generator: np.random.Generator,
-    ) -> TerminationModel | None:
+    ) -> Self | None:
         """From n transitions; None if nothing terminated."""
         is_terminal = terminations.to(torch.bool)
         if not bool(is_terminal.any()):
@@ -85,12 +73,8 @@ def continuing_rewards(inputs: Tensor, rewards: Tensor, terminations: Tensor) ->
     """Rewards as if no episode had terminated: there, that of the nearest other step.
 
     A prize or a fine for terminating jumps where the episode ends, and no smooth
-    regression follows it; it belongs to the termination model.
-
-    Args:
-        inputs: States and actions, (n, d).
-        rewards: Of each step, (n,).
-        terminations: Whether it terminated the episode, (n,).
+    regression follows it; it belongs to the termination model. Inputs are states and
+    actions, (n, d).
     """
     is_terminal = terminations.to(torch.bool)
     if not bool(is_terminal.any()) or bool(is_terminal.all()):
@@ -106,18 +90,13 @@ def continuing_rewards(inputs: Tensor, rewards: Tensor, terminations: Tensor) ->
 def _mirrored(
     points: Tensor, ended: Tensor, paid: Tensor, every: Tensor, border: float
 ) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """Mirror images of points near limits that end an episode, on their other side.
-
-    Most ends are limits of one column: a pole that leans too far, an edge, a goal. If
-    ends were seen beyond all that any other state has in a column, the limit holds
-    wherever the other columns are: beyond it also where nobody has crossed it yet, and
-    not before it, also where nobody was seen short of it. `every` state that did not
-    end is asked, not only those among the points.
-
-    Returns:
-        For each limit and either side of it points, whether they end an episode, and
-        what it pays to end there.
-    """
+    """Mirror images of points near limits that end an episode, on their other side."""
+    # Most ends are limits of one column: a pole that leans too far, an edge, a goal. If
+    # ends were seen beyond all that any other state has in a column, the limit holds
+    # wherever the other columns are: beyond it also where nobody has crossed it yet,
+    # and not before it, also where nobody was seen short of it. `every` state that did
+    # not end is asked, not only those among the points. Each limit has on either side
+    # points, whether they end an episode, and what it pays to end there.
     is_end, found = ended > 0.0, []
     outer: list[tuple[int, float, Tensor, Tensor]] = []
     for j in range(points.shape[1] if len(every) else 0):
@@ -140,10 +119,8 @@ def _mirrored(
 
 
 def _informative(points: Tensor, is_terminal: Tensor, names: Tensor) -> Tensor:
-    """Names of at most `MAX_POINTS`: terminal ones, those next to them, and others.
-
-    At the border of terminal states the probability changes, so it is kept dense.
-    """
+    """Names of at most `MAX_POINTS`: terminal ones, those next to them, and others."""
+    # At the border of terminal states the probability changes, so it is kept dense.
     if len(points) <= MAX_POINTS:
         return names
     terminal = torch.nonzero(is_terminal)[: MAX_POINTS // 3, 0]

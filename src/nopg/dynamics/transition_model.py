@@ -71,26 +71,16 @@ class TransitionModel:
 
     Out of support, beyond the bounds of the data, what a rollout would have earned
     counts as the worst the data allow.
-
-    Attributes:
-        process: The regression.
-        bounds: Where the data have been.
-        rewards: Smallest and largest reward seen.
-        termination: How episodes terminate, None if none of the data does.
-        reward_bounds: Between which the regression of the reward is believed.
-        noise: How next states scatter, None if the system acts the same way twice.
-        history: Which columns of the state are its past; they need no regression.
-        known_reward: The reward as a function; None if it is regressed.
     """
 
     process: GaussianProcess
-    bounds: StateBounds
-    rewards: tuple[float, float]
-    reward_bounds: RewardBounds
-    termination: TerminationModel | None
-    noise: ProcessNoise | None = None
-    history: HistoryLayout | None = None
-    known_reward: KnownReward | None = None
+    bounds: StateBounds  # where the data have been
+    rewards: tuple[float, float]  # smallest and largest seen
+    reward_bounds: RewardBounds  # between which the regression is believed
+    termination: TerminationModel | None  # None if no episode terminated
+    noise: ProcessNoise | None = None  # None if the system acts the same way twice
+    history: HistoryLayout | None = None  # past columns: they need no regression
+    known_reward: KnownReward | None = None  # None if it is regressed
 
     @classmethod
     def fit(
@@ -322,9 +312,7 @@ class ArrayTransitionModel:
     """
 
     def __init__(
-        self,
-        model: TransitionModel,
-        process: ArrayProcess | None = None,
+        self, model: TransitionModel, process: ArrayProcess | None = None
     ) -> None:
         bounds = model.bounds
         self._model = model
@@ -527,10 +515,8 @@ class _ArrayTermination:
         )
 
     def compiled_fields(self) -> dict[str, Any]:
-        """The same as compiled code takes it; what is filled up has no weight.
-
-        In the order of the first column: what lies far off is passed over together.
-        """
+        """The same as compiled code takes it; what is filled up has no weight."""
+        # In the order of the first column: what lies far off is passed over together.
         order = self._exponent[0].argsort(kind="stable")
         exponent, values = self._exponent[:, order], self._values[order].T
         return {

@@ -61,10 +61,8 @@ def compared_with_actor(
     level: float,
     against: str,
 ) -> Comparison:
-    """A policy against anybody else who acts, from the same starts.
-
-    Who is out of support is taken at best: a policy that is better even then is better.
-    """
+    """A policy against anybody else who acts, from the same starts."""
+    # Who is out of support is taken at best: if a policy is better even then, it is.
     ours, theirs = (evaluator.mean_return(one, starts) for one in (actor, other))
 
     def compared(theirs: Returns, unknown: float) -> Comparison:

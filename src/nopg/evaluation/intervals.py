@@ -1,10 +1,8 @@
 """Answers with intervals: an estimate, its ends, and how far it may be off."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -54,11 +52,11 @@ class Estimate:
     reason: str = ""
 
     @classmethod
-    def without_ends(cls, value: Any, by: str) -> Estimate:
+    def without_ends(cls, value: Any, by: str) -> Self:
         """A value alone."""
         return cls(value, None, None, None, by)
 
-    def single(self) -> Estimate:
+    def single(self) -> Self:
         """The same with numbers in place of arrays of one entry."""
         names = ("value", "low", "high", "noise", "model")
         numbers: dict[str, Any] = {
@@ -67,12 +65,12 @@ class Estimate:
         }
         return replace(self, **numbers)
 
-    def as_unknown(self, reason: str, where: Any = True) -> Estimate:
+    def as_unknown(self, reason: str, where: Any = True) -> Self:
         """The same without ends, at some states or all, where nothing is known."""
         low, high = (np.where(where, np.nan, end) for end in (self.low, self.high))
         return replace(self, low=low, high=high, known=False, reason=reason)
 
-    def informative(self, possible: tuple[float, float]) -> Estimate:
+    def informative(self, possible: tuple[float, float]) -> Self:
         """The same; without ends where these are all that is possible anyway."""
         if self.low is None:
             return self
@@ -177,11 +175,9 @@ class Spread:
 
     @property
     def _sides(self) -> tuple[Array, Array]:
-        """Standard deviations downwards and upwards, (m,) each.
-
-        Deviations to one side count on that side; those to the other count half of
-        themselves there, since a few draws may all lie on one side by chance.
-        """
+        """Standard deviations downwards and upwards, (m,) each."""
+        # Deviations to one side count on that side; those to the other count half of
+        # themselves there, since a few draws may all lie on one side by chance.
         found = []
         for sign in (-1.0, 1.0):
             ours = np.where(sign * self.deviations > 0.0, 1.0, 0.5)

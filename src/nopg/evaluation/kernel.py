@@ -21,13 +21,14 @@ from nopg.bellman.problem import MATCHED, EstimatorConfig, Problem
 from nopg.bellman.samples import Samples, initial_state_tensor
 from nopg.bellman.solution import BellmanSolution, Estimator, Objective
 from nopg.data.dataset import Dataset
+from nopg.errors import require_count
 from nopg.evaluation.intervals import Estimate
 from nopg.evaluation.kernel_ensemble import (
     EnsembleBasis,
     KernelEnsemble,
     weighted_product,
 )
-from nopg.evaluation.rollouts import Membership, Rollouts, kernel_rollouts
+from nopg.evaluation.rollouts import Membership, Rollouts
 from nopg.evaluation.support import Support, support_at, usual_distance
 from nopg.kernels.bandwidths import select_bandwidths
 from nopg.linalg.solve import SolverConfig, solve_columns
@@ -136,8 +137,17 @@ class KernelEvaluator:
         return self.ensemble.probability(ask, level)
 
     def rollouts(self, n_steps: int) -> Rollouts:
-        """The distribution of states after each of the next steps."""
-        return kernel_rollouts(self.solution, n_steps)
+        """The distribution of states after each of the next steps, no sampling."""
+        require_count("n_steps", n_steps)
+        problem, at_sample = self.problem, self.solution.eps0  # (n,), after one step
+        samples, n_initial = problem.samples, problem.initial_rows.shape[0]
+        found = []
+        for _ in range(n_steps):
+            found.append(samples.in_original_order(at_sample).double().cpu().numpy())
+            at_sample = self.solution.transition.rmatvec(at_sample)
+        states = samples.in_original_order(samples.next_states).double().cpu().numpy()
+        initial = problem.queries[-n_initial:].double().cpu().numpy()
+        return Rollouts(states[None], np.stack(found), initial, "kernel")
 
     def support(
         self,

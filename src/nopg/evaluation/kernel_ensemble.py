@@ -19,13 +19,10 @@ rows of stochastic and discrete policies average several, and there the average 
 reweighted.
 """
 
-from __future__ import annotations
-
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -37,7 +34,7 @@ from nopg.bellman.rows import QueryRows
 from nopg.bellman.samples import Samples, initial_state_tensor
 from nopg.bellman.solution import BellmanSolution, Estimator
 from nopg.data.dataset import Dataset
-from nopg.errors import NopgWarning
+from nopg.errors import warn
 from nopg.evaluation.intervals import Answers, Estimate
 from nopg.evaluation.support import distance_of_rows, usual_distance
 from nopg.linalg.operators import LinearOperator
@@ -46,9 +43,7 @@ from nopg.policies.families import Policy
 from nopg.randomness import Seed
 
 N_REPLICAS = 32  # enough for a spread known to one part in eight
-RTOL = 1e-3
-"""Accuracy of replicas and other rows: far below the differences that are looked for.
-"""
+RTOL = 1e-3  # accuracy of replicas and other rows, far below what they differ by
 ALTERNATIVES = {
     NADARAYA_WATSON: ((NADARAYA_WATSON, 2.0**0.5), (MATCHED, 2.0)),
     MATCHED: ((NADARAYA_WATSON, 1.0), (MATCHED, 2.0)),
@@ -68,7 +63,7 @@ class EnsembleBasis(NamedTuple):
     seed: Seed  # of what a stochastic policy draws
 
     @classmethod
-    def of(cls, problem: Problem, data: Dataset, seed: Seed) -> EnsembleBasis:
+    def of(cls, problem: Problem, data: Dataset, seed: Seed) -> Self:
         """For the rows of this problem, made of these data."""
         weights = replica_weights(data, problem.samples, seed.numpy("replicas"))
         others = tuple(
@@ -97,20 +92,16 @@ def _seen_as(plain: Problem, rows: str, scale: float) -> Problem:
 def replica_weights(
     data: Dataset, samples: Samples, generator: np.random.Generator
 ) -> Tensor:
-    """Weights of each sample in each replica, in the order of `samples`, (n, b).
-
-    With one episode alone the spread between episodes cannot be had: samples are
-    weighted in its place, and a warning says so.
-    """
+    """Weights of each sample in each replica, in the order of `samples`, (n, b)."""
+    # With one episode alone the spread between episodes cannot be had: samples are
+    # weighted in its place, and a warning says so.
     n = len(data)
     units = np.arange(n) if data.episodes is None else data.episodes
     if data.n_episodes == 1:
-        warnings.warn(
+        warn(
             "Intervals over episodes need two or more, these data have one; its "
             "samples are resampled instead, so the interval cannot tell how much "
-            "another run would have differed.",
-            NopgWarning,
-            stacklevel=2,
+            "another run would have differed."
         )
         units = np.arange(n)
     _, numbers = np.unique(units, return_inverse=True)
@@ -220,13 +211,11 @@ class KernelEnsemble:
 
     @cached_property
     def _later_unknown(self) -> Tensor:
-        """sum_i gamma mu_i u_i over the rows at the next states, a scalar.
-
-        Visits are those of the rows without displacement: plain rows pull the estimated
-        system back into the data, so that it never meets the places that matter here.
-        Values at other states take the number over as it is: what comes after the first
-        step is of the same kind wherever the policy starts.
-        """
+        """sum_i gamma mu_i u_i over the rows at the next states, a scalar."""
+        # Visits are those of the rows without displacement: plain rows pull the
+        # estimated system back into the data, so that it never meets the places that
+        # matter here. Values at other states take the number over as it is: what comes
+        # after the first step is of the same kind wherever the policy starts.
         last, problem = self.alternatives[-1], self.solution.estimator.problem
         shares = self._unknown_queries[: problem.next_rows.shape[0]]
         visits = last.transition.spread(last.mu.value.clamp(min=0.0))
@@ -234,11 +223,10 @@ class KernelEnsemble:
 
     @cached_property
     def _unknown_queries(self) -> Tensor:
-        """How little the data say at the next states and the initial ones, (m,).
-
-        Beyond a bandwidth outside of the samples around it a place is unknown too: rows
-        that could not be centred hold the estimated system back at the edge of data.
-        """
+        """How little the data say at the next states and the initial ones, (m,)."""
+        # Beyond a bandwidth outside of the samples around it a place is unknown too:
+        # rows that could not be centred hold the estimated system back at the edge of
+        # data.
         problem = self.solution.estimator.problem
         parts = (problem.next_rows, problem.initial_rows)
         beyond = self._beyond(parts, problem.queries)

@@ -45,17 +45,11 @@ from nopg.evaluation.rollouts import Membership
 from nopg.policies.arrays import Actor, Array
 from nopg.randomness import Seed
 
-N_DRAWS = 8
-"""Models drawn from the posterior of each of the two."""
-FEW_STARTS, FEW_PATHS = 8, 2
-"""States that rollouts in drawn models start from, where their mean is asked for, and
-paths from each where the system is noisy."""
-MANY_STARTS = 500
-"""Starts that a mean is taken over, of more: it is then known as that of a sample."""
-SHARPER = 4.0
-"""How much narrower the kernel of a termination model is made, to see its blur."""
-LITTLE = 5e-4
-"""Standard error that does not matter, as a share of what returns can be."""
+N_DRAWS = 8  # models drawn from the posterior of each of the two
+FEW_STARTS, FEW_PATHS = 8, 2  # of rollouts in drawn models, and paths of each in noise
+MANY_STARTS = 500  # starts that a mean is taken over; of more it is that of a sample
+SHARPER = 4.0  # how much narrower a termination kernel is made, to see its blur
+LITTLE = 5e-4  # standard error that does not matter, as a share of what returns can be
 UNSEEN_REWARD_STD = 0.5
 """Standard deviation of a predicted reward beyond those seen, as a share of what it
 exceeds them by."""
@@ -119,10 +113,7 @@ class ModelEvaluator:
     def values(
         self, actor: Actor, states: Array, lengths: Array | None = None
     ) -> Array:
-        """Return from each state, of `lengths` steps if given, (m,).
-
-        What is not known is counted halfway.
-        """
+        """Return from each state, (m,), what is not known counted halfway."""
         return np.asarray(self._runs(actor, states, lengths)[0].mean(axis=1))
 
     def expected_return(
@@ -190,8 +181,7 @@ class ModelEvaluator:
         last = last if horizon is None else latest(horizon)
 
         def ask(model: Steps, paths: NoisyPaths) -> tuple[Array, Array, Array]:
-            rest = (inside, horizon, self.gamma, paths.draws)
-            return entry_probability(model, actor, paths.starts, *rest)
+            return entry_probability(model, actor, paths, inside, horizon, self.gamma)
 
         paths = NoisyPaths.of(self.models[0], starts, last)
         found = np.array([ask(model, paths) for model in self._arrays])  # (2, 3, P)
@@ -239,19 +229,12 @@ class ModelEvaluator:
         return high + (low - high) * (share * (not at_best))
 
     def _runs(
-        self,
-        actor: Actor,
-        states: Array,
-        lengths: Array | None,
-        at_best: bool = False,
+        self, actor: Actor, states: Array, lengths: Array | None, at_best: bool = False
     ) -> tuple[Array, float]:
-        """Returns of every path from m states in the two models, (m, G).
-
-        And the share of the discounted future that is out of support.
-        """
+        """Returns of every path from m states, (m, G), and the share out of support."""
         paths, until = self._paths(states, lengths, NEGLIGIBLE)
-        rest = (actor, paths.starts, self.gamma, paths.draws)
-        found = [known_return(one, *rest, lengths=until) for one in self._arrays]
+        rest = (actor, paths, self.gamma, NEGLIGIBLE, until)
+        found = [known_return(model, *rest) for model in self._arrays]
         earned, unknown = (np.mean(part, axis=0) for part in zip(*found, strict=True))
         every = earned + self._worth(at_best).mean() * unknown  # (m G,)
         total = 1.0 if until is None else 1.0 - float((self.gamma**until).mean())
@@ -285,8 +268,7 @@ class ModelEvaluator:
         paths, until = self._paths(states, lengths, SHORT, FEW_PATHS)
 
         def ask(model: Steps, some: NoisyPaths, until: Array | None) -> Any:
-            rest = (some.starts, self.gamma, some.draws)
-            return known_return(model, actor, *rest, negligible=SHORT, lengths=until)
+            return known_return(model, actor, some, self.gamma, SHORT, until)
 
         levels = self._worth(at_best)
         middle = levels.mean()

@@ -5,6 +5,7 @@ out of support nobody knows what follows, and what is not known is counted apart
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from nopg.discount import discount_horizon
 from nopg.dynamics.noise import ProcessNoise, noise_draws
-from nopg.dynamics.rollouts import Steps, rollout_steps
+from nopg.dynamics.rollouts import RolloutStep, Steps, rollout_steps
 from nopg.dynamics.transition_model import TransitionModel
 from nopg.evaluation.rollouts import Membership
 from nopg.policies.arrays import Actor, Array
@@ -61,6 +62,10 @@ class NoisyPaths:
         starts = np.tile(self.starts, (len(levels), 1))
         return replace(self, starts=starts, draws=draws)
 
+    def steps(self, model: Steps, actor: Actor, horizon: int) -> Iterator[RolloutStep]:
+        """Roll out, until nothing is running any more."""
+        return rollout_steps(model, actor, self.starts, horizon, LEAST, self.draws)
+
     def means(self, found: Array) -> Array:
         """Over the paths of each state, (..., m G) to (..., m)."""
         return np.asarray(found.reshape(*found.shape[:-1], -1, self.group).mean(-1))
@@ -79,23 +84,20 @@ def _draws(n_steps: int, n_paths: int, d_s: int, noise: ProcessNoise) -> Array:
 def known_return(
     model: Steps,
     actor: Actor,
-    starts: Array,
+    paths: NoisyPaths,
     gamma: float,
-    draws: Array | None = None,
-    *,
     negligible: float = NEGLIGIBLE,
     lengths: Array | None = None,
 ) -> tuple[Array, Array]:
-    """What rollouts from `starts` earn in support, and the weight of what is unknown.
+    """What rollouts along `paths` earn in support, and the weight of what is unknown.
 
     The discounted weight of steps out of support is to be multiplied by the worst or
     the best reward; (B,) each. Where a rollout is cut off it goes on earning what it
     earned last, unless `lengths`, (B,), say how many steps count.
     """
-    earned, left = np.zeros((2, len(starts)))
-    until, horizon = _counted_steps(lengths, len(starts), gamma, negligible)
-    path = rollout_steps(model, actor, starts, horizon, LEAST, draws)
-    for t, one in enumerate(path):
+    earned, left = np.zeros((2, len(paths.starts)))
+    until, horizon = _counted_steps(lengths, len(earned), gamma, negligible)
+    for t, one in enumerate(paths.steps(model, actor, horizon)):
         running = one.running * (t < until)
         earned += gamma**t * running * one.outcome.rewards
         rest = np.maximum(gamma ** (t + 1) - gamma**until, 0.0)
@@ -122,8 +124,7 @@ def reward_beyond(
     low, high = limits
     found, last = np.zeros((2, len(paths.starts)))
     until, horizon = _counted_steps(lengths, len(found), gamma, SHORT)
-    path = rollout_steps(model, actor, paths.starts, horizon, LEAST, paths.draws)
-    for t, one in enumerate(path):
+    for t, one in enumerate(paths.steps(model, actor, horizon)):
         r, on = one.outcome.rewards, one.outcome.continuing_rewards
         excess = np.maximum(np.maximum(low - r, r - high), 0.0)
         weight = gamma**t * one.running * (t < until)
@@ -147,26 +148,24 @@ def _counted_steps(
 def entry_probability(
     model: Steps,
     actor: Actor,
-    starts: Array,
+    paths: NoisyPaths,
     inside: Membership | None,
     horizon: int | None,
     gamma: float,
-    draws: Array | None = None,
 ) -> tuple[Array, Array, Array]:
-    """Certain, expected and possible probability of entering a region, (B,) each.
-
-    Out of support a rollout may enter at any step after, or never; halfway is expected.
-    By step T is certain a tenth of the time sooner, and possible a tenth later.
-    """
+    """Certain, expected and possible probability of entering a region, (B,) each."""
+    # Out of support a rollout may enter at any step after, or never; halfway is
+    # expected. By step T is certain a tenth of the time sooner, and possible a tenth
+    # later.
     if horizon is None:
         last = discount_horizon(gamma, NEGLIGIBLE)
-        entered, left = _entries(model, actor, starts, inside, last, draws)
+        entered, left = _entries(model, actor, paths, inside, last)
         weights = gamma ** np.arange(last + 1.0)
         certain = entered.T @ weights
         running = 1.0 - entered.sum(axis=0) - left.sum(axis=0)
         unknown = left.T @ weights + gamma**last * running
         return certain, certain + 0.5 * unknown, certain + unknown
-    entered, left = _entries(model, actor, starts, inside, latest(horizon), draws)
+    entered, left = _entries(model, actor, paths, inside, latest(horizon))
     early = math.floor(horizon / (1.0 + SLACK))
     certain = entered[: early + 1].sum(axis=0)
     by_then = entered[: horizon + 1].sum(axis=0)
@@ -181,21 +180,15 @@ def latest(horizon: int) -> int:
 
 
 def _entries(
-    model: Steps,
-    actor: Actor,
-    starts: Array,
-    inside: Membership | None,
-    last: int,
-    draws: Array | None,
+    model: Steps, actor: Actor, paths: NoisyPaths, inside: Membership | None, last: int
 ) -> tuple[Array, Array]:
     """Probability of entering, and of leaving the data, at each step 0 to `last`."""
-    entered, left = np.zeros((2, last + 1, len(starts)))
-    is_outside = np.ones(len(starts), dtype=bool)
+    entered, left = np.zeros((2, last + 1, len(paths.starts)))
+    is_outside = np.ones(len(paths.starts), dtype=bool)
     if inside is not None:
-        is_outside = ~inside(starts)
+        is_outside = ~inside(paths.starts)
         entered[0] = ~is_outside
-    path = rollout_steps(model, actor, starts, last, LEAST, draws)
-    for t, one in enumerate(path, start=1):
+    for t, one in enumerate(paths.steps(model, actor, last), start=1):
         running = one.running * is_outside
         left[t] = running * one.outcome.leaves
         if inside is None:

@@ -29,14 +29,10 @@ from nopg.evaluation.replayed_windows import (
 from nopg.policies.arrays import Array
 from nopg.threads import parallel_map
 
-ENOUGH = 0.75
-"""Share that bands have to hold: below, they are more than 1.4 times too narrow."""
+ENOUGH = 0.75  # share bands have to hold: below, they are 1.4 times too narrow
 TOO_NARROW = 1.4
-MANY = 19
-"""Starts from which on 90% of their errors are fewer than all of them."""
-NO_WORSE = 1.1
-"""Error over that of a simple guess, up to which it is no worse: where noise is all
-there is to predict, both err alike."""
+MANY = 19  # starts from which on 90% of their errors are fewer than all of them
+NO_WORSE = 1.1  # error over that of a simple guess that is no worse: noise errs alike
 
 
 @dataclass(frozen=True)
@@ -138,10 +134,7 @@ class Replay:
 def replay_held_out(
     data: Dataset, like: TransitionModel, gamma: float, generator: np.random.Generator
 ) -> Replay:
-    """Fit models without a part of the data, as `like`, and replay that part, in turn.
-
-    Bands of each part are scaled as the others ask for.
-    """
+    """Fit models without a part of the data, as `like`, and replay it, part by part."""
     kind, folds = held_out_folds(data, generator)
     # Nothing is said of where the models end.
     reached = torch.tensor(data.next_observations).double()
@@ -172,10 +165,7 @@ def replay_others(
     generator: np.random.Generator,
     known: Replay | None = None,
 ) -> Replay:
-    """Replay recordings of the same system that `model`, of `data`, has not seen.
-
-    Bands are scaled as a replay of the data themselves, `known`, asks for.
-    """
+    """Replay what `model`, of `data`, has not seen; bands are scaled as in `known`."""
     windows = Windows.of(others, np.ones(len(others), dtype=bool), LONGEST)
     kind = EPISODES if windows.is_whole.any() else PAIRS
     scales = {}
@@ -240,11 +230,9 @@ def _factors(found: list[Predictions]) -> dict[str, Array]:
 
 
 def _conformal(ratios: Array) -> Array:
-    """Of n errors over half their bands the one of rank (n + 1) 90%, rounded up.
-
-    That many times as wide they hold 90% of what is to come (split conformal
-    prediction), (n, d) to (d,); NaN of none.
-    """
+    """Of n errors over half their bands the one of rank (n + 1) 90%, rounded up."""
+    # That many times as wide they hold 90% of what is to come (split conformal
+    # prediction), (n, d) to (d,); NaN of none.
     if not len(ratios):
         return np.full(ratios.shape[1:], np.nan)
     rank = min(len(ratios), math.ceil((len(ratios) + 1) * BAND))

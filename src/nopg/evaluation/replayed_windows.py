@@ -110,10 +110,8 @@ def _drawn_paths(
 
 
 def _band(drawn: Array, floor: Array) -> tuple[Array, Array]:
-    """Middle and half width of what draws, (..., S, B, d), are to hold.
-
-    Gusts come in pairs, so that half as many draws tell how far they scatter.
-    """
+    """Middle and half width of what draws, (..., S, B, d), are to hold."""
+    # Gusts come in pairs, so that half as many draws tell how far they scatter.
     t = stdtrit(0.5 * N_DRAWS, 0.5 + 0.5 * BAND)
     return drawn.mean(axis=-3), t * np.hypot(drawn.std(axis=-3), floor)
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from nopg.bellman.solution import BellmanSolution
 from nopg.data.validation import BoolArray, FloatArray, IntArray
 from nopg.errors import ConfigError
 
@@ -77,34 +76,11 @@ class Rollouts:
         )
 
 
-def kernel_rollouts(solution: BellmanSolution, n_steps: int) -> Rollouts:
-    """The distribution of states after each of `n_steps` steps, no sampling."""
-    require_steps("n_steps", n_steps)
-    problem, at_sample = solution.estimator.problem, solution.eps0  # (n,), the first
-    samples, n_initial = problem.samples, problem.initial_rows.shape[0]
-    found = []
-    for _ in range(n_steps):
-        found.append(samples.in_original_order(at_sample).double().cpu().numpy())
-        at_sample = solution.transition.rmatvec(at_sample)
-    states = samples.in_original_order(samples.next_states).double().cpu().numpy()
-    initial = problem.queries[-n_initial:].double().cpu().numpy()
-    return Rollouts(states[None], np.stack(found), initial, "kernel")
-
-
 def evenly_drawn(weights: FloatArray, n: int) -> IntArray:
     """Rows drawn n times as often as their share of the weights, in order, (n,)."""
     even = (np.arange(n) + 0.5) / n
     risen = np.cumsum(weights) / weights.sum()
     return np.searchsorted(risen, even).clip(max=len(weights) - 1)
-
-
-def require_steps(name: str, steps: int) -> None:
-    """Refuse what is no number of steps to look ahead."""
-    if not isinstance(steps, (int, np.integer)) or isinstance(steps, bool) or steps < 1:
-        raise ConfigError(
-            f"`{name}` must be a whole number of at least 1, got {steps!r}; pass the "
-            "number of steps to look ahead."
-        )
 
 
 TERMINATED = "terminated"  # the region that is entered when the task ends for good

@@ -7,7 +7,9 @@ lowers the variance g' K g by
 
     (g' K(X, x))^2 / (K(x, x) + noise^2).
 
-Steps are taken one after another, by a pivoted Cholesky factor.
+Steps are taken one after another, by a pivoted Cholesky factor. g comes from the
+recursion of `dynamics.rollouts`, backwards in time; but a path that is out of support
+goes on, since it is there that something is to be learned.
 """
 
 from dataclasses import dataclass
@@ -22,14 +24,17 @@ from torch import Tensor
 from nopg.data.dataset import Dataset
 from nopg.data.files import write_atomically
 from nopg.data.validation import IntArray
+from nopg.discount import discount_horizon
 from nopg.dynamics.ensemble import model_columns
 from nopg.dynamics.gaussian_process import GaussianProcess
+from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.posterior import drawn_models
-from nopg.dynamics.transition_model import TransitionModel
-from nopg.evaluation.rollouts import evenly_drawn, require_steps
-from nopg.evaluation.sensitivity import Places, path_places
-from nopg.policies.arrays import Array
-from nopg.policies.families import Policy
+from nopg.dynamics.rollouts import Steps, rollout_steps
+from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
+from nopg.errors import require_count
+from nopg.evaluation.rollouts import evenly_drawn
+from nopg.policies.arrays import Array, actor_of
+from nopg.policies.families import CategoricalPolicy, Policy
 
 N_PATHS = 32  # predicted paths, each in a drawn model of its own
 N_PLACES = 1_000  # steps along them that are compared, at most
@@ -77,6 +82,82 @@ class Suggestion:
         return "\n".join("".join(f"{cell:>12}" for cell in line) for line in lines)
 
 
+class Places(NamedTuple):
+    """Steps along predicted paths, and how the return depends on their outcomes."""
+
+    inputs: Tensor  # (m, d_s + d_a)
+    visits: Tensor  # (m,), discounted, over the number of paths
+    slopes: Tensor  # (m, q), d J / d prediction
+    start: IntArray  # (m,)
+    step: IntArray  # (m,)
+
+
+def path_places(
+    model: TransitionModel,
+    policy: Policy,
+    starts: Array,  # (B, d_s)
+    gamma: float,
+    moved_by: Steps | None = None,  # who makes the steps; the model itself by default
+) -> Places:
+    """Every step of the policy's predicted paths, with its sensitivity."""
+    n_steps, actor = discount_horizon(gamma), actor_of(policy)
+    (n_paths, d_s), generator = starts.shape, np.random.default_rng(0)
+    noise = noise_draws(n_steps, n_paths, d_s, generator, model.noise)
+    steps = moved_by or ArrayTransitionModel(model)
+    path = [*rollout_steps(steps, actor, starts, n_steps, draws=noise)]
+    draws = torch.from_numpy(noise)
+    value = torch.zeros(len(starts), dtype=torch.float64)
+    adjoint = torch.zeros(starts.shape, dtype=torch.float64)
+    inputs, slopes = [], []
+    for t in reversed(range(n_steps)):
+        states, actions = (torch.from_numpy(x) for x in path[t][:2])
+        outcome = model.step(states, actions, draws[t])
+        by = model.jacobians(states, actions, outcome, draws[t])
+        goes_on = (1.0 - outcome.terminated)[:, None]
+        after = gamma * (goes_on * adjoint - value[:, None] * by.terminated)
+        moved = _product(after + by.final_rewards, by.next_states)  # by state reached
+        joint = by.rewards + _product(moved, by.reached)
+        by_action = joint[:, states.shape[1] :]
+        adjoint = joint[:, : states.shape[1]] + _pulled_back(policy, states, by_action)
+        value = outcome.rewards + gamma * goes_on[:, 0] * value
+        slopes.append(_by_prediction(model, moved, goes_on))
+        inputs.append(torch.cat([states, actions], dim=1))
+    lasts = np.stack([1.0 - one.outcome.terminated for one in path])  # (T, B)
+    alive = np.cumprod(np.vstack([np.ones(len(starts)), lasts[:-1]]), axis=0)
+    discounts = gamma ** np.arange(n_steps)[:, None]
+    visits = torch.from_numpy(discounts * alive / len(starts)).reshape(-1)
+    return Places(
+        torch.cat(inputs[::-1]),
+        visits,
+        torch.cat(slopes[::-1]) * visits[:, None],
+        np.tile(np.arange(len(starts)), n_steps),
+        np.repeat(np.arange(n_steps), len(starts)),
+    )
+
+
+def _product(rows: Tensor, matrices: Tensor) -> Tensor:
+    """Each row times its matrix, (m, a) and (m, a, b) to (m, b)."""
+    return (rows[:, None] @ matrices)[:, 0]
+
+
+def _pulled_back(policy: Policy, states: Tensor, by_action: Tensor) -> Tensor:
+    """Slopes by the policy's actions as slopes by the states, (m, d_s)."""
+    if isinstance(policy, CategoricalPolicy):  # a label does not move with the state
+        return torch.zeros_like(states)
+    at = states.clone().requires_grad_()
+    return torch.autograd.grad((policy.outputs(at)[0] * by_action).sum(), at)[0]
+
+
+def _by_prediction(model: TransitionModel, moved: Tensor, goes_on: Tensor) -> Tensor:
+    """Slopes by the regression's targets, (m, q), from those by the state reached."""
+    d_s = model.process.linear.shape[1] - 1  # of the present
+    slopes = moved[:, :d_s].clone()
+    if model.history is not None:  # the past holds how the present differs from it
+        changes = model.history.n_changes
+        slopes[:, :changes] += moved[:, d_s : d_s + changes]
+    return torch.cat([slopes, goes_on], dim=1)
+
+
 class Unknown(NamedTuple):
     """What the data leave open about a model's predictions, of q targets."""
 
@@ -120,7 +201,7 @@ def suggest(
     n: int,
 ) -> Suggestion:
     """The n steps whose outcome narrows the expected return most, or fewer."""
-    require_steps("n", n)
+    require_count("n", n)
     chosen = np.linspace(0, len(starts) - 1, N_PATHS).round().astype(np.int64)
     generator = np.random.default_rng(0)
     drawn = drawn_models(model, model_columns(data), N_PATHS, generator)

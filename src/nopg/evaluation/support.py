@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.spatial import cKDTree
 from torch import Tensor
 
 from nopg.bellman.problem import Problem
@@ -92,18 +93,11 @@ def usual_distance(problem: Problem) -> float:
     else:
         width = data.states.new_tensor(h.action)
         kinds = [torch.cat([places, data.actions / width], dim=1)]
-    found = [_to_nearest_other(kind) for kind in kinds if len(kind) > 1]
+    every = [kind.double().cpu().numpy() for kind in kinds if len(kind) > 1]
+    found = [cKDTree(kind).query(kind, k=2)[0][:, 1] for kind in every]
     if not found:
         return 1.0
     return max(1.0, float(np.quantile(np.concatenate(found), USUAL_SHARE)))
-
-
-def _to_nearest_other(points: Tensor) -> FloatArray:
-    """Distance of every point, (n, d), from the nearest other one, (n,)."""
-    from scipy.spatial import cKDTree
-
-    places = points.double().cpu().numpy()
-    return np.asarray(cKDTree(places).query(places, k=2)[0][:, 1], dtype=np.float64)
 
 
 def _log_kernels(rows: QueryRows, taken: Tensor, problem: Problem) -> list[Tensor]:

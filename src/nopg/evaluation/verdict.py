@@ -25,18 +25,14 @@ from nopg.policies.families import Policy
 
 Level = Literal["go", "caution", "stop"]
 LEVELS: tuple[Level, ...] = ("stop", "caution", "go")
-LIKELY, RARE = 0.5, 0.05
-"""Probability from which the bad case is the likelier one, and up to which it is as
-rare as what a 95% interval leaves out."""
-WORSE = 0.75
-"""Probability from which being worse is three times as likely as not."""
+LIKELY, RARE = 0.5, 0.05  # of the bad case: likelier than not; outside a 95% interval
+WORSE = 0.75  # probability from which being worse is three times as likely as not
 HEADLINES: dict[Level, str] = {
     "go": "Go: run it.",
     "caution": "Caution: try it where a failure costs nothing.",
     "stop": "Stop: do not run it.",
 }
-THE_LOG, MEAN_ACTION = "the log", "the mean action"
-"""Whom a policy is compared with: recorded episodes, or what was done on average."""
+THE_LOG, MEAN_ACTION = "the log", "the mean action"  # whom a policy is compared with
 BATCH = 2_000
 RECORD = "Record the steps that policy.suggest() lists, then learn again."
 
@@ -161,10 +157,7 @@ def _compared(grounds: Grounds) -> Iterator[Verdict]:
 
 
 def guessed_share(model: TransitionModel, policy: Policy, states: Array) -> Array:
-    """Share of a prediction's variance that the data leave, (m,).
-
-    At the policy's action, of what it was before there were data: 1 is a guess.
-    """
+    """Share of a prediction's variance that the data leave, (m,): 1 is a guess."""
     actions = torch.from_numpy(actor_of(policy).act(states))
     places = torch.from_numpy(states)
     parts = [slice(k, k + BATCH) for k in range(0, len(states), BATCH)]

@@ -15,9 +15,8 @@ from nopg.data.files import write_atomically
 from nopg.errors import ConfigError
 from nopg.export import numpy_reader, verify
 from nopg.export.contract import contract, spoken
-from nopg.export.deployed import deployed, policy_arrays
+from nopg.export.deployed import deployed, policy_arrays, to_onnx
 from nopg.export.guard import N_POINTS, SupportPoints, support_points
-from nopg.export.onnx_format import to_onnx
 from nopg.export.program_formats import Program, program_name, to_c, to_js
 from nopg.fitted.policy import FittedPolicy
 
@@ -119,8 +118,12 @@ def export_policy(
 
 def _graph(policy: FittedPolicy, path: Path, kind: str) -> tuple[Exported, bytes]:
     reader = path.with_name(READER) if kind == "numpy" else None
-    if reader is not None:
-        _require_free(reader)
+    first, _, _ = Path(numpy_reader.__file__).read_bytes().partition(b"\n")
+    if reader and reader.exists() and not reader.read_bytes().startswith(first):
+        raise ConfigError(
+            f"`{reader}` must be free for the reader of the export, there is another "
+            "file of this name; choose another folder."
+        )
     graph, states = deployed(policy), verify.trial_states(policy)
     example = verify.graph_inputs(policy, states[:2])
     run: verify.Runner
@@ -201,12 +204,3 @@ def _fallback(policy: FittedPolicy, fallback: Any) -> list[float] | None:
 
 def _beside(path: Path) -> Path:
     return path.with_name(f"{path.name}.contract.json")
-
-
-def _require_free(reader: Path) -> None:
-    first, _, _ = Path(numpy_reader.__file__).read_bytes().partition(b"\n")
-    if reader.exists() and not reader.read_bytes().startswith(first):
-        raise ConfigError(
-            f"`{reader}` must be free for the reader of the export, there is another "
-            "file of this name; choose another folder."
-        )

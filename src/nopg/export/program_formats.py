@@ -118,7 +118,7 @@ def to_c(program: Program) -> str:
         "TANH": f"tanh{ending}",
     }
     words["ACTION"] = "int" if program.is_discrete else "@p@_real"
-    return _filled("policy.h", program, "\n".join(lines), **words)
+    return fill_template("policy.h", program, "\n".join(lines), **words)
 
 
 def to_js(program: Program) -> str:
@@ -131,12 +131,7 @@ def to_js(program: Program) -> str:
         texts = _numbers(table, program.is_single, "", "Infinity")
         line = f"const {name} = [{_joined(texts)}];"
         lines.append(textwrap.fill(line, 84, subsequent_indent="  "))
-    return _filled("policy.js", program, textwrap.indent("\n".join(lines), "  "))
-
-
-def checker(program: Program, name: str) -> str:
-    """The program that runs an export, `check.c` or `check.js`."""
-    return _filled(name, program, "")
+    return fill_template("policy.js", program, textwrap.indent("\n".join(lines), "  "))
 
 
 def program_name(stem: str) -> str:
@@ -150,7 +145,10 @@ def program_name(stem: str) -> str:
     return name
 
 
-def _filled(template: str, program: Program, numbers: str, **words: str) -> str:
+def fill_template(
+    template: str, program: Program, numbers: str = "", **words: str
+) -> str:
+    """A program, or `check.c` and `check.js`, which run one, from its template."""
     text = (TEMPLATES / template).read_text(encoding="utf-8")
     # Nothing that names of columns hold may end the comment they stand in.
     about = [f" * {line}".replace("*/", "* /") for line in program.about[1:]]

@@ -17,7 +17,7 @@ from torch import Tensor
 from nopg.compiled import COMPILERS
 from nopg.data.validation import FloatArray, IntArray
 from nopg.errors import NopgError, require_extra
-from nopg.export.program_formats import Program, checker
+from nopg.export.program_formats import Program, fill_template
 from nopg.fitted.policy import FittedPolicy
 from nopg.fitted.predict import predicted_actions
 from nopg.randomness import Seed
@@ -181,7 +181,10 @@ class ProgramRunner:
     def _run(self, folder: Path, rows: FloatArray) -> FloatArray:
         """Lines that the program says of rows: what it found, its action, its past."""
         check = "check.c" if self.suffix == ".h" else "check.js"
-        texts = {f"policy{self.suffix}": self.text, check: checker(self.program, check)}
+        texts = {
+            f"policy{self.suffix}": self.text,
+            check: fill_template(check, self.program),
+        }
         for name, text in texts.items():
             (folder / name).write_text(text, encoding="utf-8")
         tool = self.tool(self.suffix) or "node"

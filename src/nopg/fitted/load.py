@@ -65,8 +65,12 @@ def _fitted(
     module: nn.Module | None,
     device: str,
 ) -> FittedPolicy:
-    stored = metadata["policy"]
-    spec = None if stored is None else _spec(stored)
+    stored, spec = metadata["policy"], None
+    if stored is not None:
+        # Earlier files hold two fields that nothing but their defaults was written to.
+        gone = ("is_diagonal", "has_fixed_std")
+        known = {name: value for name, value in stored.items() if name not in gone}
+        spec = PolicySpec(**_complete(PolicySpec, known))
     space = space_from_json(metadata["action_space"])
     if space is None:
         raise PolicyFileError("A policy must name its action space, none was found.")
@@ -96,13 +100,6 @@ def _fitted(
         search=None if search is None else SearchResult.from_json(search),
         memory=memory,
     )
-
-
-def _spec(stored: Mapping[str, Any]) -> PolicySpec:
-    # Earlier files hold two fields that nothing but their defaults was written to.
-    gone = ("is_diagonal", "has_fixed_std")
-    known = {name: value for name, value in stored.items() if name not in gone}
-    return PolicySpec(**_complete(PolicySpec, known))
 
 
 def _require_consistent(

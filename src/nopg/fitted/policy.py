@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from gymnasium.spaces import Space
 from numpy.typing import NDArray
 
 from nopg.bellman.problem import EstimatorConfig, Problem
@@ -19,29 +20,26 @@ from nopg.data.history import HistoryLayout
 from nopg.data.io.metadata import space_to_json
 from nopg.data.validation import as_states
 from nopg.discount import discount_horizon
-from nopg.errors import NotFittedError, require_choice
+from nopg.dynamics.transition_model import TransitionModel
+from nopg.errors import NotFittedError, require_choice, require_count
+from nopg.evaluation.comparison import Comparison
 from nopg.evaluation.intervals import Estimate, require_level
 from nopg.evaluation.kernel import FINAL_RTOL, KernelEvaluator, build_problem
-from nopg.evaluation.rollouts import Membership, Rollouts, membership, require_steps
+from nopg.evaluation.model import ModelEvaluator
+from nopg.evaluation.replay import Replay
+from nopg.evaluation.rollouts import Rollouts, membership
+from nopg.evaluation.suggest import Suggestion, suggest
 from nopg.evaluation.support import Support
+from nopg.evaluation.verdict import Grounds, Verdict, verdict
 from nopg.fitted.history import History, SearchResult
 from nopg.fitted.predict import EpisodeBuffer, checked_observation, predicted_actions
+from nopg.fitted.sign_off import alike, compared, grounds_of
 from nopg.fitted.storage import bandwidths_to_json, write_policy_file
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.policies.arrays import Actor, actor_of
 from nopg.policies.build import PolicySpec
 from nopg.policies.families import Policy
 from nopg.randomness import Seed
-
-if TYPE_CHECKING:
-    from gymnasium.spaces import Space
-
-    from nopg.dynamics.transition_model import TransitionModel
-    from nopg.evaluation.comparison import Comparison
-    from nopg.evaluation.model import ModelEvaluator
-    from nopg.evaluation.replay import Replay
-    from nopg.evaluation.suggest import Suggestion
-    from nopg.evaluation.verdict import Grounds, Verdict
 
 KERNEL, MODEL = "kernel", "model"
 LEARN = "learn"  # the algorithm whose policies are evaluated by learned models
@@ -218,8 +216,6 @@ class FittedPolicy:
                 default models are fitted without a part of the data, and that part is
                 replayed.
         """
-        from nopg.fitted.sign_off import alike
-
         if episodes is None:
             return self.model.replay
         return self.model.replay_of(alike(episodes, self))
@@ -245,8 +241,6 @@ class FittedPolicy:
                 actions (m, d_a) or labels (m,); by default the episodes of the data.
             interval: How often the truth is to lie between `low` and `high`.
         """
-        from nopg.fitted.sign_off import compared
-
         return compared(self, other, require_level(interval))
 
     def support(self, states: Any = None, actions: Any = None) -> Support:
@@ -272,8 +266,6 @@ class FittedPolicy:
             avoid: A region that must not be entered, as for `visit_probability`.
             at_most: How probable that may be.
         """
-        from nopg.evaluation.verdict import verdict
-
         if avoid is None:
             return verdict(self.grounds)
         entered = self.visit_probability(avoid)
@@ -282,8 +274,6 @@ class FittedPolicy:
     @cached_property
     def grounds(self) -> Grounds:
         """What `verdict` is drawn from: estimate, comparison, replay, untried steps."""
-        from nopg.fitted.sign_off import grounds_of
-
         return grounds_of(self)
 
     def visited(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -309,8 +299,12 @@ class FittedPolicy:
             by: "kernel" or "model"; by default the evaluator that fits this policy.
         """
         if horizon is not None:
-            require_steps("horizon", horizon)
-        asked = (self._region(region), horizon, require_level(interval))
+            require_count("horizon", horizon)
+        width = self.require_data().observations.shape[1]
+        width = width if self.memory is None else self.memory.n_observed
+        inside = membership(region, width)  # of observations; None for the task's end
+        entered = None if inside is None else lambda states: inside(states[:, :width])
+        asked = (entered, horizon, require_level(interval))
         if self._asked(by) == KERNEL:
             return self.kernel.visit_probability(*asked).single()
         starts, actor = self._starts(), self.actor
@@ -325,7 +319,7 @@ class FittedPolicy:
         """
         if self._asked(by) == KERNEL:
             return self.kernel.rollouts(n_steps)
-        require_steps("n_steps", n_steps)
+        require_count("n_steps", n_steps)
         starts = self._starts()
         states, weights = self.model.rollouts(self.actor, starts, n_steps)
         return Rollouts(states, weights, starts, MODEL)
@@ -339,8 +333,6 @@ class FittedPolicy:
         Returns:
             A `Suggestion`: states and actions, its `table`, and `save` for a CSV file.
         """
-        from nopg.evaluation.suggest import suggest
-
         model, starts = self.model.models[0], self._starts()
         return suggest(model, self.policy, starts, self.require_data(), self.gamma, n)
 
@@ -352,13 +344,15 @@ class FittedPolicy:
             include_data: Keep the transitions too, so that everything can be asked
                 after loading; without them only `predict` works.
         """
+        # No rule has to choose them for a file alone.
+        is_known = isinstance(self.bandwidth_rule, Bandwidths) or "kernel" in vars(self)
         metadata = {
             "algorithm": self.algorithm,
             "seed": self.seed,
             "settings": dict(self.settings),
             "estimator": asdict(self.estimator),
             "policy": None if self.spec is None else asdict(self.spec),
-            "bandwidths": bandwidths_to_json(self._known_bandwidths()),
+            "bandwidths": bandwidths_to_json(self.bandwidths if is_known else None),
             "action_space": space_to_json(self.action_space),
             "observation_space": space_to_json(self.observation_space),
             "observation_names": self.observation_names,
@@ -381,12 +375,6 @@ class FittedPolicy:
         if isinstance(self.bandwidth_rule, Bandwidths):
             return self.bandwidth_rule
         return self.kernel.problem.bandwidths
-
-    def _known_bandwidths(self) -> Bandwidths | None:
-        """The bandwidths, unless a rule would have to choose them first."""
-        is_open = "kernel" not in self.__dict__
-        is_given = isinstance(self.bandwidth_rule, Bandwidths)
-        return None if is_open and not is_given else self.bandwidths
 
     @property
     def evaluator(self) -> str:
@@ -418,9 +406,6 @@ class FittedPolicy:
     @cached_property
     def model(self) -> ModelEvaluator:
         """Evaluation by learned models; they are fitted when first asked."""
-        # Neither acting nor the paper's algorithm needs Gaussian processes.
-        from nopg.evaluation.model import ModelEvaluator
-
         data, seed = self.require_data(), Seed(self.seed)
         return ModelEvaluator(data, self.gamma, seed, self.models)
 
@@ -463,13 +448,6 @@ class FittedPolicy:
             observed = as_states("states", states, memory.n_observed, names)
             return memory.complete(observed)
         return as_states("states", states, len(names), names)
-
-    def _region(self, region: Any) -> Membership | None:
-        """A region of observations as one of states; None for the end of the task."""
-        width = self.require_data().observations.shape[1]
-        width = width if self.memory is None else self.memory.n_observed
-        inside = membership(region, width)
-        return None if inside is None else lambda states: inside(states[:, :width])
 
     def _starts(self) -> NDArray[np.float64]:
         self.require_data()

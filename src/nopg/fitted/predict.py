@@ -6,7 +6,6 @@ one of the same thread.
 """
 
 import threading
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 from nopg.data.history import HistoryLayout
 from nopg.data.validation import BoolArray, FloatArray
-from nopg.errors import DataError, NopgWarning
+from nopg.errors import DataError, warn
 from nopg.policies.families import Policy
 
 
@@ -126,12 +125,10 @@ class EpisodeBuffer(threading.local):
             if self._kept is not None and not starts[0]:
                 past = self._kept
         elif episode_start is None:
-            warnings.warn(
+            warn(
                 f"Of {len(present)} observations without `state` each is taken as the "
                 "first of an episode, since this policy acts on the past too; pass the "
-                "`state` that `predict` returned, and `episode_start` at the first.",
-                NopgWarning,
-                stacklevel=5,
+                "`state` that `predict` returned, and `episode_start` at the first."
             )
         return self.layout.join(present, past)
 

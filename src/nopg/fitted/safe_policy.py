@@ -104,18 +104,15 @@ class SafePolicy:
         self.decisions += len(is_far)
         self.interventions += int(is_far.sum())
         for i in np.nonzero(is_far)[0]:
-            taken[i] = self._fall_back(rows[i], taken[i])
+            if hasattr(self._fallback, "predict"):
+                chosen = self._fallback.predict(rows[i])[0]
+            else:
+                chosen = self._fallback(rows[i])
+            action = np.asarray(chosen, dtype=taken.dtype)
+            if action.shape != taken.shape[1:]:
+                raise ConfigError(
+                    f"`fallback` must return an action of shape {taken.shape[1:]}, it "
+                    f"returned {action.shape}; return one action for one observation."
+                )
+            taken[i] = action
         return actions
-
-    def _fall_back(self, observation: NDArray[Any], like: Any) -> NDArray[Any]:
-        if hasattr(self._fallback, "predict"):
-            chosen = self._fallback.predict(observation)[0]
-        else:
-            chosen = self._fallback(observation)
-        action = np.asarray(chosen, dtype=np.asarray(like).dtype)
-        if action.shape != np.shape(like):
-            raise ConfigError(
-                f"`fallback` must return an action of shape {np.shape(like)}, it "
-                f"returned {action.shape}; return one action for one observation."
-            )
-        return action

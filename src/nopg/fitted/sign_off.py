@@ -12,7 +12,7 @@ from scipy.spatial import cKDTree
 from nopg.data.dataset import Dataset
 from nopg.data.history import HistoryLayout
 from nopg.dynamics.replays import held_out_folds
-from nopg.dynamics.rewards import rewarded
+from nopg.dynamics.rewards import NOTE
 from nopg.dynamics.transition_model import regression_actions
 from nopg.errors import ConfigError, DataError
 from nopg.evaluation.comparison import (
@@ -108,8 +108,16 @@ def compared(policy: FittedPolicy, other: Any, level: float) -> Comparison:
         log = data if other is None else alike(other, policy)
         return compared_with_log(model, actor, log, level)
     starts = np.array(policy.initial_states, dtype=np.float64)
+    theirs: Actor
     if isinstance(other, type(policy)):
-        against, theirs = "a policy", _actor_like(other, data)
+        if other.data is None or _widths(other.data) != _widths(data):
+            found = "unknown ones" if other.data is None else _named(other.data)
+            raise DataError(
+                "Policies that are compared must have the same columns, "
+                f"{_named(data)}, the other has {found}; pass a function of "
+                "observations instead."
+            )
+        against, theirs = "a policy", other.actor
     elif callable(other):
         against, theirs = "a function", _FunctionActor(other, data)
     else:
@@ -140,18 +148,10 @@ def alike(episodes: Dataset, policy: FittedPolicy) -> Dataset:
     known = None if policy.models is None else policy.models[0].known_reward
     if known is None:
         return episodes
-    return rewarded(episodes, regression_actions(episodes).numpy(), known)
-
-
-def _actor_like(other: FittedPolicy, data: Dataset) -> Actor:
-    """Another policy as it acts on states of the data."""
-    if other.data is None or _widths(other.data) != _widths(data):
-        theirs = "unknown ones" if other.data is None else _named(other.data)
-        raise DataError(
-            f"Policies that are compared must have the same columns, {_named(data)}, "
-            f"the other has {theirs}; pass a function of observations instead."
-        )
-    return other.actor
+    states, following = episodes.observations, episodes.next_observations
+    taken = regression_actions(episodes).numpy()
+    found = known.of_arrays(np.array(states), taken, np.array(following))
+    return episodes.with_note(NOTE, rewards=found)
 
 
 class _FunctionActor:

@@ -4,19 +4,16 @@
 choose them; `select_bandwidths` applies whichever the user passed.
 """
 
-from __future__ import annotations
-
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nopg.errors import ConfigError, DataError, NopgWarning
+from nopg.errors import ConfigError, DataError, warn
 from nopg.kernels.cross_validation import Factor, cross_validated
 from nopg.kernels.leave_one_out import leave_one_out
 
@@ -26,11 +23,8 @@ LABEL_SMOOTHING = 1e-3
 """Smoothing of the label kernel: a sample of the same action outweighs one of
 another action up to sqrt(2 log 1000) = 3.7 bandwidths farther away."""
 
-WIDEST_STATE = 20.0
-"""Largest state bandwidth, in standard deviations: the column then says nothing."""
-WIDEST_ACTION = 1.0
-"""Largest action bandwidth, likewise: with a wider one the data cannot tell actions
-apart, and every policy would be estimated alike."""
+WIDEST_STATE = 20.0  # of state bandwidths, in deviations: the column says nothing
+WIDEST_ACTION = 1.0  # of action bandwidths: with wider ones all policies are alike
 
 
 @dataclass(frozen=True)
@@ -55,17 +49,12 @@ class Bandwidths:
         action: Sequence[float] | FloatArray,
         next_state: Sequence[float] | FloatArray | None = None,
     ) -> None:
-        given = {
-            "state": _numbers("state", state),
-            "action": _numbers("action", action),
-            "next_state": _numbers(
-                "next_state", state if next_state is None else next_state
-            ),
-        }
-        for name, values in given.items():
-            lowest_allowed = name == "next_state"
+        following = state if next_state is None else next_state
+        given = {"state": state, "action": action, "next_state": following}
+        for name, listed in given.items():
+            values = _numbers(name, listed)
             for d, h in enumerate(values):
-                if math.isnan(h) or h < 0.0 or (h == 0.0 and not lowest_allowed):
+                if math.isnan(h) or h < 0.0 or (h == 0.0 and name != "next_state"):
                     raise ConfigError(
                         f"Every `{name}` bandwidth must be positive, got {h} in "
                         f"dimension {d}; a constant column can be ignored with "
@@ -73,9 +62,9 @@ class Bandwidths:
                     )
             object.__setattr__(self, name, values)
 
-    def scaled(self, state: float = 1.0, action: float = 1.0) -> Bandwidths:
+    def scaled(self, state: float = 1.0, action: float = 1.0) -> Self:
         """The same bandwidths times a factor for states and one for actions."""
-        return Bandwidths(
+        return type(self)(
             [h * state for h in self.state],
             [h * action for h in self.action],
             self.next_state,
@@ -230,10 +219,8 @@ def _leave_one_out_by_label(
 
 def _report_constant(kind: str, values: FloatArray) -> None:
     for d in np.nonzero((values == values[0]).all(axis=0))[0]:
-        warnings.warn(
-            f"{kind} column {d} is constant: it tells no samples apart and is ignored.",
-            NopgWarning,
-            stacklevel=2,
+        warn(
+            f"{kind} column {d} is constant: it tells no samples apart and is ignored."
         )
 
 

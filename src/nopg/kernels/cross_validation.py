@@ -7,13 +7,12 @@ grows without bound as h shrinks. Such columns are recognised, and said.
 """
 
 import math
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nopg.errors import ConfigError, NopgWarning
+from nopg.errors import ConfigError, warn
 
 FloatArray = NDArray[np.float64]
 Factor = float | Sequence[float]  # one number for all dimensions, or one per dimension
@@ -21,9 +20,7 @@ Factor = float | Sequence[float]  # one number for all dimensions, or one per di
 N_CANDIDATES = 29  # linspace(0, 1.5 s, 30) without its first point, which is zero
 N_FOLDS = 5
 BLOCK = 2_000_000  # pairs evaluated at a time
-SAME = 1e-9
-"""Values closer than this share of the column's range are one value: rounding makes
-two of the sines of an angle and of its supplement."""
+SAME = 1e-9  # share of a column's range within which values are one: rounding
 
 
 def cross_validated(
@@ -50,7 +47,7 @@ def cross_validated(
         if h < least:
             h, remark = least, None
         if remark and kind != "next-state":
-            warnings.warn(f"{kind} column {d} {remark}.", NopgWarning, stacklevel=3)
+            warn(f"{kind} column {d} {remark}.")
         chosen.append(h)
     return chosen
 

@@ -17,11 +17,9 @@ from torch import Tensor
 
 from nopg.threads import parallel_map
 
-N_PREDICTIONS = 512
-"""Predictions made; the error of this many is known to a few percent."""
+N_PREDICTIONS = 512  # predictions made; their error is known to a few percent
 SEEN_SHARE = 0.8  # share of the other samples each prediction may use
-MAX_CANDIDATES = 2048
-"""Samples each prediction may listen to; the nearest ones when there are more."""
+MAX_CANDIDATES = 2048  # samples a prediction may listen to; of more the nearest ones
 
 
 def leave_one_out(
@@ -92,11 +90,9 @@ class _Regression:
         return found.x, float(found.fun)
 
     def error_and_slope(self, log_h: np.ndarray) -> tuple[float, np.ndarray]:
-        """The relative error and its derivative, in closed form.
-
-        With residual e_i and prediction p_i, moving log h_d moves weight w_ij by
-        w_ij (z_ijd^2 - mean), so the slope is a covariance under each row.
-        """
+        """The relative error and its derivative, in closed form."""
+        # With residual e_i and prediction p_i, moving log h_d moves weight w_ij by w_ij
+        # (z_ijd^2 - mean), so the slope is a covariance under each row.
         precision = torch.as_tensor(np.exp(-2.0 * log_h)).to(self.squares)
         distances = (precision @ self.squares).view_as(self.blocked)
         weights = torch.softmax(self.blocked - 0.5 * distances, dim=1)  # (m, c)

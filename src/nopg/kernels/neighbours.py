@@ -76,13 +76,19 @@ def nearest_blocks(
         if 2 * k >= n and len(waiting) > len(queries) // 2:
             return [complete_block(queries, samples, bandwidths)]
         squares, columns = search(waiting, k)
-        block = _block(waiting, columns, squares, n)
+        log_psi = squares.mul_(-0.5)  # large: no second copy
+        log_left = math.log(n - k) if n > k else -math.inf
+        block = Block(waiting, columns, log_psi, log_psi.amin(dim=1) + log_left)
         if k == longest:
             blocks.append(block)
             break
-        done = _is_long_enough(block, log_margin)
+        kept = torch.logsumexp(block.log_psi, dim=1)
+        done = block.log_dropped <= kept - log_margin
         if bool(done.any()):
-            blocks.append(block if bool(done.all()) else _select(block, done))
+            parts = (waiting, columns, block.log_psi, block.log_dropped)
+            blocks.append(
+                block if bool(done.all()) else Block(*(x[done] for x in parts))
+            )
         waiting = waiting[~done]
         if len(waiting) == 0:
             break
@@ -104,35 +110,12 @@ def fixed_blocks(
     )
 
 
-def _block(rows: Tensor, columns: Tensor, squares: Tensor, n: int) -> Block:
-    log_psi = squares.mul_(-0.5)  # large: no second copy
-    left = n - columns.shape[1]
-    log_left = math.log(left) if left else -math.inf
-    return Block(rows, columns, log_psi, log_psi.amin(dim=1) + log_left)
-
-
-def _is_long_enough(block: Block, log_margin: float) -> Tensor:
-    return block.log_dropped <= torch.logsumexp(block.log_psi, dim=1) - log_margin
-
-
-def _select(block: Block, which: Tensor) -> Block:
-    assert block.columns is not None
-    return Block(
-        block.rows[which],
-        block.columns[which],
-        block.log_psi[which],
-        block.log_dropped[which],
-    )
-
-
 def _search_among(
     samples: Tensor, queries: Tensor
 ) -> Callable[[Tensor, int], tuple[Tensor, Tensor]]:
-    """An exact search: SciPy's k-d tree on the CPU, our own on a GPU.
-
-    It lists, for the rows of `queries` asked for, the k nearest samples with their
-    squared distances; all points are in units of bandwidths.
-    """
+    """An exact search: SciPy's k-d tree on the CPU, our own on a GPU."""
+    # It lists, for the rows of `queries` asked for, the k nearest samples with their
+    # squared distances; all points are in units of bandwidths.
     if samples.is_cuda:
         from nopg.gpu.nearest import NearestSamples
 
@@ -152,13 +135,11 @@ def _search_among(
 
 
 def log_similarity(queries: Tensor, centres: Tensor, bandwidths: Tensor) -> Tensor:
-    """Logarithm of the kernel without its constant: 0 at the centre, never above.
-
-    Row weights are ratios of kernels, so the constant cancels there; and a bound of one
-    on every kernel is what the truncation certificate rests on. Queries x, (m, d), and
-    centres c, (n, d), make log(k_h(x, c) / k_h(c, c)), (m, n); an infinite h ignores
-    its dimension.
-    """
+    """Logarithm of the kernel without its constant: 0 at the centre, never above."""
+    # Row weights are ratios of kernels, so the constant cancels there; and a bound of
+    # one on every kernel is what the truncation certificate rests on. Queries x, (m,
+    # d), and centres c, (n, d), make log(k_h(x, c) / k_h(c, c)), (m, n); an infinite h
+    # ignores its dimension.
     total = queries.new_zeros((len(queries), len(centres)))
     # One dimension at a time: no (m, n, d) tensor, and no cancellation as in
     # |x|^2 - 2 x'c + |c|^2, which loses half the digits for close points.

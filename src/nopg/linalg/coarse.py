@@ -78,11 +78,9 @@ class CoarseCorrection:
 
     @classmethod
     def of(cls, sums: Tensor, gamma: float, cells: CoarseCells) -> Self | None:
-        """M for a P whose entries are summed over cells, Z' P Z, (C, C).
-
-        R P Z has rows that sum to at most one, so that I - gamma R P Z is strictly
-        diagonally dominant and can always be inverted; None if P was no number.
-        """
+        """M for a P whose entries are summed over cells, Z' P Z, (C, C)."""
+        # R P Z has rows that sum to at most one, so that I - gamma R P Z is strictly
+        # diagonally dominant and can always be inverted; None if P was no number.
         steps = (sums / cells.sizes[:, None]).to(PRECISION)  # R P Z
         one = torch.eye(len(sums), dtype=PRECISION)
         inverse: Tensor

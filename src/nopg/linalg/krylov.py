@@ -59,10 +59,8 @@ def gmres(
 def _least_residual(
     matvec: MatVec, basis: Tensor, goal: float, most: int
 ) -> tuple[Tensor, int]:
-    """The y of a Krylov space that makes ||r - A y|| least, and products spent.
-
-    The space grows from basis[0] = r by `most` dimensions, until the least is `goal`.
-    """
+    """The y of a Krylov space that makes ||r - A y|| least, and products spent."""
+    # The space grows from basis[0] = r by `most` dimensions, until the least is `goal`.
     H, target = np.zeros((most + 1, most)), np.eye(most + 1)[0]
     spent, size, left, y = 0, 0, 1.0, np.zeros(0)
     while spent < most and left > goal and size == spent:
@@ -84,10 +82,7 @@ def _least_residual(
 
 
 def _orthonormalise(basis: Tensor, j: int) -> list[float]:
-    """Make vector j orthogonal to those before it, and of length one, in place.
-
-    Returns its coefficients along them, and the length that was left.
-    """
+    """Make vector j orthonormal to those before; its coefficients and what was left."""
     w, known, both = basis[j], basis[:j].T, basis[: j + 1]
     products = torch.mv(both, w)  # with those before it, and with itself
     *column, square = products.tolist()

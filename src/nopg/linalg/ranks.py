@@ -59,7 +59,9 @@ class Ranks:
             padding = part.new_zeros((width - len(part), *part.shape[1:]))
             part = torch.cat([part, padding])
         whole = part.new_empty((width * self.size, *part.shape[1:]))
-        self._call(_all_gather, whole, part.contiguous())
+        # Newer versions of torch renamed it, and warn of the older name.
+        modern = getattr(dist, "all_gather_single", None)
+        self._call(modern or dist.all_gather_into_tensor, whole, part.contiguous())
         return whole[:total]
 
     def sum(self, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -169,9 +171,3 @@ def joined_ranks(
     finally:
         with suppress(RuntimeError):  # after a loss there is nobody to say goodbye to
             dist.destroy_process_group()
-
-
-def _all_gather(whole: Tensor, part: Tensor) -> None:
-    # Newer versions of torch renamed it, and warn of the older name.
-    modern = getattr(dist, "all_gather_single", None)
-    (modern or dist.all_gather_into_tensor)(whole, part)

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.special import softmax
 from torch import nn
 
 from nopg.errors import ConfigError
@@ -28,10 +29,7 @@ class Actor(Protocol):
 
 
 def actor_of(*policies: Policy) -> Actor:
-    """Any policy as it acts when it is asked for the most typical action.
-
-    Of several policies each has as many of the states, in order.
-    """
+    """Policies as they act typically; of several each has as many states, in order."""
     try:
         return ArrayPolicies(policies, is_decided=True)
     except (ConfigError, ValueError):  # no perceptrons, or not of one shape
@@ -76,7 +74,7 @@ class ArrayPolicies:
         if self.is_discrete:
             if self.is_decided:
                 return np.asarray(np.eye(raw.shape[1])[raw.argmax(axis=1)])
-            return _softmax(raw)
+            return np.asarray(softmax(raw, axis=1))
         if self._squash is None:
             return raw[:, : self._width]
         centre, half_width = self._squash
@@ -109,11 +107,9 @@ class ArrayPolicies:
 
 @torch.no_grad()
 def _parts(policy: Policy) -> tuple[Any, ...]:
-    """Weights and limits of a perceptron, taken out.
-
-    Mean of the inputs and 1 / their deviation, (d_s,) each; weights (width in, width
-    out) and biases of the layers; centre and half width of squashed actions, or None.
-    """
+    """Weights and limits of a perceptron, taken out."""
+    # Mean of the inputs and 1 / their deviation, (d_s,) each; weights (width in, width
+    # out) and biases of the layers; centre and half width of squashed actions, or None.
     layers = perceptron_layers(policy)
     if not layers or isinstance(policy.network, nn.Linear):
         raise ConfigError(
@@ -133,12 +129,6 @@ def _parts(policy: Policy) -> tuple[Any, ...]:
         low, high = policy.squash.low.numpy(), policy.squash.high.numpy()
         squash = (0.5 * (low + high), 0.5 * (high - low))
     return mean, factor, weights, biases, squash
-
-
-def _softmax(logits: Array) -> Array:
-    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-    share: Array = weights / weights.sum(axis=1, keepdims=True)
-    return share
 
 
 class _ModuleActors:

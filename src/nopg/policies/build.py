@@ -9,7 +9,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from nopg.errors import ConfigError
+from nopg.errors import ConfigError, require_choice
 from nopg.policies.families import (
     CategoricalPolicy,
     DeterministicPolicy,
@@ -35,11 +35,7 @@ class PolicySpec:
     is_standardised: bool = True  # inside the policy; the paper does not
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise ConfigError(
-                f"`policy` must be one of {', '.join(KINDS)}, or a torch module, got "
-                f"{self.kind!r}."
-            )
+        require_choice("policy", self.kind, KINDS)
         if self.hidden is not None:
             widths = tuple(self.hidden)
             if not all(isinstance(width, int) and width > 0 for width in widths):
@@ -100,11 +96,9 @@ def linear_policy(
 def mlp(
     width_in: int, width_out: int, hidden: Sequence[int], generator: torch.Generator
 ) -> nn.Sequential:
-    """A float64 perceptron with ReLU between its layers.
-
-    Weights are Xavier uniform and biases uniform in 1 / sqrt(width), as in the
-    authors' release; drawing them here keeps the global generator out of it.
-    """
+    """A float64 perceptron with ReLU between its layers."""
+    # Weights are Xavier uniform and biases uniform in 1 / sqrt(width), as in the
+    # authors' release; drawing them here keeps the global generator out of it.
     widths = [width_in, *hidden, width_out]
     layers: list[nn.Module] = []
     for fan_in, fan_out in itertools.pairwise(widths):

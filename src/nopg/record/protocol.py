@@ -34,7 +34,9 @@ def read_message(text: str | bytes) -> Controls | Command:
                 return Command(name)
         case {"type": "controls", "levels": list(levels), "label": label, **rest}:
             is_label = type(label) is int and 0 <= label < _MAX_LABELS  # a bool is none
-            is_fine = len(levels) <= _MAX_AXES and all(map(_is_position, levels))
+            is_fine = len(levels) <= _MAX_AXES and all(
+                type(x) in (int, float) and -1.0 <= x <= 1.0 for x in levels
+            )
             if is_fine and (is_label or label is None) and not rest:
                 return Controls(tuple(map(float, levels)), label)
     raise MalformedMessage
@@ -88,7 +90,3 @@ def _parsed(text: str | bytes) -> Any:
         return None if isinstance(text, bytes) else json.loads(text)
     except (ValueError, RecursionError):
         raise MalformedMessage from None
-
-
-def _is_position(value: Any) -> bool:
-    return type(value) in (int, float) and -1.0 <= value <= 1.0

@@ -128,12 +128,10 @@ Teleop = ContinuousTeleop | DiscreteTeleop
 def ramped(
     level: float, target: float, seconds: float, *, rise: float, fall: float
 ) -> float:
-    """Where `level` is after `seconds` of moving towards `target`.
-
-    Without a limit on the speed of keys every action would be bang-bang. A change of
-    direction first falls to rest and then rises with the time that is left. Levels are
-    in [-1, 1]; `rise` and `fall` are seconds from rest to an end and back.
-    """
+    """Where `level` is after `seconds` of moving towards `target`."""
+    # Without a limit on the speed of keys every action would be bang-bang. A change of
+    # direction first falls to rest and then rises with the time that is left. Levels
+    # are in [-1, 1]; `rise` and `fall` are seconds from rest to an end and back.
     stop = target if level * target > 0 else 0.0
     if abs(level) > abs(stop):
         fall_time = (abs(level) - abs(stop)) * fall

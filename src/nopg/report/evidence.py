@@ -152,10 +152,8 @@ def logged_paths(data: Dataset, n_steps: int) -> tuple[FloatArray, FloatArray] |
 def visited_states(
     rollouts: Rollouts, gamma: float, goes_on: BoolArray
 ) -> VisitedStates:
-    """Every place of rollouts with its share of the discounted visits.
-
-    By kernels the policy does not act after the rows that do not go on, (n,).
-    """
+    """Every place of rollouts with its share of the discounted visits."""
+    # By kernels the policy does not act after the rows that do not go on, (n,).
     states, visits = rollouts.visits(gamma)
     if rollouts.by == "kernel":
         visits[: len(goes_on)] *= goes_on

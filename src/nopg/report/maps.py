@@ -1,6 +1,10 @@
-"""Value, visits and policy over planes through the mean of the predicted visits."""
+"""Value, visits and policy over planes through the mean of the predicted visits.
+
+Axes of a plane are columns of the state, and angles of two of them.
+"""
 
 import math
+import re
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -8,11 +12,11 @@ import numpy as np
 import torch
 from scipy.ndimage import gaussian_filter, map_coordinates
 
-from nopg.data.validation import FloatArray
+from nopg.data.dataset import Dataset
+from nopg.data.validation import FloatArray, angle_pairs
 from nopg.evaluation.model_paths import LEAST_PATHS
 from nopg.fitted.policy import FittedPolicy
 from nopg.fitted.sign_off import untried_at
-from nopg.report.coordinates import Coordinate
 from nopg.report.evidence import Evidence, VisitedStates
 
 CELLS = 500_000  # numbers all planes together may have: five bytes each on the page
@@ -22,6 +26,103 @@ MODEL_WORK = 25_000_000  # kernel entries of learned models: a second or two
 FINEST, COARSEST, LINE = 72, 21, 301  # points per side of a plane, and of a line
 FINEST_VALUE, COARSEST_VALUE = 15, 5  # the same for values by models
 BLUR = 1 / 32  # deviation of blurred visits, in sides of the plane
+MOST, MOST_BY_MODELS = 10, 4
+"""Coordinates offered; of more, those that vary most in units of their bandwidth.
+Learned models take longer for every plane of values, so that fewer are offered."""
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """One axis: a column of the state, or the angle of two."""
+
+    name: str  # how it is called
+    columns: tuple[int, ...]  # the column, or those of the cosine and the sine
+    low: float  # where the axis begins
+    high: float  # where it ends
+
+    @property
+    def is_angle(self) -> bool:
+        """Whether two columns are drawn as the angle they are of."""
+        return len(self.columns) == 2
+
+    def of(self, states: FloatArray) -> FloatArray:
+        """Where states lie on this axis, (..., d_s) -> (...)."""
+        if not self.is_angle:
+            return np.asarray(states[..., self.columns[0]])
+        cosine, sine = self.columns
+        return np.asarray(np.arctan2(states[..., sine], states[..., cosine]))
+
+    def place(self, states: FloatArray, values: FloatArray) -> None:
+        """Move states (m, d_s) to `values` (m,) on this axis, in place."""
+        if not self.is_angle:
+            states[:, self.columns[0]] = values
+            return
+        cosine, sine = self.columns
+        states[:, cosine], states[:, sine] = np.cos(values), np.sin(values)
+
+
+def coordinates(
+    data: Dataset, starts: FloatArray, bandwidths: FloatArray, most: int = MOST
+) -> tuple[Coordinate, ...]:
+    """The axes of a data set; bandwidths, (d_s,), are infinite for ignored columns."""
+    states = np.vstack([data.observations, data.next_observations, starts])
+    angles = {min(pair): pair for pair in _angles(data)}
+    paired = {column for pair in angles.values() for column in pair}
+    found: list[tuple[float, Coordinate]] = []
+    for column, name in enumerate(data.observation_names):
+        if (pair := angles.get(column)) is not None:
+            named = _angle_name([data.observation_names[c] for c in pair])
+            found.append((math.inf, Coordinate(named, pair, -math.pi, math.pi)))
+        elif column not in paired:
+            low, high = _range(states[:, column])
+            spread = float(states[:, column].std() / bandwidths[column])
+            found.append((spread, Coordinate(name, (column,), low, high)))
+    varied = [pair for pair in found if pair[0] > 0.0] or found[:1]
+    kept = sorted(varied, key=lambda pair: -pair[0])[:most]
+    return tuple(pair[1] for pair in varied if pair in kept)
+
+
+def held_state(
+    axes: tuple[Coordinate, ...], states: FloatArray, weights: FloatArray
+) -> FloatArray:
+    """The weighted mean state, on the circle where a coordinate is an angle, (d_s,)."""
+    mean = np.average(states, axis=0, weights=weights)
+    for axis in axes:
+        if axis.is_angle:
+            cosine, sine = axis.columns
+            axis.place(mean[None, :], np.arctan2(mean[[sine]], mean[[cosine]]))
+    return np.asarray(mean)
+
+
+def _angles(data: Dataset) -> list[tuple[int, int]]:
+    """Columns (cosine, sine) of every angle; names tell which is which."""
+    names = [name.lower() for name in data.observation_names]
+    return [
+        (j, i) if "sin" in names[i] or "cos" in names[j] else (i, j)
+        for i, j in angle_pairs(data.observations)
+    ]
+
+
+def _angle_name(names: list[str]) -> str:
+    """`theta` from `cos(theta)` and `sin(theta)`, else what the two are."""
+    bare = {
+        re.sub(r"(?i)^(cosine|sine|cos|sin)\b|[\s_]*(cosine|sine|cos|sin)$", "", name)
+        .strip(" _()")
+        for name in names
+    }  # fmt: skip
+    if len(bare) > 1:
+        return f"angle of ({names[0]}, {names[1]})"
+    return bare.pop() or "angle"
+
+
+def _range(values: FloatArray) -> tuple[float, float]:
+    """All values with a little room; far outliers do not stretch the axis."""
+    low, high = float(values.min()), float(values.max())
+    near_low, near_high = np.quantile(values, [0.005, 0.995])
+    if high - low > 3.0 * (near_high - near_low) > 0.0:
+        low, high = float(near_low), float(near_high)
+    room = 0.03 * (high - low) or 0.5
+    return low - room, high + room
 
 
 @dataclass(frozen=True)

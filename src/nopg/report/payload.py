@@ -10,15 +10,16 @@ import numpy as np
 from nopg.data.validation import FloatArray, IntArray
 from nopg.fitted.sign_off import untried_at
 from nopg.randomness import Seed
-from nopg.report.coordinates import (
+from nopg.report.evidence import Evidence, logged_paths
+from nopg.report.maps import (
     MOST,
     MOST_BY_MODELS,
     Coordinate,
+    Plane,
     coordinates,
     held_state,
+    planes,
 )
-from nopg.report.evidence import Evidence, logged_paths
-from nopg.report.maps import Plane, planes
 
 MOST_SAMPLES, MOST_UPDATES = 3000, 1200  # drawn; of more, an even choice
 

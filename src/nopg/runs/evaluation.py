@@ -15,7 +15,7 @@ from scipy.special import stdtrit
 
 from nopg.data.io.rollouts import one_episode
 from nopg.envs.pendulum import register
-from nopg.errors import ConfigError, MissingExtraError, require_extra
+from nopg.errors import ConfigError, MissingExtraError, require_count, require_extra
 from nopg.fitted.policy import FittedPolicy
 
 CONFIDENCE = 0.95
@@ -73,10 +73,7 @@ def evaluate(
         seed: Episode i starts from seed + i.
         videos: Folder for a film of each episode, through Gymnasium's RecordVideo.
     """
-    if n_episodes < 1:
-        raise ConfigError(
-            f"`n_episodes` must be from 1, got {n_episodes}; 10 is usual."
-        )
+    require_count("n_episodes", n_episodes)
     name = env_id.rpartition(":")[2].replace("/", "-")
     updates = 0 if policy.history is None else len(policy.history)
     seeds = range(seed, seed + n_episodes)

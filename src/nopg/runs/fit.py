@@ -19,11 +19,10 @@ from nopg.algorithms.nopg.config import N_UPDATES
 from nopg.algorithms.nopg.nopg import NOPG
 from nopg.algorithms.nopg.training import announce
 from nopg.data.dataset import Dataset
-from nopg.errors import ConfigError, RunError, require_extra
+from nopg.errors import RunError, require_count, require_extra
 from nopg.fitted.history import Update
 from nopg.fitted.policy import FittedPolicy
-from nopg.runs.checkpoint import write_checkpoint
-from nopg.runs.folder import RunFolder, locked, require_vacant
+from nopg.runs.folder import RunFolder, locked, require_vacant, write_checkpoint
 from nopg.runs.run_config import RunConfig, versions
 
 MAX_SECONDS = 60.0  # a checkpoint is due after so long, however many updates that were
@@ -54,11 +53,7 @@ class Monitoring:
     """Show a bar with J."""
 
     def __post_init__(self) -> None:
-        if self.checkpoint_every < 1:
-            raise ConfigError(
-                "`checkpoint_every` must be a number of updates from 1, got "
-                f"{self.checkpoint_every}; 100 is usual."
-            )
+        require_count("checkpoint_every", self.checkpoint_every)
 
 
 def start(

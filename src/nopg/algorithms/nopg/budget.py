@@ -3,8 +3,6 @@
 Row lengths come from a sample of the rows, bytes from counting arrays.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass

@@ -11,6 +11,7 @@ import torch
 
 from nopg.bellman.problem import EstimatorConfig
 from nopg.errors import ConfigError, did_you_mean, require_choice
+from nopg.errors import require_count as require_count
 from nopg.policies.adam import cosine_decay
 from nopg.randomness import Seed
 
@@ -23,19 +24,16 @@ _DTYPES = {"float64": torch.float64, "float32": torch.float32}
 class TrainingConfig:
     """How the policy is improved."""
 
-    learning_rate: float = 1e-2
-    """Adam's step size at the start."""
+    learning_rate: float = 1e-2  # Adam's step size at the start
+    # "cosine" lets the step size fall to zero; "constant" keeps it, as the paper does.
     schedule: str = "cosine"
-    """"cosine" lets the step size fall to zero over the updates; "constant" keeps it,
-    as the paper does."""
+    # Relative residual of the solves during training. Their errors hardly move the
+    # learning curve, and J is corrected for them.
     rtol: float = 1e-2
-    """Relative residual of the solves during training. Their errors hardly move the
-    learning curve, and J is corrected for them."""
-    final_rtol: float = 1e-6
-    """Relative residual of the last solve, whose q and mu are kept."""
+    final_rtol: float = 1e-6  # that of the last solve, whose q and mu are kept
+    # With matched rows: whether a few short ascents look for a start, and whether the
+    # policy is put back to it should its mean path earn more in the end.
     search_start: bool = True
-    """With matched rows: whether a few short ascents look for a start, and whether the
-    policy is put back to it should its mean path earn more in the end."""
 
     def __post_init__(self) -> None:
         if not (self.learning_rate > 0 and math.isfinite(self.learning_rate)):
@@ -56,24 +54,18 @@ class TrainingConfig:
 class NOPGConfig(EstimatorConfig, TrainingConfig):
     """Settings of a model, as plain values; those of its two parts are among them."""
 
-    policy: str = "deterministic"
-    """"deterministic", "stochastic", "discrete", or "custom" for a module."""
-    hidden: tuple[int, ...] = (50,)
-    """Widths of the policy's hidden layers."""
-    standardise: bool = True
-    """Whether states are standardised inside the policy; False is the paper's way."""
+    policy: str = "deterministic"  # or "stochastic", "discrete", "custom" for a module
+    hidden: tuple[int, ...] = (50,)  # widths of the policy's hidden layers
+    standardise: bool = True  # of states inside the policy; False is the paper's way
+    # Largest standard deviation of a stochastic policy, one per action dimension; by
+    # default a quarter of the action range.
     max_std: tuple[float, ...] | None = None
-    """Largest standard deviation of a stochastic policy, one per action dimension; by
-    default a quarter of the action range."""
-    device: str = "cpu"
-    """Where tensors live."""
-    dtype: str = "float64"
-    """Precision of everything."""
-    seed: int = 0
-    """Seed of every draw."""
+    device: str = "cpu"  # where tensors live
+    dtype: str = "float64"  # precision of everything
+    seed: int = 0  # of every draw
+    # Bytes a job may take; by default what the machine, or its container, or the GPU
+    # has free. A job that needs more is refused before it starts.
     max_memory: float | None = None
-    """Bytes a job may take; by default what the machine, or its container, or the GPU
-    has free. A job that needs more is refused before it starts."""
 
     def __post_init__(self) -> None:
         EstimatorConfig.__post_init__(self)
@@ -146,9 +138,3 @@ class NOPGConfig(EstimatorConfig, TrainingConfig):
     def torch_dtype(self) -> torch.dtype:
         """`dtype` as torch names it."""
         return _DTYPES[self.dtype]
-
-
-def require_count(name: str, count: object) -> None:
-    """Raise a `ConfigError` unless an argument is a whole number from 1."""
-    if not isinstance(count, int) or count < 1:
-        raise ConfigError(f"`{name}` must be a whole number from 1, got {count!r}.")

@@ -5,8 +5,6 @@ kernels of a few microseconds. Captured once and replayed, they cost what they
 compute; the host looks only at the residual norms, between groups of sweeps.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 import time
@@ -26,8 +24,7 @@ from nopg.fitted.history import Update
 from nopg.policies.adam import eps_for
 from nopg.policies.families import DeterministicPolicy, Policy
 
-MAX_GROUPS = 1000
-"""Groups of sweeps before an update is given up."""
+MAX_GROUPS = 1000  # groups of sweeps before an update is given up
 SMALL = 4_000_000
 """Entries of P whose sweeps take less time than a look at what they left."""
 

@@ -1,7 +1,5 @@
 """How a search finds candidates: planning in the learned model, and gradient ascent."""
 
-from __future__ import annotations
-
 import copy
 import threading
 import warnings
@@ -46,8 +44,7 @@ PLANS = (
 )
 ASCENTS = (CandidateMethod(ASCENT), CandidateMethod(ASCENT))
 """Two ascents, from policies of different seeds."""
-N_ASCENT_ROWS = 2000
-"""Samples an ascent rests on, a random part of more; refinement uses all of them."""
+N_ASCENT_ROWS = 2000  # samples an ascent rests on; refinement uses all of them
 SHORT_LISTS = {
     "rows": NADARAYA_WATSON,
     "stochastic": "paper",
@@ -68,22 +65,13 @@ class FoundPolicy:
 
 def planned_candidates(
     model: TransitionModel,
-    data: Dataset,
-    policy: Policy,
-    gamma: float,
+    data: Dataset,  # what it was learned from
+    policy: Policy,  # an untrained one; each plan is distilled into a copy
+    gamma: float,  # of the task
     seed: int,
-    n_found: int = 0,
+    n_found: int = 0,  # how many are there already, and left out
 ) -> Iterator[FoundPolicy]:
-    """Fitted value iteration in the learned model, distilled into a policy each time.
-
-    Args:
-        model: The learned model.
-        data: What it was learned from.
-        policy: An untrained one; each plan is distilled into a copy.
-        gamma: Discount factor of the task.
-        seed: Seed of every draw.
-        n_found: How many are there already, and left out.
-    """
+    """Fitted value iteration in the learned model, distilled into policies."""
     if n_found == len(PLANS):
         return iter(())
     actions = regression_actions(data).numpy()
@@ -103,12 +91,10 @@ def planned_candidates(
 def cloned_candidate(
     data: Dataset, policy: Policy, is_close: bool = False
 ) -> FoundPolicy:
-    """Behaviour cloning: a policy that does what was done in the log.
-
-    Among states that hold their past, anchors and kernels are too far apart for plans
-    and ascents to get anywhere near the data. Who made the log was there, and
-    refinement goes on from there.
-    """
+    """Behaviour cloning: a policy that does what was done in the log."""
+    # Among states that hold their past, anchors and kernels are too far apart for plans
+    # and ascents to get anywhere near the data. Who made the log was there, and
+    # refinement goes on from there.
     actions, student = regression_actions(data).numpy(), copy.deepcopy(policy)
     states = np.array(data.observations, dtype=np.float64)
     targets = DistillationTargets(states, actions, np.ones(len(data)), 1)
@@ -134,24 +120,15 @@ def earlier_candidate(
 
 def ascent_candidates(
     data: Dataset,
-    starts: Array,
-    n_updates: int,
-    settings: Mapping[str, Any],
+    starts: Array,  # where the task starts, (B, d_s)
+    n_updates: int,  # of each ascent
+    settings: Mapping[str, Any],  # of `NOPG`
     seed: int,
-    advance: Callable[[str], None],
+    advance: Callable[[str], None],  # told every update, with a text for the bar
 ) -> Iterator[FoundPolicy]:
     """Gradient ascent on the kernel estimate of the return, Eq. (10).
 
-    Args:
-        data: Logged transitions.
-        starts: Where the task starts, (B, d_s).
-        n_updates: Updates of each ascent.
-        settings: Settings of `NOPG`.
-        seed: Seed of every draw.
-        advance: Told every update, with a text for the progress bar.
-
-    Raises:
-        KeyboardInterrupt: At Ctrl-C, after the policy reached so far.
+    At Ctrl-C a KeyboardInterrupt comes after the policies reached so far.
     """
     is_enough = threading.Event()
 

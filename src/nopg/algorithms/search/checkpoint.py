@@ -3,8 +3,6 @@
 All else a search makes from its data and its seed again, to the same bits.
 """
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import json

@@ -6,9 +6,6 @@ see. And where every episode ends after the same number of steps it was the cloc
 ended it: a model that takes it for the task's end sees danger where the machine rests.
 """
 
-from __future__ import annotations
-
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -17,26 +14,19 @@ from nopg.data.alignment import apply_time_limit, step_numbers
 from nopg.data.dataset import Dataset
 from nopg.discount import discount_horizon
 from nopg.dynamics.replays import consecutive
-from nopg.errors import NopgWarning
+from nopg.errors import warn
 
-GAMMA = 0.99
-"""Discount factor where none is given: a horizon of a few hundred steps."""
-UNSEEN, SEEN = 1e-3, 0.1
-"""Weight of the last step of an episode from which on it is not seen, and the weight
-that it then gets."""
-OTHERWISE = 0.5
-"""Difference of what is earned later, in deviations of the rewards, that matters."""
-LONG = 50
-"""Steps of episodes from which it is no chance that all of them have as many."""
+GAMMA = 0.99  # discount factor where none is given: a horizon of a few hundred steps
+UNSEEN, SEEN = 1e-3, 0.1  # weight of a last step that is not seen, and what it gets
+OTHERWISE = 0.5  # difference of later rewards, in their deviations, that matters
+LONG = 50  # steps of episodes from which it is no chance that all of them have as many
 
 
 def discount_of(data: Dataset) -> float:
-    """The discount factor for these episodes: 0.99, or one that looks farther.
-
-    It does where episodes earn otherwise, on average, after what 0.99 sees of them than
-    before: then the last step of the median one weighs a tenth. A process that goes on
-    in the same way is not looked at any longer for it.
-    """
+    """The discount factor for these episodes: 0.99, or one that looks farther."""
+    # It does where episodes earn otherwise, on average, after what 0.99 sees of them
+    # than before: then the last step of the median one weighs a tenth. A process that
+    # goes on in the same way is not looked at any longer for it.
     runs = consecutive(data, np.ones(len(data), dtype=bool))
     n_steps = int(np.median([len(run) for run in runs]))
     n_seen = discount_horizon(GAMMA, UNSEEN)
@@ -52,11 +42,9 @@ def discount_of(data: Dataset) -> float:
 
 
 def without_time_limit(data: Dataset) -> Dataset:
-    """The data, with terminations that were the end of the recording as truncations.
-
-    They are where all of several come after the same number of steps, in states like
-    those in which other episodes went on: no column tells them apart.
-    """
+    """The data, with terminations that were the end of the recording as truncations."""
+    # They are where all of several come after the same number of steps, in states like
+    # those in which other episodes went on: no column tells them apart.
     ends = np.asarray(data.terminations)
     steps = step_numbers(data.episodes, ends | np.asarray(data.truncations))
     lengths = np.unique(steps[ends])
@@ -68,12 +56,10 @@ def without_time_limit(data: Dataset) -> Dataset:
         return data
     flags = (ends, np.asarray(data.truncations), int(lengths[0]))
     terminations, truncations, notes = apply_time_limit(data.episodes, *flags)
-    warnings.warn(
+    warn(
         f"Terminations should be ends of the task, all {int(ends.sum())} come after "
         f"exactly {lengths[0]:,} steps: they are taken for the end of the recording; "
-        f"load the data with time_limit={lengths[0]} to say so.",
-        NopgWarning,
-        stacklevel=3,
+        f"load the data with time_limit={lengths[0]} to say so."
     )
     notes = (*data.notes, *notes)
     return replace(

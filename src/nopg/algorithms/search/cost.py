@@ -5,8 +5,6 @@ is timed, here and now. A rough model of a few rows tells how many kernels there
 whether the system is noisy. The factors of the counts were measured once.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -33,13 +31,11 @@ from nopg.policies.arrays import Array
 from nopg.randomness import Seed
 from nopg.threads import side_by_side
 
-N_ROUGH, N_LIKELY = 1_000, 96
-"""Rows of the rough model, and those that its hyperparameters are chosen by."""
+N_ROUGH, N_LIKELY = 1_000, 96  # rows of the rough model, and of its likelihood
 EASY, ENDING = 0.2, 0.5
 """What is left of the later parts where tasks begin at their best: plans often cannot
 be bettered. And of rollouts where episodes end."""
-SHARED = 0.45
-"""What a further core adds to the speed of one, up to four of them."""
+SHARED = 0.45  # what a further core adds to the speed of one, up to four of them
 
 
 class LearningCost(NamedTuple):
@@ -97,7 +93,11 @@ def cost_of_search(
     n_tried = len(planning.actions_to_try(actions, np.random.default_rng(0)))
     near, seen = discount_horizon(gamma), discount_horizon(gamma, r.SEARCH_WEIGHT)
     left = ENDING if model.termination is not None else 1.0
-    left = EASY if _is_easy(model, actions, starts[:N_LIKELY]) else left
+    # Where the task begins where rewards are highest plans may leave no gain.
+    some, high = starts[:N_LIKELY], model.reward_limits[1]
+    first_step = model.follow(some, np.tile(actions.mean(axis=0), (1, len(some), 1)))
+    if np.median(first_step.rewards) >= high - 0.01 * abs(high):
+        left = EASY
     # Steps of rollouts in each part.
     planned = n_anchors * n_tried * planning.MAX_REPEAT
     first = r.FIRST_ROUND * n_policies
@@ -129,14 +129,6 @@ def cost_of_search(
     numbers = 4 * cores * N_INDUCING * min(n, N_ROWS) + 4 * n_curved * N_INDUCING**2
     numbers += n * 12 * (2 * d_s + 4) + 2 * planned * (3 * d_s + 6)
     return LearningCost(seconds, 60.0 + 8e-6 * numbers, cores)
-
-
-def _is_easy(model: TransitionModel, actions: Array, starts: Array) -> bool:
-    """Whether the task begins where rewards are highest: plans may leave no gain."""
-    typical = actions.mean(axis=0)
-    first = model.follow(starts, np.tile(typical, (1, len(starts), 1)))
-    high = model.reward_limits[1]
-    return bool(np.median(first.rewards) >= high - 0.01 * abs(high))
 
 
 def _measured(data: Dataset) -> tuple[TransitionModel, Array, float, float]:

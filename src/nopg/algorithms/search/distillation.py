@@ -5,8 +5,6 @@ their arithmetic; and there are thousands of batches. So perceptrons are differe
 here by hand, in single precision: what is taught is far less exact than that.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -25,11 +23,9 @@ from nopg.policies.families import (
     Policy,
 )
 
-N_STEPS = 300
-"""Steps of Adam on all targets; the error of a plan is level by then."""
+N_STEPS = 300  # steps of Adam on all targets; the error of a plan is level by then
 LEARNING_RATE = 1e-2
-BATCH, EPOCHS, MAX_STEPS = 256, 400, 20_000
-"""Close distillation: targets of a step, how often each is met, and steps at most."""
+BATCH, EPOCHS, MAX_STEPS = 256, 400, 20_000  # of close distillation
 
 KNOWN = (DeterministicPolicy, GaussianPolicy, CategoricalPolicy)
 Real = NDArray[np.floating[Any]]
@@ -46,10 +42,7 @@ def distil(
 
     Plans are rough, and so is what is made of them at first. What was done by someone
     who knows how is worth following closely, for some seconds: a balance is lost by
-    small errors.
-
-    Returns:
-        The mean error that is left.
+    small errors. What comes is the mean error that is left.
     """
     student = Student(policy, targets)
     n, n_steps, rate = len(targets.states), N_STEPS, LEARNING_RATE
@@ -68,12 +61,7 @@ def distil(
 
 
 class Student:
-    """A perceptron in arrays, the targets it learns, and the gradient of its error.
-
-    Attributes:
-        parameters: All of them in one tensor.
-        ascent: The gradient of the error at the last rows, downwards.
-    """
+    """A perceptron in arrays, the targets it learns, and the gradient of its error."""
 
     def __init__(
         self,
@@ -103,9 +91,9 @@ class Student:
         ]
         self._shapes = [part.shape for part in parts]
         flat = np.concatenate([part.ravel() for part in parts])
-        self.parameters = torch.from_numpy(flat).to(dtype)
+        self.parameters = torch.from_numpy(flat).to(dtype)  # all of them in one tensor
         self._first = self.parameters.clone()
-        self.ascent = torch.zeros_like(self.parameters)
+        self.ascent = torch.zeros_like(self.parameters)  # of the error, downwards
         self._own, self._slopes = map(self._layers, (self.parameters, self.ascent))
 
     def error(self, rows: NDArray[np.int64] | slice) -> float:

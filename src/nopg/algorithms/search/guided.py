@@ -7,8 +7,6 @@ in disturbed rollouts, and a policy learns what it did there: not the path alone
 the way back.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -19,12 +17,7 @@ import torch
 from nopg.algorithms.search.candidates import FoundPolicy
 from nopg.algorithms.search.distillation import distil
 from nopg.algorithms.search.planning import DistillationTargets
-from nopg.algorithms.search.splices import (
-    ALIKE,
-    caught,
-    shared,
-    without_detours,
-)
+from nopg.algorithms.search.splices import ALIKE, caught, shared, without_detours
 from nopg.algorithms.search.trajectories import (
     Feedback,
     StatePenalty,
@@ -62,8 +55,7 @@ N_STARTS, N_TAUGHT, N_STEPS = 3, 50, 2_000
 of the former, from which on there is one of them."""
 N_ITERATIONS = 10
 """Iterations from everything there is, and as many from the best of it."""
-SEEN = 0.1
-"""Weight gamma^T at which paths end."""
+SEEN = 0.1  # weight gamma^T at which paths end
 N_BEST, N_SOLVING, RESTING = 200, 30, 0.05
 """Logged states of the highest rewards from which one to rest at is looked for, steps
 of the solver, and the most it may move there, in typical steps."""
@@ -80,32 +72,20 @@ N_DISTURBED, N_DRAWS, N_MODELS = 150, 50, 8
 in and held against."""
 USED = 2.0 / 3.0
 """Share of a path that is taught: near its end nothing matters any more."""
-N_LESSONS, N_ROWS = 3, 30_000
-"""Lessons at most, and states that are taught in each."""
+N_LESSONS, N_ROWS = 3, 30_000  # lessons at most, and states that are taught in each
 
 
 def trajectory_candidate(
-    models: Sequence[TransitionModel],
-    data: Dataset,
-    starts: Array,
-    policies: Sequence[Policy],
-    fresh: Policy,
+    models: Sequence[TransitionModel],  # what starts share is good in all of them
+    data: Dataset,  # what they were learned from
+    starts: Array,  # where the task starts, (B, d_s)
+    policies: Sequence[Policy],  # what was found before: paths begin as theirs, too
+    fresh: Policy,  # an untrained one
     gamma: float,
-    generator: np.random.Generator,
-    advance: Callable[[float], None] = lambda best: None,
+    generator: np.random.Generator,  # of disturbances
+    advance: Callable[[float], None] = lambda best: None,  # with the best return so far
 ) -> FoundPolicy:
-    """Optimise paths in the first model, and teach them to a copy of `fresh`.
-
-    Args:
-        models: Learned models; what is shared among starts is good in all of them.
-        data: What they were learned from.
-        starts: Where the task starts, (B, d_s).
-        policies: What was found before: paths begin as theirs, too.
-        fresh: An untrained policy.
-        gamma: Discount factor of the task.
-        generator: Source of disturbances.
-        advance: Called with the best return so far after each iteration.
-    """
+    """Optimise paths in the first model, and teach them to a copy of `fresh`."""
     actions = regression_actions(data).numpy()
     limits = np.stack([actions.min(axis=0), actions.max(axis=0)])
     inner = limits.mean(axis=0) + AUTHORITY * (limits - limits.mean(axis=0))
@@ -145,11 +125,9 @@ def _loosened(task: Task, data: Dataset) -> Task:
 def _led_inside(
     task: Task, loose: Task, found: Feedback, starts: Array
 ) -> tuple[Task, Feedback]:
-    """Paths that pass a break, led to where the models hold, and the task there.
-
-    By a penalty that grows: out of support there is no slope to follow. It stays a part
-    of the task, or paths would go as near to the break as they can.
-    """
+    """Paths that pass a break, led to where the models hold, and the task there."""
+    # By a penalty that grows: out of support there is no slope to follow. It stays a
+    # part of the task, or paths would go as near to the break as they can.
     bounds = task.models[0].bounds
     low, high, unit = (
         bounds.low.numpy(),
@@ -212,10 +190,8 @@ def _begun(
     policies: Sequence[Policy],
     holding: Feedback,
 ) -> Feedback:
-    """Where paths from every start begin.
-
-    As if it held already, back to the best episode, and as earlier policies would.
-    """
+    """Where paths from every start begin."""
+    # As if it held already, back to the best episode, and as earlier policies would.
     horizon, count = len(holding.states), len(starts)
     every = consecutive(data, np.ones(len(data), dtype=bool))
     run = max(every, key=lambda rows: float(np.sum(data.rewards[rows])))

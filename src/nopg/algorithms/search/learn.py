@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import logging
 import sys
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -56,7 +55,14 @@ from nopg.data.dataset import Dataset
 from nopg.dynamics.ensemble import fit_ensemble
 from nopg.dynamics.rewards import RewardFunction, with_known_rewards
 from nopg.dynamics.transition_model import TransitionModel, regression_actions
-from nopg.errors import ConfigError, DataError, NopgError, NopgWarning, SupportWarning
+from nopg.errors import (
+    ConfigError,
+    DataError,
+    NopgError,
+    SupportWarning,
+    require_count,
+    warn,
+)
 from nopg.evaluation.model import ModelEvaluator
 from nopg.fitted.policy import LEARN, FittedPolicy
 from nopg.policies.arrays import Array
@@ -66,8 +72,7 @@ from nopg.threads import side_by_side
 
 logger = logging.getLogger(__name__)
 
-MAX_UNCERTAINTY = 0.75
-"""Mean predictive uncertainty above which the models themselves are guessing."""
+MAX_UNCERTAINTY = 0.75  # mean predictive uncertainty above which models guess
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}{postfix}"
 """Steps differ in length, so there is no guess at what is left: it was hours off."""
 
@@ -210,9 +215,8 @@ def learn(
             logger.warning("Interrupted before there was a policy; the log is cloned.")
             return replace(fitted, policy=cloned_candidate(data, fresh).policy)
         selection = Selection(models, trial_states(data, places), gamma, worst_share)
-        counts = (n_updates, n_refining)
-        given = (selection, data, fresh, floor, start, sparse)
-        _search(*given, *counts, common, bar, stored)
+        given = (selection, data, fresh, floor, start, sparse, n_updates, n_refining)
+        _search(*given, common, bar, stored)
         evaluator = ModelEvaluator(data, gamma, Seed(seed), models)
         search = selection.choose()
         if floor is not None:
@@ -220,14 +224,14 @@ def learn(
         chosen = selection.found[search.chosen].policy
         if floor is not None and chosen is floor.clone:
             spec = floor.spec
-        _warn_of_uncertainty(search.candidates[search.chosen].final.uncertainty)
-        fitted = replace(
-            fitted,
-            policy=chosen,
-            spec=spec,
-            search=search,
-            models=models,
-        )
+        uncertainty = search.candidates[search.chosen].final.uncertainty
+        if uncertainty > MAX_UNCERTAINTY:
+            warn(
+                "Predictions along the learned policy's path should rest on data, "
+                f"their uncertainty there is {uncertainty:.2f} (1 is a guess); record "
+                "transitions near that path before trusting the policy."
+            )
+        fitted = replace(fitted, policy=chosen, spec=spec, search=search, models=models)
         fitted.__dict__["model"] = evaluator  # it has replayed the log already
         stored.remove()
         bar.close()  # the verdict comes below it
@@ -273,10 +277,9 @@ def _search(
         bar.set_postfix_str(text, refresh=False)
         bar.update()
 
-    def keep(*found: FoundPolicy) -> None:
-        for one in found:
-            selection.add(one)
-        checkpoint.add(*found)
+    def keep(found: FoundPolicy) -> None:
+        selection.add(found)
+        checkpoint.add(found)
 
     try:
         for one in checkpoint.policies(fresh):
@@ -299,7 +302,17 @@ def _search(
         is_planned = len(selection.found) == len(others) + len(PLANS)
         if not selection.is_optimal():
             if is_planned and sparse:  # nor have kernels any neighbours there
-                keep(_by_trajectories(selection, data, fresh, gamma, seed, advance))
+                # Trajectories begin as the best policy so far has them.
+                best = selection.found[selection.choose().chosen].policy
+                given = (selection.models, data, selection.starts, [best], fresh, gamma)
+                generator = Seed(seed).numpy("disturbances")
+                keep(
+                    trajectory_candidate(
+                        *given,
+                        generator,
+                        lambda value: advance(f"trajectories, J={value:.4g}"),
+                    )
+                )
             elif is_planned:
                 found = []
                 for one in ascent_candidates(
@@ -315,28 +328,6 @@ def _search(
             selection.add(cloned_candidate(data, fresh))
     bar.total = bar.n  # what was not needed is not missing
     bar.refresh()
-
-
-def _by_trajectories(
-    selection: Selection,
-    data: Dataset,
-    fresh: Policy,
-    gamma: float,
-    seed: int,
-    advance: Callable[[str], None],
-) -> FoundPolicy:
-    """A policy taught by trajectories, which begin as the best one so far has them."""
-    best = selection.found[selection.choose().chosen].policy
-    return trajectory_candidate(
-        selection.models,
-        data,
-        selection.starts,
-        [best],
-        fresh,
-        gamma,
-        Seed(seed).numpy("disturbances"),
-        lambda value: advance(f"trajectories, J={value:.4g}"),
-    )
 
 
 def _require_known(common: dict[str, Any], n_updates: int, n_refining: int) -> None:
@@ -359,14 +350,8 @@ def _require_known(common: dict[str, Any], n_updates: int, n_refining: int) -> N
             "`learn` works on the CPU in float64, got device={!r} and dtype={!r}; use "
             "NOPG(...).fit(data) for others.".format(*place)
         )
-    for name, number, least in (
-        ("n_updates", n_updates, 1),
-        ("n_refining", n_refining, 0),
-    ):
-        if not isinstance(number, int) or number < least:
-            raise ConfigError(
-                f"`{name}` must be a whole number from {least}, got {number!r}."
-            )
+    require_count("n_updates", n_updates)
+    require_count("n_refining", n_refining, 0)
 
 
 def _worst_share(risk: str | float) -> float:
@@ -415,21 +400,9 @@ def _warn_of_starts(model: TransitionModel, starts: Array) -> None:
     low, high = model.bounds.low.numpy(), model.bounds.high.numpy()
     outside = ((starts < low) | (starts > high)).any(axis=1)
     if outside.any():
-        warnings.warn(
+        warn(
             f"Starts should lie near the data, {int(outside.sum())} of {len(starts)} "
             "lie beyond the range of the logged states: what is learned there is a "
             "guess; record data around the start.",
             SupportWarning,
-            stacklevel=3,
-        )
-
-
-def _warn_of_uncertainty(uncertainty: float) -> None:
-    if uncertainty > MAX_UNCERTAINTY:
-        warnings.warn(
-            "Predictions along the learned policy's path should rest on data, their "
-            f"uncertainty there is {uncertainty:.2f} (1 is a guess); record "
-            "transitions near that path before trusting the policy.",
-            NopgWarning,
-            stacklevel=3,
         )

@@ -1,7 +1,5 @@
 """How much of the past a search takes into the state: what the log asks for."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 
@@ -20,16 +18,7 @@ AUTO = "auto"
 
 
 def remembered(data: Dataset, history: int | str) -> Dataset:
-    """The data with as much history as asked for, or as the data themselves ask for.
-
-    Args:
-        data: Logged transitions.
-        history: "auto", or past steps of observations and actions; 0 for none.
-
-    Raises:
-        ConfigError: If `history` is something else.
-        DataError: If steps are asked for that the data do not have.
-    """
+    """The data with as many past steps as asked for, or as they ask for ("auto")."""
     if history != AUTO:
         if not isinstance(history, (int, np.integer)) or history is True or history < 0:
             raise ConfigError(
@@ -63,12 +52,10 @@ def _without_short(data: Dataset, steps: int) -> Dataset:
 
 
 def trial_states(data: Dataset, starts: Array) -> Array:
-    """States from which candidates are rolled out: the starts, and some with a past.
-
-    The past of every start is the same, so what it stands for, a level nobody
-    measures, would be the same in every rollout. First states of the log whose past is
-    known come between the starts, as many as there are.
-    """
+    """States from which candidates are rolled out: the starts, and some with a past."""
+    # The past of every start is the same, so what it stands for, a level nobody
+    # measures, would be the same in every rollout. First states of the log whose past
+    # is known come between the starts, as many as there are.
     if data.history is None:
         return starts
     try:
@@ -81,15 +68,7 @@ def trial_states(data: Dataset, starts: Array) -> Array:
 
 
 def starting_states(data: Dataset, initial_states: Any) -> Any:
-    """Initial states with their past; observations are the first of an episode.
-
-    Args:
-        data: Logged transitions, with their history if there is any.
-        initial_states: As given, (B, d_o) or (B, d_s); None for those of the data.
-
-    Raises:
-        DataError: If they have neither width.
-    """
+    """Initial states with their past, from (B, d_o) or (B, d_s), or the data's own."""
     if initial_states is None:
         return data.first_states()
     layout = data.history

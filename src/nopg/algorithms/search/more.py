@@ -1,7 +1,5 @@
 """Learning on from a policy with new data: `FittedPolicy.learn_more`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -14,13 +12,7 @@ from nopg.fitted.policy import LEARN, FittedPolicy
 
 
 def learn_more(policy: FittedPolicy, data: Dataset, **settings: Any) -> FittedPolicy:
-    """A new search in the data of `policy` and new ones, from that policy on.
-
-    Args:
-        policy: What `nopg.learn` found.
-        data: New transitions of the same system.
-        settings: Of `nopg.learn`; by default those of the earlier search.
-    """
+    """A new search, from a policy on, in its data and new ones together."""
     if policy.algorithm != LEARN:
         raise ConfigError(
             "`learn_more` goes on with a policy of nopg.learn, this one is of "

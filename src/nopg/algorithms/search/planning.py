@@ -21,17 +21,12 @@ from nopg.dynamics.rollouts import discounted_return, running_probability
 from nopg.dynamics.transition_model import PredictedStep, TransitionModel
 from nopg.policies.arrays import Array
 
-N_ANCHORS = 1000
-"""States of the data that are planned for; a random part of more."""
-N_LEVELS = 9
-"""Actions tried at each anchor, where there is one dimension of them."""
-MAX_ACTIONS = 32
-"""Actions tried at each anchor, where there are several."""
-MAX_REPEAT = 10
-"""Steps an action is repeated for at most."""
+N_ANCHORS = 1000  # states of the data that are planned for; a random part of more
+N_LEVELS = 9  # actions tried at each anchor, where there is one dimension of them
+MAX_ACTIONS = 32  # actions tried at each anchor, where there are several
+MAX_REPEAT = 10  # steps an action is repeated for at most
 MAX_SWEEPS = 2000
-N_GUSTS = 6
-"""Noisy paths that an action is averaged over, where the system is noisy."""
+N_GUSTS = 6  # noisy paths that an action is averaged over, where the system is noisy
 
 FAR, N_PLANNED = 0.5, 4
 """Distance of neighbouring anchors, in deviations of the states, from which plans are
@@ -48,13 +43,9 @@ class DistillationTargets(NamedTuple):
 
 
 def actions_to_try(actions: Array, generator: np.random.Generator) -> Array:
-    """A few actions that span those of the data, (A, d_a).
+    """A few actions that span those of the data, (n, d_a) to (A, d_a).
 
     Levels of equal distance in one dimension; in more, actions that were taken.
-
-    Args:
-        actions: Of the data, (n, d_a).
-        generator: Chooses among them.
     """
     if actions.shape[1] == 1:
         return np.linspace(actions.min(axis=0), actions.max(axis=0), N_LEVELS)
@@ -78,22 +69,15 @@ def is_sparse(
 
 @dataclass(frozen=True)
 class ActionOutcomes:
-    """Where each action leads from each anchor, when it is repeated.
-
-    Attributes:
-        model: The learned model.
-        anchors: States that are planned for.
-        actions: What one may do, (A, d_a).
-        outcomes: Steps of every action at every anchor, action by action within an
-            anchor and gust by gust within an action, (T, n A G, ...).
-        n_gusts: How often each action is rolled out, G; once without noise.
-    """
+    """Where each action leads from each anchor, when it is repeated."""
 
     model: TransitionModel
-    anchors: Anchors
-    actions: Array
+    anchors: Anchors  # states that are planned for
+    actions: Array  # what one may do, (A, d_a)
+    # Steps of every action at every anchor, action by action within an anchor and gust
+    # by gust within an action, (T, n A G, ...).
     outcomes: PredictedStep[Array]
-    n_gusts: int = 1
+    n_gusts: int = 1  # how often each action is rolled out, G; once without noise
 
     @classmethod
     def of(
@@ -122,13 +106,7 @@ class ActionOutcomes:
     def value_iteration(
         self, gamma: float, action_repeat: int | None = None
     ) -> DistillationTargets:
-        """The best action at each anchor.
-
-        Args:
-            gamma: Discount factor of one step.
-            action_repeat: Steps an action is repeated for; by default until it has led
-                elsewhere.
-        """
+        """The best action at each anchor, repeated so often or until it leads away."""
         repeat = self._least_repeat() if action_repeat is None else action_repeat
         steps = PredictedStep(*(field[:repeat] for field in self.outcomes))
         worst, n = self.model.worst_value(gamma), len(self.anchors.states)
@@ -167,19 +145,12 @@ class ActionOutcomes:
 
 @dataclass(frozen=True)
 class Anchors:
-    """States that stand for those around them.
+    """States that stand for those around them."""
 
-    Attributes:
-        states: Where they are, (n, d_s).
-        unit: Standard deviation of each dimension, (d_s,).
-        tree: The same in these units, for finding neighbours.
-        spacing: Typical distance to as many neighbours as enclose an anchor.
-    """
-
-    states: Array
-    unit: Array
-    tree: Any
-    spacing: float
+    states: Array  # where they are, (n, d_s)
+    unit: Array  # standard deviation of each dimension, (d_s,)
+    tree: Any  # the states in these units, for finding neighbours
+    spacing: float  # typical distance to as many neighbours as enclose an anchor
 
     @classmethod
     def of(cls, states: Array) -> Anchors:

@@ -6,8 +6,6 @@ gradient only helps a policy that already does roughly the right thing. So this 
 last.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -40,32 +38,21 @@ gradients are rough, and only what lasts over many long steps is learned."""
 CREDITS = (1.0, 0.95)
 """Where the system is noisy each policy ascends twice: an action answers for all that
 follows, or for about twenty steps, where gradients of more are lost in noise."""
-PATIENCE = 25
-"""Updates without a gain after which refining a policy ends; in noise it does not."""
-GAIN = 1e-3
-"""Smallest gain that counts, as a share of |J|."""
+PATIENCE = 25  # updates without a gain after which refining ends, but in noise
+GAIN = 1e-3  # smallest gain that counts, as a share of |J|
 N_KEPT, FIRST_ROUND = 3, 0.3
 """All policies are refined for this share of the updates, then so many of the best:
 where a policy starts says little about where it can get."""
-CHECK_EVERY, NOISY_CHECK_EVERY = 5, 10
-"""Updates between estimates by all models; noisy ones take many paths."""
-SEARCH_WEIGHT = 0.005
-"""Weight gamma^T at which rollouts end while searching."""
-FINAL_WEIGHT = 1e-8
-"""The same where the last choice is made: what fails late is to be seen, however
-little it weighs."""
-N_STARTS = 5
-"""Starts that gradients and first estimates are averaged over."""
-N_PATHS, N_FINAL_PATHS = 24, 96
-"""Paths instead where the system is noisy, over all starts in turn; and where the last
-choice is made."""
+CHECK_EVERY, NOISY_CHECK_EVERY = 5, 10  # updates between estimates by all models
+SEARCH_WEIGHT = 0.005  # weight gamma^T at which rollouts end while searching
+FINAL_WEIGHT = 1e-8  # where the last choice is made: what fails late is to be seen
+N_STARTS = 5  # starts that gradients and first estimates are averaged over
+N_PATHS, N_FINAL_PATHS = 24, 96  # in noise, over all starts; for the last choice
 N_NEW_PATHS = 8
 """Paths of each update where the system is noisy, with new gusts every time: what is
 learned from many gusts, a few at a time, does not hold for these alone."""
-NOISY_FINAL_WEIGHT = 1e-3
-"""Weight at which these end: what fails late on one path fails early on another."""
-N_UNCERTAINTIES = 256
-"""Steps whose uncertainty is averaged: it costs more than the rollout itself."""
+NOISY_FINAL_WEIGHT = 1e-3  # in noise: what fails late fails early on another path
+N_UNCERTAINTIES = 256  # steps whose uncertainty is averaged: rollouts cost less
 
 
 def model_estimates(
@@ -118,12 +105,7 @@ class _Ascent:
     """A policy, and the best it has been."""
 
     def __init__(
-        self,
-        policy: Policy,
-        value: float,
-        attainable: float,
-        credit: float,
-        eps: float,
+        self, policy: Policy, value: float, attainable: float, credit: float, eps: float
     ) -> None:
         self.policy, self.best, self.attainable = policy, value, attainable
         self.credit = credit
@@ -163,36 +145,22 @@ class _Ascent:
 
 
 def refine(
-    models: Models,
-    policies: Policies,
-    starts: Array,
+    models: Models,  # the gradient is that of the first
+    policies: Policies,  # perceptrons of one shape
+    starts: Array,  # where the task starts, (B, d_s)
     gamma: float,
-    n_updates: int,
-    advance: Callable[[float], None] = lambda best: None,
-    worst_share: float = 1.0,
-    begun: Mapping[str, Any] | None = None,
-    save: Callable[[dict[str, Any]], None] = lambda state: None,
+    n_updates: int,  # of each, at most
+    advance: Callable[[float], None] = lambda best: None,  # with the best value so far
+    worst_share: float = 1.0,  # of the rollouts whose mean return counts
+    begun: Mapping[str, Any] | None = None,  # where an earlier refining stood
+    save: Callable[[dict[str, Any]], None] = lambda state: None,  # every few updates
 ) -> list[float]:
     """Improve `policies` in place by the gradient of their return in the first model.
 
     Every few updates they are rolled out in all models, and the parameters of the
     highest lowest return are kept: what exploits an error of the first model does not
-    fool the others, and no policy gets worse in their view.
-
-    Args:
-        models: Learned models; the gradient is that of the first.
-        policies: Perceptrons of one shape.
-        starts: Where the task starts, (B, d_s).
-        gamma: Discount factor.
-        n_updates: Most updates of each.
-        advance: Called with the best value so far after each update.
-        worst_share: Share of the rollouts whose mean return counts, the worst of them.
-        begun: Where an earlier refining of the same policies stood.
-        save: Called with where this one stands, every few updates.
-
-    Returns:
-        The lowest return of each policy in the models; of an interrupted refining,
-        none.
+    fool the others, and no policy gets worse in their view. What comes is the lowest
+    return of each.
     """
     every, starts = starts, search_starts(models[0], starts)
     first = [0.0] * len(policies)
@@ -311,10 +279,8 @@ def _new_paths(
 def _draws(
     model: TransitionModel, starts: Array, horizon: int, stream: int = 0
 ) -> Array | None:
-    """Common random numbers: the same gusts for every policy and model, or none.
-
-    Estimates have stream 0: what an update gained on its own gusts must hold there.
-    """
+    """Common random numbers: the same gusts for every policy and model, or none."""
+    # Estimates have stream 0: what an update gained on its own gusts must hold there.
     if model.noise is None:
         return None
     generator = np.random.default_rng(stream)

@@ -120,24 +120,18 @@ class Floor:
 
 @dataclass
 class Selection:
-    """The learned models, and what they expect of the candidates so far.
-
-    Attributes:
-        models: The learned models.
-        starts: Where the task starts, and where else candidates are rolled out from,
-            (B, d_s).
-        gamma: Discount factor.
-        worst_share: Share of the rollouts whose mean return counts, the worst of them.
-        found: Every candidate's policy.
-        candidates: What is expected of each.
-    """
+    """The learned models, and what they expect of the candidates so far."""
 
     models: Sequence[TransitionModel]
-    starts: Array
+    starts: (
+        Array  # of the task, and others that candidates are rolled out from, (B, d_s)
+    )
     gamma: float
-    worst_share: float = 1.0
+    worst_share: float = 1.0  # share of the rollouts whose mean return counts
     found: list[FoundPolicy] = field(default_factory=list)
-    candidates: list[Candidate] = field(default_factory=list)
+    candidates: list[Candidate] = field(
+        default_factory=list
+    )  # what is expected of each
 
     def add(self, one: FoundPolicy) -> None:
         """Take a candidate, with a first estimate from a few starts."""
@@ -241,10 +235,8 @@ def _probability_below(
 def ranked(
     data: Dataset, runs: list[Rows], gamma: float, n_steps: int
 ) -> list[tuple[float, Rows]]:
-    """Discounted return of the first steps of each episode, and its rows.
-
-    Whose recording stopped before is left out: what would have followed is not known.
-    """
+    """Discounted return of the first steps of each episode, and its rows."""
+    # Whose recording stopped before is left out: what would have followed is not known.
     found = []
     for run in runs:
         if len(run) >= n_steps or data.terminations[run[-1]]:

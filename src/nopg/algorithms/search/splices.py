@@ -5,20 +5,16 @@ it where it comes near a later part of itself, as a pendulum does with every swi
 follows then is tried at once, and the feedback closes the gap.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from nopg.algorithms.search.trajectories import Feedback, Task, optimised
 from nopg.policies.arrays import Array
 
-N_CATCHES = 20
-"""Moments of a path at which holding is tried."""
+N_CATCHES = 20  # moments of a path at which holding is tried
 N_CUTS, N_FROM, N_TO, N_CUTTING = 10, 30, 6, 4
 """Detours that are cut out of a path at most, moments at which one may begin, places
 nearest to each where it may end, and iterations after each cut."""
-SHORTER = 0.01
-"""Least gain of a cut, as a share of |J|."""
+SHORTER = 0.01  # least gain of a cut, as a share of |J|
 ALIKE = 0.1
 """Share of the return that one controller for all starts may cost: two ways to do the
 same are one too many for a policy."""
@@ -64,12 +60,10 @@ def without_detours(
 def shortened(
     task: Task, controllers: Feedback, holding: Feedback, starts: Array
 ) -> Feedback:
-    """The controllers, each without the detour that costs it most.
-
-    A detour begins at one of some moments and ends at a later one at which the path is
-    nearest to where it was. From there what follows is tried at once, and what it earns
-    is compared with going on; all that were spared is held at the end.
-    """
+    """The controllers, each without the detour that costs it most."""
+    # A detour begins at one of some moments and ends at a later one at which the path
+    # is nearest to where it was. From there what follows is tried at once, and what it
+    # earns is compared with going on; all that were spared is held at the end.
     horizon, n = controllers.states.shape[:2]
     made = task.follow(controllers, starts)
     x = made.states / np.maximum(made.states.std(axis=(0, 1)), 1e-12)

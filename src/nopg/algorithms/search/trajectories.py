@@ -33,19 +33,14 @@ from nopg.dynamics.transition_model import (
 from nopg.policies.arrays import Array
 from nopg.threads import parallel_map
 
-STEP_SIZES = 0.3 ** np.arange(4)
-"""Shares of a change that are tried, all at once."""
+STEP_SIZES = 0.3 ** np.arange(4)  # shares of a change that are tried, all at once
 DAMPING = (1e-5, 1.0, 1e4)
 """Least, first and largest damping, in curvatures of the return by the actions: first
 changes are small, or a long path is lost at once."""
-TRACKED = 1e-2
-"""The same of gains that lead back to a path which is not to change."""
-FASTER, SLOWER = 0.25, 4.0
-"""What a success and a failure do to it."""
-GAIN = 1e-4
-"""Smallest gain that counts, as a share of |J|."""
-PATIENCE = 10
-"""Iterations without one after which a path is left alone."""
+TRACKED = 1e-2  # the same of gains that lead back to a path which is not to change
+FASTER, SLOWER = 0.25, 4.0  # what a success and a failure do to it
+GAIN = 1e-4  # smallest gain that counts, as a share of |J|
+PATIENCE = 10  # iterations without one after which a path is left alone
 
 
 class Feedback(NamedTuple):

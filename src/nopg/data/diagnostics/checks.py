@@ -58,7 +58,8 @@ def all_diagnostics(
         high = getattr(space, "high", actions.max(axis=0)).tolist()
         for name, *each in zip(table.action_names, actions.T, low, high, strict=True):
             found += _action(name, *each)
-    return [*found, *_isolated(weights)]
+    alone = float((weights < 1.0).mean())
+    return [*found, diagnostic("isolated_rows", share=alone)] if alone > 0.5 else found
 
 
 def _jumps(table: TransitionTable, episodes: IntArray) -> Iterator[Diagnostic]:
@@ -155,9 +156,3 @@ def _action(
         yield diagnostic("few_action_levels", name=name, values=levels)
     elif share > max(0.05, 4.0 / len(values)):
         yield diagnostic("saturated_actions", share=share, **found)
-
-
-def _isolated(weights: FloatArray) -> Iterator[Diagnostic]:
-    alone = float((weights < 1.0).mean())
-    if alone > 0.5:
-        yield diagnostic("isolated_rows", share=alone)

@@ -42,11 +42,7 @@ _NOTHING = Memory(0, 0, 0.0, "State and action explain what can be explained.")
 
 
 def find_memory(table: TransitionTable) -> Memory:
-    """Test whether actions act late or states hide something.
-
-    Args:
-        table: The transitions, in episodes.
-    """
+    """Test whether actions act late or states hide something, in rows of episodes."""
     sequences = Sequences.of(table)
     lengths = np.bincount(sequences.stretches)[sequences.stretches]  # of each row's
     longest = min(_LONGEST, int(np.median(lengths)) // 4)

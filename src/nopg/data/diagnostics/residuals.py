@@ -81,10 +81,6 @@ class Residuals:
         return np.asarray((self.errors - predicted) ** 2)
 
 
-_BOUNDS = {"length": (-1.5, 4.0), "scale": (-4.0, 2.0), "noise": (-6.0, 0.5)}
-"""Natural logarithms of what standardised columns can have."""
-
-
 @dataclass(frozen=True)
 class GaussianRegression:
     """A Gaussian process over standardised columns, found by its likelihood.
@@ -122,7 +118,8 @@ class GaussianRegression:
             log_determinant = np.log(np.diagonal(factor[0])).sum()
             return 0.5 * float(targets @ weights) + float(log_determinant), -gradient
 
-        bounds = [*[_BOUNDS["length"]] * d, _BOUNDS["scale"], _BOUNDS["noise"]]
+        # Logarithms of lengths, scale and noise that standardised columns can have.
+        bounds = [*[(-1.5, 4.0)] * d, (-4.0, 2.0), (-6.0, 0.5)]
         # From short lengths and little noise, lest corners be taken for noise.
         start = np.log([1.0] * d + [0.5, 0.05])
         options = {"maxiter": 40}

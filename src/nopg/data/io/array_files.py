@@ -115,10 +115,8 @@ def arrays_inside(file: Any, where: object) -> dict[str, Any]:
 
 
 def unpacked_bytes(node: Any) -> int:
-    """Bytes that reading an HDF5 array takes: all of it, and one chunk at least.
-
-    The library unpacks a chunk whatever it becomes: suspicious ones are counted here.
-    """
+    """Bytes that reading an HDF5 array takes: all of it, and one chunk at least."""
+    # The library unpacks a chunk whatever it becomes: suspicious ones are counted.
     chunk = math.prod(node.chunks or ()) * node.dtype.itemsize
     plist = node.id.get_create_plist()
     filters = [plist.get_filter(i)[0] for i in range(plist.get_nfilters())]

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nopg.data.alignment import align, apply_time_limit
-from nopg.data.io.metadata import metadata_from_json
+from nopg.data.files import parse_json, reading
+from nopg.data.io.metadata import from_described
 from nopg.data.io.options import ReadOptions
 from nopg.data.transitions import ARRAYS
 from nopg.data.validation import (
-    BoolArray,
     IntArray,
     as_episodes,
     as_flags,
@@ -47,7 +47,11 @@ def file_arguments(
             f"`{where}` must hold the arrays {', '.join(needed)}; it lacks "
             f"{', '.join(missing)} and has {', '.join(sorted(arrays)) or 'nothing'}."
         )
-    stated = None if metadata is None else metadata_from_json(metadata)
+    stated = None
+    if metadata is not None:
+        what = "a data file whose names and spaces were written by Dataset.save"
+        with reading(where, what, "write the file again"):
+            stated = from_described(parse_json(metadata))
     return dataset_arguments(arrays, options, stated)
 
 
@@ -92,23 +96,18 @@ def _add_successors(
             episodes, *flags, options.time_limit
         )
         return np.arange(len(states)), notes
-    empty = _is_empty(parts["actions"], parts["rewards"])
+    # Rows without any action in which nothing was earned.
+    actions = as_matrix("actions", parts["actions"], is_finite=False)
+    empty = np.asarray(np.isnan(actions).all(axis=1))
+    if parts["rewards"] is not None:
+        earned = np.nan_to_num(as_matrix("rewards", parts["rewards"], is_finite=False))
+        empty &= (earned == 0.0).all(axis=1)
     rows, aligned, notes = align(states, episodes, *flags, empty, options.time_limit)
     for name in ("observations", "actions", "rewards"):
         if parts[name] is not None:
             parts[name] = np.asarray(parts[name])[rows]
     parts.update(aligned)
     return rows, notes
-
-
-def _is_empty(actions: Any, rewards: Any) -> BoolArray:
-    """Rows without any action in which nothing was earned, (m,)."""
-    values = as_matrix("actions", actions, is_finite=False)
-    is_empty = np.asarray(np.isnan(values).all(axis=1))
-    if rewards is not None:
-        earned = np.nan_to_num(as_matrix("rewards", rewards, is_finite=False))
-        is_empty &= (earned == 0.0).all(axis=1)
-    return is_empty
 
 
 def _drop_missing(

@@ -84,7 +84,9 @@ class CsvFile(TableSource):
             packed = self._path.suffix.lower() == ".gz"
             stream: Any = gzip.GzipFile(fileobj=raw) if packed else raw
             text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
-            self._delimiter = _delimiter(self._path, text.readline(_LONGEST_LINE))
+            header, self._delimiter = text.readline(_LONGEST_LINE), "\t"
+            if not self._path.name.lower().endswith((".tsv", ".tsv.gz")):
+                self._delimiter = max((",", ";", "\t", "|"), key=header.count)
             text.seek(0)
             lines = _lines(text, self._path, 4 * self._options.max_bytes)
             yield filter(None, csv.reader(lines, delimiter=self._delimiter))
@@ -107,12 +109,6 @@ def _lines(text: io.TextIOWrapper, path: Path, most: int) -> Iterator[str]:
                 "raise `max_bytes` if you trust the file."
             )
         yield line
-
-
-def _delimiter(path: Path, header: str) -> str:
-    if path.name.lower().endswith((".tsv", ".tsv.gz")):
-        return "\t"
-    return max((",", ";", "\t", "|"), key=header.count)
 
 
 def _is_number(cell: str) -> bool:

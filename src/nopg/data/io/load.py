@@ -9,7 +9,7 @@ from nopg.data.io.csv_files import CsvFile
 from nopg.data.io.lerobot_files import INFO, read_lerobot
 from nopg.data.io.matlab_files import matlab_table
 from nopg.data.io.mcap_files import McapFile
-from nopg.data.io.minari_files import is_minari_id, read_minari
+from nopg.data.io.minari_files import MINARI_ID, read_minari
 from nopg.data.io.options import ReadOptions
 from nopg.data.io.parquet_files import ParquetFile
 from nopg.data.io.tables import TableSource, table_arguments
@@ -37,7 +37,7 @@ def load(source: str | Path, options: ReadOptions) -> dict[str, Any]:
     path = Path(source)
     if (path / INFO).is_file():
         return read_lerobot(path, options)
-    if path.is_dir() or (is_minari_id(str(source)) and not path.exists()):
+    if path.is_dir() or (MINARI_ID.fullmatch(str(source)) and not path.exists()):
         return read_minari(source, options)
     read = next(
         (r for end, r in READERS.items() if path.name.lower().endswith(end)), None

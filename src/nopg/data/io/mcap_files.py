@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nopg.data.files import open_plain, parse_json, reading
+from nopg.data.io.clock import LATE
 from nopg.data.io.options import ReadOptions
-from nopg.data.io.rates import LATE
 from nopg.data.io.tables import TableSource
 from nopg.errors import DataError, require_extra
 

@@ -1,6 +1,5 @@
 """Data sets from what other programs hold in memory."""
 
-from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -30,10 +29,6 @@ def from_table(table: Any, **options: Any) -> Dataset:
         >>> data.next_observations[:, 0]
         array([0.5, 0.8])
     """
-    return Dataset(**table_arguments(MemoryTable(table), _named(options)))
-
-
-def _named(options: Mapping[str, Any]) -> ReadOptions:
     known = [field.name for field in fields(ReadOptions)]
     unknown = [name for name in options if name not in known]
     if unknown:
@@ -41,7 +36,7 @@ def _named(options: Mapping[str, Any]) -> ReadOptions:
             f"Options must be those of `Dataset.load`, there is no {unknown[0]!r}"
             f"{did_you_mean(unknown, known)}"
         )
-    return ReadOptions(**options)
+    return Dataset(**table_arguments(MemoryTable(table), ReadOptions(**options)))
 
 
 def from_sb3(buffer: Any, *, scaled_actions: bool = True) -> Dataset:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box, Discrete, Space
 
-from nopg.data.files import parse_json
 from nopg.data.history import HistoryLayout
 from nopg.data.transitions import ARRAYS, TransitionTable
 from nopg.errors import DataError
@@ -35,32 +34,24 @@ def space_to_json(space: Space[Any] | None) -> dict[str, Any] | None:
 
 
 _DTYPES = frozenset(np.dtype(code).name for code in "?bhilqBHILQefdg")
-# What numpy and Gymnasium raise on bounds, shapes and sizes that make no space.
-_DAMAGE = (KeyError, TypeError, ValueError, AssertionError, OverflowError)
 
 
 def space_from_json(description: dict[str, Any] | None) -> Space[Any] | None:
-    """Rebuild what `space_to_json` described."""
+    """Rebuild what `space_to_json` described; of a damaged one any error may come."""
     if description is None:
         return None
-    try:
-        if description["kind"] == "discrete":
-            return Discrete(int(description["n"]), start=int(description["start"]))
-        name = str(description["dtype"])
-        if name not in _DTYPES:  # numpy would read whole structures from a text
-            raise TypeError(f"{name[:20]!r} is no dtype of numbers")
-        dtype = np.dtype(name)
-        shape = tuple(int(length) for length in description["shape"])
-        low, high = (
-            np.array([float(bound) for bound in description[side]], dtype=dtype)
-            for side in ("low", "high")
-        )
-        return Box(low.reshape(shape), high.reshape(shape), dtype=dtype.type)
-    except _DAMAGE as error:
-        raise DataError(
-            f"A stored space must have kind, bounds, shape and dtype, reading it "
-            f"failed ({error}); write the file again."
-        ) from error
+    if description["kind"] == "discrete":
+        return Discrete(int(description["n"]), start=int(description["start"]))
+    name = str(description["dtype"])
+    if name not in _DTYPES:  # numpy would read whole structures from a text
+        raise TypeError(f"{name[:20]!r} is no dtype of numbers")
+    dtype = np.dtype(name)
+    shape = tuple(int(length) for length in description["shape"])
+    low, high = (
+        np.array([float(bound) for bound in description[side]], dtype=dtype)
+        for side in ("low", "high")
+    )
+    return Box(low.reshape(shape), high.reshape(shape), dtype=dtype.type)
 
 
 _TEXTS = ("observation_names", "action_names", "notes")
@@ -78,7 +69,7 @@ def described(table: TransitionTable) -> dict[str, Any]:
 
 
 def from_described(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of `Dataset` that `described` gave."""
+    """The arguments of `Dataset` that `described` gave; errors as above."""
     texts: dict[str, Any] = {name: stored[name] for name in _TEXTS}
     for found in texts.values():
         if not (isinstance(found, list) and all(isinstance(s, str) for s in found)):
@@ -87,19 +78,6 @@ def from_described(stored: Mapping[str, Any]) -> dict[str, Any]:
     texts["sample_time"] = None if step is None else float(step)
     texts["history"] = HistoryLayout.from_json(stored.get("history"))
     return texts | {name: space_from_json(stored[name]) for name in _SPACES}
-
-
-def metadata_from_json(text: str) -> dict[str, Any]:
-    """The arguments of `Dataset` in a file of `Dataset.save`."""
-    try:
-        return from_described(parse_json(text))
-    except DataError:
-        raise
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataError(
-            "The names and spaces of the file must be JSON written by Dataset.save, "
-            f"reading them failed ({str(error)[:100]}); write the file again."
-        ) from None
 
 
 def fingerprint(dataset: TransitionTable) -> str:

@@ -18,12 +18,7 @@ from nopg.data.transitions import ARRAYS
 from nopg.data.validation import as_matrix
 from nopg.errors import DataError, require_extra
 
-_ID = re.compile(r"(?:[\w-]+/)*[\w-]+-v\d+")
-
-
-def is_minari_id(text: str) -> bool:
-    """Whether `text` has the form of a dataset id, such as `lab/arm-v0`."""
-    return _ID.fullmatch(text) is not None
+MINARI_ID = re.compile(r"(?:[\w-]+/)*[\w-]+-v\d+")  # such as `lab/arm-v0`
 
 
 def read_minari(source: str | Path, options: ReadOptions) -> dict[str, Any]:

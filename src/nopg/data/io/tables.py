@@ -9,9 +9,8 @@ import numpy as np
 
 from nopg.data.io.arrays import dataset_arguments
 from nopg.data.io.cells import Kind, TableColumn
-from nopg.data.io.clock import follow_clock
+from nopg.data.io.clock import Arrays, follow_clock, hold_actions
 from nopg.data.io.options import ReadOptions
-from nopg.data.io.rates import Arrays, hold_actions
 from nopg.data.validation import preview
 from nopg.errors import DataError, did_you_mean
 
@@ -127,11 +126,9 @@ def _in_time(
 def settle_columns(
     names: Sequence[str], numeric: frozenset[str], options: ReadOptions
 ) -> tuple[ReadOptions, tuple[str, ...]]:
-    """Give every part its column: as `options` say, else by its usual name.
-
-    What else holds numbers and is no clock is the state; where some columns have a
-    successor `next_...`, those alone.
-    """
+    """Give every part its column: as `options` say, else by its usual name."""
+    # What else holds numbers and is no clock is the state; where some columns have a
+    # successor `next_...`, those alone.
     _require_present(names, options)
     given = set(options.columns())
     free = [name for name in names if name not in given]
