@@ -42,7 +42,9 @@ def with_angles(inputs: T, angles: Sequence[Angle]) -> T:
     if not angles:
         return inputs
     of = torch if isinstance(inputs, Tensor) else np
-    found = [of.arctan2(a.sign * inputs[:, a.y], a.sign * inputs[:, a.x]) for a in angles]
+    found = [
+        of.arctan2(a.sign * inputs[:, a.y], a.sign * inputs[:, a.x]) for a in angles
+    ]
     return of.column_stack([inputs, *found])  # type: ignore[no-any-return]
 
 
@@ -99,7 +101,7 @@ def _surprise(x: Tensor, y: Tensor) -> float:
         for part in (x, y)
     )
     found = likeliest_hyperparameters(z, y)
-    logs = torch.cat([torch.atleast_1d(part) for part in found]).log()
+    logs = torch.cat([part.reshape(-1) for part in found]).log()
     return negative_log_posterior(logs.numpy(), z, y)[0]
 
 

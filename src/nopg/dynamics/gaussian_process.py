@@ -211,7 +211,9 @@ class GaussianProcess:
         where = torch.nonzero(self.curved == target)[:, 0]
         if not len(where):
             return None
-        n_own = len(self.centre) - (target < self.linear.shape[1] - 1) * len(self.angles)
+        n_own = len(self.centre) - (target < self.linear.shape[1] - 1) * len(
+            self.angles
+        )
         scales = 1.0 / self.inverse_scales[where[0], :n_own]
         return Hyperparameters(
             scales, self.amplitude[target] / unit, self.noise[target] / unit
@@ -384,19 +386,17 @@ def _linear_mean(x: Tensor, y: Tensor) -> Tensor:
     return found
 
 
-def _linear_means(
-    x: Tensor, y: Tensor, owns: Sequence[Tensor], n_given: int
-) -> Tensor:
+def _linear_means(x: Tensor, y: Tensor, owns: Sequence[Tensor], n_given: int) -> Tensor:
     """The same of q targets that are learned from samples of their own, (n,) each.
 
     The last one of all inputs, the others of the first so many.
     """
     if n_given < x.shape[1]:
-        found = x.new_zeros(1 + x.shape[1], y.shape[1])
+        wide = x.new_zeros(1 + x.shape[1], y.shape[1])
         given = x[:, :n_given]
-        found[: 1 + n_given, :-1] = _linear_means(given, y[:, :-1], owns[:-1], n_given)
-        found[:, -1:] = _linear_means(x, y[:, -1:], owns[-1:], x.shape[1])
-        return found
+        wide[: 1 + n_given, :-1] = _linear_means(given, y[:, :-1], owns[:-1], n_given)
+        wide[:, -1:] = _linear_means(x, y[:, -1:], owns[-1:], x.shape[1])
+        return wide
     if all(torch.equal(own, owns[0]) for own in owns):
         return _linear_mean(x[owns[0]], y[owns[0]])
     columns = zip(y.T, owns, strict=True)
