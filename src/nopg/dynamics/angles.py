@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -41,11 +41,12 @@ def with_angles(inputs: T, angles: Sequence[Angle]) -> T:
     """Inputs, (m, d), and the angles of these beside them, (m, d + k)."""
     if not angles:
         return inputs
-    of = torch if isinstance(inputs, Tensor) else np
-    found = [
-        of.arctan2(a.sign * inputs[:, a.y], a.sign * inputs[:, a.x]) for a in angles
+    of: Any = torch if isinstance(inputs, Tensor) else np
+    columns: list[Any] = [
+        of.arctan2(sign * inputs[:, y], sign * inputs[:, x]) for x, y, sign in angles
     ]
-    return of.column_stack([inputs, *found])  # type: ignore[no-any-return]
+    wide: T = of.column_stack([inputs, *columns])
+    return wide
 
 
 def angle_slopes(inputs: Tensor, angles: Sequence[Angle]) -> Tensor:
