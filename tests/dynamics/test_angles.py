@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd.functional import hessian, jacobian
 
-from nopg.dynamics.angles import (
+from nopg.dynamics.hyperparameters import (
     Angle,
     angle_bends,
     angle_slopes,

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nopg.dynamics.angles import angle_bends, angle_slopes
 from nopg.dynamics.gaussian_process import GaussianProcess
+from nopg.dynamics.hyperparameters import angle_bends, angle_slopes
 from nopg.dynamics.rewards import KnownReward
 from nopg.dynamics.transition_model import PredictedStep, TransitionModel
 from nopg.policies.arrays import Array

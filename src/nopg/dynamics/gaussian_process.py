@@ -16,12 +16,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nopg.dynamics.angles import Angle, angle_slopes, with_angles
 from nopg.dynamics.hyperparameters import (
     FREE,
+    Angle,
     HyperparameterLimits,
     Hyperparameters,
+    angle_slopes,
     robust_hyperparameters,
+    with_angles,
 )
 from nopg.threads import parallel_map
 

@@ -21,9 +21,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nopg.dynamics.angles import with_angles
 from nopg.dynamics.compiled import ProcessArrays
 from nopg.dynamics.gaussian_process import JITTER, GaussianProcess
+from nopg.dynamics.hyperparameters import with_angles
 from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
 from nopg.policies.arrays import Array
 

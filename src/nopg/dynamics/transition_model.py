@@ -14,7 +14,6 @@ from torch import Tensor
 
 from nopg.data.dataset import Dataset
 from nopg.data.history import HistoryLayout
-from nopg.dynamics.angles import Angle, telling_angles, with_angles
 from nopg.dynamics.bounds import RewardBounds, StateBounds
 from nopg.dynamics.compiled import (
     CompiledModel,
@@ -25,7 +24,13 @@ from nopg.dynamics.compiled import (
     process_fields,
 )
 from nopg.dynamics.gaussian_process import GaussianProcess
-from nopg.dynamics.hyperparameters import FREE, HyperparameterLimits
+from nopg.dynamics.hyperparameters import (
+    FREE,
+    Angle,
+    HyperparameterLimits,
+    telling_angles,
+    with_angles,
+)
 from nopg.dynamics.noise import N_ROWS, ProcessNoise
 from nopg.dynamics.rewards import KnownReward
 from nopg.dynamics.terminations import TerminationModel, continuing_rewards
