@@ -9,6 +9,8 @@ lies between them a gap tells that is twice as wide: without all rows of about o
 of a column.
 """
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -40,15 +42,16 @@ def gap_models(
 ) -> list[TransitionModel]:
     """The same without each slab of rows, by every column of the state that has some.
 
-    A slab is a tenth of the rows, and those that share its values.
+    A slab is a tenth of the rows, and those that share its values. Beyond the first and
+    the last lies no other side of a gap, and where tasks end is known as ever.
     """
     columns = model_columns(data.subset(generator.permutation(len(data))[:N_ROWS]))
     found = []
     for column in columns[0].numpy().T:
         slabs = _slabs(column)
-        if len(np.unique(slabs)) > 2:  # there is something between
-            found += model.without_each(columns, slabs)
-    return found
+        if len(np.unique(slabs)) > 2:
+            found += model.without_each(columns, slabs)[1:-1]
+    return [replace(one, termination=model.termination) for one in found]
 
 
 def left_out_share(n: int) -> float:
