@@ -161,9 +161,11 @@ def _ways(policy: FittedPolicy) -> Result:
     )
     kernel = policy.expected_return(LEVEL, by="kernel")
     ways = {
-        "posterior": replace(spread, scale=1.0, left_out=None),
-        "posterior, scaled by replay": replace(spread, left_out=None),
-        "parts left out": replace(spread, deviations=0.0 * spread.deviations),
+        "posterior": replace(spread, scale=1.0, left_out=None, gaps=None),
+        "posterior, scaled by replay": replace(spread, left_out=None, gaps=None),
+        "parts left out": replace(
+            spread, deviations=0.0 * spread.deviations, gaps=None
+        ),
     }
     ends = {name: np.ravel(way.ends(value, LEVEL)) for name, way in ways.items()}
     ends["kernels"] = np.array([kernel.low, kernel.high])

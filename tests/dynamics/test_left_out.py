@@ -13,6 +13,8 @@ from nopg.dynamics.left_out import (
     N_PARTS,
     N_ROWS,
     _by_episode,
+    _slabs,
+    gap_models,
     left_out_models,
     left_out_share,
 )
@@ -48,6 +50,39 @@ def test_episodes_are_left_out_together() -> None:
     assert (np.diff(names[:, 0]) < 0).any()
     mixed = _by_episode(_log(20, ordered=False), generator)
     assert (np.diff(mixed) != 1).mean() > 0.9
+
+
+def test_slabs_keep_equal_values_together() -> None:
+    column = np.repeat([0.0, 1.0, 2.5, 3.0], [10, 10, 60, 20]) + 1e-9 * np.arange(100)
+    for value in (0.0, 1.0, 2.5, 3.0):
+        assert len(set(_slabs(column)[column.round(3) == value])) == 1
+    free = np.random.default_rng(0).uniform(size=200)
+    slabs = _slabs(free)
+    assert (np.diff(slabs[np.argsort(free)]) >= 0).all()
+    assert np.bincount(slabs).tolist() == [20] * N_PARTS
+
+
+def test_gaps_show_a_kink_that_parts_do_not() -> None:
+    levels, pushes = (
+        axis.ravel() for axis in np.meshgrid(np.linspace(-1, 1, 11), [-1.0, 0.0, 1.0])
+    )
+    never, still = np.zeros(33, dtype=bool), np.ones(33)  # a column without gaps
+    after = np.column_stack([0.9 * levels + 0.1 * pushes, still])
+    place = torch.tensor([[0.0, 1.0, 0.5]], dtype=torch.float64)
+    changes = []
+    for rewards in (-np.abs(levels), -(levels**2)):
+        states = np.column_stack([levels, still])
+        data = Dataset(states, pushes[:, None], rewards, after, never)
+        model = fit_ensemble(data, np.random.default_rng(0))[0]
+        for models in (
+            left_out_models(model, data, np.random.default_rng(1)),
+            gap_models(model, data, np.random.default_rng(1)),
+        ):
+            found = np.array([float(m.process.predict(place)[0, -1]) for m in models])
+            changes.append(np.abs(found - np.median(found)).max())
+    assert len(found) == N_PARTS - 2  # of the level; the push is no state
+    assert changes[1] > 0.05 > 10.0 * changes[0]  # the kink at 0, among its copies
+    assert changes[3] < 0.1 * changes[1]  # nothing is hidden
 
 
 def test_of_many_rows_answers_change_less() -> None:

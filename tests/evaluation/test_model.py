@@ -17,7 +17,7 @@ from nopg.dynamics.transition_model import (
     ArrayTransitionModel,
     TransitionModel,
 )
-from nopg.evaluation.model import SHARE, ModelEvaluator
+from nopg.evaluation.model import ModelEvaluator
 from nopg.evaluation.model_paths import NEGLIGIBLE, NoisyPaths, known_return
 from nopg.policies.arrays import Array, actor_of
 from nopg.policies.build import linear_policy
@@ -58,34 +58,39 @@ def test_values_have_intervals_of_their_own(
 ) -> None:
     true, observations = simulated(model)
     states, actor = observations[:, 0], actor_of(model.policy)
-    kernel = model.kernel.values(states, 0.95)
-    found = evaluator.value_intervals(actor, states, 0.95, kernel)
+    found = evaluator.value_intervals(actor, states, 0.95)
     assert (found.by, found.level, found.known) == ("model", 0.95, True)
     np.testing.assert_array_equal(found.value, evaluator.values(actor, states))
     assert found.value == pytest.approx(true, rel=0.05, abs=0.5)
     assert ((found.low <= true) & (true <= found.high)).all()
     assert (found.noise == 0.0).all()  # it does the same thing twice
     for i, state in enumerate(states):  # the same as of a task that starts there
-        alone = model.kernel.values(state, 0.95)
-        one = evaluator.expected_return(actor, state[None], 0.95, alone)
+        one = evaluator.expected_return(actor, state[None], 0.95)
         ends = [found.value[i], found.low[i], found.high[i], found.model[i]]
         np.testing.assert_allclose(
             np.ravel([one.value, one.low, one.high, one.model]), ends, rtol=1e-6
         )
 
 
-def test_a_wide_kernel_interval_widens_that_of_the_models(
+def test_a_kink_between_the_rows_of_a_grid_is_in_the_interval(
     model: nopg.FittedPolicy, evaluator: ModelEvaluator
 ) -> None:
-    actor = actor_of(model.policy)
-    value, ends = evaluator.values(actor, START), []
-    for half in (0.0, 30.0):
-        kernel = nopg.Estimate(value, value - half, value + half, 0.95)
-        found = evaluator.expected_return(actor, START, 0.95, kernel)
-        ends.append(float(found.high[0] - value[0]))
-    # Student's distribution of 15 degrees of freedom is 2.13 deviations wide, and
-    # what kernels say is more than what drawn models do.
-    assert ends[0] < ends[1] == pytest.approx(2.13 * SHARE * 30.0, rel=0.01)
+    """The reward has one where the pendulum hangs, if nobody tells the angle."""
+    actor, (true, *_) = actor_of(model.policy), simulated(model)[0]
+    smooth = TransitionModel.fit(
+        *model_columns(evaluator.data), generator=np.random.default_rng(0), angles=()
+    )
+    blind = replace(evaluator, given=(smooth, smooth))
+    found = blind.expected_return(actor, START, 0.95)
+    assert found.low < true < found.high
+    told = evaluator.expected_return(actor, START, 0.95)
+    assert told.low < true < told.high
+    assert told.high - told.low < 0.3 * (found.high - found.low)
+    assert abs(told.value - true) < 0.1 * abs(found.value - true)
+    blind = replace(blind)
+    blind.__dict__["_gaps"] = []
+    narrow = blind.expected_return(actor, START, 0.95)
+    assert found.high - found.low > 2.0 * (narrow.high - narrow.low)
 
 
 def test_rollouts_visit_the_states_of_the_simulator(

@@ -48,7 +48,7 @@ def test_a_part_that_holds_all_of_a_place_does_not_count() -> None:
     assert (jackknife_std(answers) == 0.0).all()
 
 
-def test_drawn_models_and_left_out_parts_add_up_and_kernels_are_the_least() -> None:
+def test_drawn_models_and_left_out_parts_add_up_and_gaps_are_the_least() -> None:
     drawn, left_out = np.full((9, 1), 0.9), np.array([[-1.0], [0.0], [1.0]])
     spread = Spread(drawn, 1.0, np.zeros(1), left_out)
     expected = np.sqrt(0.9**2 + jackknife_std(left_out) ** 2)
@@ -57,5 +57,8 @@ def test_drawn_models_and_left_out_parts_add_up_and_kernels_are_the_least() -> N
     low, high = spread.ends(np.zeros(1), 0.95)
     assert high == pytest.approx(width * expected)
     assert low == pytest.approx(-high)
-    assert Spread(drawn, 1.0, np.zeros(1), left_out, 9.0).std == 9.0
-    assert Spread(drawn, 1.0, np.zeros(1), left_out, 0.1).std == spread.std
+    for farthest, std in ((18.0, 9.0), (0.2, spread.std), (-18.0, 9.0)):
+        gaps = np.array([[0.0], [0.0], [farthest], [0.0]])  # one changes the answer
+        assert Spread(drawn, 1.0, np.zeros(1), left_out, gaps).std == std
+    none = np.empty((0, 1))
+    assert Spread(drawn, 1.0, np.zeros(1), left_out, none).std == spread.std

@@ -163,7 +163,7 @@ def process_fields(process: ProcessArrays) -> dict[str, Any]:
         for one, row in zip(weights, given, strict=True):
             one.append(np.concatenate([row, np.zeros(n - k)]))
     return process._asdict() | {
-        "d": d,
+        "d_z": d,
         "q": q,
         "n_draws": n_draws,
         "n_curved": len(counts),
@@ -198,7 +198,7 @@ def _joined(parts: Sequence[Array]) -> Array:
 
 
 _MODEL = """
-whole d_s d_p d_a d q n_draws n_curved n_waves
+whole d_s d_p d_a d d_z q n_draws n_curved n_waves
 reals centre factor linear
 wholes target count
 reals inverse_scales points offsets weights frequencies phases wave_weights
@@ -209,7 +209,7 @@ reals low high below above
 flags stops is_set
 reals set_to
 whole has_stops n_angles
-wholes angles
+wholes angles turned
 real reward_low reward_high
 whole n_points
 reals end_factor end_points end_offsets ended end_rewards

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from nopg.dynamics.gaussian_process import GaussianProcess
+from nopg.dynamics.hyperparameters import angle_bends, angle_slopes
 from nopg.dynamics.rewards import KnownReward
 from nopg.dynamics.transition_model import PredictedStep, TransitionModel
 from nopg.policies.arrays import Array
@@ -66,7 +67,7 @@ def second_derivatives(
     # Of the motion, too: where an angle is a cosine and a sine, a reward that falls
     # with the cosine falls with the square of the sine, by how the two move together.
     every, d_s = np.concatenate([states, actions], axis=1), states.shape[1]
-    sizes = DIFFERENCE * model.process.spread.numpy()
+    sizes = DIFFERENCE * model.process.spread.numpy()[: every.shape[1]]
     steps = np.concatenate([np.diag(sizes), -np.diag(sizes)])  # (2 d, d)
     moved = every + steps[:, None]  # (2 d, B, d)
     found = derivatives(model, moved[..., :d_s], moved[..., d_s:])
@@ -102,15 +103,29 @@ def process_curvature(process: GaussianProcess, inputs: Tensor) -> Tensor:
     """Second derivatives of the last target, (m, d, d).
 
     Of w exp(-|z|^2 / 2) with z = (x - c) / l they are w exp(-|z|^2 / 2) (z z' - 1)
-    over l l'.
+    over l l'. With angles t of the inputs x they are T' F T + sum_k f_k t_k'', where
+    T = d(x, t)/dx, F and f are second and first derivatives by (x, t).
     """
-    d, last = inputs.shape[1], process.linear.shape[1] - 1
+    found = _kernel_curvature(process, inputs)
+    if not process.angles:
+        return found
+    d = inputs.shape[1]
+    same = torch.eye(d).to(inputs).expand(len(inputs), -1, -1)
+    along = torch.cat([same, angle_slopes(inputs, process.angles)], dim=1)
+    by_angle = process.slopes(inputs)[:, -1, d:]
+    bends = angle_bends(inputs, process.angles)
+    return along.mT @ found @ along + torch.einsum("mk,mkij->mij", by_angle, bends)
+
+
+def _kernel_curvature(process: GaussianProcess, inputs: Tensor) -> Tensor:
+    """The same by inputs and by angles, as if these were free."""
+    d, last = len(process.centre), process.linear.shape[1] - 1
     where = torch.nonzero(process.curved == last)[:, 0].tolist()
     if not where:  # a linear function
         return inputs.new_zeros(len(inputs), d, d)
     weights, scales = process.weights[where[0]], process.inverse_scales[where[0]]
     used = weights != 0.0
-    x = (inputs - process.centre) / process.spread
+    x = process.standardised(inputs)
     z = (x[:, None] - process.inducing[used]) * scales  # (m, k, d)
     shares = weights[used] * torch.exp(-0.5 * z.square().sum(dim=2))
     found = torch.einsum("mk,mki,mkj->mij", shares, z, z)

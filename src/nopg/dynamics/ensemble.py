@@ -91,6 +91,7 @@ def replayed(
             limits=limits,
             history=past,
             known_reward=model.known_reward,
+            angles=model.process.angles,
         )
         for limits in CHOICES
     ]

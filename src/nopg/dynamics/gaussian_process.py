@@ -18,9 +18,12 @@ from torch import Tensor
 
 from nopg.dynamics.hyperparameters import (
     FREE,
+    Angle,
     HyperparameterLimits,
     Hyperparameters,
+    angle_slopes,
     robust_hyperparameters,
+    with_angles,
 )
 from nopg.threads import parallel_map
 
@@ -50,7 +53,8 @@ class GaussianProcess:
 
     Targets a linear function explains have no kernel: rewards of -1 per step, or
     a position that moves by its velocity. The others are called curved, and c counts
-    them.
+    them. The last target may depend on angles of its inputs as well, which d counts:
+    for the others their coefficients and inverse length scales are 0.
 
     Attributes:
         centre: Mean of each input, (d,).
@@ -68,6 +72,7 @@ class GaussianProcess:
         exponent: The kernels' exponents as a linear map of (z^2, z, 1), (2 d + 1, c m).
         is_short: Which curved targets have fewer kernels than would predict them as
             well as all, (c,).
+        angles: Further inputs, after those that are given.
     """
 
     centre: Tensor
@@ -82,6 +87,7 @@ class GaussianProcess:
     noise: Tensor
     exponent: Tensor
     is_short: Tensor
+    angles: tuple[Angle, ...] = ()
 
     @classmethod
     def fit(
@@ -93,6 +99,7 @@ class GaussianProcess:
         with_outliers: Sequence[int] = (),
         limits: HyperparameterLimits = FREE,
         is_free: Tensor | None = None,
+        angles: tuple[Angle, ...] = (),
     ) -> GaussianProcess:
         """Regress `targets` (n, q) on `inputs` (n, d), both float64.
 
@@ -107,8 +114,10 @@ class GaussianProcess:
                 longer ones and more noise are for what is followed over many steps.
             is_free: Samples that targets are learned from, (n,), but for those
                 `with_outliers`, which take all of them.
+            angles: Of the inputs, that the last target may depend on.
         """
         rows = torch.as_tensor(_informative_rows(inputs, generator))
+        n_given, inputs = inputs.shape[1], with_angles(inputs, angles)
         centre, spread = inputs.mean(dim=0), _positive(inputs.std(dim=0, correction=0))
         x = (inputs[rows] - centre) / spread
         unit = _positive(targets.std(dim=0, correction=0))
@@ -116,54 +125,56 @@ class GaussianProcess:
         free = torch.ones(len(inputs), dtype=torch.bool) if is_free is None else is_free
         free = free[rows]
         owns = [free | (j in with_outliers) for j in range(len(unit))]
-        linear = _linear_means(x, y, owns)
+        linear = _linear_means(x, y, owns, n_given)
         residual = y - linear[0] - x @ linear[1:]
         deviations = torch.stack(
             [residual[own, j].std(correction=0) for j, own in enumerate(owns)]
         )
-        inducing = x[_farthest_points(x, N_INDUCING)]
+        given, last = x[:, :n_given], len(unit) - 1
+        inducing = x[_farthest_points(given, N_INDUCING)]
         is_curved = deviations > LINEAR
         if limits.is_linear:
             is_curved &= torch.isin(
                 torch.arange(len(unit)), torch.tensor(with_outliers)
             )
         curved = torch.nonzero(is_curved)[:, 0]
-        share = max(N_LEAST, MAX_PRODUCTS // max(1, len(curved) * x.shape[1]))
+        share = max(N_LEAST, MAX_PRODUCTS // max(1, len(curved) * n_given))
 
         def regressed(j: int) -> tuple[Hyperparameters, _KernelRegression]:
             initial, own_limits = None, limits
-            if like is not None:
+            if like is not None and (j < last or like.angles == angles):
                 initial = like.hyperparameters(j, unit[j])
             if j in with_outliers:
                 own_limits = limits._replace(scale=FREE.scale, noise=FREE.noise)
             own = owns[j].clone()
+            z, points = (x, inducing) if j == last else (given, inducing[:, :n_given])
             one, is_inlier = _hyperparameters(
-                x[own], residual[own, j], initial, own_limits
+                z[own], residual[own, j], initial, own_limits
             )
             if j not in with_outliers:
                 own[own.clone()] = is_inlier
-            rows, y = x[own], residual[own, j]
+            rows, y = z[own], residual[own, j]
             if one.is_noiseless:
-                rows, y = (some[: PER_KERNEL * len(inducing)] for some in (rows, y))
+                rows, y = (some[: PER_KERNEL * len(points)] for some in (rows, y))
             if limits.is_fixed and like is not None and initial is not None:
-                return one, _regress(rows, y, inducing[: like.n_inducing(j)], one)
-            count = min(_enough(x[owns[j]], inducing, one), 2 * share)
+                return one, _regress(rows, y, points[: like.n_inducing(j)], one)
+            count = min(_enough(z[owns[j]], points, one), 2 * share)
             few = N_FEW if count > 2 * N_FEW else count
-            kernels = _regress(rows, y, inducing[:few], one)
+            kernels = _regress(rows, y, points[:few], one)
             if count > few and kernels.left[-1] > LINEAR**2:  # not all is explained
-                kernels = _regress(rows, y, inducing[:count], one)
+                kernels = _regress(rows, y, points[:count], one)
             return one, kernels
 
         each = parallel_map(regressed, curved.tolist())
         counts, is_short = _kernel_counts(each, share * len(each))
         inducing = inducing[: max((len(one.first) for _, one in each), default=1)]
         (m, d), c = inducing.shape, len(curved)
-        inverse_scales, weights = x.new_empty(c, d), x.new_zeros(c, m)
+        inverse_scales, weights = x.new_zeros(c, d), x.new_zeros(c, m)
         first, second = x.new_zeros(2, c, m, m)
         amplitude, noise = x.new_zeros(2, len(unit))
         for i, (found, kernels) in enumerate(each):
             j, own, used = int(curved[i]), len(kernels.first), counts[i]
-            inverse_scales[i] = 1.0 / found.scales
+            inverse_scales[i, : len(found.scales)] = 1.0 / found.scales
             weights[i, :used] = kernels.weights(used) * unit[j]
             first[i, :own, :own] = kernels.first
             second[i, :own, :own] = kernels.second * kernels.ratio.sqrt()
@@ -182,6 +193,7 @@ class GaussianProcess:
             noise * unit,
             _exponent(inducing, inverse_scales),
             torch.tensor(is_short, dtype=torch.bool),
+            angles,
         )
 
     @property
@@ -199,14 +211,21 @@ class GaussianProcess:
         where = torch.nonzero(self.curved == target)[:, 0]
         if not len(where):
             return None
-        scales = 1.0 / self.inverse_scales[where[0]]
+        n_own = len(self.centre) - (target < self.linear.shape[1] - 1) * len(
+            self.angles
+        )
+        scales = 1.0 / self.inverse_scales[where[0], :n_own]
         return Hyperparameters(
             scales, self.amplitude[target] / unit, self.noise[target] / unit
         )
 
+    def standardised(self, inputs: Tensor) -> Tensor:
+        """Inputs and their angles in deviations, (m, d)."""
+        return (with_angles(inputs, self.angles) - self.centre) / self.spread
+
     def predict(self, inputs: Tensor) -> Tensor:
         """The mean of each target, (m, q)."""
-        z = (inputs - self.centre) / self.spread
+        z = self.standardised(inputs)
         mean = torch.addmm(self.linear[0], z, self.linear[1:])
         for i, weighted in self._weighted(z):
             smooth = weighted.sum(dim=1, keepdim=True)
@@ -214,11 +233,18 @@ class GaussianProcess:
         return mean
 
     def jacobian(self, inputs: Tensor) -> Tensor:
-        """d predict / d inputs, (m, q, d).
+        """d predict / d inputs, of those that are given alone, (m, q, d)."""
+        found, d = self.slopes(inputs), inputs.shape[1]
+        if not self.angles:
+            return found
+        return found[..., :d] + found[..., d:] @ angle_slopes(inputs, self.angles)
+
+    def slopes(self, inputs: Tensor) -> Tensor:
+        """Derivatives by inputs and by angles, as if these were free, (m, q, d).
 
         The kernel of u has the derivative k(z, u) (u - z) / scale^2.
         """
-        z = (inputs - self.centre) / self.spread
+        z = self.standardised(inputs)
         smooth = z.new_empty(len(z), *self.inverse_scales.shape)
         for i, weighted in self._weighted(z):
             drawn = weighted @ self.inducing[: weighted.shape[1]]
@@ -229,7 +255,7 @@ class GaussianProcess:
 
     def std(self, inputs: Tensor) -> Tensor:
         """Standard deviation of the mean for lack of data, without noise, (m, q)."""
-        kernel = self._kernel((inputs - self.centre) / self.spread).permute(1, 2, 0)
+        kernel = self._kernel(self.standardised(inputs)).permute(1, 2, 0)
         explained, left = (
             (factor @ kernel).square().sum(dim=1) for factor in self.whitening
         )
@@ -240,7 +266,7 @@ class GaussianProcess:
 
     def covariance(self, inputs: Tensor) -> Tensor:
         """Covariance of the mean between inputs for lack of data, (c, m, m)."""
-        z = (inputs - self.centre) / self.spread
+        z = self.standardised(inputs)
         scaled = z * self.inverse_scales[:, None]  # (c, m, d)
         between = torch.exp(-0.5 * torch.cdist(scaled, scaled).square())
         kernel = self._kernel(z).permute(1, 2, 0)
@@ -258,7 +284,7 @@ class GaussianProcess:
         the likelihood.
         """
         errors = targets - self.predict(inputs)
-        kernel = self._kernel((inputs - self.centre) / self.spread).permute(1, 2, 0)
+        kernel = self._kernel(self.standardised(inputs)).permute(1, 2, 0)
         ratio = (self.noise / self.amplitude)[self.curved, None].square() + JITTER
         own = (self.whitening[1] @ kernel).square().sum(dim=1) / ratio  # (c, n)
         errors[:, self.curved] /= (1.0 - own.T).clamp_min(1e-3).sqrt()
@@ -280,10 +306,12 @@ class GaussianProcess:
         Hyperparameters, kernels and outliers stay, and with them products of kernels:
         of each, those of what is left out are subtracted. `whitening` stays, too.
         """
-        x = (inputs - self.centre) / self.spread
+        x, n_given = self.standardised(inputs), inputs.shape[1]
         owns = [is_free | (j in with_outliers) for j in range(targets.shape[1])]
         parts = ([own & keep for own in owns] for keep in keeps)
-        linear = torch.stack([_linear_means(x, targets, part) for part in parts])
+        linear = torch.stack(
+            [_linear_means(x, targets, part, n_given) for part in parts]
+        )
         residual = targets - linear[:, :1] - x @ linear[:, 1:]  # (K, n, q)
         whole = targets - self.linear[0] - x @ self.linear[1:]
         weights = torch.zeros(len(keeps), *self.weights.shape).to(x)
@@ -293,9 +321,12 @@ class GaussianProcess:
             used, own = int(self.weights[i].count_nonzero()), owns[j].clone()
             if j not in with_outliers:
                 fixed = HyperparameterLimits(is_fixed=True)
-                of_own = (x[own], whole[own, j])
+                of_own = (x[own, : len(found.scales)], whole[own, j])
                 _, own[own.clone()] = _hyperparameters(*of_own, found, fixed)
-            first, across = _kernels(self.inducing[:used], x[own], found.scales)
+            columns = slice(len(found.scales))
+            first, across = _kernels(
+                self.inducing[:used, columns], x[own, columns], found.scales
+            )
             ratio = (found.noise / found.amplitude) ** 2 + JITTER
             whitened = first @ across  # (used, n)
             gram = whitened @ whitened.T + ratio * torch.eye(used).to(x)
@@ -355,8 +386,17 @@ def _linear_mean(x: Tensor, y: Tensor) -> Tensor:
     return found
 
 
-def _linear_means(x: Tensor, y: Tensor, owns: Sequence[Tensor]) -> Tensor:
-    """The same of q targets that are learned from samples of their own, (n,) each."""
+def _linear_means(x: Tensor, y: Tensor, owns: Sequence[Tensor], n_given: int) -> Tensor:
+    """The same of q targets that are learned from samples of their own, (n,) each.
+
+    The last one of all inputs, the others of the first so many.
+    """
+    if n_given < x.shape[1]:
+        wide = x.new_zeros(1 + x.shape[1], y.shape[1])
+        given = x[:, :n_given]
+        wide[: 1 + n_given, :-1] = _linear_means(given, y[:, :-1], owns[:-1], n_given)
+        wide[:, -1:] = _linear_means(x, y[:, -1:], owns[-1:], x.shape[1])
+        return wide
     if all(torch.equal(own, owns[0]) for own in owns):
         return _linear_mean(x[owns[0]], y[owns[0]])
     columns = zip(y.T, owns, strict=True)

@@ -4,7 +4,12 @@ How much an answer changes from one of these models to the next shows how far it
 on what happened to be recorded (the delete-a-group jackknife of Quenouille and Tukey),
 whatever the model's own posterior says. Episodes are left out together, since what
 lasts for a whole one, a gust or a level that nobody measured, is in all of its rows.
+Rows in no order may lie on a grid, where the neighbours of a row say what it says. What
+lies between them a gap tells that is twice as wide: without all rows of about one value
+of a column.
 """
+
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +17,7 @@ from numpy.typing import NDArray
 from nopg.data.dataset import Dataset
 from nopg.dynamics.ensemble import model_columns
 from nopg.dynamics.transition_model import TransitionModel
+from nopg.policies.arrays import Array
 
 N_PARTS, N_ROWS = 10, 2_000
 """Parts of the data, each of which is left out once, and rows that these have at most:
@@ -29,9 +35,38 @@ def left_out_models(
     return model.without_each(columns, parts)
 
 
+def gap_models(
+    model: TransitionModel, data: Dataset, generator: np.random.Generator
+) -> list[TransitionModel]:
+    """The same without each slab of rows, by every column of the state that has some.
+
+    A slab is a tenth of the rows, and those that share its values. Beyond the first and
+    the last lies no other side of a gap, and where tasks end is known as ever.
+    """
+    columns = model_columns(data.subset(generator.permutation(len(data))[:N_ROWS]))
+    found = []
+    for column in columns[0].numpy().T:
+        slabs = _slabs(column)
+        if len(np.unique(slabs)) > 2:
+            found += model.without_each(columns, slabs)[1:-1]
+    return [replace(one, termination=model.termination) for one in found]
+
+
 def left_out_share(n: int) -> float:
     """What changes of answers are multiplied by, where not all n rows were in parts."""
     return float(np.sqrt(min(1.0, N_ROWS / n)))
+
+
+def _slabs(column: Array) -> NDArray[np.int64]:
+    """Which slab each row is in, (n,); equal values are in the same one."""
+    unit = max(float(np.ptp(column)), 1e-300)
+    _, which, counts = np.unique(
+        np.round((column - column.min()) / unit, 6),
+        return_inverse=True,
+        return_counts=True,
+    )
+    middle = np.cumsum(counts) - 0.5 * counts
+    return np.asarray(middle * N_PARTS / len(column), dtype=np.int64)[which]
 
 
 def _by_episode(data: Dataset, generator: np.random.Generator) -> NDArray[np.int64]:

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from nopg.dynamics.compiled import ProcessArrays
 from nopg.dynamics.gaussian_process import JITTER, GaussianProcess
+from nopg.dynamics.hyperparameters import with_angles
 from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
 from nopg.policies.arrays import Array
 
@@ -90,16 +91,19 @@ class _DrawnProcess:
         design, process = self._design(inputs), self._process
         errors = targets - design @ self._linear[0]
         precision = design.T @ design + 1e-9 * len(design) * np.eye(design.shape[1])
-        root = np.linalg.inv(np.linalg.cholesky(precision)).T  # (1 + d, 1 + d)
         every = -(-len(design) // N_ROWS)
         explained = self._kernels(design[::every]).T @ design[::every] * every
         for target in range(targets.shape[1]):
             is_open = errors[:, target].std()
             if target in self._curved:
                 is_open = float(process.noise[target])
-            normal = generator.standard_normal((len(self._linear), len(root)))
-            moved = is_open * normal @ root.T  # (S, 1 + d)
-            self._linear[:, :, target] += moved
+            # Angles are inputs of the last target alone.
+            is_last = target == targets.shape[1] - 1
+            k = len(precision) if is_last else 1 + inputs.shape[1]
+            root = np.linalg.inv(np.linalg.cholesky(precision[:k, :k])).T
+            normal = generator.standard_normal((len(self._linear), k))
+            moved = is_open * normal @ root.T  # (S, k)
+            self._linear[:, :k, target] += moved
             if target in self._curved and is_open > 0.0:
                 i, m = self._curved.index(target), len(process.inducing)
                 rows, second = (
@@ -107,7 +111,7 @@ class _DrawnProcess:
                     process.whitening[1][i].numpy(),
                 )
                 ratio = (is_open / float(process.amplitude[target])) ** 2 + JITTER
-                answer = second.T @ (second @ explained[rows]) / ratio  # (m, 1 + d)
+                answer = second.T @ (second @ explained[rows, :k]) / ratio  # (m, k)
                 self._weights[:, rows, target] -= moved @ answer.T
 
     def arrays(self) -> ProcessArrays:
@@ -146,7 +150,8 @@ class _DrawnProcess:
 
     def _design(self, inputs: Array) -> Array:
         """(1, z) of inputs, (m, 1 + d)."""
-        z = (inputs - self._centre) * self._factor
+        wide = with_angles(inputs, self._process.angles)
+        z = (wide - self._centre) * self._factor
         return np.concatenate([np.ones((len(z), 1)), z], axis=1)
 
     def _kernels(self, design: Array) -> Array:

@@ -28,10 +28,11 @@ typedef struct {
 } vec;
 
 typedef struct {
-  int64_t d_s, d_p, d_a, d, q; /* columns: state, present, action, both, targets */
+  /* Columns: state, present, action, both, with angles of these, targets. */
+  int64_t d_s, d_p, d_a, d, d_z, q;
   /* Process: draws of a linear mean, kernels and waves; counts are multiples of LANES. */
   int64_t n_draws, n_curved, n_waves;
-  const double *centre, *factor; /* (d) */
+  const double *centre, *factor; /* (d_z), as d is in all of the process */
   const double *linear;          /* (n_draws, 1 + d, q) */
   const int64_t *target, *count;    /* (n_curved), its column and its kernels */
   const double *inverse_scales;  /* (n_curved, d) */
@@ -52,6 +53,7 @@ typedef struct {
   const double *set_to;                     /* (2, d_s, d_s) */
   int64_t has_stops, n_angles;
   const int64_t *angles; /* (n_angles, 2) */
+  const int64_t *turned; /* (d_z - d, 3), the angles atan2(sign y, sign x) */
   double reward_low, reward_high;
   /* Termination: Nadaraya-Watson over n_points, a multiple of LANES; 0 for none. */
   int64_t n_points;
@@ -197,10 +199,21 @@ static void act(const Policies *a, int64_t path, int64_t n_paths, const double *
   }
 }
 
+/* State and action, and angles of these. */
+static void fill(const Model *m, const double *state, const double *action,
+                 double *input) {
+  memcpy(input, state, m->d_s * sizeof(double));
+  memcpy(input + m->d_s, action, m->d_a * sizeof(double));
+  for (int64_t k = 0; k < m->d_z - m->d; k++) {
+    const int64_t *turn = m->turned + 3 * k;
+    input[m->d + k] = atan2(turn[2] * input[turn[1]], turn[2] * input[turn[0]]);
+  }
+}
+
 /* The mean of a Gaussian process, or a draw: linear part, kernels and waves. */
 static void predict(const Model *m, int64_t draw, const double *input, double *out,
                     double *z, double *scaled) {
-  int64_t d = m->d, q = m->q, n_kernels = 0;
+  int64_t d = m->d_z, q = m->q, n_kernels = 0;
   const double *linear = m->linear + draw * (1 + d) * q;
   for (int64_t i = 0; i < d; i++) z[i] = (input[i] - m->centre[i]) * m->factor[i];
   memcpy(out, linear, q * sizeof(double));
@@ -346,7 +359,7 @@ int nopg_rollout(const Model *m, const Policies *a, int64_t first, int64_t last,
                  int64_t n_steps, const double *draws, double *states, double *actions,
                  double *reached, double *following, double *rewards,
                  double *terminated, double *left, double *continuing) {
-  int64_t width = m->d + m->q + 4 * LANES;
+  int64_t width = m->d_z + m->q + 4 * LANES;
   for (int64_t l = 0; a->widths && l <= a->n_layers; l++)
     width = a->widths[l] > width ? a->widths[l] : width;
   double *memory = malloc((6 * width + m->n_points) * sizeof(double));
@@ -367,8 +380,7 @@ int nopg_rollout(const Model *m, const Policies *a, int64_t first, int64_t last,
       else
         act(a, b, n_paths, state, action, one, two);
       if (a->gains) feed_back(m, a, row, state, action);
-      memcpy(input, state, m->d_s * sizeof(double));
-      memcpy(input + m->d_s, action, m->d_a * sizeof(double));
+      fill(m, state, action, input);
       predict(m, b / per_draw, input, out, z, scaled);
       for (int64_t i = 0; i < m->d_p; i++) there[i] = state[i] + out[i];
       if (draws && m->log_std) disturb(m, input, draws + row * m->d_s, there);
@@ -393,10 +405,11 @@ int nopg_rollout(const Model *m, const Policies *a, int64_t first, int64_t last,
 }
 
 /* slope += sum_j g_j d predict_j / d input, of the mean (one draw, no waves). The kernel
- * of a point u has the derivative k (u - z) / scale^2. */
+ * of a point u has the derivative k (u - z) / scale^2, and the angle of (x, y) changes by
+ * (x dy - y dx) / (x^2 + y^2). */
 static void predict_backward(const Model *m, const double *input, const double *g,
                              double *slope, double *z, double *scaled) {
-  int64_t d = m->d, q = m->q;
+  int64_t d = m->d_z, q = m->q;
   part moments[d];
   for (int64_t i = 0; i < d; i++) {
     z[i] = (input[i] - m->centre[i]) * m->factor[i];
@@ -430,6 +443,12 @@ static void predict_backward(const Model *m, const double *input, const double *
     points += d * n;
     offsets += n;
     weights += n;
+  }
+  for (int64_t k = 0; k < d - m->d; k++) {
+    int64_t i = m->turned[3 * k], j = m->turned[3 * k + 1];
+    double x = input[i], y = input[j], by_angle = slope[m->d + k] / fmax(x * x + y * y, 1e-18);
+    slope[i] -= y * by_angle;
+    slope[j] += x * by_angle;
   }
 }
 
@@ -495,7 +514,7 @@ int nopg_backward(const Model *m, int64_t first, int64_t last, int64_t n_paths,
                   const double *actions, const double *reached, const double *following,
                   const double *rewards, const double *terminated, const double *left,
                   const double *continuing, double *gradients) {
-  int64_t d_s = m->d_s, d_a = m->d_a, width = m->d + m->q + m->d_s;
+  int64_t d_s = m->d_s, d_a = m->d_a, width = m->d_z + m->q + m->d_s;
   double *memory = malloc((9 * width + m->n_points) * sizeof(double));
   if (!memory) return 1;
   double *input = memory, *g = input + width, *slope = g + width, *z = slope + width;
@@ -509,8 +528,7 @@ int nopg_backward(const Model *m, int64_t first, int64_t last, int64_t n_paths,
       const double *there = reached + row * d_s;
       double stays = 1.0 - terminated[row], out = left[row];
       double expected = (1.0 - out) * value + out * worst;
-      memcpy(input, states + row * d_s, d_s * sizeof(double));
-      memcpy(input + d_s, actions + row * d_a, d_a * sizeof(double));
+      fill(m, states + row * d_s, actions + row * d_a, input);
       for (int64_t i = 0; i < d_s; i++) ending[i] = final[i] = 0.0;
       if (m->n_points && terminated[row] > 1e-15)
         terminate_backward(m, following + row * d_s, scores, ending, final);
@@ -523,7 +541,7 @@ int nopg_backward(const Model *m, int64_t first, int64_t last, int64_t n_paths,
         double unit, leaving = beyond(m, i, there[i], &unit) * unit * (1.0 - out);
         g[i] += gamma * stays * (worst - value) * leaving;
       }
-      for (int64_t i = 0; i < m->d; i++) slope[i] = 0.0;
+      for (int64_t i = 0; i < m->d_z; i++) slope[i] = 0.0;
       for (int64_t i = 0; i < m->n_copied; i++) {
         double past = g[m->d_p + i];
         if (i < m->n_changes) g[i] += past;

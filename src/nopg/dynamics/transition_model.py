@@ -24,7 +24,13 @@ from nopg.dynamics.compiled import (
     process_fields,
 )
 from nopg.dynamics.gaussian_process import GaussianProcess
-from nopg.dynamics.hyperparameters import FREE, HyperparameterLimits
+from nopg.dynamics.hyperparameters import (
+    FREE,
+    Angle,
+    HyperparameterLimits,
+    telling_angles,
+    with_angles,
+)
 from nopg.dynamics.noise import N_ROWS, ProcessNoise
 from nopg.dynamics.rewards import KnownReward
 from nopg.dynamics.terminations import TerminationModel, continuing_rewards
@@ -97,12 +103,14 @@ class TransitionModel:
         limits: HyperparameterLimits = FREE,
         history: HistoryLayout | None = None,
         known_reward: KnownReward | None = None,
+        angles: tuple[Angle, ...] | None = None,
     ) -> TransitionModel:
         """Learn from n transitions, all float64; labels as one-hot actions.
 
-        `like` is a model of more data of the same system: its bounds, its noise and its
-        known reward hold here too, and its hyperparameters are a good start; without
-        one, those of `initial` are.
+        `like` is a model of more data of the same system: its bounds, its noise, its
+        known reward and its angles hold here too, and its hyperparameters are a good
+        start; without one, those of `initial` are. Which angles the reward depends on
+        the data say, if nobody else does.
         """
         inputs = torch.cat([states, actions], dim=1)
         n_present = states.shape[1] - (0 if history is None else history.n_kept)
@@ -123,6 +131,11 @@ class TransitionModel:
             is_saturated = bounds.are_left_out(next_states)
         # What is paid where motion is stopped is learned as all rewards are.
         inside = ~bounds.are_beyond(next_states)
+        if like is not None:
+            angles = like.process.angles
+        elif angles is None:
+            of_reward = (inputs[inside], continuing[inside])
+            angles = telling_angles(*of_reward, bounds.angles)
         process = GaussianProcess.fit(
             inputs[inside],
             targets[inside],
@@ -132,6 +145,7 @@ class TransitionModel:
             with_outliers=(n_present,),
             limits=limits._replace(is_wide=history is not None),
             is_free=~is_saturated[inside],
+            angles=angles,
         )
         termination = TerminationModel.fit(
             next_states[:, :n_present], rewards, terminations, generator
@@ -392,9 +406,9 @@ class ArrayTransitionModel:
         model, bounds = self._model, self._model.bounds
         if self._known_reward is not None or compiled_library() is None:
             return None
-        fields = process_fields(self._process.arrays())
-        d_s, d_p = len(self._low), fields["q"] - 1
-        fields |= {"d_s": d_s, "d_p": d_p, "d_a": fields["d"] - d_s}
+        fields, turned = process_fields(self._process.arrays()), model.process.angles
+        d_s, d, d_p = len(self._low), fields["d_z"] - len(turned), fields["q"] - 1
+        fields |= {"d_s": d_s, "d_p": d_p, "d_a": d - d_s, "d": d, "turned": turned}
         if self.noise is not None:
             fields |= {
                 "noise_centre": self.noise.centre,
@@ -467,11 +481,13 @@ class _ArrayProcess:
         is_used = weights.any(axis=1)
         self._weights = np.ascontiguousarray(weights[is_used])
         self._exponent = np.ascontiguousarray(process.exponent.numpy()[:, is_used])
+        self._angles = process.angles
         self._linear = np.zeros((2 * d + 1, q))
         self._linear[d : 2 * d] = process.linear[1:].numpy()
         self._linear[-1] = process.linear[0].numpy()
 
     def __call__(self, inputs: Array) -> Array:
+        inputs = with_angles(inputs, self._angles)
         d = inputs.shape[1]
         features = np.ones((len(inputs), 2 * d + 1))
         z = np.multiply(inputs - self._centre, self._factor, out=features[:, d : 2 * d])

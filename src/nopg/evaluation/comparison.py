@@ -86,6 +86,7 @@ def difference_of_returns(ours: Returns, theirs: Returns) -> Returns:
         ours.runs - theirs.runs,
         ours.deviations - theirs.deviations,
         ours.left_out - theirs.left_out,
+        ours.gaps - theirs.gaps,
         ours.errors - theirs.errors,
         max(ours.unknown, theirs.unknown),
     )

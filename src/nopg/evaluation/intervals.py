@@ -134,8 +134,9 @@ class Spread:
 
     What lack of data leaves open is asked of models drawn from the posterior and of
     models without a part of the data each; each knows of errors that the other does
-    not, so that squares add up. How coarse kernels find the data to be counts where it
-    is more than that.
+    not, so that squares add up. What gaps between the rows may hide counts where it is
+    more than that: of a kink an error as wide as the gap, so that where answers change
+    with gaps twice as wide, half of the change.
     """
 
     deviations: Array  # answers in drawn models less the answers themselves, (S, m)
@@ -143,7 +144,7 @@ class Spread:
     errors: Array  # standard errors of other kinds, (m,)
     # Answers in models without a part of the data each, (K, m); None if nobody asked.
     left_out: Array | None = None
-    coarse: Array | float = 0.0  # standard error by kernels, (m,)
+    gaps: Array | None = None  # answers in models with wider gaps, (K, m)
     freedom: float = 0.0  # degrees of freedom; 0 for those of the drawn models
 
     @property
@@ -171,7 +172,11 @@ class Spread:
     def _with_others(self, drawn: Array) -> Array:
         """What else lack of data leaves open, beside what drawn models say, (m,)."""
         others = 0.0 if self.left_out is None else jackknife_std(self.left_out)
-        return np.asarray(np.maximum(np.hypot(drawn, others), self.coarse))
+        found = np.hypot(drawn, others)
+        if self.gaps is not None and len(self.gaps):
+            changes = np.abs(self.gaps - np.median(self.gaps, axis=0))
+            found = np.maximum(found, 0.5 * changes.max(axis=0))
+        return np.asarray(found)
 
     @property
     def _sides(self) -> tuple[Array, Array]:

@@ -9,10 +9,10 @@ finds bands to be too narrow by, so that what no posterior knows of counts as fa
 log can tell. It is asked again of models without a part of the data each
 (`dynamics/left_out.py`): how much they differ needs no posterior. Rows in no order test
 no path, and those of a grid not what lies between them: a kink there looks smooth to
-every regression. But how coarse the data are for a policy the kernel interval shows,
-which counts where it is more. Where rollouts are out of support the rewards to come may
-be anything between the lowest and the highest seen. They may be others still: where
-more of them lie there than an interval of that level may miss, nothing is known.
+every regression. It shows where gaps are made wider, and counts where it is more. Where
+rollouts are out of support the rewards to come may be anything between the lowest and
+the highest seen. They may be others still: where more of them lie there than an
+interval of that level may miss, nothing is known.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from nopg.data.dataset import Dataset
 from nopg.discount import discount_horizon
 from nopg.dynamics.ensemble import fit_ensemble, model_columns
-from nopg.dynamics.left_out import left_out_models, left_out_share
+from nopg.dynamics.left_out import gap_models, left_out_models, left_out_share
 from nopg.dynamics.posterior import drawn_models
 from nopg.dynamics.rollouts import Steps, rollout_steps
 from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
@@ -53,9 +53,6 @@ LITTLE = 5e-4  # standard error that does not matter, as a share of what returns
 UNSEEN_REWARD_STD = 0.5
 """Standard deviation of a predicted reward beyond those seen, as a share of what it
 exceeds them by."""
-SHARE = 0.1
-"""Standard deviation of what neither replay nor the posterior knows of where rows are
-in no order, as a share of half the width of the kernel interval."""
 
 
 class Returns(NamedTuple):
@@ -64,6 +61,7 @@ class Returns(NamedTuple):
     runs: Array  # (m, G), every path, what is out of support counted halfway
     deviations: Array  # (S, m), of drawn models; (S, 1) of their mean over states
     left_out: Array  # (K, m), in models without a part of the data each; or (K, 1)
+    gaps: Array  # the same with wider gaps between the rows; none if these have order
     # What sharper ends make of it, how far rewards beyond those seen may be off, a last
     # step more or less, and starts that were left out, (3, m), or (3, 1) and (4, 1).
     errors: Array
@@ -116,32 +114,21 @@ class ModelEvaluator:
         """Return from each state, (m,), what is not known counted halfway."""
         return np.asarray(self._runs(actor, states, lengths)[0].mean(axis=1))
 
-    def expected_return(
-        self, actor: Actor, starts: Array, level: float, kernel: Estimate | None = None
-    ) -> Estimate:
-        """Mean return from `starts`, (B, d_s), with its interval, (1,) each.
-
-        `kernel` is the kernel estimate with its interval, for rows in no order.
-        """
+    def expected_return(self, actor: Actor, starts: Array, level: float) -> Estimate:
+        """Mean return from `starts`, (B, d_s), with its interval, (1,) each."""
         found = self.mean_return(actor, starts)
         value, spread = mean_and_spread(found, self.scale)
         noise = np.sqrt(np.square(found.runs.std(axis=1)).mean(keepdims=True))
-        return self._estimate(value, noise, spread, found.unknown, level, kernel)
+        return self._estimate(value, noise, spread, found.unknown, level)
 
-    def value_intervals(
-        self, actor: Actor, states: Array, level: float, kernel: Estimate | None = None
-    ) -> Estimate:
-        """Return from each of the states, (m, d_s), with its interval, (m,) each.
-
-        `kernel` holds the kernel estimates with theirs, for rows in no order.
-        """
+    def value_intervals(self, actor: Actor, states: Array, level: float) -> Estimate:
+        """Return from each of the states, (m, d_s), with its interval, (m,) each."""
         runs, unknown = self._runs(actor, states, None)
-        deviations, left_out, errors = self._deviations(actor, states, None)
+        deviations, left_out, gaps, errors = self._deviations(actor, states, None)
         noise = runs.std(axis=1)
-        chance = noise / np.sqrt(runs.shape[1])
-        spread = Spread(deviations, self.scale, _total(chance, *errors), left_out)
-        value = runs.mean(axis=1)
-        return self._estimate(value, noise, spread, unknown, level, kernel)
+        chance = _total(noise / np.sqrt(runs.shape[1]), *errors)
+        spread = Spread(deviations, self.scale, chance, left_out, gaps)
+        return self._estimate(runs.mean(axis=1), noise, spread, unknown, level)
 
     def mean_return(
         self,
@@ -156,14 +143,18 @@ class ModelEvaluator:
         With `at_best` what is out of support earns the highest reward there is.
         """
         some, many = (_spread(len(starts), k) for k in (FEW_STARTS, MANY_STARTS))
+        if lengths is None and self.models[0].noise is None:  # every path is the same
+            some = some[: 1 if (starts[some] == starts[0]).all() else None]
         few, most = (None if lengths is None else lengths[k] for k in (some, many))
         found = self._deviations(actor, starts[some], few, at_best)
         runs, unknown = self._runs(actor, starts[many], most, at_best)
-        drawn, left_out, errors = (part.mean(axis=1, keepdims=True) for part in found)
+        drawn, left_out, gaps, errors = (
+            part.mean(axis=1, keepdims=True) for part in found
+        )
         if len(many) < len(starts):
             chance = runs.mean(axis=1).std() / np.sqrt(len(many))
             errors = np.concatenate([errors, [[chance]]])
-        return Returns(runs, drawn, left_out, errors, unknown)
+        return Returns(runs, drawn, left_out, gaps, errors, unknown)
 
     def visit_probability(
         self,
@@ -257,11 +248,11 @@ class ModelEvaluator:
         states: Array,
         lengths: Array | None,
         at_best: bool = False,
-    ) -> tuple[Array, Array, Array]:
+    ) -> tuple[Array, Array, Array, Array]:
         """Returns in drawn models less those in the two, (S, m).
 
-        And those in models without a part of the data each, (K, m). And what else they
-        may be off by, (3, m): the difference that sharper ends make,
+        And those in models without a part of the data each, (K, m), and with gaps. And
+        what else they may be off by, (3, m): the difference that sharper ends make,
         how far rewards beyond those seen may be off, and a last step more or less. What
         is out of support earns one level of reward in each drawn model.
         """
@@ -281,10 +272,12 @@ class ModelEvaluator:
             return np.asarray(earned + np.repeat(levels, len(value)) * unknown)
 
         drawn = self._asked_of_drawn(earned_in, paths)  # (S, m G)
-        left_out = []
-        for model in self._left_out:
-            earned, unknown = ask(model, paths, until)
-            left_out.append(paths.means(earned + middle * unknown))
+
+        def earned_in_each(models: list[ArrayTransitionModel]) -> Array:
+            found = [ask(model, paths, until) for model in models]
+            means = [paths.means(earned + middle * left) for earned, left in found]
+            return np.array(means).reshape(-1, len(states))
+
         limits, (model, _) = self.models[0].reward_limits, self._arrays
         errors = np.zeros((3, len(states)))
         beyond, last = reward_beyond(model, actor, paths, limits, self.gamma, until)
@@ -295,8 +288,9 @@ class ModelEvaluator:
             found = [ask(model, paths, until) for model in self._sharper]
             sharp = np.mean([earned + middle * left for earned, left in found], axis=0)
             errors[0] = paths.means(sharp - value)
-        without = self._as_of_all(np.array(left_out))
-        return paths.means(drawn - value), without, errors
+        without = self._as_of_all(earned_in_each(self._left_out))
+        gaps = earned_in_each(self._gaps)
+        return paths.means(drawn - value), without, gaps, errors
 
     def _asked_of_drawn(
         self, ask: Callable[[Steps, NoisyPaths], Array], paths: NoisyPaths
@@ -317,15 +311,12 @@ class ModelEvaluator:
         spread: Spread,
         unknown: float,
         level: float,
-        kernel: Estimate | None,
     ) -> Estimate:
         """Ends within what is possible; none where most is out of support."""
         lowest, highest = self.models[0].reward_limits
         horizon = 1.0 / (1.0 - self.gamma)
         little = LITTLE * (highest - lowest) * horizon
-        coarse = 0.0 if kernel is None else SHARE * 0.5 * (kernel.high - kernel.low)
-        errors = np.hypot(spread.errors, little)
-        spread = replace(spread, errors=errors, coarse=coarse)
+        spread = replace(spread, errors=np.hypot(spread.errors, little))
         low, high = spread.ends(value, level)
         low = np.maximum(low, np.minimum(lowest * horizon, value))
         high = np.minimum(high, np.maximum(highest * horizon, value))
@@ -370,6 +361,14 @@ class ModelEvaluator:
         return [ArrayTransitionModel(model) for model in models]
 
     @cached_property
+    def _gaps(self) -> list[ArrayTransitionModel]:
+        # What noise leaves open of a function is more than a gap hides.
+        if not self.replay.is_of_pairs or self.models[0].noise is not None:
+            return []
+        models = gap_models(self.models[0], self.data, self.seed.numpy("gaps"))
+        return [ArrayTransitionModel(model) for model in models]
+
+    @cached_property
     def _drawn(self) -> tuple[ArrayTransitionModel, ...]:
         rest = (model_columns(self.data), N_DRAWS, self.seed.numpy("drawn-models"))
         return tuple(drawn_models(model, *rest) for model in self.models)
@@ -380,7 +379,7 @@ def mean_and_spread(found: Returns, scale: float) -> tuple[Array, Spread]:
     m, group = found.runs.shape
     error = np.sqrt(np.square(found.runs.std(axis=1)).sum() / group) / m
     errors = _total(error, *found.errors)
-    spread = Spread(found.deviations, scale, errors, found.left_out)
+    spread = Spread(found.deviations, scale, errors, found.left_out, found.gaps)
     return found.runs.mean(keepdims=True)[0], spread
 
 

@@ -174,10 +174,14 @@ class Unknown(NamedTuple):
         errors = model.targets(columns) - design @ process.linear
         design, errors = design[is_free], errors[is_free]
         precision = design.T @ design + 1e-9 * len(design) * torch.eye(design.shape[1])
-        root = torch.linalg.inv(torch.linalg.cholesky(precision)).T
         std = errors.std(dim=0, correction=0)
         std[process.curved] = 0.0
-        return cls(process, std[:, None, None] * root, torch.hypot(process.noise, std))
+        roots = torch.zeros(len(std), *precision.shape).to(design)
+        for j in range(len(std)):  # angles are inputs of the last target alone
+            k = len(precision) - (j < len(std) - 1) * len(process.angles)
+            lower = torch.linalg.cholesky(precision[:k, :k])
+            roots[j, :k, :k] = std[j] * torch.linalg.inv(lower).T
+        return cls(process, roots, torch.hypot(process.noise, std))
 
     def std(self, inputs: Tensor) -> Tensor:
         """Standard deviation of each prediction, (m, q)."""
@@ -249,7 +253,7 @@ def compared(
 
 def _design(process: GaussianProcess, inputs: Tensor) -> Tensor:
     """(1, z) of inputs, (m, 1 + d)."""
-    z = (inputs - process.centre) / process.spread
+    z = process.standardised(inputs)
     return torch.cat([torch.ones_like(z[:, :1]), z], dim=1)
 
 

@@ -179,9 +179,7 @@ class FittedPolicy:
         if level is None:
             value = self.model.values(actor, starts).mean()
             return Estimate.without_ends(float(value), MODEL)
-        has_pairs = self.model.replay.is_of_pairs
-        kernel = self.kernel.ensemble.objective(level) if has_pairs else None
-        return self.model.expected_return(actor, starts, level, kernel).single()
+        return self.model.expected_return(actor, starts, level).single()
 
     def value(
         self, states: Any, interval: float | None = None, by: str | None = None
@@ -201,9 +199,7 @@ class FittedPolicy:
             return kernel.value if level is None else self._informative(kernel)
         if level is None:
             return self.model.values(self.actor, states)
-        has_pairs = self.model.replay.is_of_pairs
-        beside = self.kernel.values(states, level) if has_pairs else None
-        return self.model.value_intervals(self.actor, states, level, beside)
+        return self.model.value_intervals(self.actor, states, level)
 
     def check(self, episodes: Dataset | None = None) -> Replay:
         """How far the learned models hold on data that they were not fitted to.

@@ -274,7 +274,9 @@ def _disturbed(
         if copied:
             draws = generator.uniform(-0.5, 0.5, (-(-horizon // held), n, d_a))
             noise = np.repeat(draws, held, axis=0)[:horizon]
-            levels = np.exp(generator.uniform(*np.log(LEVELS), (n, 1)))
+            levels = LEVELS[0] * (LEVELS[1] / LEVELS[0]) ** generator.uniform(
+                size=(n, 1)
+            )
             noise *= levels * np.ptp(task.limits, axis=0)
             paths = task.follow(controllers, starts, noise, model)
         running = running_probability(paths.outcomes)[:-1] * (paths.returns >= least)
