@@ -156,8 +156,9 @@ class Problem:
     def of_samples(self, s: Samples) -> Problem:
         """The same with other samples, whose actions are no labels."""
         like, initial = self.samples.states, self.initial_rows.queries
-        columns = (s.states, s.actions, s.rewards, s.next_states, s.continuation)
-        samples = Samples(*(column.to(like) for column in columns))
+        moved, after = s.rewards.to(like), s.next_states.to(like)
+        columns = (s.states.to(like), s.actions.to(like), moved, after)
+        samples = Samples(*columns, s.continuation.to(like))
         given = (samples, initial, self.bandwidths, self.config)
         return Problem.build(*given, torch.Generator(like.device), self.ranks)
 
