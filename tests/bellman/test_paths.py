@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -159,3 +161,41 @@ def test_drawn_paths_know_what_noise_costs() -> None:
     # for motion where it errs disturbs the path a little more than the noise does.
     assert mean > by_start + 0.5 * by_noise
     assert float(drawn.mean()) - mean == pytest.approx(by_noise, rel=0.25)
+
+
+def test_gusts_are_the_same_for_every_policy() -> None:
+    still = integrator(400)
+    after = still.next_observations + 0.2 * np.random.default_rng(6).normal(
+        size=(400, 2)
+    )
+    data = replace(still, next_observations=after)
+    starts = torch.tensor([[0.5, 0.2], [0.1, 0.0]], dtype=torch.float64)
+    same = [linear_policy([[-1.0, -1.5]])] * 2
+    one, other = paths(data).returns(same, starts, np.random.default_rng(0))
+    np.testing.assert_array_equal(one, other)
+
+
+def test_a_fall_in_noise_costs_what_it_costs_once() -> None:
+    """A walk beside an edge, against as many walks of the system itself."""
+    rng, n, noise = np.random.default_rng(7), 3000, 0.05
+
+    def walk(x: np.ndarray, a: np.ndarray, draw: np.ndarray) -> np.ndarray:
+        return np.asarray(x + 0.05 * a + noise * draw)
+
+    x, a = rng.uniform(-1, 1, (n, 1)), rng.uniform(-1, 1, (n, 1))
+    after = walk(x, a, rng.standard_normal((n, 1)))
+    ends = after[:, 0] > 1.0
+    data = nopg.Dataset(x, a, np.where(ends, -51.0, -1.0), after, ends)
+    samples = Samples.of(data, torch.float64, "cpu")
+    made = MeanPaths.of(samples, nopg.Bandwidths([0.05], [0.6]), GAMMA)
+    start = np.full((400, 1), 0.85)
+    policy = linear_policy([[-0.2]])
+    found = made.returns([policy], torch.tensor(start), np.random.default_rng(8))
+    state, total, alive = start, np.zeros(400), np.ones(400)
+    for t in range(150):
+        state = walk(state, -0.2 * state, rng.standard_normal((400, 1)))
+        falls = state[:, 0] > 1.0
+        total += GAMMA**t * alive * np.where(falls, -51.0, -1.0)
+        alive *= ~falls
+    spread = float(total.std()) / np.sqrt(400) * np.sqrt(2.0)
+    assert abs(float(found.mean() - total.mean())) < 3.0 * spread

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -71,7 +71,10 @@ class MeanPaths:
         n, lives = len(arcs.straight), s.continuation > 0.0
         limits, worths, is_told = _limits(here, there, lives, n, s.rewards)
         goes_on = torch.where(is_told, 1.0, s.continuation)
-        regression = StepRegression(s, bandwidths, arcs, goes_on)
+        # What it costs to end there is counted where a path does, not before as well.
+        rewards = torch.where(is_told, _trend(s, ~is_told), s.rewards)
+        told = replace(s, rewards=rewards)
+        regression = StepRegression(told, bandwidths, arcs, goes_on)
         ends = (float(s.rewards.min()), float(s.rewards.max()))
         walls = _walls(there[lives].numpy(), n)
         return cls(regression, gamma, ends, limits.numpy(), worths.numpy(), walls)
@@ -104,27 +107,21 @@ class MeanPaths:
         lost = min(2.0 * self.rewards[0] - self.rewards[1], 0.0)
         (low, high), arcs = self._box(), self.regression.arcs
         exact = [copy.deepcopy(policy).double().cpu() for policy in policies]
-        (least, most), acting = self.limits, actor_of(*exact)
+        acting = actor_of(*exact)
         x = np.tile(arcs.places(starts).numpy(), (len(policies), 1))
         total, alive, lately = np.zeros(len(x)), np.ones(len(x)), np.zeros(len(x))
         going = np.arange(len(x))  # the paths that have not ended, left or arrived
         for t in range(n_steps):
             states = arcs.states(torch.from_numpy(x)).numpy()
             taken = acting.act(states)[going]  # few calls for all, ended ones too
-            here = (x[going], states[going], taken)
-            moved, rewards, goes_on = self.regression.step(*here, generator)
-            place = x[going] + moved
-            is_beyond = np.stack([place < least, place > most], axis=1)
-            has_ended = is_beyond.any(axis=(1, 2))
-            if has_ended.any():
-                # What ending there was worth: from before, a regression hardly knows.
-                worth = np.where(is_beyond, self.worths, np.inf).min(axis=(1, 2))
-                rewards = np.where(has_ended, worth, rewards)
+            draws = None
+            if generator is not None:  # the same for all policies
+                draws = np.tile(generator.random(len(starts)), len(policies))[going]
+            place, rewards, goes_on = self.step(x[going], states[going], taken, draws)
+            moved = place - x[going]
             total[going] += gamma**t * alive[going] * rewards
-            alive[going] *= goes_on * ~has_ended
+            alive[going] *= goes_on
             lately[going] += max(1.0 - gamma, 1.0 / (t + 1)) * (rewards - lately[going])
-            for wall in self.walls:
-                place = wall.stop(place)
             is_out = ((place < low) | (place > high)).any(axis=1)
             is_still = (np.abs(moved) < AT_REST * self.regression.widths).all(axis=1)
             is_done = is_out | (is_still & (goes_on > 1.0 - AT_REST))
@@ -137,6 +134,23 @@ class MeanPaths:
             if not len(going):
                 break
         return total.reshape(len(policies), -1)
+
+    def step(
+        self, x: Array, states: Array, taken: Array, draws: Array | None
+    ) -> tuple[Array, Array, Array]:
+        """Where a step leads, its reward, whether it goes on; as the regression's."""
+        least, most = self.limits
+        moved, rewards, goes_on = self.regression.step(x, states, taken, draws)
+        place = x + moved
+        is_beyond = np.stack([place < least, place > most], axis=1)
+        has_ended = is_beyond.any(axis=(1, 2))
+        if has_ended.any():
+            # What ending there was worth: from before, a regression hardly knows.
+            worth = np.where(is_beyond, self.worths, np.inf).min(axis=(1, 2))
+            rewards = np.where(has_ended, worth, rewards)
+        for wall in self.walls:
+            place = wall.stop(place)
+        return place, rewards, goes_on * ~has_ended
 
     def _box(self) -> tuple[Array, Array]:
         """Ends of every coordinate beyond which a path is lost; angles have none."""
@@ -169,6 +183,14 @@ def _limits(
                 worths[side, d] = rewards[is_beyond].mean()
                 is_told |= is_beyond
     return limits, worths, is_told
+
+
+def _trend(samples: Samples, rows: Tensor) -> Tensor:
+    """Rewards that one linear regression of some of the rows says of all, (n,)."""
+    given = torch.cat([samples.states, samples.states.new_ones((len(rows), 1))], dim=1)
+    found = torch.linalg.lstsq(given[rows], samples.rewards[rows, None], driver="gelsd")
+    slope: Tensor = found.solution[:, 0]
+    return given @ slope
 
 
 def _walls(there: Array, n_straight: int) -> tuple[Wall, ...]:

@@ -141,6 +141,15 @@ class Problem:
         rows = (next_rows, initial_rows)
         return cls(samples, bandwidths, config, queries, *rows, ranks, coarse)
 
+    def of_samples(self, s: Samples) -> Problem:
+        """The same with other samples, whose actions are no labels."""
+        like, initial = self.samples.states, self.initial_rows.queries
+        moved, after = s.rewards.to(like), s.next_states.to(like)
+        columns = (s.states.to(like), s.actions.to(like), moved, after)
+        samples = Samples(*columns, s.continuation.to(like))
+        given = (samples, initial, self.bandwidths, self.config)
+        return Problem.build(*given, torch.Generator(like.device), self.ranks)
+
     def rows_at(self, states: Tensor) -> QueryRows:
         """Rows at any other states, listed by the same rule."""
         return list_rows(states, self.samples, self.bandwidths, self.config)

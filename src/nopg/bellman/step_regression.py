@@ -1,7 +1,9 @@
 """How samples move: a local linear regression of their steps, in arrays.
 
 A step is the value at (s, a) of a local linear regression with the kernel's weights:
-what a matched row gives where one exists, without a search for its tilt.
+what a matched row gives where one exists, without a search for its tilt. In noise a few
+neighbours say less than a trend of all steps; how far the local line is believed beside
+the trend, steps that were left out decide.
 """
 
 from __future__ import annotations
@@ -24,6 +26,11 @@ NEAREST = 48  # samples a step is made from
 RIDGE = 1e-2
 """Of the regression, in squared bandwidths. It shrinks slopes to those of the trend: to
 nothing, it would put a balance where the real system slowly drifts."""
+NOISY = 0.2
+"""Deviation of left-out steps, in bandwidths, from which a system is noisy. What a line
+leaves of a system without noise is a tenth of a bandwidth at most."""
+WITHIN, GAUSSIAN = 0.9, 1.645  # share of errors that tell it, a Gaussian's within them
+N_LEFT_OUT = 1000  # steps that are left out to find that
 
 
 class StepRegression:
@@ -52,29 +59,31 @@ class StepRegression:
         self._steps, self._trend = steps.numpy(), trend.numpy()  # (n, d + 2), by inputs
         self._beside_trend = (steps - given @ trend).numpy()
         self._range = (self._steps.min(axis=0), self._steps.max(axis=0))
+        self._trust = np.ones(self._steps.shape[1])  # of the line beside the trend
         self._tree = cKDTree(self.states / bandwidths.state)
         self._similarity: Array | None = None  # log kernel between labels, if any
         if s.n_actions:
             similarity = log_label_similarity(s.n_actions, bandwidths.action[0])
             self._similarity = similarity.double().numpy()
+        self.is_noisy = self._finds_noise()
 
     def step(
         self,
         x: Array,  # coordinates, (m, d)
         states: Array,  # the same as states, (m, d_s)
         taken: Array,  # actions there, (m, d_a), labels one-hot
-        generator: np.random.Generator | None,
+        draws: Array | None,  # uniform on [0, 1), (m,)
     ) -> tuple[Array, Array, Array]:
         """Change of the coordinates, reward, whether it goes on: (m, d), (m,), (m,).
 
-        With a generator the change differs from the mean by the residual of a sample
-        that is drawn with the weights of the regression.
+        With draws the change differs from the mean by the residual of a sample that
+        they choose with the weights of the regression.
         """
         found, columns, weights = self._predicted(x, states, taken, 1)
         moved = found[:, :-2]
-        if generator is not None:
-            threshold = generator.random((len(x), 1))
-            drawn = (weights.cumsum(axis=1)[:, :-1] < threshold).sum(axis=1)
+        if draws is not None:
+            reached = weights.cumsum(axis=1)[:, :-1] < draws[:, None]
+            drawn = reached.sum(axis=1)
             moved = moved + self.residuals[columns[np.arange(len(x)), drawn]]
         return moved, found[:, -2], found[:, -1]
 
@@ -84,13 +93,50 @@ class StepRegression:
 
         The mean of k samples has 1 / k of their variance, which is taken off.
         """
-        taken = self.actions
-        if self._similarity is not None:
-            taken = np.eye(len(self._similarity))[taken]
-        mean, _, weights = self._predicted(self.places, self.states, taken, 2)
-        own = 1.0 + np.square(weights).sum(axis=1, keepdims=True)
+        mean, weights = self._left_out(np.arange(len(self.places)))
+        own = 1.0 + np.square(self._trust[:-2]) * np.square(weights).sum(
+            1, keepdims=True
+        )
         rest: Array = (self._steps - mean)[:, :-2] / np.sqrt(own)
         return rest
+
+    def actions_near(self, states: Array) -> tuple[Array, Array]:
+        """The least and the most of every action taken around states, (m, d_a)."""
+        k = min(NEAREST, len(self.places))
+        _, columns = self._tree.query(states / self.bandwidths.state, k=range(1, k + 1))
+        near = self.actions[columns]
+        return near.min(axis=1), near.max(axis=1)
+
+    def _left_out(self, rows: Array) -> tuple[Array, Array]:
+        """The regression at some samples without them, and its weights."""
+        taken = self.actions[rows]
+        if self._similarity is not None:
+            taken = np.eye(len(self._similarity))[taken]
+        mean, _, weights = self._predicted(
+            self.places[rows], self.states[rows], taken, 2
+        )
+        return mean, weights
+
+    def _finds_noise(self) -> bool:
+        """Whether left-out steps are far off; if so, trust the line as far as it helps.
+
+        Of y, the steps beside the trend, the line without them says f. The share of f
+        that leaves least of y is (f' y) / (f' f), column by column.
+        """
+        n = len(self.places)
+        rows = np.unique(np.linspace(0, n - 1, min(n, N_LEFT_OUT)).astype(int))
+        y, mean = self._beside_trend[rows], self._left_out(rows)[0]
+        off = self._steps[rows] - mean
+        usual = np.quantile(np.abs(off), WITHIN, axis=0)[:-2] / GAUSSIAN
+        if not (usual > NOISY * self.widths).any():
+            return False
+        f, most = y - off, np.quantile(np.abs(y), 0.95, axis=0)
+        f, y = np.clip(f, -most, most)[:, :-2], np.clip(y, -most, most)[:, :-2]
+        power = np.square(f).sum(axis=0)
+        self._trust[:-2] = np.clip(
+            (f * y).sum(axis=0) / np.maximum(power, 1e-300), 0.0, 1.0
+        )
+        return True
 
     def _predicted(
         self, x: Array, states: Array, taken: Array, first: int
@@ -119,6 +165,7 @@ class StepRegression:
         weights = np.exp(logits - logits.max(axis=1, keepdims=True))
         weights /= weights.sum(axis=1, keepdims=True)
         found = _local_line(weights, features, self._beside_trend[columns])
+        found *= self._trust
         found += given @ self._trend[:-1] + self._trend[-1]
         return np.clip(found, *self._range), columns, weights
 

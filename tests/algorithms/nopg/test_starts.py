@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import nopg
 from nopg.algorithms.nopg import starts
-from nopg.algorithms.nopg.starts import KINDS, ROUNDS, WINDOW, find_start
+from nopg.algorithms.nopg.starts import KINDS, N_DRAWS, ROUNDS, WINDOW, find_start
 from nopg.cli.swing_up import BOTTOM, grid_dataset
 from nopg.data.dataset import Dataset
 from nopg.policies.families import Policy
@@ -28,7 +29,8 @@ def searched(data: Dataset, n_updates: int) -> tuple[list[int], int]:
     def advance() -> None:
         updates[0] += 1
 
-    find_start(fitted, fresh, model.config, n_updates, advance)
+    assert model.ground is not None
+    find_start(fitted, model.ground, fresh, model.config, n_updates, advance)
     return asked, updates[0]
 
 
@@ -47,3 +49,63 @@ def test_an_ascent_ends_where_nothing_is_to_be_gained() -> None:
     flat = Dataset(**arrays, action_space=DATA.action_space)
     _, updates = searched(flat, 100)
     assert updates == len(KINDS) * (WINDOW + 1)
+
+
+def windy(n: int, noise: float) -> Dataset:
+    """A mass on a line without ends, pushed at random while the wind blows."""
+    rng = np.random.default_rng(0)
+    states, actions = rng.uniform(-2, 2, (n, 2)), rng.uniform(-3, 3, (n, 1))
+    after = states + 0.1 * np.column_stack([states[:, 1], actions[:, 0]])
+    after[:, 1] += noise * rng.standard_normal(n)
+    rewards = -0.1 * (states**2).sum(axis=1)
+    return Dataset(states, actions, rewards, after, np.zeros(n))
+
+
+def test_in_noise_samples_are_drawn_anew_for_the_best(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two rounds however much paths earn, then parts of one more ascent."""
+    monkeypatch.setattr(starts, "path_returns", lambda found, *_: [0.0] * len(found))
+    model, updates = nopg.NOPG(hidden=(4,), bandwidths=GIVEN), [0]
+    asked: list[int] = []
+    data = windy(200, 0.25)
+    fitted = model.prepare(data, [[1.0, 0.0]])
+    ground = model.ground
+    assert ground is not None
+    assert ground.is_noisy
+
+    def fresh(number: int) -> Policy:
+        asked.append(number)
+        return (
+            nopg.NOPG(hidden=(4,), bandwidths=GIVEN).prepare(data, [[1.0, 0.0]]).policy
+        )
+
+    def advance() -> None:
+        updates[0] += 1
+
+    find_start(fitted, ground, fresh, model.config, 2 * N_DRAWS, advance)
+    assert asked == list(range(1, 2 * len(KINDS)))
+    assert updates[0] == 2 * N_DRAWS * (2 * len(KINDS) + 1)
+
+
+def test_without_noise_samples_stay_as_they_are() -> None:
+    model = nopg.NOPG(bandwidths=GIVEN)
+    model.prepare(windy(200, 0.0), [[1.0, 0.0]])
+    assert model.ground is not None
+    assert model.ground.samples is model.ground.data
+
+
+def test_paths_in_noise_tell_what_runs_away() -> None:
+    """The regulator earns more than a push outward, by far."""
+    from nopg.policies.build import linear_policy
+
+    model = nopg.NOPG(bandwidths=GIVEN)
+    fitted = model.prepare(windy(300, 0.25), [[1.0, 0.0], [-1.0, 0.0]])
+    assert model.ground is not None
+    policies = [linear_policy([[g, 1.5 * g]]) for g in (-2.0, 2.0)]
+    holds, leaves = starts.path_returns(policies, fitted, model.ground)
+    assert leaves < float(fitted.require_data().rewards.min())
+    assert holds > 0.2 * leaves
+
+
+GIVEN = nopg.Bandwidths([0.2, 0.3], [1.7])

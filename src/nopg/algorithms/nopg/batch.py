@@ -54,11 +54,10 @@ def fit_batch(
     for model in models:
         model.find_start(n_updates, progress=progress)
     begun = [copy.deepcopy(policy.policy) for policy in policies]
-    assert policies[0].problem is not None
     histories = [History() for _ in models]
     bar = tqdm(total=n_updates, disable=not progress, unit="update", desc="NOPG")
     together = ascend_together(
-        policies[0].problem,
+        first.training(n_updates).problem,
         [policy.policy for policy in policies],
         first.config.training,
         n_updates,
@@ -74,7 +73,7 @@ def fit_batch(
     for i, policy in enumerate(policies):
         policy.history = histories[i]
         policy.policy_changed()
-        keep_better(policy, begun[i], models[i].config)
+        keep_better(policy, begun[i], first.ground)
     return policies
 
 

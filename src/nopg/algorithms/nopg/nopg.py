@@ -16,7 +16,7 @@ from nopg.algorithms.build import action_space_of, as_dataset, build_policy
 from nopg.algorithms.nopg.ascent import TrainingState
 from nopg.algorithms.nopg.budget import estimate_budget, out_of_memory
 from nopg.algorithms.nopg.config import N_UPDATES, NOPGConfig, require_count
-from nopg.algorithms.nopg.starts import KINDS, N_SHORT, find_start
+from nopg.algorithms.nopg.starts import KINDS, N_SHORT, Ground, find_start
 from nopg.algorithms.nopg.training import Training, announce
 from nopg.bellman.problem import MATCHED, Problem
 from nopg.bellman.samples import Samples, initial_state_tensor
@@ -79,6 +79,7 @@ class NOPG:
         self._module = None if isinstance(policy, str) else policy
         self._fitted: FittedPolicy | None = None
         self._budget: Any = None
+        self.ground: Ground | None = None
 
     def fit(
         self,
@@ -172,7 +173,10 @@ class NOPG:
             observation_space=data.observation_space,
             problem=problem,
         )
-        self._fitted, self._budget = fitted, budget
+        self._fitted, self._budget, self.ground = fitted, budget, None
+        is_matched = config.estimator.rows == MATCHED
+        if config.training.search_start and is_matched and self._module is None:
+            self.ground = Ground.of(data, problem.bandwidths, config.gamma, seeds)
         return fitted
 
     def find_start(self, n_updates: int = N_UPDATES, *, progress: bool = True) -> None:
@@ -187,9 +191,9 @@ class NOPG:
             progress: Show a bar.
         """
         require_count("n_updates", n_updates)
-        if not self._searches_start:
+        fitted, config, ground = self.fitted, self.config, self.ground
+        if ground is None:
             return
-        fitted, config = self.fitted, self.config
         data, space = fitted.require_data(), fitted.action_space
 
         def fresh(number: int) -> Policy:
@@ -203,15 +207,9 @@ class NOPG:
             tqdm(total=total, disable=not progress, desc="starts") as bar,
             out_of_memory(self._budget),
         ):
-            best = find_start(fitted, fresh, config, n_short, bar.update)
+            best = find_start(fitted, ground, fresh, config, n_short, bar.update)
         fitted.policy.load_state_dict(best.state_dict())
         fitted.policy_changed()
-
-    @property
-    def _searches_start(self) -> bool:
-        config = self.config
-        is_matched = config.estimator.rows == MATCHED
-        return config.training.search_start and is_matched and self._module is None
 
     def prepare_like(self, other: NOPG) -> FittedPolicy:
         """Share another's data, bandwidths and lists; the policy is one's own."""
@@ -227,6 +225,7 @@ class NOPG:
             history=None,
         )
         self._fitted, self._budget = fitted, other._budget
+        self.ground = other.ground
         return fitted
 
     def training(self, n_updates: int, resume: TrainingState | None = None) -> Training:
@@ -236,7 +235,8 @@ class NOPG:
             n_updates: Updates in all, those before `resume` included.
             resume: Where an earlier training stood.
         """
-        return Training(self.fitted, self.config, n_updates, resume, self._budget)
+        given = (self.fitted, self.config, n_updates, resume, self._budget)
+        return Training(*given, self.ground)
 
     @property
     def fitted(self) -> FittedPolicy:

@@ -6,12 +6,17 @@ near, and where several kinds agree a policy exploits none of them. So one short
 is made on the paper's rows and one on several kinds in turn, on a part of the data, and
 the policy whose mean path earns most is where the long ascent starts. J itself cannot
 choose: it is what each of them was raised on. Where it promises more than the best mean
-path earns, it is not believed, and the search goes on from other policies.
+path earns, it is not believed, and the search goes on from other policies. In noise
+paths are drawn, with the same gusts for all, and samples get other actions
+(`transported`).
 """
+
+from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -22,6 +27,8 @@ from nopg.bellman.paths import MeanPaths
 from nopg.bellman.problem import MATCHED, NADARAYA_WATSON, EstimatorConfig, Problem
 from nopg.bellman.samples import Samples
 from nopg.bellman.solution import Estimator, Start
+from nopg.bellman.transported import transported
+from nopg.data.dataset import Dataset
 from nopg.fitted.policy import FittedPolicy
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.linalg.solve import SolverConfig
@@ -48,36 +55,69 @@ N_ROWS = 800  # samples each rests on, a random part of more
 LASTING = 3.0
 """How many times farther paths are followed than the discount looks: what has arrived
 must stay, and a slow drift earns as much as a balance until it ends."""
-N_STARTS = 3  # initial states they begin at
+N_STARTS, N_GUSTS = 3, 12  # initial states they begin at; paths drawn in noise
 N_ELSEWHERE, WEIGHT = 20, 0.2
 """States of the data that a short ascent counts beside the initial ones, and their
 weight: where J is flat from the start, they are what tells good from better."""
 LEARNING_RATE, LABEL_RATE = 1e-2, 5e-2
 """Adam's first step size; likewise for labels, whose probabilities have far to go."""
+N_DRAWS = 4
+"""In noise, how often samples are drawn anew for the ascent that goes on from the best:
+what rests on the gusts of one draw falls with the next."""
 RTOL = 1e-2  # relative residual of the solves
+
+
+class Ground(NamedTuple):
+    """What ascents rest on, and what their policies are compared by."""
+
+    data: Samples  # as they are
+    samples: Samples  # the same, in noise with other actions
+    paths: MeanPaths  # through the data
+
+    @classmethod
+    def of(cls, data: Dataset, h: Bandwidths, gamma: float, seed: Seed) -> Ground:
+        """The ground of one data set."""
+        samples = Samples.of(data, torch.float64, "cpu")
+        found = cls(samples, samples, MeanPaths.through(data, h, gamma, seed))
+        # Labels have nothing between them that a row could mix.
+        if found.paths.regression.is_noisy and not samples.n_actions:
+            return found._replace(samples=found.drawn(seed.numpy("other-actions")))
+        return found
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether samples were moved to other actions."""
+        return self.samples is not self.data
+
+    def drawn(self, generator: np.random.Generator) -> Samples:
+        """Samples with other actions; of few data each several times."""
+        n = len(self.data.rewards)
+        several = torch.arange(n).repeat(max(1, N_ROWS // n))
+        return transported(self.data.subset(several), self.paths, generator)
 
 
 def find_start(
     fitted: FittedPolicy,  # whose policy the first ascent starts from; it stays
+    ground: Ground,
     fresh: Callable[[int], Policy],  # an untrained one by number, for the others
     config: NOPGConfig,  # of the long ascent
     n_updates: int,  # of each short one
     advance: Callable[[], object],  # called after every update
 ) -> Policy:
     """The best of a few short ascents, and of a few more where J overrates it."""
-    samples = Samples.of(fitted.require_data(), torch.float64, "cpu")
     initial, bandwidths = torch.as_tensor(fitted.initial_states), fitted.bandwidths
     d = len(bandwidths.state) + len(bandwidths.action)
-    n, seed = len(samples.rewards), Seed(config.seed)
+    n, seed = len(ground.data.rewards), Seed(config.seed)
     generator = seed.numpy("starts")
     rated: list[tuple[float, Policy]] = []
     found: list[Policy] = []
     for number, kinds in enumerate(KINDS * ROUNDS):
         one = fresh(number) if number else copy.deepcopy(fitted.policy).double().cpu()
-        rows = torch.as_tensor(generator.permutation(n)[:N_ROWS])
-        part = samples.subset(rows.sort().values)
+        part = ground.samples if number % len(KINDS) else ground.data
+        rows = torch.as_tensor(generator.permutation(len(part.rewards))[:N_ROWS])
+        part = part.subset(rows.sort().values)
         # State bandwidths for fewer samples, by the rate at which they fall with n.
-        h = bandwidths.scaled((n / len(rows)) ** (1.0 / (d + 4)))
+        h = bandwidths.scaled(max(1.0, n / len(rows)) ** (1.0 / (d + 4)))
         begun = _with_others(initial, part.states, generator)
         problems = [
             _problem(part, begun, h, config.estimator, kind, seed) for kind in kinds
@@ -85,26 +125,38 @@ def find_start(
         found += _ascend(one, problems, seed, n_updates, advance)
         if (number + 1) % len(KINDS):
             continue
-        rated += zip(path_returns(found, fitted, config), found, strict=True)
+        rated += zip(path_returns(found, fitted, ground), found, strict=True)
         found, (value, best) = [], max(rated, key=lambda pair: pair[0])
-        # Rewards a step: paths look `LASTING` times as far as J.
+        if ground.is_noisy and number < len(KINDS):
+            continue  # J has more spread than the system and promises too little
         plain = _problem(part, initial, h, config.estimator, NEAR, seed)
         asked = (best, seed.torch("policy-samples"), SolverConfig(rtol=RTOL))
         promised = float(Estimator.of(plain, best).solve(*asked).objective())
-        if value / LASTING >= promised - MARGIN * abs(promised):
+        promised *= 1.0 - fitted.gamma
+        if value >= promised - MARGIN * abs(promised):
             break
-    return best
+    for _ in range(N_DRAWS if ground.is_noisy else 0):
+        part, best = ground.drawn(generator), copy.deepcopy(best)
+        last = [_problem(part, initial, bandwidths, config.estimator, NEAR, seed)]
+        best = _ascend(best, last, seed, -(-n_updates // N_DRAWS), advance)[-1]
+        found.append(best)
+    if found:
+        rated += zip(path_returns(found, fitted, ground), found, strict=True)
+    return max(rated, key=lambda pair: pair[0])[1]
 
 
 def path_returns(
-    policies: Sequence[Policy], fitted: FittedPolicy, config: NOPGConfig
+    policies: Sequence[Policy], fitted: FittedPolicy, ground: Ground
 ) -> list[float]:
-    """What each policy's mean path through the data of `fitted` earns."""
-    far_sighted, h = 1.0 - (1.0 - fitted.gamma) / LASTING, fitted.bandwidths
-    seed = Seed(config.seed)
-    paths = MeanPaths.through(fitted.require_data(), h, far_sighted, seed)
-    initial = torch.as_tensor(fitted.initial_states)[:N_STARTS]
-    return list(paths.returns(policies, initial).mean(axis=1).tolist())
+    """What each policy's paths through the data of `fitted` earn, a step."""
+    paths, initial = ground.paths, torch.as_tensor(fitted.initial_states)
+    if paths.regression.is_noisy:
+        starts = initial.repeat(-(-N_GUSTS // len(initial)), 1)[:N_GUSTS]
+        found = paths.returns(policies, starts, Seed(fitted.seed).numpy("gusts"))
+    else:
+        paths = replace(paths, gamma=1.0 - (1.0 - paths.gamma) / LASTING)
+        found = paths.returns(policies, initial[:N_STARTS])
+    return list(((1.0 - paths.gamma) * found.mean(axis=1)).tolist())
 
 
 def _with_others(

@@ -13,8 +13,7 @@ from nopg.algorithms.nopg.ascent import AscentState, TrainingState
 from nopg.algorithms.nopg.budget import Budget, out_of_memory
 from nopg.algorithms.nopg.config import NOPGConfig, require_count
 from nopg.algorithms.nopg.fused import ascend_together, is_fusible
-from nopg.algorithms.nopg.starts import path_returns
-from nopg.bellman.problem import MATCHED
+from nopg.algorithms.nopg.starts import Ground, path_returns
 from nopg.errors import ConfigError
 from nopg.fitted.history import History, Update
 from nopg.fitted.policy import FittedPolicy
@@ -36,10 +35,14 @@ class Training:
         # on to the same bits.
         resume: TrainingState | None = None,
         budget: Budget | None = None,  # for the sentence when memory ends
+        ground: Ground | None = None,  # what the start was searched on
     ) -> None:
         self._fitted, self._config, self._n_updates = fitted, config, n_updates
         assert fitted.problem is not None  # laid out by `NOPG.prepare`
-        self._problem, self._budget = fitted.problem, budget
+        self.problem, self._budget = fitted.problem, budget
+        self._ground = ground
+        if ground is not None and ground.is_noisy:
+            self.problem = fitted.problem.of_samples(ground.samples)
         self._ascent = AscentState()
         # Before a resumed state is taken over: what the first update started from.
         self._first = copy.deepcopy(fitted.policy)
@@ -55,7 +58,7 @@ class Training:
     @property
     def can_resume(self) -> bool:
         """Whether `state` exists: the fused GPU path keeps its own in graphs."""
-        return not is_fusible(self._problem, self._fitted.policy)
+        return not is_fusible(self.problem, self._fitted.policy)
 
     def run(
         self,
@@ -92,7 +95,7 @@ class Training:
                     history.stopped = "callback"
                     break
             if history.stopped == "finished":  # what goes on later is left as it is
-                keep_better(fitted, self._first, self._config)
+                keep_better(fitted, self._first, self._ground)
         except KeyboardInterrupt:
             history.stopped = "interrupted"
             logger.warning("Interrupted after %d updates; policy kept.", len(history))
@@ -111,7 +114,7 @@ class Training:
         )
 
     def _restore(self, state: TrainingState) -> None:
-        fitted, like = self._fitted, self._problem.samples.rewards
+        fitted, like = self._fitted, self.problem.samples.rewards
         try:
             fitted.policy.load_state_dict(state.policy)
             self._ascent = AscentState.from_plain(state.ascent, like)
@@ -131,7 +134,7 @@ class Training:
         draws = Seed(config.seed).torch("policy-samples", config.device)
         with out_of_memory(self._budget):
             for (update,) in ascend_together(
-                self._problem,
+                self.problem,
                 [fitted.policy],
                 config.training,
                 self._n_updates,
@@ -142,15 +145,14 @@ class Training:
                 yield update
 
 
-def keep_better(fitted: FittedPolicy, first: Policy, config: NOPGConfig) -> None:
+def keep_better(fitted: FittedPolicy, first: Policy, ground: Ground | None) -> None:
     """Go back to the first policy if the ascent has left it for something worse.
 
     J cannot tell, it rose: the mean path can.
     """
-    is_matched = config.estimator.rows == MATCHED
-    if not (config.training.search_start and is_matched) or fitted.spec is None:
+    if ground is None:
         return
-    before, after = path_returns([first, fitted.policy], fitted, config)
+    before, after = path_returns([first, fitted.policy], fitted, ground)
     if before > after:
         fitted.policy.load_state_dict(first.state_dict())
         fitted.policy_changed()
