@@ -274,10 +274,8 @@ def _disturbed(
         if copied:
             draws = generator.uniform(-0.5, 0.5, (-(-horizon // held), n, d_a))
             noise = np.repeat(draws, held, axis=0)[:horizon]
-            levels = LEVELS[0] * (LEVELS[1] / LEVELS[0]) ** generator.uniform(
-                size=(n, 1)
-            )
-            noise *= levels * np.ptp(task.limits, axis=0)
+            ratio = (LEVELS[1] / LEVELS[0]) ** generator.uniform(size=(n, 1))
+            noise *= LEVELS[0] * ratio * np.ptp(task.limits, axis=0)
             paths = task.follow(controllers, starts, noise, model)
         running = running_probability(paths.outcomes)[:-1] * (paths.returns >= least)
         rows = np.argwhere(running[: int(USED * horizon)] > 0.5)
