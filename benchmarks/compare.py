@@ -118,9 +118,7 @@ def compare(
         our_later_seconds=our_later_seconds,
         dense_parts=_medians(dense_parts),
         our_parts=_medians(our_parts),
-        objectives=(dense.objective(dense.policy), ours.objective(dense.policy))
-        if same
-        else None,
+        objectives=(dense.objective(dense.policy), ours.objective(dense.policy)) if same else None,
         matvecs=middle,
         floor=floor_bytes(ours.entries, middle, task.samples.rewards.dtype),
     )

@@ -82,10 +82,7 @@ class DenseFormulation:
             return float(eps0 @ q)
 
     def _rows(
-        self,
-        at_next: tuple[Tensor, ...],
-        at_start: tuple[Tensor, ...],
-        generator: torch.Generator,
+        self, at_next: tuple[Tensor, ...], at_start: tuple[Tensor, ...], generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
         """P, (n, n), and eps0, (n,), attached to the policy's graph."""
         samples = self.task.samples
@@ -102,9 +99,7 @@ class DenseFormulation:
         """psi_j(s_i), (m, n)."""
         return _density(queries, self.task.samples.states, self.task.bandwidths.state)
 
-    def _action_kernel(
-        self, outputs: tuple[Tensor, ...], generator: torch.Generator
-    ) -> Tensor:
+    def _action_kernel(self, outputs: tuple[Tensor, ...], generator: torch.Generator) -> Tensor:
         """varphi_j at the policy's action, or averaged over its draws, (m, n)."""
         centres, h = self.task.samples.actions, self.task.bandwidths.action
         if len(outputs) == 1:

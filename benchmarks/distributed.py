@@ -42,16 +42,12 @@ def on_device(task: Task, device: str) -> Task:
     return replace(task, samples=samples, start=task.start.to(device))
 
 
-def measure(
-    task: Task, k: int, ranks: Ranks | None, n_updates: int
-) -> tuple[Answers, float]:
+def measure(task: Task, k: int, ranks: Ranks | None, n_updates: int) -> tuple[Answers, float]:
     """Answers at the first policy, solved tightly, and the time of an update."""
     device = task.samples.rewards.device
     config = EstimatorConfig(gamma=task.gamma, neighbours=k)
     draws = Seed(0).torch("next-states", device)
-    problem = Problem.build(
-        task.samples, task.start, task.bandwidths, config, draws, ranks
-    )
+    problem = Problem.build(task.samples, task.start, task.bandwidths, config, draws, ranks)
     policy = task.policy().to(device)
     estimator = Estimator.of(problem, policy)
     solution = estimator.solve(policy, draws, SolverConfig(rtol=1e-12))
@@ -61,9 +57,7 @@ def measure(
         "J": torch.tensor([float(solution.objective())]),
         "gradient": torch.cat([g.reshape(-1) for g in solution.gradient(policy)]),
     }
-    updates = ascend(
-        estimator, policy, TrainingConfig(rtol=task.rtol), n_updates, draws
-    )
+    updates = ascend(estimator, policy, TrainingConfig(rtol=task.rtol), n_updates, draws)
     times = []
     for _ in range(n_updates):
         began = time.perf_counter()

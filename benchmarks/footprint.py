@@ -28,9 +28,7 @@ def main() -> None:
     parser.add_argument("data", choices=("grid", "random"))
     parser.add_argument("n", type=int)
     parser.add_argument("--neighbours", type=int, default=None)
-    parser.add_argument(
-        "--rows", choices=("nadaraya-watson", "matched"), default="nadaraya-watson"
-    )
+    parser.add_argument("--rows", choices=("nadaraya-watson", "matched"), default="nadaraya-watson")
     parser.add_argument("--dtype", choices=("float64", "float32"), default="float64")
     parser.add_argument("--rtol", type=float, default=1e-4)
     parser.add_argument("--updates", type=int, default=5)
@@ -49,9 +47,7 @@ def main() -> None:
         seconds = [sum(dense.update().values()) for _ in range(options.updates)]
     else:
         neighbours = options.neighbours or "auto"
-        ours = OurFormulation(
-            task, neighbours=neighbours, rows=options.rows, stochastic="paper"
-        )
+        ours = OurFormulation(task, neighbours=neighbours, rows=options.rows, stochastic="paper")
         found["setup_seconds"] = time.perf_counter() - began
         times = [(ours.update(), ours.matvecs) for _ in range(options.updates)]
         seconds = [spent for spent, _ in times]

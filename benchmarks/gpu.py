@@ -109,9 +109,7 @@ def measure(n: int, n_policies: int, bandwidth: float, rows: str) -> dict[str, A
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     on_gpu = {"device": "cuda", "dtype": "float32"}
-    models = [
-        model(n, bandwidths, rows, seed=seed, **on_gpu) for seed in range(n_policies)
-    ]
+    models = [model(n, bandwidths, rows, seed=seed, **on_gpu) for seed in range(n_policies)]
     prepared = timed(lambda: models[0].prepare(data, start)) / 1e3
     fitted = [models[0].fitted]
     fitted += [each.prepare_like(models[0]) for each in models[1:]]
@@ -150,10 +148,7 @@ def start_of(algorithm: nopg.NOPG, fitted: FittedPolicy) -> dict[str, float]:
     config = replace(algorithm.config.training, rtol=1e-4)
     trainer = FusedTrainer(fitted.kernel.problem, [fitted.policy], config, 9)
     trainer.update(9)  # the schedule has reached zero: nothing moves
-    return {
-        "J": trainer.objective.item(),
-        "gradient_norm": trainer.gradient_norm.item(),
-    }
+    return {"J": trainer.objective.item(), "gradient_norm": trainer.gradient_norm.item()}
 
 
 def by_cpu(n: int, rows: str) -> dict[str, Any]:
@@ -207,11 +202,7 @@ def main() -> None:
         except Exception:  # one size that fails hides no other
             traceback.print_exc()
     if options.out:
-        about = {
-            "device": name,
-            "torch": torch.__version__,
-            "copy_TBps": bandwidth / 1e12,
-        }
+        about = {"device": name, "torch": torch.__version__, "copy_TBps": bandwidth / 1e12}
         with open(options.out, "w", encoding="utf-8") as stream:
             json.dump(about | {"rows": found}, stream, indent=1)
 

@@ -19,12 +19,7 @@ from typing import Any
 
 import numpy as np
 
-TASKS = (
-    ("pendulum-grid", 800),
-    ("cart-pole", 1500),
-    ("mountain-car", 10),
-    ("CartPole-v1", 1000),
-)
+TASKS = (("pendulum-grid", 800), ("cart-pole", 1500), ("mountain-car", 10), ("CartPole-v1", 1000))
 """Of the robustness table, with their sizes."""
 LARGE = ((100_000, 3), (5_000, 20), (1_000_000, 3))
 """Rows and columns of made-up logs."""
@@ -68,9 +63,7 @@ def measure(task: str, size: int) -> None:
         data, starts = made_up(*LARGE[size]), None
     else:
         trials = robustness.EXPERIMENT.trials(Plan(preset="standard"))
-        one = next(
-            t for t in trials if (t.task, t.size, t.method) == (task, size, "learn")
-        )
+        one = next(t for t in trials if (t.task, t.size, t.method) == (task, size, "learn"))
         known = learnable_of(one)
         data, starts = known.dataset(size, 0), known.initial_observations(0)
         options["action_space"] = known.action_space

@@ -25,9 +25,7 @@ def describe_machine() -> dict[str, Any]:
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         lines = cpuinfo.read_text(encoding="utf-8").splitlines()
-        named = [
-            line.partition(":")[2].strip() for line in lines if "model name" in line
-        ]
+        named = [line.partition(":")[2].strip() for line in lines if "model name" in line]
         model = named[0] if named else model
     return {
         "cpu": model,

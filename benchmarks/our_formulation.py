@@ -48,20 +48,14 @@ class OurFormulation:
             tolerance=TOLERANCE,
         )
         self.problem = Problem.build(
-            task.samples,
-            task.start,
-            task.bandwidths,
-            self.config,
-            Seed(0).torch("next-states"),
+            task.samples, task.start, task.bandwidths, self.config, Seed(0).torch("next-states")
         )
         self.estimator = Estimator.of(self.problem, self.policy)
         self.generator = Seed(0).torch("policy-samples")
         training = TrainingConfig(
             learning_rate=task.learning_rate, schedule="constant", rtol=task.rtol
         )
-        self._updates = ascend(
-            self.estimator, self.policy, training, 10**9, self.generator
-        )
+        self._updates = ascend(self.estimator, self.policy, training, 10**9, self.generator)
         self.matvecs = 0
 
     @property

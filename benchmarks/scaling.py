@@ -13,13 +13,7 @@ from typing import Any
 
 import torch
 from benchmarks.dense_formulation import DenseFormulation
-from benchmarks.machine import (
-    THREADS,
-    describe_machine,
-    floor_bytes,
-    memory_bandwidth,
-    write_json,
-)
+from benchmarks.machine import THREADS, describe_machine, floor_bytes, memory_bandwidth, write_json
 from benchmarks.our_formulation import OurFormulation
 from benchmarks.tasks import grid_task, random_task
 from reproduction.pictures.scaling import ScalingPoint, scaling_curve
@@ -68,9 +62,7 @@ def measure_dense(sizes: tuple[int, ...]) -> list[ScalingPoint]:
 def run(*, quick: bool, json_path: Path, picture: Path) -> dict[str, Any]:
     """Measure, write both files, return the JSON."""
     sizes, counts = ((500, 1000), (8, 16)) if quick else (SIZES, COUNTS)
-    points = measure(sizes, counts) + measure_dense(
-        (450,) if quick else (450, 800, 3200)
-    )
+    points = measure(sizes, counts) + measure_dense((450,) if quick else (450, 800, 3200))
     content = {
         "command": "python -m benchmarks.scaling" + (" --quick" if quick else ""),
         "machine": describe_machine(),

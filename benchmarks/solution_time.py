@@ -74,9 +74,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(THREADS)
     side = round((options.n / 2) ** 0.5)
-    found = time_to_solution(
-        side, options.target, n_updates=options.updates, seed=options.seed
-    )
+    found = time_to_solution(side, options.target, n_updates=options.updates, seed=options.seed)
     print(json.dumps(found))
 
 

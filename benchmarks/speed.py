@@ -140,9 +140,7 @@ def main() -> None:
     content["time_to_solution"] = solution
     write_json(options.out / "speed.json", content)
     scaling.run(
-        quick=options.quick,
-        json_path=options.out / "scaling.json",
-        picture=options.picture,
+        quick=options.quick, json_path=options.out / "scaling.json", picture=options.picture
     )
     print(f"Results are in {options.out}, the curve in {options.picture}.")
 

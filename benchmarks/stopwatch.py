@@ -21,9 +21,7 @@ from nopg.linalg.solve import SolverConfig
 PARTS = ("policy", "build", "solve", "gradient")
 
 
-def parts_of_update(
-    ours: OurFormulation, start: Start | None
-) -> tuple[dict[str, float], Start]:
+def parts_of_update(ours: OurFormulation, start: Start | None) -> tuple[dict[str, float], Start]:
     """One evaluation of the present policy; seconds by part.
 
     Args:
@@ -54,17 +52,12 @@ class _Timed(Responsibilities):
         self.times: list[float] = []
 
     def evaluate(
-        self,
-        outputs: tuple[Tensor, ...],
-        generator: torch.Generator,
-        hint: Hint = NO_HINT,
+        self, outputs: tuple[Tensor, ...], generator: torch.Generator, hint: Hint = NO_HINT
     ) -> PolicyRows:
         self.times.append(time.perf_counter())
         found = self.inner.evaluate(outputs, generator, hint)
         self.times.append(time.perf_counter())
         return found
 
-    def vjp(
-        self, found: PolicyRows, q: Tensor, row_weights: Tensor
-    ) -> tuple[Tensor, ...]:
+    def vjp(self, found: PolicyRows, q: Tensor, row_weights: Tensor) -> tuple[Tensor, ...]:
         return self.inner.vjp(found, q, row_weights)

@@ -54,9 +54,7 @@ class Task:
     def policy(self, seed: int = 0) -> Policy:
         """The paper's network, the same one at every call: 50 ReLU, 2 tanh."""
         d_s, d_a = self.samples.states.shape[1], self.samples.actions.shape[1]
-        spec = PolicySpec(
-            kind=self.kind, n_states=d_s, n_outputs=d_a, is_standardised=False
-        )
+        spec = PolicySpec(kind=self.kind, n_states=d_s, n_outputs=d_a, is_standardised=False)
         bound = torch.full((d_a,), Pendulum.max_torque)
         policy = spec.build(Seed(seed).torch("policy-init"), -bound, bound)
         return policy.to(self.samples.states.dtype)
@@ -83,11 +81,7 @@ def random_task(n: int, dtype: torch.dtype, rtol: float) -> Task:
     actions = generator.uniform(-2.0, 2.0, (n, 1))
     step = env.step(states, actions)
     data = Dataset(
-        env.observe(states),
-        actions,
-        step.rewards,
-        env.observe(step.next_states),
-        step.terminations,
+        env.observe(states), actions, step.rewards, env.observe(step.next_states), step.terminations
     )
     shrink = (3200 / n) ** 0.2
     bandwidths = Bandwidths([0.1 * shrink, 0.1 * shrink, 0.4 * shrink], [1.0])

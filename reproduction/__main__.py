@@ -42,9 +42,7 @@ def main(arguments: Sequence[str]) -> int:
     return LEFT_OVER if missing and not options.draw_only else 0
 
 
-def _outcomes(
-    options: argparse.Namespace, arguments: Sequence[str]
-) -> Iterator[Outcome]:
+def _outcomes(options: argparse.Namespace, arguments: Sequence[str]) -> Iterator[Outcome]:
     plan = Plan(preset=options.preset, seeds=options.seeds, data_file=options.data)
     chosen = experiments(*options.figures)
     if options.draw_only:
@@ -79,11 +77,7 @@ def _draw(outcome: Outcome) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m reproduction", description=__doc__)
     add = parser.add_argument
-    add(
-        "figures",
-        nargs="+",
-        help=f"all, or some of {', '.join(MODULES)}; or {REAL_LOGS} alone",
-    )
+    add("figures", nargs="+", help=f"all, or some of {', '.join(MODULES)}; or {REAL_LOGS} alone")
     add(
         "--preset",
         default="quick",
@@ -92,11 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--seeds", type=int, help="trials of each kind; the preset's by default")
     add("--jobs", type=int, help="processes of one thread each; all cores by default")
     add("--time-limit", type=float, help="start no trial after so many seconds")
-    add(
-        "--methods",
-        default="",
-        help="only these, with commas between, such as learn,NOPG-D,IQL",
-    )
+    add("--methods", default="", help="only these, with commas between, such as learn,NOPG-D,IQL")
     add("--settings", default="", help="only these settings of NOPG: paper, defaults")
     add("--max-size", type=int, help="only data sets up to this size")
     add("--tasks", default="", help="only these, such as swing-up,Reacher-v5")

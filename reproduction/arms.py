@@ -16,12 +16,7 @@ from reproduction.baselines.d3 import METHODS
 from reproduction.baselines.d3_discrete import DISCRETE_CQL
 from reproduction.trial import DEFAULTS, FLOOR, PAPER, SAMPLED, Result, Trial
 from reproduction.trials.d3 import run_d3, run_discrete_cql
-from reproduction.trials.ddpg import (
-    OFFLINE,
-    ONLINE,
-    run_ddpg_offline,
-    run_ddpg_online,
-)
+from reproduction.trials.ddpg import OFFLINE, ONLINE, run_ddpg_offline, run_ddpg_online
 from reproduction.trials.learn import LEARN, run_learn
 from reproduction.trials.nopg import run_nopg
 from reproduction.trials.pwis import run_pwis
@@ -36,11 +31,7 @@ long; the paper finds NOPG-S and NOPG-D alike."""
 
 RUNNERS: Mapping[str, Runner] = MappingProxyType(
     {
-        **{
-            f"{m} ({s})": run_nopg
-            for m in ("NOPG-D", "NOPG-S")
-            for s in (PAPER, DEFAULTS)
-        },
+        **{f"{m} ({s})": run_nopg for m in ("NOPG-D", "NOPG-S") for s in (PAPER, DEFAULTS)},
         **{f"NOPG-D ({variant})": run_nopg for variant in (FLOOR, SAMPLED)},
         f"NOPG ({DEFAULTS})": run_nopg,
         "learn": run_learn,

@@ -105,9 +105,7 @@ def value_bias_bound(
     else:
         c = CORRECTED
     _require_constants(
-        reward_bias=reward_bias,
-        value_lipschitz=value_lipschitz,
-        next_value_bias=next_value_bias,
+        reward_bias=reward_bias, value_lipschitz=value_lipschitz, next_value_bias=next_value_bias
     )
     h = _positive("next_state_bandwidths", next_state_bandwidths)
     smoothing = c * value_lipschitz * float(h.sum()) / math.sqrt(2.0 * math.pi)

@@ -50,12 +50,7 @@ class Part:
 
     @classmethod
     def of(
-        cls,
-        experiment: Experiment,
-        trials: list[Trial],
-        out: Path,
-        plan: Plan,
-        redo: bool,
+        cls, experiment: Experiment, trials: list[Trial], out: Path, plan: Plan, redo: bool
     ) -> Part:
         """Read what is finished, here and in other experiments' files.
 
@@ -86,9 +81,7 @@ class Part:
         """The trials of this run that are finished, summarised."""
         wanted = {trial.digest for trial in self.trials}
         records = [r for r in self.file.records() if r.trial.digest in wanted]
-        return outcome_of(
-            self.experiment, self.stem, self.file, records, len(self.todo)
-        )
+        return outcome_of(self.experiment, self.stem, self.file, records, len(self.todo))
 
     def _take_over(self, out: Path) -> None:
         """Copy results that other experiments have of the same work."""
@@ -108,11 +101,7 @@ class Part:
 
 
 def outcome_of(
-    experiment: Experiment,
-    stem: Path,
-    file: ResultsFile,
-    records: list[Record],
-    missing: int,
+    experiment: Experiment, stem: Path, file: ResultsFile, records: list[Record], missing: int
 ) -> Outcome:
     """Summarise records of an experiment and write the summary."""
     ordered = sorted(records, key=lambda record: record.trial.key)

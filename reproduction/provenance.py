@@ -12,15 +12,7 @@ from typing import Any
 
 from reproduction.workers import cores
 
-PACKAGES = (
-    "torch",
-    "numpy",
-    "scipy",
-    "gymnasium",
-    "stable-baselines3",
-    "d3rlpy",
-    "joblib",
-)
+PACKAGES = ("torch", "numpy", "scipy", "gymnasium", "stable-baselines3", "d3rlpy", "joblib")
 
 
 def provenance(command: str) -> dict[str, Any]:

@@ -151,10 +151,7 @@ def swings(env: Env, seed: int) -> Dataset:
     columns = [np.stack(one, axis=1) for one in zip(*rows, strict=True)]
     flat: list[Any] = [one.reshape(180, *one.shape[2:]) for one in columns]
     is_last = np.arange(180) % 15 == 14
-    names: Any = {
-        "observation_names": env.observation_names,
-        "action_names": env.action_names,
-    }
+    names: Any = {"observation_names": env.observation_names, "action_names": env.action_names}
     flat += [is_last, np.arange(180) // 15]
     return Dataset(*flat, **names)
 
@@ -192,8 +189,7 @@ def widths(system: System, seed: int) -> dict[str, Any]:
         "random": system.more(system.anywhere(seed), random, seed),
     }
     policies = {
-        name: replace(policy, data=log, models=None, problem=None)
-        for name, log in logs.items()
+        name: replace(policy, data=log, models=None, problem=None) for name, log in logs.items()
     }
     row: dict[str, Any] = {"rows": len(found), "true": system.true_return(policy)}
     for name, one in policies.items():
@@ -217,8 +213,7 @@ def main(n_seeds: int) -> None:
                 for key, value in row.items()
             )
             print(
-                f"{name}, seed {seed}: {cells}; shrunk by {shrunk[0]:.4g} and "
-                f"{shrunk[1]:.4g}",
+                f"{name}, seed {seed}: {cells}; shrunk by {shrunk[0]:.4g} and {shrunk[1]:.4g}",
                 flush=True,
             )
 

@@ -57,13 +57,9 @@ def restamp(folder: Path, verified: str) -> dict[Path, dict[str, list[str]]]:
 
 def main(arguments: Sequence[str]) -> None:
     """Restamp a folder and say what was changed."""
-    parser = argparse.ArgumentParser(
-        "python -m reproduction.restamp", description=__doc__
-    )
+    parser = argparse.ArgumentParser("python -m reproduction.restamp", description=__doc__)
     parser.add_argument(
-        "--verified",
-        required=True,
-        help="which trials were run again and gave the same numbers",
+        "--verified", required=True, help="which trials were run again and gave the same numbers"
     )
     parser.add_argument("--out", type=Path, default=Path("results"))
     options = parser.parse_args(arguments)

@@ -59,10 +59,7 @@ class ResultsFile:
         for line in self._lines():
             if "trial" in line:
                 record = Record(
-                    Trial.from_json(line["trial"]),
-                    line["code"],
-                    line["run"],
-                    line["result"],
+                    Trial.from_json(line["trial"]), line["code"], line["run"], line["result"]
                 )
                 found.setdefault((record.trial.digest, record.code), record)
         return list(found.values())
@@ -70,9 +67,7 @@ class ResultsFile:
     def runs(self) -> dict[str, dict[str, Any]]:
         """Command, versions and machine of each run, by its name."""
         lines = self._lines()
-        return {
-            line["run"]: line["provenance"] for line in lines if "provenance" in line
-        }
+        return {line["run"]: line["provenance"] for line in lines if "provenance" in line}
 
     def restamps(self) -> list[dict[str, Any]]:
         """When and why results were taken for those of newer code, see `restamp`."""
@@ -135,9 +130,7 @@ class ResultsFile:
         codes = {record.trial.arm: record.code for record in records}
         self.require_same([], lambda trial: codes[trial.arm])
         new = {record.trial.arm: code_of(record.trial) for record in records}
-        changed = {
-            arm: [codes[arm], new[arm]] for arm in codes if codes[arm] != new[arm]
-        }
+        changed = {arm: [codes[arm], new[arm]] for arm in codes if codes[arm] != new[arm]}
         if changed:
             lines = [
                 line | {"code": new[Trial.from_json(line["trial"]).arm]}
@@ -155,11 +148,7 @@ class ResultsFile:
         """
         wanted = {trial.key: trial.digest for trial in trials}
         records = self.records()
-        kept = [
-            r
-            for r in records
-            if r.code == code_of(r.trial) and not _differs(r.trial, wanted)
-        ]
+        kept = [r for r in records if r.code == code_of(r.trial) and not _differs(r.trial, wanted)]
         if len(kept) == len(records):
             return
         number = 1

@@ -41,17 +41,11 @@ def reproduce_each(
     wanted = selection or Selection()
     wanted.require_known(experiments, plan)
     chosen = [(each, wanted.trials(each, plan)) for each in experiments]
-    yield from _reproduce(
-        [(each, trials) for each, trials in chosen if trials], plan, **options
-    )
+    yield from _reproduce([(each, trials) for each, trials in chosen if trials], plan, **options)
 
 
 def reproduce(
-    experiment: Experiment,
-    plan: Plan,
-    *,
-    selection: Selection | None = None,
-    **options: Any,
+    experiment: Experiment, plan: Plan, *, selection: Selection | None = None, **options: Any
 ) -> Outcome:
     """Run the trials of a plan that have not been run, and summarise all of them.
 
@@ -103,9 +97,7 @@ def _reproduce(
         works = {trial.digest: work for work, trial in once.items()}
         # The longest first: a short one fills the gap at the end better.
         ordered = sorted(once.values(), key=lambda trial: -rough_seconds(trial))
-        for trial, result in in_parallel(
-            run_trial, ordered, jobs, deadline or Deadline()
-        ):
+        for trial, result in in_parallel(run_trial, ordered, jobs, deadline or Deadline()):
             work = works[trial.digest]
             bar.set_postfix_str(trial.key, refresh=False)
             for part in parts:
@@ -123,9 +115,7 @@ def _reproduce(
             yield part.outcome()
 
 
-def stored(
-    experiment: Experiment, plan: Plan, *, out: Path = Path("results")
-) -> Outcome:
+def stored(experiment: Experiment, plan: Plan, *, out: Path = Path("results")) -> Outcome:
     """What lies in the results folder, whatever code made it.
 
     Raises:

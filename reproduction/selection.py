@@ -41,12 +41,8 @@ class Selection:
     def require_known(self, experiments: Iterable[Experiment], plan: Plan) -> None:
         """Refuse methods and settings that none of the experiments has."""
         trials = [trial for each in experiments for trial in each.trials(plan)]
-        _require_among(
-            "--methods", self.methods, {name for t in trials for name in _names(t)}
-        )
-        _require_among(
-            "--settings", self.settings, {t.setting for t in trials if t.setting}
-        )
+        _require_among("--methods", self.methods, {name for t in trials for name in _names(t)})
+        _require_among("--settings", self.settings, {t.setting for t in trials if t.setting})
         _require_among("--tasks", self.tasks, {t.task for t in trials})
 
     def _has(self, trial: Trial) -> bool:
@@ -72,6 +68,4 @@ def _require_among(option: str, wanted: Sequence[str], known: set[str]) -> None:
     unknown = sorted(set(wanted) - known)
     if unknown:
         among = ", ".join(sorted(known)) or "none, since no method here has any"
-        raise ConfigError(
-            f"`{option}` must be among {among}, got {', '.join(unknown)}."
-        )
+        raise ConfigError(f"`{option}` must be among {among}, got {', '.join(unknown)}.")

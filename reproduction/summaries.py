@@ -39,9 +39,7 @@ def interval(values: Iterable[float]) -> Interval:
     return Interval(mean, mean - half, mean + half)
 
 
-def rows(
-    records: Iterable[Record], solved: float | None = None
-) -> list[dict[str, Any]]:
+def rows(records: Iterable[Record], solved: float | None = None) -> list[dict[str, Any]]:
     """One row for each task, method, setting and size; our arms before the others.
 
     Methods evaluated on the way have `best` beside `last`; the names say which it is.

@@ -20,12 +20,7 @@ PAPER, DEFAULTS = "paper", "defaults"
 FLOOR, SAMPLED = "paper-floor", "paper-sampled"
 """Variants of "paper": repeated values get bandwidths of at least half their spacing;
 and next states are drawn, as many as in the authors' release."""
-LABELS = {
-    PAPER: "paper",
-    DEFAULTS: "NOPG",
-    FLOOR: "paper with floor",
-    SAMPLED: "paper with N_phi",
-}
+LABELS = {PAPER: "paper", DEFAULTS: "NOPG", FLOOR: "paper with floor", SAMPLED: "paper with N_phi"}
 """What pictures and tables call a setting."""
 ORDER = (PAPER, FLOOR, SAMPLED, DEFAULTS, "")
 """Settings as pictures and tables list them; `learn`, which has none, comes last."""

@@ -80,9 +80,7 @@ def in_parallel(
     parallel = joblib.Parallel(
         n_jobs=jobs, return_as="generator_unordered", pre_dispatch=jobs, batch_size=1
     )
-    found: Iterator[R] = parallel(
-        joblib.delayed(_alone)(function, item) for item in pending
-    )
+    found: Iterator[R] = parallel(joblib.delayed(_alone)(function, item) for item in pending)
     return found
 
 

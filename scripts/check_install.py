@@ -122,17 +122,10 @@ def _surroundings(use: FirstUse) -> dict[str, str]:
     return dict(os.environ) | ({"PYTHONPATH": str(ROOT)} if is_in_clone else {})
 
 
-def run(
-    *words: object, cwd: Path | str | None = None, env: dict[str, str] | None = None
-) -> str:
+def run(*words: object, cwd: Path | str | None = None, env: dict[str, str] | None = None) -> str:
     """A command's output; its error output is the message if it fails."""
     done = subprocess.run(
-        [str(word) for word in words],
-        cwd=cwd,
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
+        [str(word) for word in words], cwd=cwd, env=env, capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise RuntimeError(" ".join(done.stderr.split()) or f"exit {done.returncode}")
@@ -153,9 +146,7 @@ def wheel_contents(wheel: Path) -> str:
     tracked = run("git", "ls-files", "src", cwd=ROOT).splitlines()
     wanted = {name.removeprefix("src/") for name in tracked} | set(MUST_CONTAIN)
     if missing or names != wanted:
-        raise AssertionError(
-            f"differs in {sorted(names ^ wanted)[:5]}, lacks {missing}"
-        )
+        raise AssertionError(f"differs in {sorted(names ^ wanted)[:5]}, lacks {missing}")
     return f"{len(names)} files, {wheel.stat().st_size / 1e3:.0f} kB"
 
 

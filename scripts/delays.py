@@ -11,11 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from reproduction.tasks.continuous import (
-    cart_pole_task,
-    mountain_car_task,
-    pendulum_random_task,
-)
+from reproduction.tasks.continuous import cart_pole_task, mountain_car_task, pendulum_random_task
 from reproduction.tasks.two_tanks import HORIZON, TwoTanks
 
 from nopg.data import Dataset, find_memory
@@ -42,9 +38,7 @@ def main(n_logs: int) -> None:
     """Print one line per plant: delay, past steps and share explained of each log."""
     for name, log in LOGS.items():
         found = [find_memory(log(seed)) for seed in range(n_logs)]
-        cells = [
-            f"{m.action_steps}/{m.observation_steps} {m.explained:.0%}" for m in found
-        ]
+        cells = [f"{m.action_steps}/{m.observation_steps} {m.explained:.0%}" for m in found]
         print(f"{name:<30}", "  ".join(cells), flush=True)
 
 

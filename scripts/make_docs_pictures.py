@@ -22,13 +22,7 @@ from reproduction.pictures.theme import ACCENT, INK, MUTED, WARM, figure, save
 from reproduction.tasks.random_agents import pendulum_random
 
 import nopg
-from nopg.cli.swing_up import (
-    BOTTOM,
-    GAMMA,
-    OPTIMUM,
-    grid_dataset,
-    swing_up,
-)
+from nopg.cli.swing_up import BOTTOM, GAMMA, OPTIMUM, grid_dataset, swing_up
 from nopg.kernels.leave_one_out import leave_one_out
 from nopg.randomness import Seed
 
@@ -70,11 +64,7 @@ def rows() -> None:
         for axis, action in zip(axes[0], (-0.6, 0.6), strict=True):
             policy = _Constant(action)
             equation = nopg.BellmanEquation(
-                data,
-                policy,
-                [[0.2]],
-                gamma=0.9,
-                bandwidths=nopg.Bandwidths([0.2], [0.3]),
+                data, policy, [[0.2]], gamma=0.9, bandwidths=nopg.Bandwidths([0.2], [0.3])
             )
             weights = equation.responsibilities([[0.2]])[0].numpy()
             axis.scatter(s, a, s=12 + 2500 * weights, color=ACCENT, alpha=0.6, lw=0)
@@ -168,17 +158,10 @@ def exploitation() -> None:
     )
     history = policy.history
     assert history is not None
-    learning_curve(
-        history,
-        FOLDER / "exploitation.png",
-        references={"optimum, about": OPTIMUM},
-    )
+    learning_curve(history, FOLDER / "exploitation.png", references={"optimum, about": OPTIMUM})
     h = np.array(policy.bandwidths.state)
     distances = np.linalg.norm((data.observations - np.array(BOTTOM)) / h, axis=1)
-    solved, measured = (
-        history["objective"],
-        history.evaluations("return on Pendulum-v1"),
-    )
+    solved, measured = (history["objective"], history.evaluations("return on Pendulum-v1"))
     print(f"500 random rows: J {solved[0]:.0f} to {policy.kernel.objective()!r}")
     print(f"500 random rows: measured {measured[1][0]:.0f} to {measured[1][-1]:.0f}")
     rewards = swing_up(policy).rewards
@@ -246,15 +229,6 @@ def shrink() -> None:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", nopg.NopgWarning)
-    pictures = (
-        start,
-        rows,
-        matched,
-        bandwidths,
-        exploitation,
-        dimensions,
-        searches,
-        shrink,
-    )
+    pictures = (start, rows, matched, bandwidths, exploitation, dimensions, searches, shrink)
     for picture in pictures:
         picture()

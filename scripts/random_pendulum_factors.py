@@ -35,9 +35,7 @@ FACTORS = {  # of cosine, sine, velocity; of the torque
 }
 
 
-def last_return(
-    task: Task, size: int, seed: int, factors: CrossValidated, clips: bool
-) -> float:
+def last_return(task: Task, size: int, seed: int, factors: CrossValidated, clips: bool) -> float:
     """Return of NOPG-D's last policy, as `figure2-pendulum-random` measures it."""
     data = task.dataset(size, seed, clipped=clips)
     algorithm = nopg.NOPG(
@@ -60,9 +58,7 @@ def last_return(
 
 def _policy(task: Task, seed: int) -> torch.nn.Module:
     low, high = (torch.as_tensor(bound) for bound in task.env.action_bounds)
-    spec = PolicySpec(
-        kind="deterministic", n_states=3, n_outputs=1, is_standardised=False
-    )
+    spec = PolicySpec(kind="deterministic", n_states=3, n_outputs=1, is_standardised=False)
     return spec.build(Seed(seed).torch("policy-init"), low, high)
 
 
@@ -83,8 +79,7 @@ def main(arguments: Sequence[str]) -> None:
     for name, rule in FACTORS.items():
         for clips in (True, False):
             returns = [
-                last_return(task, options.size, seed, rule, clips)
-                for seed in range(options.seeds)
+                last_return(task, options.size, seed, rule, clips) for seed in range(options.seeds)
             ]
             shown = ", ".join(f"{value:.0f}" for value in returns)
             torques = "clipped" if clips else "as drawn"

@@ -61,9 +61,7 @@ def small_problem(
         (rng.random(n) < 0.15) & has_terminals,
     )
     family = kind if kind in ("deterministic", "discrete") else "stochastic"
-    spec = PolicySpec(
-        kind=family, n_states=d_s, n_outputs=3 if is_discrete else d_a, hidden=(6,)
-    )
+    spec = PolicySpec(kind=family, n_states=d_s, n_outputs=3 if is_discrete else d_a, hidden=(6,))
     generator = torch.Generator().manual_seed(seed)
     box = (None, None) if is_discrete else (-torch.ones(d_a), torch.ones(d_a))
     stochastic = {"stochastic": kind} if family == "stochastic" else {}

@@ -13,9 +13,9 @@ from scripts.first_uses import FIRST_USES, TOOLS, FirstUse
 from nopg.errors import MissingExtraError
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
-    "project"
-]["optional-dependencies"]
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+    "optional-dependencies"
+]
 HIDDEN = [
     pytest.param(use, package, id=f"{use.extra}: {use.feature} without {package}")
     for use in FIRST_USES
@@ -58,9 +58,7 @@ def test_no_dependency_has_an_upper_bound() -> None:
         *(package for packages in EXTRAS.values() for package in packages),
     ]
     assert len(listed) > 20
-    assert not [
-        entry for entry in listed if "<" in entry or "==" in entry.split(";")[0]
-    ]
+    assert not [entry for entry in listed if "<" in entry or "==" in entry.split(";")[0]]
 
 
 def test_the_package_ships_its_types_and_its_page() -> None:

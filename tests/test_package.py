@@ -37,19 +37,13 @@ heavy = {"gymnasium", "matplotlib", "pandas", "scipy.spatial", "typer", "h5py",
          "nopg.dynamics", "nopg.report", "nopg.export", "nopg.gpu.sweep"}
 print(sorted(heavy & set(sys.modules)))
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
 def test_layers_hold() -> None:
     done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "from importlinter.cli import lint_imports_command as c; c()",
-        ],
+        [sys.executable, "-c", "from importlinter.cli import lint_imports_command as c; c()"],
         capture_output=True,
         text=True,
         check=False,
@@ -59,9 +53,7 @@ def test_layers_hold() -> None:
 
 def test_a_misspelt_name_is_told_apart() -> None:
     program = "import nopg; nopg.lern"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert "Did you mean: 'learn'" in done.stderr
 
 

@@ -60,9 +60,7 @@ def mixture_density(centre: float, std: float, n_dimensions: int = 1) -> LogDens
             )
         spread = actions.new_tensor(std)
         sides = [
-            gaussian_log_density(
-                actions, actions.new_full((n_dimensions,), mean), spread
-            )
+            gaussian_log_density(actions, actions.new_full((n_dimensions,), mean), spread)
             for mean in (-centre, centre)
         ]
         return torch.logsumexp(torch.stack(sides), dim=0) - math.log(2.0)

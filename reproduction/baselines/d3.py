@@ -32,12 +32,7 @@ if TYPE_CHECKING:
     from gymnasium.spaces import Box
 
 METHODS = MappingProxyType(
-    {
-        "BC": "BCConfig",
-        "TD3+BC": "TD3PlusBCConfig",
-        "IQL": "IQLConfig",
-        "CQL": "CQLConfig",
-    }
+    {"BC": "BCConfig", "TD3+BC": "TD3PlusBCConfig", "IQL": "IQLConfig", "CQL": "CQLConfig"}
 )
 """Name of each method and of its settings in d3rlpy."""
 
@@ -94,9 +89,7 @@ def train_d3(
         for _ in range(n_steps):
             algorithm.update(batches.draw(algorithm.batch_size, generator))
 
-    return in_chunks(
-        learn, predicting(algorithm), n_steps=n_updates, report_every=report_every
-    )
+    return in_chunks(learn, predicting(algorithm), n_steps=n_updates, report_every=report_every)
 
 
 @dataclass(frozen=True, eq=False)

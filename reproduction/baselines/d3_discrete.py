@@ -43,8 +43,7 @@ def train_discrete_cql(
     """
     if not data.is_discrete:
         raise DataError(
-            "DiscreteCQL needs integer labels as actions, got continuous ones; use CQL "
-            "or IQL."
+            "DiscreteCQL needs integer labels as actions, got continuous ones; use CQL or IQL."
         )
     d3rlpy = import_quietly("d3rlpy", "offline-baselines")
     d3rlpy.seed(seed)
@@ -64,6 +63,4 @@ def train_discrete_cql(
         for _ in range(n_steps):
             algorithm.update(batches.draw(BATCH_SIZE, generator))
 
-    return in_chunks(
-        learn, predicting(algorithm), n_steps=n_updates, report_every=report_every
-    )
+    return in_chunks(learn, predicting(algorithm), n_steps=n_updates, report_every=report_every)

@@ -76,12 +76,7 @@ class DpgUpdate(NamedTuple):
 
 
 def train_dpg(
-    policy: nn.Module,
-    critic: nn.Module,
-    data: Dataset,
-    config: DpgConfig,
-    *,
-    n_updates: int,
+    policy: nn.Module, critic: nn.Module, data: Dataset, config: DpgConfig, *, n_updates: int
 ) -> Iterator[DpgUpdate]:
     """Alternate one critic and one policy step on all data, with two targets.
 
@@ -97,15 +92,11 @@ def train_dpg(
     """
     batch = _Batch.of(data)
     target_policy, target_critic = copy.deepcopy(policy), copy.deepcopy(critic)
-    ascent = torch.optim.Adam(
-        policy.parameters(), lr=config.learning_rate, maximize=True
-    )
+    ascent = torch.optim.Adam(policy.parameters(), lr=config.learning_rate, maximize=True)
     descent = torch.optim.Adam(critic.parameters(), lr=config.critic_learning_rate)
     for step in range(1, n_updates + 1):
         with torch.no_grad():
-            next_value = target_critic(
-                batch.next_states, target_policy(batch.next_states)
-            )
+            next_value = target_critic(batch.next_states, target_policy(batch.next_states))
             target = batch.rewards + config.gamma * batch.goes_on * next_value
         loss = ((critic(batch.states, batch.actions) - target) ** 2).mean()
         if not torch.isfinite(loss):

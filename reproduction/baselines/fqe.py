@@ -23,13 +23,7 @@ from reproduction.envs.base import FloatArray
 
 
 def fqe_value(
-    data: Dataset,
-    policy: nn.Module,
-    states: FloatArray,
-    *,
-    gamma: float,
-    n_updates: int,
-    seed: int,
+    data: Dataset, policy: nn.Module, states: FloatArray, *, gamma: float, n_updates: int, seed: int
 ) -> FloatArray:
     """V(s) = Q(s, pi(s)) of a deterministic policy by fitted Q evaluation, (m,).
 
@@ -75,9 +69,7 @@ def fqe_value(
         evaluator.update(buffer.sample_transition_batch(evaluator.batch_size))
     with torch.no_grad():
         actions = policy(torch.as_tensor(states)).numpy()
-    values = evaluator.predict_value(
-        states.astype(np.float32), actions.astype(np.float32)
-    )
+    values = evaluator.predict_value(states.astype(np.float32), actions.astype(np.float32))
     return np.asarray(values, dtype=np.float64) * largest
 
 
@@ -92,9 +84,7 @@ class _Target:
         self.policy = policy
         self.mean = tensor(data.observations.mean(axis=0))
         self.std = tensor(np.where(std > 0.0, std, 1.0))
-        self.low, self.high = (
-            tensor(end(data.actions, axis=0)) for end in (np.min, np.max)
-        )
+        self.low, self.high = (tensor(end(data.actions, axis=0)) for end in (np.min, np.max))
 
     @property
     def impl(self) -> _Target:

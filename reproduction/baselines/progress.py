@@ -78,7 +78,5 @@ def in_chunks(
 
 def flat_gradient(module: nn.Module) -> Tensor:
     """The gradients of all parameters in one vector; untouched ones are zero."""
-    parts = [
-        torch.zeros_like(p) if p.grad is None else p.grad for p in module.parameters()
-    ]
+    parts = [torch.zeros_like(p) if p.grad is None else p.grad for p in module.parameters()]
     return torch.cat([part.detach().reshape(-1) for part in parts]).clone()

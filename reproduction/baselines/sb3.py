@@ -70,9 +70,7 @@ def ddpg_offline(
         DataError: If the actions are discrete or their range is unknown.
     """
     space = _action_space(data, action_space)
-    model = _model(
-        _spaces_only(data.observations.shape[1], space), config, seed, len(data)
-    )
+    model = _model(_spaces_only(data.observations.shape[1], space), config, seed, len(data))
     _fill(model, data, space)
     _silence(model)
 
@@ -133,9 +131,7 @@ def ddpg_online(
     return in_chunks(learn, _act(model), n_steps=n_steps, report_every=report_every)
 
 
-def _model(
-    env: Any, config: DdpgConfig, seed: int, buffer_size: int, **settings: Any
-) -> Any:
+def _model(env: Any, config: DdpgConfig, seed: int, buffer_size: int, **settings: Any) -> Any:
     model = import_quietly("stable_baselines3", "baselines").DDPG(
         "MlpPolicy",
         env,

@@ -11,15 +11,7 @@ import numpy as np
 from nopg.errors import ConfigError
 from reproduction.envs.base import ANY, BoolArray, Env, FloatArray, Ranges
 from reproduction.envs.landscape import Landscape, gauge
-from reproduction.envs.scenes import (
-    BLUE,
-    GREY,
-    INK,
-    ORANGE,
-    Action,
-    Frame,
-    draw,
-)
+from reproduction.envs.scenes import BLUE, GREY, INK, ORANGE, Action, Frame, draw
 
 
 @dataclass(frozen=True, kw_only=True)

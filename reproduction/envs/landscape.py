@@ -51,9 +51,7 @@ class Landscape:
         """The part of the picture a shape can touch: the rest need not be looked at."""
         reach = margin + 1.0 / self._scale
         left, right = np.searchsorted(self._x[0], (low[0] - reach, high[0] + reach))
-        bottom, top = np.searchsorted(
-            -self._y[:, 0], (-high[1] - reach, reach - low[1])
-        )
+        bottom, top = np.searchsorted(-self._y[:, 0], (-high[1] - reach, reach - low[1]))
         return slice(bottom, top), slice(left, right)
 
     def _blend(self, window: Window, distance: FloatArray, colour: Colour) -> None:
@@ -66,9 +64,7 @@ class Landscape:
         """Horizontal position of each pixel column, in the task's units."""
         return np.asarray(self._x[0])
 
-    def box(
-        self, centre: Point, size: Point, colour: Colour, tilt: float = 0.0
-    ) -> None:
+    def box(self, centre: Point, size: Point, colour: Colour, tilt: float = 0.0) -> None:
         """A filled rectangle of width and height `size`, turned by `tilt` radians."""
         middle = np.array(centre)
         window = self._window(middle, middle, float(np.hypot(*size)) / 2.0)

@@ -10,14 +10,7 @@ import numpy as np
 
 from reproduction.envs.base import BoolArray, Env, FloatArray, Ranges
 from reproduction.envs.landscape import GREEN, Landscape, gauge
-from reproduction.envs.scenes import (
-    BLUE,
-    GREY,
-    INK,
-    Action,
-    Frame,
-    draw,
-)
+from reproduction.envs.scenes import BLUE, GREY, INK, Action, Frame, draw
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,10 +54,7 @@ class MountainCar(Env):
     min_position: ClassVar[float] = -1.2
     max_position: ClassVar[float] = 0.6
     max_speed: ClassVar[float] = 0.07
-    observation_ranges: ClassVar[Ranges] = (
-        (min_position, max_position),
-        (-max_speed, max_speed),
-    )
+    observation_ranges: ClassVar[Ranges] = ((min_position, max_position), (-max_speed, max_speed))
     action_ranges: ClassVar[Ranges] = ((-1.0, 1.0),)
     goal: ClassVar[float] = 0.45
     power: ClassVar[float] = 0.0015

@@ -29,11 +29,7 @@ class Pendulum(Env):
     max_speed: ClassVar[float] = pendulum.MAX_SPEED
     max_torque: ClassVar[float] = pendulum.MAX_TORQUE
     dt: ClassVar[float] = pendulum.DT
-    observation_ranges: ClassVar[Ranges] = (
-        (-1.0, 1.0),
-        (-1.0, 1.0),
-        (-max_speed, max_speed),
-    )
+    observation_ranges: ClassVar[Ranges] = ((-1.0, 1.0), (-1.0, 1.0), (-max_speed, max_speed))
     action_ranges: ClassVar[Ranges] = ((-max_torque, max_torque),)
 
     def reset_states(self, n: int, generator: np.random.Generator) -> FloatArray:

@@ -30,9 +30,7 @@ class Simulation(gymnasium.Env[Any, Any]):
         "render_fps": 30,
     }
 
-    def __init__(
-        self, name: str, render_mode: str | None = None, **settings: Any
-    ) -> None:
+    def __init__(self, name: str, render_mode: str | None = None, **settings: Any) -> None:
         require_choice("render_mode", render_mode, (None, "rgb_array"))
         self.task = TASKS[name](**settings)
         self.action_space = self.task.action_space
@@ -51,9 +49,7 @@ class Simulation(gymnasium.Env[Any, Any]):
         self._action = None
         return self._observation(), {"state": self._state[0].copy()}
 
-    def step(
-        self, action: NDArray[Any]
-    ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+    def step(self, action: NDArray[Any]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Make one step; an end of time is the TimeLimit wrapper's business."""
         self._action = np.asarray(action, dtype=np.float64)
         step = self.task.step(self._current(), self._action[None])
@@ -76,7 +72,6 @@ class Simulation(gymnasium.Env[Any, Any]):
     def _current(self) -> FloatArray:
         if self._state is None:
             raise ConfigError(
-                "An episode must have begun, got none; call `reset` before `step` or "
-                "`render`."
+                "An episode must have begun, got none; call `reset` before `step` or `render`."
             )
         return self._state

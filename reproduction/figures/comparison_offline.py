@@ -94,10 +94,7 @@ def analyse(records: list[Record]) -> dict[str, Any]:
         cell = groups.setdefault((row["task"], row["size"]), {})
         cell[row["method"]] = row
     methods = ["learn", *METHODS]
-    lines = [
-        f"| task | size | {' | '.join(methods)} |",
-        f"|---|---|{'---|' * len(methods)}",
-    ]
+    lines = [f"| task | size | {' | '.join(methods)} |", f"|---|---|{'---|' * len(methods)}"]
     for (task, size), cells in groups.items():
         means = {m: row["last"][0] for m, row in cells.items() if "last" in row}
         best = max(means.values(), default=0.0)

@@ -26,12 +26,7 @@ from reproduction.figures.coverage_tables import coverage_tables
 from reproduction.figures.sign_off_tables import sign_off_tables
 from reproduction.results import Record
 from reproduction.trial import DEFAULTS, Result, Trial, rounded
-from reproduction.trials.known_policies import (
-    LQR,
-    KnownPolicy,
-    known_policies,
-    learned_policies,
-)
+from reproduction.trials.known_policies import LQR, KnownPolicy, known_policies, learned_policies
 from reproduction.trials.sign_off import SIGN_OFF, run_sign_off
 
 NAME = "coverage"
@@ -176,9 +171,7 @@ def _by_kernel_and_model(known: KnownPolicy, trial: Trial) -> Result:
 def _falls(known: KnownPolicy) -> Result:
     """Chance of a fall within a second: estimated, and as simulated."""
     assert known.path is not None
-    found = known.fitted.visit_probability(
-        "terminated", FALL_WITHIN, LEVEL, by="kernel"
-    )
+    found = known.fitted.visit_probability("terminated", FALL_WITHIN, LEVEL, by="kernel")
     fell = known.path.terminations[:, :FALL_WITHIN].any(axis=1)
     return {"true": round(float(fell.mean()), 4), **_rounded_ends(found, 4)}
 
@@ -194,9 +187,7 @@ def _support_of_paths(known: KnownPolicy, task: str) -> list[Result]:
     assert path is not None
     ended = np.asarray(path.terminations.any(axis=1))  # the pole fell; the car is out
     has_failed = ended if task == "cart-pole" else ~ended
-    chosen = np.concatenate(
-        [np.nonzero(has_failed == kind)[0][:N_PATHS] for kind in (True, False)]
-    )
+    chosen = np.concatenate([np.nonzero(has_failed == kind)[0][:N_PATHS] for kind in (True, False)])
     states = np.concatenate(
         [
             path.observations[episode, np.linspace(0, length - 1, N_PLACES).astype(int)]

@@ -34,8 +34,7 @@ def coverage_tables(records: list[Record]) -> dict[str, Any]:
     rows = [_row(task, found, by_fqe[task]) for task, found in by_task.items()]
     if rows:
         ours, theirs = (
-            [one for found in groups.values() for one in found]
-            for groups in (by_task, by_fqe)
+            [one for found in groups.values() for one in found] for groups in (by_task, by_fqe)
         )
         rows.append(_row("all", ours, theirs))
     rows += [_row(f"{task}, learn", found, []) for task, found in by_learn.items()]
@@ -65,9 +64,7 @@ def _row(task: str, ours: Estimates, of_fqe: Estimates) -> dict[str, Any]:
 
 def _quality(true: np.ndarray, found: Estimates) -> dict[str, Any]:
     """How often intervals hold the truth, how wide they are, how far the value is."""
-    value, low, high = (
-        np.array([one[name] for one in found]) for name in ("value", "low", "high")
-    )
+    value, low, high = (np.array([one[name] for one in found]) for name in ("value", "low", "high"))
     return {
         "held": f"{np.mean((low <= true) & (true <= high)):.0%}",
         "width": round(float(np.mean(high - low)), 2),
@@ -82,9 +79,7 @@ def _beside_fqe(ours: Estimates, of_fqe: Estimates) -> dict[str, Any]:
     errors = {
         "fqe": [abs(one["estimate"] - one["true"]) for one in of_fqe],
         "kernel": [abs(one["estimate"] - one["true"]) for one in shared],
-        "model": [
-            abs(one["model"]["value"] - one["true"]) for one in shared if "model" in one
-        ],
+        "model": [abs(one["model"]["value"] - one["true"]) for one in shared if "model" in one],
     }
     found: dict[str, Any] = {
         f"{by}_error_beside_fqe": round(float(np.mean(wrong)), 2)
@@ -97,8 +92,7 @@ def _beside_fqe(ours: Estimates, of_fqe: Estimates) -> dict[str, Any]:
 
 def _falls(falls: list[dict[str, float]]) -> dict[str, Any]:
     true, value, low, high = (
-        np.array([fall[name] for fall in falls])
-        for name in ("true", "value", "low", "high")
+        np.array([fall[name] for fall in falls]) for name in ("true", "value", "low", "high")
     )
     sure = (high - low) <= 2.0 * SURE
     close = np.abs(value - true) <= 0.1
@@ -127,15 +121,12 @@ def _areas(ours: Estimates) -> dict[str, Any]:
     found: dict[str, Any] = {"failed": len(failed), "succeeded": len(others)}
     for name, sign in SCORES.items():
         bad, good = (
-            [[sign * score for score in path[name]] for path in kind]
-            for kind in (failed, others)
+            [[sign * score for score in path[name]] for path in kind] for kind in (failed, others)
         )
         late = [score for path in bad for score in path[-max(1, len(path) // 10) :]]
         every = [score for path in good for score in path]
         found[name] = {
-            "paths": round(
-                area_under_curve([max(p) for p in bad], [max(p) for p in good]), 3
-            ),
+            "paths": round(area_under_curve([max(p) for p in bad], [max(p) for p in good]), 3),
             "last_tenth": round(area_under_curve(late, every), 3),
         }
     return found

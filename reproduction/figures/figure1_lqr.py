@@ -71,18 +71,8 @@ N_UPDATES = 25  # not given
 PWIS_UPDATES = 1000  # not given; its steps are a thousand times smaller
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {"seeds": 5, "n_updates": N_UPDATES, "n_episodes": N_EPISODES, "dpg": {}},
-    "quick": {
-        "seeds": 2,
-        "n_updates": 6,
-        "n_episodes": 15,
-        "dpg": {"n_critic_updates": 150},
-    },
-    "smoke": {
-        "seeds": 1,
-        "n_updates": 1,
-        "n_episodes": 4,
-        "dpg": {"n_critic_updates": 3},
-    },
+    "quick": {"seeds": 2, "n_updates": 6, "n_episodes": 15, "dpg": {"n_critic_updates": 150}},
+    "smoke": {"seeds": 1, "n_updates": 1, "n_episodes": 4, "dpg": {"n_critic_updates": 3}},
 }
 PRESETS["standard"] = PRESETS["paper"] | {"seeds": 10}
 

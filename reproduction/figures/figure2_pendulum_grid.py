@@ -28,7 +28,7 @@ PAPER: dict[str, Any] = {
 }
 WITH_FLOOR: dict[str, Any] = {
     # Not in the paper: cross-validation leaves velocities a tenth of the grid's step.
-    "half_spacing_floor": True,
+    "half_spacing_floor": True
 }
 DDPG_OFFLINE: dict[str, Any] = {
     # Table "Pendulum random data", DDPG offline: the paper shows none on the grid.

@@ -35,7 +35,7 @@ PAPER: dict[str, Any] = {
 }
 SAMPLES: dict[str, Any] = {
     # The appendix has N_phi = 1, the mean; the authors' release draws this many.
-    "next_state_samples": 20,
+    "next_state_samples": 20
 }
 DDPG_OFFLINE: dict[str, Any] = {
     "actor_learning_rate": 1e-2,

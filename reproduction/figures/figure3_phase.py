@@ -34,20 +34,8 @@ PAPER: dict[str, Any] = {
 }
 N_UPDATES = 300  # caption of Figure 3
 PRESETS: dict[str, dict[str, Any]] = {
-    "paper": {
-        "size": 450,
-        "seeds": 10,
-        "n_updates": N_UPDATES,
-        "n_points": 41,
-        "learn": {},
-    },
-    "quick": {
-        "size": 450,
-        "seeds": 1,
-        "n_updates": N_UPDATES,
-        "n_points": 31,
-        "learn": {},
-    },
+    "paper": {"size": 450, "seeds": 10, "n_updates": N_UPDATES, "n_points": 41, "learn": {}},
+    "quick": {"size": 450, "seeds": 1, "n_updates": N_UPDATES, "n_points": 31, "learn": {}},
     "smoke": {
         "size": 50,
         "seeds": 1,

@@ -37,7 +37,7 @@ PAPER: dict[str, Any] = {
 }
 SAMPLES: dict[str, Any] = {
     # The appendix has N_phi = 1, the mean; the authors' release draws this many.
-    "next_state_samples": 15,
+    "next_state_samples": 15
 }
 SAMPLED_SEEDS = 3  # fifteen times the rows
 GAMMA = 0.99  # discount factor
@@ -68,10 +68,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "learn": SMOKE,
     },
 }
-PRESETS["standard"] = PRESETS["paper"] | {
-    "sizes": (1, 2, 5, 10),
-    "at_most": FEW_SEEDS,
-}
+PRESETS["standard"] = PRESETS["paper"] | {"sizes": (1, 2, 5, 10), "at_most": FEW_SEEDS}
 PAPER_CURVES = (  # read from the source of Figure 4, left: means and 95% intervals
     PaperCurve(
         "NOPG-D",
@@ -144,8 +141,7 @@ def recorded(data_file: str) -> dict[str, Any]:
         hashed = hashlib.sha256(Path(data_file).read_bytes()).hexdigest()[:12]
     except OSError as error:
         raise DataError(
-            f"`--data` must be a readable file, got {data_file} ({error.strerror}); "
-            "check the path."
+            f"`--data` must be a readable file, got {data_file} ({error.strerror}); check the path."
         ) from None
     return {"data": "recorded", "sha256": hashed}
 

@@ -20,22 +20,12 @@ from reproduction.figures.figure4_mountain_car import recorded
 from reproduction.results import Record
 from reproduction.tasks.discrete import ACROBOT
 from reproduction.tasks.qube import RECORDED_QUBE, SCRIPTED_QUBE
-from reproduction.tasks.simulated_machines import (
-    DOUBLE_PENDULUM,
-    LANDER,
-    REACHER,
-    is_installed,
-)
+from reproduction.tasks.simulated_machines import DOUBLE_PENDULUM, LANDER, REACHER, is_installed
 from reproduction.tasks.swing_up import SWING_UP
 from reproduction.trial import Trial
 from reproduction.trials.learn import QUICK, SMOKE
 from reproduction.trials.learned_machines import run_machine
-from reproduction.trials.machines import (
-    CONTROLLER,
-    CONTROLLERS,
-    DEMONSTRATIONS,
-    run_reference,
-)
+from reproduction.trials.machines import CONTROLLER, CONTROLLERS, DEMONSTRATIONS, run_reference
 
 NAME = "machines"
 
@@ -55,11 +45,7 @@ PEERS = {"gamma": 0.99, "n_updates": 5_000, "n_evaluations": 1}
 PEERS_ON = {SWING_UP: (3_000,), DOUBLE_PENDULUM: (3_000,)}
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {"machines": MACHINES, "seeds": 5, "learn": {}},
-    "quick": {
-        "machines": {SCRIPTED_QUBE: (3,), SWING_UP: (1_000,)},
-        "seeds": 1,
-        "learn": QUICK,
-    },
+    "quick": {"machines": {SCRIPTED_QUBE: (3,), SWING_UP: (1_000,)}, "seeds": 1, "learn": QUICK},
     "smoke": {"machines": {SCRIPTED_QUBE: (2,)}, "seeds": 1, "learn": SMOKE},
 }
 PRESETS["standard"] = PRESETS["paper"]

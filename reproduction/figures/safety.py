@@ -22,11 +22,7 @@ from reproduction.experiment import Experiment, Plan
 from reproduction.figures.safety_tables import safety_table
 from reproduction.results import Record
 from reproduction.trial import DEFAULTS, Result, Trial
-from reproduction.trials.known_policies import (
-    KnownPolicy,
-    known_policies,
-    learned_policies,
-)
+from reproduction.trials.known_policies import KnownPolicy, known_policies, learned_policies
 
 NAME = "safety"
 LEVEL = 0.95
@@ -67,11 +63,7 @@ QUERIES = {
 }
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
-        "sizes": {
-            "cart-pole": (250, 500),
-            "mountain-car": (1, 2),
-            "pendulum-grid": (200,),
-        },
+        "sizes": {"cart-pole": (250, 500), "mountain-car": (1, 2), "pendulum-grid": (200,)},
         "seeds": 10,
         "updates": (0, 15, 100),
         "learned": {"cart-pole": (500,), "mountain-car": (2,), "pendulum-grid": (200,)},

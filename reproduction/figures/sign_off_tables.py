@@ -52,9 +52,7 @@ def sign_off_tables(records: list[Record]) -> dict[str, Any]:
         "sign_off": [*rows, {"task": "all"} | _intervals(every)],
         "ways": _ways(every),
         "compare": [
-            {"against": name} | _comparisons(found)
-            for name, found in compared.items()
-            if found
+            {"against": name} | _comparisons(found) for name, found in compared.items() if found
         ],
         **_verdicts(every),
     }

@@ -82,8 +82,7 @@ def analyse(records: list[Record]) -> dict[str, Any]:
     found = {(r.trial.label, r.trial.task): r.result["applies"] for r in records}
     return {
         "cells": [
-            {"method": m, "data": k, "applies": found[m, k], "paper": PAPER[m, k]}
-            for m, k in found
+            {"method": m, "data": k, "applies": found[m, k], "paper": PAPER[m, k]} for m, k in found
         ],
         "as_printed": all(PAPER[cell] == applies for cell, applies in found.items()),
     }
@@ -125,9 +124,7 @@ def _learn(task: Task, trial: Trial, policy: Policy) -> None:
         starts = task.initial_observations(trial.seed)
         algorithm.fit(data, starts, n_updates=n_updates, progress=False)
         return
-    config = DpgConfig(
-        gamma=0.97, learning_rate=1e-2, critic_learning_rate=1e-2, tau=1e-2
-    )
+    config = DpgConfig(gamma=0.97, learning_rate=1e-2, critic_learning_rate=1e-2, tau=1e-2)
     critic = _Critic(data.observations.shape[1], data.actions.shape[1], trial.seed)
     list(train_dpg(policy, critic, data, config, n_updates=n_updates))
 

@@ -99,8 +99,7 @@ def phase(outcome: Outcome, path: Path) -> Path:
                 stored = record.result[name]
                 side = round(len(stored["value"]) ** 0.5)
                 value, visits = (
-                    np.array(stored[key]).reshape(side, side)
-                    for key in ("value", "visitation")
+                    np.array(stored[key]).reshape(side, side) for key in ("value", "visitation")
                 )
                 title = f"{record.trial.label}, {name}"
                 portraits.append(Portrait(title, value, visits))
@@ -146,9 +145,7 @@ def _online(axis: Any, records: list[Record]) -> None:
     if not curves:
         return
     steps = [step for step, _ in curves[0]]
-    means = [
-        interval(value for _, value in column) for column in zip(*curves, strict=True)
-    ]
+    means = [interval(value for _, value in column) for column in zip(*curves, strict=True)]
     mean, low, high = np.array(means).T
     axis.plot(steps, mean, color=COLOURS["DDPG online"], lw=1.1, label="DDPG online")
     axis.fill_between(steps, low, high, color=COLOURS["DDPG online"], alpha=0.15, lw=0)

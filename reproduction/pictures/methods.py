@@ -37,13 +37,7 @@ def legend(axis: Any) -> None:
     n_names = len(axis.get_legend_handles_labels()[0])
     if n_names > FEW:
         axis.legend(
-            fontsize=7,
-            frameon=False,
-            ncols=3,
-            loc="upper center",
-            bbox_to_anchor=(0.5, -0.14),
+            fontsize=7, frameon=False, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.14)
         )
     elif n_names:
-        axis.legend(
-            fontsize=7, frameon=True, facecolor="w", edgecolor="none", framealpha=0.7
-        )
+        axis.legend(fontsize=7, frameon=True, facecolor="w", edgecolor="none", framealpha=0.7)

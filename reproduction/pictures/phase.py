@@ -63,9 +63,7 @@ def phase_portraits(
         for (left, right), p in zip(axes, portraits, strict=True):
             # The square root keeps rarely visited states visible beside the start.
             root = np.sqrt(np.maximum(p.visitation, 0.0))
-            _panel(
-                drawn, left, root, f"Visitation (square root), {p.name}", cmap="magma"
-            )
+            _panel(drawn, left, root, f"Visitation (square root), {p.name}", cmap="magma")
             colours = {"cmap": "viridis", "vmin": low, "vmax": high}
             _panel(drawn, right, p.value, f"Value, {p.name}", **colours)
         if trajectory is not None:
@@ -74,9 +72,7 @@ def phase_portraits(
         return save(drawn, path)
 
 
-def _panel(
-    drawn: Any, axis: Any, values: FloatArray, title: str, **options: Any
-) -> None:
+def _panel(drawn: Any, axis: Any, values: FloatArray, title: str, **options: Any) -> None:
     extent = (-math.pi, math.pi, -8.0, 8.0)
     image = axis.imshow(values, origin="lower", extent=extent, aspect="auto", **options)
     drawn.colorbar(image, ax=axis, shrink=0.9)

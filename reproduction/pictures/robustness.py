@@ -8,13 +8,7 @@ from typing import Any
 import numpy as np
 
 from reproduction.figures.robustness_cells import EVERY_CELL, Cell
-from reproduction.figures.robustness_tables import (
-    COLUMNS,
-    OURS,
-    Entries,
-    Entry,
-    entries,
-)
+from reproduction.figures.robustness_tables import COLUMNS, OURS, Entries, Entry, entries
 from reproduction.outcomes import Outcome
 from reproduction.pictures.theme import ACCENT, INK, MUTED, WARM, figure, save
 
@@ -36,9 +30,7 @@ def robustness(outcome: Outcome, path: Path) -> Path:
     with figure(columns=len(arms), figsize=size) as (drawn, axes):
         for axis, arm in zip(axes[0], arms, strict=True):
             _panel(axis, found, arm)
-        axes[0, 0].set_yticks(
-            range(len(found)), [f"{c.task}  {c.size}" for c in found], color=INK
-        )
+        axes[0, 0].set_yticks(range(len(found)), [f"{c.task}  {c.size}" for c in found], color=INK)
         drawn.suptitle(f"{outcome.experiment.title} (0: useless, 1: success)")
         return save(drawn, path)
 

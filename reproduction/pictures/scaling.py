@@ -33,9 +33,7 @@ def scaling_curve(points: Sequence[ScalingPoint], path: Path) -> Path:
             line = sorted(p for p in points if p.k == k)
             n = [p.n for p in line]
             label = f"{k} neighbours per row"
-            axis.plot(
-                n, [p.seconds for p in line], "o-", color=shade, ms=4, label=label
-            )
+            axis.plot(n, [p.seconds for p in line], "o-", color=shade, ms=4, label=label)
             floors = [p.floor_seconds for p in line]
             if all(floor is not None for floor in floors):
                 axis.plot(n, floors, ":", color=shade, lw=1.0)

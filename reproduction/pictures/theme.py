@@ -29,9 +29,7 @@ _STYLE: dict[Any, Any] = {
 
 
 @contextmanager
-def figure(
-    columns: int = 1, rows: int = 1, **options: Any
-) -> Iterator[tuple[Any, Any]]:
+def figure(columns: int = 1, rows: int = 1, **options: Any) -> Iterator[tuple[Any, Any]]:
     """A figure and its axes in the project's style, closed on leaving.
 
     Drawn on matplotlib's Agg canvas directly: no display is needed, and the user's

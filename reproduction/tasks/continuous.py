@@ -109,14 +109,11 @@ def pendulum_grid_task() -> Task:
         side = math.isqrt(size // 2)
         if 2 * side * side != size:
             raise ConfigError(
-                f"A grid must have 2 k^2 samples for some k, got {size}; 450 is "
-                "15 x 15 x 2."
+                f"A grid must have 2 k^2 samples for some k, got {size}; 450 is 15 x 15 x 2."
             )
         return pendulum_grid(side, side, 2)
 
-    return Task(
-        name="pendulum-grid", env=Pendulum(), rows=rows, n_starts=1, n_episodes=1
-    )
+    return Task(name="pendulum-grid", env=Pendulum(), rows=rows, n_starts=1, n_episodes=1)
 
 
 def pendulum_random_task() -> Task:
@@ -125,9 +122,7 @@ def pendulum_random_task() -> Task:
         name="pendulum-random",
         env=Pendulum(),
         rows=lambda size, seed: pendulum_random(size, seed.numpy("data")),
-        unclipped_rows=lambda size, seed: pendulum_random(
-            size, seed.numpy("data"), clip=False
-        ),
+        unclipped_rows=lambda size, seed: pendulum_random(size, seed.numpy("data"), clip=False),
         behaviour=mixture_density(Pendulum.max_torque, 1.0),
         n_starts=1,
         n_episodes=1,

@@ -67,9 +67,7 @@ class DiscreteTask:
         seeds = reset_seeds(seed, "evaluation", self.n_episodes)
         return np.asarray(self.rewards(act, seeds).sum(axis=0))
 
-    def rewards(
-        self, act: Act, seeds: list[int], n_steps: int | None = None
-    ) -> FloatArray:
+    def rewards(self, act: Act, seeds: list[int], n_steps: int | None = None) -> FloatArray:
         """What each step of some episodes earns, 0 after their end, (T, n).
 
         Until the time limit, or for so many steps without one. Episodes run in step, so
@@ -108,9 +106,7 @@ def cart_pole_v1() -> DiscreteTask:
 def mountain_car_v0() -> DiscreteTask:
     """Out of the valley within 200 steps, from slow demonstrations."""
     return DiscreteTask(
-        name=MOUNTAIN_CAR,
-        steps=demonstrations,
-        observation_names=("position", "velocity"),
+        name=MOUNTAIN_CAR, steps=demonstrations, observation_names=("position", "velocity")
     )
 
 
@@ -133,9 +129,7 @@ DISCRETE_TASKS: dict[str, Callable[[], DiscreteTask]] = {
 }
 
 
-def random_steps(
-    name: str, n: int, generator: np.random.Generator, most_held: int = 1
-) -> Steps:
+def random_steps(name: str, n: int, generator: np.random.Generator, most_held: int = 1) -> Steps:
     """Exactly n steps of an agent that draws its actions, in episodes.
 
     Each is held for 1 to `most_held` steps. The first steps of a longer recording from

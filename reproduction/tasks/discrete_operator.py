@@ -16,9 +16,7 @@ from reproduction.tasks.gym_steps import Steps, make
 from reproduction.tasks.scripted_operator import Operator
 
 TASK = "MountainCar-v0"
-OPERATOR = Operator(
-    delay=4, shortest_hold=2, longest_hold=8, idleness=0.35, clumsiness=0.1
-)
+OPERATOR = Operator(delay=4, shortest_hold=2, longest_hold=8, idleness=0.35, clumsiness=0.1)
 PATIENCE = 1000
 """Steps after which an attempt is given up and left out."""
 
@@ -34,9 +32,7 @@ def demonstrations(n: int, generator: np.random.Generator) -> Steps:
         ConfigError: If fewer than one is asked for.
     """
     if n < 1:
-        raise ConfigError(
-            f"There must be at least one demonstration, got {n}; ask for more."
-        )
+        raise ConfigError(f"There must be at least one demonstration, got {n}; ask for more.")
     recorded, episode = Steps(), 0
     while episode < n:
         attempt = drive(generator)
@@ -46,9 +42,7 @@ def demonstrations(n: int, generator: np.random.Generator) -> Steps:
     return recorded
 
 
-def drive(
-    generator: np.random.Generator, operator: Operator = OPERATOR
-) -> Steps | None:
+def drive(generator: np.random.Generator, operator: Operator = OPERATOR) -> Steps | None:
     """One attempt; None if the operator loses patience."""
     env, steps = make(TASK).unwrapped, Steps()  # without the limit of 200 steps
     seen = [env.reset(seed=int(generator.integers(2**31)))[0]]

@@ -64,9 +64,7 @@ class Steps:
 
     def dataset(self, observation_names: tuple[str, ...], action_space: Any) -> Dataset:
         """The steps as a data set."""
-        states, actions, rewards, following, over, cut, episodes = zip(
-            *self._rows, strict=True
-        )
+        states, actions, rewards, following, over, cut, episodes = zip(*self._rows, strict=True)
         return Dataset(
             np.stack(states),
             np.array(actions),

@@ -66,10 +66,7 @@ class LinearSystem:
 
     def best_policy(self) -> Act:
         """The regulator with a Kalman filter, new for every evaluation."""
-        r, seen = (
-            np.array([[self.r]]),
-            np.eye(len(self.a))[: len(self.observation_names)],
-        )
+        r, seen = (np.array([[self.r]]), np.eye(len(self.a))[: len(self.observation_names)])
         p = solve_discrete_are(self.a, self.b, self.q, r)
         gain = np.linalg.solve(r + self.b.T @ p @ self.b, self.b.T @ p @ self.a)
         tiny = 1e-9 * np.eye(len(self.a))

@@ -69,9 +69,7 @@ class Lqr(Env):
             array.setflags(write=False)
             object.__setattr__(self, name, array)
         if not 0.0 <= self.gamma < 1.0:
-            raise ConfigError(
-                f"`gamma` must be in [0, 1), got {self.gamma}; use for example 0.9."
-            )
+            raise ConfigError(f"`gamma` must be in [0, 1), got {self.gamma}; use for example 0.9.")
 
     def reset_states(self, n: int, generator: np.random.Generator) -> FloatArray:
         """The one start state, n times; nothing is drawn."""

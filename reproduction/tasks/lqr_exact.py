@@ -30,9 +30,7 @@ def spectral_radius(env: Lqr, gain: FloatArray) -> float:
     return float(np.sqrt(env.gamma) * np.abs(np.linalg.eigvals(loop)).max())
 
 
-def exact_objective(
-    env: Lqr, gain: FloatArray, *, noise_cov: FloatArray | None = None
-) -> float:
+def exact_objective(env: Lqr, gain: FloatArray, *, noise_cov: FloatArray | None = None) -> float:
     """The expected discounted return J of the policy u = K x + e.
 
     Args:

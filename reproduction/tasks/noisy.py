@@ -262,9 +262,7 @@ def cliff_task(level: str) -> NoisyTask:
 
 def gusty_pendulum_task() -> NoisyTask:
     """The swing-up in gusts, from scattered single steps."""
-    return NoisyTask(
-        name="gusty-pendulum", system=GustyPendulum(), episode=1, n_episodes=50
-    )
+    return NoisyTask(name="gusty-pendulum", system=GustyPendulum(), episode=1, n_episodes=50)
 
 
 def double_integrator_task() -> NoisyTask:

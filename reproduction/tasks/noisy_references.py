@@ -61,9 +61,7 @@ def _regulator(system: DoubleIntegrator) -> Act:
     return lambda seen: -seen @ gain.T
 
 
-def _value_iteration(
-    system: NoisySystem, axes: tuple[FloatArray, FloatArray], gamma: float
-) -> Act:
+def _value_iteration(system: NoisySystem, axes: tuple[FloatArray, FloatArray], gamma: float) -> Act:
     """The greedy policy of the value on a grid, interpolated linearly."""
     nodes, shares = np.polynomial.hermite_e.hermegauss(N_NODES)
     shares = shares / shares.sum()
@@ -81,9 +79,7 @@ def _value_iteration(
     outcomes = []
     for level in levels:
         for node, share in zip(nodes, shares, strict=True):
-            one = system.step(
-                states, np.full((len(states), 1), level), np.full(len(states), node)
-            )
+            one = system.step(states, np.full((len(states), 1), level), np.full(len(states), node))
             outcomes.append((share, one, wrapped(one.next_states)))
     value = np.zeros(len(states))
     by_action = np.zeros((len(levels), len(states)))

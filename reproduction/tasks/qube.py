@@ -60,9 +60,7 @@ def scripted_demonstrations(n: int, generator: np.random.Generator) -> Transitio
     return flatten(rollout(env, controller, starts, env.horizon))
 
 
-def recorded_demonstrations(
-    file: str, n: int, generator: np.random.Generator
-) -> Transitions:
+def recorded_demonstrations(file: str, n: int, generator: np.random.Generator) -> Transitions:
     """So many of the episodes of a file, all of them or drawn ones."""
     data = Dataset.load(Path(file))
     if data.observations.shape[1] != 6 or data.episodes is None:

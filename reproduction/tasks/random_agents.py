@@ -38,9 +38,7 @@ def first_transitions(
     return rows
 
 
-def pendulum_random(
-    n: int, generator: np.random.Generator, *, clip: bool = True
-) -> Transitions:
+def pendulum_random(n: int, generator: np.random.Generator, *, clip: bool = True) -> Transitions:
     """The paper's random-agent data: n rows of 500-step episodes from upright.
 
     Torques are half N(-2, 1), half N(2, 1), whatever the state.

@@ -104,9 +104,7 @@ def mountain_car_demonstrations() -> Transitions:
         return Transitions(*(archive[name] for name in Transitions._fields))
 
 
-def _attempt(
-    env: MountainCar, states: FloatArray, keys: FloatArray, is_done: bool
-) -> Transitions:
+def _attempt(env: MountainCar, states: FloatArray, keys: FloatArray, is_done: bool) -> Transitions:
     n = len(keys)
     is_last = np.arange(n) == n - 1
     return Transitions(

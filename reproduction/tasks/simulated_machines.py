@@ -35,12 +35,8 @@ def _task(name: str, columns: str, most_held: int = 1) -> Callable[[], BoxTask]:
 
 
 SIMULATED_MACHINES: dict[str, Callable[[], BoxTask]] = {
-    DOUBLE_PENDULUM: _task(
-        DOUBLE_PENDULUM, "x sin1 sin2 cos1 cos2 speed speed1 speed2 force"
-    ),
-    REACHER: _task(
-        REACHER, "cos1 cos2 sin1 sin2 goal_x goal_y speed1 speed2 ahead_x ahead_y"
-    ),
+    DOUBLE_PENDULUM: _task(DOUBLE_PENDULUM, "x sin1 sin2 cos1 cos2 speed speed1 speed2 force"),
+    REACHER: _task(REACHER, "cos1 cos2 sin1 sin2 goal_x goal_y speed1 speed2 ahead_x ahead_y"),
     LANDER: _task(LANDER, "x y x_dot y_dot angle angle_dot left right"),
 }
 """Two poles on a cart to be kept up for 1,000 steps; a fingertip to be brought to a

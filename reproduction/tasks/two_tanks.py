@@ -112,9 +112,7 @@ class TwoTanks:
     def log(self, n_episodes: int, n_steps: int, seed: int) -> Dataset:
         """What a PI controller with exploration left behind."""
         generator = Seed(seed).numpy("data")
-        steps = self._episodes(
-            Pid(LOGGING_GAINS), generator, n_episodes, n_steps, EXPLORATION
-        )
+        steps = self._episodes(Pid(LOGGING_GAINS), generator, n_episodes, n_steps, EXPLORATION)
         levels, actions, rewards = steps  # (T + 1, B, 2), (T, B, 1), (T, B)
         first = 1 if self.hide_level else 0
         seen = levels[..., first:].swapaxes(0, 1)  # (B, T + 1, d_s)
@@ -142,9 +140,7 @@ class TwoTanks:
         starts = _starts(15, Seed(seed).numpy("initial-states"))
         return starts[:, 1:] if self.hide_level else starts
 
-    def returns(
-        self, policy: Predicts | Act, seed: int, n_episodes: int = 20
-    ) -> FloatArray:
+    def returns(self, policy: Predicts | Act, seed: int, n_episodes: int = 20) -> FloatArray:
         """Undiscounted return of each evaluation episode, (n_episodes,).
 
         The policy sees all episodes side by side, as in a vectorised environment of

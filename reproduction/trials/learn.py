@@ -27,9 +27,7 @@ LEARN: Mapping[str, Any] = MappingProxyType({"gamma": 0.99})
 """Settings of a trial at full length: every number besides is `learn`'s default."""
 QUICK: Mapping[str, Any] = MappingProxyType({"n_updates": 30, "n_refining": 0})
 """What the preset of that name shortens."""
-SMOKE: Mapping[str, Any] = MappingProxyType(
-    {"n_updates": 2, "n_refining": 1, "gamma": 0.8}
-)
+SMOKE: Mapping[str, Any] = MappingProxyType({"n_updates": 2, "n_refining": 1, "gamma": 0.8})
 """The same, with a discount that ends model rollouts after a few dozen steps."""
 POLICIES = MappingProxyType({"learn": "deterministic", "learn-S": "stochastic"})
 """The family of policies a method stands for, where actions are no labels."""

@@ -43,12 +43,7 @@ def system(name: str) -> System:
         env = Lqr()
         start = 0.5 * np.diag(optimal_gain(env))
         return System(env, start, 0.1)  # variance 0.01
-    env = Lqr(
-        B=np.eye(2),
-        Q=-0.2 * np.eye(2),
-        R=-2.0 * np.eye(2),
-        start=np.array([-1.0, -1.0]),
-    )
+    env = Lqr(B=np.eye(2), Q=-0.2 * np.eye(2), R=-2.0 * np.eye(2), start=np.array([-1.0, -1.0]))
     return System(env, np.array([-1.2, -1.1]), 0.1**0.5)
 
 
@@ -56,9 +51,7 @@ def run_lqr(trial: Trial) -> Result:
     """One method on one data set: estimates at the references, and its own path."""
     where, is_stochastic = system(trial.task), trial.method in STOCHASTIC
     estimate = _estimate(where, trial)
-    found = [
-        _safely(estimate, point) for point in references(trial.task, is_stochastic)
-    ]
+    found = [_safely(estimate, point) for point in references(trial.task, is_stochastic)]
     seen: list[tuple[FloatArray, FloatArray]] = []  # estimates and truths
 
     def remembered(gains: FloatArray) -> FloatArray | None:
@@ -110,9 +103,7 @@ def _estimate(where: System, trial: Trial) -> Estimate:
     if trial.setting == "paper":
         chosen = Bandwidths(trial.settings["state"], trial.settings["action"])
         kept = trial.settings["kept"]
-        return largest_entries_estimate(
-            where, data, chosen, is_stochastic, kept, trial.seed
-        )
+        return largest_entries_estimate(where, data, chosen, is_stochastic, kept, trial.seed)
     generator = Seed(trial.seed).numpy("bandwidths")
     chosen = select_bandwidths("auto", data, generator)
     defaults = EstimatorConfig()

@@ -88,9 +88,7 @@ def linear_gaussian(
 ) -> Callable[[FloatArray, np.random.Generator], FloatArray]:
     """The stochastic behaviour u ~ N(K x, std^2 I)."""
 
-    def behaviour(
-        observations: FloatArray, generator: np.random.Generator
-    ) -> FloatArray:
+    def behaviour(observations: FloatArray, generator: np.random.Generator) -> FloatArray:
         mean = observations @ np.asarray(gain, dtype=np.float64).T
         return mean + std * generator.standard_normal(mean.shape)
 
@@ -159,12 +157,7 @@ def nopg_estimate(
 
 
 def largest_entries_estimate(
-    system: System,
-    data: Dataset,
-    bandwidths: Bandwidths,
-    is_stochastic: bool,
-    kept: int,
-    seed: int,
+    system: System, data: Dataset, bandwidths: Bandwidths, is_stochastic: bool, kept: int, seed: int
 ) -> Estimate:
     """Eq. (10) at any gains, with the largest entries of each row of P."""
     start = torch.tensor(system.env.start[None])
@@ -178,9 +171,7 @@ def largest_entries_estimate(
     return estimate
 
 
-def dpg_estimate(
-    system: System, data: Dataset, settings: Mapping[str, Any]
-) -> Estimate:
+def dpg_estimate(system: System, data: Dataset, settings: Mapping[str, Any]) -> Estimate:
     """DPG's semi-gradient, with the critic fitted to the policy at hand first."""
     config = DpgConfig(
         gamma=system.env.gamma,
@@ -206,9 +197,7 @@ def pwis_estimate(system: System, data: Dataset) -> Estimate:
     def estimate(gains: FloatArray) -> FloatArray:
         policy = policy_of(system, gains, True)
         gamma = system.env.gamma
-        steps = train_pwis(
-            policy, trajectories, gamma=gamma, learning_rate=0.0, n_updates=1
-        )
+        steps = train_pwis(policy, trajectories, gamma=gamma, learning_rate=0.0, n_updates=1)
         return next(steps).gradient.numpy()
 
     return estimate

@@ -18,12 +18,7 @@ from reproduction.trial import Result, Trial, rounded
 
 POLICIES = {"NOPG-D": "deterministic", "NOPG-S": "stochastic", "NOPG": "discrete"}
 """The family of policies a name stands for; plain NOPG chooses among labels."""
-UNUSED = (
-    "nopg/evaluation",
-    "nopg/gpu",
-    "nopg/fitted/sign_off.py",
-    "nopg/fitted/storage.py",
-)
+UNUSED = ("nopg/evaluation", "nopg/gpu", "nopg/fitted/sign_off.py", "nopg/fitted/storage.py")
 """What a trial does not use: its policy is trained on one core and evaluated in a
 simulator, neither saved nor asked how far to trust it."""
 
@@ -71,9 +66,7 @@ def run_nopg(trial: Trial) -> Result:
     }
 
 
-def nopg_of(
-    method: str, seed: int, settings: Mapping[str, Any], task: Learnable
-) -> NOPG:
+def nopg_of(method: str, seed: int, settings: Mapping[str, Any], task: Learnable) -> NOPG:
     """NOPG in one of the settings, not yet fitted.
 
     "defaults" is the library's and the discount of the task. "paper" has
@@ -83,11 +76,7 @@ def nopg_of(
     `half_spacing_floor` or `next_state_samples`.
     """
     family = POLICIES[method]
-    common = {
-        "gamma": settings["gamma"],
-        "action_space": task.action_space,
-        "seed": seed,
-    }
+    common = {"gamma": settings["gamma"], "action_space": task.action_space, "seed": seed}
     if "action_factor" not in settings:
         return NOPG(family, **common)
     is_gaussian = family == "stochastic"

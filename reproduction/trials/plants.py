@@ -56,9 +56,7 @@ class Plant(Protocol):
     def redrawn(self, states: FloatArray, generator: np.random.Generator) -> FloatArray:
         """States that look the same, with what nobody sees drawn anew."""
 
-    def step(
-        self, states: FloatArray, actions: FloatArray, generator: np.random.Generator
-    ) -> Step:
+    def step(self, states: FloatArray, actions: FloatArray, generator: np.random.Generator) -> Step:
         """One step."""
 
 
@@ -80,9 +78,7 @@ def discounted(
     for t in range(n_steps):
         seen = plant.observe(states)
         actions, memory = policy.predict(seen, memory, is_start, True)
-        step = plant.step(
-            states, np.asarray(actions).reshape(len(states), -1), generator
-        )
+        step = plant.step(states, np.asarray(actions).reshape(len(states), -1), generator)
         total += plant.gamma**t * running * step.rewards
         states = np.where(running[:, None], step.next_states, states)
         running = running & ~step.terminations
@@ -129,9 +125,7 @@ class EnvPlant:
         """The same: all of them is seen."""
         return states
 
-    def step(
-        self, states: FloatArray, actions: FloatArray, generator: np.random.Generator
-    ) -> Step:
+    def step(self, states: FloatArray, actions: FloatArray, generator: np.random.Generator) -> Step:
         """One step."""
         return self.env.step(states, actions)
 
@@ -169,9 +163,7 @@ class NoisyPlant:
         """The same: all of them is seen."""
         return states
 
-    def step(
-        self, states: FloatArray, actions: FloatArray, generator: np.random.Generator
-    ) -> Step:
+    def step(self, states: FloatArray, actions: FloatArray, generator: np.random.Generator) -> Step:
         """One step."""
         draws = generator.standard_normal(len(states))
         return self.task.system.step(states, actions, draws)
@@ -213,9 +205,7 @@ class TankPlant:
             found[:, 0] = self.starts(len(states), generator)[:, 0]
         return found
 
-    def step(
-        self, states: FloatArray, actions: FloatArray, generator: np.random.Generator
-    ) -> Step:
+    def step(self, states: FloatArray, actions: FloatArray, generator: np.random.Generator) -> Step:
         """One step."""
         levels, told = states[:, :2], np.clip(actions, 0.0, 1.0)
         waiting = np.concatenate([told, states[:, 2:]], axis=1)

@@ -100,10 +100,7 @@ def _policies(
     for parameter in fresh.parameters():
         parameter.data.normal_(std=0.3, generator=generator)
     early = NOPG(
-        gamma=plant.gamma,
-        action_space=plant.action_space,
-        seed=last.seed,
-        rows="nadaraya-watson",
+        gamma=plant.gamma, action_space=plant.action_space, seed=last.seed, rows="nadaraya-watson"
     ).fit(last.data, last.initial_states, n_early, progress=False)
     made: dict[str, Policy] = {
         "clone": cloned_candidate(last.data, fresh).policy,
@@ -123,9 +120,7 @@ def _policies(
         yield name, copied
 
 
-def _facts(
-    policy: FittedPolicy, plant: Plant, states: np.ndarray, logged: Result | None
-) -> Result:
+def _facts(policy: FittedPolicy, plant: Plant, states: np.ndarray, logged: Result | None) -> Result:
     """The estimate and the truth of one policy."""
     began = time.process_time()
     found = policy.expected_return(LEVEL, by="model")
@@ -156,16 +151,12 @@ def _facts(
 def _ways(policy: FittedPolicy) -> Result:
     """The ends of intervals by one way alone each, for their table."""
     model, starts = policy.model, np.array(policy.initial_states, dtype=np.float64)
-    value, spread = mean_and_spread(
-        model.mean_return(policy.actor, starts), model.scale
-    )
+    value, spread = mean_and_spread(model.mean_return(policy.actor, starts), model.scale)
     kernel = policy.expected_return(LEVEL, by="kernel")
     ways = {
         "posterior": replace(spread, scale=1.0, left_out=None, gaps=None),
         "posterior, scaled by replay": replace(spread, left_out=None, gaps=None),
-        "parts left out": replace(
-            spread, deviations=0.0 * spread.deviations, gaps=None
-        ),
+        "parts left out": replace(spread, deviations=0.0 * spread.deviations, gaps=None),
     }
     ends = {name: np.ravel(way.ends(value, LEVEL)) for name, way in ways.items()}
     ends["kernels"] = np.array([kernel.low, kernel.high])
@@ -191,26 +182,20 @@ def _logged(plant: Plant, trial: Trial, seed: int, data: Dataset) -> Result | No
         except Exception:  # demonstrations are a fixed number
             break
         for rows in first_runs(more)[:-1]:  # the last one may be cut short
-            returns.append(
-                float(plant.gamma ** np.arange(len(rows)) @ more.rewards[rows])
-            )
+            returns.append(float(plant.gamma ** np.arange(len(rows)) @ more.rewards[rows]))
         number += 1
     starts = plant.log_starts(N_LOGGED, Seed(seed).numpy("log-starts"))
     return {"true": float(np.mean(returns)), "starts": starts, "n_steps": n_steps}
 
 
-def _true(
-    policy: FittedPolicy, plant: Plant, states: Any, n_steps: int | None
-) -> float:
+def _true(policy: FittedPolicy, plant: Plant, states: Any, n_steps: int | None) -> float:
     """Mean discounted return in the simulator, for ever or for some steps."""
     times = N_RUNS if plant.is_noisy and len(states) < N_LOGGED else 1
     generator = Seed(0).numpy("truth")
     # A return from a start is the mean over what cannot be seen of it.
     every = plant.redrawn(np.repeat(states, times, axis=0), generator)
     horizon = n_steps or math.ceil(math.log(LEFT_OUT) / math.log(plant.gamma))
-    found = discounted(
-        plant, policy, every, horizon, generator, is_endless=n_steps is None
-    )
+    found = discounted(plant, policy, every, horizon, generator, is_endless=n_steps is None)
     return round(float(found.mean()), 6)
 
 

@@ -147,10 +147,7 @@ def _size_limit(folder: Path) -> dict[str, Any]:
     path = folder / "limited"
     resumed = _resume(path)
     is_same = resumed.returncode == 0 and _is_same(folder, "limited")
-    return found | {
-        "resumed_to_the_same_bits": is_same,
-        "holds": found["holds"] and is_same,
-    }
+    return found | {"resumed_to_the_same_bits": is_same, "holds": found["holds"] and is_same}
 
 
 def _read_only(folder: Path) -> dict[str, Any]:

@@ -157,9 +157,7 @@ def fuzz_capped(target: Target, n_files: int, seed: int) -> Batch:
     while done < n_files:
         place = context.Value("q", done, lock=False)
         ours, theirs = context.Pipe(duplex=False)
-        child = context.Process(
-            target=_work, args=(target, n_files, seed, place, theirs)
-        )
+        child = context.Process(target=_work, args=(target, n_files, seed, place, theirs))
         child.start()
         theirs.close()
         try:

@@ -64,10 +64,7 @@ def _mcap(folder: Path) -> list[Target]:
     from mcap.writer import CompressionType, Writer
 
     found = [_ros_bag(folder / "ros.mcap")]
-    for name, kind in (
-        ("mcap", CompressionType.ZSTD),
-        ("mcap, not packed", CompressionType.NONE),
-    ):
+    for name, kind in (("mcap", CompressionType.ZSTD), ("mcap, not packed", CompressionType.NONE)):
         path = folder / f"{kind.name}.mcap"
         is_checked = kind is CompressionType.ZSTD
         with path.open("wb") as stream:
@@ -97,11 +94,7 @@ def _ros_bag(path: Path) -> Target:
 
     def read(path: Path) -> object:
         return nopg.Dataset.load(
-            path,
-            observations=["/log.x"],
-            actions=["/log.u.0"],
-            reward="/log.r.0",
-            max_bytes=2**24,
+            path, observations=["/log.x"], actions=["/log.u.0"], reward="/log.r.0", max_bytes=2**24
         )
 
     return Target("mcap, ros", path.read_bytes(), path, read)
@@ -109,11 +102,7 @@ def _ros_bag(path: Path) -> Target:
 
 def _read_bag(path: Path) -> object:
     return nopg.Dataset.load(
-        path,
-        observations=["/log.x"],
-        actions=["/log.u"],
-        reward="/log.r",
-        max_bytes=2**24,
+        path, observations=["/log.x"], actions=["/log.u"], reward="/log.r", max_bytes=2**24
     )
 
 

@@ -168,9 +168,7 @@ def _life_of_a_run(trial: Trial, kind: str, whole: Path) -> None:
                 break  # killed while it drew its picture: nothing is left to do
             continue
         said = victim.words()
-        trial.require(
-            "Expected discounted return" in said, f"a run ended with {said[-300:]!r}"
-        )
+        trial.require("Expected discounted return" in said, f"a run ended with {said[-300:]!r}")
         break
     trial.most_kills_of_one_run = max(trial.most_kills_of_one_run, kills)
     is_same = _bits(path) == _bits(whole)
@@ -238,9 +236,7 @@ def _require_whole_exports(trial: Trial, path: Path) -> None:
 
 
 def _bits(path: Path) -> tuple[bytes, list[Any]]:
-    updates = [
-        replace(update, seconds=0.0) for update in RunFolder.open(path).history()
-    ]
+    updates = [replace(update, seconds=0.0) for update in RunFolder.open(path).history()]
     return (path / "policy.nopg").read_bytes(), updates
 
 

@@ -33,10 +33,7 @@ def bits(folder: Path) -> list[torch.Tensor]:
 def ends_within(words: list[str], folder: Path, seconds: float | None) -> bool:
     """Whether a command ends by itself; it is killed after so long."""
     victim = subprocess.Popen(
-        [*LEARN, *words],
-        cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        [*LEARN, *words], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
         if victim.wait(seconds):

@@ -24,9 +24,7 @@ class Victim:
     same, as a user would.
     """
 
-    def __init__(
-        self, words: Sequence[str], log: Path, *, is_fresh: bool = False
-    ) -> None:
+    def __init__(self, words: Sequence[str], log: Path, *, is_fresh: bool = False) -> None:
         self._log = log
         if is_fresh:
             with log.open("wb") as stream:

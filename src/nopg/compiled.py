@@ -1,7 +1,7 @@
 """C files of this library, compiled when they are first needed and loaded by ctypes.
 
-Where a loop is some dozens of operations on small arrays, calls cost more than their
-arithmetic. Without a compiler the same is done in NumPy or torch, to rounding.
+Where a loop is some dozens of operations on small arrays, calls cost more than their arithmetic.
+Without a compiler the same is done in NumPy or torch, to rounding.
 """
 
 import ctypes

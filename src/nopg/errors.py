@@ -65,17 +65,13 @@ def require_choice(name: str, value: object, allowed: Iterable[object]) -> None:
     """Raise a `ConfigError` unless a setting is one of those there are."""
     if value not in allowed:
         listed = (f'"{one}"' if isinstance(one, str) else repr(one) for one in allowed)
-        raise ConfigError(
-            f"`{name}` must be {' or '.join(listed)}, got {value!r}; pick one."
-        )
+        raise ConfigError(f"`{name}` must be {' or '.join(listed)}, got {value!r}; pick one.")
 
 
 def require_count(name: str, count: object, least: int = 1) -> None:
     """Raise a `ConfigError` unless an argument is a whole number, not too small."""
     if not isinstance(count, Integral) or isinstance(count, bool) or count < least:
-        raise ConfigError(
-            f"`{name}` must be a whole number from {least}, got {count!r}."
-        )
+        raise ConfigError(f"`{name}` must be a whole number from {least}, got {count!r}.")
 
 
 def warn(sentence: str, kind: type[NopgWarning] = NopgWarning) -> None:

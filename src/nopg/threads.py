@@ -1,7 +1,7 @@
 """Independent pieces of work side by side, with the same bits on any number of cores.
 
-Sums that are split among threads round differently with their number. So every piece of
-work runs on one thread; as many at a time as torch may use threads.
+Sums that are split among threads round differently with their number. So every piece of work runs
+on one thread; as many at a time as torch may use threads.
 """
 
 import threading
@@ -54,14 +54,12 @@ def parallel_map(function: Callable[[In], Out], items: Iterable[In]) -> list[Out
 
 
 def as_they_come(
-    function: Callable[[In], Out],
-    items: Iterable[In],
-    is_enough: threading.Event | None = None,
+    function: Callable[[In], Out], items: Iterable[In], is_enough: threading.Event | None = None
 ) -> Iterator[Out]:
     """`function` of each item, in order, each as soon as it is there.
 
-    At an error or an interrupt, what has begun is waited for. `is_enough` is set for
-    those who look at it.
+    At an error or an interrupt, what has begun is waited for. `is_enough` is set for those who look
+    at it.
     """
     items, pool = list(items), _pool.get()
     if pool is None or n_workers() == 1 or len(items) < 2:

@@ -63,9 +63,7 @@ def test_states_are_standardised_by_the_data_unless_told_otherwise() -> None:
 
 def test_a_label_nobody_chose_has_a_probability() -> None:
     data = logged(np.arange(40) % 2, action_space=Discrete(3))
-    (probabilities,) = built(data, policy="discrete").outputs(
-        torch.tensor(data.observations)
-    )
+    (probabilities,) = built(data, policy="discrete").outputs(torch.tensor(data.observations))
     assert probabilities.shape == (40, 3)
 
 
@@ -98,9 +96,7 @@ def test_a_module_of_ones_own_is_taken_as_it_is() -> None:
         ),
     ],
 )
-def test_what_does_not_fit_is_refused(
-    data: nopg.Dataset, settings: Any, sentence: str
-) -> None:
+def test_what_does_not_fit_is_refused(data: nopg.Dataset, settings: Any, sentence: str) -> None:
     with pytest.raises(nopg.ConfigError, match=sentence):
         built(data, **settings)
 

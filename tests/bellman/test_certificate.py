@@ -58,9 +58,7 @@ def test_sparse_objective_agrees_on_the_pendulum_grid() -> None:
     bandwidths = nopg.Bandwidths([0.15, 0.15, 0.5], [2.0])
     arguments = (data, policy, BOTTOM)
     complete = nopg.BellmanEquation(*arguments, gamma=0.97, bandwidths=bandwidths)
-    sparse = nopg.BellmanEquation(
-        *arguments, gamma=0.97, bandwidths=bandwidths, neighbours="auto"
-    )
+    sparse = nopg.BellmanEquation(*arguments, gamma=0.97, bandwidths=bandwidths, neighbours="auto")
     stored = sparse.problem.next_rows.n_entries / len(data)
     error = abs(float(sparse.objective) - float(complete.objective))
     print(f"{stored:.0f} of {len(data)} entries a row, J off by {error:.1e}")

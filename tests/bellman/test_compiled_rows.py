@@ -17,8 +17,7 @@ from nopg.linalg.operators import Pattern, SparseRows
 from tests.problems import KINDS, small_problem
 
 pytestmark = pytest.mark.skipif(
-    compiled.compiled("nopg.bellman", "rows.c", False) is None,
-    reason="there is no C compiler",
+    compiled.compiled("nopg.bellman", "rows.c", False) is None, reason="there is no C compiler"
 )
 TYPES = [torch.float64, torch.float32]
 ERROR = {torch.float64: 1e-12, torch.float32: 2e-5}
@@ -83,14 +82,10 @@ def test_kernel_rows(
     expected = torch.softmax(logits, dim=-1)
     torch.testing.assert_close(weights.double(), expected, rtol=bound, atol=bound)
     mass = torch.logsumexp(logits, dim=-1)
-    torch.testing.assert_close(
-        log_mass[..., rows].double(), mass, rtol=bound, atol=bound
-    )
+    torch.testing.assert_close(log_mass[..., rows].double(), mass, rtol=bound, atol=bound)
     lost = block.log_dropped.double().exp()
     share = lost / (lost + log_mass[..., rows].double().exp())
-    torch.testing.assert_close(
-        dropped[..., rows].double(), share, rtol=bound, atol=bound
-    )
+    torch.testing.assert_close(dropped[..., rows].double(), share, rtol=bound, atol=bound)
     others = torch.ones(n, dtype=torch.bool).index_fill(0, rows, value=False)
     assert bool((log_mass[..., others] == 0.0).all())  # theirs are left alone
 
@@ -115,10 +110,7 @@ def test_covariances_of_sparse_rows(
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("case", ["surrounded", "outside", "one place", "labels"])
 def test_matched_rows(
-    case: str,
-    dtype: torch.dtype,
-    generator: torch.Generator,
-    monkeypatch: pytest.MonkeyPatch,
+    case: str, dtype: torch.dtype, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Far outside the wall holds them; samples in one place have no curvature."""
     m, k, d, d_a = 40, 37, 3, 0 if case == "labels" else 1
@@ -136,16 +128,13 @@ def test_matched_rows(
 
     def both(taken: Tensor, start: Tensor | None) -> Any:
         found = same_on_threads(
-            lambda: compiled_rows.matched_rows(library, given, taken, start, 1e-9),
-            monkeypatch,
+            lambda: compiled_rows.matched_rows(library, given, taken, start, 1e-9), monkeypatch
         )
         features = newton.Features(base.double(), g.double())
         close = None if start is None else start.double()
         expected = newton.search(features, taken.double(), close, 1e-9)
         bound = 1e-6 if dtype == torch.float64 else 3e-3
-        for x, y in zip(
-            (found[0], *found[2:]), (expected[0], *expected[2:]), strict=True
-        ):
+        for x, y in zip((found[0], *found[2:]), (expected[0], *expected[2:]), strict=True):
             torch.testing.assert_close(x.double(), y, rtol=bound, atol=bound)
         return found
 

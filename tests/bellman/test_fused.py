@@ -20,9 +20,7 @@ def problem(rows: str, n: int = 26, d_s: int = 1) -> Problem:
     """Samples on a circle with `d_s` numbers more, a few of them the last of theirs."""
     rng = np.random.default_rng(3)
     angle, more = rng.uniform(-3.0, 3.0, (2, n, 1)), rng.normal(size=(2, n, d_s))
-    here, there = (
-        np.hstack([np.cos(x), np.sin(x), y]) for x, y in zip(angle, more, strict=True)
-    )
+    here, there = (np.hstack([np.cos(x), np.sin(x), y]) for x, y in zip(angle, more, strict=True))
     actions, is_last = rng.normal(size=(n, 1)), np.arange(n) % 9 == 0
     data = nopg.Dataset(here, actions, rng.normal(size=n), there, is_last)
     model = nopg.NOPG(
@@ -74,9 +72,7 @@ def test_objective_and_gradient_are_those_of_a_dense_solve(rows: str) -> None:
         for query in (2, 11, len(given.queries) - 1):
             step = torch.zeros_like(taken[policy])
             step[query] = 1e-4
-            above, below = (
-                exact_objective(given, taken[policy] + sign * step) for sign in (1, -1)
-            )
+            above, below = (exact_objective(given, taken[policy] + sign * step) for sign in (1, -1))
             slope = (above - below) / 2e-4
             found = float(gradient[policy, query, 0])
             assert found == pytest.approx(slope, rel=1e-5, abs=1e-7)

@@ -28,18 +28,11 @@ EXACT_SOLVES = SolverConfig(rtol=1e-12)
 def rows_of(
     queries: Tensor, samples: Tensor, actions: Tensor, h: Tensor, k: int | None
 ) -> QueryRows:
-    return query_rows(
-        queries, samples, actions, h, k, log_margin=0.0, most=len(samples)
-    )
+    return query_rows(queries, samples, actions, h, k, log_margin=0.0, most=len(samples))
 
 
 def matched_model(
-    queries: Tensor,
-    samples: Tensor,
-    actions: Tensor,
-    h: Tensor,
-    h_a: Tensor,
-    k: int | None = None,
+    queries: Tensor, samples: Tensor, actions: Tensor, h: Tensor, h_a: Tensor, k: int | None = None
 ) -> MatchedRows:
     rows = rows_of(queries, samples, actions, h, k)
     return MatchedRows(rows, state_offsets(rows, samples, h), actions, h_a)
@@ -72,9 +65,7 @@ def test_means_are_the_queries_and_linear_functions_are_reproduced(
     assert float((plain @ x - wanted).norm(dim=1).min()) > 0.02
 
 
-def test_no_distribution_with_that_mean_is_closer_to_the_kernel(
-    generator: torch.Generator,
-) -> None:
+def test_no_distribution_with_that_mean_is_closer_to_the_kernel(generator: torch.Generator) -> None:
     samples = torch.randn((40, 1), dtype=DOUBLE, generator=generator)
     actions = torch.randn((40, 1), dtype=DOUBLE, generator=generator)
     query, taken = (torch.tensor([[x]], dtype=DOUBLE) for x in (0.4, 0.3))
@@ -150,9 +141,7 @@ def test_a_row_of_one_place_is_the_plain_one() -> None:
     assert float(found.displacement) == pytest.approx(1.5, rel=1e-6)
 
 
-def test_single_precision_gives_the_same_rows_as_double(
-    generator: torch.Generator,
-) -> None:
+def test_single_precision_gives_the_same_rows_as_double(generator: torch.Generator) -> None:
     """The derivatives too: at a tilt of zero a division by zero is near."""
     samples = torch.randn((60, 2), dtype=DOUBLE, generator=generator)
     actions = torch.randn((60, 1), dtype=DOUBLE, generator=generator)
@@ -214,8 +203,7 @@ def test_a_start_close_by_gives_the_same_rows() -> None:
         for p in problem.policy.parameters():
             p.add_(torch.randn(p.shape, dtype=DOUBLE, generator=generator), alpha=0.05)
     cold, warm = (
-        estimator.solve(problem.policy, generator, EXACT_SOLVES, one)
-        for one in (None, start)
+        estimator.solve(problem.policy, generator, EXACT_SOLVES, one) for one in (None, start)
     )
     torch.testing.assert_close(
         cold.transition.dense(), warm.transition.dense(), rtol=1e-6, atol=1e-9

@@ -67,9 +67,7 @@ def test_labels_and_ends() -> None:
     made = MeanPaths.of(samples, nopg.Bandwidths([0.1], [1e-3]), GAMMA)
     from nopg.policies.build import PolicySpec
 
-    spec = PolicySpec(
-        kind="discrete", n_states=1, n_outputs=2, hidden=None, is_standardised=False
-    )
+    spec = PolicySpec(kind="discrete", n_states=1, n_outputs=2, hidden=None, is_standardised=False)
     returning, leaving = (spec.build(torch.Generator()) for _ in range(2))
     with torch.no_grad():
         for policy, sign in ((returning, -1.0), (leaving, 1.0)):
@@ -165,9 +163,7 @@ def test_drawn_paths_know_what_noise_costs() -> None:
 
 def test_gusts_are_the_same_for_every_policy() -> None:
     still = integrator(400)
-    after = still.next_observations + 0.2 * np.random.default_rng(6).normal(
-        size=(400, 2)
-    )
+    after = still.next_observations + 0.2 * np.random.default_rng(6).normal(size=(400, 2))
     data = replace(still, next_observations=after)
     starts = torch.tensor([[0.5, 0.2], [0.1, 0.0]], dtype=torch.float64)
     same = [linear_policy([[-1.0, -1.5]])] * 2

@@ -13,13 +13,9 @@ from nopg.policies.build import PolicySpec
 MEANS = torch.zeros((3, 2), dtype=torch.float64)
 
 
-@pytest.mark.parametrize(
-    ("count", "d_a", "kept"), [(15, 1, 15), (15, 2, 9), (15, 3, 8)]
-)
+@pytest.mark.parametrize(("count", "d_a", "kept"), [(15, 1, 15), (15, 2, 9), (15, 3, 8)])
 def test_moments_of_a_normal_distribution(count: int, d_a: int, kept: int) -> None:
-    nodes, shares = quadrature(count, d_a)(
-        MEANS[:, :1].expand(3, d_a), torch.Generator()
-    )
+    nodes, shares = quadrature(count, d_a)(MEANS[:, :1].expand(3, d_a), torch.Generator())
     assert nodes.shape == (kept, 3, d_a)
     torch.testing.assert_close(shares.sum(dim=0), torch.ones(3, dtype=torch.float64))
     weights = shares[..., None]

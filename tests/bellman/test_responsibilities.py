@@ -79,9 +79,7 @@ class Setting:
             )
         if kind == "discrete":
             similarity = log_label_similarity(3, 0.1)
-            labelled = NadarayaWatson(
-                self.label_rows, self.labels, VARIANCES[:0], similarity
-            )
+            labelled = NadarayaWatson(self.label_rows, self.labels, VARIANCES[:0], similarity)
             kernel = torch.where(self.labels == torch.arange(3)[:, None], 0.9, 0.05)
             each = torch.softmax(self.log_psi + kernel.log()[:, None], dim=-1)
             return (
@@ -139,15 +137,11 @@ def test_draws_made_in_parts_are_the_same(
     again = responsibilities.evaluate(outputs, generator)
     assert len(again.weights) == DRAWS  # one part per draw
     torch.testing.assert_close(again.operator.dense(), found.operator.dense())
-    for one, other in zip(
-        slopes, responsibilities.vjp(again, x.q, x.weights), strict=True
-    ):
+    for one, other in zip(slopes, responsibilities.vjp(again, x.q, x.weights), strict=True):
         torch.testing.assert_close(one, other)
 
 
-def test_one_value_for_all_samples_has_no_derivative(
-    generator: torch.Generator,
-) -> None:
+def test_one_value_for_all_samples_has_no_derivative(generator: torch.Generator) -> None:
     """Rows sum to one: a constant passes through them, however large it is."""
     x = Setting(generator, 30)
     for kind in ("deterministic", "analytic", "paper", "kernel-average"):

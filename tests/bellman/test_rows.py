@@ -32,9 +32,7 @@ def points(generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
 def listed(
     queries: Tensor, samples: Tensor, actions: Tensor, neighbours: Neighbours = "auto"
 ) -> QueryRows:
-    return query_rows(
-        queries, samples, actions, H, neighbours, log_margin=math.log(10.0), most=60
-    )
+    return query_rows(queries, samples, actions, H, neighbours, log_margin=math.log(10.0), most=60)
 
 
 def log_psi(queries: Tensor, samples: Tensor) -> Tensor:
@@ -54,9 +52,7 @@ def softmax_of(logits: Tensor, is_kept: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("neighbours", KINDS)
-def test_gaussian_rows_are_a_softmax(
-    neighbours: Neighbours, generator: torch.Generator
-) -> None:
+def test_gaussian_rows_are_a_softmax(neighbours: Neighbours, generator: torch.Generator) -> None:
     queries, samples, actions = points(generator)
     rows = listed(queries, samples, actions, neighbours)
     taken = torch.randn((M, 2), dtype=torch.float64, generator=generator)
@@ -76,9 +72,7 @@ def test_gaussian_rows_are_a_softmax(
         assert float(distance.max()) > 0.0  # rows do drop something here
 
 
-def test_blocks_differ_in_length_and_are_out_of_order(
-    generator: torch.Generator,
-) -> None:
+def test_blocks_differ_in_length_and_are_out_of_order(generator: torch.Generator) -> None:
     """Otherwise the tests above would not see the permutation of rows."""
     rows = listed(*points(generator))
     assert len(rows.blocks) > 1
@@ -119,9 +113,7 @@ def test_far_queries_have_rows_that_sum_to_one(generator: torch.Generator) -> No
 
 
 @pytest.mark.parametrize("neighbours", KINDS)
-def test_label_rows_and_their_mixture(
-    neighbours: Neighbours, generator: torch.Generator
-) -> None:
+def test_label_rows_and_their_mixture(neighbours: Neighbours, generator: torch.Generator) -> None:
     queries, samples, _ = points(generator)
     labels = torch.randint(0, 3, (N,), generator=generator)
     rows = listed(queries, samples, labels, neighbours)
@@ -130,9 +122,7 @@ def test_label_rows_and_their_mixture(
     for a in range(3):
         varphi = torch.where(labels == a, 0.9, 0.05).log()  # Aitchison and Aitken
         expected = softmax_of(log_psi(queries, samples) + varphi, kept(rows))
-        parts.append(
-            NadarayaWatson(rows, labels, VARIANCES[:0], similarity).at_label(a)
-        )
+        parts.append(NadarayaWatson(rows, labels, VARIANCES[:0], similarity).at_label(a))
         found = rows.operator(parts[-1].blocks).dense()
         torch.testing.assert_close(found, expected)
         dense.append(expected)

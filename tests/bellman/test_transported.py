@@ -26,9 +26,7 @@ def both() -> tuple[Samples, Samples]:
     return samples, transported(samples, paths, np.random.default_rng(1))
 
 
-def test_most_actions_are_at_the_ends_of_those_taken(
-    both: tuple[Samples, Samples],
-) -> None:
+def test_most_actions_are_at_the_ends_of_those_taken(both: tuple[Samples, Samples]) -> None:
     before, after = both
     is_kept = (before.next_states == after.next_states)[:, 0]
     # And the few that were at an end already, where the draw was their own gust.
@@ -40,9 +38,7 @@ def test_most_actions_are_at_the_ends_of_those_taken(
     assert float(after.actions.abs().max()) <= 1.0
 
 
-def test_steps_are_those_of_the_system_in_the_same_noise(
-    both: tuple[Samples, Samples],
-) -> None:
+def test_steps_are_those_of_the_system_in_the_same_noise(both: tuple[Samples, Samples]) -> None:
     before, after = both
     moved = (before.next_states != after.next_states)[:, 0]
     mean = 0.9 * after.states + 0.3 * after.actions
@@ -53,7 +49,5 @@ def test_steps_are_those_of_the_system_in_the_same_noise(
     assert float(gusts.std()) == pytest.approx(NOISE, rel=0.1)
     along = torch.stack([after.states[moved, 0], after.actions[moved, 0]])
     assert float((along @ gusts).abs().max()) / int(moved.sum()) < 0.02
-    torch.testing.assert_close(
-        after.rewards[moved], after.actions[moved, 0], rtol=0, atol=0.02
-    )
+    torch.testing.assert_close(after.rewards[moved], after.actions[moved, 0], rtol=0, atol=0.02)
     assert bool((after.continuation == 1.0).all())

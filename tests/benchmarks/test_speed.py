@@ -41,14 +41,10 @@ def test_both_formulations_take_the_same_step(kind: str) -> None:
     """One update from the same policy with tight solves: the same parameters."""
     task = replace(grid_task(450, kind), rtol=1e-10)
     dense, ours = DenseFormulation(task), OurFormulation(task)
-    assert dense.objective(dense.policy) == pytest.approx(
-        ours.objective(ours.policy), abs=5e-5
-    )
+    assert dense.objective(dense.policy) == pytest.approx(ours.objective(ours.policy), abs=5e-5)
     dense.update()
     ours.update()
-    for left, right in zip(
-        dense.policy.parameters(), ours.policy.parameters(), strict=True
-    ):
+    for left, right in zip(dense.policy.parameters(), ours.policy.parameters(), strict=True):
         torch.testing.assert_close(left, right, rtol=1e-4, atol=1e-5)
 
 
@@ -84,18 +80,10 @@ def test_the_command_writes_its_results(tmp_path: Path) -> None:
     picture = tmp_path / "scaling.png"
     command = [sys.executable, "-m", "benchmarks.speed", "--quick", "--repeats", "1"]
     command += ["--out", str(tmp_path), "--picture", str(picture)]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=False,
-    )
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "DIFFERENT" not in done.stdout
     found = json.loads((tmp_path / "speed.json").read_text())
-    assert {"machine", "comparisons", "memory", "large", "time_to_solution"} < set(
-        found
-    )
+    assert {"machine", "comparisons", "memory", "large", "time_to_solution"} < set(found)
     assert json.loads((tmp_path / "scaling.json").read_text())["points"]
     assert picture.stat().st_size > 5000

@@ -100,17 +100,12 @@ def test_fit_writes_a_run_that_loads(folder: Path) -> None:
         (["fit", "data.npz"], "initial_states"),
         (["fit", "data.npz", "--config", "data.npz"], "TOML"),
         (["fit", "data.npz", "--config", "nothing.toml"], "TOML"),
-        (
-            ["fit", "data.npz", "--config", "train.toml", "--out", "data.npz/x"],
-            "writ",
-        ),
+        (["fit", "data.npz", "--config", "train.toml", "--out", "data.npz/x"], "writ"),
         (["demo", "--fast", "--out", "data.npz/x"], "writable"),
         (["demo", "--fast", "--updates", "0"], "--updates must be"),
     ],
 )
-def test_mistakes_are_one_sentence(
-    words: list[str], sentence: str, folder: Path
-) -> None:
+def test_mistakes_are_one_sentence(words: list[str], sentence: str, folder: Path) -> None:
     done = run(*words, cwd=folder)
     assert done.returncode == 1
     assert sentence in done.stderr
@@ -177,9 +172,7 @@ def test_a_csv_becomes_a_policy_in_one_command(tmp_path: Path) -> None:
             x, v = x + 0.1 * v, v + 0.1 * u
     (tmp_path / "cart.csv").write_text("\n".join(lines))
     words = ["--observations", "x,v", "--actions", "u", "--reward", "r"]
-    done = run(
-        "fit", "cart.csv", *words, "--episode", "run", "--updates", "5", cwd=tmp_path
-    )
+    done = run("fit", "cart.csv", *words, "--episode", "run", "--updates", "5", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     policy = nopg.load(tmp_path / "runs" / "latest" / "policy.nopg")
     assert policy.predict([0.3, 0.0])[0].shape == (1,)

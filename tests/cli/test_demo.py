@@ -38,9 +38,7 @@ def test_an_animation_shows_every_second_step_and_goes_round(tmp_path: Path) -> 
     assert all((frames[0] != frame).any() for frame in frames[1:])
 
 
-def test_a_missing_pillow_names_the_extra(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_pillow_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     with pytest.raises(MissingExtraError, match=r"nopg\[plots\]"):
         animate(swing(), tmp_path / "a.gif")

@@ -138,8 +138,7 @@ def test_a_killed_search_goes_on_to_the_same_bits(
     done = CliRunner().invoke(app, ["learn", "--resume", "killed"])
     assert done.exit_code == 0, done.output
     whole, other = (
-        nopg.load(folder / name / "policy.nopg").policy.state_dict()
-        for name in ("whole", "killed")
+        nopg.load(folder / name / "policy.nopg").policy.state_dict() for name in ("whole", "killed")
     )
     assert all(torch.equal(whole[name], other[name]) for name in whole)
     assert not (folder / "killed" / "search").exists()

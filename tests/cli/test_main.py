@@ -59,16 +59,12 @@ def test_help_says_which_command_is_the_paper_and_which_learns_models() -> None:
         ("nothing", "`format` must be onnx", "`format` must be onnx"),
     ],
 )
-def test_python_arguments_become_flags(
-    command: str, sentence: str, expected: str
-) -> None:
+def test_python_arguments_become_flags(command: str, sentence: str, expected: str) -> None:
     assert in_shell_words(sentence, command) == expected
 
 
 def test_the_sentence_of_a_hole_in_the_data_names_the_flag(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "holes.csv").write_text(CSV)
     words = ["nopg", "describe", str(tmp_path / "holes.csv"), "--observations", "x"]

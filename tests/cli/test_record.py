@@ -39,19 +39,14 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[RecordConfig]
     return configs
 
 
-def test_the_file_is_named_after_environment_and_time(
-    asked: list[RecordConfig],
-) -> None:
+def test_the_file_is_named_after_environment_and_time(asked: list[RecordConfig]) -> None:
     result = CliRunner().invoke(app, ["my.module:lab/Arm-v2"])
     assert result.exit_code == 0
     assert re.fullmatch(r"lab-Arm-v2_\d{8}-\d{6}\.npz", str(asked[0].out))
 
 
 def test_every_option_arrives(asked: list[RecordConfig]) -> None:
-    text = (
-        "Pendulum-v1 --out a.npz --episodes 3 --fps 20 --seed 4 "
-        "--max-steps 50 --port 8123"
-    )
+    text = "Pendulum-v1 --out a.npz --episodes 3 --fps 20 --seed 4 --max-steps 50 --port 8123"
     CliRunner().invoke(app, text.split(), catch_exceptions=False)
     assert asked == [
         RecordConfig(
@@ -80,10 +75,7 @@ def test_a_seed_that_was_drawn_is_shown(asked: list[RecordConfig]) -> None:
     ],
 )
 def test_a_mistake_is_one_sentence(
-    arguments: list[str],
-    sentence: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, [*arguments, "--no-browser"])

@@ -82,9 +82,7 @@ def test_evaluate_prints_every_episode(a: Path) -> None:
     assert [line[1] for line in lines[1:3]] == ["4", "5"]
     assert "95 % interval" in told
     found = evaluate(RunFolder.open(a).policy(), "Pendulum-v1", 2, seed=4)
-    assert [f"{e.total:.2f}" for e in found.episodes] == [
-        line[2] for line in lines[1:3]
-    ]
+    assert [f"{e.total:.2f}" for e in found.episodes] == [line[2] for line in lines[1:3]]
 
 
 def test_a_config_nested_without_end_is_refused(a: Path) -> None:

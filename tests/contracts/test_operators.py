@@ -8,13 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nopg.linalg.operators import (
-    AveragedRows,
-    DenseRows,
-    LinearOperator,
-    Pattern,
-    SparseRows,
-)
+from nopg.linalg.operators import AveragedRows, DenseRows, LinearOperator, Pattern, SparseRows
 
 Make = Callable[[torch.Generator], tuple[LinearOperator, Tensor]]
 
@@ -31,9 +25,7 @@ def sparse(generator: torch.Generator) -> tuple[LinearOperator, Tensor]:
         torch.stack([torch.randperm(7, generator=generator)[:k] for _ in block])
         for block, k in zip(rows, (3, 5), strict=True)
     ]
-    values = [
-        torch.randn(c.shape, dtype=torch.float64, generator=generator) for c in columns
-    ]
+    values = [torch.randn(c.shape, dtype=torch.float64, generator=generator) for c in columns]
     twin = torch.zeros((5, 7), dtype=torch.float64)
     for block, c, v in zip(rows, columns, values, strict=True):
         twin[block[:, None], c] = v

@@ -25,9 +25,7 @@ def datasets(draw: st.DrawFn) -> Dataset:
     is_discrete = draw(st.booleans())
     names = draw(st.lists(NAMES, min_size=d_s + d_a, max_size=d_s + d_a, unique=True))
     reserved = {"reward", "termination", "truncation", "episode"}
-    names = [
-        f"{name}_{i}" if name in reserved else name for i, name in enumerate(names)
-    ]
+    names = [f"{name}_{i}" if name in reserved else name for i, name in enumerate(names)]
 
     def matrix(width: int) -> Any:
         return draw(hnp.arrays(np.float64, (n, width), elements=FLOATS))
@@ -53,20 +51,14 @@ def datasets(draw: st.DrawFn) -> Dataset:
         observation_names=names[:d_s],
         action_names=names[d_s : d_s + (1 if is_discrete else d_a)],
         observation_space=draw(
-            st.sampled_from(
-                [None, Box(-np.abs(bounds), np.abs(bounds), dtype=np.float64)]
-            )
+            st.sampled_from([None, Box(-np.abs(bounds), np.abs(bounds), dtype=np.float64)])
         ),
         action_space=space,
-        notes=draw(
-            st.lists(st.text(st.characters(codec="utf-8"), max_size=20), max_size=2)
-        ),
+        notes=draw(st.lists(st.text(st.characters(codec="utf-8"), max_size=20), max_size=2)),
     )
 
 
-def assert_identical(
-    found: Dataset, expected: Dataset, *, is_ours: bool = True
-) -> None:
+def assert_identical(found: Dataset, expected: Dataset, *, is_ours: bool = True) -> None:
     """Every array equal bit by bit, every space too; in our files names and notes."""
     for name in ("observations", "actions", "rewards", "next_observations"):
         a, b = getattr(found, name), getattr(expected, name)

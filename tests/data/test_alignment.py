@@ -12,9 +12,7 @@ from hypothesis.extra import numpy as hnp
 from nopg.data.alignment import align, step_numbers
 
 
-def by_loop(
-    ids: Any, terminated: Any, truncated: Any
-) -> dict[int, tuple[int, bool, bool]]:
+def by_loop(ids: Any, terminated: Any, truncated: Any) -> dict[int, tuple[int, bool, bool]]:
     """Row -> (row of its successor, terminated, truncated), written out slowly."""
     kept = {}
     for episode in set(ids):
@@ -31,11 +29,7 @@ def by_loop(
                 ends = truncated[follower] or after is None
                 cut = bool(ends and not terminated[follower])
             is_cut = bool(cut or truncated[row]) if follower is None else cut
-            kept[row] = (
-                row if follower is None else follower,
-                bool(terminated[row]),
-                is_cut,
-            )
+            kept[row] = (row if follower is None else follower, bool(terminated[row]), is_cut)
     return kept
 
 

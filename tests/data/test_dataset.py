@@ -25,9 +25,7 @@ def arrays(n: int = 6, **changes: Any) -> dict[str, Any]:
 
 
 def test_flags_are_kept_apart_and_arrays_are_frozen() -> None:
-    data = nopg.Dataset(
-        **arrays(terminations=[0, 1, 0, 0, 0, 0], truncations=[0, 0, 0, 0, 0, 1.0])
-    )
+    data = nopg.Dataset(**arrays(terminations=[0, 1, 0, 0, 0, 0], truncations=[0, 0, 0, 0, 0, 1.0]))
     assert data.terminations.tolist() == [False, True, False, False, False, False]
     assert data.truncations.tolist() == [False] * 5 + [True]
     with pytest.raises(ValueError, match="read-only"):
@@ -91,9 +89,7 @@ def bad_observations() -> np.ndarray:
         ({"actions": [0, 1, 2, 1, 0, 2], "action_space": Box(-1, 1)}, "Discrete"),
     ],
 )
-def test_bad_arrays_are_refused_in_one_sentence(
-    changes: dict[str, Any], sentence: str
-) -> None:
+def test_bad_arrays_are_refused_in_one_sentence(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(nopg.DataError, match=sentence) as caught:
         nopg.Dataset(**arrays(**changes))
     assert "\n" not in str(caught.value)

@@ -15,9 +15,7 @@ def test_it_counts_every_array_and_nothing_else() -> None:
     rows = np.arange(6.0).reshape(3, 2)
     data = Dataset(rows, [0, 1, 0], [1.0, 2.0, 3.0], rows + 1, [0, 0, 1])
     digits = fingerprint(data)
-    assert digits == fingerprint(
-        replace(data, notes=("said",), observation_names=("x", "y"))
-    )
+    assert digits == fingerprint(replace(data, notes=("said",), observation_names=("x", "y")))
     changes: dict[str, Any] = {
         "observations": rows + 1,
         "actions": [0, 0, 0],
@@ -34,6 +32,4 @@ def test_it_counts_every_array_and_nothing_else() -> None:
 def test_it_stays_the_same_over_versions() -> None:
     rows = np.arange(4.0).reshape(2, 2)
     data = Dataset(rows, [[0.5], [1.5]], [1.0, 2.0], rows + 1, [0, 1], [1, 0], [4, 5])
-    assert fingerprint(data) == (
-        "e42da6c17a0ee88e350122c6e9821b676abdd3d534a66561412955823b50d92b"
-    )
+    assert fingerprint(data) == ("e42da6c17a0ee88e350122c6e9821b676abdd3d534a66561412955823b50d92b")

@@ -13,9 +13,7 @@ from tests.delayed_system import delayed_data
 def test_whoever_acts_meets_the_states_of_the_log() -> None:
     """Rows of an episode, made anew from its observations and actions alone."""
     for is_discrete in (False, True):
-        wide = delayed_data(is_discrete=is_discrete).with_history(
-            observations=2, actions=3
-        )
+        wide = delayed_data(is_discrete=is_discrete).with_history(observations=2, actions=3)
         layout = wide.history
         assert layout is not None
         seen = wide.observations[:, :1]

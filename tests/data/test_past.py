@@ -27,9 +27,7 @@ def test_each_row_holds_what_came_before_it(j: int, k: int, is_discrete: bool) -
         taken = [np.eye(3)[a] if is_discrete else a for a in data.actions]
         seen = [data.observations[row - min(lag, step)] for lag in range(j + 1)]
         expected = [seen[0], *(seen[lag - 1] - seen[lag] for lag in range(1, j + 1))]
-        expected += [
-            taken[row - lag] if lag <= step else nothing for lag in range(1, k + 1)
-        ]
+        expected += [taken[row - lag] if lag <= step else nothing for lag in range(1, k + 1)]
         np.testing.assert_array_equal(wide.observations[row], np.concatenate(expected))
     np.testing.assert_array_equal(wide.next_observations[:, :1], data.next_observations)
     # The successor of a row is the next row, with all its past.
@@ -56,9 +54,7 @@ def test_rows_in_any_order_find_their_own_past() -> None:
     rows = np.argsort(np.tile(np.arange(20), 6), kind="stable")  # episodes interleaved
     mixed, plain = data.subset(rows).with_history(3), data.with_history(3)
     np.testing.assert_array_equal(mixed.observations, plain.observations[rows])
-    np.testing.assert_array_equal(
-        mixed.next_observations, plain.next_observations[rows]
-    )
+    np.testing.assert_array_equal(mixed.next_observations, plain.next_observations[rows])
 
 
 def test_a_missing_row_starts_a_past_of_its_own() -> None:
@@ -128,9 +124,7 @@ def test_data_that_have_no_past_are_refused() -> None:
 
 
 @pytest.mark.parametrize("opening", [0.0, 0.6])
-def test_actions_before_the_first_are_those_that_explain_the_start(
-    opening: float,
-) -> None:
+def test_actions_before_the_first_are_those_that_explain_the_start(opening: float) -> None:
     """A queue that was not empty: its contents are found from how episodes begin."""
     rng = np.random.default_rng(0)
     told = rng.uniform(-1.0, 1.0, size=(8, 30))

@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box
 
-from nopg.data import (
-    Dataset,
-    angle_to_sine_cosine,
-    select,
-    with_column,
-    with_rewards,
-)
+from nopg.data import Dataset, angle_to_sine_cosine, select, with_column, with_rewards
 from nopg.errors import DataError
 
 
@@ -34,15 +28,11 @@ def data() -> Dataset:
 def test_an_angle_becomes_cosine_and_sine_in_place(data: Dataset) -> None:
     round_data = angle_to_sine_cosine(data, "theta")
     assert round_data.observation_names == ("cos_theta", "sin_theta", "x", "v")
-    np.testing.assert_array_equal(
-        round_data.observations[:, 0], np.cos(data.observations[:, 0])
-    )
+    np.testing.assert_array_equal(round_data.observations[:, 0], np.cos(data.observations[:, 0]))
     np.testing.assert_array_equal(
         round_data.next_observations[:, 1], np.sin(data.next_observations[:, 0])
     )
-    np.testing.assert_array_equal(
-        round_data.observations[:, 2:], data.observations[:, 1:]
-    )
+    np.testing.assert_array_equal(round_data.observations[:, 2:], data.observations[:, 1:])
     space = round_data.observation_space
     assert isinstance(space, Box)
     assert space.high.tolist() == [1, 1, 3, 3]

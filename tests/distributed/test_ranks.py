@@ -26,10 +26,7 @@ PROGRAM = "tests.distributed.rank_program"
 
 def environment(**more: str) -> dict[str, str]:
     paths = (Path(nopg.__file__).parents[1], ROOT)  # this very library
-    fixed = {
-        "PYTHONPATH": os.pathsep.join(map(str, paths)),
-        "OMP_NUM_THREADS": "1",
-    }
+    fixed = {"PYTHONPATH": os.pathsep.join(map(str, paths)), "OMP_NUM_THREADS": "1"}
     return os.environ | fixed | {"MASTER_ADDR": "127.0.0.1"} | more
 
 
@@ -92,12 +89,8 @@ def test_ranks_with_different_data_are_refused(folder: Path) -> None:
         assert re.search(r"same data and settings, rank \d holds another", said)
 
 
-@pytest.mark.parametrize(
-    ("how", "timeout"), [(signal.SIGKILL, 100), (signal.SIGSTOP, 12)]
-)
-def test_a_lost_rank_stops_the_other(
-    how: signal.Signals, timeout: int, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("how", "timeout"), [(signal.SIGKILL, 100), (signal.SIGSTOP, 12)])
+def test_a_lost_rank_stops_the_other(how: signal.Signals, timeout: int, tmp_path: Path) -> None:
     """Killed, the connection breaks at once; silent, the timeout ends it."""
     port = free_port()
     ranks = [start_rank(r, port, tmp_path, timeout) for r in (0, 1)]

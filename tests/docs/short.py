@@ -15,18 +15,12 @@ MOST_SHORT = 10
 """Updates of each short ascent that looks for a start."""
 
 
-def shorten(
-    patch: pytest.MonkeyPatch, most_updates: int, searched: dict[str, int]
-) -> None:
+def shorten(patch: pytest.MonkeyPatch, most_updates: int, searched: dict[str, int]) -> None:
     """Let `NOPG.fit` and `nopg.learn` make few updates until the test is over."""
     fit = nopg.NOPG.fit
 
     def short(
-        algorithm: nopg.NOPG,
-        data: Any,
-        starts: Any = None,
-        n_updates: int = N_UPDATES,
-        **how: Any,
+        algorithm: nopg.NOPG, data: Any, starts: Any = None, n_updates: int = N_UPDATES, **how: Any
     ) -> nopg.FittedPolicy:
         return fit(algorithm, data, starts, min(n_updates, most_updates), **how)
 

@@ -44,9 +44,7 @@ def test_every_public_name_has_an_example_that_runs() -> None:
     code = "\n".join(b.code for page in pages for b in blocks(page) if not b.why_not)
     # Base classes are caught, not called: one word on the page is enough for them.
     missing = [
-        name
-        for name in public_names()
-        if not re.search(rf"\b{name.rsplit('.', 1)[1]}\b", code)
+        name for name in public_names() if not re.search(rf"\b{name.rsplit('.', 1)[1]}\b", code)
     ]
     assert missing == []
 

@@ -18,10 +18,7 @@ from tests.docs.short import shorten
 
 WITH_CODE = [page for page in PAGES if blocks(page)]
 SAYS = {
-    "docs/tutorials/record.md": (
-        "3 terminations, 3 episodes",
-        "episodes that reached the goal: 3",
-    ),
+    "docs/tutorials/record.md": ("3 terminations, 3 episodes", "episodes that reached the goal: 3")
 }
 """What a page must have printed, where it promises something."""
 CSV = ROOT / "docs" / "tutorials" / "csv_to_policy.md"
@@ -52,9 +49,7 @@ def test_pages_were_found_and_few_blocks_are_skipped() -> None:
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=title)
-def test_the_page_runs_from_top_to_bottom(
-    page: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_page_runs_from_top_to_bottom(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if "minari" in page.stem:
         pytest.importorskip("minari")
     exec(BEFORE.get(title(page), ""), {})

@@ -34,9 +34,7 @@ COVERED = {
         "recorded demonstrations": "tests/record/test_demonstrations.py",
     },
     "Before learning": {
-        "missing, shifted, clipped or never tried": (
-            "tests/data/diagnostics/test_describe.py"
-        ),
+        "missing, shifted, clipped or never tried": ("tests/data/diagnostics/test_describe.py"),
         "columns, angles, rewards": "tests/data/test_transforms.py",
         "episodes": "tests/data/test_sampling.py",
     },
@@ -126,9 +124,7 @@ def test_every_row_has_a_test() -> None:
 
 
 @pytest.mark.parametrize(("title", "phrase", "test"), list(claims()))
-def test_the_claim_is_made_and_its_test_is_there(
-    title: str, phrase: str, test: str
-) -> None:
+def test_the_claim_is_made_and_its_test_is_there(title: str, phrase: str, test: str) -> None:
     assert phrase in rows()[title]
     path, _, name = test.partition("::")
     found = ROOT / path
@@ -194,9 +190,7 @@ def fitted() -> nopg.FittedPolicy:
 
 
 @pytest.mark.parametrize("by", ["kernel", "model"])
-def test_both_evaluators_answer_every_question(
-    fitted: nopg.FittedPolicy, by: str
-) -> None:
+def test_both_evaluators_answer_every_question(fitted: nopg.FittedPolicy, by: str) -> None:
     states = [[0.2], [0.9]]
     earned = fitted.expected_return(interval=0.95, by=by)
     assert (earned.by, earned.level) == (by, 0.95)

@@ -102,9 +102,7 @@ def test_it_swings_up_and_comes_back_after_a_push(
     page.on(
         "request",
         lambda asked: (
-            None
-            if asked.url.startswith(("file:", "data:"))
-            else problems.append(asked.url)
+            None if asked.url.startswith(("file:", "data:")) else problems.append(asked.url)
         ),
     )
     page.clock.install()

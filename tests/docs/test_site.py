@@ -82,10 +82,7 @@ def _read(page: Any, site: Path) -> None:
     """Open pages from the folder: no error, no page wider than the window."""
     problems: list[str] = []
     page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on(
-        "console",
-        lambda line: problems.append(line.text) if line.type == "error" else None,
-    )
+    page.on("console", lambda line: problems.append(line.text) if line.type == "error" else None)
     for name in SEEN:
         page.goto((site / f"{name}.html").as_uri())
         wider = "document.documentElement.scrollWidth - innerWidth"

@@ -35,9 +35,7 @@ def columns_of(states: Any, actions: Any) -> tuple[Any, ...]:
     zeros = np.zeros(n_runs * length)
     parts = (states[:, :-1], actions, zeros, states[:, 1:], zeros)
     shapes = ((-1, 1), (-1, 1), (-1,), (-1, 1), (-1,))
-    columns = [
-        torch.tensor(p.reshape(shape)) for p, shape in zip(parts, shapes, strict=True)
-    ]
+    columns = [torch.tensor(p.reshape(shape)) for p, shape in zip(parts, shapes, strict=True)]
     return columns, np.repeat(np.arange(n_runs), length)
 
 

@@ -84,12 +84,7 @@ def test_what_is_smooth_in_cosine_and_sine_needs_no_angle() -> None:
     states, actions, *_ = columns_of(*turning(15, 10))
     inputs, (x, y, speed) = torch.cat([states, actions], dim=1), states.T
     noise = torch.from_numpy(np.random.default_rng(0).standard_normal(len(x)))
-    for target in (
-        (x - 1.0).square() - speed.square(),
-        x + 0.1 * speed,
-        noise,
-        0.0 * x,
-    ):
+    for target in ((x - 1.0).square() - speed.square(), x + 0.1 * speed, noise, 0.0 * x):
         assert telling_angles(inputs, target, COSINE_SINE) == ()
     assert telling_angles(inputs, x * y, ()) == ()
 
@@ -109,9 +104,7 @@ def test_angles_move_and_bend_as_autograd_says() -> None:
         torch.testing.assert_close(angle_bends(inputs, angles)[:, k], bends)
 
 
-def test_gradients_of_rollouts_are_differences_of_returns(
-    model: TransitionModel,
-) -> None:
+def test_gradients_of_rollouts_are_differences_of_returns(model: TransitionModel) -> None:
     limit = torch.tensor([1.0], dtype=torch.float64)
     spec = PolicySpec(kind="deterministic", n_states=3, n_outputs=1, hidden=(4,))
     policy = spec.build(torch.Generator().manual_seed(0), -limit, limit)
@@ -132,14 +125,10 @@ def test_gradients_of_rollouts_are_differences_of_returns(
                 ends.append(earned())
             flat[i] = kept
             difference = (ends[0] - ends[1]) / 6e-4
-            assert float(gradient.view(-1)[i]) == pytest.approx(
-                difference, rel=1e-4, abs=1e-6
-            )
+            assert float(gradient.view(-1)[i]) == pytest.approx(difference, rel=1e-4, abs=1e-6)
 
 
-def test_models_without_parts_and_drawn_ones_take_the_angle(
-    model: TransitionModel,
-) -> None:
+def test_models_without_parts_and_drawn_ones_take_the_angle(model: TransitionModel) -> None:
     columns = columns_of(*turning(10, 10))
     whole = model.step(columns[0], columns[1]).rewards
     for one in model.without_each(columns, np.arange(200) % 4):

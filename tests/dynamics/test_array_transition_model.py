@@ -18,10 +18,7 @@ def learned(rows: object, n: int) -> TransitionModel:
 @pytest.mark.parametrize("task", ["pendulum", "mountain-car"])
 def test_arrays_step_as_tensors_do(task: str) -> None:
     rng = np.random.default_rng(1)
-    if task == "pendulum":
-        rows = pendulum_random(600, rng)
-    else:
-        rows = mountain_car_demonstrations()
+    rows = pendulum_random(600, rng) if task == "pendulum" else mountain_car_demonstrations()
     model = learned(rows, 600)
     low, high = model.bounds.low.numpy(), model.bounds.high.numpy()
     # Inside, at and beyond the bounds.

@@ -55,9 +55,7 @@ def fitted(columns: Any, **options: Any) -> TransitionModel:
 Case = tuple[TransitionModel, Any, list[Policy], np.ndarray]
 
 
-@pytest.fixture(
-    scope="module", params=["angles", "ends", "noise", "past", "labels", "gaussian"]
-)
+@pytest.fixture(scope="module", params=["angles", "ends", "noise", "past", "labels", "gaussian"])
 def case(request: pytest.FixtureRequest) -> Case:
     """A model, its columns, two policies and some states."""
     rng, kind, bound = np.random.default_rng(1), "deterministic", 1.0
@@ -77,9 +75,7 @@ def case(request: pytest.FixtureRequest) -> Case:
         columns = [column.numpy() for column in model_columns(data)]
         model = fitted(columns, history=data.history)
         assert model.noise is not None
-        kind = {"labels": "discrete", "gaussian": "stochastic"}.get(
-            request.param, "deterministic"
-        )
+        kind = {"labels": "discrete", "gaussian": "stochastic"}.get(request.param, "deterministic")
     d_s, d_a = columns[0].shape[1], columns[1].shape[1]
     limit = torch.full((d_a,), bound, dtype=torch.float64)
     spec = PolicySpec(kind=kind, n_states=d_s, n_outputs=d_a, hidden=(7, 5))
@@ -157,9 +153,7 @@ def test_recorded_actions_lead_to_the_same_states(
         np.testing.assert_allclose(mine, other, rtol=1e-6, atol=1e-7)
 
 
-def test_gradients_are_those_of_the_jacobians(
-    case: Case, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gradients_are_those_of_the_jacobians(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     model, _, policies, states = case
     draws = None
     if model.noise is not None:
@@ -187,9 +181,7 @@ def test_threads_do_not_change_a_digit(case: Case) -> None:
     assert all(np.array_equal(a, b) for a, b in zip(alone, together, strict=True))
 
 
-def test_blocks_join_where_they_meet(
-    case: Case, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_blocks_join_where_they_meet(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     model = ArrayTransitionModel(case[0])
     whole = flat(steps_of(model, case, 20))
     monkeypatch.setattr(rollouts, "BLOCK", 7)

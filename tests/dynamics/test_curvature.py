@@ -9,11 +9,7 @@ import torch
 from reproduction.envs.pendulum import pendulum_grid
 from torch import Tensor
 
-from nopg.dynamics.curvature import (
-    derivatives,
-    process_curvature,
-    second_derivatives,
-)
+from nopg.dynamics.curvature import derivatives, process_curvature, second_derivatives
 from nopg.dynamics.rewards import KnownReward
 from nopg.dynamics.transition_model import TransitionModel
 

@@ -7,11 +7,7 @@ import pytest
 import torch
 
 from nopg.dynamics import gaussian_process
-from nopg.dynamics.gaussian_process import (
-    N_ROWS,
-    GaussianProcess,
-    _informative_rows,
-)
+from nopg.dynamics.gaussian_process import N_ROWS, GaussianProcess, _informative_rows
 from nopg.dynamics.hyperparameters import SMOOTHER
 
 
@@ -20,8 +16,7 @@ def samples() -> tuple[torch.Tensor, torch.Tensor]:
     g = torch.Generator().manual_seed(3)
     x = torch.rand(150, 3, generator=g, dtype=torch.float64) * 4 - 2
     y = torch.stack(
-        [torch.sin(x[:, 0]) + 0.3 * x[:, 1], x[:, 2] ** 2, torch.full((150,), -1.0)],
-        dim=1,
+        [torch.sin(x[:, 0]) + 0.3 * x[:, 1], x[:, 2] ** 2, torch.full((150,), -1.0)], dim=1
     ).double()
     return x, y
 
@@ -30,9 +25,7 @@ def fitted(samples: tuple[torch.Tensor, torch.Tensor]) -> GaussianProcess:
     return GaussianProcess.fit(*samples, np.random.default_rng(0))
 
 
-def test_it_learns_a_smooth_function(
-    samples: tuple[torch.Tensor, torch.Tensor],
-) -> None:
+def test_it_learns_a_smooth_function(samples: tuple[torch.Tensor, torch.Tensor]) -> None:
     new = torch.rand(200, 3, dtype=torch.float64, generator=torch.Generator()) * 3 - 1.5
     predicted = fitted(samples).predict(new)
     truth = torch.stack([torch.sin(new[:, 0]) + 0.3 * new[:, 1], new[:, 2] ** 2], dim=1)
@@ -40,9 +33,7 @@ def test_it_learns_a_smooth_function(
     assert (predicted[:, 2] + 1.0).abs().max() < 1e-9
 
 
-def test_the_jacobian_is_that_of_autograd(
-    samples: tuple[torch.Tensor, torch.Tensor],
-) -> None:
+def test_the_jacobian_is_that_of_autograd(samples: tuple[torch.Tensor, torch.Tensor]) -> None:
     process = fitted(samples)
     x = samples[0][:20].clone().requires_grad_()
     jacobian = process.jacobian(x.detach())
@@ -52,9 +43,7 @@ def test_the_jacobian_is_that_of_autograd(
         assert torch.allclose(jacobian[:, q], expected, atol=1e-8)
 
 
-def test_few_samples_give_the_exact_posterior(
-    samples: tuple[torch.Tensor, torch.Tensor],
-) -> None:
+def test_few_samples_give_the_exact_posterior(samples: tuple[torch.Tensor, torch.Tensor]) -> None:
     x, _ = samples
     process = fitted(samples)
     z = (x - process.centre) / process.spread * process.inverse_scales[0]
@@ -81,13 +70,9 @@ def test_noisy_samples_need_fewer_and_lose_less_than_they_do_not_know(
 ) -> None:
     rng = np.random.default_rng(0)
     x = torch.tensor(rng.uniform(-1.0, 1.0, (900, 2)))
-    y = torch.sin(3.0 * x[:, :1]) * x[:, 1:] + 0.1 * torch.tensor(
-        rng.normal(size=(900, 1))
-    )
+    y = torch.sin(3.0 * x[:, :1]) * x[:, 1:] + 0.1 * torch.tensor(rng.normal(size=(900, 1)))
     few = fitted((x, y))
-    monkeypatch.setattr(
-        gaussian_process, "_enough", lambda x, inducing, _: len(inducing)
-    )
+    monkeypatch.setattr(gaussian_process, "_enough", lambda x, inducing, _: len(inducing))
     all_of_them = fitted((x, y))
     assert len(all_of_them.inducing) == gaussian_process.N_INDUCING
     assert len(few.inducing) < 100
@@ -115,9 +100,7 @@ def test_kernels_of_many_columns_go_where_they_explain_most(
     assert counts.sum() <= total
     assert counts[0] > 2 * counts[1]
     new = torch.tensor(rng.uniform(-0.9, 0.9, (500, 3)))
-    truth = torch.stack(
-        [torch.sin(4.0 * new[:, 0] * new[:, 1]), torch.sin(new[:, 2])], dim=1
-    )
+    truth = torch.stack([torch.sin(4.0 * new[:, 0] * new[:, 1]), torch.sin(new[:, 2])], dim=1)
     errors = (part.predict(new) - truth).square().mean(dim=0).sqrt() / y.std(dim=0)
     assert errors.max() < 0.05
     # What is left out for the time it takes is no noise of the system.
@@ -126,9 +109,7 @@ def test_kernels_of_many_columns_go_where_they_explain_most(
     assert errors[0] > 10 * (part.noise / y.std(dim=0))[0]
 
 
-def test_smooth_targets_without_noise_need_few_kernels(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_smooth_targets_without_noise_need_few_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     x = torch.tensor(rng.uniform(-1.0, 1.0, (900, 3)))
     y = torch.stack([torch.sin(x[:, 0] + x[:, 1]), torch.sin(9.0 * x[:, 2])], dim=1)
@@ -139,9 +120,7 @@ def test_smooth_targets_without_noise_need_few_kernels(
     assert smooth < 150 < all_of_them.weights.shape[1]
     assert smooth < wavy
     new = torch.tensor(rng.uniform(-0.9, 0.9, (500, 3)))
-    truth = torch.stack(
-        [torch.sin(new[:, 0] + new[:, 1]), torch.sin(9.0 * new[:, 2])], dim=1
-    )
+    truth = torch.stack([torch.sin(new[:, 0] + new[:, 1]), torch.sin(9.0 * new[:, 2])], dim=1)
     errors, least = (
         (one.predict(new) - truth).square().mean(dim=0).sqrt() / y.std(dim=0)
         for one in (few, all_of_them)
@@ -151,9 +130,7 @@ def test_smooth_targets_without_noise_need_few_kernels(
     torch.testing.assert_close(few.std(new), all_of_them.std(new))
 
 
-def test_uncertainty_grows_away_from_the_data(
-    samples: tuple[torch.Tensor, torch.Tensor],
-) -> None:
+def test_uncertainty_grows_away_from_the_data(samples: tuple[torch.Tensor, torch.Tensor]) -> None:
     process = fitted(samples)
     near, far = process.std(torch.tensor([[0.0, 0, 0], [30, 30, 30]]).double())
     assert (far[:2] > 10 * near[:2]).all()

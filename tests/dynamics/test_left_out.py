@@ -142,16 +142,12 @@ def test_a_regression_without_a_part_is_that_of_the_rest() -> None:
 def test_a_wild_sample_stays_out_of_every_part() -> None:
     rng = np.random.default_rng(6)
     inputs = torch.from_numpy(rng.uniform(-2.0, 2.0, size=(100, 1)))
-    targets = torch.sin(2.0 * inputs) + 0.01 * torch.from_numpy(
-        rng.standard_normal((100, 1))
-    )
+    targets = torch.sin(2.0 * inputs) + 0.01 * torch.from_numpy(rng.standard_normal((100, 1)))
     targets[7] += 5.0
     process = GaussianProcess.fit(inputs, targets, rng)
     keep, every = torch.arange(100) % 5 > 0, torch.ones(100, dtype=torch.bool)
     place = inputs[7:8]
     without = process.without_each(inputs, targets, [keep], [], every)[0].predict(place)
     assert float((without - torch.sin(2.0 * place)).abs()) < 0.3
-    believed = process.without_each(inputs, targets, [keep], [0], every)[0].predict(
-        place
-    )
+    believed = process.without_each(inputs, targets, [keep], [0], every)[0].predict(place)
     assert float((believed - torch.sin(2.0 * place)).abs()) > 0.3

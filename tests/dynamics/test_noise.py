@@ -196,9 +196,7 @@ def test_independent_errors_and_few_of_them_have_no_colour() -> None:
 def test_columns_have_colours_of_their_own() -> None:
     mixing = torch.tensor([[1.0, 0.6], [0.0, 0.8]]).double()
     slow, quick = in_a_row(0.9, 0.0, 1, 4000), in_a_row(0.0, -0.7, 2, 4000)[:, 1:]
-    rows = torch.tensor(
-        np.concatenate([slow / slow.std(), quick / quick.std()], axis=1)
-    )
+    rows = torch.tensor(np.concatenate([slow / slow.std(), quick / quick.std()], axis=1))
     x, never = inputs_of(4000), torch.zeros(4000, dtype=torch.bool)
     white = ProcessNoise.fit(x, rows @ mixing, torch.ones(2).double())
     assert white is not None

@@ -10,11 +10,7 @@ import torch
 
 import nopg
 from nopg.dynamics.ensemble import fit_ensemble
-from nopg.dynamics.transition_model import (
-    ArrayTransitionModel,
-    TransitionModel,
-    regression_actions,
-)
+from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel, regression_actions
 from tests.delayed_system import delayed_data
 
 
@@ -37,9 +33,7 @@ def test_steps_copy_the_past_and_predict_the_present(is_discrete: bool) -> None:
     assert model.process.linear.shape[1] == 2  # one level and the reward
     step = model.step(states, actions)
     after = torch.tensor(wide.next_observations)
-    torch.testing.assert_close(
-        step.next_states[:, 1], step.next_states[:, 0] - states[:, 0]
-    )
+    torch.testing.assert_close(step.next_states[:, 1], step.next_states[:, 0] - states[:, 0])
     assert bool((step.next_states[:, 2:] == after[:, 2:]).all())
     torch.testing.assert_close(step.next_states, after, rtol=0.0, atol=1e-3)
     in_arrays = ArrayTransitionModel(model).step(states.numpy(), actions.numpy())
@@ -67,9 +61,7 @@ def test_jacobians_of_the_past_are_differences() -> None:
             model.step(x[:, :d_s], x[:, d_s:]) for x in (inputs + moved, inputs - moved)
         )
         slope = (ahead.reached - behind.reached) / (2 * h)
-        torch.testing.assert_close(
-            found.reached[:, :, column], slope, rtol=0, atol=1e-6
-        )
+        torch.testing.assert_close(found.reached[:, :, column], slope, rtol=0, atol=1e-6)
         slope = (ahead.rewards - behind.rewards) / (2 * h)
         torch.testing.assert_close(rewards[:, 0, column], slope, rtol=0, atol=1e-5)
 
@@ -79,9 +71,7 @@ def test_actions_at_their_limits_do_not_saturate_a_state() -> None:
     wide = clipped(delayed_data()).with_history(actions=2)
     bounds = learned(wide).bounds
     assert not bounds.saturation.exists
-    assert bool(
-        torch.isinf(bounds.low[1:]).all() and torch.isinf(bounds.high[1:]).all()
-    )
+    assert bool(torch.isinf(bounds.low[1:]).all() and torch.isinf(bounds.high[1:]).all())
     assert bool(torch.isfinite(bounds.low[:1]).all())
     plain = replace(wide, history=None)  # the same columns, nothing said of them
     assert learned(plain).bounds.saturation.exists

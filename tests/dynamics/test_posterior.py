@@ -44,9 +44,7 @@ def test_draws_scatter_as_the_posterior_says(model: TransitionModel) -> None:
     states = np.array([[-1.0], [-0.2], [0.1], [0.5], [3.0]])
     found = drawn(model, states)
     inputs = torch.tensor(np.column_stack([states, np.zeros(5)]))
-    mean = model.process.predict(inputs).numpy() + np.column_stack(
-        [states, np.zeros(5)]
-    )
+    mean = model.process.predict(inputs).numpy() + np.column_stack([states, np.zeros(5)])
     std = model.process.std(inputs).numpy()
     assert (std[-1] > 10.0 * std[0]).all()  # nothing is known out there
     error = std / np.sqrt(N_DRAWS)
@@ -83,13 +81,11 @@ def test_linear_targets_are_as_open_as_least_squares_leave_them() -> None:
     noisy = [torch.tensor(row) for row in rows]
     known = TransitionModel.fit(*noisy, generator=np.random.default_rng(0))
     linear = replace(known.process, curved=known.process.curved[:0])
-    empty = {
-        name: getattr(linear, name)[:0] for name in ("inverse_scales", "weights")
-    } | {"exponent": linear.exponent[:, :0]}
+    empty = {name: getattr(linear, name)[:0] for name in ("inverse_scales", "weights")} | {
+        "exponent": linear.exponent[:, :0]
+    }
     linear = replace(linear, **empty)
-    steps = drawn_models(
-        replace(known, process=linear), noisy, N_DRAWS, np.random.default_rng(1)
-    )
+    steps = drawn_models(replace(known, process=linear), noisy, N_DRAWS, np.random.default_rng(1))
     place, push = np.array([[0.8]]), np.array([[0.5]])
     found = steps.step(np.tile(place, (N_DRAWS, 1)), np.tile(push, (N_DRAWS, 1)))
     design = np.column_stack([np.ones(50), s, a])
@@ -101,9 +97,7 @@ def test_linear_targets_are_as_open_as_least_squares_leave_them() -> None:
 
 
 @pytest.mark.parametrize("amplitude", [1e-3, 1.0])
-def test_linear_means_below_a_kernel_are_open_as_far_as_noise_leaves_them(
-    amplitude: float,
-) -> None:
+def test_linear_means_below_a_kernel_are_open_as_far_as_noise_leaves_them(amplitude: float) -> None:
     """Against regression on (1, s, a) and a kernel at once, coefficients free."""
     rng = np.random.default_rng(0)
     s, a = rng.uniform(-1.0, 1.0, (2, 50, 1))
@@ -130,15 +124,11 @@ def test_linear_means_below_a_kernel_are_open_as_far_as_noise_leaves_them(
         noise=torch.tensor([noise, 0.0]).double(),
         exponent=torch.cat([torch.full((2, 50), -0.5).double(), z.T, square]),
     )
-    steps = drawn_models(
-        replace(like, process=process), noisy, N_DRAWS, np.random.default_rng(1)
-    )
+    steps = drawn_models(replace(like, process=process), noisy, N_DRAWS, np.random.default_rng(1))
     place, push = np.array([[0.8]]), np.array([[0.5]])
     found = steps.step(np.tile(place, (N_DRAWS, 1)), np.tile(push, (N_DRAWS, 1)))
     design = torch.cat([torch.ones(50, 1).double(), z], dim=1)
-    at = (torch.tensor([[0.8, 0.5]]) - inputs.mean(dim=0)) / inputs.std(
-        dim=0, correction=0
-    )
+    at = (torch.tensor([[0.8, 0.5]]) - inputs.mean(dim=0)) / inputs.std(dim=0, correction=0)
     here = torch.exp(-0.5 * torch.cdist(at, z).square())
     whole = amplitude**2 * kernel + noise**2 * torch.eye(50)
     by_kernel = amplitude**2 - amplitude**4 * here @ torch.linalg.solve(whole, here.T)

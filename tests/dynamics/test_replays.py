@@ -49,9 +49,7 @@ def test_noise_explains_what_replays_miss() -> None:
     assert found is not None
     # The variance of ten steps of an autoregression.
     truth = 0.1 * np.sqrt((1.0 - 0.81**SHORT) / (1.0 - 0.81))
-    assert found.paths(model, 64)[-1].std(axis=0).mean() == pytest.approx(
-        truth, rel=0.1
-    )
+    assert found.paths(model, 64)[-1].std(axis=0).mean() == pytest.approx(truth, rel=0.1)
     # The geometric mean of |x| for a Gaussian x.
     expected = truth * np.exp(-0.5 * (np.euler_gamma + np.log(2.0)))
     assert found.error(model, np.ones(1)) == pytest.approx(expected, rel=0.25)

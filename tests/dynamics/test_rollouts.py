@@ -13,13 +13,7 @@ from reproduction.envs.rollouts import rollout
 from reproduction.tasks.scripted_operator import mountain_car_demonstrations
 
 from nopg.discount import discount_horizon
-from nopg.dynamics.rollouts import (
-    AT_REST,
-    BLOCK,
-    model_rollout,
-    rollout_gradients,
-    tail_weights,
-)
+from nopg.dynamics.rollouts import AT_REST, BLOCK, model_rollout, rollout_gradients, tail_weights
 from nopg.dynamics.transition_model import TransitionModel
 from nopg.policies.arrays import ArrayPolicies
 from nopg.policies.build import PolicySpec
@@ -101,15 +95,11 @@ def test_the_gradient_along_noisy_paths_is_that_of_autograd(worst_share: float) 
     assert model.noise is not None
     starts = np.linspace(-0.5, 0.5, 5)[:, None]
     draws = rng.standard_normal((20, 5, 1))
-    returns = through_time(
-        model, policy, torch.tensor(starts), 0.95, 20, torch.tensor(draws)
-    )
+    returns = through_time(model, policy, torch.tensor(starts), 0.95, 20, torch.tensor(draws))
     count = round(worst_share * 5)
     expected = returns.sort().values[:count].mean()
     slopes = torch.autograd.grad(expected, list(policy.parameters()))
-    (gradient,) = rollout_gradients(
-        model, [policy], starts, 0.95, 20, draws, worst_share
-    )
+    (gradient,) = rollout_gradients(model, [policy], starts, 0.95, 20, draws, worst_share)
     for ours, theirs in zip(gradient, slopes, strict=True):
         assert torch.allclose(ours, theirs, rtol=1e-6, atol=1e-9)
     found = returns.detach().numpy()[None]
@@ -227,9 +217,7 @@ def test_a_rollout_that_moves_goes_on_to_the_end() -> None:
             self.sign = -self.sign
             return np.full((len(states), 1), self.sign)
 
-    found = model_rollout(
-        resting(), Shaken(), np.zeros((1, 1)), 0.95, 300, until_rest=True
-    )
+    found = model_rollout(resting(), Shaken(), np.zeros((1, 1)), 0.95, 300, until_rest=True)
     assert len(found.states) == 300
 
 

@@ -50,9 +50,7 @@ def test_what_a_stop_does_to_the_speed_is_noted() -> None:
 def test_free_motion_does_not_saturate() -> None:
     states, push, after = track()
     is_free = after[:, 0].abs() < 1.0
-    saturation, is_saturated = Saturation.of(
-        states[is_free], push[is_free], after[is_free]
-    )
+    saturation, is_saturated = Saturation.of(states[is_free], push[is_free], after[is_free])
     assert not saturation.exists
     assert not is_saturated.any()
 
@@ -88,9 +86,7 @@ def test_a_flag_does_not_saturate() -> None:
     states, push, after = track()
     flag = (after[:, :1] > 0.0).double()
     with_flag = torch.cat([after, flag], dim=1)
-    saturation, is_saturated = Saturation.of(
-        torch.cat([states, flag], dim=1), push, with_flag
-    )
+    saturation, is_saturated = Saturation.of(torch.cat([states, flag], dim=1), push, with_flag)
     assert saturation.is_low.tolist() == [True, False, False]
     assert saturation.is_high.tolist() == [True, False, False]
     assert torch.equal(is_saturated, after[:, 0].abs() == 1.0)

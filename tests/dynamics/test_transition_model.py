@@ -8,10 +8,7 @@ from nopg.data.dataset import Dataset
 from nopg.dynamics import terminations
 from nopg.dynamics.ensemble import fit_ensemble
 from nopg.dynamics.terminations import TerminationModel, continuing_rewards
-from nopg.dynamics.transition_model import (
-    TransitionModel,
-    regression_actions,
-)
+from nopg.dynamics.transition_model import TransitionModel, regression_actions
 
 
 def rows(n: int = 80, *, ends: bool, offset: float = 0.0) -> list[torch.Tensor]:
@@ -30,9 +27,7 @@ def learned(*, ends: bool, offset: float = 0.0) -> TransitionModel:
 
 @pytest.mark.parametrize("offset", [-5.0, 0.0, 5.0])
 @pytest.mark.parametrize("ends", [False, True])
-def test_no_sequence_of_rewards_seen_leaves_the_bounds(
-    ends: bool, offset: float
-) -> None:
+def test_no_sequence_of_rewards_seen_leaves_the_bounds(ends: bool, offset: float) -> None:
     model, gamma, horizon = learned(ends=ends, offset=offset), 0.8, 12
     seen = rows(ends=ends, offset=offset)[2].numpy()
     discounts = gamma ** np.arange(400)
@@ -41,9 +36,7 @@ def test_no_sequence_of_rewards_seen_leaves_the_bounds(
     top = (discounts[:horizon] * seen.max()).sum()
     assert least == pytest.approx(min(0.0, lowest) if ends else lowest)
     assert most == pytest.approx(max(0.0, top) if ends else top)
-    assert model.best_value(gamma, 10_000) == pytest.approx(
-        max(0.0, highest) if ends else highest
-    )
+    assert model.best_value(gamma, 10_000) == pytest.approx(max(0.0, highest) if ends else highest)
 
 
 def test_terminations_are_those_of_the_neighbours() -> None:
@@ -106,10 +99,7 @@ def test_uncertainty_is_small_among_the_data_and_one_far_away() -> None:
     model = TransitionModel.fit(
         states, actions, curved, after, ends, generator=np.random.default_rng(0)
     )
-    known, unknown = (
-        model.uncertainty(states, actions),
-        model.uncertainty(states + 90, actions),
-    )
+    known, unknown = (model.uncertainty(states, actions), model.uncertainty(states + 90, actions))
     assert float(known.max()) < 0.1
     assert unknown.numpy() == pytest.approx(1.0, abs=1e-3)
 

@@ -65,9 +65,7 @@ def test_windows_are_what_was_recorded() -> None:
     assert windows.is_whole.sum() == 1
     assert windows.lengths[0] == 30
     assert windows.truth[:, 0] == pytest.approx(data.next_observations[60:90])
-    assert windows.returns(0.9)[0] == pytest.approx(
-        data.rewards[60:90] @ 0.9 ** np.arange(30)
-    )
+    assert windows.returns(0.9)[0] == pytest.approx(data.rewards[60:90] @ 0.9 ** np.arange(30))
     assert not windows.terminates.any()
     assert set(windows.lengths) == {30, 10, 1}
     assert np.isnan(windows.truth[10:, windows.lengths == 10]).all()

@@ -27,9 +27,5 @@ def waiting_room(*, ends: bool = False, episodes: object = None) -> nopg.FittedP
         [False, False, ends, False],
         episodes=episodes,
     )
-    model = nopg.NOPG(
-        linear_policy([[0.1]]),
-        gamma=GAMMA,
-        bandwidths=nopg.Bandwidths([0.5], [0.5]),
-    )
+    model = nopg.NOPG(linear_policy([[0.1]]), gamma=GAMMA, bandwidths=nopg.Bandwidths([0.5], [0.5]))
     return model.prepare(data, [[STAY]])

@@ -66,9 +66,7 @@ def test_the_log_is_compared_over_its_own_length(policy: nopg.FittedPolicy) -> N
     assert "worse with a probability" in str(found)
 
 
-def test_a_few_episodes_tell_little_of_how_much_they_differ(
-    policy: nopg.FittedPolicy,
-) -> None:
+def test_a_few_episodes_tell_little_of_how_much_they_differ(policy: nopg.FittedPolicy) -> None:
     """Where models are sure it is the interval of Student's t of n - 1."""
     fresh = recorded(4, 40, seed=5)
     found = policy.compare(fresh)
@@ -133,9 +131,7 @@ def test_one_episode_is_compared_too(policy: nopg.FittedPolicy) -> None:
     assert found.low < found.difference < found.high
 
 
-def test_better_than_the_best_that_is_possible_is_better(
-    policy: nopg.FittedPolicy,
-) -> None:
+def test_better_than_the_best_that_is_possible_is_better(policy: nopg.FittedPolicy) -> None:
     """Off the data nobody knows what it earns; here at most what was ever earned."""
 
     def runs_away(levels: np.ndarray) -> np.ndarray:
@@ -152,9 +148,7 @@ def test_better_than_the_best_that_is_possible_is_better(
     assert not policy.compare(runs_away_later).known
 
 
-def test_rewards_beyond_those_seen_widen_the_interval(
-    policy: nopg.FittedPolicy,
-) -> None:
+def test_rewards_beyond_those_seen_widen_the_interval(policy: nopg.FittedPolicy) -> None:
     """A regression may be off by as much as it exceeds what was ever paid."""
     evaluator, actor = policy.model, policy.actor
     starts = np.array(policy.initial_states)

@@ -71,9 +71,7 @@ def test_replica_objectives_have_the_right_slope_in_every_weight() -> None:
 
     def exact(weights: torch.Tensor) -> float:
         P = dense_rows(solution, weights) * samples.continuation[:, None]
-        q = torch.linalg.solve(
-            torch.eye(12, dtype=torch.float64) - 0.9 * P, samples.rewards
-        )
+        q = torch.linalg.solve(torch.eye(12, dtype=torch.float64) - 0.9 * P, samples.rewards)
         rows = solution.at_initial.operator.dense()
         first = torch.softmax(rows.log() + weights.log(), dim=1)
         return float((first @ q).mean())
@@ -83,10 +81,7 @@ def test_replica_objectives_have_the_right_slope_in_every_weight() -> None:
     ensemble = KernelEnsemble(solution, equation.policy, basis)
     centre = float(solution.objective())
     slopes = (ensemble._replica_objectives() - centre) / step
-    expected = [
-        (exact(nudges[:, j]) - exact(1.0 / nudges[:, j])) / (2.0 * step)
-        for j in range(12)
-    ]
+    expected = [(exact(nudges[:, j]) - exact(1.0 / nudges[:, j])) / (2.0 * step) for j in range(12)]
     torch.testing.assert_close(
         slopes, torch.tensor(expected, dtype=torch.float64), rtol=1e-2, atol=1e-4
     )
@@ -112,9 +107,7 @@ def test_wider_rows_are_those_of_wider_bandwidths() -> None:
         wide.data, wide.policy, wide.initial_states,
         bandwidths=wide.bandwidths.scaled(1.5, 1.5), **wide.settings,
     )  # fmt: skip
-    torch.testing.assert_close(
-        rows.operator.dense(), again.solution.at_next.operator.dense()
-    )
+    torch.testing.assert_close(rows.operator.dense(), again.solution.at_next.operator.dense())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -141,9 +134,7 @@ def test_replicas_follow_episodes_and_one_alone_is_said() -> None:
         d.observations, d.actions, d.rewards, d.next_observations, d.terminations, None
     )  # fmt: skip
     ids = np.repeat([0, 1, 2, 3], 10)
-    weights = replica_weights(
-        nopg.Dataset(*columns, ids), samples, np.random.default_rng(0)
-    )
+    weights = replica_weights(nopg.Dataset(*columns, ids), samples, np.random.default_rng(0))
     assert torch.equal(weights[0], weights[9])
     assert not torch.equal(weights[9], weights[10])
     with pytest.warns(nopg.NopgWarning, match="need two or more, these data have one"):

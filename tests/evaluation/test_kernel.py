@@ -38,9 +38,7 @@ def test_interval_holds_the_return_and_j(untrained: nopg.FittedPolicy) -> None:
     assert found.low <= float(untrained.kernel.objective()) <= found.high
 
 
-@pytest.mark.parametrize(
-    "settings", [{"policy": "stochastic"}, {"rows": "nadaraya-watson"}]
-)
+@pytest.mark.parametrize("settings", [{"policy": "stochastic"}, {"rows": "nadaraya-watson"}])
 def test_elsewhere_the_return_is_j(settings: dict[str, str]) -> None:
     algorithm = nopg.NOPG(gamma=GAMMA, hidden=(4,), **settings)  # type: ignore[arg-type]
     fitted = algorithm.prepare(grid_dataset(6, 6), BOTTOM)

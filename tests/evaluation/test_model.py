@@ -13,10 +13,7 @@ from nopg.cli.swing_up import BOTTOM, grid_dataset
 from nopg.discount import discount_horizon
 from nopg.dynamics.ensemble import fit_ensemble, model_columns
 from nopg.dynamics.rollouts import model_rollout
-from nopg.dynamics.transition_model import (
-    ArrayTransitionModel,
-    TransitionModel,
-)
+from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
 from nopg.evaluation.model import ModelEvaluator
 from nopg.evaluation.model_paths import NEGLIGIBLE, NoisyPaths, known_return
 from nopg.policies.arrays import Array, actor_of
@@ -174,9 +171,7 @@ def test_out_of_support_nothing_is_known() -> None:
     assert "where the log has no data" in found.reason
     assert found.value[0] == pytest.approx(1.0 - 1.5 * GAMMA / (1.0 - GAMMA))
     assert repr(found).startswith("unknown (by model)")
-    near = evaluator.expected_return(
-        actor_of(linear_policy([[-0.5]])), np.array([[0.1]]), 0.95
-    )
+    near = evaluator.expected_return(actor_of(linear_policy([[-0.5]])), np.array([[0.1]]), 0.95)
     assert near.known
     assert near.value[0] == pytest.approx(1.0 / (1.0 - GAMMA), rel=1e-3)
 
@@ -190,9 +185,7 @@ def test_what_an_end_pays_is_open_where_ends_lie_close() -> None:
     data = nopg.Dataset(states, pushes, rewards, after, ends)
     evaluator = ModelEvaluator(data, GAMMA, Seed(0))
     ahead, beside = (
-        evaluator.value_intervals(
-            actor_of(linear_policy([[gain]])), np.array([[0.6]]), 0.95
-        )
+        evaluator.value_intervals(actor_of(linear_policy([[gain]])), np.array([[0.6]]), 0.95)
         for gain in (2.0, 0.667)
     )
     # Far over the line an end is sure and pays 10. Just at it, it pays 10 now or, a
@@ -214,9 +207,7 @@ def test_models_are_fitted_when_first_asked_for(evaluator: ModelEvaluator) -> No
 
 
 def test_of_many_starts_a_sample_is_followed_and_its_chance_counts(
-    model: nopg.FittedPolicy,
-    evaluator: ModelEvaluator,
-    monkeypatch: pytest.MonkeyPatch,
+    model: nopg.FittedPolicy, evaluator: ModelEvaluator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(0)
     angles, actor = rng.uniform(-1.0, 1.0, (200, 2)), actor_of(model.policy)

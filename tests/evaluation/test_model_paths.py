@@ -61,17 +61,13 @@ def test_a_value_is_the_mean_over_paths(evaluator: ModelEvaluator) -> None:
     assert answer.model[0] < 0.5 * spread
 
 
-def test_noise_enters_a_region_that_the_mean_path_does_not(
-    evaluator: ModelEvaluator,
-) -> None:
+def test_noise_enters_a_region_that_the_mean_path_does_not(evaluator: ModelEvaluator) -> None:
     start, rng = np.zeros((1, 1)), np.random.default_rng(1)
     s, entered = np.zeros(20_000), np.zeros(20_000, dtype=bool)
     for _ in range(10):
         s = SLOPE * s + SIGMA * rng.standard_normal(20_000)
         entered |= s > 0.5
-    found = evaluator.visit_probability(
-        idle(), start, lambda states: states[:, 0] > 0.5, 10, 0.95
-    )
+    found = evaluator.visit_probability(idle(), start, lambda states: states[:, 0] > 0.5, 10, 0.95)
     assert 0.1 < entered.mean() < 0.6
     assert float(found.value[0]) == pytest.approx(entered.mean(), abs=0.1)
     assert found.low[0] <= entered.mean() <= found.high[0]

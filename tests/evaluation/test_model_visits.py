@@ -57,17 +57,13 @@ def asked(line: Line, horizon: int | None, start: float = 0.0) -> tuple[Array, .
         (None, (GAMMA**5,) * 3),
     ],
 )
-def test_a_path_that_is_known(
-    horizon: int | None, expected: tuple[float, float, float]
-) -> None:
+def test_a_path_that_is_known(horizon: int | None, expected: tuple[float, float, float]) -> None:
     found = asked(Line(), horizon)
     np.testing.assert_allclose(np.concatenate(found), expected)
 
 
 def test_out_of_support_it_may_enter_or_not() -> None:
-    np.testing.assert_allclose(
-        np.concatenate(asked(Line(leaves_at=3.0), 50)), (0, 0.5, 1)
-    )
+    np.testing.assert_allclose(np.concatenate(asked(Line(leaves_at=3.0), 50)), (0, 0.5, 1))
     low, middle, high = asked(Line(leaves_at=3.0), None)
     assert low[0] == 0.0
     assert high[0] == pytest.approx(GAMMA**3)
@@ -91,9 +87,7 @@ def test_who_starts_inside_has_entered() -> None:
         np.testing.assert_allclose(np.concatenate(asked(Line(), horizon, FAR)), 1.0)
 
 
-def test_predicted_probabilities_hold_what_the_simulator_says(
-    model: nopg.FittedPolicy,
-) -> None:
+def test_predicted_probabilities_hold_what_the_simulator_says(model: nopg.FittedPolicy) -> None:
     start = np.array([[np.pi, 0.0]])
     act = lambda states: model.predict(states)[0]  # noqa: E731
     speeds = np.abs(rollout(Pendulum(), act, start, 60).observations[0, :, 2])

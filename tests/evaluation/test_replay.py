@@ -63,8 +63,7 @@ def test_a_wrong_model_is_found_out() -> None:
     right = replay_others(model, data, others, GAMMA, np.random.default_rng(0))
     assert right.ok
     drifting = replace(
-        model.process,
-        linear=model.process.linear + torch.tensor([[0.1, 0], [0, 0], [0, 0]]),
+        model.process, linear=model.process.linear + torch.tensor([[0.1, 0], [0, 0], [0, 0]])
     )
     wrong = replay_others(
         replace(model, process=drifting), data, others, GAMMA, np.random.default_rng(0)

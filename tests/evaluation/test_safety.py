@@ -56,9 +56,7 @@ def test_nothing_is_entered_after_the_end() -> None:
 def test_rollouts_follow_the_chain() -> None:
     predicted = waiting_room().rollouts(4)
     at_leave = predicted.weights[:, predicted.states[0, :, 0] == LEAVE].sum(axis=1)
-    np.testing.assert_allclose(
-        at_leave, 1.0 - (2.0 / 3.0) ** np.arange(1, 5), rtol=1e-9
-    )
+    np.testing.assert_allclose(at_leave, 1.0 - (2.0 / 3.0) ** np.arange(1, 5), rtol=1e-9)
     np.testing.assert_allclose(predicted.running, 1.0)
     np.testing.assert_allclose(predicted.mean[:, 0], LEAVE * at_leave, rtol=1e-9)
     low, high = predicted.quantiles([0.05, 0.95])

@@ -59,8 +59,6 @@ def test_slopes_are_differences_of_the_return(kind: str) -> None:
     for t in (0, 2, 5):
         found = places.slopes[(places.step == t).nonzero()[0][0]]
         for target in range(3):
-            ends = [
-                expected(changed(model, t, target, by), starts) for by in (5e-4, -5e-4)
-            ]
+            ends = [expected(changed(model, t, target, by), starts) for by in (5e-4, -5e-4)]
             difference = (ends[0] - ends[1]) / 1e-3
             assert float(found[target]) == pytest.approx(difference, abs=1e-5)

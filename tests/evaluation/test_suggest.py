@@ -35,9 +35,7 @@ def spring(n: int = 120, scatter: float = 0.0, ends: bool = False) -> nopg.Datas
         after += scatter * rng.normal(size=after.shape)
         rows.append((x, push, -(after[:, 0] ** 2) - 0.1 * push[:, 0] ** 2, after))
         x = after
-    columns = [
-        np.stack(c, axis=1).reshape(n, *c[0].shape[1:]) for c in zip(*rows, strict=True)
-    ]
+    columns = [np.stack(c, axis=1).reshape(n, *c[0].shape[1:]) for c in zip(*rows, strict=True)]
     columns.append(ends & (columns[3][:, 0] > 0.9))
     names: Any = {"episodes": np.arange(n) // (n // 10)}
     return nopg.Dataset(*columns, **names)
@@ -73,14 +71,10 @@ def test_the_gain_of_a_row_is_that_of_the_posterior_with_it(
     process = model.process
     places = chosen(model, path_places(model, push(), STARTS, GAMMA))
     places = places._replace(  # a few: the truth below inverts full matrices
-        inputs=places.inputs[::7],
-        slopes=places.slopes[::7],
-        visits=places.visits[::7],
+        inputs=places.inputs[::7], slopes=places.slopes[::7], visits=places.visits[::7]
     )
     rows, remaining = informative(Unknown.of(model, data), places, 4, True)
-    rows_seen = torch.cat(
-        [torch.tensor(data.observations), torch.tensor(data.actions)], 1
-    )
+    rows_seen = torch.cat([torch.tensor(data.observations), torch.tensor(data.actions)], 1)
     m, variances = len(places.inputs), []
     for k in range(5):
         more = places.inputs[rows[:k]]
@@ -90,15 +84,11 @@ def test_the_gain_of_a_row_is_that_of_the_posterior_with_it(
             whole = posterior(process, c, every)
             noise = float(process.noise[target]) ** 2
             known = whole[m:, m:] + (noise + 1e-9) * torch.eye(len(every) - m)
-            left = whole[:m, :m] - whole[:m, m:] @ torch.linalg.solve(
-                known, whole[m:, :m]
-            )
+            left = whole[:m, :m] - whole[:m, m:] @ torch.linalg.solve(known, whole[m:, :m])
             g = places.slopes[:, target]
             total += float(g @ left @ g)
         variances.append(total)
-    assert np.sqrt(np.array(variances[1:]) / variances[0]) == pytest.approx(
-        remaining, rel=1e-3
-    )
+    assert np.sqrt(np.array(variances[1:]) / variances[0]) == pytest.approx(remaining, rel=1e-3)
     assert (np.diff([1.0, *remaining]) < 0.0).all()
 
 
@@ -158,10 +148,7 @@ def test_a_steep_path_changes_the_return_by_no_more_than_is_left() -> None:
     found = chosen(model, steep, scatter=0.0)
     low, high = model.reward_limits
     most = places.visits[:, None] * (high - low) / (1.0 - GAMMA)
-    assert (
-        found.slopes.abs() * Unknown.of(model, spring()).std(found.inputs)
-        <= most + 1e-9
-    ).all()
+    assert (found.slopes.abs() * Unknown.of(model, spring()).std(found.inputs) <= most + 1e-9).all()
 
 
 @pytest.fixture(scope="module")
@@ -170,9 +157,7 @@ def policy() -> nopg.FittedPolicy:
     return algorithm.fit(spring(), STARTS, n_updates=2, progress=False)
 
 
-def test_a_policy_suggests_steps_of_its_own(
-    policy: nopg.FittedPolicy, tmp_path: Path
-) -> None:
+def test_a_policy_suggests_steps_of_its_own(policy: nopg.FittedPolicy, tmp_path: Path) -> None:
     found = policy.suggest(5)
     assert len(found) == 5
     assert np.allclose(found.actions, policy.predict(found.states)[0])
@@ -191,11 +176,7 @@ def test_labels_are_suggested_as_labels() -> None:
     data = spring()
     labels = (data.actions[:, 0] > 0).astype(int)
     flags = nopg.Dataset(
-        data.observations,
-        labels,
-        data.rewards,
-        data.next_observations,
-        data.terminations,
+        data.observations, labels, data.rewards, data.next_observations, data.terminations
     )
     algorithm = nopg.NOPG("discrete", gamma=GAMMA, hidden=(4,))
     policy = algorithm.fit(flags, STARTS, n_updates=2, progress=False)

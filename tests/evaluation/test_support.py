@@ -20,9 +20,7 @@ def fitted(**settings: Any) -> nopg.FittedPolicy:
     actions = rng.uniform(-1.0, 1.0, (200, 1))
     data = nopg.Dataset(states, actions, states[:, 0], states, np.zeros(200))
     model = nopg.NOPG(
-        linear_policy([[0.3, -0.2]]),
-        bandwidths=nopg.Bandwidths([0.2, 0.2], [0.5]),
-        **settings,
+        linear_policy([[0.3, -0.2]]), bandwidths=nopg.Bandwidths([0.2, 0.2], [0.5]), **settings
     )
     return model.prepare(data, [[0.0, 0.0]])
 
@@ -51,9 +49,7 @@ def test_actions_default_to_the_policys_and_places_to_its_path() -> None:
     model = fitted()
     states = np.array([[0.5, 0.5], [-0.5, 0.2]])
     chosen, _ = model.predict(states)
-    np.testing.assert_array_equal(
-        model.support(states).mass, model.support(states, chosen).mass
-    )
+    np.testing.assert_array_equal(model.support(states).mass, model.support(states, chosen).mass)
     path = model.support()
     assert len(path) == 201  # every next state and the start
     # Visits sum to 1 / (1 - gamma), the start among them.
@@ -116,9 +112,7 @@ def test_guards_that_cannot_work_are_refused() -> None:
 def test_starts_without_data_are_named_before_training() -> None:
     rng = np.random.default_rng(0)
     states = rng.uniform(-1.0, 1.0, (50, 1))
-    data = nopg.Dataset(
-        states, rng.uniform(-1, 1, (50, 1)), states[:, 0], states, np.zeros(50)
-    )
+    data = nopg.Dataset(states, rng.uniform(-1, 1, (50, 1)), states[:, 0], states, np.zeros(50))
     model = nopg.NOPG(bandwidths=nopg.Bandwidths([0.5], [0.5]))
     with pytest.warns(nopg.SupportWarning, match=r"1 of 2 are more than 5 .* 18\.\d"):
         model.prepare(data, [[0.0], [10.0]])
@@ -153,12 +147,8 @@ def going_round() -> nopg.FittedPolicy:
     actions = rng.uniform(-0.1, 0.1, (400, 1))
     next_states = turned(states, actions)
     has_arrived = next_states[:, 0] > 0.9
-    data = nopg.Dataset(
-        states, actions, 10.0 * has_arrived - 0.1, next_states, has_arrived
-    )
-    model = nopg.NOPG(
-        linear_policy([[0.0, 0.0]]), bandwidths=nopg.Bandwidths([0.2, 0.2], [0.1])
-    )
+    data = nopg.Dataset(states, actions, 10.0 * has_arrived - 0.1, next_states, has_arrived)
+    model = nopg.NOPG(linear_policy([[0.0, 0.0]]), bandwidths=nopg.Bandwidths([0.2, 0.2], [0.1]))
     return model.prepare(data, [[0.3, 0.0]])
 
 

@@ -83,17 +83,14 @@ def test_what_speaks_for_it_is_the_reason_to_go() -> None:
         ({"estimate": FAR, "comparison": UNKNOWN}, "stop", "far away."),
     ],
 )
-def test_each_answer_decides_at_its_marks(
-    changes: dict[str, Any], level: str, word: str
-) -> None:
+def test_each_answer_decides_at_its_marks(changes: dict[str, Any], level: str, word: str) -> None:
     found, reason = asked(**changes)
     assert found == level
     assert word in reason
 
 
 @pytest.mark.parametrize(
-    ("value", "high", "level"),
-    [(0.01, 0.04, "go"), (0.01, 0.2, "caution"), (0.1, 0.2, "stop")],
+    ("value", "high", "level"), [(0.01, 0.04, "go"), (0.01, 0.2, "caution"), (0.1, 0.2, "stop")]
 )
 def test_what_is_to_be_avoided(value: float, high: float, level: str) -> None:
     entered = Estimate(value, 0.0, high, 0.95, "model")

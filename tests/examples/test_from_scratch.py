@@ -45,11 +45,7 @@ def test_it_is_what_the_library_computes(seed: int) -> None:
     slopes = scratch.gradient(found, policy, GAMMA)
 
     data = nopg.Dataset(
-        log.s.numpy(),
-        log.a.numpy(),
-        log.r.numpy(),
-        log.s_next.numpy(),
-        log.ends.numpy(),
+        log.s.numpy(), log.a.numpy(), log.r.numpy(), log.s_next.numpy(), log.ends.numpy()
     )
     bandwidths = nopg.Bandwidths(log.h_s.tolist(), log.h_a.tolist())
     library = nopg.BellmanEquation(
@@ -63,9 +59,7 @@ def test_it_is_what_the_library_computes(seed: int) -> None:
     same(found.q, library.q)
     same(found.mu, library.mu)
     same(found.P, library.transition_matrix())
-    same(
-        scratch.responsibilities(starts, policy, log), library.responsibilities(starts)
-    )
+    same(scratch.responsibilities(starts, policy, log), library.responsibilities(starts))
     same(torch.cat([slope.reshape(-1) for slope in slopes]), library.gradient())
 
 
@@ -98,9 +92,7 @@ def test_it_imports_numpy_and_torch_only() -> None:
 
 @pytest.mark.slow
 def test_it_swings_up() -> None:
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT)], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, str(SCRIPT)], capture_output=True, text=True, check=True)
     found = re.search(r"^return (-\d+)", done.stdout, re.M)
     assert found is not None, done.stdout
     assert int(found[1]) > -500  # the paper's mean at this size is -594

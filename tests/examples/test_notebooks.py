@@ -26,10 +26,7 @@ def cells(notebook: Path) -> list[dict[str, Any]]:
 
 
 def test_there_are_two() -> None:
-    assert [notebook.stem for notebook in NOTEBOOKS] == [
-        "log_to_policy",
-        "paper_pendulum",
-    ]
+    assert [notebook.stem for notebook in NOTEBOOKS] == ["log_to_policy", "paper_pendulum"]
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
@@ -55,9 +52,7 @@ def test_its_cells_run_in_order(
     names: dict[str, Any] = {"__name__": "__main__"}
     for cell in cells(notebook):
         if cell["cell_type"] == "code":
-            code = compile(
-                "".join(cell["source"]), f"{notebook.stem}:{cell['id']}", "exec"
-            )
+            code = compile("".join(cell["source"]), f"{notebook.stem}:{cell['id']}", "exec")
             with warnings.catch_warnings():
                 warnings.simplefilter("default")  # a reader sees them, and reads on
                 exec(code, names)

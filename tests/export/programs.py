@@ -12,8 +12,7 @@ def printed_by(body: str, header: Path, *flags: str) -> list[list[float]]:
     """Lines of numbers that a C program prints; `body` is what `main` does."""
     source, binary = header.with_suffix(".test.c"), header.with_suffix(".bin")
     source.write_text(
-        f'#include <stdio.h>\n#include "{header.name}"\n'
-        f"int main(void) {{\n{body}\nreturn 0;\n}}\n"
+        f'#include <stdio.h>\n#include "{header.name}"\nint main(void) {{\n{body}\nreturn 0;\n}}\n'
     )
     command = ["cc", *STRICT, *flags, source.name, "-o", binary.name, "-lm"]
     subprocess.run(command, cwd=header.parent, check=True)

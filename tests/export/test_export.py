@@ -83,9 +83,7 @@ def test_every_kind_in_every_format(kind: str, tmp_path: Path) -> None:
     _require_second_output(policy, tmp_path, bound)
 
 
-def _require_second_output(
-    policy: nopg.FittedPolicy, folder: Path, bound: float
-) -> None:
+def _require_second_output(policy: nopg.FittedPolicy, folder: Path, bound: float) -> None:
     """Spread and probabilities too, against the policy itself."""
     import onnxruntime
 
@@ -117,10 +115,7 @@ print(policy([{list(BOTTOM)}] * 3).shape)
 print(sorted({{"torch", "nopg"}} & set(sys.modules)))
 """
         told = subprocess.run(
-            [sys.executable, "-I", "-c", program],
-            capture_output=True,
-            text=True,
-            check=True,
+            [sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True
         ).stdout.splitlines()
         expected = policy.predict(BOTTOM)[0]
         np.testing.assert_allclose(eval(told[0]), expected, atol=1e-12)
@@ -198,9 +193,7 @@ def test_trials_reach_inside_and_far_outside_the_data() -> None:
     assert np.ptp(states, axis=0) == pytest.approx(10 * (high - low), rel=0.05)
 
 
-def test_a_policy_without_data_is_tried_where_it_was_trained(
-    tmp_path: Path,
-) -> None:
+def test_a_policy_without_data_is_tried_where_it_was_trained(tmp_path: Path) -> None:
     policy = fitted("deterministic")
     policy.save(tmp_path / "m.nopg", include_data=False)
     again = nopg.load(tmp_path / "m.nopg")
@@ -230,17 +223,13 @@ def test_a_policy_that_is_no_graph_is_refused_in_one_sentence(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("is_discrete", [False, True])
-def test_memory_goes_in_and_out_of_every_format(
-    tmp_path: Path, is_discrete: bool
-) -> None:
+def test_memory_goes_in_and_out_of_every_format(tmp_path: Path, is_discrete: bool) -> None:
     """An episode in the library and in each file; the state is handed on by hand."""
     import onnxruntime
 
     data = delayed_data(is_discrete=is_discrete).with_history(observations=1, actions=2)
     kind = "discrete" if is_discrete else "stochastic"
-    policy = nopg.NOPG(policy=kind, gamma=0.9, hidden=(8,)).fit(
-        data, n_updates=1, progress=False
-    )
+    policy = nopg.NOPG(policy=kind, gamma=0.9, hidden=(8,)).fit(data, n_updates=1, progress=False)
     for suffix in (".npz", ".onnx"):
         assert export_policy(policy, tmp_path / f"p{suffix}").difference <= 1e-9
     session = onnxruntime.InferenceSession(tmp_path / "p.onnx")
@@ -268,9 +257,7 @@ def test_numbers_that_are_not_finite_get_no_action(kind: str, tmp_path: Path) ->
     width = len(policy.observation_names or ())
     bad = np.zeros((3, width))
     bad[0, 0], bad[1, 1] = np.nan, np.inf
-    session = onnxruntime.InferenceSession(
-        export_policy(policy, tmp_path / "p.onnx").path
-    )
+    session = onnxruntime.InferenceSession(export_policy(policy, tmp_path / "p.onnx").path)
     found = session.run(["action"], {"observation": bad})[0]
     if kind == "discrete":
         assert found[:2].tolist() == [-1, -1]

@@ -73,8 +73,6 @@ def test_fewer_samples_reach_the_data_and_tell_what_is_lost(tmp_path: Path) -> N
     apart = np.linalg.norm(guard.points[:, None] - guard.points[None], axis=2)
     gaps = distances(guard, states, actions)
     assert apart[~np.eye(64, dtype=bool)].min() >= gaps.max() - 1e-9
-    done = [
-        export_policy(policy, tmp_path / "policy.h", guard_points=n) for n in (64, 1024)
-    ]
+    done = [export_policy(policy, tmp_path / "policy.h", guard_points=n) for n in (64, 1024)]
     assert done[0].lost[1] > 0.0  # a wider threshold lets more through
     assert sum(done[1].lost) < sum(done[0].lost)

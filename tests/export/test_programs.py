@@ -59,9 +59,7 @@ def test_the_past_of_an_episode_is_kept(is_discrete: bool, tmp_path: Path) -> No
     """Two episodes in C and in the library, the second after a reset."""
     data = delayed_data(is_discrete=is_discrete).with_history(observations=1, actions=2)
     kind = "discrete" if is_discrete else "deterministic"
-    policy = nopg.NOPG(policy=kind, gamma=0.9, hidden=(8,)).fit(
-        data, n_updates=1, progress=False
-    )
+    policy = nopg.NOPG(policy=kind, gamma=0.9, hidden=(8,)).fit(data, n_updates=1, progress=False)
     last = list(policy.policy.parameters())[-1]
     last.data.zero_()  # without its bias no label wins everywhere
     done = export_policy(policy, tmp_path / "policy.h")

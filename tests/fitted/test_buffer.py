@@ -105,9 +105,7 @@ def test_threads_and_copies_have_episodes_of_their_own(policy: FittedPolicy) -> 
     np.testing.assert_array_equal(found, expected_actions(policy, EPISODES[1]))
     assert policy.buffer is not None
     again = copy.deepcopy(policy.buffer)
-    np.testing.assert_array_equal(
-        again.recall(EPISODES[0, 1]), policy.observe(EPISODES[0, 1])
-    )
+    np.testing.assert_array_equal(again.recall(EPISODES[0, 1]), policy.observe(EPISODES[0, 1]))
 
 
 def test_many_observations_without_a_state_are_first_ones(policy: FittedPolicy) -> None:
@@ -146,9 +144,7 @@ def test_questions_take_observations_and_whole_states(policy: FittedPolicy) -> N
 
 
 @pytest.mark.parametrize("include_data", [True, False])
-def test_files_keep_the_memory(
-    policy: FittedPolicy, tmp_path: Path, include_data: bool
-) -> None:
+def test_files_keep_the_memory(policy: FittedPolicy, tmp_path: Path, include_data: bool) -> None:
     policy.save(tmp_path / "p.nopg", include_data=include_data)
     again = nopg.load(tmp_path / "p.nopg")
     assert again.memory == policy.memory
@@ -199,9 +195,7 @@ def test_asking_for_values_names_the_columns() -> None:
 
 
 def test_policies_without_memory_keep_nothing() -> None:
-    policy = nopg.NOPG(gamma=0.9, hidden=(8,)).fit(
-        delayed_data(), n_updates=1, progress=False
-    )
+    policy = nopg.NOPG(gamma=0.9, hidden=(8,)).fit(delayed_data(), n_updates=1, progress=False)
     policy.reset()
     assert policy.buffer is None
     assert policy.predict([0.1], "anything", True)[1] == "anything"

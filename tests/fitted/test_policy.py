@@ -23,9 +23,7 @@ def by_kernel() -> FittedPolicy:
 @pytest.fixture(scope="module")
 def by_model() -> FittedPolicy:
     with warnings.catch_warnings(action="ignore", category=nopg.NopgWarning):
-        return nopg.learn(
-            DATA, BOTTOM, gamma=0.9, n_updates=1, n_refining=2, progress=False
-        )
+        return nopg.learn(DATA, BOTTOM, gamma=0.9, n_updates=1, n_refining=2, progress=False)
 
 
 def test_each_algorithm_has_the_evaluator_that_chose_its_policy(
@@ -62,9 +60,7 @@ def test_the_answers_to_one_question_agree(
     assert with_ends.low[0] <= at_start <= with_ends.high[0]
 
 
-def test_the_models_of_the_search_are_those_that_evaluate(
-    by_model: FittedPolicy,
-) -> None:
+def test_the_models_of_the_search_are_those_that_evaluate(by_model: FittedPolicy) -> None:
     """Fitted once: the same objects, and the same as a fresh fit would give."""
     assert by_model.model.models is by_model.models
     fresh = nopg.FittedPolicy(
@@ -79,9 +75,7 @@ def test_the_models_of_the_search_are_those_that_evaluate(
 
 
 @pytest.mark.parametrize("name", ["by_kernel", "by_model"])
-def test_rollouts_start_running_and_have_bands(
-    name: str, request: pytest.FixtureRequest
-) -> None:
+def test_rollouts_start_running_and_have_bands(name: str, request: pytest.FixtureRequest) -> None:
     policy: FittedPolicy = request.getfixturevalue(name)
     found = policy.rollouts(6)
     assert found.weights.shape[0] == 6
@@ -93,9 +87,7 @@ def test_rollouts_start_running_and_have_bands(
 
 
 @pytest.mark.parametrize("name", ["by_kernel", "by_model"])
-def test_support_of_the_policys_own_path(
-    name: str, request: pytest.FixtureRequest
-) -> None:
+def test_support_of_the_policys_own_path(name: str, request: pytest.FixtureRequest) -> None:
     policy: FittedPolicy = request.getfixturevalue(name)
     path = policy.support()
     assert len(path) == len(path.weights) > 1

@@ -80,9 +80,7 @@ def filled() -> nopg.FittedPolicy:
         )
 
 
-def test_other_recordings_earn_what_the_function_says(
-    filled: nopg.FittedPolicy,
-) -> None:
+def test_other_recordings_earn_what_the_function_says(filled: nopg.FittedPolicy) -> None:
     others = recorded(6, 20, seed=1)
     earned = -np.square(others.observations[:, 0] - 1.0).reshape(6, 20)
     expected = float((earned @ GAMMA ** np.arange(20)).mean())

@@ -80,8 +80,7 @@ def test_a_search_is_kept_with_its_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "search",
-    [[], {"candidates": [], "chosen": 0}, {"candidates": [{}], "chosen": 0}, "x"],
+    "search", [[], {"candidates": [], "chosen": 0}, {"candidates": [{}], "chosen": 0}, "x"]
 )
 def test_a_damaged_search_is_refused(saved: Path, tmp_path: Path, search: Any) -> None:
     path = rewritten(saved, tmp_path, search=search)
@@ -125,9 +124,7 @@ def test_parts_that_contradict_each_other_are_refused(
         nopg.load(rewritten(saved, tmp_path, **{field: value}))
 
 
-def test_what_was_altered_does_not_load_as_something_else(
-    saved: Path, tmp_path: Path
-) -> None:
+def test_what_was_altered_does_not_load_as_something_else(saved: Path, tmp_path: Path) -> None:
     """Any flipped bit, also of a number, where nothing else would notice."""
     content = saved.read_bytes()
     rng = np.random.default_rng(0)
@@ -198,9 +195,7 @@ def test_bandwidths_of_a_search_are_chosen_when_needed(tmp_path: Path) -> None:
         assert again.expected_return() == expected
 
 
-def test_parameters_that_are_not_finite_are_refused(
-    saved: Path, tmp_path: Path
-) -> None:
+def test_parameters_that_are_not_finite_are_refused(saved: Path, tmp_path: Path) -> None:
     with safe_open(saved, framework="pt") as stream:
         about = json.loads(stream.metadata()["nopg"])
     tensors = load_file(saved)
@@ -274,9 +269,7 @@ def test_other_safetensors_and_formats_are_refused(saved: Path, tmp_path: Path) 
 
 
 @settings(
-    max_examples=60,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     key=st.sampled_from(["estimator", "policy", "action_space", "data", "search"]),
@@ -292,9 +285,7 @@ def test_any_damaged_field_is_a_clear_error(
 
 def test_the_sample_time_is_kept(tmp_path: Path) -> None:
     states = np.random.default_rng(0).normal(size=(20, 1))
-    data = nopg.Dataset(
-        states, states, states[:, 0], states, np.zeros(20), sample_time=0.25
-    )
+    data = nopg.Dataset(states, states, states[:, 0], states, np.zeros(20), sample_time=0.25)
     policy = nopg.NOPG(hidden=(4,), search_start=False).prepare(data, [[0.0]])
     policy.save(tmp_path / "p.nopg")
     again = nopg.load(tmp_path / "p.nopg").data
@@ -302,9 +293,7 @@ def test_the_sample_time_is_kept(tmp_path: Path) -> None:
     assert again.sample_time == 0.25
 
 
-def test_a_file_written_over_does_not_change_what_was_loaded(
-    saved: Path, tmp_path: Path
-) -> None:
+def test_a_file_written_over_does_not_change_what_was_loaded(saved: Path, tmp_path: Path) -> None:
     """Tensors were views of the file: another program's write reached into them."""
     path = tmp_path / "run.nopg"
     path.write_bytes(saved.read_bytes())
@@ -315,9 +304,7 @@ def test_a_file_written_over_does_not_change_what_was_loaded(
     np.testing.assert_array_equal(policy.require_data().observations, before)
 
 
-def test_widths_that_the_file_does_not_hold_reserve_nothing(
-    saved: Path, tmp_path: Path
-) -> None:
+def test_widths_that_the_file_does_not_hold_reserve_nothing(saved: Path, tmp_path: Path) -> None:
     """5 KB that were 2.4 GB: the network was built before it was compared."""
     found = fitted().spec
     assert found is not None

@@ -176,15 +176,12 @@ class Matching:
         if columns is None:
             columns = torch.arange(case.n).expand(m, -1)
         precision = torch.cat([h[2:], h[:1], h_a]).reciprocal()
-        moved = [
-            x.to(DEVICE, case.dtype) for x in (block.log_psi, arc, a, points, precision)
-        ]
+        moved = [x.to(DEVICE, case.dtype) for x in (block.log_psi, arc, a, points, precision)]
         log_psi, arc, actions, points, precision = moved
         listed = columns.to(DEVICE, torch.int32)
         table = feature_table(arc, actions)
         fused = FusedMatchedRows(
-            newton(case.dtype),
-            *(log_psi, listed, table, points, precision, case.n_batch, 1),
+            newton(case.dtype), *(log_psi, listed, table, points, precision, case.n_batch, 1)
         )
         plain = MatchedRows(rows, state_offsets(rows, s, h), a, h_a)
         return cls(plain, fused, listed, actions, taken.to(DEVICE, case.dtype))
@@ -222,9 +219,7 @@ def kernel_rows(x: Inputs) -> FusedKernelRows:
     return FusedKernelRows(*given, x.log_psi[:, :0], precision, len(x.taken))
 
 
-def swept(
-    weights: Tensor, columns: Tensor, *rest: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
+def swept(weights: Tensor, columns: Tensor, *rest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """What `sweep` writes into new buffers; the arguments are its own."""
     from nopg.gpu.sweep import sum_buffer, sweep
 

@@ -13,9 +13,7 @@ import torch
 from torch import Tensor
 
 
-def build(
-    log_psi: Tensor, actions: Tensor, taken: Tensor, half_precision: Tensor
-) -> Tensor:
+def build(log_psi: Tensor, actions: Tensor, taken: Tensor, half_precision: Tensor) -> Tensor:
     """Weights P_ij = softmax_j(log_psi_ij - sum_d p_d (taken_id - a_jd)^2).
 
     Args:
@@ -38,9 +36,7 @@ def matvec(weights: Tensor, columns: Tensor, x: Tensor) -> Tensor:
     return (weights * x[..., columns.long()]).sum(dim=-1)
 
 
-def transposed_values(
-    weights: Tensor, rows: Tensor, slots: Tensor, discount: Tensor
-) -> Tensor:
+def transposed_values(weights: Tensor, rows: Tensor, slots: Tensor, discount: Tensor) -> Tensor:
     """Values of T = (D P)' in its order, of the weights (m, k) of P, (m k,)."""
     return (discount[:, None] * weights)[..., rows.long(), slots.long()]
 
@@ -53,12 +49,7 @@ def rmatvec(values: Tensor, starts: Tensor, rows: Tensor, x: Tensor) -> Tensor:
 
 
 def sweep_values(
-    weights: Tensor,
-    columns: Tensor,
-    rewards: Tensor,
-    discount: Tensor,
-    q: Tensor,
-    shift: Tensor,
+    weights: Tensor, columns: Tensor, rewards: Tensor, discount: Tensor, q: Tensor, shift: Tensor
 ) -> tuple[Tensor, Tensor]:
     """One step q' = r + D P (q + shift) with its residual q' - (q + shift).
 
@@ -76,12 +67,7 @@ def sweep_values(
 
 
 def sweep_visits(
-    values: Tensor,
-    starts: Tensor,
-    rows: Tensor,
-    eps0: Tensor,
-    mu: Tensor,
-    scale: Tensor,
+    values: Tensor, starts: Tensor, rows: Tensor, eps0: Tensor, mu: Tensor, scale: Tensor
 ) -> tuple[Tensor, Tensor]:
     """One step mu' = eps0 + T (scale mu) with its residual mu' - scale mu."""
     scaled = mu * scale.reshape(*mu.shape[:-1], 1)

@@ -18,11 +18,7 @@ def test_every_kernel_compiles(tmp_path: Path) -> None:
     # A cache of its own: a stale one would prove nothing.
     environment |= {"TRITON_CACHE_DIR": str(tmp_path), "TRITON_DEFAULT_FP_FUSION": "1"}
     done = subprocess.run(
-        [sys.executable, str(script)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, str(script)], env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert "all compiled" in done.stdout
@@ -30,8 +26,6 @@ def test_every_kernel_compiles(tmp_path: Path) -> None:
 
 def test_without_triton_the_error_names_the_extra() -> None:
     code = "import sys; sys.modules['triton'] = None; import nopg.gpu.rows"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "MissingExtraError" in done.stderr
     assert 'pip install "nopg[gpu]"' in done.stderr

@@ -46,9 +46,7 @@ def test_build_is_a_softmax(case: Case) -> None:
     rows = kernel_rows(x)
     rows.weights.fill_(torch.nan)
     found = rows.build(x.taken)
-    expected = reference.build(
-        *x.double("log_psi", "gathered", "taken", "half_precision")
-    )
+    expected = reference.build(*x.double("log_psi", "gathered", "taken", "half_precision"))
     assert_same(found, expected)
     torch.testing.assert_close(found.sum(-1), torch.ones_like(found[..., 0]))
 
@@ -113,9 +111,7 @@ def test_the_transpose_agrees_with_a_dense_one(case: Case) -> None:
 
 @each_case
 @pytest.mark.parametrize("few", [0, sweep.FEW])
-def test_a_sweep_steps_and_measures(
-    case: Case, few: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sweep_steps_and_measures(case: Case, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep, "FEW", few)
     x = inputs(case)
     q_next, mu_next, sums = swept(*x.some(*ROW_SWEEP, *COLUMN_SWEEP))

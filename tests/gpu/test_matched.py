@@ -31,9 +31,7 @@ def compared(rows: Matching, taken: Tensor) -> None:
         torch.testing.assert_close(found, expected.blocks[0], rtol=0.0, atol=tolerance)
         exact = rows.plain.slopes(expected, rows.plain.rows.operator([found]), q)
         scale = float(exact.abs().max())
-        torch.testing.assert_close(
-            slopes[policy], exact, rtol=0.0, atol=tolerance * scale
-        )
+        torch.testing.assert_close(slopes[policy], exact, rtol=0.0, atol=tolerance * scale)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -95,6 +93,4 @@ def test_slopes_do_not_feel_a_constant() -> None:
     rows = Matching.of(CASES[0])
     rows.match(rows.taken)
     q = torch.linspace(0.0, 3.0, 33, dtype=torch.float64, device=DEVICE).sin()
-    torch.testing.assert_close(
-        rows.slopes(q + 1e3), rows.slopes(q), rtol=1e-6, atol=1e-8
-    )
+    torch.testing.assert_close(rows.slopes(q + 1e3), rows.slopes(q), rtol=1e-6, atol=1e-8)

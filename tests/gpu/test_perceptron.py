@@ -36,9 +36,7 @@ def test_actions_and_gradients_are_those_of_the_layers(
     torch.testing.assert_close(found, expected)
     weights = list(plain.parameters())
     exact = torch.autograd.grad(expected, weights, slope)
-    for mine, its in zip(
-        torch.autograd.grad(found, weights, slope), exact, strict=True
-    ):
+    for mine, its in zip(torch.autograd.grad(found, weights, slope), exact, strict=True):
         torch.testing.assert_close(mine, its)
 
 

@@ -32,9 +32,7 @@ def test_fixed_lists_are_the_nearest_samples() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10_000), margin=st.floats(1.0, 15.0))
-def test_bound_covers_what_is_dropped_and_margin_is_kept(
-    seed: int, margin: float
-) -> None:
+def test_bound_covers_what_is_dropped_and_margin_is_kept(seed: int, margin: float) -> None:
     queries, samples, h = clouds(seed)
     blocks = nearest_blocks(queries, samples, h, log_margin=margin, most=300)
     log_psi = log_similarity(queries, samples, h)

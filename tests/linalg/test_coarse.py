@@ -9,9 +9,7 @@ from nopg.linalg.coarse import CoarseCells, CoarseCorrection
 GAMMA = 0.97
 
 
-def test_cells_hold_every_point_once_in_equal_parts(
-    generator: torch.Generator,
-) -> None:
+def test_cells_hold_every_point_once_in_equal_parts(generator: torch.Generator) -> None:
     points = torch.rand((1003, 3), dtype=torch.float64, generator=generator)
     cells = CoarseCells.of(points, 3000)  # (5 * 24 * 3000)^(1/3) = 71
     assert cells.cell.shape == (1003,)

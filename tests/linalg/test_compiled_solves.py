@@ -11,18 +11,11 @@ from torch import Tensor
 from nopg import compiled
 from nopg.linalg import coarse
 from nopg.linalg.coarse import CoarseCells, CoarseCorrection, CompiledSystem
-from nopg.linalg.operators import (
-    AveragedRows,
-    DenseRows,
-    LinearOperator,
-    Pattern,
-    SparseRows,
-)
+from nopg.linalg.operators import AveragedRows, DenseRows, LinearOperator, Pattern, SparseRows
 from nopg.linalg.solve import DiscountedSystem, SolverConfig, solve_pair
 
 pytestmark = pytest.mark.skipif(
-    compiled.compiled("nopg.linalg", "solve.c", False) is None,
-    reason="there is no C compiler",
+    compiled.compiled("nopg.linalg", "solve.c", False) is None, reason="there is no C compiler"
 )
 GAMMA, N = 0.97, 600
 
@@ -144,9 +137,7 @@ def test_half_the_products_of_a_solve_without_it(generator: torch.Generator) -> 
     config = SolverConfig(rtol=1e-8, dense_below=0)
     plain = solve_pair(system, r, eps0, config)
     assert system.compiled is not None
-    helped = solve_pair(
-        system, r, eps0, config, None, system.compiled.correction(cells)
-    )
+    helped = solve_pair(system, r, eps0, config, None, system.compiled.correction(cells))
     assert {one.method for one in helped} == {"preconditioned gmres"}
     assert {one.method for one in plain} == {"gmres"}
     before, after = (sum(one.matvecs for one in both) for both in (plain, helped))
@@ -163,9 +154,7 @@ def test_half_the_products_of_a_solve_without_it(generator: torch.Generator) -> 
 
 
 @pytest.mark.parametrize("core", [torch.nan, 1e30])
-def test_a_useless_correction_costs_time_not_truth(
-    core: float, generator: torch.Generator
-) -> None:
+def test_a_useless_correction_costs_time_not_truth(core: float, generator: torch.Generator) -> None:
     operator, P, cells = transition("sparse", torch.float64, generator)
     count = len(cells.sizes)
     bad = CoarseCorrection(cells, torch.full((count, count), core))

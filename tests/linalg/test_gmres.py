@@ -17,9 +17,7 @@ def system(n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("steps", [6, 40])
-def test_accurate_with_restarts_and_without(
-    steps: int, generator: torch.Generator
-) -> None:
+def test_accurate_with_restarts_and_without(steps: int, generator: torch.Generator) -> None:
     A, b = system(90, generator)
     tolerance, start = 1e-12 * float(b.norm()), torch.zeros_like(b)
     attempt = gmres(lambda x: A @ x, b, start, tolerance, 2000, restart=steps)
@@ -30,9 +28,7 @@ def test_accurate_with_restarts_and_without(
     assert not start.any()
 
 
-def test_a_map_that_is_no_number_is_given_up_without_harm(
-    generator: torch.Generator,
-) -> None:
+def test_a_map_that_is_no_number_is_given_up_without_harm(generator: torch.Generator) -> None:
     start = torch.randn(40, dtype=torch.float64, generator=generator)
     kept = start.clone()
     attempt = gmres(lambda x: x * torch.nan, start, start, 1e-8, 100)
@@ -41,14 +37,10 @@ def test_a_map_that_is_no_number_is_given_up_without_harm(
     assert torch.equal(start, kept)
 
 
-def test_vectors_stay_orthogonal_though_nearly_dependent(
-    generator: torch.Generator,
-) -> None:
+def test_vectors_stay_orthogonal_though_nearly_dependent(generator: torch.Generator) -> None:
     """Each new vector is the last but for a millionth: one sweep would not do."""
     basis = torch.empty((7, 200))
-    basis[0] = torch.nn.functional.normalize(
-        torch.randn(200, generator=generator), dim=0
-    )
+    basis[0] = torch.nn.functional.normalize(torch.randn(200, generator=generator), dim=0)
     for j in range(1, 7):
         small = 1e-3 * torch.randn(200, generator=generator) / 200**0.5
         basis[j] = basis[j - 1] + small

@@ -10,13 +10,7 @@ from nopg.errors import ConfigError, SolverError
 from nopg.linalg import solve as solve_module
 from nopg.linalg.krylov import Attempt, gmres
 from nopg.linalg.operators import DenseRows
-from nopg.linalg.solve import (
-    DiscountedSystem,
-    SolverConfig,
-    fixed_point,
-    solve_columns,
-    solve_pair,
-)
+from nopg.linalg.solve import DiscountedSystem, SolverConfig, fixed_point, solve_columns, solve_pair
 
 
 def stochastic(n: int, generator: torch.Generator, sharpness: float = 3.0) -> Tensor:
@@ -26,9 +20,7 @@ def stochastic(n: int, generator: torch.Generator, sharpness: float = 3.0) -> Te
 
 @pytest.mark.parametrize("solver", [gmres, fixed_point])
 @pytest.mark.parametrize("gamma", [0.5, 0.97])
-def test_every_solver_matches_lu(
-    solver: object, gamma: float, generator: torch.Generator
-) -> None:
+def test_every_solver_matches_lu(solver: object, gamma: float, generator: torch.Generator) -> None:
     P = stochastic(80, generator)
     A = torch.eye(80, dtype=torch.float64) - gamma * P
     b = torch.randn(80, dtype=torch.float64, generator=generator)

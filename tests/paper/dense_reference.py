@@ -25,9 +25,7 @@ def dense_objective(problem: SmallProblem) -> Tensor:
     if count > 1:
         h = _float64(problem.bandwidths.next_state)
         shape = (len(s), count, s.shape[1])
-        noise = torch.randn(
-            shape, dtype=torch.float64, generator=seeds.torch("next-states")
-        )
+        noise = torch.randn(shape, dtype=torch.float64, generator=seeds.torch("next-states"))
         queries = (s_next[:, None] + h * noise).reshape(-1, s.shape[1])
     starts = torch.tensor(problem.initial_states)
     draws = seeds.torch("policy-samples")

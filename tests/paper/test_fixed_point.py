@@ -80,7 +80,5 @@ def test_order_in_memory_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
         torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
     states = problem.data.observations[:7]
     torch.testing.assert_close(moved.value(states), plain.value(states))
-    torch.testing.assert_close(
-        moved.responsibilities(states), plain.responsibilities(states)
-    )
+    torch.testing.assert_close(moved.responsibilities(states), plain.responsibilities(states))
     torch.testing.assert_close(moved.gradient(), plain.gradient(), rtol=1e-8, atol=0)

@@ -50,9 +50,7 @@ def test_gradient_matches_autograd_through_the_dense_solve(
     error = float((equation.gradient() - expected).norm() / expected.norm())
     print(f"{kind}: relative error {error:.1e} against autograd")
     assert error <= 1e-10
-    assert float(equation.objective) == pytest.approx(
-        float(expected_J.detach()), rel=1e-12
-    )
+    assert float(equation.objective) == pytest.approx(float(expected_J.detach()), rel=1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -63,9 +61,7 @@ def test_gradient_of_sparse_rows_matches_that_of_complete_ones(kind: str) -> Non
     sparse = problem.equation(neighbours="auto", tolerance=1e-13)
     assert sparse.problem.next_rows.pattern is not None
     assert len(sparse.problem.next_rows.blocks) > 1
-    torch.testing.assert_close(
-        sparse.gradient(), complete.gradient(), rtol=1e-9, atol=1e-12
-    )
+    torch.testing.assert_close(sparse.gradient(), complete.gradient(), rtol=1e-9, atol=1e-12)
     torch.testing.assert_close(
         sparse.transition_matrix(), complete.transition_matrix(), rtol=0, atol=1e-12
     )

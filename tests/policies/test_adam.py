@@ -23,10 +23,7 @@ def networks(dtype: torch.dtype) -> tuple[nn.Module, nn.Module]:
 
 
 def gradients_of(net: nn.Module, generator: torch.Generator) -> list[Tensor]:
-    return [
-        torch.randn(p.shape, dtype=p.dtype, generator=generator)
-        for p in net.parameters()
-    ]
+    return [torch.randn(p.shape, dtype=p.dtype, generator=generator) for p in net.parameters()]
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])

@@ -53,8 +53,7 @@ def test_arrays_act_as_the_modules_do(kind: str, changes: dict[str, object]) -> 
     team, states = team_of_three(kind, **changes)
     ours = ArrayPolicies(team).act(states.numpy())
     theirs = [
-        policy.outputs(part)[0].detach()
-        for policy, part in zip(team, states.chunk(3), strict=True)
+        policy.outputs(part)[0].detach() for policy, part in zip(team, states.chunk(3), strict=True)
     ]
     assert ours == pytest.approx(torch.cat(theirs).numpy(), rel=1e-12, abs=1e-14)
 
@@ -69,9 +68,7 @@ def test_decided_labels_are_the_likeliest() -> None:
 
 def test_other_policies_have_nothing_to_decide() -> None:
     team, states = team_of_three("deterministic")
-    decided, plain = (
-        ArrayPolicies(team, is_decided=d).act(states.numpy()) for d in (True, False)
-    )
+    decided, plain = (ArrayPolicies(team, is_decided=d).act(states.numpy()) for d in (True, False))
     assert np.array_equal(decided, plain)
 
 

@@ -11,9 +11,7 @@ from nopg.policies.families import DeterministicPolicy, GaussianPolicy, Policy
 
 
 def made(kind: str, generator: torch.Generator, *, is_squashed: bool = True) -> Policy:
-    spec = PolicySpec(
-        kind=kind, n_states=3, n_outputs=2, hidden=(7, 5), is_squashed=is_squashed
-    )
+    spec = PolicySpec(kind=kind, n_states=3, n_outputs=2, hidden=(7, 5), is_squashed=is_squashed)
     low, high = torch.tensor([-1.0, 0.5]), torch.tensor([2.0, 4.0])
     policy = spec.build(generator, low, high)
     states = torch.randn((40, 3), dtype=torch.float64, generator=generator)
@@ -39,9 +37,7 @@ def test_outputs_and_slopes_are_those_of_autograd(
     found = PerceptronPass.of(policy, states)
     assert found is not None
     slopes = tuple(torch.randn(x.shape, generator=generator).double() for x in outputs)
-    total = torch.stack(
-        [(x * s).sum() for x, s in zip(outputs, slopes, strict=True)]
-    ).sum()
+    total = torch.stack([(x * s).sum() for x, s in zip(outputs, slopes, strict=True)]).sum()
     expected = torch.autograd.grad(total, list(policy.parameters()))
     for x, y in zip(found.outputs, outputs, strict=True):
         torch.testing.assert_close(x, y.detach())

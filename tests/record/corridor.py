@@ -21,9 +21,7 @@ class Corridor(gymnasium.Env[NDArray[np.float32], Any]):
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 100}  # noqa: RUF012
 
-    def __init__(
-        self, render_mode: str | None = None, *, discrete: bool = False
-    ) -> None:
+    def __init__(self, render_mode: str | None = None, *, discrete: bool = False) -> None:
         self.render_mode = render_mode
         self.observation_space = Box(-10.0, 10.0, (2,))
         self.action_space = Discrete(3) if discrete else Box(-1.0, 1.0, (1,))
@@ -36,9 +34,7 @@ class Corridor(gymnasium.Env[NDArray[np.float32], Any]):
         self._start = self._position = float(self.np_random.uniform(-0.5, 0.5))
         return self._observation(), {}
 
-    def step(
-        self, action: Any
-    ) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         push = float(action - 1) if self._discrete else float(action[0])
         self._position += push
         reward = -(push**2) - 1.0

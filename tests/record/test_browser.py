@@ -56,10 +56,7 @@ def page(browser: Any) -> Iterator[Any]:
     page = browser.new_page(viewport={"width": 1200, "height": 800})
     problems: list[str] = []
     page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on(
-        "console",
-        lambda line: problems.append(line.text) if line.type == "error" else None,
-    )
+    page.on("console", lambda line: problems.append(line.text) if line.type == "error" else None)
     yield page
     page.close()
     # A recorder that is killed on purpose is a network error, and no other is one.
@@ -93,9 +90,7 @@ def drive_to_the_goal(page: Any) -> None:
     page.keyboard.up(held)
 
 
-def test_arrow_keys_drive_the_mountain_car_up_the_hill(
-    page: Any, tmp_path: Path
-) -> None:
+def test_arrow_keys_drive_the_mountain_car_up_the_hill(page: Any, tmp_path: Path) -> None:
     with recorder(*CAR, cwd=tmp_path) as running:
         page.goto(running.address)
         wait_for(page, "ready")
@@ -230,9 +225,7 @@ def test_a_gamepad_drives_without_a_key(page: Any, tmp_path: Path) -> None:
     with recorder(*CAR, cwd=tmp_path) as running:
         page.goto(running.address)
         wait_for(page, "ready")
-        page.wait_for_function(
-            "document.getElementById('gamepad').innerText.includes('Test pad')"
-        )
+        page.wait_for_function("document.getElementById('gamepad').innerText.includes('Test pad')")
         page.evaluate("window.stick = -1")
         wait_for(page, "running")
         page.wait_for_timeout(600)
@@ -261,8 +254,6 @@ def test_it_fits_a_narrow_window_in_both_schemes(page: Any, car: Recorder) -> No
         page.emulate_media(color_scheme=scheme)
         page.wait_for_timeout(100)
         assert page.evaluate("document.documentElement.scrollWidth") <= 400
-        ground = page.evaluate(
-            "getComputedStyle(document.documentElement).backgroundColor"
-        )
+        ground = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
         red = int(ground.partition("(")[2].partition(",")[0])
         assert (red > 200) == (scheme == "light")

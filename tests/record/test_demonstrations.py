@@ -22,9 +22,7 @@ LAYOUT = {
 
 def episode(length: int, value: float = 0.5) -> Episode:
     x = np.array([value])
-    return tuple(
-        Transition(x, x, 1.0, x, False, k == length - 1) for k in range(length)
-    )
+    return tuple(Transition(x, x, 1.0, x, False, k == length - 1) for k in range(length))
 
 
 def test_it_never_overwrites(tmp_path: Path) -> None:

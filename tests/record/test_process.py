@@ -39,10 +39,7 @@ def test_sigkill_in_mid_episode_loses_at_most_that_episode(tmp_path: Path) -> No
 
 
 def test_ctrl_c_says_where_the_data_are(tmp_path: Path) -> None:
-    with (
-        recorder(*CORRIDOR, cwd=tmp_path) as running,
-        page(running.port, running.ticket) as driver,
-    ):
+    with recorder(*CORRIDOR, cwd=tmp_path) as running, page(running.port, running.ticket) as driver:
         driver.start("ArrowRight")
         status = driver.until("saved")
         assert driver.pictures[0].startswith(b"\xff\xd8")  # JPEG

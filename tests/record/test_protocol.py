@@ -60,8 +60,7 @@ def test_anything_else_is_malformed(message: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ['{"type": "hello"}', '{"type": "hello", "ticket": 3}', '{"ticket": "a"}', "7"],
+    "text", ['{"type": "hello"}', '{"type": "hello", "ticket": 3}', '{"ticket": "a"}', "7"]
 )
 def test_a_first_message_without_a_ticket_is_malformed(text: str) -> None:
     with pytest.raises(MalformedMessage):

@@ -34,9 +34,7 @@ class Running:
     link: Link
     ticket: Ticket
 
-    def get(
-        self, path: str, method: str = "GET", **headers: str
-    ) -> tuple[int, Any, str]:
+    def get(self, path: str, method: str = "GET", **headers: str) -> tuple[int, Any, str]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         connection.request(method, path, headers=headers)
         answer = connection.getresponse()
@@ -107,9 +105,7 @@ def test_a_port_in_use_is_one_sentence(running: Running) -> None:
 
 
 @pytest.mark.parametrize("path", list(server._ASSETS))
-def test_every_asset_is_served_with_the_security_headers(
-    running: Running, path: str
-) -> None:
+def test_every_asset_is_served_with_the_security_headers(running: Running, path: str) -> None:
     status, headers, body = running.get(path)
     assert status == 200
     assert headers["content-type"] == server._ASSETS[path][1]
@@ -168,10 +164,7 @@ def test_localhost_with_the_port_is_the_same_place(running: Running) -> None:
 
 
 def test_visitors_who_ask_nothing_keep_nobody_out(running: Running) -> None:
-    silent = [
-        socket.create_connection(("127.0.0.1", running.port), timeout=5)
-        for _ in range(60)
-    ]
+    silent = [socket.create_connection(("127.0.0.1", running.port), timeout=5) for _ in range(60)]
     try:
         assert running.get("/")[0] == 200
         with running.page() as page:
@@ -182,18 +175,9 @@ def test_visitors_who_ask_nothing_keep_nobody_out(running: Running) -> None:
 
 
 @pytest.mark.parametrize(
-    "origin",
-    [
-        None,
-        "null",
-        "http://evil.example",
-        "http://127.0.0.1",
-        "https://127.0.0.1:{port}",
-    ],
+    "origin", [None, "null", "http://evil.example", "http://127.0.0.1", "https://127.0.0.1:{port}"]
 )
-def test_a_foreign_origin_is_refused_in_the_handshake(
-    running: Running, origin: str | None
-) -> None:
+def test_a_foreign_origin_is_refused_in_the_handshake(running: Running, origin: str | None) -> None:
     ticket = running.ticket.current
     wrong = origin and origin.format(port=running.port)
     with pytest.raises(InvalidStatus) as refused, running.socket(origin=wrong):
@@ -219,9 +203,7 @@ def test_a_ticket_opens_once_and_the_welcome_brings_the_next(running: Running) -
 
 
 @pytest.mark.parametrize("ticket", ["", "x", "é", "0" * 32])
-def test_a_wrong_ticket_is_refused_and_does_no_harm(
-    running: Running, ticket: str
-) -> None:
+def test_a_wrong_ticket_is_refused_and_does_no_harm(running: Running, ticket: str) -> None:
     good = running.ticket.current
     with running.socket() as websocket:
         websocket.send(json.dumps({"type": "hello", "ticket": ticket}))
@@ -256,8 +238,7 @@ def test_a_message_that_is_too_long_closes_the_connection(running: Running) -> N
 
 
 @pytest.mark.parametrize(
-    "message",
-    ["", "{", "[" * 1500, b"\x00\x01", '{"type": "open", "path": "/etc/passwd"}'],
+    "message", ["", "{", "[" * 1500, b"\x00\x01", '{"type": "open", "path": "/etc/passwd"}']
 )
 def test_a_malformed_message_is_ignored_with_a_close(
     running: Running, message: str | bytes
@@ -270,12 +251,8 @@ def test_a_malformed_message_is_ignored_with_a_close(
     assert running.link.take().controls.is_neutral
 
 
-@pytest.mark.parametrize(
-    "first", ["hi", b"\x00", '{"type": "command", "name": "quit"}']
-)
-def test_a_first_message_that_is_no_hello_closes(
-    running: Running, first: str | bytes
-) -> None:
+@pytest.mark.parametrize("first", ["hi", b"\x00", '{"type": "command", "name": "quit"}'])
+def test_a_first_message_that_is_no_hello_closes(running: Running, first: str | bytes) -> None:
     with running.socket() as websocket:
         websocket.send(first)
         assert closing_code(websocket) == server.MALFORMED
@@ -300,9 +277,7 @@ def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
         pass
 
 
-def test_a_missing_picture_package_names_the_extra(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_missing_picture_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     with pytest.raises(MissingExtraError, match="`PIL`, which is not installed"):
         as_jpeg(np.zeros((2, 2, 3), np.uint8))

@@ -80,9 +80,7 @@ def test_a_driving_key_starts_but_one_still_held_does_not(desk: Desk) -> None:
     assert desk.phase() is Phase.RUNNING
 
 
-def test_a_reached_goal_is_saved_as_terminated_with_every_number_right(
-    desk: Desk,
-) -> None:
+def test_a_reached_goal_is_saved_as_terminated_with_every_number_right(desk: Desk) -> None:
     start = desk.start()
     desk.finish_episode()
     data = Dataset.load(desk.path)
@@ -97,8 +95,7 @@ def test_a_reached_goal_is_saved_as_terminated_with_every_number_right(
     assert data.observation_names == ("x", "start")
     assert data.action_space == desk.simulator.action_space
     assert desk.said == [
-        f"Episode 1 saved: {steps} steps, return {-2.0 * steps:.4g}, "
-        "the task ended (terminated)."
+        f"Episode 1 saved: {steps} steps, return {-2.0 * steps:.4g}, the task ended (terminated)."
     ]
 
 

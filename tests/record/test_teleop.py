@@ -69,10 +69,7 @@ def test_a_key_chooses_the_label_and_none_means_what_suits_the_labels() -> None:
 def test_names_are_used_only_where_they_fit() -> None:
     names = [lever["name"] for lever in discrete("LunarLander-v3", 4).levers]
     assert names[2] == "main engine"
-    assert [lever["name"] for lever in discrete("LunarLander-v3", 2).levers] == [
-        "0",
-        "1",
-    ]
+    assert [lever["name"] for lever in discrete("LunarLander-v3", 2).levers] == ["0", "1"]
     names_of_labels = known_names("LunarLander-v3")[1]
     lander = teleop_of([-1.0, -1.0], [1.0, 1.0], names=names_of_labels)
     assert [lever["name"] for lever in lander.levers] == ["a0", "a1"]

@@ -42,9 +42,7 @@ def corridor() -> FittedPolicy:
         np.abs(next_states[:, 0]) > 1.0,
         episodes=np.arange(160) // 8,
     )
-    return NOPG("discrete", gamma=0.9, hidden=(8,)).fit(
-        data, n_updates=12, progress=False
-    )
+    return NOPG("discrete", gamma=0.9, hidden=(8,)).fit(data, n_updates=12, progress=False)
 
 
 @cache
@@ -88,9 +86,7 @@ def slider() -> FittedPolicy:
         action_names=["push"],
         episodes=np.arange(60) // 6,
     )
-    return learn(
-        data, gamma=0.9, n_updates=5, n_refining=5, progress=False, hidden=(8,)
-    )
+    return learn(data, gamma=0.9, n_updates=5, n_refining=5, progress=False, hidden=(8,))
 
 
 @cache
@@ -99,9 +95,4 @@ def evidence_of(name: str) -> Evidence:
     return gather(POLICIES[name]())
 
 
-POLICIES = {
-    "pendulum": pendulum,
-    "corridor": corridor,
-    "hostile": hostile,
-    "slider": slider,
-}
+POLICIES = {"pendulum": pendulum, "corridor": corridor, "hostile": hostile, "slider": slider}

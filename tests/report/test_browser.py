@@ -69,9 +69,7 @@ def page(browser: Any) -> Iterator[Any]:
     page.on("dialog", lambda box: problems.append(box.message))
     page.on(
         "request",
-        lambda asked: (
-            problems.append(asked.url) if not asked.url.startswith("file:") else None
-        ),
+        lambda asked: problems.append(asked.url) if not asked.url.startswith("file:") else None,
     )
     yield page
     page.close()
@@ -105,12 +103,8 @@ def test_every_plot_is_drawn_in_both_schemes_and_widths(
             plots = page.locator(".frame canvas")
             assert plots.count() == n_plots
             for i in range(n_plots):
-                assert plots.nth(i).evaluate(COLOURS) > 1, (
-                    f"plot {i} of {name} is empty"
-                )
-        ground = page.evaluate(
-            "getComputedStyle(document.documentElement).backgroundColor"
-        )
+                assert plots.nth(i).evaluate(COLOURS) > 1, f"plot {i} of {name} is empty"
+        ground = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
         red = int(ground.partition("(")[2].partition(",")[0])
         assert (red > 200) == (scheme == "light")
 
@@ -131,14 +125,7 @@ def test_pointing_at_a_map_reads_all_of_them(page: Any, pages: dict[str, Path]) 
     visit(page, pages["pendulum"])
     page.locator(".map").first.hover()
     words = page.inner_text("#tip")
-    for name in (
-        "angle",
-        "theta_dot",
-        "value",
-        "visits",
-        "torque",
-        "untried",
-    ):
+    for name in ("angle", "theta_dot", "value", "visits", "torque", "untried"):
         assert name in words
     policy = pendulum()
     box = page.locator(".map").first.bounding_box()
@@ -182,9 +169,7 @@ def test_dragging_zooms_and_a_button_returns(page: Any, pages: dict[str, Path]) 
     assert page.evaluate(TICKS) == before
 
 
-def test_paths_play_and_the_slider_moves_them(
-    page: Any, pages: dict[str, Path]
-) -> None:
+def test_paths_play_and_the_slider_moves_them(page: Any, pages: dict[str, Path]) -> None:
     visit(page, pages["pendulum"])
     before = page.evaluate(DOTS)
     assert before
@@ -233,9 +218,7 @@ def test_a_hostile_name_is_read_and_not_run(page: Any, pages: dict[str, Path]) -
     assert page.locator("img").count() == 0
 
 
-def test_internals_are_folded_and_drawn_when_asked_for(
-    page: Any, pages: dict[str, Path]
-) -> None:
+def test_internals_are_folded_and_drawn_when_asked_for(page: Any, pages: dict[str, Path]) -> None:
     page.goto(pages["slider"].as_uri())
     page.wait_for_selector('html[data-ready="yes"]')
     assert page.is_visible("#verdict")

@@ -86,9 +86,7 @@ def test_one_dimensional_states_have_a_line() -> None:
     assert line.actions.shape == (2, 1, maps.LINE)
 
 
-def test_values_by_models_are_exact_on_a_coarser_grid(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_values_by_models_are_exact_on_a_coarser_grid(monkeypatch: pytest.MonkeyPatch) -> None:
     evidence = evidence_of("slider")
     axes, held = axes_and_held(evidence)
     monkeypatch.setattr(maps, "MODEL_WORK", 1)  # the coarsest: five per side

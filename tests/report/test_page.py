@@ -39,9 +39,7 @@ def pages() -> dict[str, str]:
 
 
 def numbers(page: str) -> dict[str, Any]:
-    found = re.search(
-        r'<script type="application/json" id="numbers">(.*?)</script>', page
-    )
+    found = re.search(r'<script type="application/json" id="numbers">(.*?)</script>', page)
     assert found
     return dict(json.loads(found[1]))
 
@@ -70,9 +68,7 @@ def test_the_map_holds_the_policys_own_values(pages: dict[str, str]) -> None:
     np.testing.assert_allclose(unpacked(plane["actions"][0]), actions, atol=1e-6)
 
 
-def test_after_learn_the_map_holds_what_the_models_expect(
-    pages: dict[str, str],
-) -> None:
+def test_after_learn_the_map_holds_what_the_models_expect(pages: dict[str, str]) -> None:
     """Not what the kernels say, which did not choose the policy."""
     drawn, policy = numbers(pages["slider"]), slider()
     value = unpacked(drawn["planes"][0]["value"])
@@ -106,8 +102,7 @@ def shown(value: float) -> str:
 
 
 @pytest.mark.parametrize(
-    ("name", "by"),
-    [("pendulum", "kernel regression"), ("slider", "learned models")],
+    ("name", "by"), [("pendulum", "kernel regression"), ("slider", "learned models")]
 )
 def test_there_is_one_return_and_it_is_said_who_predicts_it(
     pages: dict[str, str], name: str, by: str
@@ -146,9 +141,7 @@ def test_the_page_begins_with_the_verdict_and_ends_with_the_internals(
     assert page.count("<details id=") == page.count("<details") == 4  # all folded
 
 
-def test_comparison_replay_and_suggestion_are_the_policys_own(
-    pages: dict[str, str],
-) -> None:
+def test_comparison_replay_and_suggestion_are_the_policys_own(pages: dict[str, str]) -> None:
     page, evidence = pages["slider"], evidence_of("slider")
     found, replay = evidence.grounds.comparison, evidence.grounds.replay
     assert found.against == "the mean action"
@@ -183,10 +176,7 @@ def test_an_unknown_return_is_said_to_be_unknown() -> None:
 def test_data_settings_and_origin_are_named(tmp_path: Path) -> None:
     policy = pendulum()
     path = write_report(
-        policy,
-        tmp_path / "report.html",
-        title="swing-up",
-        origin={"host": "<lab>"},
+        policy, tmp_path / "report.html", title="swing-up", origin={"host": "<lab>"}
     )
     page = path.read_text(encoding="utf-8")
     assert "<h1>swing-up</h1>" in page
@@ -228,16 +218,12 @@ class Tags(HTMLParser):
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_names_from_data_are_shown_and_not_run(
-    pages: dict[str, str], name: str
-) -> None:
+def test_names_from_data_are_shown_and_not_run(pages: dict[str, str], name: str) -> None:
     tags = Tags(pages[name]).found
     scripts = [attributes for tag, attributes in tags if tag == "script"]
     assert scripts == [{"type": "application/json", "id": "numbers"}, {}]
     assert not {"img", "iframe", "object", "link", "base", "i"} & {t for t, _ in tags}
-    assert not [
-        a for _, a in tags if any(k.startswith("on") or k == "style" for k in a)
-    ]
+    assert not [a for _, a in tags if any(k.startswith("on") or k == "style" for k in a)]
 
 
 def test_hostile_names_are_all_there(pages: dict[str, str]) -> None:
@@ -259,9 +245,7 @@ def test_the_page_fetches_nothing(pages: dict[str, str], name: str) -> None:
     assert "{{" not in page.replace("{{numbers}}", "")
 
 
-def test_only_the_pages_own_script_and_style_are_allowed(
-    pages: dict[str, str],
-) -> None:
+def test_only_the_pages_own_script_and_style_are_allowed(pages: dict[str, str]) -> None:
     page = pages["hostile"]
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
     assert policy

@@ -29,9 +29,7 @@ def test_draws_of_the_kernels_have_the_mean_of_their_distribution() -> None:
         lasting = ~np.isnan(drawn[:, 0])
         share = rollouts.running[step - 1]
         assert lasting.mean() == pytest.approx(share, abs=2 / 4000)
-        np.testing.assert_allclose(
-            drawn[lasting].mean(axis=0), rollouts.mean[step - 1], atol=0.01
-        )
+        np.testing.assert_allclose(drawn[lasting].mean(axis=0), rollouts.mean[step - 1], atol=0.01)
 
 
 def test_draws_of_the_kernels_are_logged_next_states_and_begin_at_the_starts() -> None:
@@ -54,9 +52,7 @@ def test_paths_of_the_models_are_followed_from_their_own_start() -> None:
     assert found.states.shape == (2 * n_starts, 16, 2)  # once for each of two models
     np.testing.assert_array_equal(found.states[:n_starts, 0], rollouts.initial)
     np.testing.assert_array_equal(found.states[n_starts:, 0], rollouts.initial)
-    np.testing.assert_array_equal(
-        found.states[:, 1:], rollouts.states.transpose(1, 0, 2)
-    )
+    np.testing.assert_array_equal(found.states[:, 1:], rollouts.states.transpose(1, 0, 2))
     # One step is short: a path that began elsewhere would leap.
     assert np.abs(found.states[:, 1] - found.states[:, 0]).max() < 0.3
 
@@ -65,9 +61,7 @@ def test_a_path_that_has_ended_is_not_drawn() -> None:
     states = np.arange(6.0).reshape(3, 2, 1)
     weights = np.array([[0.5, 0.5], [0.5, 0.1], [0.5, 0.0]])
     found = predicted_paths(Rollouts(states, weights, np.zeros((1, 1)), "model"))
-    np.testing.assert_array_equal(
-        found.states[:, :, 0], [[0, 0, 2, 4], [0, 1, np.nan, np.nan]]
-    )
+    np.testing.assert_array_equal(found.states[:, :, 0], [[0, 0, 2, 4], [0, 1, np.nan, np.nan]])
     np.testing.assert_allclose(found.running, [1.0, 1.0, 0.6, 0.5])
 
 
@@ -76,9 +70,7 @@ def test_noisy_paths_begin_at_their_own_start() -> None:
     initial = np.array([[0.0], [100.0]])
     after = np.tile(np.repeat(initial, 3, axis=0), (2, 1)) + 1.0  # (12, 1)
     weights = np.full((1, 12), 1.0 / 12)
-    found = predicted_paths(
-        Rollouts(after[None].repeat(2, 0), weights, initial, "model")
-    )
+    found = predicted_paths(Rollouts(after[None].repeat(2, 0), weights, initial, "model"))
     np.testing.assert_array_equal(found.states[:, 1] - found.states[:, 0], 1.0)
 
 
@@ -155,9 +147,7 @@ def test_visits_by_models_are_where_their_rollouts_are() -> None:
     assert found.visits.sum() == pytest.approx(1.0)
 
 
-def test_of_many_places_a_choice_by_visits_is_looked_at(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_of_many_places_a_choice_by_visits_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     policy = pendulum()
     every = evidence_of("pendulum").visited
     monkeypatch.setattr(paths, "MOST_PLACES", 40)

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from nopg.fitted.history import (
-    PLANNING,
-    Candidate,
-    CandidateMethod,
-    ModelEstimate,
-    SearchResult,
-)
+from nopg.fitted.history import PLANNING, Candidate, CandidateMethod, ModelEstimate, SearchResult
 from nopg.report.fragments import MINUS, search_table
 from nopg.report.page import report_page
 from tests.report.policies import evidence_of
@@ -18,9 +12,7 @@ def searched(uncertainty: float) -> SearchResult:
     planned = CandidateMethod(PLANNING, short_horizon=True)
     tried = [
         Candidate(CandidateMethod("gradient ascent"), ModelEstimate(-60.0, 0.5)),
-        Candidate(
-            planned, ModelEstimate(-50.0, 0.5), ModelEstimate(-40.0, uncertainty)
-        ),
+        Candidate(planned, ModelEstimate(-50.0, 0.5), ModelEstimate(-40.0, uncertainty)),
     ]
     return SearchResult(tried, 1)
 

@@ -8,11 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from reproduction.bias_bounds import (
-    estimated_lipschitz,
-    regression_bias_bound,
-    value_bias_bound,
-)
+from reproduction.bias_bounds import estimated_lipschitz, regression_bias_bound, value_bias_bound
 
 import nopg
 from nopg.kernels.neighbours import log_similarity
@@ -27,9 +23,7 @@ def regression(
     f: np.ndarray, x: np.ndarray, density: np.ndarray, at: list[float], h: list[float]
 ) -> float:
     """Nadaraya-Watson at a point, samples as dense as quadrature: the limit."""
-    similarity = log_similarity(
-        torch.tensor([at]), torch.tensor(x), torch.tensor(h)
-    ).exp()[0]
+    similarity = log_similarity(torch.tensor([at]), torch.tensor(x), torch.tensor(h)).exp()[0]
     weights = similarity.numpy() * density
     return float((weights * f).sum() / weights.sum())
 
@@ -60,9 +54,7 @@ def test_theorem_2_holds_for_uneven_samples_in_two_dimensions(slope: float) -> N
 def test_theorem_3_holds_with_the_corrected_constant_only() -> None:
     """A task that stands still and costs |s|, estimated by the library itself."""
     states = np.linspace(-5.0, 5.0, 501)[:, None]
-    data = nopg.Dataset(
-        states, np.zeros_like(states), -np.abs(states[:, 0]), states, np.zeros(501)
-    )
+    data = nopg.Dataset(states, np.zeros_like(states), -np.abs(states[:, 0]), states, np.zeros(501))
     equation = nopg.BellmanEquation(
         data,
         linear_policy([0.0]),
@@ -77,11 +69,7 @@ def test_theorem_3_holds_with_the_corrected_constant_only() -> None:
     reward_bias = regression_bias_bound(widths, lipschitz=1.0)
     L_V = 1.0 / (1.0 - GAMMA)
     corrected = value_bias_bound(
-        GAMMA,
-        reward_bias,
-        L_V,
-        [NEXT_WIDTH],
-        next_value_bias=regression_bias_bound(widths, L_V),
+        GAMMA, reward_bias, L_V, [NEXT_WIDTH], next_value_bias=regression_bias_bound(widths, L_V)
     )
     printed = value_bias_bound(GAMMA, reward_bias, L_V, [NEXT_WIDTH], as_printed=True)
     # In closed form: -V(0) = sqrt(2 / pi) sum_t gamma^t sqrt((t + 1) h^2 + t h_phi^2).
@@ -112,9 +100,7 @@ class Line:
         rows /= rows.sum(axis=1, keepdims=True)
         identity = np.eye(len(rows))
         self.true = np.linalg.solve(identity - DISCOUNT * follow, rewards)
-        self.estimated = np.linalg.solve(
-            identity - DISCOUNT * rows @ follow, rows @ rewards
-        )
+        self.estimated = np.linalg.solve(identity - DISCOUNT * rows @ follow, rows @ rewards)
 
     @property
     def bias(self) -> float:

@@ -7,12 +7,7 @@ from typing import Any
 
 import pytest
 from reproduction.arms import runner_of
-from reproduction.code_version import (
-    ROOTS,
-    code_version,
-    source_hash,
-    sources,
-)
+from reproduction.code_version import ROOTS, code_version, source_hash, sources
 from reproduction.experiment import Plan
 from reproduction.registry import MODULES, experiment
 from reproduction.trial import Trial
@@ -23,9 +18,7 @@ SOURCE = 'def f(x):\n    """Double."""\n    return 2 * x\n'
 
 
 def trial(method: str, setting: str = "") -> Trial:
-    return Trial(
-        experiment="e", task="t", method=method, setting=setting, size=1, seed=0
-    )
+    return Trial(experiment="e", task="t", method=method, setting=setting, size=1, seed=0)
 
 
 def version(tmp_path: Path, text: str) -> str:
@@ -111,18 +104,14 @@ def small_package(root: Path) -> Path:
 def test_imports_are_followed_and_nothing_else(tmp_path: Path) -> None:
     root = tmp_path / "small"
     start = small_package(root)
-    found = {
-        file.relative_to(root).as_posix() for file in sources(start, {"small": root})
-    }
+    found = {file.relative_to(root).as_posix() for file in sources(start, {"small": root})}
     # Names from the folder itself bring what it gathers; `from small.part import deep`
     # is such a one.
     assert found == {
         "start.py", "part/used.py", "part/deep.py", "part/__init__.py", "part/spare.py"
     }  # fmt: skip
     (root / "part" / "used.py").write_text("import small.part.deep\nimport errors\n")
-    found = {
-        file.relative_to(root).as_posix() for file in sources(start, {"small": root})
-    }
+    found = {file.relative_to(root).as_posix() for file in sources(start, {"small": root})}
     assert found == {"start.py", "part/used.py", "part/deep.py"}
 
 
@@ -151,9 +140,7 @@ def test_baselines_do_not_depend_on_the_engine(method: str) -> None:
         ("learn", "", "nopg/linalg/krylov.py"),
     ],
 )
-def test_what_decides_the_numbers_is_found(
-    method: str, setting: str, file: str
-) -> None:
+def test_what_decides_the_numbers_is_found(method: str, setting: str, file: str) -> None:
     found = used(runner_of(trial(method, setting)))
     assert file in found
     assert "reproduction/tasks/continuous.py" in found
@@ -215,10 +202,7 @@ def test_imports_for_type_checkers_decide_nothing(tmp_path: Path) -> None:
     start.write_text(guarded)
     assert sources(start, {"small": root}) == [start]
     start.write_text(guarded + "else:\n    import small.part.spare\n")
-    assert [file.name for file in sources(start, {"small": root})] == [
-        "spare.py",
-        "start.py",
-    ]
+    assert [file.name for file in sources(start, {"small": root})] == ["spare.py", "start.py"]
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -11,9 +11,7 @@ from nopg.errors import ConfigError
 
 
 def table1(folder: Path, *options: str) -> int:
-    return main(
-        ["table1-applicability", "--preset", "smoke", "--out", str(folder), *options]
-    )
+    return main(["table1-applicability", "--preset", "smoke", "--out", str(folder), *options])
 
 
 def test_table1_is_run_drawn_and_drawn_again(

@@ -11,9 +11,7 @@ from reproduction.trial import Trial
 
 
 def record(method: str, estimates: list[dict[str, Any]]) -> Record:
-    trial = Trial(
-        experiment="coverage", task="cart-pole", method=method, size=1, seed=0
-    )
+    trial = Trial(experiment="coverage", task="cart-pole", method=method, size=1, seed=0)
     return Record(trial, "code", "run", {"estimates": estimates})
 
 
@@ -55,10 +53,7 @@ def test_coverage_of_models() -> None:
 
 def test_policies_of_learn_have_rows_of_their_own() -> None:
     found = coverage_tables(
-        [
-            record("NOPG-D", [estimate(1.0)]),
-            record("learn", [estimate(9.0), estimate(1.0)]),
-        ]
+        [record("NOPG-D", [estimate(1.0)]), record("learn", [estimate(9.0), estimate(1.0)])]
     )
     rows = {row["task"]: row for row in found["coverage"]}
     assert (rows["all"]["policies"], rows["all"]["kernel_held"]) == (1, "100%")

@@ -32,9 +32,7 @@ def along(states: Any) -> Any:
 
 
 @pytest.mark.parametrize(("make", "size"), TASKS)
-def test_every_row_is_a_step_of_the_simulator(
-    make: Callable[[], DiscreteTask], size: int
-) -> None:
+def test_every_row_is_a_step_of_the_simulator(make: Callable[[], DiscreteTask], size: int) -> None:
     task = make()
     data = task.dataset(size, 0)
     env: Any = gymnasium.make(task.name).unwrapped
@@ -80,9 +78,7 @@ def test_the_operator_reaches_the_flag_slowly_and_hesitates() -> None:
         demonstrations(0, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize(
-    ("make", "act"), [(cart_pole_v1, lean), (mountain_car_v0, along)]
-)
+@pytest.mark.parametrize(("make", "act"), [(cart_pole_v1, lean), (mountain_car_v0, along)])
 def test_returns_are_those_of_stepping_by_hand(
     make: Callable[[], DiscreteTask], act: Callable[[Any], Any]
 ) -> None:

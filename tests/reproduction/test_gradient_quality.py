@@ -64,9 +64,7 @@ def test_nopg_at_any_gains_is_nopg_built_for_them(is_stochastic: bool) -> None:
         seed=3,
     )
     estimate = nopg_estimate(where, data, widths, is_stochastic, 10, 3)
-    np.testing.assert_allclose(
-        estimate(gains), equation.gradient().numpy(), rtol=1e-5, atol=1e-8
-    )
+    np.testing.assert_allclose(estimate(gains), equation.gradient().numpy(), rtol=1e-5, atol=1e-8)
 
 
 def test_deterministic_data_have_finite_returns() -> None:

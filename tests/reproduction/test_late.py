@@ -20,9 +20,7 @@ def test_the_motor_answers_three_steps_late() -> None:
 
 
 @pytest.mark.parametrize("system", [late_pole(), heater()])
-def test_without_noise_the_reference_costs_what_riccati_says(
-    system: LinearSystem,
-) -> None:
+def test_without_noise_the_reference_costs_what_riccati_says(system: LinearSystem) -> None:
     calm = replace(system, g=0.0 * system.g, action_limit=1e9)
     # What is hidden is at rest, and the filter, told of next to no noise, believes it.
     states = calm.starts(3, np.random.default_rng(0))

@@ -25,9 +25,7 @@ CASES = [
 ]
 
 
-def objective(
-    env: Lqr, gain: FloatArray, cov: FloatArray | None, horizon: int | None
-) -> float:
+def objective(env: Lqr, gain: FloatArray, cov: FloatArray | None, horizon: int | None) -> float:
     if horizon is None:
         return exact_objective(env, gain, noise_cov=cov)
     return finite_lqr(env, gain, horizon, cov)[0]
@@ -76,17 +74,13 @@ def test_objective_of_noise_is_the_mean_of_rollouts() -> None:
 
 
 @pytest.mark.parametrize(("cov", "horizon"), CASES)
-def test_gradient_matches_finite_differences(
-    cov: FloatArray | None, horizon: int | None
-) -> None:
+def test_gradient_matches_finite_differences(cov: FloatArray | None, horizon: int | None) -> None:
     env, width = Lqr(), 1e-5
     expected = np.zeros((2, 2))
     for i, j in np.ndindex(2, 2):
         nudge = np.zeros((2, 2))
         nudge[i, j] = width
-        ahead, back = (
-            objective(env, GAIN + sign * nudge, cov, horizon) for sign in (1.0, -1.0)
-        )
+        ahead, back = (objective(env, GAIN + sign * nudge, cov, horizon) for sign in (1.0, -1.0))
         expected[i, j] = (ahead - back) / (2 * width)
     found = exact_gradient(env, GAIN, noise_cov=cov)
     if horizon is not None:

@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 from reproduction.envs.base import FloatArray
 from reproduction.tasks.learnable import learnable_of
-from reproduction.tasks.noisy import (
-    NOISY_TASKS,
-    CliffPath,
-    DoubleIntegrator,
-    GustyPendulum,
-)
+from reproduction.tasks.noisy import NOISY_TASKS, CliffPath, DoubleIntegrator, GustyPendulum
 from reproduction.tasks.noisy_references import best_policy
 from reproduction.trial import Trial
 

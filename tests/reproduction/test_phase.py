@@ -36,9 +36,7 @@ def unpushed(value: Any) -> FittedPolicy:
         visitation=lambda states: np.zeros(len(states)),
     )
     policy = linear_policy([[0.0, 0.0, 0.0]])
-    return cast(
-        "FittedPolicy", SimpleNamespace(policy=policy, value=value, kernel=kernel)
-    )
+    return cast("FittedPolicy", SimpleNamespace(policy=policy, value=value, kernel=kernel))
 
 
 def test_numbers_of_a_pendulum_that_nobody_pushes() -> None:

@@ -7,14 +7,8 @@ from reproduction.provenance import provenance
 @pytest.mark.parametrize(
     ("typed", "kept"),
     [
-        (
-            "python -m reproduction all --out results",
-            "python -m reproduction all --out results",
-        ),
-        (
-            "python -m reproduction all --out /home/me/out",
-            "python -m reproduction all --out out",
-        ),
+        ("python -m reproduction all --out results", "python -m reproduction all --out results"),
+        ("python -m reproduction all --out /home/me/out", "python -m reproduction all --out out"),
         (
             "python -m reproduction all --data=/mnt/a/car.npz",
             "python -m reproduction all --data=car.npz",

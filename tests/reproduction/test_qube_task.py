@@ -18,9 +18,7 @@ from tests.reproduction.envs.shared_files import shared_data
 
 def test_the_script_does_what_was_recorded() -> None:
     file = shared_data("qube_10.npz")
-    np.testing.assert_allclose(
-        SwingUp()(file["observations"]), file["actions"], atol=0.01
-    )
+    np.testing.assert_allclose(SwingUp()(file["observations"]), file["actions"], atol=0.01)
 
 
 def test_the_script_swings_up_and_holds() -> None:
@@ -30,9 +28,7 @@ def test_the_script_swings_up_and_holds() -> None:
     assert still.max() < 0.01
 
 
-def test_demonstrations_follow_from_the_seed_and_may_be_recorded(
-    tmp_path: Path,
-) -> None:
+def test_demonstrations_follow_from_the_seed_and_may_be_recorded(tmp_path: Path) -> None:
     data = qube_task().dataset(2, 3)
     assert data.n_episodes == 2
     np.testing.assert_array_equal(data.actions, qube_task().dataset(2, 3).actions)

@@ -39,9 +39,7 @@ def test_codes_are_renewed_and_the_reason_is_kept(tmp_path: Path) -> None:
     now = TABLE.code(TRIALS[0])
     assert note["codes"] == changed[file.path]
     assert note["codes"]["PWIS"] == ["old", now]
-    summary = json.loads(
-        file.path.with_suffix("").with_suffix(".summary.json").read_text()
-    )
+    summary = json.loads(file.path.with_suffix("").with_suffix(".summary.json").read_text())
     assert summary["code"] == [now]
     assert summary["restamps"] == [note]
 
@@ -81,7 +79,5 @@ def test_the_note_stays_when_results_are_set_aside(tmp_path: Path) -> None:
         return TABLE.code(trial)
 
     file.set_aside(TRIALS, code)
-    assert {record.trial.method for record in file.records()} == {
-        t.method for t in kept
-    }
+    assert {record.trial.method for record in file.records()} == {t.method for t in kept}
     assert [note["verified"] for note in file.restamps()] == ["all of it"]

@@ -17,9 +17,7 @@ def codes(**by_method: str) -> CodeOf:
 
 
 ONE, TWO = codes(NOPG_D="code1"), codes(NOPG_D="code2")
-TRIAL = Trial(
-    experiment="figure", task="task", method="NOPG-D", size=5, seed=0, settings={"a": 1}
-)
+TRIAL = Trial(experiment="figure", task="task", method="NOPG-D", size=5, seed=0, settings={"a": 1})
 
 
 def filled(path: Path) -> ResultsFile:
@@ -67,9 +65,7 @@ def test_other_code_is_not_mixed_in(tmp_path: Path) -> None:
 
 def test_other_settings_are_not_mixed_in(tmp_path: Path) -> None:
     file = filled(tmp_path / "r.jsonl")
-    with pytest.raises(
-        MixedResultsError, match=r"one set of settings.*task/NOPG-D//5/0"
-    ):
+    with pytest.raises(MixedResultsError, match=r"one set of settings.*task/NOPG-D//5/0"):
         file.require_same([replace(TRIAL, settings={"a": 2})], ONE)
     file.require_same([replace(TRIAL, seed=1, settings={"a": 2})], ONE)
 

@@ -44,15 +44,8 @@ def of_cell(task: str, size: int, plan: Plan = PAPER) -> dict[str, list[Trial]]:
 def test_every_cell_has_its_arms_and_seeds(human: str) -> None:
     arms = of_cell("pendulum-grid", 450)
     counted = {label: len(group) for label, group in arms.items()}
-    assert counted == {
-        "paper": 10,
-        "NOPG": 10,
-        "learn": 10,
-        "IQL": 3,
-    }
-    labels = {
-        label: len(group) for label, group in of_cell("CartPole-v1", 1000).items()
-    }
+    assert counted == {"paper": 10, "NOPG": 10, "learn": 10, "IQL": 3}
+    labels = {label: len(group) for label, group in of_cell("CartPole-v1", 1000).items()}
     assert labels == {"NOPG": 10, "learn": 10, "DiscreteCQL": 3}
     assert len({(t.task, t.size) for t in trials(PAPER)}) == 15
     with_human = Plan(preset="paper", data_file=human)
@@ -140,9 +133,7 @@ def test_nothing_but_baselines_gives_a_table_too() -> None:
     assert set(found["totals"]) == {"IQL"}
 
 
-def test_the_picture_has_a_panel_per_arm(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_picture_has_a_panel_per_arm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib")
     from reproduction.outcomes import Outcome
     from reproduction.pictures import robustness as view
@@ -155,9 +146,7 @@ def test_the_picture_has_a_panel_per_arm(
 
     monkeypatch.setattr(view, "save", save)
     records = fabricated()
-    view.robustness(
-        Outcome(robustness.EXPERIMENT, tmp_path, records, 0, {}), tmp_path / "p.png"
-    )
+    view.robustness(Outcome(robustness.EXPERIMENT, tmp_path, records, 0, {}), tmp_path / "p.png")
     titles = [axis.get_title() for axis in seen[0].axes]
     assert titles == ["paper\n10 of 10", "learn\n16 of 20", "IQL, DiscreteCQL\n2 of 6"]
     dots = [len(c.get_offsets()) for axis in seen[0].axes for c in axis.collections]
@@ -167,13 +156,6 @@ def test_the_picture_has_a_panel_per_arm(
 def test_standard_has_fewer_seeds_of_other_methods() -> None:
     counted = {
         label: len(group)
-        for label, group in of_cell(
-            "pendulum-grid", 450, Plan(preset="standard")
-        ).items()
+        for label, group in of_cell("pendulum-grid", 450, Plan(preset="standard")).items()
     }
-    assert counted == {
-        "paper": 10,
-        "NOPG": 10,
-        "learn": 10,
-        "IQL": 3,
-    }
+    assert counted == {"paper": 10, "NOPG": 10, "learn": 10, "IQL": 3}

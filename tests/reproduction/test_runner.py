@@ -83,9 +83,7 @@ def test_finished_trials_are_skipped_and_provenance_is_kept(
     monkeypatch.setattr(runner, "run_trial", None)  # would fail if called
     again = smoke("table1-applicability", tmp_path)
     assert again.records == first.records
-    drawn = stored(
-        experiment("table1-applicability"), Plan(preset="smoke"), out=tmp_path
-    )
+    drawn = stored(experiment("table1-applicability"), Plan(preset="smoke"), out=tmp_path)
     assert drawn.records == first.records
 
 
@@ -166,18 +164,14 @@ def test_unknown_names_list_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"--methods.*NOPG-D.*got SARSA"):
         list(
             reproduce_each(
-                experiments("figure2-pendulum-grid"),
-                Plan(),
-                selection=Selection(methods=["SARSA"]),
+                experiments("figure2-pendulum-grid"), Plan(), selection=Selection(methods=["SARSA"])
             )
         )
     with pytest.raises(ConfigError, match=r"--data.*figure3-phase does not"):
         smoke("figure3-phase", tmp_path, data_file="x.npz")
 
 
-def test_a_missing_extra_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"nopg\[offline-baselines\]"):
         smoke("comparison-offline", tmp_path)
@@ -219,9 +213,7 @@ def pair() -> tuple[list[Experiment], list[Trial]]:
             of = {"experiment": name, "task": "t", "method": "IQL", "seed": 0}
             return [Trial(size=size, **of) for size in sizes]  # type: ignore[arg-type]
 
-        return Experiment(
-            name=name, title=name, trials=trials, runner_of=lambda trial: run
-        )
+        return Experiment(name=name, title=name, trials=trials, runner_of=lambda trial: run)
 
     both = ("figure2-cart-pole", "comparison-offline")
     return [made(both[0], (1,)), made(both[1], (1, 2))], ran
@@ -243,30 +235,20 @@ def test_what_two_experiments_share_is_run_once(
     outcomes = list(reproduce_each(found, Plan(), out=tmp_path, progress=False))
     assert [trial.size for trial in ran] in ([1, 2], [2, 1])
     results = {
-        o.experiment.name: {r.trial.size: r.result["last"] for r in o.records}
-        for o in outcomes
+        o.experiment.name: {r.trial.size: r.result["last"] for r in o.records} for o in outcomes
     }
-    assert results == {
-        "figure2-cart-pole": {1: 1.0},
-        "comparison-offline": {1: 1.0, 2: 2.0},
-    }
-    assert all(
-        r.trial.experiment == o.experiment.name for o in outcomes for r in o.records
-    )
+    assert results == {"figure2-cart-pole": {1: 1.0}, "comparison-offline": {1: 1.0, 2: 2.0}}
+    assert all(r.trial.experiment == o.experiment.name for o in outcomes for r in o.records)
 
 
 def test_a_result_of_another_experiment_is_taken_over_with_where_it_comes_from(
-    tmp_path: Path,
-    shared: tuple[list[Experiment], list[Trial]],
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, shared: tuple[list[Experiment], list[Trial]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (one, two), ran = shared
     first = reproduce(one, Plan(), out=tmp_path, progress=False, command="first")
     other = reproduce(two, Plan(), out=tmp_path, progress=False, command="second")
     assert [trial.size for trial in ran] == [1, 2]
-    commands = {
-        r.trial.size: other.summary["runs"][r.run]["command"] for r in other.records
-    }
+    commands = {r.trial.size: other.summary["runs"][r.run]["command"] for r in other.records}
     assert commands == {1: "first", 2: "second"}
     assert other.records[0].code == first.records[0].code
     # Results of other code are not the same work.

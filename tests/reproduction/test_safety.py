@@ -18,13 +18,7 @@ def record(method: str, queries: list[dict[str, object]]) -> Record:
 
 
 def answer(true: float, kernel: list[float], model: list[float]) -> dict[str, object]:
-    return {
-        "policy": "0",
-        "query": "falls",
-        "true": true,
-        "kernel": kernel,
-        "model": model,
-    }
+    return {"policy": "0", "query": "falls", "true": true, "kernel": kernel, "model": model}
 
 
 def test_held_width_and_definite_answers() -> None:
@@ -40,12 +34,7 @@ def test_held_width_and_definite_answers() -> None:
     assert fitted["model"] == {"held": 1, "width": 0.125, "definite": 2, "near": 1}
     lines = found["markdown"].splitlines()
     assert lines[2] == "| t falls | NOPG | 2 | 1 | 0.55 | 1, 0 | 1 | 0.12 | 2, 1 |"
-    assert [line.split(" | ")[1] for line in lines[2:]] == [
-        "NOPG",
-        "NOPG",
-        "learn",
-        "learn",
-    ]
+    assert [line.split(" | ")[1] for line in lines[2:]] == ["NOPG", "NOPG", "learn", "learn"]
 
 
 def test_the_simulator_counts_paths_that_enter() -> None:
@@ -54,9 +43,7 @@ def test_the_simulator_counts_paths_that_enter() -> None:
     terminations = np.zeros((2, 5), dtype=bool)
     terminations[1, 4] = True  # with the fifth step
     nothing = np.zeros((2, 5))
-    path = Rollout(
-        observations, observations, nothing, nothing, terminations, nothing == 0.0
-    )
+    path = Rollout(observations, observations, nothing, nothing, terminations, nothing == 0.0)
     far = lambda states: states[:, 0] > 5.0  # noqa: E731
     assert _entered(path, far, 2) == 0.0
     assert _entered(path, far, 3) == 0.5

@@ -45,10 +45,7 @@ def test_intervals_and_comparisons_are_counted() -> None:
     (log,) = [row for row in tables["compare"] if row["against"] == "the log"]
     assert (log["said_better"], log["of_these_worse"]) == (2, "50.0%")
     assert (log["truly_better"], log["of_these_recognised"]) == (2, "50.0%")
-    assert tables["verdicts"] == {
-        "go": {"better": 1, "worse": 1},
-        "stop": {"better": 1},
-    }
+    assert tables["verdicts"] == {"go": {"better": 1, "worse": 1}, "stop": {"better": 1}}
     # One of three loses 3 where 4 are to be gained, and is not stopped.
     assert [row["lose"] for row in tables["stopped"]] == [0.1, 0.3, 0.5]
     assert all(row["stopped"] == "0.0%" for row in tables["stopped"])

@@ -39,11 +39,7 @@ def test_experiment_runs_and_is_drawn(name: str, tmp_path: Path) -> None:
     plan, found = Plan(preset="smoke"), experiment(name)
     methods = installed({trial.method for trial in found.trials(plan)})
     outcome = reproduce(
-        found,
-        plan,
-        out=tmp_path,
-        selection=Selection(methods=methods),
-        progress=False,
+        found, plan, out=tmp_path, selection=Selection(methods=methods), progress=False
     )
     assert outcome.missing == 0
     assert {record.trial.method for record in outcome.records} == set(methods)
@@ -70,9 +66,7 @@ def test_nopg_and_pwis_run_without_extras(tmp_path: Path) -> None:
         sys.executable, "-c", WITHOUT, "figure2-pendulum-random", "--preset", "smoke",
         "--jobs", "1", "--methods", "NOPG-D,learn,PWIS", "--out", str(tmp_path),
     ]  # fmt: skip
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=600, env={**os.environ}
-    )
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env={**os.environ})
     assert done.returncode == 0, done.stderr
     assert "5 trials in" in done.stdout  # three of them are settings of NOPG-D
     late = subprocess.run(

@@ -11,12 +11,8 @@ from reproduction.summaries import interval, rows, table
 from reproduction.trial import Trial
 
 
-def record(
-    method: str, size: int, seed: int, setting: str = "", **result: Any
-) -> Record:
-    trial = Trial(
-        experiment="e", task="t", method=method, setting=setting, size=size, seed=seed
-    )
+def record(method: str, size: int, seed: int, setting: str = "", **result: Any) -> Record:
+    trial = Trial(experiment="e", task="t", method=method, setting=setting, size=size, seed=seed)
     return Record(trial, "code", "run", result)
 
 
@@ -28,9 +24,7 @@ def test_interval_is_students() -> None:
 
 
 def test_last_and_best_are_kept_apart() -> None:
-    found = [
-        record("PWIS", 10, s, last=-9.0 - s, best=-1.0, seconds=2.0) for s in (0, 1)
-    ]
+    found = [record("PWIS", 10, s, last=-9.0 - s, best=-1.0, seconds=2.0) for s in (0, 1)]
     (row,) = rows(found, solved=-5.0)
     assert row["last"][0] == -9.5
     assert row["best"][0] == -1.0
@@ -70,10 +64,7 @@ def test_comparison_says_who_is_best_and_what_each_was_given() -> None:
 
 
 def test_a_trial_without_a_policy_counts_as_failed() -> None:
-    found = [
-        record("PWIS", 10, 0, last=None, best=None),
-        record("PWIS", 10, 1, last=3.0),
-    ]
+    found = [record("PWIS", 10, 0, last=None, best=None), record("PWIS", 10, 1, last=3.0)]
     (row,) = rows(found)
     assert (row["seeds"], row["failed"], row["last"][0]) == (2, 1, 3.0)
 

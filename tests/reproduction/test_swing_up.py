@@ -46,6 +46,4 @@ def test_the_random_agent_holds_its_forces() -> None:
     same = (forces[1:] == forces[:-1]).mean()
     assert 0.6 < same < 0.95
     shorter = swing_up_task().dataset(200, 3)
-    assert (
-        np.asarray(shorter.observations) == np.asarray(data.observations)[:200]
-    ).all()
+    assert (np.asarray(shorter.observations) == np.asarray(data.observations)[:200]).all()

@@ -27,9 +27,7 @@ def test_grid_sizes_are_the_papers() -> None:
     assert len(task.dataset(450, 0)) == 450
     with pytest.raises(ConfigError, match="2 k"):
         task.dataset(451, 0)
-    np.testing.assert_allclose(
-        task.initial_observations(0), [[-1.0, 0.0, 0.0]], atol=1e-9
-    )
+    np.testing.assert_allclose(task.initial_observations(0), [[-1.0, 0.0, 0.0]], atol=1e-9)
 
 
 def test_doing_nothing_earns_what_it_must() -> None:

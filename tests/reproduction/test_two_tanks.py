@@ -54,10 +54,7 @@ def test_a_setting_arrives_after_the_delay(delay: int) -> None:
 
 def test_the_log_is_what_the_plant_did() -> None:
     data = TwoTanks(delay=2).log(3, 20, seed=1)
-    assert (len(data), data.n_episodes, data.observation_names) == (
-        *(60, 3),
-        ("upper", "lower"),
-    )
+    assert (len(data), data.n_episodes, data.observation_names) == (*(60, 3), ("upper", "lower"))
     inside = data.episodes[1:] == data.episodes[:-1]  # type: ignore[index]
     np.testing.assert_array_equal(
         data.observations[1:][inside], data.next_observations[:-1][inside]

@@ -33,9 +33,7 @@ def test_joblib_and_one_process_agree() -> None:
 
 def test_thread_count_is_one_inside_and_restored_outside() -> None:
     before = torch.get_num_threads()
-    inside = list(
-        in_parallel(lambda _: torch.get_num_threads(), [0], 1, Deadline(None))
-    )
+    inside = list(in_parallel(lambda _: torch.get_num_threads(), [0], 1, Deadline(None)))
     assert inside == [1]
     assert torch.get_num_threads() == before
 

@@ -26,9 +26,7 @@ def run(trial: Trial) -> dict[str, Any]:
     return {"last": float(Seed(trial.seed).numpy("draw").standard_normal())}
 
 
-EXPERIMENT = Experiment(
-    name="tiny", title="Tiny", trials=trials, runner_of=lambda trial: run
-)
+EXPERIMENT = Experiment(name="tiny", title="Tiny", trials=trials, runner_of=lambda trial: run)
 
 
 def main(out: Path) -> None:

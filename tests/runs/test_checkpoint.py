@@ -68,18 +68,14 @@ def test_a_foreign_structure_under_a_good_checksum_is_refused(
 ) -> None:
     text = bytearray(json.dumps(structure).encode())
     words = torch.frombuffer(text, dtype=torch.uint8)
-    content = save(
-        {"t": torch.zeros(2, 3), "none": torch.zeros(8, 0), "structure": words}
-    )
+    content = save({"t": torch.zeros(2, 3), "none": torch.zeros(8, 0), "structure": words})
     (tmp_path / CHECKPOINT).write_bytes(hashlib.sha256(content).digest() + content)
     with pytest.raises(RunError, match="must be a checkpoint of this run"):
         read_checkpoint(tmp_path)
 
 
 @pytest.mark.parametrize("steps", [(2,), (1, 3), (1, 1)])
-def test_updates_that_are_missing_are_noticed(
-    steps: tuple[int, ...], tmp_path: Path
-) -> None:
+def test_updates_that_are_missing_are_noticed(steps: tuple[int, ...], tmp_path: Path) -> None:
     made = [Update(step, 0.0, 0.0, 0.0, 0.0, 0, 0, 0.0) for step in steps]
     write_checkpoint(tmp_path, History(made), None)
     with pytest.raises(RunError, match="updates are missing"):

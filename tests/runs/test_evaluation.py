@@ -53,9 +53,7 @@ def test_every_episode_of_a_policy_with_memory_starts_without_a_past() -> None:
             after, reward, *_ = env.step(action)
             steps.append((observation, action, reward, after, episode))
             observation = after
-    states, actions, rewards, successors, episodes = map(
-        np.array, zip(*steps, strict=True)
-    )
+    states, actions, rewards, successors, episodes = map(np.array, zip(*steps, strict=True))
     flags = np.zeros(len(states), dtype=bool)
     data = nopg.Dataset(
         states, actions, rewards, successors, flags, episodes=episodes

@@ -18,9 +18,7 @@ def readers(tmp_path_factory: pytest.TempPathFactory) -> list[Target]:
 @settings(max_examples=150, deadline=None)
 @given(rng=st.randoms(use_true_random=False), which=st.integers(0, 14))
 @pytest.mark.filterwarnings("ignore")
-def test_broken_files_are_good_or_refused(
-    readers: list[Target], rng: object, which: int
-) -> None:
+def test_broken_files_are_good_or_refused(readers: list[Target], rng: object, which: int) -> None:
     assert len(readers) >= 15  # one more where the packages of MCAP are
     target = readers[which]
     content = mutated(target.good, rng)  # type: ignore[arg-type]

@@ -21,16 +21,7 @@ from nopg.cli.swing_up import BOTTOM
 from nopg.errors import PolicyFileError, RunError
 from nopg.runs import Monitoring, resume, start
 from nopg.runs.folder import CHECKPOINT, RunFolder, read_checkpoint
-from tests.runs.tiny import (
-    LARGER,
-    QUICK,
-    SMALL,
-    PowerCut,
-    begin,
-    bits,
-    carry_on,
-    discrete_data,
-)
+from tests.runs.tiny import LARGER, QUICK, SMALL, PowerCut, begin, bits, carry_on, discrete_data
 
 CASES: dict[str, dict[str, Any]] = {
     "dense": {},

@@ -34,15 +34,11 @@ def test_a_folder_and_its_policy_file_are_the_same_run(whole: Path) -> None:
         assert run.config is not None
         assert run.config.data_sha256 == fingerprint(SMALL)
         assert run.status["updates"] == 12
-        assert run.origin["command"] == shlex.join(
-            [Path(sys.argv[0]).name, *sys.argv[1:]]
-        )
+        assert run.origin["command"] == shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
         assert run.origin["stopped"] == "finished"
 
 
-def test_a_policy_file_elsewhere_is_a_run_without_a_folder(
-    whole: Path, tmp_path: Path
-) -> None:
+def test_a_policy_file_elsewhere_is_a_run_without_a_folder(whole: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.nopg").write_bytes((whole / "policy.nopg").read_bytes())
     (tmp_path / CHECKPOINT).write_text("not of this policy\n")
     run = read_run(tmp_path / "mine.nopg")
@@ -63,10 +59,7 @@ def test_a_run_that_was_cut_has_the_policy_of_its_checkpoint(tmp_path: Path) -> 
     assert run.status == {}
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["run.json", "status.json", CHECKPOINT, "policy.nopg"],
-)
+@pytest.mark.parametrize("name", ["run.json", "status.json", CHECKPOINT, "policy.nopg"])
 @pytest.mark.parametrize("kind", ["link", "pipe", "device", "folder", "deep"])
 def test_what_is_no_ordinary_file_is_refused(
     whole: Path, tmp_path: Path, name: str, kind: str

@@ -28,18 +28,14 @@ def cut_and_resumed(path: Path, **options: Any) -> RunFolder:
             [BOTTOM],
             n_updates=6,
             evaluate_every=1,
-            monitoring=Monitoring(
-                checkpoint_every=2, evaluators={"noisy": cut_at(4)}, **options
-            ),
+            monitoring=Monitoring(checkpoint_every=2, evaluators={"noisy": cut_at(4)}, **options),
         )
     resume(path, monitoring=Monitoring(evaluators={"noisy": noisy_action}, **options))
     return RunFolder.open(path)
 
 
 def test_tensorboard_shows_one_curve_through_the_cut(tmp_path: Path) -> None:
-    accumulating = pytest.importorskip(
-        "tensorboard.backend.event_processing.event_accumulator"
-    )
+    accumulating = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     run = cut_and_resumed(tmp_path / "a", tensorboard=True)
     events = accumulating.EventAccumulator(str(tmp_path / "a" / "tensorboard"))
     events.Reload()
@@ -63,9 +59,7 @@ def test_a_callback_hears_of_every_update(tmp_path: Path) -> None:
     assert seen == [(step, True) for step in (1, 2, 3, 3, 4, 5, 6)]
 
 
-def test_a_callback_that_says_no_stops_and_the_run_goes_on_later(
-    tmp_path: Path,
-) -> None:
+def test_a_callback_that_says_no_stops_and_the_run_goes_on_later(tmp_path: Path) -> None:
     def until_four(policy: Any, update: Update) -> bool:
         return update.step < 4
 

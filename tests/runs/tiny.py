@@ -60,9 +60,7 @@ def carry_on(path: Path, cut: int | None = None, **given: Any) -> Any:
 
 
 def monitoring(evaluate: Any) -> Monitoring:
-    return Monitoring(
-        checkpoint_every=3, evaluators={"noisy": evaluate}, progress=False
-    )
+    return Monitoring(checkpoint_every=3, evaluators={"noisy": evaluate}, progress=False)
 
 
 def bits(path: Path) -> tuple[dict[str, bytes], list[Update]]:

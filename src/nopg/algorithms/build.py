@@ -82,9 +82,7 @@ def _spec(settings: NOPGConfig, data: Dataset) -> PolicySpec:
     )
 
 
-def _fresh(
-    spec: PolicySpec, settings: NOPGConfig, space: Space[Any], data: Dataset
-) -> Policy:
+def _fresh(spec: PolicySpec, settings: NOPGConfig, space: Space[Any], data: Dataset) -> Policy:
     low, high = (
         None if data.is_discrete else torch.as_tensor(getattr(space, side)).double()
         for side in ("low", "high")

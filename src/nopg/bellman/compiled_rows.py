@@ -29,8 +29,8 @@ def kernel_rows(
     listed: Tensor,  # actions of its samples, (d_a, m, k), or (d_a, 1, k) for all rows
     taken: Tensor,  # actions at all queries, (n, d_a), or several, (draws, n, d_a)
     precisions: Tensor,  # one over twice the variances, (d_a,) or (n, d_a)
-    # To be written: weights of the block, ([draws,] m, k), and in the order of all
-    # queries the logs of their sums and the shares of what they drop, ([draws,] n).
+    # To be written: weights of the block, ([draws,] m, k), and in the order of all queries the logs
+    # of their sums and the shares of what they drop, ([draws,] n).
     found: tuple[Tensor, Tensor, Tensor],
 ) -> None:
     """Softmax of log psi_j - sum_d precision_d (a_jd - a_d)^2."""

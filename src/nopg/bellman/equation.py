@@ -37,8 +37,8 @@ class BellmanEquation:
         rtol: Relative residual of the two solves.
         seed: Seed of the draws stochastic policies and sampled next states need.
         dtype: Precision of everything.
-        ranks: Processes that share the rows, from `joined_ranks`; each of them makes
-            the same equation and asks it the same things.
+        ranks: Processes that share the rows, from `joined_ranks`; each of them makes the same
+            equation and asks it the same things.
         rows: Which rows; the paper's, "nadaraya-watson", where `NOPG` has "matched".
         stochastic: How a stochastic policy's integral is taken; here as in the paper.
         settings: Other fields of `EstimatorConfig`, such as `policy_samples`.
@@ -128,9 +128,7 @@ class BellmanEquation:
         return rows.matvec(self.solution.mu.value)
 
 
-def evaluate_at(
-    problem: Problem, policy: nn.Module, states: Any, seeds: Seed
-) -> LinearOperator:
+def evaluate_at(problem: Problem, policy: nn.Module, states: Any, seeds: Seed) -> LinearOperator:
     """Responsibilities of `policy` at any states, as an operator (m, n)."""
     like = problem.samples.states
     queries = initial_state_tensor(states, like)
@@ -139,6 +137,4 @@ def evaluate_at(
     with torch.no_grad():
         outputs = checked_outputs(policy, queries, problem.samples.action_width)
         generator = seeds.torch("value-samples", like.device)
-        return (
-            problem.responsibilities(policy, rows).evaluate(outputs, generator).operator
-        )
+        return problem.responsibilities(policy, rows).evaluate(outputs, generator).operator

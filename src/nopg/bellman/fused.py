@@ -50,9 +50,7 @@ def _width(problem: Problem) -> int:
 class FusedSystem:
     """Buffers and kernels of B policies over one problem with rows of equal length."""
 
-    def __init__(
-        self, problem: Problem, n_policies: int, accuracy: float = EXACT
-    ) -> None:
+    def __init__(self, problem: Problem, n_policies: int, accuracy: float = EXACT) -> None:
         if not supports(problem):
             raise ConfigError(
                 "The fused update must have rows of equal length and kernel-mean next "
@@ -137,9 +135,7 @@ class FusedSystem:
         return objective, torch.cat([later, first / first.shape[1]], dim=1)
 
 
-def _fused_rows(
-    problem: Problem, n_policies: int, accuracy: float
-) -> tuple[FusedRows, FusedRows]:
+def _fused_rows(problem: Problem, n_policies: int, accuracy: float) -> tuple[FusedRows, FusedRows]:
     """Rows at next states and at initial states, by the row model of the settings."""
     from nopg.gpu.matched import FusedMatchedRows, Newton
     from nopg.gpu.rows import FusedKernelRows, feature_table

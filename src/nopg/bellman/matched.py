@@ -1,10 +1,10 @@
 """Rows that match their query: kernel rows whose mean is where the policy is.
 
-Of all distributions over the samples whose mean is the query, the matched row is the
-one closest in relative entropy to the kernel row (`docs/matched_rows.md`).
+Of all distributions over the samples whose mean is the query, the matched row is the one closest in
+relative entropy to the kernel row (`docs/matched_rows.md`).
 
-With features g_j = (offset of s_j from s, a_j), all in bandwidths, both kinds of row
-belong to one exponential family,
+With features g_j = (offset of s_j from s, a_j), all in bandwidths, both kinds of row belong to one
+exponential family,
 
     p_j  ~  psi_j(s) exp(-|a_j|^2 / 2) exp(theta' g_j).
 
@@ -14,9 +14,9 @@ The kernel row has natural parameter theta_0 = (0, a). The matched row has mean
     log sum_j psi_j exp(theta' g_j - |a_j|^2 / 2) - theta_0' theta
         + Phi(theta - theta_0).
 
-Phi is a wall: flat at 0, steep from `REACH` on, for queries that their samples do not
-surround. With C = Cov_p(g, g), H the curvature of the wall and c = Cov_p(q, g), the
-derivative of the mean of q is
+Phi is a wall: flat at 0, steep from `REACH` on, for queries that their samples do not surround.
+With C = Cov_p(g, g), H the curvature of the wall and c = Cov_p(q, g), the derivative of the mean of
+q is
 
     d/da (E q)  =  c' (C + H)^-1 (I + H) e_a / h_a:
 
@@ -45,8 +45,8 @@ class MatchedRows(RowModel):
     def __init__(
         self,
         rows: QueryRows,  # the queries
-        # Offsets of the listed samples' states from their queries, in bandwidths, (m_b,
-        # k_b, d_s) block by block.
+        # Offsets of the listed samples' states from their queries, in bandwidths, (m_b, k_b, d_s)
+        # block by block.
         offsets: Sequence[Tensor],
         sample_actions: Tensor,  # actions of the samples, (n, d_a), or labels (n,)
         bandwidths: Tensor,  # action bandwidths, (d_a,); none for labels
@@ -100,9 +100,7 @@ class MatchedRows(RowModel):
         nothing = self.rows.queries.new_zeros((self.rows.shape[0], 0))
         return self._solved(features, nothing, None, EXACT)
 
-    def slopes(
-        self, weights: RowWeights, operator: LinearOperator, q: Tensor
-    ) -> Tensor:
+    def slopes(self, weights: RowWeights, operator: LinearOperator, q: Tensor) -> Tensor:
         """d (E q)_i / d a_i for rows of one action per query, (m, d_a)."""
         return self._slopes(weights.blocks, weights.state, q - q.mean())
 
@@ -123,11 +121,7 @@ class MatchedRows(RowModel):
         return Features(log_psi - 0.5 * actions.square().sum(dim=2), g)
 
     def _solved(
-        self,
-        features: Sequence[Features],
-        taken: Tensor,
-        start: Tensor | None,
-        accuracy: float,
+        self, features: Sequence[Features], taken: Tensor, start: Tensor | None, accuracy: float
     ) -> RowWeights:
         """Rows for one action per query, in bandwidths, (m, d_a)."""
         rows, library = self.rows, self._library
@@ -144,9 +138,7 @@ class MatchedRows(RowModel):
         mass, rest, displaced = (rows.gather(each) for each in columns)
         return RowWeights(weights, mass, rest, displaced, state)
 
-    def _slopes(
-        self, blocks: Sequence[Tensor], state: Tensor | None, q: Tensor
-    ) -> Tensor:
+    def _slopes(self, blocks: Sequence[Tensor], state: Tensor | None, q: Tensor) -> Tensor:
         assert state is not None
         parts, states = [], [part.mT for part in self.rows.split(state.mT)]
         for b, (weights, there) in enumerate(zip(blocks, states, strict=True)):

@@ -21,14 +21,7 @@ import torch
 from torch import Tensor
 
 from nopg.bellman import compiled_rows
-from nopg.bellman.rows import (
-    EXACT,
-    QueryRows,
-    RowModel,
-    RowWeights,
-    normalised,
-    require_labels,
-)
+from nopg.bellman.rows import EXACT, QueryRows, RowModel, RowWeights, normalised, require_labels
 from nopg.linalg.operators import LinearOperator, SparseRows
 
 
@@ -54,9 +47,7 @@ class NadarayaWatson(RowModel):
         logits = [block.log_psi + to_label[labels] for block, labels in listed]
         return normalised(self.rows, logits)
 
-    def slopes(
-        self, weights: RowWeights, operator: LinearOperator, q: Tensor
-    ) -> Tensor:
+    def slopes(self, weights: RowWeights, operator: LinearOperator, q: Tensor) -> Tensor:
         """d (E q)_i / d a_i for rows of one action per query, (m, d_a)."""
         return covariances(operator, q, self.centred) / self.variances
 

@@ -1,7 +1,7 @@
 """Newton's method for matched rows, all rows of a block at once, in torch.
 
-For GPUs, and for machines without a C compiler: `rows.c` does the same row by row. What
-is searched for, the dual of `matched.py`, and the wall around it are explained there.
+For GPUs, and for machines without a C compiler: `rows.c` does the same row by row. What is searched
+for, the dual of `matched.py`, and the wall around it are explained there.
 """
 
 from dataclasses import dataclass
@@ -31,11 +31,10 @@ def search(
 ) -> tuple[Tensor, ...]:
     """Rows for one action per query, in bandwidths, (m, d_a).
 
-    Weights (m, k); states (m, d + d d_a + d_a): theta, its derivative by the actions,
-    and these; the log of the mass, a bound on what is left in total variation, and the
-    displacement that is left, (m,) each. The search begins at `start`, the states of
-    rows of actions close by, or at the plain rows. A row is found when its Newton
-    decrement is `accuracy`.
+    Weights (m, k); states (m, d + d d_a + d_a): theta, its derivative by the actions, and these;
+    the log of the mass, a bound on what is left in total variation, and the displacement that is
+    left, (m,) each. The search begins at `start`, the states of rows of actions close by, or at the
+    plain rows. A row is found when its Newton decrement is `accuracy`.
     """
     (m, d, _), d_a = features.g.shape, taken.shape[1]
     plain = torch.cat([taken.new_zeros((m, d - d_a)), taken], dim=1)  # theta_0

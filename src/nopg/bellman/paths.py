@@ -80,9 +80,7 @@ class MeanPaths:
         return cls(regression, gamma, ends, limits.numpy(), worths.numpy(), walls)
 
     @classmethod
-    def through(
-        cls, data: Dataset, bandwidths: Bandwidths, gamma: float, seed: Seed
-    ) -> MeanPaths:
+    def through(cls, data: Dataset, bandwidths: Bandwidths, gamma: float, seed: Seed) -> MeanPaths:
         """Paths through a log, or a random part of a long one, for the rows' widths."""
         samples = Samples.of(data, torch.float64, "cpu")
         if len(data) > MOST_ROWS:
@@ -99,8 +97,8 @@ class MeanPaths:
     ) -> Array:
         """Discounted return along the path of each policy from each start, (P, B).
 
-        Policies act as they would be used: the mean, or the likeliest label. What is
-        beyond the horizon earns what was earned of late.
+        Policies act as they would be used: the mean, or the likeliest label. What is beyond the
+        horizon earns what was earned of late.
         """
         gamma, n_steps = self.gamma, discount_horizon(self.gamma, NEGLIGIBLE)
         # One range below the worst reward seen; as if it had ended, if that is worse.
@@ -168,8 +166,8 @@ def _limits(
 
     Third, which samples they account for, (n,).
 
-    A limit is where `N_ENDS` samples or more ended and no other ever was, in one
-    coordinate. A regression would not see it from where nobody crossed it.
+    A limit is where `N_ENDS` samples or more ended and no other ever was, in one coordinate. A
+    regression would not see it from where nobody crossed it.
     """
     limits = here.new_tensor([[-torch.inf], [torch.inf]]).repeat(1, here.shape[1])
     worths, is_told = torch.zeros_like(limits), torch.zeros_like(goes_on)

@@ -49,15 +49,15 @@ class EstimatorConfig:
     policy_samples: int = 15  # actions per state for a policy's integral, N_pi
     # Draws per sample for the next-state integral, N_phi; 1 takes the kernel mean.
     next_state_samples: int = 1
-    # "quadrature" averages normalised rows (Definition 2) over nodes without noise;
-    # "paper" over random draws; "kernel-average" averages kernels first, as in the
-    # authors' release; "analytic" is its exact integral.
+    # "quadrature" averages normalised rows (Definition 2) over nodes without noise; "paper" over
+    # random draws; "kernel-average" averages kernels first, as in the authors' release; "analytic"
+    # is its exact integral.
     stochastic: str = "quadrature"
-    # Samples a row keeps: a number, None for all, or "auto": by `tolerance` for the
-    # paper's rows, the 64 nearest for matched ones.
+    # Samples a row keeps: a number, None for all, or "auto": by `tolerance` for the paper's rows,
+    # the 64 nearest for matched ones.
     neighbours: Neighbours = "auto"
-    # For "auto": the share of a row's mass that may be dropped, whatever the policy
-    # does inside the range of the actions.
+    # For "auto": the share of a row's mass that may be dropped, whatever the policy does inside the
+    # range of the actions.
     tolerance: float = 1e-6
     max_neighbours: int = 1024  # for "auto"; the certificate reports what this costs
 
@@ -79,8 +79,7 @@ class EstimatorConfig:
             )
         if not 0.0 < self.tolerance < 1.0:
             raise ConfigError(
-                f"`tolerance` must lie between 0 and 1, got {self.tolerance}; 1e-6 is "
-                "the default."
+                f"`tolerance` must lie between 0 and 1, got {self.tolerance}; 1e-6 is the default."
             )
 
 
@@ -91,14 +90,14 @@ class Problem:
     samples: Samples
     bandwidths: Bandwidths
     config: EstimatorConfig
-    # States where the policy is asked: N_phi next states of each sample one after the
-    # other, then the initial states, (n N_phi + B, d_s).
+    # States where the policy is asked: N_phi next states of each sample one after the other, then
+    # the initial states, (n N_phi + B, d_s).
     queries: Tensor
     next_rows: QueryRows
     initial_rows: QueryRows
     ranks: Ranks | None = None  # processes that hold a range of the next states each
-    # Cells of where samples lead to, for the solves: a row of P depends on its next
-    # state alone. None with few samples, on a GPU, and where ranks share the rows.
+    # Cells of where samples lead to, for the solves: a row of P depends on its next state alone.
+    # None with few samples, on a GPU, and where ranks share the rows.
     coarse: CoarseCells | None = None
 
     @classmethod
@@ -108,11 +107,10 @@ class Problem:
         initial_states: Tensor,  # draws from mu_0, (B, d_s)
         bandwidths: Bandwidths,  # kernel bandwidths
         config: EstimatorConfig,  # how integrals are taken
-        # Source of the next-state draws. They are drawn once: the lists stay valid, and
-        # J becomes a smooth function of the policy.
+        # Source of the next-state draws. They are drawn once: the lists stay valid, and J becomes a
+        # smooth function of the policy.
         generator: torch.Generator,
-        # Processes to share the next states with; all of them call this with the same
-        # data.
+        # Processes to share the next states with; all of them call this with the same data.
         ranks: Ranks | None = None,
     ) -> Problem:
         """Draw the next states, list the neighbours, keep what never changes."""
@@ -237,9 +235,7 @@ def _next_states(
         return samples.next_states
     h = samples.states.new_tensor(bandwidths.next_state)
     n, d_s = samples.next_states.shape
-    noise = torch.randn(
-        (n, count, d_s), dtype=h.dtype, device=h.device, generator=generator
-    )
+    noise = torch.randn((n, count, d_s), dtype=h.dtype, device=h.device, generator=generator)
     return (samples.next_states[:, None, :] + h * noise).reshape(n * count, d_s)
 
 
@@ -262,10 +258,7 @@ def list_rows(
 
 
 def _fingerprint(
-    samples: Samples,
-    initial_states: Tensor,
-    bandwidths: Bandwidths,
-    config: EstimatorConfig,
+    samples: Samples, initial_states: Tensor, bandwidths: Bandwidths, config: EstimatorConfig
 ) -> int:
     """A 63-bit number that differs when anything the rows are made of differs."""
     digest = hashlib.sha256(repr((bandwidths, config)).encode())

@@ -67,9 +67,7 @@ class Responsibilities(ABC):
     rows: QueryRows
 
     @abstractmethod
-    def evaluate(
-        self, outputs: Outputs, generator: Generator, hint: Hint = NO_HINT
-    ) -> PolicyRows:
+    def evaluate(self, outputs: Outputs, generator: Generator, hint: Hint = NO_HINT) -> PolicyRows:
         """Rows for the policy of these outputs; its draws come from `generator`."""
 
     @abstractmethod
@@ -83,9 +81,7 @@ class DeterministicResponsibilities(Responsibilities):
     def __init__(self, model: RowModel) -> None:
         self.rows, self.model = model.rows, model
 
-    def evaluate(
-        self, outputs: Outputs, _: Generator, hint: Hint = NO_HINT
-    ) -> PolicyRows:
+    def evaluate(self, outputs: Outputs, _: Generator, hint: Hint = NO_HINT) -> PolicyRows:
         """One row per query, for the action taken there."""
         made = self.model.at(outputs[0], *hint)
         operator = self.rows.operator(made.blocks, made.stacked)
@@ -109,9 +105,7 @@ class AnalyticResponsibilities(Responsibilities):
     def __init__(self, model: NadarayaWatson) -> None:
         self.rows, self.model = model.rows, model
 
-    def evaluate(
-        self, outputs: Outputs, _: Generator, hint: Hint = NO_HINT
-    ) -> PolicyRows:
+    def evaluate(self, outputs: Outputs, _: Generator, hint: Hint = NO_HINT) -> PolicyRows:
         """One row per query, its action kernel widened by the policy's spread."""
         mean, std = outputs
         made = gaussian_weights(self.rows, mean, self.model.variances + std.square())
@@ -144,15 +138,11 @@ class IntegratedResponsibilities(Responsibilities):
     actions without data nearby drop out.
     """
 
-    def __init__(
-        self, model: RowModel, nodes: Nodes, averages_kernels: bool = False
-    ) -> None:
+    def __init__(self, model: RowModel, nodes: Nodes, averages_kernels: bool = False) -> None:
         self.rows, self.model, self.nodes = model.rows, model, nodes
         self.averages_kernels = averages_kernels
 
-    def evaluate(
-        self, outputs: Outputs, generator: Generator, hint: Hint = NO_HINT
-    ) -> PolicyRows:
+    def evaluate(self, outputs: Outputs, generator: Generator, hint: Hint = NO_HINT) -> PolicyRows:
         """The mean of the rows of all actions drawn."""
         mean, std = outputs
         noise, shares = self.nodes(mean, generator)
@@ -170,10 +160,7 @@ class IntegratedResponsibilities(Responsibilities):
         found = mixed(self.rows, weights, shares, outputs)
         states = [w.state for w in weights if w.state is not None]
         return PolicyRows(
-            *found,
-            torch.cat(states) if states else None,
-            weights,
-            Draws(noise, actions, shares),
+            *found, torch.cat(states) if states else None, weights, Draws(noise, actions, shares)
         )
 
     def vjp(self, found: PolicyRows, q: Tensor, row_weights: Tensor) -> Outputs:
@@ -206,9 +193,8 @@ class IntegratedResponsibilities(Responsibilities):
 
 def quadrature(count: int, d_a: int) -> Nodes:
     """Nodes for about `count` evaluations a state, without noise where that can be."""
-    # A product of Gauss-Hermite rules with two nodes or more a dimension; where `count`
-    # is too small for that, draws in pairs of opposite sign, which integrate odd
-    # functions exactly.
+    # A product of Gauss-Hermite rules with two nodes or more a dimension; where `count` is too
+    # small for that, draws in pairs of opposite sign, which integrate odd functions exactly.
     per_dimension = int(count ** (1.0 / d_a) + 1e-9)
     if per_dimension >= 2 or count == 1:
         return partial(_product_rule, per_dimension=per_dimension)
@@ -220,17 +206,13 @@ def independent_draws(count: int) -> Nodes:
     return partial(_drawn, count=count, is_antithetic=False)
 
 
-def _product_rule(
-    means: Tensor, generator: Generator, per_dimension: int
-) -> tuple[Tensor, Tensor]:
+def _product_rule(means: Tensor, generator: Generator, per_dimension: int) -> tuple[Tensor, Tensor]:
     m, d_a = means.shape
     points, weights = np.polynomial.hermite_e.hermegauss(per_dimension)
     grid = np.array(list(itertools.product(points, repeat=d_a)))  # (k, d_a)
     shares = np.prod(list(itertools.product(weights, repeat=d_a)), axis=1)
     nodes = torch.as_tensor(grid).to(means)[:, None].expand(-1, m, -1)
-    return nodes, torch.as_tensor(shares / shares.sum()).to(means)[:, None].expand(
-        -1, m
-    )
+    return nodes, torch.as_tensor(shares / shares.sum()).to(means)[:, None].expand(-1, m)
 
 
 def _drawn(
@@ -238,10 +220,7 @@ def _drawn(
 ) -> tuple[Tensor, Tensor]:
     drawn = -(-count // 2) if is_antithetic else count
     noise = torch.randn(
-        (drawn, *means.shape),
-        dtype=means.dtype,
-        device=means.device,
-        generator=generator,
+        (drawn, *means.shape), dtype=means.dtype, device=means.device, generator=generator
     )
     if is_antithetic:
         noise = torch.cat([noise, -noise])
@@ -260,9 +239,7 @@ class CategoricalResponsibilities(Responsibilities):
         self._weights = [model.at_label(a) for a in range(n_actions)]
         self._operators = [self.rows.operator(w.blocks) for w in self._weights]
 
-    def evaluate(
-        self, outputs: Outputs, _: Generator, hint: Hint = NO_HINT
-    ) -> PolicyRows:
+    def evaluate(self, outputs: Outputs, _: Generator, hint: Hint = NO_HINT) -> PolicyRows:
         """The rows of all labels, weighted by their probabilities."""
         return PolicyRows(*mixed(self.rows, self._weights, outputs[0].T, outputs))
 

@@ -1,12 +1,11 @@
 """Query rows: which samples a state listens to, and what a row model makes of them.
 
-`QueryRows` is the part of responsibilities that no policy changes: for m query states,
-the samples each one listens to, their state kernels and their actions. A `RowModel`
-maps the action taken at each query to weights over these samples, and knows the way
-back: how the mean of q under a row moves with the action. It is the one thing a new
-kind of rows has to say; the Bellman equation, its certificate, its gradient and
-everything that is asked of it are the same whatever the rows are. `nadaraya_watson` has
-the paper's, `matched` those whose mean is the query.
+`QueryRows` is the part of responsibilities that no policy changes: for m query states, the samples
+each one listens to, their state kernels and their actions. A `RowModel` maps the action taken at
+each query to weights over these samples, and knows the way back: how the mean of q under a row
+moves with the action. It is the one thing a new kind of rows has to say; the Bellman equation, its
+certificate, its gradient and everything that is asked of it are the same whatever the rows are.
+`nadaraya_watson` has the paper's, `matched` those whose mean is the query.
 """
 
 from abc import ABC, abstractmethod
@@ -68,9 +67,7 @@ class QueryRows:
         """Stored weights of all rows together."""
         return sum(block.log_psi.numel() for block in self.blocks)
 
-    def operator(
-        self, weights: Sequence[Tensor], stacked: Tensor | None = None
-    ) -> LinearOperator:
+    def operator(self, weights: Sequence[Tensor], stacked: Tensor | None = None) -> LinearOperator:
         """The matrix (m, n) of entries block by block, (m_b, k_b), maybe `stacked`."""
         if self.pattern is None:
             return DenseRows(weights[0])
@@ -81,8 +78,8 @@ class QueryRows:
 
     def rescaled(self, factor: float) -> Self:
         """The same lists with every state bandwidth times `factor`."""
-        # A Gaussian of width c h is the 1 / c^2-th power of one of width h, and so is
-        # the bound on each sample a row drops.
+        # A Gaussian of width c h is the 1 / c^2-th power of one of width h, and so is the bound on
+        # each sample a row drops.
         power = factor**-2
         blocks = []
         for block in self.blocks:
@@ -120,8 +117,8 @@ class QueryRows:
 
     def reach(self, samples: Tensor) -> Tensor:
         """How far rows listen in each column of the samples (n, d_s), (d_s,)."""
-        # The root of the mean square distance, weighted by state kernels: a bandwidth
-        # where samples are dense, their spacing where they are not. Some 250 rows say.
+        # The root of the mean square distance, weighted by state kernels: a bandwidth where samples
+        # are dense, their spacing where they are not. Some 250 rows say.
         squares, count = torch.zeros_like(samples[0]), 0
         for block in self.blocks:
             some = slice(None, None, 1 + self.shape[0] // 250)
@@ -159,9 +156,7 @@ def query_rows(
     if neighbours is None:
         blocks = [complete_block(queries, samples, bandwidths)]
     elif neighbours == "auto":
-        blocks = nearest_blocks(
-            queries, samples, bandwidths, log_margin=log_margin, most=most
-        )
+        blocks = nearest_blocks(queries, samples, bandwidths, log_margin=log_margin, most=most)
     elif isinstance(neighbours, int) and not isinstance(neighbours, bool):
         blocks = fixed_blocks(queries, samples, bandwidths, neighbours)
     else:
@@ -178,13 +173,13 @@ class RowWeights:
 
     blocks: tuple[Tensor, ...]  # ([k,] m_b, k_b) each; each row sums to one
     log_mass: Tensor  # log of the kernel mass a row kept, ([k,] m)
-    # Largest total-variation distance to the row that was meant, ([k,] m): what
-    # truncation can have cost, or an iteration that stopped early.
+    # Largest total-variation distance to the row that was meant, ([k,] m): what truncation can have
+    # cost, or an iteration that stopped early.
     dropped: Tensor
     # |mean of the row - query| in bandwidths, ([k,] m), where the model controls it.
     displacement: Tensor | None = None
-    # What the row model needs for the way back, and as a start for rows of actions
-    # close by, ([k,] m, ...).
+    # What the row model needs for the way back, and as a start for rows of actions close by, ([k,]
+    # m, ...).
     state: Tensor | None = None
     stacked: Tensor | None = None  # all blocks one after the other, where they lie so
 
@@ -208,9 +203,7 @@ class RowModel(ABC):
         """Rows for one discrete action, the same at every query."""
 
     @abstractmethod
-    def slopes(
-        self, weights: RowWeights, operator: LinearOperator, q: Tensor
-    ) -> Tensor:
+    def slopes(self, weights: RowWeights, operator: LinearOperator, q: Tensor) -> Tensor:
         """d (E q)_i / d a_i for rows of one action per query, (m, d_a).
 
         `operator` is the same rows as a matrix E, (m, n); q is one number per sample.
@@ -234,8 +227,8 @@ def require_labels(log_similarity: Tensor | None) -> Tensor:
 def normalised(rows: QueryRows, logits: Sequence[Tensor]) -> RowWeights:
     """Softmax block by block: rows sum to one however far the query is."""
     blocks = tuple(torch.softmax(block_logits, dim=-1) for block_logits in logits)
-    # A logit less the log of its weight is the log of the mass, whichever it is; the
-    # largest weight is at least 1 / k, so that its log is safe.
+    # A logit less the log of its weight is the log of the mass, whichever it is; the largest weight
+    # is at least 1 / k, so that its log is safe.
     peaks = [block_logits.amax(dim=-1) for block_logits in logits]
     largest = [weights.amax(dim=-1) for weights in blocks]
     log_mass = rows.gather(peaks) - rows.gather(largest).log()

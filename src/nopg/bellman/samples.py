@@ -1,9 +1,9 @@
 """Transitions and initial states as tensors, and coordinates that have means.
 
-Matched rows need directions as well as distances. A pair of columns that is a cosine
-and a sine lies on a circle, which is strictly convex: the mean of points on it is never
-on it, so no row could match both. Along the arc there is one coordinate, the angle, and
-a mean of angles close together is an angle.
+Matched rows need directions as well as distances. A pair of columns that is a cosine and a sine
+lies on a circle, which is strictly convex: the mean of points on it is never on it, so no row could
+match both. Along the arc there is one coordinate, the angle, and a mean of angles close together is
+an angle.
 """
 
 import math
@@ -85,8 +85,8 @@ class Samples:
 
     def _in_space(self) -> Self:
         """The same samples, those close in space close in memory."""
-        # A product with P gathers from neighbours of each row: in this order they share
-        # cache lines, which halves its time on a GPU.
+        # A product with P gathers from neighbours of each row: in this order they share cache
+        # lines, which halves its time on a GPU.
         spread = self.states.std(dim=0)
         scaled = self.states / torch.where(spread > 0, spread, torch.ones_like(spread))
         order = spatial_order(scaled)
@@ -116,16 +116,12 @@ class ArcCoordinates:
 
     def places(self, states: Tensor) -> Tensor:
         """States as coordinates, (m, d)."""
-        angles = [
-            torch.atan2(states[:, j], states[:, i])[:, None] for i, j in self.pairs
-        ]
+        angles = [torch.atan2(states[:, j], states[:, i])[:, None] for i, j in self.pairs]
         return torch.cat([states[:, list(self.straight)], *angles], dim=1)
 
     def states(self, places: Tensor) -> Tensor:
         """Coordinates as states, (m, d_s)."""
-        found = places.new_empty(
-            (len(places), len(self.straight) + 2 * len(self.pairs))
-        )
+        found = places.new_empty((len(places), len(self.straight) + 2 * len(self.pairs)))
         n = len(self.straight)
         found[:, list(self.straight)] = places[:, :n]
         for p, (i, j) in enumerate(self.pairs):
@@ -148,8 +144,8 @@ class ArcCoordinates:
 
 def state_offsets(rows: QueryRows, samples: Tensor, bandwidths: Tensor) -> list[Tensor]:
     """Offsets of the listed samples from their queries, in bandwidths."""
-    # They come block by block, (m_b, k_b, d), with one column for each pair on a
-    # circle, within which the bandwidths, (d_s,), are equal.
+    # They come block by block, (m_b, k_b, d), with one column for each pair on a circle, within
+    # which the bandwidths, (d_s,), are equal.
     arcs = ArcCoordinates.of(samples)
     here, there = arcs.places(rows.queries), arcs.places(samples)
     widths, found = arcs.widths(bandwidths), []

@@ -36,9 +36,7 @@ class ShardedResponsibilities(Responsibilities):
             own.nodes = _SharedNodes(n * group, self._part, own.nodes)
         self.rows, self._own = own.rows, own
 
-    def evaluate(
-        self, outputs: Outputs, generator: Generator, hint: Hint = NO_HINT
-    ) -> PolicyRows:
+    def evaluate(self, outputs: Outputs, generator: Generator, hint: Hint = NO_HINT) -> PolicyRows:
         """Rows for the policy whose `outputs` at this rank's queries are given."""
         part = self._own.evaluate(outputs, generator, hint)
         operator = ShardedRows(part.operator, *self._where)

@@ -1,7 +1,7 @@
 """Theorem 1 and Equation (10) for one policy: q, mu, J with its certificate, gradient.
 
-How wrong J can be is bounded. Truncation: with complete rows P and kept rows P~, of
-which row i is within total variation delta_i, and the same for eps0,
+How wrong J can be is bounded. Truncation: with complete rows P and kept rows P~, of which row i is
+within total variation delta_i, and the same for eps0,
 
     J - J~ = gamma mu~' (P - P~) q + (eps0 - eps0~)' q          (exact),
     |J - J~| <= (gamma sum_i mu~_i delta_i + delta_0) span(q).
@@ -83,9 +83,7 @@ class Estimator:
         later = problem.responsibilities(policy, problem.next_rows)
         if problem.ranks is not None:
             later = ShardedResponsibilities(later, problem)
-        return cls(
-            problem, later, problem.responsibilities(policy, problem.initial_rows)
-        )
+        return cls(problem, later, problem.responsibilities(policy, problem.initial_rows))
 
     def solve(
         self,
@@ -134,10 +132,7 @@ class Estimator:
         """Rows at the next states, then at the initial ones."""
         m, accuracy = self.at_next.rows.shape[0], max(EXACT, solver.rtol)
         guess, found = None if start is None else start.rows, []
-        for family, some in (
-            (self.at_next, slice(m)),
-            (self.at_initial, slice(m, None)),
-        ):
+        for family, some in ((self.at_next, slice(m)), (self.at_initial, slice(m, None))):
             hint = Hint(None if guess is None else guess[..., some, :], accuracy)
             there = tuple(output.detach()[some] for output in outputs)
             found.append(family.evaluate(there, generator, hint))
@@ -182,8 +177,8 @@ class BellmanSolution:
         # Sums are rounded too: a few units in the last place of their largest terms.
         scale = float(mu.value.abs().sum()) * max(-low, high)
         rounding = 16.0 * torch.finfo(mu.value.dtype).eps * scale
-        # Unvisited rows do not count. The bound wants the exact visitation; the solved
-        # one is off by at most the last term.
+        # Unvisited rows do not count. The bound wants the exact visitation; the solved one is off
+        # by at most the last term.
         visits = self.transition.spread(mu.value.clamp(min=0.0))
         mass = gamma * float(visits @ delta) + float(self.at_initial.dropped.mean())
         mass += gamma * most * res_mu / (1.0 - gamma)
@@ -198,8 +193,8 @@ class BellmanSolution:
 
     def output_gradients(self) -> tuple[Tensor, ...]:
         """dJ with respect to the policy's outputs at the queries, Eq. (10)."""
-        # The first term of the equation comes from the initial states, with weight 1 /
-        # B each; the second from the next states, with weight gamma mu_i.
+        # The first term of the equation comes from the initial states, with weight 1 / B each; the
+        # second from the next states, with weight gamma mu_i.
         q, gamma = self.q.value, self.estimator.problem.config.gamma
         visits = gamma * self.transition.spread(self.mu.value)
         estimator, ranks = self.estimator, self.estimator.problem.ranks
@@ -222,9 +217,7 @@ class BellmanSolution:
         ranks = self.estimator.problem.ranks
         return gradients if ranks is None else ranks.sum(gradients)
 
-    def _by_autograd(
-        self, policy: Policy, slopes: tuple[Tensor, ...]
-    ) -> tuple[Tensor, ...]:
+    def _by_autograd(self, policy: Policy, slopes: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """The slopes by the outputs as slopes by the parameters."""
         parameters = [p for p in policy.parameters() if p.requires_grad]
         # An output may be a constant, as the spread of a linear Gaussian policy is.
@@ -234,12 +227,9 @@ class BellmanSolution:
             if output.requires_grad
         ]
         # Sums, since torch imports its compiler to check the shapes of slopes.
-        found = torch.autograd.grad(
-            learned, parameters, allow_unused=True, retain_graph=True
-        )
+        found = torch.autograd.grad(learned, parameters, allow_unused=True, retain_graph=True)
         return tuple(
-            torch.zeros_like(p) if g is None else g
-            for p, g in zip(parameters, found, strict=True)
+            torch.zeros_like(p) if g is None else g for p, g in zip(parameters, found, strict=True)
         )
 
 

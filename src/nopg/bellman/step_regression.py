@@ -1,9 +1,9 @@
 """How samples move: a local linear regression of their steps, in arrays.
 
-A step is the value at (s, a) of a local linear regression with the kernel's weights:
-what a matched row gives where one exists, without a search for its tilt. In noise a few
-neighbours say less than a trend of all steps; how far the local line is believed beside
-the trend, steps that were left out decide.
+A step is the value at (s, a) of a local linear regression with the kernel's weights: what a matched
+row gives where one exists, without a search for its tilt. In noise a few neighbours say less than a
+trend of all steps; how far the local line is believed beside the trend, steps that were left out
+decide.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class StepRegression:
     ) -> tuple[Array, Array, Array]:
         """Change of the coordinates, reward, whether it goes on: (m, d), (m,), (m,).
 
-        With draws the change differs from the mean by the residual of a sample that
-        they choose with the weights of the regression.
+        With draws the change differs from the mean by the residual of a sample that they choose
+        with the weights of the regression.
         """
         found, columns, weights = self._predicted(x, states, taken, 1)
         moved = found[:, :-2]
@@ -94,9 +94,7 @@ class StepRegression:
         The mean of k samples has 1 / k of their variance, which is taken off.
         """
         mean, weights = self._left_out(np.arange(len(self.places)))
-        own = 1.0 + np.square(self._trust[:-2]) * np.square(weights).sum(
-            1, keepdims=True
-        )
+        own = 1.0 + np.square(self._trust[:-2]) * np.square(weights).sum(1, keepdims=True)
         rest: Array = (self._steps - mean)[:, :-2] / np.sqrt(own)
         return rest
 
@@ -112,16 +110,14 @@ class StepRegression:
         taken = self.actions[rows]
         if self._similarity is not None:
             taken = np.eye(len(self._similarity))[taken]
-        mean, _, weights = self._predicted(
-            self.places[rows], self.states[rows], taken, 2
-        )
+        mean, _, weights = self._predicted(self.places[rows], self.states[rows], taken, 2)
         return mean, weights
 
     def _finds_noise(self) -> bool:
         """Whether left-out steps are far off; if so, trust the line as far as it helps.
 
-        Of y, the steps beside the trend, the line without them says f. The share of f
-        that leaves least of y is (f' y) / (f' f), column by column.
+        Of y, the steps beside the trend, the line without them says f. The share of f that leaves
+        least of y is (f' y) / (f' f), column by column.
         """
         n = len(self.places)
         rows = np.unique(np.linspace(0, n - 1, min(n, N_LEFT_OUT)).astype(int))
@@ -133,9 +129,7 @@ class StepRegression:
         f, most = y - off, np.quantile(np.abs(y), 0.95, axis=0)
         f, y = np.clip(f, -most, most)[:, :-2], np.clip(y, -most, most)[:, :-2]
         power = np.square(f).sum(axis=0)
-        self._trust[:-2] = np.clip(
-            (f * y).sum(axis=0) / np.maximum(power, 1e-300), 0.0, 1.0
-        )
+        self._trust[:-2] = np.clip((f * y).sum(axis=0) / np.maximum(power, 1e-300), 0.0, 1.0)
         return True
 
     def _predicted(

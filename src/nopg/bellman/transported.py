@@ -21,9 +21,7 @@ KEPT = 3  # one sample in so many keeps its action
 AT_ONCE = 4096  # samples that are moved in one go
 
 
-def transported(
-    samples: Samples, paths: MeanPaths, generator: np.random.Generator
-) -> Samples:
+def transported(samples: Samples, paths: MeanPaths, generator: np.random.Generator) -> Samples:
     """Most of the samples with another action, and where it would have led."""
     arcs, n = paths.regression.arcs, len(samples.rewards)
     rows = generator.permutation(n)[n // KEPT :]
@@ -36,9 +34,7 @@ def transported(
         states = samples.states[torch.as_tensor(rows[some])]
         x = arcs.places(states).numpy()
         parts.append(paths.step(x, states.numpy(), taken[some], draws[some]))
-    place, rewards, goes_on = (
-        np.concatenate(each) for each in zip(*parts, strict=True)
-    )
+    place, rewards, goes_on = (np.concatenate(each) for each in zip(*parts, strict=True))
     where = torch.as_tensor(rows)
 
     def put(column: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
@@ -49,7 +45,5 @@ def transported(
         actions=put(samples.actions, torch.from_numpy(taken)),
         rewards=put(samples.rewards, torch.from_numpy(rewards)),
         next_states=put(samples.next_states, arcs.states(torch.from_numpy(place))),
-        continuation=put(
-            samples.continuation, torch.from_numpy((stays < goes_on).astype(float))
-        ),
+        continuation=put(samples.continuation, torch.from_numpy((stays < goes_on).astype(float))),
     )

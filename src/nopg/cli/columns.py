@@ -51,9 +51,7 @@ def with_options(name: str, options: Options) -> Callable[[Command], Command]:
     def decorated(command: Command) -> Command:
         signature = inspect.signature(command, eval_str=True)
         together = [
-            p.replace(kind=p.KEYWORD_ONLY)
-            for p in signature.parameters.values()
-            if p.name != name
+            p.replace(kind=p.KEYWORD_ONLY) for p in signature.parameters.values() if p.name != name
         ]
         together += [_parameter(option, *each) for option, each in options.items()]
 
@@ -72,9 +70,7 @@ def with_options(name: str, options: Options) -> Callable[[Command], Command]:
 def _parameter(name: str, kind: Any, text: str) -> inspect.Parameter:
     is_flag = kind is bool
     words = [f"--{name.replace('_', '-')}"] if is_flag else []
-    typed: Any = Annotated[
-        bool if is_flag else kind | None, typer.Option(*words, help=text)
-    ]
+    typed: Any = Annotated[bool if is_flag else kind | None, typer.Option(*words, help=text)]
     default = False if is_flag else None
     only = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(name, only, default=default, annotation=typed)

@@ -36,9 +36,7 @@ def demo(
 
     require_writable(out)
     data = grid_dataset()
-    print(
-        f"{len(data)} transitions of a pendulum: 15 angles x 15 velocities x 2 torques."
-    )
+    print(f"{len(data)} transitions of a pendulum: 15 angles x 15 velocities x 2 torques.")
     print("The motor is too weak to lift it: the policy must learn to swing.\n")
     n_updates = (FAST_UPDATES if fast else UPDATES) if updates is None else updates
     model = NOPG("deterministic", gamma=GAMMA, seed=seed)
@@ -99,6 +97,4 @@ def animate(path: SwingUp, gif: Path) -> None:
         frames.append(image.fromarray(env.render()))
     first, *others = frames[::2]
     how = {"save_all": True, "duration": round(2000 * DT), "loop": 0}
-    write_atomically(
-        gif, lambda stream: first.save(stream, "GIF", append_images=others, **how)
-    )
+    write_atomically(gif, lambda stream: first.save(stream, "GIF", append_images=others, **how))

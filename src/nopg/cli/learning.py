@@ -29,13 +29,11 @@ LEARN = RUN | {
 
 @with_columns
 @with_options("typed", FIT)
-def fit(
-    context: typer.Context, columns: Columns, typed: Typed, source: Source = None
-) -> None:
+def fit(context: typer.Context, columns: Columns, typed: Typed, source: Source = None) -> None:
     """Fit a policy with the paper's algorithm, NOPG: gradient ascent on J.
 
-    J is the return that kernels estimate from the data; no model of the system is
-    learned. Stopped, or killed? `nopg fit --resume OUT` goes on to the same bits.
+    J is the return that kernels estimate from the data; no model of the system is learned. Stopped,
+    or killed? `nopg fit --resume OUT` goes on to the same bits.
     """
     from nopg.algorithms.nopg.nopg import NOPG
     from nopg.cli.policies import conclude
@@ -98,13 +96,11 @@ def _require_alone(context: typer.Context) -> None:
 
 @with_columns
 @with_options("typed", LEARN)
-def learn(
-    context: typer.Context, columns: Columns, typed: Typed, source: Source = None
-) -> None:
+def learn(context: typer.Context, columns: Columns, typed: Typed, source: Source = None) -> None:
     """Fit models of the system, plan and refine policies in them, keep the best.
 
-    Nothing to tune, and the usual choice; `nopg fit` is the paper's algorithm. Killed?
-    `nopg learn --resume OUT` goes on to the same bits.
+    Nothing to tune, and the usual choice; `nopg fit` is the paper's algorithm. Killed? `nopg learn
+    --resume OUT` goes on to the same bits.
     """
     from nopg.cli.policies import conclude
     from nopg.cli.settings import read_data, read_settings, require_searchable

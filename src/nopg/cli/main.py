@@ -42,10 +42,7 @@ def _version(is_asked: bool) -> None:
 @app.callback()
 def main(
     version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_version, is_eager=True, help="Print the version."
-        ),
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Hold the options that stand before a command, and keep pygame quiet."""

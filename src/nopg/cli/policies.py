@@ -41,9 +41,7 @@ def conclude(policy: FittedPolicy, out: Path) -> None:
     print(f"\n{expectation(policy)}")
     if policy.search is None:  # a search has said so itself
         print(policy.verdict())
-    print(
-        f"The policy is in {out / 'policy.nopg'} : nopg.load(...).predict(observation)"
-    )
+    print(f"The policy is in {out / 'policy.nopg'} : nopg.load(...).predict(observation)")
     end_with_report(policy, out.resolve().name, out)
 
 

@@ -35,8 +35,8 @@ def record(
 ) -> None:
     """Record demonstrations: drive ENV in the browser with keys or a gamepad.
 
-    Every finished episode is saved at once; the file loads with Dataset.load. An
-    episode that meets its time limit is stored as truncated, not as terminated.
+    Every finished episode is saved at once; the file loads with Dataset.load. An episode that meets
+    its time limit is stored as truncated, not as terminated.
     """
     from nopg.record import RecordConfig
     from nopg.record import record as run
@@ -61,15 +61,12 @@ def record(
 
     # A polite kill ends like Ctrl-C: with a word on where the data are.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    typer.echo(
-        f"Recording {config.environment} into {config.out} (seed {config.seed})."
-    )
+    typer.echo(f"Recording {config.environment} into {config.out} (seed {config.seed}).")
     summary = run(config, announce=typer.echo, show=show)
     if not summary.path.exists():
         typer.echo("No episode was finished, so there is no file.")
         return
     typer.echo(
-        f"{config.out} has episodes: {summary.n_episodes}, transitions: "
-        f"{summary.n_transitions}."
+        f"{config.out} has episodes: {summary.n_episodes}, transitions: {summary.n_transitions}."
     )
     typer.echo(f"Next: nopg learn {config.out}")

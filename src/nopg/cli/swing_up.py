@@ -1,7 +1,7 @@
 """The swing-up pendulum as the paper sets it: grid data, start at the bottom.
 
-Appendix, "Pendulum with Uniform Dataset": theta in [-pi, pi], velocity in [-8, 8],
-torque in {-2, 2}, gamma 0.97, 500 steps from the bottom at rest.
+Appendix, "Pendulum with Uniform Dataset": theta in [-pi, pi], velocity in [-8, 8], torque in {-2,
+2}, gamma 0.97, 500 steps from the bottom at rest.
 """
 
 import math

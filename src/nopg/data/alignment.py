@@ -31,9 +31,7 @@ def align(
     before = np.nonzero((follower >= 0) & closing[follower])[0]
     terminated[before] |= terminated[follower[before]]
     truncated[before] |= truncated[follower[before]]
-    terminated, truncated, limited = apply_time_limit(
-        episodes, terminated, truncated, time_limit
-    )
+    terminated, truncated, limited = apply_time_limit(episodes, terminated, truncated, time_limit)
     # After a row that ended, the next one is a new start unless it only closes.
     is_cut = (terminated | truncated) & (follower >= 0) & ~closing[follower]
     follower[is_cut] = -1

@@ -40,8 +40,8 @@ def state_actions(dataset: TransitionTable) -> FloatArray:
 def neighbour_weights(dataset: TransitionTable) -> FloatArray:
     """Kernel weight of the other rows around up to a thousand rows, (m,).
 
-    A row at the very same (s, a) counts 1, one three bandwidths away 0.01. Bandwidths
-    are Silverman's; the two hundred nearest rows are counted.
+    A row at the very same (s, a) counts 1, one three bandwidths away 0.01. Bandwidths are
+    Silverman's; the two hundred nearest rows are counted.
     """
     from scipy.spatial import cKDTree
 
@@ -57,8 +57,8 @@ def neighbour_weights(dataset: TransitionTable) -> FloatArray:
 
 def farthest_points(points: FloatArray, n: int) -> tuple[IntArray, FloatArray]:
     """Rows picked one by one, (n,), and the distance of every row to a pick, (m,)."""
-    # The first is nearest the mean, each next one farthest from those before: at most
-    # twice as far from all as the best choice of `n` (Gonzalez, 1985).
+    # The first is nearest the mean, each next one farthest from those before: at most twice as far
+    # from all as the best choice of `n` (Gonzalez, 1985).
     picked = np.empty(n, dtype=np.int64)
     nearest = np.full(len(points), np.inf)  # squared, -1 for rows that were picked
     row = int(((points - points.mean(axis=0)) ** 2).sum(axis=1).argmin())

@@ -98,15 +98,15 @@ class Dataset(TransitionTable):
             time: Column of times, numbers or ISO dates; `""` reads without a clock.
             is_discrete: Whether the action is a label 0, 1, 2, ...; by default it is
                 if it is one column of whole numbers without a sign.
-            missing: `"error"` refuses empty cells, `"drop"` leaves their rows out,
-                `"hold"` gives rows without an action the last one before, for states
-                and actions that were logged at different rates.
-            repeated: Whether rows that repeat the one before, time included, are kept
-                with a warning or dropped.
-            gap: Interval from which on an episode is cut; by default one that is far
-                longer than the others.
-            resample: Lay the rows on a grid of this sample time: states on a line
-                between rows, actions as the last one before, rewards by their sum.
+            missing: `"error"` refuses empty cells, `"drop"` leaves their rows out, `"hold"` gives
+                rows without an action the last one before, for states and actions that were logged
+                at different rates.
+            repeated: Whether rows that repeat the one before, time included, are kept with a
+                warning or dropped.
+            gap: Interval from which on an episode is cut; by default one that is far longer than
+                the others.
+            resample: Lay the rows on a grid of this sample time: states on a line between rows,
+                actions as the last one before, rewards by their sum.
             decimal: How a CSV writes decimals, found by default: `0.5` or `0,5`.
             time_limit: Steps after which the recording was cut; terminations at
                 exactly this length are taken as truncations.
@@ -142,11 +142,7 @@ class Dataset(TransitionTable):
         return describe(self, action_space)
 
     def with_history(
-        self,
-        steps: int = 0,
-        *,
-        observations: int | None = None,
-        actions: int | None = None,
+        self, steps: int = 0, *, observations: int | None = None, actions: int | None = None
     ) -> Self:
         """The data with past observations and actions as columns of the state.
 

@@ -24,14 +24,10 @@ def reading(
         raise
     except Exception as error:
         found = f"{type(error).__name__}: {' '.join(str(error)[:200].split())}"
-        raise kind(
-            f"`{where}` must be {what}, reading it failed ({found}); {advice}."
-        ) from None
+        raise kind(f"`{where}` must be {what}, reading it failed ({found}); {advice}.") from None
 
 
-def open_plain(
-    path: Path, max_bytes: int | None = None, *, follow: bool = False
-) -> BufferedReader:
+def open_plain(path: Path, max_bytes: int | None = None, *, follow: bool = False) -> BufferedReader:
     """An ordinary file, opened for reading; whatever is refused is an OSError."""
     # What comes from somebody else may be a link to any file of this user, a pipe, or
     # larger than the memory. The file that is open is looked at, not its name. A link
@@ -123,8 +119,7 @@ def exclusive(path: Path, what: str, owner: str) -> Iterator[None]:
         ) from None
     except OSError as error:
         raise NopgError(
-            f"`{what}` must be writable, got {error.strerror or error}; choose another "
-            "folder."
+            f"`{what}` must be writable, got {error.strerror or error}; choose another folder."
         ) from error
     try:
         yield

@@ -66,9 +66,7 @@ def known_states(table: TransitionTable) -> FloatArray:
     return np.asarray(table.observations[rows])
 
 
-def in_runs(
-    table: TransitionTable, what: str, steps: int = 0
-) -> tuple[IntArray, IntArray]:
+def in_runs(table: TransitionTable, what: str, steps: int = 0) -> tuple[IntArray, IntArray]:
     """Rows in time order, and how many of its own run precede each, (n,) both."""
     if table.episodes is None:
         raise DataError(
@@ -106,9 +104,7 @@ def _states(
         columns.append(seen[later] - seen[earlier])
     for lag in range(1, layout.actions + 1):
         known = (age >= lag)[:, None]
-        columns.append(
-            np.where(known, taken[place - lag * (age >= lag)], layout.before)
-        )
+        columns.append(np.where(known, taken[place - lag * (age >= lag)], layout.before))
     states = np.empty((len(order), layout.width))
     states[order] = np.concatenate(columns, axis=1)
     return states
@@ -118,8 +114,8 @@ def _before(
     table: TransitionTable, layout: HistoryLayout, order: IntArray, age: IntArray
 ) -> tuple[float, ...]:
     """The constant action that best explains how episodes begin, (d_a,)."""
-    # A linear model of the rows whose past is known says what each past action does;
-    # what it leaves of the first rows is explained by least squares.
+    # A linear model of the rows whose past is known says what each past action does; what it leaves
+    # of the first rows is explained by least squares.
     d_a, k = len(layout.before), layout.actions
     states = _states(table, replace(layout, before=(0.0,) * d_a), order, age)[order]
     inputs = np.column_stack([states, table.actions[order], np.ones(len(states))])
@@ -165,7 +161,5 @@ def _names(table: TransitionTable, layout: HistoryLayout) -> tuple[str, ...]:
         found += [f"{name}{now}-{name}[t-{lag}]" for name in table.observation_names]
     for lag in range(1, layout.actions + 1):
         ends = labels if layout.is_discrete else [""]
-        found += [
-            f"{name}[t-{lag}]{end}" for name in table.action_names for end in ends
-        ]
+        found += [f"{name}[t-{lag}]{end}" for name in table.action_names for end in ends]
     return tuple(found)

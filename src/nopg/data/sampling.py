@@ -21,8 +21,7 @@ def thin_by_coverage(dataset: Dataset, n: int) -> Dataset:
     """
     if not 2 <= n <= len(dataset):
         raise ConfigError(
-            f"`n` must be between 2 and the {len(dataset)} rows there are, got {n}; "
-            "ask for fewer."
+            f"`n` must be between 2 and the {len(dataset)} rows there are, got {n}; ask for fewer."
         )
     rows, _ = farthest_points(scaled(state_actions(dataset)), n)
     rows = np.sort(rows)
@@ -59,29 +58,23 @@ def split_episodes(
     is_out = np.isin(ids, drawn)
     unit = "rows" if dataset.episodes is None else "episodes"
     note = f"{n_out} of {len(distinct)} {unit} were held out with seed {seed}."
-    return (
-        dataset.subset(~is_out).with_note(note),
-        dataset.subset(is_out).with_note(note),
-    )
+    return (dataset.subset(~is_out).with_note(note), dataset.subset(is_out).with_note(note))
 
 
 def merge(*sources: Dataset | str | Path) -> Dataset:
     """One dataset from several datasets or files with the same columns.
 
-    Episodes are renumbered so that those of different sources stay apart; sources
-    without ids make the whole lose them.
+    Episodes are renumbered so that those of different sources stay apart; sources without ids make
+    the whole lose them.
     """
     parts = [s if isinstance(s, Dataset) else Dataset.load(s) for s in sources]
     if not parts:
-        raise DataError(
-            "There must be at least one data set to merge, got none; pass some."
-        )
+        raise DataError("There must be at least one data set to merge, got none; pass some.")
     first = parts[0]
     for i, part in enumerate(parts[1:], start=2):
         _require_alike(first, part, i)
     arrays: dict[str, Any] = {
-        name: np.concatenate([getattr(part, name) for part in parts])
-        for name in ARRAYS[:-1]
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in ARRAYS[:-1]
     }
     ids = [p.episodes for p in parts if p.episodes is not None]
     codes = [np.unique(own, return_inverse=True)[1].astype(np.int64) for own in ids]

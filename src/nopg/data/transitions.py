@@ -97,9 +97,7 @@ class TransitionTable:
         for name, value in (arrays | metadata).items():
             object.__setattr__(self, name, value)
         if history is not None:
-            history.require_columns(
-                states.shape[1], self.n_actions if self.is_discrete else d_a
-            )
+            history.require_columns(states.shape[1], self.n_actions if self.is_discrete else d_a)
 
     def __len__(self) -> int:
         return len(self.observations)
@@ -232,9 +230,7 @@ def _time(sample_time: float | None) -> float | None:
     return found
 
 
-def _column_names(
-    prefix: str, given: Sequence[str] | None, count: int
-) -> tuple[str, ...]:
+def _column_names(prefix: str, given: Sequence[str] | None, count: int) -> tuple[str, ...]:
     """One distinct name per column: those given, else the prefix and a number."""
     if given is None:
         return tuple(f"{prefix}{i}" for i in range(count))

@@ -39,9 +39,7 @@ def as_vector(name: str, values: Any) -> FloatArray:
     return np.ascontiguousarray(array)
 
 
-def as_states(
-    name: str, values: Any, width: int, names: Sequence[str] = ()
-) -> FloatArray:
+def as_states(name: str, values: Any, width: int, names: Sequence[str] = ()) -> FloatArray:
     """States that a person asks about, (m, d_s); one may be a plain vector."""
     try:
         found = np.atleast_2d(np.asarray(values, dtype=np.float64))

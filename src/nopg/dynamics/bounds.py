@@ -1,11 +1,10 @@
 """State bounds: where predicted states can be, and when they are out of support.
 
-A car stops at the end of its track, a motor at its top speed: states saturate. The law
-of motion breaks there, and a smooth regression of both sides of the break is wrong on
-both. So the regression learns free motion, and saturation is applied to its
-predictions. Other states lie on a circle, where two columns are the cosine and the sine
-of an angle: off it small errors add up until a rollout has left it for good. So
-predictions are projected.
+A car stops at the end of its track, a motor at its top speed: states saturate. The law of motion
+breaks there, and a smooth regression of both sides of the break is wrong on both. So the regression
+learns free motion, and saturation is applied to its predictions. Other states lie on a circle,
+where two columns are the cosine and the sine of an angle: off it small errors add up until a
+rollout has left it for good. So predictions are projected.
 """
 
 from __future__ import annotations
@@ -39,18 +38,14 @@ class Saturation:
 
     is_low: Tensor  # whether the smallest value of each dimension saturates, (d_s,)
     is_high: Tensor  # whether the largest does, (d_s,)
-    # Whether saturation at the lower (0) or upper (1) bound of one dimension always
-    # leaves another at one value, (2, d_s, d_s).
+    # Whether saturation at the lower (0) or upper (1) bound of one dimension always leaves another
+    # at one value, (2, d_s, d_s).
     is_set: Tensor
     set_to: Tensor  # that value, likewise
 
     @classmethod
     def of(
-        cls,
-        states: Tensor,
-        actions: Tensor,
-        next_states: Tensor,
-        exempt: Sequence[int] = (),
+        cls, states: Tensor, actions: Tensor, next_states: Tensor, exempt: Sequence[int] = ()
     ) -> tuple[Saturation, Tensor]:
         """Saturation of n transitions, and which of them are saturated, (n,).
 
@@ -58,9 +53,7 @@ class Saturation:
         point of a circle.
         """
         both = torch.cat([states, next_states])
-        hits = torch.stack(
-            [next_states == both.amin(dim=0), next_states == both.amax(dim=0)]
-        )
+        hits = torch.stack([next_states == both.amin(dim=0), next_states == both.amax(dim=0)])
         inputs = torch.cat([states, actions], dim=1)
         counts = torch.tensor([[_count(inputs[h]) for h in side.T] for side in hits])
         is_few = hits.sum(dim=1) <= MAX_SHARE * len(states)
@@ -82,9 +75,7 @@ class Saturation:
 
     def reset(self, reached: Tensor, low: Tensor, high: Tensor) -> Tensor:
         """States `reached`, (m, d_s), with what their saturated dimensions set."""
-        beyond = torch.stack(
-            [(reached <= low) & self.is_low, (reached >= high) & self.is_high]
-        )
+        beyond = torch.stack([(reached <= low) & self.is_low, (reached >= high) & self.is_high])
         after = reached.clone()
         for side, dimension in torch.nonzero(self.is_set.any(dim=2)).tolist():
             others = self.is_set[side, dimension]
@@ -97,9 +88,9 @@ class Saturation:
 class StateBounds:
     """The smallest box around all states seen, a little enlarged.
 
-    Where the system saturates, states stop at the bound. Elsewhere a prediction just
-    beyond it may be an error of the regression, and is clipped; one that leaves by as
-    much as the system usually moves is out of support.
+    Where the system saturates, states stop at the bound. Elsewhere a prediction just beyond it may
+    be an error of the regression, and is clipped; one that leaves by as much as the system usually
+    moves is out of support.
     """
 
     low: Tensor  # of each dimension, (d_s,)
@@ -110,16 +101,12 @@ class StateBounds:
 
     @classmethod
     def of(
-        cls,
-        states: Tensor,
-        actions: Tensor,
-        next_states: Tensor,
-        n_present: int | None = None,
+        cls, states: Tensor, actions: Tensor, next_states: Tensor, n_present: int | None = None
     ) -> tuple[StateBounds, Tensor]:
         """Bounds of n transitions, and which of these are saturated, (n,).
 
-        Columns from `n_present` on are past ones: where they have been says nothing
-        that was not said when they were present, and they have no bounds.
+        Columns from `n_present` on are past ones: where they have been says nothing that was not
+        said when they were present, and they have no bounds.
         """
         both = torch.cat([states, next_states])
         angles = tuple(angle_pairs(both[:, :n_present]))
@@ -218,9 +205,9 @@ class StateBounds:
 class RewardBounds(NamedTuple):
     """What a regression may predict of steps after which the episode goes on.
 
-    Without bounds a search finds the place where it promises more than was ever earned.
-    A cost may well grow beyond what was seen, and to believe it is the careful side:
-    below there is room for as much again.
+    Without bounds a search finds the place where it promises more than was ever earned. A cost may
+    well grow beyond what was seen, and to believe it is the careful side: below there is room for
+    as much again.
     """
 
     low: float
@@ -248,9 +235,7 @@ def _usual_repeats(states: Tensor) -> Tensor:
     for d, column in enumerate(states.T):
         between = column[(column > column.min()) & (column < column.max())]
         if len(between):
-            _, which, counts = torch.unique(
-                between, return_inverse=True, return_counts=True
-            )
+            _, which, counts = torch.unique(between, return_inverse=True, return_counts=True)
             found[d] = counts[which].to(states).quantile(USUAL) - 1.0
     return found
 

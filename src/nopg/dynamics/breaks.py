@@ -1,10 +1,10 @@
 """Where the law of motion breaks: an end stop, a limiter, a contact.
 
-A smooth regression of rows on both sides of a break is wrong on both, and the few rows
-beyond it can spoil the model of all the others. So where errors gather beyond a limit
-of one column, and are gone elsewhere once the rows beyond are left out, the model is
-learned within the limit, and whatever passes it is out of support. What is left is
-known to be right; nothing is known beyond, and a search keeps away from there.
+A smooth regression of rows on both sides of a break is wrong on both, and the few rows beyond it
+can spoil the model of all the others. So where errors gather beyond a limit of one column, and are
+gone elsewhere once the rows beyond are left out, the model is learned within the limit, and
+whatever passes it is out of support. What is left is known to be right; nothing is known beyond,
+and a search keeps away from there.
 """
 
 from collections.abc import Callable, Sequence
@@ -65,9 +65,7 @@ def _squared_errors(model: TransitionModel, columns: Columns) -> np.ndarray:
     return np.asarray(((targets - predicted) / unit).square().mean(dim=1))
 
 
-def _suspected(
-    bounds: StateBounds, reached: np.ndarray, errors: np.ndarray
-) -> StateBounds | None:
+def _suspected(bounds: StateBounds, reached: np.ndarray, errors: np.ndarray) -> StateBounds | None:
     """Bounds that end where errors begin to gather, on one side of a column or both."""
     share, best, found = errors / errors.sum(), GATHERED, None
     for j, column in enumerate(reached.T):

@@ -183,9 +183,7 @@ def filled_up(array: Array, value: float = 0.0) -> Array:
     return np.pad(array, widths, constant_values=value)
 
 
-def _policy_fields(
-    actor: ArrayPolicies | Array | PathFeedback, d_a: int
-) -> dict[str, Any]:
+def _policy_fields(actor: ArrayPolicies | Array | PathFeedback, d_a: int) -> dict[str, Any]:
     if isinstance(actor, np.ndarray):
         return {"count": 1, "given": actor}
     if isinstance(actor, PathFeedback):

@@ -60,12 +60,10 @@ class SecondDerivatives(NamedTuple):
         return np.asarray(_downwards(torch.from_numpy(found)).numpy())
 
 
-def second_derivatives(
-    model: TransitionModel, states: Array, actions: Array
-) -> SecondDerivatives:
+def second_derivatives(model: TransitionModel, states: Array, actions: Array) -> SecondDerivatives:
     """At B states and actions, by differences of the slopes."""
-    # Of the motion, too: where an angle is a cosine and a sine, a reward that falls
-    # with the cosine falls with the square of the sine, by how the two move together.
+    # Of the motion, too: where an angle is a cosine and a sine, a reward that falls with the cosine
+    # falls with the square of the sine, by how the two move together.
     every, d_s = np.concatenate([states, actions], axis=1), states.shape[1]
     sizes = DIFFERENCE * model.process.spread.numpy()[: every.shape[1]]
     steps = np.concatenate([np.diag(sizes), -np.diag(sizes)])  # (2 d, d)
@@ -144,19 +142,14 @@ def _known_curvature(known: KnownReward, *given: Tensor) -> Tensor:
         moved[:, j] += size
         return torch.cat(known.gradients(*torch.split(moved, widths, dim=1)), dim=1)
 
-    columns = [
-        (slopes(j, size) - slopes(j, -size)) / (2.0 * size)
-        for j, size in enumerate(sizes)
-    ]
+    columns = [(slopes(j, size) - slopes(j, -size)) / (2.0 * size) for j, size in enumerate(sizes)]
     return torch.stack(columns, dim=2)
 
 
 def _downwards(curvature: Tensor) -> Tensor:
     """The nearest matrices that bend nowhere upwards: a maximum of them is one."""
     # A known reward may be undefined where nobody has been.
-    curvature = torch.nan_to_num(
-        0.5 * (curvature + curvature.mT), posinf=0.0, neginf=0.0
-    )
+    curvature = torch.nan_to_num(0.5 * (curvature + curvature.mT), posinf=0.0, neginf=0.0)
     values, vectors = torch.linalg.eigh(curvature)
     found: Tensor = (vectors * values.clamp_max(0.0)[:, None]) @ vectors.mT
     return found

@@ -1,9 +1,8 @@
 """Two models of one log, and whether they still hold after many steps.
 
-Where the system is noisy the log is replayed, from some of its states with its own
-actions: several length scales and noises, and no kernel at all, are tried on some
-episodes and compared by replaying the others. A system without noise is followed
-closely by its model, and left alone.
+Where the system is noisy the log is replayed, from some of its states with its own actions: several
+length scales and noises, and no kernel at all, are tried on some episodes and compared by replaying
+the others. A system without noise is followed closely by its model, and left alone.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """Gaussian process regression of several targets, with its Jacobian in closed form.
 
-Each target has a linear mean and a squared-exponential kernel of its own. Beyond
-`N_INDUCING` samples the kernel is projected on a subset spread over the data (the
-projected process approximation), so that a prediction costs the same at any n.
+Each target has a linear mean and a squared-exponential kernel of its own. Beyond `N_INDUCING`
+samples the kernel is projected on a subset spread over the data (the projected process
+approximation), so that a prediction costs the same at any n.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ class GaussianProcess:
         curved: Which targets have a kernel, (c,).
         inducing: Standardised inputs the kernel is projected on, (m, d).
         inverse_scales: One over the length scales, (c, d).
-        weights: Coefficient of each kernel, in units of the targets, (c, m); 0 beyond
-            the first so many, where fewer do.
-        whitening: Inverse Cholesky factors whose difference is the variance that the
-            data have removed, two of (c, m, m).
+        weights: Coefficient of each kernel, in units of the targets, (c, m); 0 beyond the first so
+            many, where fewer do.
+        whitening: Inverse Cholesky factors whose difference is the variance that the data have
+            removed, two of (c, m, m).
         amplitude: Prior standard deviation, in units of the targets, (q,).
         noise: Standard deviation of what inputs do not explain, likewise (q,).
         exponent: The kernels' exponents as a linear map of (z^2, z, 1), (2 d + 1, c m).
-        is_short: Which curved targets have fewer kernels than would predict them as
-            well as all, (c,).
+        is_short: Which curved targets have fewer kernels than would predict them as well as all,
+            (c,).
         angles: Further inputs, after those that are given.
     """
 
@@ -107,13 +107,12 @@ class GaussianProcess:
             inputs: What is known.
             targets: What is to be predicted.
             generator: Chooses the samples where there are many.
-            like: A process of similar data: the search for hyperparameters starts from
-                its own.
+            like: A process of similar data: the search for hyperparameters starts from its own.
             with_outliers: Targets of which no sample is left out, however odd.
-            limits: What length scales and noise may be, but of those `with_outliers`:
-                longer ones and more noise are for what is followed over many steps.
-            is_free: Samples that targets are learned from, (n,), but for those
-                `with_outliers`, which take all of them.
+            limits: What length scales and noise may be, but of those `with_outliers`: longer ones
+                and more noise are for what is followed over many steps.
+            is_free: Samples that targets are learned from, (n,), but for those `with_outliers`,
+                which take all of them.
             angles: Of the inputs, that the last target may depend on.
         """
         rows = torch.as_tensor(_informative_rows(inputs, generator))
@@ -127,16 +126,12 @@ class GaussianProcess:
         owns = [free | (j in with_outliers) for j in range(len(unit))]
         linear = _linear_means(x, y, owns, n_given)
         residual = y - linear[0] - x @ linear[1:]
-        deviations = torch.stack(
-            [residual[own, j].std(correction=0) for j, own in enumerate(owns)]
-        )
+        deviations = torch.stack([residual[own, j].std(correction=0) for j, own in enumerate(owns)])
         given, last = x[:, :n_given], len(unit) - 1
         inducing = x[_farthest_points(given, N_INDUCING)]
         is_curved = deviations > LINEAR
         if limits.is_linear:
-            is_curved &= torch.isin(
-                torch.arange(len(unit)), torch.tensor(with_outliers)
-            )
+            is_curved &= torch.isin(torch.arange(len(unit)), torch.tensor(with_outliers))
         curved = torch.nonzero(is_curved)[:, 0]
         share = max(N_LEAST, MAX_PRODUCTS // max(1, len(curved) * n_given))
 
@@ -148,9 +143,7 @@ class GaussianProcess:
                 own_limits = limits._replace(scale=FREE.scale, noise=FREE.noise)
             own = owns[j].clone()
             z, points = (x, inducing) if j == last else (given, inducing[:, :n_given])
-            one, is_inlier = _hyperparameters(
-                z[own], residual[own, j], initial, own_limits
-            )
+            one, is_inlier = _hyperparameters(z[own], residual[own, j], initial, own_limits)
             if j not in with_outliers:
                 own[own.clone()] = is_inlier
             rows, y = z[own], residual[own, j]
@@ -211,13 +204,9 @@ class GaussianProcess:
         where = torch.nonzero(self.curved == target)[:, 0]
         if not len(where):
             return None
-        n_own = len(self.centre) - (target < self.linear.shape[1] - 1) * len(
-            self.angles
-        )
+        n_own = len(self.centre) - (target < self.linear.shape[1] - 1) * len(self.angles)
         scales = 1.0 / self.inverse_scales[where[0], :n_own]
-        return Hyperparameters(
-            scales, self.amplitude[target] / unit, self.noise[target] / unit
-        )
+        return Hyperparameters(scales, self.amplitude[target] / unit, self.noise[target] / unit)
 
     def standardised(self, inputs: Tensor) -> Tensor:
         """Inputs and their angles in deviations, (m, d)."""
@@ -256,9 +245,7 @@ class GaussianProcess:
     def std(self, inputs: Tensor) -> Tensor:
         """Standard deviation of the mean for lack of data, without noise, (m, q)."""
         kernel = self._kernel(self.standardised(inputs)).permute(1, 2, 0)
-        explained, left = (
-            (factor @ kernel).square().sum(dim=1) for factor in self.whitening
-        )
+        explained, left = ((factor @ kernel).square().sum(dim=1) for factor in self.whitening)
         share = (1.0 - explained + left).clamp(0.0, 1.0)
         found = torch.zeros(len(inputs), len(self.amplitude)).to(inputs)
         found[:, self.curved] = (share.sqrt() * self.amplitude[self.curved, None]).T
@@ -277,11 +264,10 @@ class GaussianProcess:
     def noise_errors(self, inputs: Tensor, targets: Tensor) -> Tensor:
         """Errors at the samples of `fit`, as large as their noise alone, (n, q).
 
-        A sample draws the mean towards itself: an error is too small by sqrt(1 - h), h
-        the sample's own weight in its prediction, and predicted from all the others it
-        is too large by the same. So neither few data nor a good fit changes its size.
-        What more kernels would explain is no noise: errors are then as large as that of
-        the likelihood.
+        A sample draws the mean towards itself: an error is too small by sqrt(1 - h), h the sample's
+        own weight in its prediction, and predicted from all the others it is too large by the same.
+        So neither few data nor a good fit changes its size. What more kernels would explain is no
+        noise: errors are then as large as that of the likelihood.
         """
         errors = targets - self.predict(inputs)
         kernel = self._kernel(self.standardised(inputs)).permute(1, 2, 0)
@@ -303,15 +289,13 @@ class GaussianProcess:
     ) -> list[GaussianProcess]:
         """The same regression of K parts of the samples, masks of (n,), in turn.
 
-        Hyperparameters, kernels and outliers stay, and with them products of kernels:
-        of each, those of what is left out are subtracted. `whitening` stays, too.
+        Hyperparameters, kernels and outliers stay, and with them products of kernels: of each,
+        those of what is left out are subtracted. `whitening` stays, too.
         """
         x, n_given = self.standardised(inputs), inputs.shape[1]
         owns = [is_free | (j in with_outliers) for j in range(targets.shape[1])]
         parts = ([own & keep for own in owns] for keep in keeps)
-        linear = torch.stack(
-            [_linear_means(x, targets, part, n_given) for part in parts]
-        )
+        linear = torch.stack([_linear_means(x, targets, part, n_given) for part in parts])
         residual = targets - linear[:, :1] - x @ linear[:, 1:]  # (K, n, q)
         whole = targets - self.linear[0] - x @ self.linear[1:]
         weights = torch.zeros(len(keeps), *self.weights.shape).to(x)
@@ -324,9 +308,7 @@ class GaussianProcess:
                 of_own = (x[own, : len(found.scales)], whole[own, j])
                 _, own[own.clone()] = _hyperparameters(*of_own, found, fixed)
             columns = slice(len(found.scales))
-            first, across = _kernels(
-                self.inducing[:used, columns], x[own, columns], found.scales
-            )
+            first, across = _kernels(self.inducing[:used, columns], x[own, columns], found.scales)
             ratio = (found.noise / found.amplitude) ** 2 + JITTER
             whitened = first @ across  # (used, n)
             gram = whitened @ whitened.T + ratio * torch.eye(used).to(x)
@@ -355,9 +337,7 @@ class GaussianProcess:
         return exponents.exp_().view(len(z), *self.weights.shape)
 
 
-def _informative_rows(
-    inputs: Tensor, generator: np.random.Generator
-) -> NDArray[np.int64]:
+def _informative_rows(inputs: Tensor, generator: np.random.Generator) -> NDArray[np.int64]:
     """Rows in random order; of too many the first of every cell, then the second, ...
 
     Places that were seen once tell more than the thousandth sample of another.
@@ -466,9 +446,7 @@ class _KernelRegression(NamedTuple):
         return self.second[:k, :k].T @ self.parts[:k]
 
 
-def _regress(
-    x: Tensor, y: Tensor, inducing: Tensor, found: Hyperparameters
-) -> _KernelRegression:
+def _regress(x: Tensor, y: Tensor, inducing: Tensor, found: Hyperparameters) -> _KernelRegression:
     first, across = _kernels(inducing, x, found.scales)
     whitened, eye = first @ across, torch.eye(len(inducing)).to(x)
     ratio = (found.noise / found.amplitude) ** 2 + JITTER
@@ -486,10 +464,9 @@ def _kernel_counts(
 
     There are about `total` of them at most.
 
-    A target without noise gets as many as predict it as well as all of them do: long
-    length scales need few, and every one costs time in every step of a rollout. Where
-    these are too many, each target keeps as many as leave it the same error, in its
-    deviations.
+    A target without noise gets as many as predict it as well as all of them do: long length scales
+    need few, and every one costs time in every step of a rollout. Where these are too many, each
+    target keeps as many as leave it the same error, in its deviations.
     """
 
     def counts(allowed: float) -> list[int]:

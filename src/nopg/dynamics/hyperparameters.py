@@ -1,14 +1,14 @@
 """Length scales, amplitude and noise of a Gaussian process, and its outliers.
 
-Hyperparameters maximise the marginal likelihood under weak priors. A single collision
-among hundreds of free steps makes an interpolating regression ring over its whole
-length scale. Such samples are left out: what they say is true, but of another law, and
-one sample of it is too few to learn it from.
+Hyperparameters maximise the marginal likelihood under weak priors. A single collision among
+hundreds of free steps makes an interpolating regression ring over its whole length scale. Such
+samples are left out: what they say is true, but of another law, and one sample of it is too few to
+learn it from.
 
-Where two inputs are a cosine and a sine motion is smooth in them. What is paid is often
-a function of the angle, such as its square, and has a kink across from 0 that no smooth
-function of the pair has: between the rows of a grid nothing tells it. So the angle may
-be a further input, where the likelihood says so.
+Where two inputs are a cosine and a sine motion is smooth in them. What is paid is often a function
+of the angle, such as its square, and has a kink across from 0 that no smooth function of the pair
+has: between the rows of a grid nothing tells it. So the angle may be a further input, where the
+likelihood says so.
 """
 
 from __future__ import annotations
@@ -53,9 +53,8 @@ JITTER = 1e-8
 class HyperparameterLimits(NamedTuple):
     """What length scales and noise may be, in logs of the deviations.
 
-    Some runs of one controller lie on thin sheets, and among near copies a likelihood
-    finds length scales that are right on the sheet and nowhere else. Longer ones and
-    more noise carry farther.
+    Some runs of one controller lie on thin sheets, and among near copies a likelihood finds length
+    scales that are right on the sheet and nowhere else. Longer ones and more noise carry farther.
     """
 
     scale: tuple[float, float] = (-3.0, 4.0)
@@ -110,10 +109,7 @@ class Hyperparameters(NamedTuple):
 
 
 def robust_hyperparameters(
-    x: Tensor,
-    y: Tensor,
-    initial: Hyperparameters | None,
-    limits: HyperparameterLimits = FREE,
+    x: Tensor, y: Tensor, initial: Hyperparameters | None, limits: HyperparameterLimits = FREE
 ) -> tuple[Hyperparameters, Tensor]:
     """Hyperparameters of most of the samples, and which these are.
 
@@ -205,8 +201,7 @@ def negative_log_posterior(
 ) -> tuple[float, np.ndarray]:
     """The objective and its gradient in the logs of scales, amplitude and noise.
 
-    d/dp = -1/2 tr((a a' - K^-1) dK/dp) with a = K^-1 y (Rasmussen and Williams 2006,
-    Eq. 5.9).
+    d/dp = -1/2 tr((a a' - K^-1) dK/dp) with a = K^-1 y (Rasmussen and Williams 2006, Eq. 5.9).
     """
     p = torch.as_tensor(log_parameters).to(y)
     d = len(p) - 2
@@ -238,8 +233,7 @@ def negative_log_posterior(
 def leave_one_out_errors(x: Tensor, y: Tensor, found: Hyperparameters) -> Tensor:
     """|y - mean| / std of each sample, predicted from all the others, (n,).
 
-    From one inverse: a_i / sqrt(K^-1_ii) with a = K^-1 y (Rasmussen and Williams 2006,
-    Eq. 5.12).
+    From one inverse: a_i / sqrt(K^-1_ii) with a = K^-1 y (Rasmussen and Williams 2006, Eq. 5.12).
     """
     inverse = torch.linalg.inv(found.noisy_covariance(x))
     spread = inverse.diagonal().clamp_min(1e-300).rsqrt()
@@ -316,9 +310,9 @@ def telling_angles(
 ) -> tuple[Angle, ...]:
     """Angles that make a target of n samples, (n,), likelier than the inputs alone.
 
-    A likelihood multiplies the densities of every row, predicted from those before it.
-    Of each pair in turn the angle may jump at either end of either column: which of
-    them is the cosine, and from where an angle counts, nobody says.
+    A likelihood multiplies the densities of every row, predicted from those before it. Of each pair
+    in turn the angle may jump at either end of either column: which of them is the cosine, and from
+    where an angle counts, nobody says.
     """
     rows = np.random.default_rng(0).permutation(len(inputs))[:N_TELLING]
     x, y = inputs[rows], target[rows]

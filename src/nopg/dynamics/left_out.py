@@ -1,12 +1,11 @@
 """A learned model as it would be without one part of its data, each part in turn.
 
-How much an answer changes from one of these models to the next shows how far it rests
-on what happened to be recorded (the delete-a-group jackknife of Quenouille and Tukey),
-whatever the model's own posterior says. Episodes are left out together, since what
-lasts for a whole one, a gust or a level that nobody measured, is in all of its rows.
-Rows in no order may lie on a grid, where the neighbours of a row say what it says. What
-lies between them a gap tells that is twice as wide: without all rows of about one value
-of a column.
+How much an answer changes from one of these models to the next shows how far it rests on what
+happened to be recorded (the delete-a-group jackknife of Quenouille and Tukey), whatever the model's
+own posterior says. Episodes are left out together, since what lasts for a whole one, a gust or a
+level that nobody measured, is in all of its rows. Rows in no order may lie on a grid, where the
+neighbours of a row say what it says. What lies between them a gap tells that is twice as wide:
+without all rows of about one value of a column.
 """
 
 from dataclasses import replace
@@ -40,8 +39,8 @@ def gap_models(
 ) -> list[TransitionModel]:
     """The same without each slab of rows, by every column of the state that has some.
 
-    A slab is a tenth of the rows, and those that share its values. Beyond the first and
-    the last lies no other side of a gap, and where tasks end is known as ever.
+    A slab is a tenth of the rows, and those that share its values. Beyond the first and the last
+    lies no other side of a gap, and where tasks end is known as ever.
     """
     columns = model_columns(data.subset(generator.permutation(len(data))[:N_ROWS]))
     found = []
@@ -61,9 +60,7 @@ def _slabs(column: Array) -> NDArray[np.int64]:
     """Which slab each row is in, (n,); equal values are in the same one."""
     unit = max(float(np.ptp(column)), 1e-300)
     _, which, counts = np.unique(
-        np.round((column - column.min()) / unit, 6),
-        return_inverse=True,
-        return_counts=True,
+        np.round((column - column.min()) / unit, 6), return_inverse=True, return_counts=True
     )
     middle = np.cumsum(counts) - 0.5 * counts
     return np.asarray(middle * N_PARTS / len(column), dtype=np.int64)[which]

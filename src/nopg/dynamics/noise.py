@@ -1,12 +1,11 @@
 """Process noise: how much a system differs from itself when it does the same again.
 
-A regression misses its targets for two reasons. Where data are few its mean is unsure;
-more data would help, and `GaussianProcess.std` says how much. What is left is noise,
-and it is part of the system: a policy that is good on the mean path may fall off a
-cliff beside it. Its level is learned here, from errors with the first part taken out,
-for each column and growing with state and action where the data say so. Rollouts draw
-it. A gust may last for many steps, and the noise of a sensor is made good by the next
-reading: then errors in a row are correlated, and so are the draws.
+A regression misses its targets for two reasons. Where data are few its mean is unsure; more data
+would help, and `GaussianProcess.std` says how much. What is left is noise, and it is part of the
+system: a policy that is good on the mean path may fall off a cliff beside it. Its level is learned
+here, from errors with the first part taken out, for each column and growing with state and action
+where the data say so. Rollouts draw it. A gust may last for many steps, and the noise of a sensor
+is made good by the next reading: then errors in a row are correlated, and so are the draws.
 """
 
 import math
@@ -46,8 +45,8 @@ class ProcessNoise:
     limits: tuple[Tensor, Tensor]  # lowest and highest log sigma, two of (d_s,)
     # Cholesky factor of the correlation of the columns, (d_s, d_s); 0 without noise.
     factor: Tensor
-    # How draws of each column follow each other, (2, d_s): phi and theta of e_t = phi
-    # e_{t-1} + w_t + theta w_{t-1}. Both are 0 where draws are independent.
+    # How draws of each column follow each other, (2, d_s): phi and theta of e_t = phi e_{t-1} + w_t
+    # + theta w_{t-1}. Both are 0 where draws are independent.
     colour: Array
     colours: Array  # others that explain errors about as well, (N_COLOURS, 2, d_s)
 
@@ -133,8 +132,8 @@ def noise_draws(
     noise: ProcessNoise | None = None,
 ) -> Array:
     """Standard normal draws of each step of each path, (T, B, d_s)."""
-    # The second half of the paths meets the opposite of the first: what is odd in the
-    # noise cancels. One after another they follow the colour of `noise`.
+    # The second half of the paths meets the opposite of the first: what is odd in the noise
+    # cancels. One after another they follow the colour of `noise`.
     half = generator.standard_normal((n_steps, -(-n_paths // 2), d_s))
     if noise is not None and noise.colour.any():
         half = _with_colour(half, noise.colour, generator)
@@ -194,9 +193,8 @@ def _features(z: Tensor) -> Tensor:
 def _log_level(features: Tensor, errors: Tensor) -> Tensor:
     """Weights of log sigma: of all features if they explain the errors, or a constant.
 
-    Newton's method on the negative log likelihood, mean of log sigma + e^2 / (2
-    sigma^2), which is convex in the weights. More than a constant is used where it
-    lowers Schwarz's criterion.
+    Newton's method on the negative log likelihood, mean of log sigma + e^2 / (2 sigma^2), which is
+    convex in the weights. More than a constant is used where it lowers Schwarz's criterion.
     """
     n, d = features.shape
     weights = torch.zeros(d).to(features)

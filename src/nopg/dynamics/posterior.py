@@ -1,16 +1,15 @@
 """Models drawn from the posterior of a learned one, to be followed for many steps.
 
-A predictive deviation says how wrong one step may be. What it comes to after a hundred
-steps depends on how errors go together: a regression that is too low here is too low
-beside here as well. So whole functions are drawn, and a rollout keeps to one of them:
+A predictive deviation says how wrong one step may be. What it comes to after a hundred steps
+depends on how errors go together: a regression that is too low here is too low beside here as well.
+So whole functions are drawn, and a rollout keeps to one of them:
 
     f(x) = a phi(x)' v + k(x)' (w + a W' e - K^-1 a phi(Z)' v),   v, e ~ N(0, 1),
 
-with w the weights of the mean, W its whitening factor, Z the inducing inputs and phi
-random Fourier features of the kernel (decoupled sampling, Wilson et al., 2020). Near
-the data f is what they say, far from them any function of the prior. The coefficients
-of linear means are drawn as least squares leave them open: a small error of how long a
-motion lasts is a large one after many steps.
+with w the weights of the mean, W its whitening factor, Z the inducing inputs and phi random Fourier
+features of the kernel (decoupled sampling, Wilson et al., 2020). Near the data f is what they say,
+far from them any function of the prior. The coefficients of linear means are drawn as least squares
+leave them open: a small error of how long a motion lasts is a large one after many steps.
 """
 
 from collections.abc import Sequence
@@ -80,13 +79,11 @@ class _DrawnProcess:
         waves = self._weights[:, :, m:].reshape(n_draws, -1, n_targets)
         self._weights = np.concatenate([kernels, waves], axis=1)  # (S, c (m + D), q)
 
-    def draw_linear(
-        self, inputs: Array, targets: Array, generator: np.random.Generator
-    ) -> None:
+    def draw_linear(self, inputs: Array, targets: Array, generator: np.random.Generator) -> None:
         """Draw the coefficients of the linear means, as least squares leave them open.
 
-        Where there is a kernel as far as noise leaves them; near the data it makes up
-        for what a drawn mean says otherwise, if they tell it to.
+        Where there is a kernel as far as noise leaves them; near the data it makes up for what a
+        drawn mean says otherwise, if they tell it to.
         """
         design, process = self._design(inputs), self._process
         errors = targets - design @ self._linear[0]
@@ -106,10 +103,7 @@ class _DrawnProcess:
             self._linear[:, :k, target] += moved
             if target in self._curved and is_open > 0.0:
                 i, m = self._curved.index(target), len(process.inducing)
-                rows, second = (
-                    slice(i * m, (i + 1) * m),
-                    process.whitening[1][i].numpy(),
-                )
+                rows, second = (slice(i * m, (i + 1) * m), process.whitening[1][i].numpy())
                 ratio = (is_open / float(process.amplitude[target])) ** 2 + JITTER
                 answer = second.T @ (second @ explained[rows, :k]) / ratio  # (m, k)
                 self._weights[:, rows, target] -= moved @ answer.T
@@ -121,8 +115,7 @@ class _DrawnProcess:
         kernels, waves = np.split(self._weights, [c * m], axis=1)
         factor = np.sqrt(2.0 / N_FEATURES)
         own = [
-            waves[:, i * N_FEATURES : (i + 1) * N_FEATURES, j]
-            for i, j in enumerate(self._curved)
+            waves[:, i * N_FEATURES : (i + 1) * N_FEATURES, j] for i, j in enumerate(self._curved)
         ]
         return ProcessArrays(
             self._centre,

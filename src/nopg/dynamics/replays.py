@@ -1,9 +1,9 @@
 """Replays: parts of a log, predicted from their first state with their own actions.
 
-A model can be right for one step and wrong for ten: its errors add up, carry it off the
-paths that the log has seen, and there it is a guess that a search exploits. So models
-are compared by what they predict many steps ahead: while they are fitted by `Replays`,
-of one length; when they are done by `Windows` of recordings that were held out.
+A model can be right for one step and wrong for ten: its errors add up, carry it off the paths that
+the log has seen, and there it is a guess that a search exploits. So models are compared by what
+they predict many steps ahead: while they are fitted by `Replays`, of one length; when they are done
+by `Windows` of recordings that were held out.
 """
 
 from collections.abc import Sequence
@@ -75,8 +75,8 @@ class Replays(NamedTuple):
 
     def error(self, model: TransitionModel, deviation: Array) -> float:
         """Size of what is missed in deviations, (d_s,), over replays and horizons."""
-        # A geometric mean: late errors are large for every model, and so are those of
-        # an episode that is like no other.
+        # A geometric mean: late errors are large for every model, and so are those of an episode
+        # that is like no other.
         missed = self.misses(self.paths(model))[..., : len(deviation)] / deviation
         sizes = np.sqrt(np.square(missed).mean(axis=2))  # (T, B)
         at = [h - 1 for h in self.horizons]
@@ -110,9 +110,7 @@ class Windows:
     terminates: NDArray[np.bool_]  # which end the task for good, (B,)
 
     @classmethod
-    def of(
-        cls, data: Dataset, rows: NDArray[np.bool_], n_steps: int, n_folds: int = 1
-    ) -> Self:
+    def of(cls, data: Dataset, rows: NDArray[np.bool_], n_steps: int, n_folds: int = 1) -> Self:
         """Some whole runs of the rows, and parts of up to `n_steps` spread over all."""
         # Of several folds each has its share of them.
         most = [-(-number // n_folds) for number in (N_WHOLE, N_PARTS, N_PAIRS)]
@@ -169,8 +167,8 @@ def held_out_folds(
     data: Dataset, generator: np.random.Generator
 ) -> tuple[str, list[NDArray[np.bool_]]]:
     """What to hold out, in a word, and which rows in turn, (n,) each."""
-    # Whole episodes where there are two or more of several steps; parts of a single
-    # one; else rows around a few places.
+    # Whole episodes where there are two or more of several steps; parts of a single one; else rows
+    # around a few places.
     every = np.ones(len(data), dtype=bool)
     runs = consecutive(data, every)
     long = [run for run in runs if len(run) > 1]
@@ -202,8 +200,8 @@ def _episode_folds(
     episodes: NDArray[Any], generator: np.random.Generator
 ) -> list[NDArray[np.bool_]]:
     """Rows of episodes that are held out in turn, about a fifth at a time."""
-    # Rows count, not episodes: without the one long recording among many short ones a
-    # model has next to nothing to learn from, so that it is never held out.
+    # Rows count, not episodes: without the one long recording among many short ones a model has
+    # next to nothing to learn from, so that it is never held out.
     names, which, counts = np.unique(episodes, return_inverse=True, return_counts=True)
     fold, sizes = np.full(len(names), -1), np.zeros(HELD_OUT)
     for i in generator.permutation(len(names)):

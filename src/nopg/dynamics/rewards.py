@@ -58,8 +58,7 @@ def with_known_rewards(
     if data.history is not None:
         d_o = data.history.n_observed
     states, following = (
-        torch.tensor(x[:, :d_o]).double()
-        for x in (data.observations, data.next_observations)
+        torch.tensor(x[:, :d_o]).double() for x in (data.observations, data.next_observations)
     )
     found = _checked(function, [states, actions, following])
     difference = np.abs(found - data.rewards)

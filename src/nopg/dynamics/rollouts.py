@@ -1,8 +1,8 @@
 """Model rollouts: what policies do in a learned model, what they earn, and gradients.
 
-The states are found by a plain loop. All Jacobians are then taken at once, a backward
-recursion of small products gives how the return moves with each action, and one
-vector-Jacobian product through the policy does the rest: no graph over time.
+The states are found by a plain loop. All Jacobians are then taken at once, a backward recursion of
+small products gives how the return moves with each action, and one vector-Jacobian product through
+the policy does the rest: no graph over time.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,11 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nopg.dynamics.transition_model import (
-    ArrayTransitionModel,
-    PredictedStep,
-    TransitionModel,
-)
+from nopg.dynamics.transition_model import ArrayTransitionModel, PredictedStep, TransitionModel
 from nopg.policies.arrays import Actor, Array, ArrayPolicies
 from nopg.policies.families import Policy
 from nopg.threads import parallel_map
@@ -68,9 +64,7 @@ def running_probability(outcomes: PredictedStep[Array]) -> Array:
     return np.cumprod(np.concatenate([first, outcomes.survives]), axis=0)
 
 
-def discounted_return(
-    outcomes: PredictedStep[Array], gamma: float, worst: float
-) -> Array:
+def discounted_return(outcomes: PredictedStep[Array], gamma: float, worst: float) -> Array:
     """What T steps of rollouts earn, (B,), and the `worst` value out of support."""
     earned = outcomes.rewards + gamma * worst * outcomes.leaves
     earned *= running_probability(outcomes)[:-1]
@@ -82,8 +76,8 @@ def rollout_blocks(
 ) -> Iterator[tuple[Array, ...]]:
     """States, actions and the fields of predicted steps, some steps at a time.
 
-    Of the arguments of `rollout_steps`; arrays of (t, B, ...). Compiled code takes more
-    and more steps at a time, NumPy a few: who has seen enough loses little.
+    Of the arguments of `rollout_steps`; arrays of (t, B, ...). Compiled code takes more and more
+    steps at a time, NumPy a few: who has seen enough loses little.
     """
     compiled = model.compiled if isinstance(model, ArrayTransitionModel) else None
     states, t, count = starts, 0, BLOCK
@@ -167,9 +161,7 @@ def model_rollout(
     return ModelRollout(whole[0], whole[1], outcomes, returns)
 
 
-def _is_at_rest(
-    model: TransitionModel, states: Array, after: PredictedStep[Array]
-) -> bool:
+def _is_at_rest(model: TransitionModel, states: Array, after: PredictedStep[Array]) -> bool:
     """Whether no rollout moves, terminates or leaves the data any more."""
     moved = np.abs(after.next_states - states) / model.bounds.typical_step.numpy()
     leaving = after.terminated.max() + after.out_of_support.max()
@@ -196,11 +188,11 @@ def rollout_gradients(
     policy of credit c dU_{t+1}/ds is multiplied by c: an action answers for about
     1 / (1 - c) steps.
 
-    The actions are the policies' first outputs: means, or probabilities of labels,
-    which stand for the mean effect of a randomised label.
+    The actions are the policies' first outputs: means, or probabilities of labels, which stand for
+    the mean effect of a randomised label.
 
-    With U_t the return from step t on, p_t the probability that step t terminates, o_t
-    that it is out of support and W the worst value,
+    With U_t the return from step t on, p_t the probability that step t terminates, o_t that it is
+    out of support and W the worst value,
 
         U_t = r_t + gamma (1 - p_t) ((1 - o_t) U_{t+1} + o_t W)
 
@@ -210,8 +202,8 @@ def rollout_gradients(
                       - ((1 - o) U_{t+1} + o W) dp/ds + (1 - p)(W - U_{t+1}) do/ds
         dU_t / ds_t = likewise by s, plus (dU_t / da_t) dpi/ds
 
-    All policies are rolled out at once, from the same starts: a step of a few states
-    costs hardly more than a step of one.
+    All policies are rolled out at once, from the same starts: a step of a few states costs hardly
+    more than a step of one.
     """
     every = np.tile(starts, (len(policies), 1))
     gusts = None if draws is None else np.tile(draws, (1, len(policies), 1))
@@ -220,8 +212,7 @@ def rollout_gradients(
     n_steps, _, d_s = rollout.states.shape
     shares = rollout.states.reshape(n_steps, len(policies), -1, d_s)
     acted = parallel_map(
-        lambda k: _policy_jacobian(policies[k], shares[:, k].reshape(-1, d_s)),
-        range(len(policies)),
+        lambda k: _policy_jacobian(policies[k], shares[:, k].reshape(-1, d_s)), range(len(policies))
     )
     by_state = [each.reshape(n_steps, len(starts), -1, d_s) for _, each in acted]
     credit = np.repeat(credits or [1.0] * len(policies), len(starts))[:, None]
@@ -247,8 +238,8 @@ def rollout_gradients(
 def tail_weights(returns: Array, worst_share: float) -> Array:
     """Weights under which returns (K, B) have the mean of the worst share of each row.
 
-    That is the conditional value at risk: with a share of 0.1, what the worst tenth of
-    the rollouts earns on average; with 1, the mean of all.
+    That is the conditional value at risk: with a share of 0.1, what the worst tenth of the rollouts
+    earns on average; with 1, the mean of all.
     """
     n = returns.shape[1]
     rank = returns.argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")

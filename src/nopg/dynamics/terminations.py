@@ -40,9 +40,7 @@ class TerminationModel:
         order = _informative(next_states[order] / unit, is_terminal[order], order)
         points, ended = next_states[order] / unit, is_terminal[order].to(rewards)
         paid = ended * rewards[order]
-        near = torch.cdist(points[-500:], points).topk(
-            min(3, len(points)), largest=False
-        )
+        near = torch.cdist(points[-500:], points).topk(min(3, len(points)), largest=False)
         width = float(near.values[:, -1].median()) + 1e-6
         others = next_states[~is_terminal] / unit
         mirrored = _mirrored(points, ended, paid, others, BORDER * width)
@@ -72,9 +70,8 @@ class TerminationModel:
 def continuing_rewards(inputs: Tensor, rewards: Tensor, terminations: Tensor) -> Tensor:
     """Rewards as if no episode had terminated: there, that of the nearest other step.
 
-    A prize or a fine for terminating jumps where the episode ends, and no smooth
-    regression follows it; it belongs to the termination model. Inputs are states and
-    actions, (n, d).
+    A prize or a fine for terminating jumps where the episode ends, and no smooth regression follows
+    it; it belongs to the termination model. Inputs are states and actions, (n, d).
     """
     is_terminal = terminations.to(torch.bool)
     if not bool(is_terminal.any()) or bool(is_terminal.all()):

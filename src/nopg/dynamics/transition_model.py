@@ -75,8 +75,8 @@ class StepJacobians(NamedTuple):
 class TransitionModel:
     """Gaussian processes of (s' - s, r) on (s, a), with bounds and terminations.
 
-    Out of support, beyond the bounds of the data, what a rollout would have earned
-    counts as the worst the data allow.
+    Out of support, beyond the bounds of the data, what a rollout would have earned counts as the
+    worst the data allow.
     """
 
     process: GaussianProcess
@@ -107,10 +107,9 @@ class TransitionModel:
     ) -> TransitionModel:
         """Learn from n transitions, all float64; labels as one-hot actions.
 
-        `like` is a model of more data of the same system: its bounds, its noise, its
-        known reward and its angles hold here too, and its hyperparameters are a good
-        start; without one, those of `initial` are. Which angles the reward depends on
-        the data say, if nobody else does.
+        `like` is a model of more data of the same system: its bounds, its noise, its known reward
+        and its angles hold here too, and its hyperparameters are a good start; without one, those
+        of `initial` are. Which angles the reward depends on the data say, if nobody else does.
         """
         inputs = torch.cat([states, actions], dim=1)
         n_present = states.shape[1] - (0 if history is None else history.n_kept)
@@ -121,9 +120,7 @@ class TransitionModel:
         moved = (next_states - states)[:, :n_present]
         targets = torch.cat([moved, continuing[:, None]], dim=1)
         if like is None:
-            bounds, is_saturated = StateBounds.of(
-                states, actions, next_states, n_present
-            )
+            bounds, is_saturated = StateBounds.of(states, actions, next_states, n_present)
             seen = (float(rewards.min()), float(rewards.max()))
             believed = RewardBounds.of(continuing)
         else:
@@ -237,9 +234,7 @@ class TransitionModel:
         reached[:, :, :d_s] += torch.eye(d_s).to(states)
         if self.history is not None:
             copied = torch.from_numpy(self.history.copied)
-            past = (
-                torch.eye(process.shape[2]).to(states)[copied].repeat(len(states), 1, 1)
-            )
+            past = torch.eye(process.shape[2]).to(states)[copied].repeat(len(states), 1, 1)
             reached = torch.cat([reached, self.history.changed(reached, past)], dim=1)
         projection = self.bounds.projection_jacobian(step.reached)
         leaving = self.bounds.out_of_support_gradient(step.reached)
@@ -254,9 +249,7 @@ class TransitionModel:
             )
             final = final - step.continuing_rewards[:, None] * ending
         if self.known_reward is not None:
-            rewards, final = self.known_reward.gradients(
-                states, actions, step.next_states
-            )
+            rewards, final = self.known_reward.gradients(states, actions, step.next_states)
         return StepJacobians(reached, projection, rewards, final, ending, leaving)
 
     def without_each(
@@ -301,8 +294,8 @@ class TransitionModel:
     def uncertainty(self, states: Tensor, actions: Tensor) -> Tensor:
         """Largest predictive uncertainty for lack of data among the targets, (m,).
 
-        The standard deviation of each mean over its prior one: 0 is known, 1 a guess.
-        What is lost in noise need not be known better than the noise allows.
+        The standard deviation of each mean over its prior one: 0 is known, 1 a guess. What is lost
+        in noise need not be known better than the noise allows.
         """
         std = self.process.std(torch.cat([states, actions], dim=1))
         prior = torch.hypot(self.process.amplitude, self.process.noise)
@@ -320,14 +313,12 @@ def regression_actions(data: Dataset) -> Tensor:
 class ArrayTransitionModel:
     """`TransitionModel.step`, to rounding, in a tenth of the time for a few states.
 
-    A rollout takes one step after another, a handful of states at a time, and there
-    calls cost more than arithmetic. Everything that does not change is multiplied out
-    beforehand, so that a step is a few products of small matrices.
+    A rollout takes one step after another, a handful of states at a time, and there calls cost more
+    than arithmetic. Everything that does not change is multiplied out beforehand, so that a step is
+    a few products of small matrices.
     """
 
-    def __init__(
-        self, model: TransitionModel, process: ArrayProcess | None = None
-    ) -> None:
+    def __init__(self, model: TransitionModel, process: ArrayProcess | None = None) -> None:
         bounds = model.bounds
         self._model = model
         self._process = process or _ArrayProcess(model.process)
@@ -392,10 +383,7 @@ class ArrayTransitionModel:
             return PredictedStep(*done[2:])
         steps = []
         for t in range(n_steps):
-            if isinstance(actions, PathFeedback):
-                action = actions.at(t, states)
-            else:
-                action = actions[t]
+            action = actions.at(t, states) if isinstance(actions, PathFeedback) else actions[t]
             steps.append(self.step(states, action, None if draws is None else draws[t]))
             states = steps[-1].next_states
         return PredictedStep(*(np.stack(field) for field in zip(*steps, strict=True)))
@@ -526,9 +514,7 @@ class _ArrayTermination:
         self._exponent = np.empty((d + 1, len(points)))
         self._exponent[:d] = scaled.T
         self._exponent[d] = -0.5 * (scaled * scaled).sum(axis=1)
-        self._values = np.stack(
-            [model.is_terminal.numpy(), model.rewards.numpy()], axis=1
-        )
+        self._values = np.stack([model.is_terminal.numpy(), model.rewards.numpy()], axis=1)
 
     def compiled_fields(self) -> dict[str, Any]:
         """The same as compiled code takes it; what is filled up has no weight."""

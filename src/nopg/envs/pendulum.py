@@ -42,8 +42,8 @@ def pendulum_grid(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, NDArray[np.bool_]]:
     """The paper's uniform data set, angle x velocity x torque: `nopg.Dataset(*grid)`.
 
-    Each axis is evenly spaced with both ends, so that -pi and pi give the same
-    observation twice. The appendix uses 10, 15, 20, 25, 30 and 40 squared, times 2.
+    Each axis is evenly spaced with both ends, so that -pi and pi give the same observation twice.
+    The appendix uses 10, 15, 20, 25, 30 and 40 squared, times 2.
     """
     sizes, ends = (n_angles, n_velocities, n_torques), (math.pi, MAX_SPEED, MAX_TORQUE)
     if min(sizes) < 2:
@@ -68,9 +68,7 @@ def register() -> None:
         gymnasium.register(ID, entry_point=maker, max_episode_steps=N_STEPS)
 
 
-def swing_up_env(
-    start_angle: float = math.pi, **options: Any
-) -> gymnasium.Env[Any, Any]:
+def swing_up_env(start_angle: float = math.pi, **options: Any) -> gymnasium.Env[Any, Any]:
     """Gymnasium's own pendulum, which is this one, from one start at rest."""
     from gymnasium.envs.classic_control.pendulum import PendulumEnv
 

@@ -1,8 +1,8 @@
 """Is a policy better than what runs today? Differences of returns from the same starts.
 
-Against another policy both are rolled out in the same models and gusts: what is common
-cancels. Against recorded episodes the policy is rolled out from their first states for
-as long as each was recorded; that they differ by chance is part of the interval.
+Against another policy both are rolled out in the same models and gusts: what is common cancels.
+Against recorded episodes the policy is rolled out from their first states for as long as each was
+recorded; that they differ by chance is part of the interval.
 """
 
 from dataclasses import dataclass, replace
@@ -54,12 +54,7 @@ class Comparison:
 
 
 def compared_with_actor(
-    evaluator: ModelEvaluator,
-    actor: Actor,
-    other: Actor,
-    starts: Array,
-    level: float,
-    against: str,
+    evaluator: ModelEvaluator, actor: Actor, other: Actor, starts: Array, level: float, against: str
 ) -> Comparison:
     """A policy against anybody else who acts, from the same starts."""
     # Who is out of support is taken at best: if a policy is better even then, it is.

@@ -30,14 +30,14 @@ class Estimate:
         low: Lower end, likewise; None where no interval was asked for.
         high: Upper end, likewise.
         level: How often the truth is meant to lie between, such as 0.95.
-        by: Who says so: "kernel", the Bellman equation of kernel regression, or
-            "model", rollouts in learned models of the system.
-        noise: Standard deviation of single runs around the value, because the system
-            does not act the same way twice; None if nobody looked.
-        model: Standard deviation of the value itself, because the data leave open what
-            the system does.
-        known: Whether the data say anything, of every state asked about; where they do
-            not, `low` and `high` are NaN.
+        by: Who says so: "kernel", the Bellman equation of kernel regression, or "model", rollouts
+            in learned models of the system.
+        noise: Standard deviation of single runs around the value, because the system does not act
+            the same way twice; None if nobody looked.
+        model: Standard deviation of the value itself, because the data leave open what the system
+            does.
+        known: Whether the data say anything, of every state asked about; where they do not, `low`
+            and `high` are NaN.
         reason: Why not, in a sentence.
     """
 
@@ -132,11 +132,10 @@ class Answers(NamedTuple):
 class Spread:
     """How far m answers may be off, for lack of data and for lack of paths.
 
-    What lack of data leaves open is asked of models drawn from the posterior and of
-    models without a part of the data each; each knows of errors that the other does
-    not, so that squares add up. What gaps between the rows may hide counts where it is
-    more than that: of a kink an error as wide as the gap, so that where answers change
-    with gaps twice as wide, half of the change.
+    What lack of data leaves open is asked of models drawn from the posterior and of models without
+    a part of the data each; each knows of errors that the other does not, so that squares add up.
+    What gaps between the rows may hide counts where it is more than that: of a kink an error as
+    wide as the gap, so that where answers change with gaps twice as wide, half of the change.
     """
 
     deviations: Array  # answers in drawn models less the answers themselves, (S, m)
@@ -181,8 +180,8 @@ class Spread:
     @property
     def _sides(self) -> tuple[Array, Array]:
         """Standard deviations downwards and upwards, (m,) each."""
-        # Deviations to one side count on that side; those to the other count half of
-        # themselves there, since a few draws may all lie on one side by chance.
+        # Deviations to one side count on that side; those to the other count half of themselves
+        # there, since a few draws may all lie on one side by chance.
         found = []
         for sign in (-1.0, 1.0):
             ours = np.where(sign * self.deviations > 0.0, 1.0, 0.5)
@@ -196,9 +195,9 @@ class Spread:
 def jackknife_std(answers: Array) -> Array:
     """Standard error of an answer from those without each of K parts, (K, m) to (m,).
 
-    sqrt((K - 1) / K sum_k (x_k - mean)^2), Efron and Tibshirani 1993, Eq. 11.5, but
-    around the median and without the largest: a part may hold all there is of a place,
-    and models without it are not what these data make of one.
+    sqrt((K - 1) / K sum_k (x_k - mean)^2), Efron and Tibshirani 1993, Eq. 11.5, but around the
+    median and without the largest: a part may hold all there is of a place, and models without it
+    are not what these data make of one.
     """
     squares = np.square(answers - np.median(answers, axis=0))
     others = np.sort(squares, axis=0)[:-1]

@@ -2,8 +2,8 @@
 
     V(s) = eps(s)' q,   q = (I - gamma P)^-1 r          (Theorem 1)
 
-The equation is solved once per policy; return, values, visits, gradient, support,
-intervals and probabilities are then products with its rows.
+The equation is solved once per policy; return, values, visits, gradient, support, intervals and
+probabilities are then products with its rows.
 """
 
 from dataclasses import dataclass, replace
@@ -23,11 +23,7 @@ from nopg.bellman.solution import BellmanSolution, Estimator, Objective
 from nopg.data.dataset import Dataset
 from nopg.errors import require_count
 from nopg.evaluation.intervals import Estimate
-from nopg.evaluation.kernel_ensemble import (
-    EnsembleBasis,
-    KernelEnsemble,
-    weighted_product,
-)
+from nopg.evaluation.kernel_ensemble import EnsembleBasis, KernelEnsemble, weighted_product
 from nopg.evaluation.rollouts import Membership, Rollouts
 from nopg.evaluation.support import Support, support_at, usual_distance
 from nopg.kernels.bandwidths import select_bandwidths
@@ -80,8 +76,8 @@ class KernelEvaluator:
     def expected_return(self, level: float | None = None) -> Estimate:
         """The return, with its interval if a level is given; arrays of one entry.
 
-        It is that of paths where these can be had, see `path_return`, and J where not.
-        Intervals are those of J; they reach as far as the paths say.
+        It is that of paths where these can be had, see `path_return`, and J where not. Intervals
+        are those of J; they reach as far as the paths say.
         """
         along = self.path_return
         if level is None:
@@ -97,9 +93,9 @@ class KernelEvaluator:
     def path_return(self) -> float | None:
         """Mean return of paths drawn with a local linear regression.
 
-        J keeps a spread of one bandwidth in every step, which adds up; these keep what
-        samples differ by from the regression and no more. None for the paper's rows,
-        whose return is J, and for policies that draw their actions.
+        J keeps a spread of one bandwidth in every step, which adds up; these keep what samples
+        differ by from the regression and no more. None for the paper's rows, whose return is J, and
+        for policies that draw their actions.
         """
         problem, is_plain = self.problem, isinstance(self.policy, DeterministicPolicy)
         if problem.config.rows != MATCHED or not is_plain:
@@ -150,10 +146,7 @@ class KernelEvaluator:
         return Rollouts(states[None], np.stack(found), initial, "kernel")
 
     def support(
-        self,
-        states: Any,
-        actions: Any = None,
-        weights: NDArray[np.float64] | None = None,
+        self, states: Any, actions: Any = None, weights: NDArray[np.float64] | None = None
     ) -> Support:
         """How much data stand behind states and actions, the policy's by default.
 
@@ -218,9 +211,9 @@ def entry_from_starts(
 ) -> Tensor:
     """Probability of entering a region from each initial state, (B,) or (B, b).
 
-    The estimated system visits the initial state and then the next state of one sample
-    after another. Entering a region is a first passage: with f = 1 at samples whose
-    next state lies in it,
+    The estimated system visits the initial state and then the next state of one sample after
+    another. Entering a region is a first passage: with f = 1 at samples whose next state lies in
+    it,
 
         h = f + (1 - f) P h          (for ever; by step T, T products from h = f)
         h = f + gamma (1 - f) P h    (discounted),
@@ -248,9 +241,7 @@ def entry_from_starts(
 
     if horizon is None:
         gain = problem.config.gamma
-        h = solve_columns(
-            lambda x: x - gain * step(x), entered, entered.clone(), rtol=ENTRY_RTOL
-        )
+        h = solve_columns(lambda x: x - gain * step(x), entered, entered.clone(), rtol=ENTRY_RTOL)
     else:
         h, gain = entered, 1.0
         for _ in range(horizon - 1):

@@ -1,22 +1,20 @@
 """Intervals of the kernel estimate: replicas of the data, and rows made otherwise.
 
-Three things can be wrong with an answer. Other data of the same kind would have given
-another one: the spread of bootstrap replicas. Smoothing has a bias, which no resampling
-shows and which on coarse data is the larger by far: the distance to what other rows
-answer. And where no sample is near, the answer is not known at all: w_x is how often,
-discounted, the policy asks at the query x, and u_x goes from 0 to 1 as the distance of
-x from the data exceeds what is usual among the data themselves. `Answers` makes an
-interval of all three.
+Three things can be wrong with an answer. Other data of the same kind would have given another one:
+the spread of bootstrap replicas. Smoothing has a bias, which no resampling shows and which on
+coarse data is the larger by far: the distance to what other rows answer. And where no sample is
+near, the answer is not known at all: w_x is how often, discounted, the policy asks at the query x,
+and u_x goes from 0 to 1 as the distance of x from the data exceeds what is usual among the data
+themselves. `Answers` makes an interval of all three.
 
-A replica gives every episode (or every sample, where there are none) a weight drawn
-from the exponential distribution and adds its logarithm to the column of each of its
-samples (Rubin, 1981). Rows are softmaxes, so that its product needs no matrix,
+A replica gives every episode (or every sample, where there are none) a weight drawn from the
+exponential distribution and adds its logarithm to the column of each of its samples (Rubin, 1981).
+Rows are softmaxes, so that its product needs no matrix,
 
     P_w x = P (w o x) / (P w),
 
-and all replicas share one sparse product. This is exact where a row is one softmax; the
-rows of stochastic and discrete policies average several, and there the average is
-reweighted.
+and all replicas share one sparse product. This is exact where a row is one softmax; the rows of
+stochastic and discrete policies average several, and there the average is reweighted.
 """
 
 from collections.abc import Callable
@@ -77,9 +75,7 @@ def _seen_as(plain: Problem, rows: str, scale: float) -> Problem:
     """The same data with rows of this kind; lists are shared where they can be."""
     if rows == plain.config.rows:
         return plain.rescaled(scale)
-    config = replace(
-        plain.config, rows=rows, neighbours="auto", stochastic="quadrature"
-    )
+    config = replace(plain.config, rows=rows, neighbours="auto", stochastic="quadrature")
     m = plain.next_rows.shape[0]
     later, first = (
         list_rows(part, plain.samples, plain.bandwidths, config)
@@ -89,12 +85,10 @@ def _seen_as(plain: Problem, rows: str, scale: float) -> Problem:
     return other.rescaled(scale)
 
 
-def replica_weights(
-    data: Dataset, samples: Samples, generator: np.random.Generator
-) -> Tensor:
+def replica_weights(data: Dataset, samples: Samples, generator: np.random.Generator) -> Tensor:
     """Weights of each sample in each replica, in the order of `samples`, (n, b)."""
-    # With one episode alone the spread between episodes cannot be had: samples are
-    # weighted in its place, and a warning says so.
+    # With one episode alone the spread between episodes cannot be had: samples are weighted in its
+    # place, and a warning says so.
     n = len(data)
     units = np.arange(n) if data.episodes is None else data.episodes
     if data.n_episodes == 1:
@@ -110,9 +104,7 @@ def replica_weights(
     return weights if samples.order is None else weights[samples.order]
 
 
-def weighted_product(
-    rows: LinearOperator, weights: Tensor | None
-) -> Callable[[Tensor], Tensor]:
+def weighted_product(rows: LinearOperator, weights: Tensor | None) -> Callable[[Tensor], Tensor]:
     """X -> P_w X with one column per replica, (n, b) to (m, b); P x if unweighted."""
     if weights is None:
         return rows.matvec
@@ -128,10 +120,7 @@ def replica_values(solution: BellmanSolution, weights: Tensor) -> Tensor:
     def product(x: Tensor) -> Tensor:
         return x - problem.config.gamma * solution.transition.averaged(rows(x))
 
-    r, first = (
-        x[:, None].expand(-1, width)
-        for x in (problem.samples.rewards, solution.q.value)
-    )
+    r, first = (x[:, None].expand(-1, width) for x in (problem.samples.rewards, solution.q.value))
     return solve_columns(product, r, first, rtol=RTOL)
 
 
@@ -212,10 +201,10 @@ class KernelEnsemble:
     @cached_property
     def _later_unknown(self) -> Tensor:
         """sum_i gamma mu_i u_i over the rows at the next states, a scalar."""
-        # Visits are those of the rows without displacement: plain rows pull the
-        # estimated system back into the data, so that it never meets the places that
-        # matter here. Values at other states take the number over as it is: what comes
-        # after the first step is of the same kind wherever the policy starts.
+        # Visits are those of the rows without displacement: plain rows pull the estimated system
+        # back into the data, so that it never meets the places that matter here. Values at other
+        # states take the number over as it is: what comes after the first step is of the same kind
+        # wherever the policy starts.
         last, problem = self.alternatives[-1], self.solution.estimator.problem
         shares = self._unknown_queries[: problem.next_rows.shape[0]]
         visits = last.transition.spread(last.mu.value.clamp(min=0.0))
@@ -224,9 +213,8 @@ class KernelEnsemble:
     @cached_property
     def _unknown_queries(self) -> Tensor:
         """How little the data say at the next states and the initial ones, (m,)."""
-        # Beyond a bandwidth outside of the samples around it a place is unknown too:
-        # rows that could not be centred hold the estimated system back at the edge of
-        # data.
+        # Beyond a bandwidth outside of the samples around it a place is unknown too: rows that
+        # could not be centred hold the estimated system back at the edge of data.
         problem = self.solution.estimator.problem
         parts = (problem.next_rows, problem.initial_rows)
         beyond = self._beyond(parts, problem.queries)
@@ -242,18 +230,15 @@ class KernelEnsemble:
         with torch.no_grad():
             lengths = [rows.shape[0] for rows in parts]
             actions = torch.split(self.policy.act(states).detach(), lengths)
-        problem, pairs = (
-            self.solution.estimator.problem,
-            zip(parts, actions, strict=True),
-        )
+        problem, pairs = (self.solution.estimator.problem, zip(parts, actions, strict=True))
         distance = torch.cat([distance_of_rows(problem, *pair) for pair in pairs])
         return distance - self.basis.usual_distance
 
     def _replica_objectives(self) -> Tensor:
         """J of every replica, (b,), from the two vectors that are solved for already.
 
-        J_w = eps0_w' q + mu' (r + gamma P_w q - q) is exact in the reweighted rows and
-        of first order in what they change of q and mu: two products, no solve.
+        J_w = eps0_w' q + mu' (r + gamma P_w q - q) is exact in the reweighted rows and of first
+        order in what they change of q and mu: two products, no solve.
         """
         solution, weights = self.solution, self.basis.weights
         problem = solution.estimator.problem
@@ -261,9 +246,7 @@ class KernelEnsemble:
         first = weighted_product(solution.at_initial.operator, weights)(q).mean(dim=0)
         later = weighted_product(solution.at_next.operator, weights)(q)
         later = problem.config.gamma * solution.transition.averaged(later)
-        return first + solution.mu.value @ (
-            problem.samples.rewards[:, None] + later - q
-        )
+        return first + solution.mu.value @ (problem.samples.rewards[:, None] + later - q)
 
 
 def _unknown(beyond: Tensor) -> Tensor:

@@ -1,18 +1,17 @@
 """Model-based evaluation: what a policy earns and visits in two learned models.
 
-Kernel rows blur; a Gaussian process of the same transitions predicts a smooth system
-hundreds of steps ahead. Values are means over rollouts in two models, and over drawn
-gusts where these have found the system to be noisy. How wrong they may be is asked of
-models drawn from the posterior (`dynamics/posterior.py`), on the same paths: that is
-the part which more data would narrow. It is multiplied by what replay of held-out data
-finds bands to be too narrow by, so that what no posterior knows of counts as far as the
-log can tell. It is asked again of models without a part of the data each
-(`dynamics/left_out.py`): how much they differ needs no posterior. Rows in no order test
-no path, and those of a grid not what lies between them: a kink there looks smooth to
-every regression. It shows where gaps are made wider, and counts where it is more. Where
-rollouts are out of support the rewards to come may be anything between the lowest and
-the highest seen. They may be others still: where more of them lie there than an
-interval of that level may miss, nothing is known.
+Kernel rows blur; a Gaussian process of the same transitions predicts a smooth system hundreds of
+steps ahead. Values are means over rollouts in two models, and over drawn gusts where these have
+found the system to be noisy. How wrong they may be is asked of models drawn from the posterior
+(`dynamics/posterior.py`), on the same paths: that is the part which more data would narrow. It is
+multiplied by what replay of held-out data finds bands to be too narrow by, so that what no
+posterior knows of counts as far as the log can tell. It is asked again of models without a part of
+the data each (`dynamics/left_out.py`): how much they differ needs no posterior. Rows in no order
+test no path, and those of a grid not what lies between them: a kink there looks smooth to every
+regression. It shows where gaps are made wider, and counts where it is more. Where rollouts are out
+of support the rewards to come may be anything between the lowest and the highest seen. They may be
+others still: where more of them lie there than an interval of that level may miss, nothing is
+known.
 """
 
 from collections.abc import Callable
@@ -62,8 +61,8 @@ class Returns(NamedTuple):
     deviations: Array  # (S, m), of drawn models; (S, 1) of their mean over states
     left_out: Array  # (K, m), in models without a part of the data each; or (K, 1)
     gaps: Array  # the same with wider gaps between the rows; none if these have order
-    # What sharper ends make of it, how far rewards beyond those seen may be off, a last
-    # step more or less, and starts that were left out, (3, m), or (3, 1) and (4, 1).
+    # What sharper ends make of it, how far rewards beyond those seen may be off, a last step more
+    # or less, and starts that were left out, (3, m), or (3, 1) and (4, 1).
     errors: Array
     unknown: float  # share of the discounted future that is out of support
 
@@ -108,9 +107,7 @@ class ModelEvaluator:
         of_returns = self.replay.return_scale
         return max(1.0, self.replay.scale if np.isnan(of_returns) else of_returns)
 
-    def values(
-        self, actor: Actor, states: Array, lengths: Array | None = None
-    ) -> Array:
+    def values(self, actor: Actor, states: Array, lengths: Array | None = None) -> Array:
         """Return from each state, (m,), what is not known counted halfway."""
         return np.asarray(self._runs(actor, states, lengths)[0].mean(axis=1))
 
@@ -131,12 +128,7 @@ class ModelEvaluator:
         return self._estimate(runs.mean(axis=1), noise, spread, unknown, level)
 
     def mean_return(
-        self,
-        actor: Actor,
-        starts: Array,
-        lengths: Array | None = None,
-        *,
-        at_best: bool = False,
+        self, actor: Actor, starts: Array, lengths: Array | None = None, *, at_best: bool = False
     ) -> Returns:
         """Mean return from `starts`, (B, d_s), of `lengths` steps, (B,), if given.
 
@@ -148,9 +140,7 @@ class ModelEvaluator:
         few, most = (None if lengths is None else lengths[k] for k in (some, many))
         found = self._deviations(actor, starts[some], few, at_best)
         runs, unknown = self._runs(actor, starts[many], most, at_best)
-        drawn, left_out, gaps, errors = (
-            part.mean(axis=1, keepdims=True) for part in found
-        )
+        drawn, left_out, gaps, errors = (part.mean(axis=1, keepdims=True) for part in found)
         if len(many) < len(starts):
             chance = runs.mean(axis=1).std() / np.sqrt(len(many))
             errors = np.concatenate([errors, [[chance]]])
@@ -193,14 +183,12 @@ class ModelEvaluator:
         high = np.clip(high - value + possible.max(), value, 1.0)
         return Estimate(value, low, high, level, "model", None, spread.std)
 
-    def rollouts(
-        self, actor: Actor, starts: Array, n_steps: int
-    ) -> tuple[Array, Array]:
+    def rollouts(self, actor: Actor, starts: Array, n_steps: int) -> tuple[Array, Array]:
         """Predicted states after each of T steps, (T, P, d_s), and weights, (T, P).
 
-        P counts every start (of many a part) in every model, and every path from it
-        where the system is noisy. A weight is the probability that the rollout is still
-        running and in support, over P.
+        P counts every start (of many a part) in every model, and every path from it where the
+        system is noisy. A weight is the probability that the rollout is still running and in
+        support, over P.
         """
         states, weights = [], []
         starts = starts[_spread(len(starts), MANY_STARTS)]
@@ -243,11 +231,7 @@ class ModelEvaluator:
         return paths, np.repeat(lengths, paths.group)
 
     def _deviations(
-        self,
-        actor: Actor,
-        states: Array,
-        lengths: Array | None,
-        at_best: bool = False,
+        self, actor: Actor, states: Array, lengths: Array | None, at_best: bool = False
     ) -> tuple[Array, Array, Array, Array]:
         """Returns in drawn models less those in the two, (S, m).
 
@@ -305,12 +289,7 @@ class ModelEvaluator:
         return np.concatenate(found)
 
     def _estimate(
-        self,
-        value: Array,
-        noise: Array,
-        spread: Spread,
-        unknown: float,
-        level: float,
+        self, value: Array, noise: Array, spread: Spread, unknown: float, level: float
     ) -> Estimate:
         """Ends within what is possible; none where most is out of support."""
         lowest, highest = self.models[0].reward_limits
@@ -338,8 +317,8 @@ class ModelEvaluator:
     def _sharper(self) -> tuple[ArrayTransitionModel, ...]:
         """The models with less blur about where and how tasks end; none without ends.
 
-        A termination model blurs over as much as data are apart, and the difference
-        shows what that does to a return.
+        A termination model blurs over as much as data are apart, and the difference shows what that
+        does to a return.
         """
         found = []
         for model in self.models:

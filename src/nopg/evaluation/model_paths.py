@@ -1,7 +1,7 @@
 """Paths of a policy in a learned model: what they earn, whether they enter a region.
 
-One path from each state, or several in gusts where the system is noisy. Where a path is
-out of support nobody knows what follows, and what is not known is counted apart.
+One path from each state, or several in gusts where the system is noisy. Where a path is out of
+support nobody knows what follows, and what is not known is counted apart.
 """
 
 import math
@@ -39,9 +39,7 @@ class NoisyPaths:
     group: int  # paths of each state, G
 
     @classmethod
-    def of(
-        cls, model: TransitionModel, states: Array, n_steps: int, group: int = 0
-    ) -> Self:
+    def of(cls, model: TransitionModel, states: Array, n_steps: int, group: int = 0) -> Self:
         """One path from each of m states; of a noisy system `group`, or enough."""
         if model.noise is None:
             return cls(states, None, 1)
@@ -91,9 +89,9 @@ def known_return(
 ) -> tuple[Array, Array]:
     """What rollouts along `paths` earn in support, and the weight of what is unknown.
 
-    The discounted weight of steps out of support is to be multiplied by the worst or
-    the best reward; (B,) each. Where a rollout is cut off it goes on earning what it
-    earned last, unless `lengths`, (B,), say how many steps count.
+    The discounted weight of steps out of support is to be multiplied by the worst or the best
+    reward; (B,) each. Where a rollout is cut off it goes on earning what it earned last, unless
+    `lengths`, (B,), say how many steps count.
     """
     earned, left = np.zeros((2, len(paths.starts)))
     until, horizon = _counted_steps(lengths, len(earned), gamma, negligible)
@@ -118,8 +116,8 @@ def reward_beyond(
 ) -> tuple[Array, Array]:
     """Discounted sum of what predicted rewards exceed the `limits` by, (B,).
 
-    A regression beyond the rewards of the log may be off by as much. And how far the
-    return may be off as tasks end one step sooner or later, (B,).
+    A regression beyond the rewards of the log may be off by as much. And how far the return may be
+    off as tasks end one step sooner or later, (B,).
     """
     low, high = limits
     found, last = np.zeros((2, len(paths.starts)))
@@ -154,9 +152,8 @@ def entry_probability(
     gamma: float,
 ) -> tuple[Array, Array, Array]:
     """Certain, expected and possible probability of entering a region, (B,) each."""
-    # Out of support a rollout may enter at any step after, or never; halfway is
-    # expected. By step T is certain a tenth of the time sooner, and possible a tenth
-    # later.
+    # Out of support a rollout may enter at any step after, or never; halfway is expected. By step T
+    # is certain a tenth of the time sooner, and possible a tenth later.
     if horizon is None:
         last = discount_horizon(gamma, NEGLIGIBLE)
         entered, left = _entries(model, actor, paths, inside, last)

@@ -1,9 +1,9 @@
 """Replay: learned models held against episodes that they were not fitted to.
 
-Recorded actions go through a model from recorded states, and what it predicts, with
-bands for noise and for lack of data, is compared with what happened. It needs no
-simulator, and it shows what no interval can know of: models that are right for one step
-and wrong after ten, a state that is not shown, a machine that has changed.
+Recorded actions go through a model from recorded states, and what it predicts, with bands for noise
+and for lack of data, is compared with what happened. It needs no simulator, and it shows what no
+interval can know of: models that are right for one step and wrong after ten, a state that is not
+shown, a machine that has changed.
 """
 
 import math
@@ -18,14 +18,7 @@ from nopg.data.dataset import Dataset
 from nopg.dynamics.ensemble import model_columns, refitted
 from nopg.dynamics.replays import EPISODES, PAIRS, Windows, held_out_folds
 from nopg.dynamics.transition_model import TransitionModel
-from nopg.evaluation.replayed_windows import (
-    BAND,
-    LONGEST,
-    NEGLIGIBLE,
-    STEPS,
-    THE_END,
-    Predictions,
-)
+from nopg.evaluation.replayed_windows import BAND, LONGEST, NEGLIGIBLE, STEPS, THE_END, Predictions
 from nopg.policies.arrays import Array
 from nopg.threads import parallel_map
 
@@ -39,25 +32,23 @@ NO_WORSE = 1.1  # error over that of a simple guess that is no worse: noise errs
 class Replay:
     """How far predictions of held-out data hold."""
 
-    # What was held out: "episodes"; "blocks", the end of a single one; or "pairs",
-    # single steps, where rows have no order.
+    # What was held out: "episodes"; "blocks", the end of a single one; or "pairs", single steps,
+    # where rows have no order.
     kind: str
     names: tuple[str, ...]  # columns of the state that are predicted, d of them
     labels: tuple[str, ...]  # after how long predictions are compared, H of them
     n_starts: tuple[int, ...]  # states that were predicted from, for each horizon, (H,)
-    # How many of these could be so far apart that one prediction says nothing of the
-    # next, (H,).
+    # How many of these could be so far apart that one prediction says nothing of the next, (H,).
     n_apart: tuple[int, ...]
-    # What bands of the models are multiplied by to hold 90%, by what replay has shown
-    # of other parts: of all parts together, (H, d).
+    # What bands of the models are multiplied by to hold 90%, by what replay has shown of other
+    # parts: of all parts together, (H, d).
     factors: NDArray[np.float64]
     coverage: NDArray[np.float64]  # share of what happened that these hold, (H, d)
     # Root mean square errors in deviations of the columns, (H, d).
     errors: NDArray[np.float64]
     # The same over the better of a linear model and standing still, (H,).
     relative: NDArray[np.float64]
-    # What bands of the returns of whole windows would be multiplied by; NaN if none is
-    # known.
+    # What bands of the returns of whole windows would be multiplied by; NaN if none is known.
     return_scale: float
     run_off: float  # share of the starts whose prediction is worse than the mean
     worst_place: NDArray[np.float64]  # state that was predicted worst from, (d,)
@@ -83,8 +74,8 @@ class Replay:
     def reason(self) -> str:
         """What fails, in a sentence; empty if nothing does.
 
-        A model may err more than standing still: a controller brought back what gusts
-        had moved, and these are not known beforehand. It must know how much it errs.
+        A model may err more than standing still: a controller brought back what gusts had moved,
+        and these are not known beforehand. It must know how much it errs.
         """
         for i, (label, n) in enumerate(zip(self.labels, self.n_apart, strict=True)):
             ratio, factor = float(self.relative[i]), float(self.factors[i].mean())
@@ -125,9 +116,7 @@ class Replay:
         if self.run_off:
             names = zip(self.names, self.worst_place, strict=True)
             place = ", ".join(f"{name} {value:.3g}" for name, value in names)
-            lines.append(
-                f"{self.run_off:.0%} of the starts run off, first of all {place}"
-            )
+            lines.append(f"{self.run_off:.0%} of the starts run off, first of all {place}")
         return "\n".join([*lines, *([self.reason] if self.reason else [])])
 
 
@@ -149,9 +138,7 @@ def replay_held_out(
         windows = Windows.of(data, rows, LONGEST, len(folds))
         return Predictions.of(model, seen, windows, gamma, draws)
 
-    found = parallel_map(
-        predicted, zip(folds, generator.spawn(len(folds)), strict=True)
-    )
+    found = parallel_map(predicted, zip(folds, generator.spawn(len(folds)), strict=True))
     n_rows = sum(int(is_held_out.sum()) for is_held_out in folds)
     scales = [_factors(found[:k] + found[k + 1 :]) for k in range(len(found))]
     return _replay(kind, data, n_rows, found, scales)
@@ -176,11 +163,7 @@ def replay_others(
 
 
 def _replay(
-    kind: str,
-    data: Dataset,
-    n_rows: int,
-    found: list[Predictions],
-    scales: list[dict[str, Array]],
+    kind: str, data: Dataset, n_rows: int, found: list[Predictions], scales: list[dict[str, Array]]
 ) -> Replay:
     """All parts together, the bands of each multiplied by its scales."""
     labels = [label for label in (*STEPS, THE_END) if _all_of(found, label).size]
@@ -231,8 +214,8 @@ def _factors(found: list[Predictions]) -> dict[str, Array]:
 
 def _conformal(ratios: Array) -> Array:
     """Of n errors over half their bands the one of rank (n + 1) 90%, rounded up."""
-    # That many times as wide they hold 90% of what is to come (split conformal
-    # prediction), (n, d) to (d,); NaN of none.
+    # That many times as wide they hold 90% of what is to come (split conformal prediction), (n, d)
+    # to (d,); NaN of none.
     if not len(ratios):
         return np.full(ratios.shape[1:], np.nan)
     rank = min(len(ratios), math.ceil((len(ratios) + 1) * BAND))

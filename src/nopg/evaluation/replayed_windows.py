@@ -1,7 +1,7 @@
 """Windows of recordings, predicted by a model that has not seen them.
 
-Recorded actions go through models drawn from the posterior, each with gusts of its own:
-their scatter is a band. Beside it stand a linear model, and standing still.
+Recorded actions go through models drawn from the posterior, each with gusts of its own: their
+scatter is a band. Beside it stand a linear model, and standing still.
 """
 
 from typing import NamedTuple, Self
@@ -29,8 +29,8 @@ NEGLIGIBLE = 1e-3  # error that does not matter, as a share of a column's deviat
 class Predictions(NamedTuple):
     """What a model predicts of B windows, held against what happened."""
 
-    # For each horizon, by its label: what model, linear model and standing still miss,
-    # in deviations, and the first over half the width of its band, (4, n, d).
+    # For each horizon, by its label: what model, linear model and standing still miss, in
+    # deviations, and the first over half the width of its band, (4, n, d).
     horizons: dict[str, Array]
     returns: Array  # the last of the discounted returns of windows, (n, 1)
     starts: Array  # where windows start, (B, d)
@@ -82,10 +82,7 @@ def _horizons(windows: Windows) -> list[tuple[str, Rows, Rows]]:
 
 
 def _drawn_paths(
-    steps: ArrayTransitionModel,
-    windows: Windows,
-    gamma: float,
-    generator: np.random.Generator,
+    steps: ArrayTransitionModel, windows: Windows, gamma: float, generator: np.random.Generator
 ) -> tuple[Array, Array]:
     """Predicted states (T, S, B, d_s) and discounted returns (S, B) of the windows."""
     (n_steps, n_windows, _), d_s = windows.actions.shape, windows.starts.shape[1]
@@ -116,9 +113,7 @@ def _band(drawn: Array, floor: Array) -> tuple[Array, Array]:
     return drawn.mean(axis=-3), t * np.hypot(drawn.std(axis=-3), floor)
 
 
-def _return_ratios(
-    windows: Windows, drawn: Array, deviation: float, gamma: float
-) -> Array:
+def _return_ratios(windows: Windows, drawn: Array, deviation: float, gamma: float) -> Array:
     """Errors of returns, (S, B), over half their bands, (B, 1); ends are left out."""
     lengths, last = windows.lengths, np.zeros(len(windows.lengths))
     if deviation == 0.0:

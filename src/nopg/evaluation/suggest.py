@@ -1,15 +1,14 @@
 """Where to record next: steps whose outcome would narrow the expected return most.
 
-To first order an error f of the learned model moves the expected return by g' f, with g
-how often, discounted, the policy comes by, times how much its return depends on where
-the step leads. f has a covariance K for lack of data, and one more recorded step at x
-lowers the variance g' K g by
+To first order an error f of the learned model moves the expected return by g' f, with g how often,
+discounted, the policy comes by, times how much its return depends on where the step leads. f has a
+covariance K for lack of data, and one more recorded step at x lowers the variance g' K g by
 
     (g' K(X, x))^2 / (K(x, x) + noise^2).
 
-Steps are taken one after another, by a pivoted Cholesky factor. g comes from the
-recursion of `dynamics.rollouts`, backwards in time; but a path that is out of support
-goes on, since it is there that something is to be learned.
+Steps are taken one after another, by a pivoted Cholesky factor. g comes from the recursion of
+`dynamics.rollouts`, backwards in time; but a path that is out of support goes on, since it is there
+that something is to be learned.
 """
 
 from dataclasses import dataclass
@@ -68,9 +67,7 @@ class Suggestion:
         """Write the table as CSV, whole or not at all."""
         quoted = (f'"{name.replace(chr(34), chr(34) * 2)}"' for name in self.table)
         rows = zip(*(column.tolist() for column in self.table.values()), strict=True)
-        text = "\n".join(
-            [",".join(quoted), *(",".join(map(repr, r)) for r in rows), ""]
-        )
+        text = "\n".join([",".join(quoted), *(",".join(map(repr, r)) for r in rows), ""])
         write_atomically(Path(path), lambda stream: stream.write(text.encode()))
 
     def __str__(self) -> str:
@@ -197,12 +194,7 @@ class Unknown(NamedTuple):
 
 
 def suggest(
-    model: TransitionModel,
-    policy: Policy,
-    starts: Array,
-    data: Dataset,
-    gamma: float,
-    n: int,
+    model: TransitionModel, policy: Policy, starts: Array, data: Dataset, gamma: float, n: int
 ) -> Suggestion:
     """The n steps whose outcome narrows the expected return most, or fewer."""
     require_count("n", n)
@@ -222,13 +214,11 @@ def suggest(
     return Suggestion(taken[:, :d_s], actions, *origin, remaining, names)
 
 
-def compared(
-    unknown: Unknown, places: Places, limits: tuple[float, float], gamma: float
-) -> Places:
+def compared(unknown: Unknown, places: Places, limits: tuple[float, float], gamma: float) -> Places:
     """The places that matter, at most `N_PLACES`, with what they stand for.
 
-    No error of one step can change the return by more than all that is still to be
-    earned. Of many places some are drawn by what they matter, and stand for the rest.
+    No error of one step can change the return by more than all that is still to be earned. Of many
+    places some are drawn by what they matter, and stand for the rest.
     """
     low, high = limits  # of rewards
     firsts, inputs = range(0, len(places.inputs), BATCH), places.inputs
@@ -257,9 +247,7 @@ def _design(process: GaussianProcess, inputs: Tensor) -> Tensor:
     return torch.cat([torch.ones_like(z[:, :1]), z], dim=1)
 
 
-def informative(
-    unknown: Unknown, places: Places, n: int, is_noisy: bool
-) -> tuple[IntArray, Array]:
+def informative(unknown: Unknown, places: Places, n: int, is_noisy: bool) -> tuple[IntArray, Array]:
     """Rows of the places to record, greedily, and the deviation left after each."""
     covariance = unknown.covariance(places.inputs).numpy()  # (q, m, m)
     g = places.slopes.T.numpy()  # (q, m)

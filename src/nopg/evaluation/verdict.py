@@ -1,12 +1,11 @@
 """The verdict: go, caution or stop, with its one reason and one thing to do.
 
-Every question has an answer that is a probability or a share, and two marks that no
-task has set. Beyond one half the bad case is the likelier one: stop. Up to one in
-twenty, which is what an interval of 95% leaves out, it is as unlikely as anything said
-here can be: go. Between them: caution. A policy as good as the log is worse with a
-probability of one half, so that there it takes more to stop: three to one, or a loss
-beyond what recorded episodes differ by. The gravest answer is the verdict; of equally
-grave ones that which is asked first.
+Every question has an answer that is a probability or a share, and two marks that no task has set.
+Beyond one half the bad case is the likelier one: stop. Up to one in twenty, which is what an
+interval of 95% leaves out, it is as unlikely as anything said here can be: go. Between them:
+caution. A policy as good as the log is worse with a probability of one half, so that there it takes
+more to stop: three to one, or a loss beyond what recorded episodes differ by. The gravest answer is
+the verdict; of equally grave ones that which is asked first.
 """
 
 from collections.abc import Iterator
@@ -62,8 +61,8 @@ class Grounds:
     # With the recorded episodes, or with the mean action where there are none.
     comparison: Comparison
     replay: Replay  # of the learned models
-    # Share of the policy's discounted steps whose action, in that state, the data say
-    # nothing about.
+    # Share of the policy's discounted steps whose action, in that state, the data say nothing
+    # about.
     untried: float
     # Probability of entering what is to be avoided, if anything is.
     violation: Estimate | None = None
@@ -112,8 +111,7 @@ def _untried(grounds: Grounds) -> Iterator[Verdict]:
     if (level := _level(grounds.untried)) != "go":
         yield Verdict(
             level,
-            f"In {grounds.untried:.0%} of its steps it does what was never tried in "
-            "such a state.",
+            f"In {grounds.untried:.0%} of its steps it does what was never tried in such a state.",
             RECORD,
         )
 
@@ -123,9 +121,7 @@ def _replayed(grounds: Grounds) -> Iterator[Verdict]:
     replay = grounds.replay
     if replay.ok:
         return
-    are_wrong = any(
-        replay.holds_less_than(LIKELY, i) for i in range(len(replay.labels))
-    )
+    are_wrong = any(replay.holds_less_than(LIKELY, i) for i in range(len(replay.labels)))
     yield Verdict(
         "stop" if are_wrong else "caution",
         f"Recorded {replay.kind} are not predicted. {replay.reason}",
@@ -150,9 +146,7 @@ def _compared(grounds: Grounds) -> Iterator[Verdict]:
         f"It is {says[level]} than {against}: {found.difference:+.3g} "
         f"[{found.low:+.3g}, {found.high:+.3g}], worse with a probability of "
         f"{percent(found.probability_worse)}.",
-        "Watch its first run, as that of any new controller."
-        if level == "go"
-        else RECORD,
+        "Watch its first run, as that of any new controller." if level == "go" else RECORD,
     )
 
 

@@ -50,9 +50,7 @@ def contract(
         "memory": None if memory is None else asdict(memory),
         "sample_time": None if data is None else data.sample_time,
         "guard": inside,
-        "data": None
-        if data is None
-        else {"rows": len(data), "sha256": fingerprint(data)},
+        "data": None if data is None else {"rows": len(data), "sha256": fingerprint(data)},
         "verdict": asdict(policy.verdict()) if has_verdict else None,
     }
 

@@ -42,16 +42,14 @@ class Deployed(nn.Module):
     def forward(self, observation: Tensor) -> tuple[Tensor, ...]:
         """The most typical action at each state (m, d_s), and what else is known.
 
-        Actions (m, d_a), and deviations of a stochastic policy; or labels (m,) and the
-        probability of each. To numbers that are not finite NaN is answered, or label
+        Actions (m, d_a), and deviations of a stochastic policy; or labels (m,) and the probability
+        of each. To numbers that are not finite NaN is answered, or label
         -1.
         """
         if isinstance(self.policy, CategoricalPolicy):
             (probabilities,) = self.policy.outputs(observation)
             is_finite = torch.isfinite(observation.sum(1) + probabilities.sum(1))
-            return torch.where(
-                is_finite, probabilities.argmax(dim=1), -1
-            ), probabilities
+            return torch.where(is_finite, probabilities.argmax(dim=1), -1), probabilities
         if isinstance(self.policy, GaussianPolicy):
             mean, std = self.policy.outputs(observation)
             # A constant spread is a view of one row; a graph wants real rows.

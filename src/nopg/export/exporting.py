@@ -31,15 +31,15 @@ class Exported:
 
     Attributes:
         path: The file.
-        n_states: States at which it was compared with the library; 0 for a program
-            where there is no compiler, or no Node.js, to compare it with.
+        n_states: States at which it was compared with the library; 0 for a program where there is
+            no compiler, or no Node.js, to compare it with.
         difference: Largest difference of an action there.
         contract: The JSON beside it: columns, limits, sample time, data, verdict.
         reader: The program beside it, for the numpy format.
         seconds: What one action takes here, for programs.
         guard: The support guard inside, for programs.
-        lost: Shares of those states that are far for the guard inside alone, and for
-            the library's alone.
+        lost: Shares of those states that are far for the guard inside alone, and for the library's
+            alone.
     """
 
     path: Path
@@ -62,17 +62,17 @@ def export_policy(
 ) -> Exported:
     """Write `policy` for other programs, scaling and limits inside.
 
-    The file is first compared with `policy.predict` at 10,000 states; it is there,
-    whole, only if every action agrees. A contract is written beside it.
+    The file is first compared with `policy.predict` at 10,000 states; it is there, whole, only if
+    every action agrees. A contract is written beside it.
 
     Args:
         policy: A fitted policy.
         path: Where to.
         format: "onnx", "numpy", "c" or "js"; by default what the suffix says.
-        guard_points: Samples that the support guard of a program holds at most; 0 for
-            no guard. By default 512, or none if the policy has no data.
-        fallback: The action of a program where no sample is near, or a label; by
-            default it is the policy's own, and only the answer says so.
+        guard_points: Samples that the support guard of a program holds at most; 0 for no guard. By
+            default 512, or none if the policy has no data.
+        fallback: The action of a program where no sample is near, or a label; by default it is the
+            policy's own, and only the answer says so.
 
     Raises:
         ConfigError: If the policy cannot be held by the format.

@@ -1,8 +1,8 @@
 """The support guard of an export: a few samples that stand for all of them.
 
-They are picked by greedy farthest-point selection (Gonzalez 1985). Where that leaves
-gaps the threshold grows, until 99 of 100 samples are within it; an export says how
-often it answers otherwise than `SafePolicy`, which knows all samples.
+They are picked by greedy farthest-point selection (Gonzalez 1985). Where that leaves gaps the
+threshold grows, until 99 of 100 samples are within it; an export says how often it answers
+otherwise than `SafePolicy`, which knows all samples.
 """
 
 import math
@@ -54,9 +54,7 @@ def support_points(policy: FittedPolicy, n_points: int = N_POINTS) -> SupportPoi
     along_actions = 1.0 / np.asarray(widths.action, dtype=np.float64)
     if n_labels:
         # Two labels are sqrt(2) apart as columns; their kernel says how far they are.
-        log_ratio = float(
-            log_label_similarity(max(n_labels, 2), widths.action[0])[0, 1]
-        )
+        log_ratio = float(log_label_similarity(max(n_labels, 2), widths.action[0])[0, 1])
         along_actions = np.full(n_labels, math.sqrt(-log_ratio))
     scale = np.concatenate([1.0 / np.asarray(widths.state), along_actions])
     taken = data.actions if n_labels == 0 else np.eye(n_labels)[data.actions]

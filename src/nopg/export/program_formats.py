@@ -113,10 +113,7 @@ def to_c(program: Program) -> str:
         is_guard = name in ("scale", "points", "threshold")
         guarded = f"#ifndef @P@_NO_GUARD\n{wrapped}\n#endif"
         lines.append(guarded if is_guard else wrapped)
-    words = {
-        "REAL": "float" if program.is_single else "double",
-        "TANH": f"tanh{ending}",
-    }
+    words = {"REAL": "float" if program.is_single else "double", "TANH": f"tanh{ending}"}
     words["ACTION"] = "int" if program.is_discrete else "@p@_real"
     return fill_template("policy.h", program, "\n".join(lines), **words)
 
@@ -145,9 +142,7 @@ def program_name(stem: str) -> str:
     return name
 
 
-def fill_template(
-    template: str, program: Program, numbers: str = "", **words: str
-) -> str:
+def fill_template(template: str, program: Program, numbers: str = "", **words: str) -> str:
     """A program, or `check.c` and `check.js`, which run one, from its template."""
     text = (TEMPLATES / template).read_text(encoding="utf-8")
     # Nothing that names of columns hold may end the comment they stand in.
@@ -164,9 +159,7 @@ def _numbers(values: Any, is_single: bool, ending: str, infinity: str) -> list[s
     kind: Any = np.float32 if is_single else np.float64
     array = np.asarray(values, dtype=kind).reshape(-1)
     return [
-        f"{value!s}{ending}"
-        if np.isfinite(value)
-        else str(value).replace("inf", infinity)
+        f"{value!s}{ending}" if np.isfinite(value) else str(value).replace("inf", infinity)
         for value in array
     ]
 

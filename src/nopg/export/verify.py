@@ -111,9 +111,7 @@ def onnx_runner(content: bytes) -> Runner:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(
-        content, options, providers=["CPUExecutionProvider"]
-    )
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
     names = [one.name for one in session.get_inputs()]
     wanted = ["action", "next_state"][: len(names)]
@@ -159,9 +157,7 @@ class ProgramRunner:
         names = COMPILERS if suffix == ".h" else ("node",)
         return next((path for name in names if (path := shutil.which(name))), None)
 
-    def __call__(
-        self, observation: Any, state: Any = None, episode_start: Any = None
-    ) -> Any:
+    def __call__(self, observation: Any, state: Any = None, episode_start: Any = None) -> Any:
         """Actions, and the next state of a policy with memory, as the graphs give."""
         n_past = self.program.sizes["N_PAST"]
         columns = [np.asarray(observation, dtype=np.float64)]
@@ -181,10 +177,7 @@ class ProgramRunner:
     def _run(self, folder: Path, rows: FloatArray) -> FloatArray:
         """Lines that the program says of rows: what it found, its action, its past."""
         check = "check.c" if self.suffix == ".h" else "check.js"
-        texts = {
-            f"policy{self.suffix}": self.text,
-            check: fill_template(check, self.program),
-        }
+        texts = {f"policy{self.suffix}": self.text, check: fill_template(check, self.program)}
         for name, text in texts.items():
             (folder / name).write_text(text, encoding="utf-8")
         tool = self.tool(self.suffix) or "node"

@@ -26,15 +26,13 @@ from nopg.policies.families import Policy, as_policy
 from nopg.randomness import Seed
 
 
-def load(
-    path: str | Path, policy: nn.Module | None = None, device: str = "cpu"
-) -> FittedPolicy:
+def load(path: str | Path, policy: nn.Module | None = None, device: str = "cpu") -> FittedPolicy:
     """Read a policy written by `FittedPolicy.save`.
 
     Args:
         path: The file.
-        policy: For policies that are a module of your own: a module of the same
-            architecture, whose parameters are then replaced.
+        policy: For policies that are a module of your own: a module of the same architecture, whose
+            parameters are then replaced.
         device: Where the policy shall live.
 
     Raises:
@@ -103,10 +101,7 @@ def _fitted(
 
 
 def _require_consistent(
-    spec: PolicySpec | None,
-    space: Any,
-    data: Dataset | None,
-    bandwidths: Bandwidths | None,
+    spec: PolicySpec | None, space: Any, data: Dataset | None, bandwidths: Bandwidths | None
 ) -> None:
     """Refuse parts that contradict each other: each alone would load."""
     is_discrete = hasattr(space, "n")
@@ -140,10 +135,7 @@ def _complete(kind: type[Any], stored: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _policy(
-    spec: PolicySpec | None,
-    module: nn.Module | None,
-    tensors: Mapping[str, Tensor],
-    device: str,
+    spec: PolicySpec | None, module: nn.Module | None, tensors: Mapping[str, Tensor], device: str
 ) -> Policy:
     stored = "policy/"
     weights = {k[len(stored) :]: v for k, v in tensors.items() if k.startswith(stored)}

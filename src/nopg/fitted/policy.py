@@ -69,8 +69,8 @@ class FittedPolicy:
         observation_space: Gymnasium space of the observations, where it is known.
         history: Updates of the paper's algorithm; None after a search.
         search: What `nopg.learn` tried; None otherwise.
-        memory: Which past observations and actions it acts on; None for none. Its
-            states are then observations followed by that past, as in `data`.
+        memory: Which past observations and actions it acts on; None for none. Its states are then
+            observations followed by that past, as in `data`.
         problem: Kernel rows of the data, where they are laid out already.
         models: Learned models of the system, where they are fitted already.
     """
@@ -111,16 +111,16 @@ class FittedPolicy:
     ) -> tuple[NDArray[Any], Any]:
         """Actions for one observation or a batch, as in stable-baselines3.
 
-        To a policy with `memory` hand the state it returns back with the next
-        observation, and `episode_start` where an episode begins; or call `reset` before
-        each episode of single observations. Whole states are answered as they stand.
+        To a policy with `memory` hand the state it returns back with the next observation, and
+        `episode_start` where an episode begins; or call `reset` before each episode of single
+        observations. Whole states are answered as they stand.
 
         Args:
             observation: One observation (d_s,) or several (m, d_s).
             state: What `predict` returned for the step before; handed back unchanged
                 by a policy without memory.
-            episode_start: Whether an episode starts here, a bool or (m,); without
-                memory it changes nothing.
+            episode_start: Whether an episode starts here, a bool or (m,); without memory it changes
+                nothing.
             deterministic: The most typical action; otherwise a draw.
 
         Returns:
@@ -146,8 +146,8 @@ class FittedPolicy:
     ) -> NDArray[np.float64]:
         """States as the policy sees them, (m, d_s): observations and their past.
 
-        What to ask `value` and `support` about in the middle of an episode. Nothing is
-        remembered of it.
+        What to ask `value` and `support` about in the middle of an episode. Nothing is remembered
+        of it.
 
         Args:
             observation: One observation or several, as for `predict`.
@@ -160,14 +160,12 @@ class FittedPolicy:
             return np.atleast_2d(observed)
         return EpisodeBuffer(self.memory).recall(observed, state, episode_start)
 
-    def expected_return(
-        self, interval: float | None = 0.95, by: str | None = None
-    ) -> Estimate:
+    def expected_return(self, interval: float | None = 0.95, by: str | None = None) -> Estimate:
         """The discounted return from the initial states.
 
         Args:
-            interval: How often the truth is to lie between `low` and `high`; None for
-                the value alone, which costs less.
+            interval: How often the truth is to lie between `low` and `high`; None for the value
+                alone, which costs less.
             by: "kernel" or "model"; by default the evaluator that fits this policy.
 
         Returns:
@@ -183,14 +181,12 @@ class FittedPolicy:
             return Estimate.without_ends(float(value), MODEL)
         return self.model.expected_return(actor, starts, level).single()
 
-    def value(
-        self, states: Any, interval: float | None = None, by: str | None = None
-    ) -> Any:
+    def value(self, states: Any, interval: float | None = None, by: str | None = None) -> Any:
         """The discounted return from any states, (m,).
 
         Args:
-            states: The states, (m, d_s); see `observe` for policies with memory, which
-                take observations alone as the first of an episode.
+            states: The states, (m, d_s); see `observe` for policies with memory, which take
+                observations alone as the first of an episode.
             interval: As in `expected_return`; the answer is then an `Estimate`.
             by: "kernel" or "model"; by default the evaluator that fits this policy.
         """
@@ -206,13 +202,12 @@ class FittedPolicy:
     def check(self, episodes: Dataset | None = None) -> Replay:
         """How far the learned models hold on data that they were not fitted to.
 
-        Recorded actions go through a model from recorded states, and what it predicts
-        is held against what happened; print the answer.
+        Recorded actions go through a model from recorded states, and what it predicts is held
+        against what happened; print the answer.
 
         Args:
-            episodes: Recordings of the same system that were not learned from; by
-                default models are fitted without a part of the data, and that part is
-                replayed.
+            episodes: Recordings of the same system that were not learned from; by default models
+                are fitted without a part of the data, and that part is replayed.
         """
         if episodes is None:
             return self.model.replay
@@ -234,9 +229,9 @@ class FittedPolicy:
         """How much more this policy is expected to earn than another controller.
 
         Args:
-            other: A data set of recorded episodes, best of some that were not learned
-                from; another fitted policy; a function from observations (m, d_s) to
-                actions (m, d_a) or labels (m,); by default the episodes of the data.
+            other: A data set of recorded episodes, best of some that were not learned from; another
+                fitted policy; a function from observations (m, d_s) to actions (m, d_a) or labels
+                (m,); by default the episodes of the data.
             interval: How often the truth is to lie between `low` and `high`.
         """
         return compared(self, other, require_level(interval))
@@ -245,10 +240,9 @@ class FittedPolicy:
         """How much data stand behind states and actions.
 
         Args:
-            states: States, (m, d_s); None for every state the policy is predicted to
-                visit, weighted by how often.
-            actions: Actions taken there, (m, d_a) or labels (m,); by default those of
-                the policy.
+            states: States, (m, d_s); None for every state the policy is predicted to visit,
+                weighted by how often.
+            actions: Actions taken there, (m, d_a) or labels (m,); by default those of the policy.
         """
         if states is not None:
             return self.kernel.support(self._states(states), actions)
@@ -280,11 +274,7 @@ class FittedPolicy:
         return self.rollouts(n_steps).visits(self.gamma)
 
     def visit_probability(
-        self,
-        region: Any,
-        horizon: int | None = None,
-        interval: float = 0.95,
-        by: str | None = None,
+        self, region: Any, horizon: int | None = None, interval: float = 0.95, by: str | None = None
     ) -> Estimate:
         """How likely the policy enters a region from the initial states.
 
@@ -339,8 +329,8 @@ class FittedPolicy:
 
         Args:
             path: Where to; `.nopg` by custom.
-            include_data: Keep the transitions too, so that everything can be asked
-                after loading; without them only `predict` works.
+            include_data: Keep the transitions too, so that everything can be asked after loading;
+                without them only `predict` works.
         """
         # No rule has to choose them for a file alone.
         is_known = isinstance(self.bandwidth_rule, Bandwidths) or "kernel" in vars(self)
@@ -409,9 +399,7 @@ class FittedPolicy:
 
     def __getstate__(self) -> dict[str, Any]:
         """What is copied and pickled: all but solutions, which are found again."""
-        return {
-            k: v for k, v in self.__dict__.items() if k not in ("kernel", "problem")
-        }
+        return {k: v for k, v in self.__dict__.items() if k not in ("kernel", "problem")}
 
     def policy_changed(self) -> None:
         """Forget what was solved for earlier parameters of the policy."""

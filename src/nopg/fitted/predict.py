@@ -1,8 +1,7 @@
 """Observations in, actions out, and what a policy with memory keeps in between.
 
-As for the recurrent policies of stable-baselines3, `predict` returns a `state` and
-takes it back. Where nobody hands it back, what the last call left is kept for the next
-one of the same thread.
+As for the recurrent policies of stable-baselines3, `predict` returns a `state` and takes it back.
+Where nobody hands it back, what the last call left is kept for the next one of the same thread.
 """
 
 import threading
@@ -113,8 +112,8 @@ class EpisodeBuffer(threading.local):
     ) -> FloatArray:
         """Observations, (d_o,) or (m, d_o), with their past, (m, width).
 
-        A `state` of None takes what was kept for one observation, and starts an episode
-        for each of several.
+        A `state` of None takes what was kept for one observation, and starts an episode for each of
+        several.
         """
         present = np.atleast_2d(observation)
         starts = self._starts(len(present), episode_start)

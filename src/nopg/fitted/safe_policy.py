@@ -15,13 +15,12 @@ from nopg.fitted.sign_off import guard_distance
 class SafePolicy:
     """Acts like `model` near the data and like `fallback` far from them.
 
-    Far means that the nearest sample to (state, action) is more than `threshold`
-    bandwidths away.
+    Far means that the nearest sample to (state, action) is more than `threshold` bandwidths away.
 
     Args:
         policy: A fitted policy that holds its data.
-        fallback: A function from one observation to one action, or anything with a
-            `predict` like the policy's.
+        fallback: A function from one observation to one action, or anything with a `predict` like
+            the policy's.
         threshold: Largest distance to the nearest sample, in bandwidths. "auto" is the
             distance that 99 of 100 transitions of the data have from each other, and
             at least 1; of a policy of `learn` also that of held-out episodes from the
@@ -73,8 +72,8 @@ class SafePolicy:
     ) -> tuple[NDArray[Any], Any]:
         """Actions for one observation or a batch, as in stable-baselines3.
 
-        A policy with memory remembers the actions that were taken, be they its own or
-        those of the fallback; `state` and `episode_start` are as in its `predict`.
+        A policy with memory remembers the actions that were taken, be they its own or those of the
+        fallback; `state` and `episode_start` are as in its `predict`.
         """
         if self._buffer is None:
             return self._guarded(observation, observation, deterministic), state
@@ -91,9 +90,7 @@ class SafePolicy:
         if self._buffer is not None:
             self._buffer.reset()
 
-    def _guarded(
-        self, observation: Any, seen: Any, deterministic: bool
-    ) -> NDArray[Any]:
+    def _guarded(self, observation: Any, seen: Any, deterministic: bool) -> NDArray[Any]:
         """The policy's actions at what it has seen, or the fallback's, counted."""
         actions = np.array(self._policy.predict(seen, deterministic=deterministic)[0])
         observations = np.asarray(observation)

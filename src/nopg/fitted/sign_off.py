@@ -15,11 +15,7 @@ from nopg.dynamics.replays import held_out_folds
 from nopg.dynamics.rewards import NOTE
 from nopg.dynamics.transition_model import regression_actions
 from nopg.errors import ConfigError, DataError
-from nopg.evaluation.comparison import (
-    Comparison,
-    compared_with_actor,
-    compared_with_log,
-)
+from nopg.evaluation.comparison import Comparison, compared_with_actor, compared_with_log
 from nopg.evaluation.rollouts import evenly_drawn
 from nopg.evaluation.support import USUAL_SHARE
 from nopg.evaluation.verdict import LIKELY, MEAN_ACTION, Grounds, guessed_share
@@ -44,18 +40,15 @@ def grounds_of(policy: FittedPolicy) -> Grounds:
         untried = policy.support().share_beyond(policy.kernel.usual_distance())
     data = policy.require_data()
     return Grounds(
-        policy.expected_return(),
-        _compared_with_the_log(policy, data),
-        policy.check(),
-        untried,
+        policy.expected_return(), _compared_with_the_log(policy, data), policy.check(), untried
     )
 
 
 def untried_at(policy: FittedPolicy, states: Array) -> Array:
     """How little the data say of the policy's actions in these states, (m,).
 
-    Above 1 it counts as untried: by learned models, more than half of a prediction is a
-    guess; by kernels, the nearest row is farther than rows are from each other.
+    Above 1 it counts as untried: by learned models, more than half of a prediction is a guess; by
+    kernels, the nearest row is farther than rows are from each other.
     """
     if policy.evaluator == "model":
         model = policy.model.models[0]
@@ -69,8 +62,8 @@ def untried_at(policy: FittedPolicy, states: Array) -> Array:
 def guard_distance(policy: FittedPolicy) -> float:
     """Bandwidths from the nearest sample up to which a guard lets the policy act.
 
-    What 99 of 100 samples have at most from each other; where replay has shown that
-    models predict held-out rows, what 99 of 100 of these have from the others.
+    What 99 of 100 samples have at most from each other; where replay has shown that models predict
+    held-out rows, what 99 of 100 of these have from the others.
     """
     usual, h = policy.kernel.usual_distance(), policy.bandwidths
     if policy.evaluator != "model" or not policy.check().ok:

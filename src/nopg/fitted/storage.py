@@ -33,9 +33,7 @@ def write_policy_file(
 ) -> None:
     """Write a policy, and the data it was learned from if there are any."""
     about = {"format": WITH_MEMORY if "memory" in metadata else FORMAT, **metadata}
-    tensors = {
-        f"policy/{k}": v.detach().cpu().contiguous() for k, v in parameters.items()
-    }
+    tensors = {f"policy/{k}": v.detach().cpu().contiguous() for k, v in parameters.items()}
     if data is not None and initial_states is not None:
         tensors["initial_states"] = torch.tensor(initial_states)
         for name, array in data.arrays().items():
@@ -50,9 +48,7 @@ def write_policy_file(
 def read_policy_file(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Metadata and tensors of a policy file; what is checked is what is used."""
     if not path.exists():
-        raise PolicyFileError(
-            f"`{path}` must exist, found no such file; check the path."
-        )
+        raise PolicyFileError(f"`{path}` must exist, found no such file; check the path.")
     advice = "it is damaged or of another program"
     with reading(path, "a policy written by `save`", advice, PolicyFileError):
         with open_plain(path, follow=True) as stream:
@@ -85,9 +81,7 @@ def policy_digest(metadata: Mapping[str, Any], tensors: Mapping[str, Tensor]) ->
     return total.hexdigest()
 
 
-def stored_data(
-    metadata: Mapping[str, Any], tensors: Mapping[str, Tensor]
-) -> Dataset | None:
+def stored_data(metadata: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Dataset | None:
     """The data set of a policy file, with its names, spaces and notes; None if none."""
     if "initial_states" not in tensors:
         return None
@@ -133,8 +127,8 @@ def from_bytes(content: bytes) -> Any:
 def flatten(value: Any, tensors: dict[str, Tensor], name: str = "") -> Any:
     """`value` as JSON, its tensors put into `tensors` under their paths."""
     if isinstance(value, Tensor):
-        # Files hold rows one after the other. How a matrix lay in memory decides in
-        # which order products add up, and so their last bits: it is kept as well.
+        # Files hold rows one after the other. How a matrix lay in memory decides in which order
+        # products add up, and so their last bits: it is kept as well.
         strides = value.stride()
         order = sorted(range(value.ndim), key=lambda axis: -strides[axis])
         tensors[name] = value.detach().cpu().permute(order).clone().contiguous()

@@ -1,9 +1,9 @@
 """Matched rows of one update: the tilt of each row is found in registers.
 
-With z_j = (offset of s_j from s, a_j - a) in bandwidths, the matched row p_j ~ w_j
-exp(t' z_j) has the tilt t at which E_p z + |t|^(S-2) t / r^(S-1) = 0 (see
-`nopg.bellman.matched`). Tilts start from those of the update before, moved along by
-their derivative; a program goes on until all its rows are good enough.
+With z_j = (offset of s_j from s, a_j - a) in bandwidths, the matched row p_j ~ w_j exp(t' z_j) has
+the tilt t at which E_p z + |t|^(S-2) t / r^(S-1) = 0 (see `nopg.bellman.matched`). Tilts start from
+those of the update before, moved along by their derivative; a program goes on until all its rows
+are good enough.
 """
 
 from dataclasses import dataclass
@@ -39,10 +39,7 @@ def _match(
     z = ()
     for f in tl.static_range(d):
         there = tl.load(table + column.to(tl.uint32) * width + f, mask=mask, other=0.0)
-        if f < d_s:
-            place = points + row.to(tl.int64) * d_s + f
-        else:
-            place = taken + own * d_a + f - d_s
+        place = points + row.to(tl.int64) * d_s + f if f < d_s else taken + own * d_a + f - d_s
         offset = there - tl.load(place, mask=is_row, other=0.0)[:, None]
         if f >= d_s - n_angles and f < d_s:
             offset -= TURN * tl.floor(offset / TURN + 0.5)
@@ -77,9 +74,7 @@ def _match(
         for f in tl.static_range(d):
             moved += (t[f] - step[f],)
         t = moved
-        p, mean, L, left, step = evaluate(
-            base, z, t, is_row, reach, ridge, longest, steepness, d
-        )
+        p, mean, L, left, step = evaluate(base, z, t, is_row, reach, ridge, longest, steepness, d)
         count += 1
     tl.store(weights + policy * m * k + at, p, mask=mask)
     steep, radial = wall(t, reach, steepness, d)

@@ -1,9 +1,8 @@
 """Exact nearest neighbours in a few dimensions, for as many points as memory holds.
 
-A program takes a few queries that are close together, goes to the leaf nearest to them
-and from there up the tree, and leaves out every node whose box is farther than the k-th
-sample found so far. What comes closer is gathered in a buffer; when it is full, the k
-nearest stay.
+A program takes a few queries that are close together, goes to the leaf nearest to them and from
+there up the tree, and leaves out every node whose box is farther than the k-th sample found so far.
+What comes closer is gathered in a buffer; when it is full, the k nearest stay.
 """
 
 import torch
@@ -57,8 +56,8 @@ def _keep_nearest(near, names, count, k: tl.constexpr, CAP: tl.constexpr):
     is_filled = at < count[:, None]
     tl.debug_barrier()  # other threads have written what is read now
     squares = tl.load(near + at, mask=is_filled, other=float("inf"))
-    # Numbers that are not negative are ordered as their bits are: halving the range of
-    # these finds the k-th, to the last one, in as many steps as they differ in.
+    # Numbers that are not negative are ordered as their bits are: halving the range of these finds
+    # the k-th, to the last one, in as many steps as they differ in.
     if squares.dtype == tl.float64:
         bits = squares.to(tl.int64, bitcast=True)
     else:
@@ -170,8 +169,8 @@ class NearestSamples:
     def search(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """The k samples nearest to each query (m, d), in the order of their numbers.
 
-        What comes is squared distances (m, k) and numbers of the samples (m, k), int32.
-        Of samples at exactly equal distance any may be listed.
+        What comes is squared distances (m, k) and numbers of the samples (m, k), int32. Of samples
+        at exactly equal distance any may be listed.
         """
         (m, d), tree = queries.shape, self._tree
         if not 1 <= k <= self._n:

@@ -1,7 +1,7 @@
 """A step of Newton's method for the tilts of a tile of rows, in registers.
 
-Tuples hold one number per row for each of d features, or for each pair of them, packed
-by rows of the lower triangle; z holds one number per entry for each feature.
+Tuples hold one number per row for each of d features, or for each pair of them, packed by rows of
+the lower triangle; z holds one number per entry for each feature.
 """
 
 from nopg.gpu.toolchain import tl, triton
@@ -63,8 +63,7 @@ def solve(L, b, d: tl.constexpr):
 def _share(step, z, is_entry, longest, d: tl.constexpr):
     """How much of a Newton step to take: log(1 + s) / s of one whose logits span s.
 
-    Then the dual falls for sure (Sun and Tran-Dinh, 2019); else some rows go to and
-    fro.
+    Then the dual falls for sure (Sun and Tran-Dinh, 2019); else some rows go to and fro.
     """
     square, along = step[0] * step[0], step[0][:, None] * z[0]
     for f in tl.static_range(1, d):
@@ -78,9 +77,7 @@ def _share(step, z, is_entry, longest, d: tl.constexpr):
 
 
 @triton.jit
-def evaluate(
-    base, z, t, is_row, reach, ridge, longest, steepness: tl.constexpr, d: tl.constexpr
-):
+def evaluate(base, z, t, is_row, reach, ridge, longest, steepness: tl.constexpr, d: tl.constexpr):
     """Rows at tilts t: weights, mean, factor of the curvature, what is left, step."""
     logits = base
     for f in tl.static_range(d):

@@ -58,9 +58,7 @@ def _perceptron(
 
 class _Perceptron(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, W: Tensor, b: Tensor, V: Tensor, c: Tensor
-    ) -> Tensor:
+    def forward(ctx: Any, x: Tensor, W: Tensor, b: Tensor, V: Tensor, c: Tensor) -> Tensor:
         ctx.save_for_backward(x, W, b, V, c)
         out = x.new_empty((len(x), len(V)))
         _launch((x, W, b, V, c), out, is_back=False)

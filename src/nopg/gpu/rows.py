@@ -63,8 +63,8 @@ def _differentiate(
 class FusedRows(ABC):
     """Rows of k entries at m queries, functions of d features of the samples.
 
-    Features are coordinates of the state where rows depend on its direction, and the
-    action; the last `n_angles` of the coordinates are angles, and are wrapped.
+    Features are coordinates of the state where rows depend on its direction, and the action; the
+    last `n_angles` of the coordinates are angles, and are wrapped.
     """
 
     def __init__(
@@ -83,8 +83,8 @@ class FusedRows(ABC):
         self.d_s, self.d_a = points.shape[1], len(precision) - points.shape[1]
         # Rows of the actions last taken, (B, m, k).
         self.weights = log_psi.new_empty((n_policies, *columns.shape))
-        # Of each row its tilt, how that follows the actions, and the actions taken;
-        # rows that no update has seen start as kernel rows.
+        # Of each row its tilt, how that follows the actions, and the actions taken; rows that no
+        # update has seen start as kernel rows.
         numbers = len(precision) * (1 + self.d_a) + self.d_a if self.d_s else 0
         self.state = points.new_zeros((n_policies, len(points), numbers))
 
@@ -96,10 +96,7 @@ class FusedRows(ABC):
         """P q, (B, m), and d (P q)_i / d a_i, (B, m, d_a), for q (B, n), Eq. (10)."""
         (m, k), (n_batch, n) = self.columns.shape, q.shape
         tile = Tile.of_rows(k)
-        products, slopes = (
-            q.new_empty((n_batch, m)),
-            q.new_empty((n_batch, m, self.d_a)),
-        )
+        products, slopes = (q.new_empty((n_batch, m)), q.new_empty((n_batch, m, self.d_a)))
         _differentiate[(tile.programs(m) * n_batch,)](
             self.weights, self.columns, self.table, self.points, self.precision,
             self.state, q.contiguous(), products, slopes, m, n, n_batch, k=k,

@@ -3,13 +3,12 @@
     q' = r + D P (q + shift)        residual q' - (q + shift)
     mu' = eps0 + T (scale mu)       residual mu' - scale mu
 
-`shift` and `scale` come from residuals of previous sweeps, and are applied while
-vectors are read. Every column of T is summed by one program in a fixed order, so that
-results repeat to the last bit.
+`shift` and `scale` come from residuals of previous sweeps, and are applied while vectors are read.
+Every column of T is summed by one program in a fixed order, so that results repeat to the last bit.
 
-Where rows of P sum to one, (I - gamma P) 1 = (1 - gamma) 1. So adding gamma / (1 -
-gamma) times the mean of a nearly constant residual to q' removes nearly all of it; and
-mu must total sum(eps0) / (1 - gamma) (`deflate`).
+Where rows of P sum to one, (I - gamma P) 1 = (1 - gamma) 1. So adding gamma / (1 - gamma) times the
+mean of a nearly constant residual to q' removes nearly all of it; and mu must total sum(eps0) / (1
+- gamma) (`deflate`).
 """
 
 import torch
@@ -125,8 +124,8 @@ def sweep(
 ) -> None:
     """Step to q' and mu', and sum what is left program by program, into `out`.
 
-    Sums, from `sum_buffer`, are of q's squared residuals, of its residuals, of mu's
-    squared residuals, and of mu'. Residuals are those of the input.
+    Sums, from `sum_buffer`, are of q's squared residuals, of its residuals, of mu's squared
+    residuals, and of mu'. Residuals are those of the input.
     """
     (n, k), n_batch = columns.shape, len(q)
     tile, across = _tiles(columns, n_batch)
@@ -199,8 +198,8 @@ def deflate(
 ) -> None:
     """Shift for q', scale for mu' and what is left to solve, (B,) each, into `out`.
 
-    What is left is the larger of the two residuals of the sweep before, each as a share
-    of its right-hand side.
+    What is left is the larger of the two residuals of the sweep before, each as a share of its
+    right-hand side.
     """
     if sums.shape[2] > FEW:
         sums = sums.sum(dim=2, keepdim=True, dtype=torch.float64)

@@ -35,8 +35,8 @@ class Bandwidths:
         state: One per state dimension (psi); infinity ignores a dimension.
         action: One per action dimension (varphi); for discrete actions the smoothing
             of the label kernel, one number in (0, 1 - 1 / n_actions].
-        next_state: One per state dimension (phi), used when next states are sampled;
-            zero takes the mean. Defaults to `state`.
+        next_state: One per state dimension (phi), used when next states are sampled; zero takes the
+            mean. Defaults to `state`.
     """
 
     state: tuple[float, ...]
@@ -65,9 +65,7 @@ class Bandwidths:
     def scaled(self, state: float = 1.0, action: float = 1.0) -> Self:
         """The same bandwidths times a factor for states and one for actions."""
         return type(self)(
-            [h * state for h in self.state],
-            [h * action for h in self.action],
-            self.next_state,
+            [h * state for h in self.state], [h * action for h in self.action], self.next_state
         )
 
     def require_widths(self, d_s: int, d_a: int) -> None:
@@ -86,8 +84,7 @@ def _numbers(name: str, values: Any, what: str = "bandwidths") -> tuple[float, .
         return tuple(float(h) for h in values)
     except (TypeError, ValueError):
         raise ConfigError(
-            f"`{name}` {what} must be a list of numbers, got {values!r}; give "
-            "one per dimension."
+            f"`{name}` {what} must be a list of numbers, got {values!r}; give one per dimension."
         ) from None
 
 
@@ -95,8 +92,7 @@ def _numbers(name: str, values: Any, what: str = "bandwidths") -> tuple[float, .
 class BandwidthRule(Protocol):
     """Anything that chooses bandwidths from data; your own rule is as good as ours.
 
-    `data` has the arrays of a `Dataset`: observations, actions, rewards and
-    next_observations.
+    `data` has the arrays of a `Dataset`: observations, actions, rewards and next_observations.
     """
 
     def select(self, data: Any, generator: np.random.Generator) -> Bandwidths:
@@ -107,8 +103,8 @@ class BandwidthRule(Protocol):
 class CrossValidated:
     """The paper's rule: density cross-validation per dimension, times a factor.
 
-    The factors were tuned by hand for each task (1 for states; 20, 25 or 50 for
-    actions). Each is a number, or a list with one per dimension.
+    The factors were tuned by hand for each task (1 for states; 20, 25 or 50 for actions). Each is a
+    number, or a list with one per dimension.
     """
 
     state_factor: Factor = 1.0
@@ -160,13 +156,11 @@ class LeaveOneOut:
         return Bandwidths(h[:d_s], h[d_s:], _finite(h[:d_s]))
 
 
-def select_bandwidths(
-    rule: object, data: Any, generator: np.random.Generator
-) -> Bandwidths:
+def select_bandwidths(rule: object, data: Any, generator: np.random.Generator) -> Bandwidths:
     """Apply what the user passed as `bandwidths`.
 
-    `rule` is `Bandwidths`, "auto", or a rule: `CrossValidated`, `LeaveOneOut`, or any
-    object with their `select`; `generator` is the randomness of subsampling ones.
+    `rule` is `Bandwidths`, "auto", or a rule: `CrossValidated`, `LeaveOneOut`, or any object with
+    their `select`; `generator` is the randomness of subsampling ones.
     """
     actions = data.actions if data.actions.ndim == 2 else data.actions[:, None]
     if bool((actions == actions[0]).all()):
@@ -209,8 +203,7 @@ def _leave_one_out_by_label(
         logs.append(h.log() * int(rows.sum()))
     if not logs:
         raise DataError(
-            "Some action must occur twice or more, every one occurs once; record more "
-            "transitions."
+            "Some action must occur twice or more, every one occurs once; record more transitions."
         )
     _report_constant("state", data.observations)
     weights = int(counts[counts >= 2].sum())
@@ -219,9 +212,7 @@ def _leave_one_out_by_label(
 
 def _report_constant(kind: str, values: FloatArray) -> None:
     for d in np.nonzero((values == values[0]).all(axis=0))[0]:
-        warn(
-            f"{kind} column {d} is constant: it tells no samples apart and is ignored."
-        )
+        warn(f"{kind} column {d} is constant: it tells no samples apart and is ignored.")
 
 
 def _finite(bandwidths: list[float]) -> list[float]:

@@ -61,9 +61,7 @@ def leave_one_out(
 class _Regression:
     """The leave-one-out error of fixed queries as a function of log h."""
 
-    def __init__(
-        self, squares: Tensor, is_hidden: Tensor, targets: Tensor, known: Tensor
-    ) -> None:
+    def __init__(self, squares: Tensor, is_hidden: Tensor, targets: Tensor, known: Tensor) -> None:
         sees = ~is_hidden.all(dim=1)  # the others have nothing to be predicted from
         self.squares = squares[:, sees].flatten(1)  # (d, m c)
         self.blocked = torch.where(is_hidden[sees], -torch.inf, 0.0).to(squares)
@@ -91,8 +89,8 @@ class _Regression:
 
     def error_and_slope(self, log_h: np.ndarray) -> tuple[float, np.ndarray]:
         """The relative error and its derivative, in closed form."""
-        # With residual e_i and prediction p_i, moving log h_d moves weight w_ij by w_ij
-        # (z_ijd^2 - mean), so the slope is a covariance under each row.
+        # With residual e_i and prediction p_i, moving log h_d moves weight w_ij by w_ij (z_ijd^2 -
+        # mean), so the slope is a covariance under each row.
         precision = torch.as_tensor(np.exp(-2.0 * log_h)).to(self.squares)
         distances = (precision @ self.squares).view_as(self.blocked)
         weights = torch.softmax(self.blocked - 0.5 * distances, dim=1)  # (m, c)

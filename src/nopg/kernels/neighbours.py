@@ -1,7 +1,7 @@
 """Kernels, and lists of the samples a query row keeps, with what the others may weigh.
 
-Kernels are in the log domain: densities of far points underflow, logarithms do not.
-psi, varphi and phi of the paper are Gaussian products,
+Kernels are in the log domain: densities of far points underflow, logarithms do not. psi, varphi and
+phi of the paper are Gaussian products,
 
     k_h(x, c) = prod_d exp(-(x_d - c_d)^2 / (2 h_d^2)) / (h_d sqrt(2 pi)).
 
@@ -62,8 +62,8 @@ def nearest_blocks(
     sum_{j<=k} psi_j. Every dropped sample is at least as far as the k-th, which
     makes the left side an upper bound.
 
-    Blocks together hold every query once. It is a single complete one when lists would
-    hold half of all pairs or more.
+    Blocks together hold every query once. It is a single complete one when lists would hold half of
+    all pairs or more.
     """
     n = len(samples)
     # An ignored dimension (h = inf) scales to zero and adds no distance.
@@ -86,18 +86,14 @@ def nearest_blocks(
         done = block.log_dropped <= kept - log_margin
         if bool(done.any()):
             parts = (waiting, columns, block.log_psi, block.log_dropped)
-            blocks.append(
-                block if bool(done.all()) else Block(*(x[done] for x in parts))
-            )
+            blocks.append(block if bool(done.all()) else Block(*(x[done] for x in parts)))
         waiting = waiting[~done]
         if len(waiting) == 0:
             break
     return blocks
 
 
-def fixed_blocks(
-    queries: Tensor, samples: Tensor, bandwidths: Tensor, k: int
-) -> list[Block]:
+def fixed_blocks(queries: Tensor, samples: Tensor, bandwidths: Tensor, k: int) -> list[Block]:
     """Keep exactly the k nearest samples of each row (all of them if k >= n)."""
     if k < 1:
         raise ConfigError(
@@ -105,17 +101,15 @@ def fixed_blocks(
         )
     if k >= len(samples):
         return [complete_block(queries, samples, bandwidths)]
-    return nearest_blocks(
-        queries, samples, bandwidths, log_margin=math.inf, most=k, least=k
-    )
+    return nearest_blocks(queries, samples, bandwidths, log_margin=math.inf, most=k, least=k)
 
 
 def _search_among(
     samples: Tensor, queries: Tensor
 ) -> Callable[[Tensor, int], tuple[Tensor, Tensor]]:
     """An exact search: SciPy's k-d tree on the CPU, our own on a GPU."""
-    # It lists, for the rows of `queries` asked for, the k nearest samples with their
-    # squared distances; all points are in units of bandwidths.
+    # It lists, for the rows of `queries` asked for, the k nearest samples with their squared
+    # distances; all points are in units of bandwidths.
     if samples.is_cuda:
         from nopg.gpu.nearest import NearestSamples
 
@@ -153,9 +147,8 @@ def log_similarity(queries: Tensor, centres: Tensor, bandwidths: Tensor) -> Tens
 def log_label_similarity(n_actions: int, smoothing: float) -> Tensor:
     """Logarithms of varphi(a, b) / varphi(a, a), (n_actions, n_actions).
 
-    The kernel of Aitchison and Aitken: 1 - smoothing for the same label, smoothing /
-    (n_actions - 1) for another, so that samples of other actions speak where an action
-    was never tried nearby.
+    The kernel of Aitchison and Aitken: 1 - smoothing for the same label, smoothing / (n_actions -
+    1) for another, so that samples of other actions speak where an action was never tried nearby.
 
     Smoothing is in (0, 1 - 1 / n_actions]; the upper end makes labels irrelevant.
     """

@@ -1,14 +1,14 @@
 """A coarse twin of I - gamma P, inverted once, that speeds up solves with the fine one.
 
-P x is a smooth function of the next state, nearly constant on small cells. With Z (n,
-C) the indicator of the cells and R = D^-1 Z' their means,
+P x is a smooth function of the next state, nearly constant on small cells. With Z (n, C) the
+indicator of the cells and R = D^-1 Z' their means,
 
     M = I + Z ((I - gamma R P Z)^-1 - I) R
 
-is (I - gamma P)^-1 on functions of the cells and the identity beside them. A solver
-that asks for A M y = b and takes x = M y finds the same x in a third of the products;
-an M of a former P is nearly as good. `CompiledSystem` makes both solves in one call of
-`solve.c`; without a C compiler `krylov.py` solves the same systems without M.
+is (I - gamma P)^-1 on functions of the cells and the identity beside them. A solver that asks for A
+M y = b and takes x = M y finds the same x in a third of the products; an M of a former P is nearly
+as good. `CompiledSystem` makes both solves in one call of `solve.c`; without a C compiler
+`krylov.py` solves the same systems without M.
 """
 
 import ctypes
@@ -79,8 +79,8 @@ class CoarseCorrection:
     @classmethod
     def of(cls, sums: Tensor, gamma: float, cells: CoarseCells) -> Self | None:
         """M for a P whose entries are summed over cells, Z' P Z, (C, C)."""
-        # R P Z has rows that sum to at most one, so that I - gamma R P Z is strictly
-        # diagonally dominant and can always be inverted; None if P was no number.
+        # R P Z has rows that sum to at most one, so that I - gamma R P Z is strictly diagonally
+        # dominant and can always be inverted; None if P was no number.
         steps = (sums / cells.sizes[:, None]).to(PRECISION)  # R P Z
         one = torch.eye(len(sums), dtype=PRECISION)
         inverse: Tensor

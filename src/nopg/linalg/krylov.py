@@ -1,7 +1,7 @@
 """GMRES for A x = b with non-symmetric A (Saad and Schultz 1986).
 
-For operators that are only ever multiplied, on a GPU or shared by ranks, and for
-machines without a C compiler; `solve.c` does the same with a coarse inverse.
+For operators that are only ever multiplied, on a GPU or shared by ranks, and for machines without a
+C compiler; `solve.c` does the same with a coarse inverse.
 """
 
 import math
@@ -56,9 +56,7 @@ def gmres(
     return Attempt(x, r, norm <= tolerance, matvecs)
 
 
-def _least_residual(
-    matvec: MatVec, basis: Tensor, goal: float, most: int
-) -> tuple[Tensor, int]:
+def _least_residual(matvec: MatVec, basis: Tensor, goal: float, most: int) -> tuple[Tensor, int]:
     """The y of a Krylov space that makes ||r - A y|| least, and products spent."""
     # The space grows from basis[0] = r by `most` dimensions, until the least is `goal`.
     H, target = np.zeros((most + 1, most)), np.eye(most + 1)[0]

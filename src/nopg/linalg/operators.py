@@ -53,9 +53,9 @@ class DenseRows(LinearOperator):
 class Pattern:
     """Where the entries of sparse rows are.
 
-    Values stay as they were listed ("stacked"): block after block of equally long rows.
-    The transpose is stored as rows too, since a scattering product is many times slower
-    than a gathering one.
+    Values stay as they were listed ("stacked"): block after block of equally long rows. The
+    transpose is stored as rows too, since a scattering product is many times slower than a
+    gathering one.
     """
 
     shape: tuple[int, int]
@@ -101,14 +101,10 @@ class Pattern:
         return stacked.index_select(dim, self.position)
 
 
-def csr(
-    starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]
-) -> Tensor:
+def csr(starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
     """A torch matrix of sparse rows, nothing checked."""
     _silence_warnings()
-    return torch.sparse_csr_tensor(
-        starts, columns, values, shape, check_invariants=False
-    )
+    return torch.sparse_csr_tensor(starts, columns, values, shape, check_invariants=False)
 
 
 @cache
@@ -163,8 +159,8 @@ class SparseRows(LinearOperator):
 class AveragedRows(LinearOperator):
     """Rows averaged in consecutive groups, some of them set to zero: P of Theorem 1.
 
-    `rows` holds one row for each of N_phi next states of a sample; that of a terminal
-    sample is zero.
+    `rows` holds one row for each of N_phi next states of a sample; that of a terminal sample is
+    zero.
     """
 
     rows: LinearOperator

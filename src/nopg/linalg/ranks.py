@@ -1,8 +1,8 @@
 """Ranks: processes that share the rows of one problem and talk to each other.
 
-A x is a local product and one all_gather, A' y a local product and one sum; both leave
-every rank with the same vector to the last bit. A collective either succeeds on every
-rank or raises here within the timeout.
+A x is a local product and one all_gather, A' y a local product and one sum; both leave every rank
+with the same vector to the last bit. A collective either succeeds on every rank or raises here
+within the timeout.
 """
 
 import os
@@ -25,8 +25,8 @@ from nopg.linalg.operators import LinearOperator
 class Ranks:
     """The ranks of a job, seen from one of them.
 
-    Samples are shared in contiguous ranges of equal length, the last one shorter:
-    gathered parts then lie end to end as the whole does, with padding behind it.
+    Samples are shared in contiguous ranges of equal length, the last one shorter: gathered parts
+    then lie end to end as the whole does, with padding behind it.
     """
 
     rank: int  # number of this process, from 0
@@ -156,8 +156,7 @@ def joined_ranks(
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     try:
         dist.init_process_group(
-            backend or ("nccl" if is_cuda else "gloo"),
-            timeout=timedelta(seconds=timeout),
+            backend or ("nccl" if is_cuda else "gloo"), timeout=timedelta(seconds=timeout)
         )
     except RuntimeError as error:
         raise RankError(

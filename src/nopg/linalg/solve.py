@@ -1,7 +1,7 @@
 """Solving (I - gamma P) q = r and (I - gamma P)' mu = eps0: converged, or an error.
 
-A dense factorisation for small systems; otherwise GMRES with a coarse inverse where
-there is one, GMRES without, then the fixed-point iteration, which contracts by gamma.
+A dense factorisation for small systems; otherwise GMRES with a coarse inverse where there is one,
+GMRES without, then the fixed-point iteration, which contracts by gamma.
 """
 
 import math
@@ -38,9 +38,7 @@ class SolverConfig:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.rtol < 1.0:
-            raise ConfigError(
-                f"`rtol` must lie between 0 and 1, got {self.rtol}; 1e-6 is usual."
-            )
+            raise ConfigError(f"`rtol` must lie between 0 and 1, got {self.rtol}; 1e-6 is usual.")
 
 
 @dataclass(frozen=True)
@@ -72,9 +70,7 @@ class DiscountedSystem:
     def dense(self) -> Tensor:
         """Lambda as a matrix."""
         P = self.transition.dense()
-        return torch.eye(len(P), dtype=P.dtype, device=P.device).sub_(
-            P, alpha=self.gamma
-        )
+        return torch.eye(len(P), dtype=P.dtype, device=P.device).sub_(P, alpha=self.gamma)
 
     @cached_property
     def compiled(self) -> CompiledSystem | None:
@@ -98,9 +94,7 @@ def solve_pair(
     chains: list[Mapping[str, Solver]] = [CHAIN, CHAIN]
     if correction is not None and system.compiled is not None:
         budget = config.max_matvecs // 10  # such a solve is short or useless
-        both = system.compiled.attempts(
-            (r, eps0), (q0, mu0), config.rtol, budget, correction
-        )
+        both = system.compiled.attempts((r, eps0), (q0, mu0), config.rtol, budget, correction)
         chains = [{PRECONDITIONED: partial(_made, one), **CHAIN} for one in both]
     q = _iterate("q", system.apply, r, q0, config, chains[0])
     mu = _iterate("mu", system.apply_transpose, eps0, mu0, config, chains[1])
@@ -112,13 +106,11 @@ def _made(attempt: Attempt, *_: object) -> Attempt:
     return attempt
 
 
-def solve_columns(
-    product: MatVec, rhs: Tensor, start: Tensor, *, rtol: float
-) -> Tensor:
+def solve_columns(product: MatVec, rhs: Tensor, start: Tensor, *, rtol: float) -> Tensor:
     """X with ||B - A X|| <= rtol ||B|| in every column, which has an A of its own.
 
-    All columns, each in units of its right-hand side, are one block-diagonal system:
-    `product`, X -> A X, (n, b) to (n, b), reads what they share once for all of them.
+    All columns, each in units of its right-hand side, are one block-diagonal system: `product`, X
+    -> A X, (n, b) to (n, b), reads what they share once for all of them.
     """
     norms = rhs.norm(dim=0)
     units = torch.where(norms > 0.0, norms, 1.0)

@@ -11,12 +11,7 @@ from torch import nn
 
 from nopg.errors import ConfigError
 from nopg.policies.build import perceptron_layers
-from nopg.policies.families import (
-    CategoricalPolicy,
-    GaussianPolicy,
-    NetworkPolicy,
-    Policy,
-)
+from nopg.policies.families import CategoricalPolicy, GaussianPolicy, NetworkPolicy, Policy
 
 Array = NDArray[np.float64]
 
@@ -39,8 +34,8 @@ def actor_of(*policies: Policy) -> Actor:
 class ArrayPolicies:
     """The first output of K policies: typical actions, or probabilities of labels.
 
-    They are perceptrons of one shape, as `PolicySpec` builds them; `is_decided` makes
-    of labels the likeliest one, as a one-hot row.
+    They are perceptrons of one shape, as `PolicySpec` builds them; `is_decided` makes of labels the
+    likeliest one, as a one-hot row.
     """
 
     def __init__(self, policies: Sequence[Policy], *, is_decided: bool = False) -> None:
@@ -48,9 +43,7 @@ class ArrayPolicies:
         self.count = len(policies)
         self.is_discrete = isinstance(first, CategoricalPolicy)
         self.is_decided = is_decided and self.is_discrete
-        means, factors, weights, biases, squashes = zip(
-            *map(_parts, policies), strict=True
-        )
+        means, factors, weights, biases, squashes = zip(*map(_parts, policies), strict=True)
         self._mean = np.stack(means)[:, None]
         self._factor = np.stack(factors)[:, None]
         self._weights = [np.stack(each) for each in zip(*weights, strict=True)]
@@ -84,9 +77,7 @@ class ArrayPolicies:
         """The policies as compiled code takes them, see `dynamics/rollout.c`."""
         k, layers = self.count, zip(self._weights, self._biases, strict=True)
         flat = [(w.reshape(k, -1), b.reshape(k, -1)) for w, b in layers]
-        weights, biases = (
-            np.concatenate(each, axis=1) for each in zip(*flat, strict=True)
-        )
+        weights, biases = (np.concatenate(each, axis=1) for each in zip(*flat, strict=True))
         middle, half = self._squash or (None, None)
         return {
             "count": k,
@@ -108,8 +99,8 @@ class ArrayPolicies:
 @torch.no_grad()
 def _parts(policy: Policy) -> tuple[Any, ...]:
     """Weights and limits of a perceptron, taken out."""
-    # Mean of the inputs and 1 / their deviation, (d_s,) each; weights (width in, width
-    # out) and biases of the layers; centre and half width of squashed actions, or None.
+    # Mean of the inputs and 1 / their deviation, (d_s,) each; weights (width in, width out) and
+    # biases of the layers; centre and half width of squashed actions, or None.
     layers = perceptron_layers(policy)
     if not layers or isinstance(policy.network, nn.Linear):
         raise ConfigError(

@@ -58,9 +58,7 @@ class PolicySpec:
         if self.kind == "discrete":
             return CategoricalPolicy(network, standardise)
         zeros = torch.zeros(self.n_outputs, dtype=torch.float64)
-        squash = Squash(
-            zeros - 1.0 if low is None else low, zeros + 1.0 if high is None else high
-        )
+        squash = Squash(zeros - 1.0 if low is None else low, zeros + 1.0 if high is None else high)
         kept = squash if self.is_squashed else None
         if self.kind == "deterministic":
             return DeterministicPolicy(network, standardise, kept)
@@ -71,15 +69,12 @@ class PolicySpec:
         width = self.n_outputs * (2 if self.kind == "stochastic" else 1)
         if self.hidden is not None:
             return mlp(self.n_states, width, self.hidden, generator)
-        first = torch.randn(
-            (width, self.n_states), dtype=torch.float64, generator=generator
-        )
+        first = torch.randn((width, self.n_states), dtype=torch.float64, generator=generator)
         return Gain(0.1 * first)
 
 
 def linear_policy(
-    gain: Sequence[float] | Sequence[Sequence[float]] | Tensor,
-    std: Sequence[float] | None = None,
+    gain: Sequence[float] | Sequence[Sequence[float]] | Tensor, std: Sequence[float] | None = None
 ) -> Policy:
     """u = K s, plus Gaussian noise when `std` is given; K full (d_a, d_s) or diagonal.
 
@@ -97,8 +92,8 @@ def mlp(
     width_in: int, width_out: int, hidden: Sequence[int], generator: torch.Generator
 ) -> nn.Sequential:
     """A float64 perceptron with ReLU between its layers."""
-    # Weights are Xavier uniform and biases uniform in 1 / sqrt(width), as in the
-    # authors' release; drawing them here keeps the global generator out of it.
+    # Weights are Xavier uniform and biases uniform in 1 / sqrt(width), as in the authors' release;
+    # drawing them here keeps the global generator out of it.
     widths = [width_in, *hidden, width_out]
     layers: list[nn.Module] = []
     for fan_in, fan_out in itertools.pairwise(widths):
@@ -147,8 +142,8 @@ def perceptron_layers(module: nn.Module) -> list[tuple[Tensor, Tensor]]:
 class PerceptronPass:
     """What a policy says at some states, and what the way back needs of it.
 
-    By hand it is a dozen calls where autograd makes a hundred, which cost more than the
-    arithmetic of a thousand states and fifty units.
+    By hand it is a dozen calls where autograd makes a hundred, which cost more than the arithmetic
+    of a thousand states and fifty units.
     """
 
     outputs: tuple[Tensor, ...]

@@ -151,9 +151,7 @@ class GaussianPolicy(NetworkPolicy):
         mean, std = self.outputs(states)
         if generator is None:
             return mean
-        noise = torch.randn(
-            mean.shape, dtype=mean.dtype, device=mean.device, generator=generator
-        )
+        noise = torch.randn(mean.shape, dtype=mean.dtype, device=mean.device, generator=generator)
         return mean + std * noise
 
 

@@ -15,14 +15,7 @@ from nopg.record.protocol import welcome
 from nopg.record.server import LOOPBACK, Ticket, bind, serving
 from nopg.record.session import Demonstrations, Session
 from nopg.record.simulator import Simulator
-from nopg.record.teleop import (
-    ContinuousTeleop,
-    DiscreteTeleop,
-    Names,
-    Teleop,
-    fitting,
-    known_names,
-)
+from nopg.record.teleop import ContinuousTeleop, DiscreteTeleop, Names, Teleop, fitting, known_names
 
 _RANGES = {
     "episodes": (1, math.inf),
@@ -84,12 +77,7 @@ def record(
         with exclusive(beside, str(path), "recorder"):
             file = Demonstrations(path, columns)
             session = Session(
-                simulator,
-                teleop,
-                file,
-                seed=config.seed,
-                wanted=config.episodes,
-                announce=announce,
+                simulator, teleop, file, seed=config.seed, wanted=config.episodes, announce=announce
             )
             try:
                 _serve(config, session, show)

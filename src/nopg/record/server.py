@@ -1,10 +1,10 @@
 """The page and its WebSocket: for this machine, this page, whoever has the ticket.
 
-Every web page and every account on the machine can reach a server on the loopback
-address. The Host header must name that address, which stops DNS rebinding; the Origin
-of a WebSocket must be this server, which stops foreign pages; and the first message
-must carry a ticket that works once. Tickets live in the URL's fragment and in the tab's
-session storage: in no request line, and not sent to other ports as cookies are.
+Every web page and every account on the machine can reach a server on the loopback address. The Host
+header must name that address, which stops DNS rebinding; the Origin of a WebSocket must be this
+server, which stops foreign pages; and the first message must carry a ticket that works once.
+Tickets live in the URL's fragment and in the tab's session storage: in no request line, and not
+sent to other ports as cookies are.
 """
 
 from __future__ import annotations
@@ -22,12 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from nopg.errors import ConfigError, require_extra
 from nopg.record.loop import Link
-from nopg.record.protocol import (
-    MAX_MESSAGE,
-    MalformedMessage,
-    read_message,
-    read_ticket,
-)
+from nopg.record.protocol import MAX_MESSAGE, MalformedMessage, read_message, read_ticket
 
 if TYPE_CHECKING:
     from websockets.http11 import Request, Response
@@ -113,9 +108,7 @@ def _answers(port: int) -> Callable[[ServerConnection, Request], Response | None
     return answer
 
 
-def _talk(
-    websocket: ServerConnection, link: Link, ticket: Ticket, welcome: dict[str, Any]
-) -> None:
+def _talk(websocket: ServerConnection, link: Link, ticket: Ticket, welcome: dict[str, Any]) -> None:
     """One page, from its ticket to its end."""
     from websockets.exceptions import ConnectionClosed
 

@@ -77,17 +77,15 @@ class ContinuousTeleop:
             self._levels[axis] = ramped(
                 level, target, self._seconds, rise=self._rise, fall=self._fall
             )
-        reach = np.where(
-            self._levels > 0, self._high - self._rest, self._rest - self._low
-        )
+        reach = np.where(self._levels > 0, self._high - self._rest, self._rest - self._low)
         return np.asarray(self._rest + reach * self._levels)
 
 
 class DiscreteTeleop:
     """Discrete actions: the key pressed last chooses the label.
 
-    No key means the label "none" or the middle one of three; of two the last one again;
-    else time stops.
+    No key means the label "none" or the middle one of three; of two the last one again; else time
+    stops.
     """
 
     kind = "discrete"
@@ -125,9 +123,7 @@ class DiscreteTeleop:
 Teleop = ContinuousTeleop | DiscreteTeleop
 
 
-def ramped(
-    level: float, target: float, seconds: float, *, rise: float, fall: float
-) -> float:
+def ramped(level: float, target: float, seconds: float, *, rise: float, fall: float) -> float:
     """Where `level` is after `seconds` of moving towards `target`."""
     # Without a limit on the speed of keys every action would be bang-bang. A change of
     # direction first falls to rest and then rises with the time that is left. Levels

@@ -1,7 +1,7 @@
 """Everything the page is made from, asked of the policy once.
 
-Kernels predict a distribution over the logged next states at every step: a cloud, and
-no line leads from one step's to the next.
+Kernels predict a distribution over the logged next states at every step: a cloud, and no line leads
+from one step's to the next.
 """
 
 import warnings
@@ -116,8 +116,8 @@ def predicted_paths(rollouts: Rollouts, n_paths: int = N_PATHS) -> PredictedPath
     length = len(rollouts.weights)
     states = np.full((n_paths, length + 1, rollouts.states.shape[2]), np.nan)
     chosen = (shares * (n_places if is_path else n_starts)).astype(np.int64)
-    # Paths are in the order of the starts, once for each of two models, and where the
-    # system is noisy several from each start.
+    # Paths are in the order of the starts, once for each of two models, and where the system is
+    # noisy several from each start.
     group = max(1, n_places // (2 * n_starts)) if is_path else 1
     states[:, 0] = rollouts.initial[chosen // group % n_starts]
     for step, weights in enumerate(rollouts.weights):
@@ -142,16 +142,11 @@ def logged_paths(data: Dataset, n_steps: int) -> tuple[FloatArray, FloatArray] |
     actions = np.full((len(chosen), n_steps + 1, taken.shape[1]), np.nan)
     for k, name in enumerate(chosen):
         rows = np.nonzero(data.episodes == name)[0][: n_steps + 1]
-        states[k, : len(rows)], actions[k, : len(rows)] = (
-            data.observations[rows],
-            taken[rows],
-        )
+        states[k, : len(rows)], actions[k, : len(rows)] = (data.observations[rows], taken[rows])
     return states, actions
 
 
-def visited_states(
-    rollouts: Rollouts, gamma: float, goes_on: BoolArray
-) -> VisitedStates:
+def visited_states(rollouts: Rollouts, gamma: float, goes_on: BoolArray) -> VisitedStates:
     """Every place of rollouts with its share of the discounted visits."""
     # By kernels the policy does not act after the rows that do not go on, (n,).
     states, visits = rollouts.visits(gamma)

@@ -61,9 +61,7 @@ def replay_table(replay: Replay) -> str:
     for i, label in enumerate(replay.labels):
         worst = replay.names[int(replay.errors[i].argmax())]
         held, ratio = replay.coverage[i].mean(), replay.relative[i]
-        rows.append(
-            [label, f"{replay.n_starts[i]:,}", f"{held:.0%}", f"{ratio:.2f}", worst]
-        )
+        rows.append([label, f"{replay.n_starts[i]:,}", f"{held:.0%}", f"{ratio:.2f}", worst])
     heads = ["after", "starts", "in 90% bands", "error", "worst"]
     return table(heads, rows)
 
@@ -87,9 +85,7 @@ def search_table(search: SearchResult) -> str:
         kept = "kept" if i == search.chosen else ""
         cells = [number(one.first.value), refined, f"{one.final.uncertainty:.2f}", kept]
         rows.append([str(one.method), *cells])
-    return table(
-        ["found by", "first estimate", "last estimate", "uncertainty", ""], rows
-    )
+    return table(["found by", "first estimate", "last estimate", "uncertainty", ""], rows)
 
 
 def column_table(description: Description) -> str:
@@ -107,10 +103,7 @@ def facts(entries: Iterable[tuple[str, Any]]) -> str:
     for name, value in entries:
         text = str(value)
         kind = ' class="long"' if len(text) > 36 else ""
-        cells += (
-            f"<div{kind}><dt>{escape(name)}</dt>"
-            f"<dd><code>{escape(text)}</code></dd></div>"
-        )
+        cells += f"<div{kind}><dt>{escape(name)}</dt><dd><code>{escape(text)}</code></dd></div>"
     return f'<dl class="facts">{cells}</dl>'
 
 
@@ -118,8 +111,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table that scrolls by itself where it is too wide."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
     body = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-        for row in rows
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
     )
     return (
         f'<div class="scroll" tabindex="0"><table><thead><tr>{head}</tr></thead>'

@@ -82,9 +82,7 @@ def coordinates(
     return tuple(pair[1] for pair in varied if pair in kept)
 
 
-def held_state(
-    axes: tuple[Coordinate, ...], states: FloatArray, weights: FloatArray
-) -> FloatArray:
+def held_state(axes: tuple[Coordinate, ...], states: FloatArray, weights: FloatArray) -> FloatArray:
     """The weighted mean state, on the circle where a coordinate is an angle, (d_s,)."""
     mean = np.average(states, axis=0, weights=weights)
     for axis in axes:
@@ -137,9 +135,7 @@ class Plane:
     actions: FloatArray  # (d_a, r, c), or label and probability, (2, r, c)
 
 
-def planes(
-    evidence: Evidence, axes: tuple[Coordinate, ...], held: FloatArray
-) -> list[Plane]:
+def planes(evidence: Evidence, axes: tuple[Coordinate, ...], held: FloatArray) -> list[Plane]:
     """Every two coordinates, or a line; `held`, (d_s,), gives the others."""
     pairs: list[tuple[int, int | None]] = [*combinations(range(len(axes)), 2)]
     pairs = pairs or [(0, None)]
@@ -190,11 +186,7 @@ def _grid(drawn: tuple[Coordinate, ...], held: FloatArray, side: int) -> FloatAr
 
 
 def _values(
-    evidence: Evidence,
-    drawn: tuple[Coordinate, ...],
-    held: FloatArray,
-    side: int,
-    value_side: int,
+    evidence: Evidence, drawn: tuple[Coordinate, ...], held: FloatArray, side: int, value_side: int
 ) -> FloatArray:
     """V(s) on the grid; by learned models on a coarser one, and interpolated."""
     policy = evidence.policy
@@ -206,14 +198,10 @@ def _values(
     values = np.asarray(policy.value(states)).reshape(-1, value_side)
     steps = np.linspace(0.0, value_side - 1.0, side)
     rows = steps if len(drawn) == 2 else np.zeros(1)
-    return np.asarray(
-        map_coordinates(values, np.meshgrid(rows, steps, indexing="ij"), order=1)
-    )
+    return np.asarray(map_coordinates(values, np.meshgrid(rows, steps, indexing="ij"), order=1))
 
 
-def _visits(
-    visited: VisitedStates, drawn: tuple[Coordinate, ...], side: int
-) -> FloatArray:
+def _visits(visited: VisitedStates, drawn: tuple[Coordinate, ...], side: int) -> FloatArray:
     """Shares of the visits in cells around the grid points, a little blurred."""
     edges, modes, places = [], [], []
     for axis in reversed(drawn):

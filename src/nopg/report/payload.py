@@ -37,10 +37,7 @@ def payload(evidence: Evidence) -> dict[str, Any]:
     held = held_state(axes, visited.states, visited.visits)
     drawn = planes(evidence, axes, held)
     return {
-        "axes": [
-            {"name": a.name, "angle": a.is_angle, "low": a.low, "high": a.high}
-            for a in axes
-        ],
+        "axes": [{"name": a.name, "angle": a.is_angle, "low": a.low, "high": a.high} for a in axes],
         "first": most_telling(drawn),
         "held": [float(axis.of(held)) for axis in axes],
         "action": _action(evidence),

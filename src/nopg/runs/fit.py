@@ -26,10 +26,7 @@ from nopg.runs.folder import RunFolder, locked, require_vacant, write_checkpoint
 from nopg.runs.run_config import RunConfig, versions
 
 MAX_SECONDS = 60.0  # a checkpoint is due after so long, however many updates that were
-LOGGED = (
-    *("objective", "certificate", "gradient_norm"),
-    *("learning_rate", "matvecs", "seconds"),
-)
+LOGGED = (*("objective", "certificate", "gradient_norm"), *("learning_rate", "matvecs", "seconds"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,9 +42,7 @@ class Monitoring:
     """Write curves for TensorBoard into the run folder."""
     callback: Callable[[FittedPolicy, Update], Any] | None = None
     """As in `NOPG.fit`: called after every update; returning False stops."""
-    evaluators: Mapping[str, Callable[[FittedPolicy], float]] = field(
-        default_factory=dict
-    )
+    evaluators: Mapping[str, Callable[[FittedPolicy], float]] = field(default_factory=dict)
     """As in `NOPG.fit`."""
     progress: bool = True
     """Show a bar with J."""
@@ -96,10 +91,7 @@ def start(
 
 
 def resume(
-    path: str | Path,
-    *,
-    policy: nn.Module | None = None,
-    monitoring: Monitoring | None = None,
+    path: str | Path, *, policy: nn.Module | None = None, monitoring: Monitoring | None = None
 ) -> FittedPolicy:
     """Go on with the run in a folder, to the same bits as if it had never stopped.
 
@@ -178,8 +170,8 @@ def _train(
 def _interruptible() -> Iterator[threading.Event]:
     """Collect SIGINT and SIGTERM while the block runs; the event is set by the first.
 
-    From an update that is cut in the middle nothing can go on to the same bits. A
-    second signal is Python's own, and stops at once.
+    From an update that is cut in the middle nothing can go on to the same bits. A second signal is
+    Python's own, and stops at once.
     """
     requested = threading.Event()
 

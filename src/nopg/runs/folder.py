@@ -215,9 +215,7 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def write_checkpoint(
-    folder: Path, history: History, state: TrainingState | None
-) -> None:
+def write_checkpoint(folder: Path, history: History, state: TrainingState | None) -> None:
     """Keep the updates so far, and where training stands if it can be resumed."""
     columns = [history[name] for name in _NUMBERS]
     names = ("policy", "ascent", "draws")

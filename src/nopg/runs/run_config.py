@@ -41,9 +41,7 @@ class RunConfig:
     format: int = FORMAT  # of this file
 
     @classmethod
-    def of(
-        cls, policy: FittedPolicy, n_updates: int = 0, evaluate_every: int = 100
-    ) -> Self:
+    def of(cls, policy: FittedPolicy, n_updates: int = 0, evaluate_every: int = 100) -> Self:
         """The config of a policy that is about to be trained, or that `learn` found."""
         assert policy.data is not None
         return cls(

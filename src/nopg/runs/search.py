@@ -11,13 +11,7 @@ from nopg.data.dataset import Dataset
 from nopg.errors import NopgError, RunError
 from nopg.fitted.policy import FittedPolicy
 from nopg.runs.folder import RunFolder, locked, require_vacant
-from nopg.runs.run_config import (
-    RunConfig,
-    read_json,
-    reading,
-    require_plain,
-    write_json,
-)
+from nopg.runs.run_config import RunConfig, read_json, reading, require_plain, write_json
 
 FOLDER, DATA = "search", "data.npz"
 SETTINGS, CHECKPOINT = "settings.json", "search.checkpoint"

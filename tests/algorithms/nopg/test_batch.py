@@ -19,11 +19,7 @@ GIVEN = nopg.Bandwidths([0.5, 0.5, 2.0], [2.0])
 
 
 def model(seed: int, **settings: Any) -> nopg.NOPG:
-    chosen: dict[str, Any] = {
-        "bandwidths": GIVEN,
-        "neighbours": 12,
-        "schedule": "constant",
-    }
+    chosen: dict[str, Any] = {"bandwidths": GIVEN, "neighbours": 12, "schedule": "constant"}
     return nopg.NOPG(**(chosen | settings), seed=seed)
 
 
@@ -57,12 +53,9 @@ def test_models_must_be_alike() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("rows", "has_terminals", "count"),
-    [("nadaraya-watson", False, 2), ("matched", True, 1)],
+    ("rows", "has_terminals", "count"), [("nadaraya-watson", False, 2), ("matched", True, 1)]
 )
-def test_fused_updates_equal_plain_ones(
-    rows: str, has_terminals: bool, count: int
-) -> None:
+def test_fused_updates_equal_plain_ones(rows: str, has_terminals: bool, count: int) -> None:
     """The GPU path, kernel by kernel in Triton's interpreter, against the CPU path."""
     pytest.importorskip("triton")
     data = nopg.Dataset(
@@ -93,7 +86,5 @@ def test_fused_updates_equal_plain_ones(
         norms = [history["gradient_norm"][step] for history in expected]
         np.testing.assert_allclose(trainer.gradient_norm.tolist(), norms, rtol=1e-4)
     for one, other in zip(trained, fused, strict=True):
-        for p, q in zip(
-            one.policy.parameters(), other.policy.parameters(), strict=True
-        ):
+        for p, q in zip(one.policy.parameters(), other.policy.parameters(), strict=True):
             torch.testing.assert_close(p, q, rtol=0, atol=1e-5)

@@ -14,12 +14,7 @@ import torch
 
 import nopg
 from nopg.algorithms.nopg import budget as module
-from nopg.algorithms.nopg.budget import (
-    Budget,
-    available_memory,
-    estimate_budget,
-    out_of_memory,
-)
+from nopg.algorithms.nopg.budget import Budget, available_memory, estimate_budget, out_of_memory
 from nopg.algorithms.nopg.config import NOPGConfig
 from nopg.bellman.samples import Samples
 from nopg.cli.swing_up import BOTTOM, grid_dataset
@@ -108,9 +103,7 @@ def test_fused_memory_is_foreseen(
     samples = Samples(wide[0], wide[1], empty.expand(n), wide[2], empty.expand(n))
     spec = PolicySpec(kind="deterministic", n_states=4, n_outputs=1)
     policy = spec.build(torch.Generator().manual_seed(0))
-    config = NOPGConfig.of(
-        device="cuda", dtype="float32", rows=rows, neighbours=neighbours
-    )
+    config = NOPGConfig.of(device="cuda", dtype="float32", rows=rows, neighbours=neighbours)
     given = (policy, samples, torch.zeros((1, 4)), nopg.Bandwidths([1.0] * 4, [1.0]))
     assert estimate_budget(*given, config).peak_bytes == pytest.approx(used, rel=0.05)
     more = NOPGConfig.of(device="cuda", dtype="float32", rows=rows, neighbours=1000)
@@ -118,9 +111,7 @@ def test_fused_memory_is_foreseen(
         estimate_budget(*given, more)
     fitting = int(str(refusal.value).split("neighbours=")[1].split(",")[0])
     assert neighbours <= fitting < 1000
-    at_most = NOPGConfig.of(
-        device="cuda", dtype="float32", rows=rows, neighbours=fitting
-    )
+    at_most = NOPGConfig.of(device="cuda", dtype="float32", rows=rows, neighbours=fitting)
     assert estimate_budget(*given, at_most).peak_bytes <= 148e9
 
 
@@ -220,9 +211,7 @@ def test_available_memory_respects_limits_of_the_process(
     own = tmp_path / "proc" / "self"
     own.mkdir(parents=True)
     (own / "status").write_text("Name:\tpython\nVmSize:\t    1000 kB\n")
-    text = (
-        "Limit  Soft Limit  Hard Limit  Units\nMax address space  {}  unlimited  bytes"
-    )
+    text = "Limit  Soft Limit  Hard Limit  Units\nMax address space  {}  unlimited  bytes"
     (own / "limits").write_text(text.format(most))
     assert available_memory(root=tmp_path) == expected
     (own / "limits").write_text(text.format("unlimited"))

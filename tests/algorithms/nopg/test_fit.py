@@ -18,9 +18,7 @@ WIDE = nopg.Bandwidths([0.4, 0.4, 1.5], [2.0])
 GIVEN: dict[str, Any] = {"bandwidths": WIDE, "search_start": False}
 
 
-def fitted(
-    n_updates: int = 5, data: nopg.Dataset = DATA, **settings: Any
-) -> nopg.FittedPolicy:
+def fitted(n_updates: int = 5, data: nopg.Dataset = DATA, **settings: Any) -> nopg.FittedPolicy:
     model = nopg.NOPG(**(GIVEN | settings))
     return model.fit(data, BOTTOM, n_updates=n_updates, progress=False)
 
@@ -67,8 +65,7 @@ def test_discrete_policy_learns_to_walk_right() -> None:
 @pytest.mark.parametrize("policy", ["deterministic", "stochastic"])
 def test_same_seed_same_bits(policy: str) -> None:
     first, second, other = (
-        fitted(policy=policy, policy_samples=3, next_state_samples=2, seed=s)
-        for s in (7, 7, 8)
+        fitted(policy=policy, policy_samples=3, next_state_samples=2, seed=s) for s in (7, 7, 8)
     )
     weights = [torch.cat([p.flatten() for p in m.policy.parameters()]) for m in
                (first, second, other)]  # fmt: skip
@@ -92,9 +89,7 @@ def test_gradient_and_objective_are_those_of_the_equation(rows: str) -> None:
     torch.testing.assert_close(model.kernel.gradient(), equation.gradient())
     states = DATA.observations[:5]
     np.testing.assert_allclose(model.value(states), equation.value(states))
-    np.testing.assert_allclose(
-        model.kernel.visitation(states), equation.visitation(states)
-    )
+    np.testing.assert_allclose(model.kernel.visitation(states), equation.visitation(states))
 
 
 def test_evaluators_run_on_schedule_and_land_in_the_history() -> None:
@@ -118,9 +113,7 @@ def test_evaluators_run_on_schedule_and_land_in_the_history() -> None:
 
 def test_callback_can_stop() -> None:
     model = nopg.NOPG(**GIVEN)
-    history = model.fit(
-        DATA, BOTTOM, 50, callback=lambda m, u: u.step < 4, progress=False
-    ).history
+    history = model.fit(DATA, BOTTOM, 50, callback=lambda m, u: u.step < 4, progress=False).history
     assert history is not None
     assert len(history) == 4
     assert history.stopped == "callback"
@@ -140,9 +133,7 @@ def test_interrupt_keeps_the_policy() -> None:
     assert np.isfinite(action).all()
 
 
-def test_solvers_that_gave_up_are_counted_in_the_history(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_solvers_that_gave_up_are_counted_in_the_history(monkeypatch: pytest.MonkeyPatch) -> None:
     from nopg.linalg import solve
     from nopg.linalg.krylov import Attempt
 

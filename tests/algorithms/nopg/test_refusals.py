@@ -40,10 +40,7 @@ def fit(data: Any = DATA, start: Any = BOTTOM, **settings: Any) -> None:
     [
         (lambda: nopg.NOPG(gamma=1.0), "gamma"),
         (lambda: nopg.NOPG(gamma=-0.1), "gamma"),
-        (
-            lambda: nopg.NOPG(gamma=cast(float, [0.9])),
-            r"`gamma` must be a number, got \[0.9\]",
-        ),
+        (lambda: nopg.NOPG(gamma=cast(float, [0.9])), r"`gamma` must be a number, got \[0.9\]"),
         (lambda: nopg.NOPG(device=0), "`device` must be a text, got 0"),
         (lambda: nopg.NOPG(policy="tabular"), "policy"),
         (lambda: nopg.NOPG(learning_rate=0.0), "learning_rate"),
@@ -102,8 +99,7 @@ def test_actions_outside_a_given_space_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "observation",
-    ["up", [0.0, np.nan, 0.0], np.zeros((2, 2, 3)), [10**400] * 3, np.zeros(3) + 1j],
+    "observation", ["up", [0.0, np.nan, 0.0], np.zeros((2, 2, 3)), [10**400] * 3, np.zeros(3) + 1j]
 )
 def test_bad_observations_are_refused(observation: Any) -> None:
     model = nopg.NOPG(bandwidths=GIVEN)

@@ -61,9 +61,7 @@ def windy(n: int, noise: float) -> Dataset:
     return Dataset(states, actions, rewards, after, np.zeros(n))
 
 
-def test_in_noise_samples_are_drawn_anew_for_the_best(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_in_noise_samples_are_drawn_anew_for_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two rounds however much paths earn, then parts of one more ascent."""
     monkeypatch.setattr(starts, "path_returns", lambda found, *_: [0.0] * len(found))
     model, updates = nopg.NOPG(hidden=(4,), bandwidths=GIVEN), [0]
@@ -76,9 +74,7 @@ def test_in_noise_samples_are_drawn_anew_for_the_best(
 
     def fresh(number: int) -> Policy:
         asked.append(number)
-        return (
-            nopg.NOPG(hidden=(4,), bandwidths=GIVEN).prepare(data, [[1.0, 0.0]]).policy
-        )
+        return nopg.NOPG(hidden=(4,), bandwidths=GIVEN).prepare(data, [[1.0, 0.0]]).policy
 
     def advance() -> None:
         updates[0] += 1

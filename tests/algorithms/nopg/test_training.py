@@ -57,13 +57,9 @@ def test_a_stopped_training_goes_on_to_the_same_bits(policy: str) -> None:
     assert torch.equal(parameters(second), parameters(whole))
 
 
-def test_a_start_that_was_better_is_kept_at_the_end_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_start_that_was_better_is_kept_at_the_end_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """A training that is stopped and goes on must not go on from its start."""
-    monkeypatch.setattr(
-        "nopg.algorithms.nopg.training.path_returns", lambda *_: [1.0, 0.0]
-    )
+    monkeypatch.setattr("nopg.algorithms.nopg.training.path_returns", lambda *_: [1.0, 0.0])
     whole = prepared()
     begun = parameters(whole)
     complete = whole.training(7).run(progress=False)

@@ -22,12 +22,7 @@ from nopg.errors import RunError
 pytestmark = pytest.mark.filterwarnings("ignore:Predictions along the learned")
 
 BOTTOM = np.array([[-1.0, 0.0, 0.0]])
-SHORT: dict[str, Any] = {
-    "n_updates": 3,
-    "n_refining": 12,
-    "gamma": 0.9,
-    "progress": False,
-}
+SHORT: dict[str, Any] = {"n_updates": 3, "n_refining": 12, "gamma": 0.9, "progress": False}
 
 
 def pendulum_data(side: int) -> nopg.Dataset:
@@ -73,11 +68,7 @@ def test_killed_after_any_write_it_goes_on_to_the_same_bits(
 def test_the_checkpoint_of_another_search_is_refused(what: str, tmp_path: Path) -> None:
     path, data = tmp_path / "search.checkpoint", pendulum_data(4)
     SearchCheckpoint(path, data, BOTTOM, {"gamma": 0.9}).add()
-    others: dict[str, Any] = {
-        "data": data,
-        "starts": BOTTOM,
-        "settings": {"gamma": 0.9},
-    }
+    others: dict[str, Any] = {"data": data, "starts": BOTTOM, "settings": {"gamma": 0.9}}
     every: dict[str, dict[str, Any]] = {
         "data": {"data": pendulum_data(5)},
         "initial states": {"starts": 2.0 * BOTTOM},
@@ -115,9 +106,7 @@ def test_more_data_start_from_the_policy_and_lose_nothing() -> None:
     # The models that it starts from are not those it ends with.
     assert first.models is not None
     assert more.models is not None
-    assert not torch.equal(
-        first.models[0].process.centre, more.models[0].process.centre
-    )
+    assert not torch.equal(first.models[0].process.centre, more.models[0].process.centre)
 
 
 def test_more_data_keep_the_past_and_the_reward() -> None:
@@ -148,9 +137,7 @@ def test_more_data_keep_the_past_and_the_reward() -> None:
 
 
 def test_what_learn_did_not_find_is_refused() -> None:
-    fitted = nopg.NOPG(gamma=0.9).fit(
-        pendulum_data(4), BOTTOM, n_updates=1, progress=False
-    )
+    fitted = nopg.NOPG(gamma=0.9).fit(pendulum_data(4), BOTTOM, n_updates=1, progress=False)
     with pytest.raises(nopg.ConfigError, match=r"a policy of nopg\.learn"):
         fitted.learn_more(pendulum_data(4))
 
@@ -185,9 +172,7 @@ def test_a_start_or_more_data_of_other_columns_are_refused() -> None:
         learn(other, BOTTOM, **SHORT, start=fitted)
     with pytest.raises(nopg.DataError, match=r"New data must be a nopg.Dataset"):
         fitted.learn_more([1, 2])  # type: ignore[arg-type]
-    assert fitted.learn_more(pendulum_data(4), progress=False).settings["hidden"] == (
-        7,
-    )
+    assert fitted.learn_more(pendulum_data(4), progress=False).settings["hidden"] == (7,)
 
 
 def test_killed_after_its_trajectories_it_goes_on_to_the_same_bits(

@@ -56,9 +56,7 @@ def test_others_are_looked_at_as_ever(rewards: list[np.ndarray]) -> None:
 
 def test_ends_at_the_same_step_are_the_clocks() -> None:
     data = log([late(100, 50)] * 3)
-    with pytest.warns(
-        NopgWarning, match=r"all 3 come after exactly 100 steps.*time_li"
-    ):
+    with pytest.warns(NopgWarning, match=r"all 3 come after exactly 100 steps.*time_li"):
         found = without_time_limit(data)
     assert not found.terminations.any()
     assert (found.truncations == data.terminations).all()

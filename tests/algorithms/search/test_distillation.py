@@ -30,9 +30,7 @@ def test_actions_become_the_targets(kind: str, states: np.ndarray) -> None:
     policy = build(kind, 2)
     before = policy.outputs(torch.tensor(states))[-1].detach()
     left = distil(policy, DistillationTargets(states, wanted, np.ones(300), 1))
-    outputs = [
-        output.detach().numpy() for output in policy.outputs(torch.tensor(states))
-    ]
+    outputs = [output.detach().numpy() for output in policy.outputs(torch.tensor(states))]
     span = np.ptp(wanted, axis=0)
     error = (((outputs[0] - wanted) / span) ** 2).mean()
     assert left == pytest.approx(error)
@@ -44,9 +42,7 @@ def test_actions_become_the_targets(kind: str, states: np.ndarray) -> None:
 def test_labels_become_likely(states: np.ndarray) -> None:
     labels = (states[:, 0] > 0).astype(int) + (states[:, 1] > 0.3)
     policy = build("discrete", 3)
-    left = distil(
-        policy, DistillationTargets(states, np.eye(3)[labels], np.ones(300), 1)
-    )
+    left = distil(policy, DistillationTargets(states, np.eye(3)[labels], np.ones(300), 1))
     probabilities = policy.outputs(torch.tensor(states))[0].detach().numpy()
     likelihood = np.log(probabilities[np.arange(300), labels])
     assert left == pytest.approx(-likelihood.mean())
@@ -66,10 +62,7 @@ def test_only_states_with_an_advantage_count(states: np.ndarray) -> None:
 def test_without_advantages_nothing_is_learned(states: np.ndarray) -> None:
     policy = build("deterministic", 1)
     before = [p.clone() for p in policy.parameters()]
-    assert (
-        distil(policy, DistillationTargets(states, states[:, :1], np.zeros(300), 1))
-        == 0.0
-    )
+    assert distil(policy, DistillationTargets(states, states[:, :1], np.zeros(300), 1)) == 0.0
     for now, then in zip(policy.parameters(), before, strict=True):
         assert torch.equal(now, then)
 

@@ -32,9 +32,7 @@ def task_of(pendulum: tuple[Dataset, Any], gamma: float) -> Task:
     return Task(pendulum[1], np.array([[-2.0], [2.0]]), gamma)
 
 
-def test_a_pendulum_is_held_upright_by_a_stable_regulator(
-    pendulum: tuple[Dataset, Any],
-) -> None:
+def test_a_pendulum_is_held_upright_by_a_stable_regulator(pendulum: tuple[Dataset, Any]) -> None:
     task, data = task_of(pendulum, 0.97), pendulum[0]
     holding = rest_controller(task, data, np.asarray(data.actions, dtype=float), 300)
     assert holding.states[0, 0] == pytest.approx([1.0, 0.0, 0.0], abs=0.02)
@@ -58,13 +56,7 @@ def test_a_policy_learns_the_way_to_where_it_rests(
     spec = PolicySpec(kind="deterministic", n_states=3, n_outputs=1, hidden=(32, 32))
     fresh = spec.build(torch.Generator().manual_seed(0), -limit, limit)
     found = trajectory_candidate(
-        models,
-        data,
-        Pendulum().observe(LEANING),
-        [],
-        fresh,
-        0.9,
-        np.random.default_rng(0),
+        models, data, Pendulum().observe(LEANING), [], fresh, 0.9, np.random.default_rng(0)
     )
     assert found.method.kind == TRAJECTORIES
     actor = actor_of(found.policy)

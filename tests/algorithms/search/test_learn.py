@@ -39,12 +39,7 @@ from nopg.threads import side_by_side
 pytestmark = pytest.mark.filterwarnings("ignore:Predictions along the learned")
 
 BOTTOM = np.array([[-1.0, 0.0, 0.0]])
-SHORT: dict[str, Any] = {
-    "n_updates": 4,
-    "n_refining": 5,
-    "gamma": 0.9,
-    "progress": False,
-}
+SHORT: dict[str, Any] = {"n_updates": 4, "n_refining": 5, "gamma": 0.9, "progress": False}
 
 
 def pendulum_data(side: int) -> nopg.Dataset:
@@ -118,9 +113,7 @@ def test_without_refining_the_best_as_found_is_kept(few: pytest.MonkeyPatch) -> 
 def test_the_same_seed_gives_the_same_bits(few: pytest.MonkeyPatch) -> None:
     data = pendulum_data(4)
     first, second = (learn(data, BOTTOM, seed=3, **SHORT) for _ in range(2))
-    for ours, theirs in zip(
-        first.policy.parameters(), second.policy.parameters(), strict=True
-    ):
+    for ours, theirs in zip(first.policy.parameters(), second.policy.parameters(), strict=True):
         assert torch.equal(ours, theirs)
     assert candidates_of(first) == candidates_of(second)
 
@@ -210,9 +203,7 @@ def test_a_search_says_what_was_tried() -> None:
     ]
 
 
-def test_two_hundred_samples_swing_the_pendulum_up(
-    few: pytest.MonkeyPatch,
-) -> None:
+def test_two_hundred_samples_swing_the_pendulum_up(few: pytest.MonkeyPatch) -> None:
     try_only(few, ascents=())
     model = learn(pendulum_data(10), BOTTOM, n_refining=20, progress=False)
     env = Pendulum()
@@ -228,9 +219,7 @@ def test_a_guess_is_called_one(few: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     states, pushes = rng.uniform(-1, 1, size=(2, 60, 1))
     after = states + 0.1 * np.sin(5 * states) + 0.1 * pushes
-    data = nopg.Dataset(
-        states, pushes, np.cos(4 * states[:, 0]), after, np.zeros(60, dtype=bool)
-    )
+    data = nopg.Dataset(states, pushes, np.cos(4 * states[:, 0]), after, np.zeros(60, dtype=bool))
     far = np.array([[40.0]])
     with pytest.warns(nopg.NopgWarning) as said:
         learn(data, far, **(SHORT | {"gamma": 0.2}))
@@ -278,9 +267,7 @@ def interrupted_at(call: int, then: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def test_an_interrupt_while_planning_keeps_the_plans_so_far(
-    few: pytest.MonkeyPatch,
-) -> None:
+def test_an_interrupt_while_planning_keeps_the_plans_so_far(few: pytest.MonkeyPatch) -> None:
     try_only(few, plans=PLANS[:3])
     few.setattr(candidates_module, "distil", interrupted_at(3, distil))
     candidates = candidates_of(learn(pendulum_data(4), BOTTOM, **SHORT))
@@ -288,9 +275,7 @@ def test_an_interrupt_while_planning_keeps_the_plans_so_far(
     assert all(c.refined is None for c in candidates)
 
 
-def test_an_interrupt_before_there_is_a_policy_leaves_a_clone(
-    few: pytest.MonkeyPatch,
-) -> None:
+def test_an_interrupt_before_there_is_a_policy_leaves_a_clone(few: pytest.MonkeyPatch) -> None:
     few.setattr(candidates_module, "distil", interrupted_at(1, distil))
     candidates = candidates_of(learn(pendulum_data(4), BOTTOM, **SHORT))
     assert [c.method.kind for c in candidates] == ["behaviour cloning"]
@@ -363,9 +348,7 @@ def blas_threads() -> set[int]:
     }
 
 
-def test_the_policy_is_the_same_on_any_number_of_threads(
-    few: pytest.MonkeyPatch,
-) -> None:
+def test_the_policy_is_the_same_on_any_number_of_threads(few: pytest.MonkeyPatch) -> None:
     before, found = torch.get_num_threads(), []
     try:
         for count in (1, 3):

@@ -10,11 +10,7 @@ import numpy as np
 import pytest
 
 import nopg
-from nopg.algorithms.search.memory import (
-    remembered,
-    starting_states,
-    trial_states,
-)
+from nopg.algorithms.search.memory import remembered, starting_states, trial_states
 from nopg.errors import ConfigError, DataError
 from tests.delayed_system import DELAY, delayed_data
 
@@ -58,9 +54,7 @@ def test_a_number_is_steps_of_both_and_0_is_none() -> None:
 @pytest.mark.parametrize("given", [[0.4], [[0.4]], [[0.4, 0.0, 0.0, 0.0]]])
 def test_initial_states_are_observations_or_whole_states(given: Any) -> None:
     wide = delayed_data().with_history(observations=1, actions=2)
-    np.testing.assert_allclose(
-        starting_states(wide, given), [[0.4, 0.0, 0.0, 0.0]], atol=1e-9
-    )
+    np.testing.assert_allclose(starting_states(wide, given), [[0.4, 0.0, 0.0, 0.0]], atol=1e-9)
     with pytest.raises(DataError, match=r"level, level-level\[t-1\]"):
         starting_states(wide, [[0.4, 0.4]])
 
@@ -81,12 +75,7 @@ def test_a_delay_is_overcome() -> None:
     """Against deadbeat control of the state two steps ahead, which is optimal here."""
     with warnings.catch_warnings(action="ignore", category=nopg.NopgWarning):
         policy = nopg.learn(
-            delayed_data(8, 25),
-            gamma=0.9,
-            n_updates=1,
-            n_refining=20,
-            hidden=(16,),
-            progress=False,
+            delayed_data(8, 25), gamma=0.9, n_updates=1, n_refining=20, hidden=(16,), progress=False
         )
     assert policy.memory is not None
     assert policy.observation_names == ("level",)

@@ -44,10 +44,7 @@ class Known:
         self.leave = leave or (lambda s, a: torch.zeros(len(s)).double())
 
     def step(
-        self,
-        states: torch.Tensor,
-        actions: torch.Tensor,
-        draws: torch.Tensor | None = None,
+        self, states: torch.Tensor, actions: torch.Tensor, draws: torch.Tensor | None = None
     ) -> PredictedStep[torch.Tensor]:
         reached = self.move(states, actions)
         if draws is not None:
@@ -146,9 +143,7 @@ def test_the_best_policy_of_the_decision_process_is_found(repeat: int) -> None:
 def test_noise_is_averaged_over_what_it_leads_to() -> None:
     """A step from an edge at 0 ends badly if a gust carries it over."""
     known = Known(
-        lambda s, a: s + a,
-        lambda s, a: 2.5 - s[:, 0],
-        lambda s, a: (s[:, 0] < 0.0).double(),
+        lambda s, a: s + a, lambda s, a: 2.5 - s[:, 0], lambda s, a: (s[:, 0] < 0.0).double()
     )
     known.noise = SimpleNamespace(lasting=np.ones(1))  # gusts of sd 0.3
     states, pushes = np.linspace(0.0, 2.0, 41)[:, None], np.array([[-0.4], [0.0]])
@@ -180,13 +175,12 @@ def test_noise_is_averaged_over_what_it_leads_to() -> None:
 
 def test_dense_anchors_give_the_gain_of_riccati() -> None:
     a, b, cost, gamma = 1.0, 0.5, 0.5, 0.9
-    p = solve_discrete_are(
-        *(np.array([[x]]) for x in (a * gamma**0.5, b * gamma**0.5, 1.0, cost))
-    )[0, 0]
+    p = solve_discrete_are(*(np.array([[x]]) for x in (a * gamma**0.5, b * gamma**0.5, 1.0, cost)))[
+        0, 0
+    ]
     gain = gamma * a * b * p / (cost + gamma * b * b * p)
     known = Known(
-        lambda s, u: a * s + b * u,
-        lambda s, u: -s[:, 0].square() - cost * u[:, 0].square(),
+        lambda s, u: a * s + b * u, lambda s, u: -s[:, 0].square() - cost * u[:, 0].square()
     )
     states = np.linspace(-1, 1, 801)[:, None]
     levels = np.linspace(-1.0, 1.0, N_LEVELS)[:, None]
@@ -199,10 +193,7 @@ def test_dense_anchors_give_the_gain_of_riccati() -> None:
 
 
 def test_between_levels_the_top_of_a_parabola_is_taken() -> None:
-    known = Known(
-        lambda s, u: s,
-        lambda s, u: -(u[:, 0] - 0.37 * s[:, 0]).square(),
-    )
+    known = Known(lambda s, u: s, lambda s, u: -(u[:, 0] - 0.37 * s[:, 0]).square())
     states = np.linspace(-4, 4, 30)[:, None]
     levels = np.linspace(-1.0, 1.0, N_LEVELS)[:, None]
     found = outcomes(known, states, levels).value_iteration(0.0, action_repeat=1)
@@ -219,9 +210,7 @@ def test_where_reward_is_straight_the_edge_is_taken() -> None:
 
 
 @pytest.mark.parametrize(("pace", "repeat"), [(0.6, 4), (1.5, 2), (0.01, MAX_REPEAT)])
-def test_actions_are_repeated_until_they_have_led_elsewhere(
-    pace: float, repeat: int
-) -> None:
+def test_actions_are_repeated_until_they_have_led_elsewhere(pace: float, repeat: int) -> None:
     # On a line of anchors at distance 1 the third nearest is at 1: two of these.
     known = Known(lambda s, a: s + pace * a, lambda s, a: -s[:, 0].abs())
     states = np.arange(40.0)[:, None]
@@ -243,9 +232,7 @@ def test_labels_are_planned_as_one_hot_rows() -> None:
 def test_fewer_anchors_than_neighbours_are_enough() -> None:
     known = Known(lambda s, a: s + 0.1 * a, lambda s, a: -s[:, 0].square())
     two = np.array([[1.0, 0.0], [-1.0, 0.0]])
-    found = outcomes(known, two, np.array([[-1.0, 0.0], [1.0, 0.0]])).value_iteration(
-        0.5
-    )
+    found = outcomes(known, two, np.array([[-1.0, 0.0], [1.0, 0.0]])).value_iteration(0.5)
     assert found.actions[:, 0].tolist() == (-found.states[:, 0]).tolist()
     weights = Anchors.of(two).weights(np.array([[1.0, 0.0], [0.0, 0.0]])).toarray()
     assert weights.sum(axis=1) == pytest.approx([1.0, 1.0])

@@ -22,10 +22,7 @@ from nopg.algorithms.search.refinement import (
 )
 from nopg.discount import discount_horizon
 from nopg.dynamics.noise import noise_draws
-from nopg.dynamics.rollouts import (
-    model_rollout,
-    rollout_gradients,
-)
+from nopg.dynamics.rollouts import model_rollout, rollout_gradients
 from nopg.dynamics.transition_model import TransitionModel
 from nopg.policies.arrays import ArrayPolicies
 from nopg.policies.build import PolicySpec
@@ -35,9 +32,7 @@ GAMMA = 0.9
 STARTS = np.array([[0.8], [-0.6]])
 
 
-def learned(
-    earn: Any, n: int = 120, seed: int = 0, noise: float = 0.0
-) -> TransitionModel:
+def learned(earn: Any, n: int = 120, seed: int = 0, noise: float = 0.0) -> TransitionModel:
     """s' = 0.9 s + 0.3 a, so linear that it is known exactly; or with some noise."""
     rng = np.random.default_rng(seed)
     states, actions = rng.uniform(-2, 2, size=(2, n, 1))
@@ -74,9 +69,7 @@ def test_an_estimate_is_the_return_of_the_system() -> None:
         # The model's rewards are off by up to 0.002, which adds up to 0.02.
         assert estimate.value == pytest.approx(truth, abs=0.002 / (1.0 - GAMMA))
         assert estimate.uncertainty < 0.05
-    short = [
-        estimate.value for estimate in model_estimates(models, team, STARTS, GAMMA)
-    ]
+    short = [estimate.value for estimate in model_estimates(models, team, STARTS, GAMMA)]
     assert short == model_returns(models, team, STARTS, GAMMA)
 
 
@@ -98,8 +91,7 @@ def test_the_lowest_of_the_models_counts() -> None:
     low = learned(lambda s, a: -(s**2) - 0.1 * a**2 - 1.0)
     high, policy = near_zero(), build(1)
     (both,), (alone,) = (
-        model_estimates(models, [policy], STARTS, GAMMA)
-        for models in ((high, low), (low,))
+        model_estimates(models, [policy], STARTS, GAMMA) for models in ((high, low), (low,))
     )
     assert both == alone
 
@@ -132,9 +124,7 @@ def test_what_only_the_first_model_believes_is_not_kept() -> None:
         assert torch.equal(parameter, kept[name])
 
 
-def test_it_ends_after_some_updates_without_a_gain(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_it_ends_after_some_updates_without_a_gain(monkeypatch: pytest.MonkeyPatch) -> None:
     def downhill(*arguments: Any) -> Any:
         return [tuple(-g for g in each) for each in rollout_gradients(*arguments)]
 
@@ -192,8 +182,7 @@ def test_a_share_is_the_mean_of_the_worst_rollouts() -> None:
     models, policy = (learned(lambda s, a: -(s**2), noise=0.2),), build(1)
     starts = search_starts(models[0], STARTS)
     mean, worst = (
-        model_returns(models, [policy], starts, GAMMA, share)[0]
-        for share in (1.0, 0.25)
+        model_returns(models, [policy], starts, GAMMA, share)[0] for share in (1.0, 0.25)
     )
     horizon = discount_horizon(GAMMA, refinement.SEARCH_WEIGHT)
     draws = noise_draws(horizon, N_PATHS, 1, np.random.default_rng(0))
@@ -214,9 +203,7 @@ def test_refining_improves_the_worst_share_in_noise() -> None:
     assert after == model_returns(models, [policy], starts, GAMMA, 0.25)[0]
 
 
-def test_every_update_in_noise_meets_new_gusts_twice(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_every_update_in_noise_meets_new_gusts_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     model, policy = learned(lambda s, a: -(s**2), noise=0.2), build(1)
     asked: list[Any] = []
 

@@ -39,8 +39,6 @@ def test_cuts_and_iterations_find_the_best_return(task: Task) -> None:
 
 def test_a_start_takes_over_what_is_better_from_another(task: Task) -> None:
     path, holding = late()
-    both = Feedback(
-        *(np.concatenate(x, axis=1) for x in zip(path, holding, strict=True))
-    )
+    both = Feedback(*(np.concatenate(x, axis=1) for x in zip(path, holding, strict=True)))
     found = shared(task, both, np.repeat(AWAY, 2, axis=0))
     assert found.actions[0].ravel().tolist() == [0.0, 0.0]  # neither rests

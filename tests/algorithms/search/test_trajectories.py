@@ -36,9 +36,7 @@ def task() -> Task:
     columns = [torch.from_numpy(x) for x in (s, a, np.zeros(400), s @ A.T + a @ B.T)]
     columns[2] = cost(columns[0], columns[1], columns[3])
     columns.append(torch.zeros(400).double())
-    model = TransitionModel.fit(
-        *columns, generator=rng, known_reward=KnownReward(cost, 2)
-    )
+    model = TransitionModel.fit(*columns, generator=rng, known_reward=KnownReward(cost, 2))
     return Task([model], np.array([[-5.0], [5.0]]), GAMMA)
 
 

@@ -43,9 +43,7 @@ def test_what_goes_wrong_costs_only_the_line(
     assert capsys.readouterr().out.startswith(f"There is no verdict ({why})")
 
 
-def test_models_that_fail_on_rows_not_seen_are_named(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_models_that_fail_on_rows_not_seen_are_named(caplog: pytest.LogCaptureFixture) -> None:
     class Guessing:
         def __init__(self, reason: str) -> None:
             self.replay = SimpleNamespace(ok=not reason, reason=reason)

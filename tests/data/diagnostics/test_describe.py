@@ -104,10 +104,7 @@ def test_a_wrapped_angle() -> None:
     parts = rows_of(clean())
     angle = np.linspace(0, 40, 401)
     wrapped = (angle + np.pi) % (2 * np.pi) - np.pi
-    parts["observations"][:, 0], parts["next_observations"][:, 0] = (
-        wrapped[:-1],
-        wrapped[1:],
-    )
+    parts["observations"][:, 0], parts["next_observations"][:, 0] = (wrapped[:-1], wrapped[1:])
     assert "wrapped_angle" in warnings_of(Dataset(**parts))
 
 

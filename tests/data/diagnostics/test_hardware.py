@@ -81,9 +81,7 @@ def test_stiction_and_the_push_it_takes() -> None:
 
 
 def test_steps_of_a_sensor_count_where_they_are_coarse() -> None:
-    assert (
-        "position is measured in steps of 0.05," in found(encoder=0.05)["coarse_sensor"]
-    )
+    assert "position is measured in steps of 0.05," in found(encoder=0.05)["coarse_sensor"]
     assert found(encoder=0.0005) == {}
 
 

@@ -33,8 +33,7 @@ def test_the_d4rl_layout_is_cut_at_terminals_and_timeouts(tmp_path: Path) -> Non
 
 def test_a_dictionary_of_columns() -> None:
     data = from_table(
-        {"x": [1.0, 2.0, 3.0], "u": [0.5, 0.25, 0.125], "reward": [1, 2, 3]},
-        observations=["x"],
+        {"x": [1.0, 2.0, 3.0], "u": [0.5, 0.25, 0.125], "reward": [1, 2, 3]}, observations=["x"]
     )
     assert data.next_observations.tolist() == [[2.0], [3.0]]
     assert data.rewards.tolist() == [1.0, 2.0]

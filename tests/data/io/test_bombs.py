@@ -204,9 +204,7 @@ def test_lists_of_parquet_that_say_one_number_a_billion_times(
     assert len(content) < 2**18
     if does_footer_lie:
         start = content.rindex(b"observation.state")
-        path.write_bytes(
-            content[:start] + content[start:].replace(varint(n), b"\x82\x80\x80\0")
-        )
+        path.write_bytes(content[:start] + content[start:].replace(varint(n), b"\x82\x80\x80\0"))
         assert path.read_bytes() != content
     assert "must unpack to at most" in read_by_a_child(folder)
 

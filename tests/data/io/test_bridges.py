@@ -92,9 +92,7 @@ def test_a_buffer_that_saves_memory_has_lost_its_oldest_state() -> None:
 
     space = Box(-99, 99, (1,), np.float32)
     buffer = ReplayBuffer(
-        *(4, space, space),
-        optimize_memory_usage=True,
-        handle_timeout_termination=False,
+        *(4, space, space), optimize_memory_usage=True, handle_timeout_termination=False
     )
     for t in range(6):
         state, zero = np.array([[1.0 * t]]), np.zeros(1)
@@ -141,9 +139,7 @@ def mdp_dataset(d3rlpy: Any, data: Dataset) -> Any:
         steps.append((data.observations[i], *row, is_over, False))
         if is_cut:
             steps.append((data.next_observations[i], *row, False, True))
-    observations, actions, *others = (
-        np.array(part) for part in zip(*steps, strict=True)
-    )
+    observations, actions, *others = (np.array(part) for part in zip(*steps, strict=True))
     count = data.n_actions if data.is_discrete else None
     return d3rlpy.dataset.MDPDataset(
         observations.astype(np.float32),

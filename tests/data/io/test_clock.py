@@ -83,9 +83,7 @@ def test_repeated_rows_are_kept_with_a_warning_or_dropped() -> None:
 
 
 def test_dates_count_in_seconds() -> None:
-    stamps = np.datetime64("2024-01-31T12:00:00") + np.arange(6) * np.timedelta64(
-        250, "ms"
-    )
+    stamps = np.datetime64("2024-01-31T12:00:00") + np.arange(6) * np.timedelta64(250, "ms")
     assert load(stamps).sample_time == pytest.approx(0.25)
     texts = np.array([str(stamp) for stamp in stamps], dtype=object)
     assert load(texts).sample_time == pytest.approx(0.25)

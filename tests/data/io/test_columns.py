@@ -38,9 +38,7 @@ def test_states_are_those_with_successors_where_there_are_some() -> None:
 
 
 def test_what_is_named_is_never_looked_for_again() -> None:
-    found, notes = settle(
-        "a", "b", "u", "reward", observations=["a"], actions=["b"], reward="u"
-    )
+    found, notes = settle("a", "b", "u", "reward", observations=["a"], actions=["b"], reward="u")
     assert (found.observations, found.actions, found.reward) == (("a",), ("b",), "u")
     assert notes == ("Columns left out: 'reward'.",)
 

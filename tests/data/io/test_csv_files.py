@@ -38,17 +38,10 @@ def test_one_call_reads_named_columns(tmp_path: Path) -> None:
         episode="run",
         termination="done",
     )
-    assert data.observations.tolist() == [
-        [0.0, 1.0],
-        [0.1, 1.1],
-        [0.2, 1.2],
-        [5.0, 6.0],
-    ]
+    assert data.observations.tolist() == [[0.0, 1.0], [0.1, 1.1], [0.2, 1.2], [5.0, 6.0]]
     # Rows 0, 1 and 3 take s' from the row below; row 2 is terminated and keeps its
     # own state; row 4 has nothing below and is gone.
-    assert data.next_observations.tolist() == [
-        *([0.1, 1.1], [0.2, 1.2], [0.2, 1.2], [5.1, 6.1])
-    ]
+    assert data.next_observations.tolist() == [*([0.1, 1.1], [0.2, 1.2], [0.2, 1.2], [5.1, 6.1])]
     assert data.actions.tolist() == [[0.5], [0.6], [0.7], [0.8]]
     assert data.rewards.tolist() == [-1.0, -2.0, -3.0, -4.0]
     assert data.terminations.tolist() == [False, False, True, False]
@@ -57,9 +50,7 @@ def test_one_call_reads_named_columns(tmp_path: Path) -> None:
     assert data.episodes.tolist() == [0, 0, 0, 1]
     assert data.observation_names == ("x", "v")
     assert any("Dropped: 1 last row of an episode" in note for note in data.notes)
-    assert any(
-        "Without a recorded s': 1 terminated row." in note for note in data.notes
-    )
+    assert any("Without a recorded s': 1 terminated row." in note for note in data.notes)
 
 
 def test_names_are_guessed_and_the_guess_is_stated(tmp_path: Path) -> None:
@@ -106,17 +97,12 @@ def test_a_flag_cuts_a_recording_without_episodes(tmp_path: Path) -> None:
 
 
 def test_time_limits_are_truncations_when_told(tmp_path: Path) -> None:
-    rows = "".join(
-        f"{e},{e}{t}.0,0.5,0,{int(t == 2)}\n" for e in range(3) for t in range(3)
-    )
+    rows = "".join(f"{e},{e}{t}.0,0.5,0,{int(t == 2)}\n" for e in range(3) for t in range(3))
     data = Dataset.load(write(tmp_path, "ep,x,u,r,done\n" + rows), time_limit=3)
     assert not data.terminations.any()
     assert data.truncations.tolist() == [False, True] * 3
     found = [
-        f.name
-        for f in Dataset.load(write(tmp_path, "ep,x,u,r,done\n" + rows))
-        .describe()
-        .findings
+        f.name for f in Dataset.load(write(tmp_path, "ep,x,u,r,done\n" + rows)).describe().findings
     ]
     assert "hidden_time_limit" in found
 
@@ -139,9 +125,7 @@ def test_a_reward_function_replaces_the_column(tmp_path: Path) -> None:
 
 
 def test_missing_cells_are_refused_or_dropped(tmp_path: Path) -> None:
-    path = write(
-        tmp_path, "x,u,r\n1.0,0.5,0\n,0.5,0\n3.0,0.5,0\n4.0,0.5,0\n5.0,0.5,0\n"
-    )
+    path = write(tmp_path, "x,u,r\n1.0,0.5,0\n,0.5,0\n3.0,0.5,0\n4.0,0.5,0\n5.0,0.5,0\n")
     with pytest.raises(DataError, match="2 rows had empty or NaN cells"):
         Dataset.load(path)
     data = Dataset.load(path, missing="drop")
@@ -263,8 +247,6 @@ def test_commas_of_thousands_are_not_taken_for_decimals(tmp_path: Path) -> None:
 
 
 def test_the_sample_time_is_kept_in_files(tmp_path: Path) -> None:
-    data = Dataset.load(
-        write(tmp_path, "t,x,u,reward\n0,1,2.5,3\n2,1,2.5,3\n4,5,6.5,7\n")
-    )
+    data = Dataset.load(write(tmp_path, "t,x,u,reward\n0,1,2.5,3\n2,1,2.5,3\n4,5,6.5,7\n"))
     data.save(tmp_path / "log.npz")
     assert Dataset.load(tmp_path / "log.npz").sample_time == 2.0

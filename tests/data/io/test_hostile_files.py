@@ -203,23 +203,16 @@ def test_wrong_types_in_an_archive(tmp_path: Path) -> None:
         np.savez(tmp_path / "bad.npz", **(arrays() | {name: value}))
         with pytest.raises(DataError):
             Dataset.load(tmp_path / "bad.npz")
-    np.savez(
-        tmp_path / "bad.npz", **arrays(), metadata=np.array('{"observation_names": 3}')
-    )
+    np.savez(tmp_path / "bad.npz", **arrays(), metadata=np.array('{"observation_names": 3}'))
     with pytest.raises(DataError, match="written by Dataset"):
         Dataset.load(tmp_path / "bad.npz")
 
 
 @pytest.mark.parametrize(
-    ("suffix", "module", "extra"),
-    [(".parquet", "pyarrow", "data"), (".h5", "h5py", "data")],
+    ("suffix", "module", "extra"), [(".parquet", "pyarrow", "data"), (".h5", "h5py", "data")]
 )
 def test_a_missing_package_names_its_extra(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    suffix: str,
-    module: str,
-    extra: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, module: str, extra: str
 ) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] == module]:
         monkeypatch.delitem(sys.modules, name)

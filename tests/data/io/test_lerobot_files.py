@@ -43,9 +43,7 @@ def written(folder: Path, with_reward: bool = True) -> Path:
         }
         file = folder / "data" / "chunk-000" / f"episode_{episode:06d}.parquet"
         file.parent.mkdir(parents=True, exist_ok=True)
-        parquet.write_table(
-            pyarrow.table({n: columns[n] for n in columns if n in features}), file
-        )
+        parquet.write_table(pyarrow.table({n: columns[n] for n in columns if n in features}), file)
     return folder
 
 
@@ -65,9 +63,7 @@ def test_frames_become_transitions(tmp_path: Path) -> None:
 
 def test_a_reward_of_ones_own_and_a_goal(tmp_path: Path) -> None:
     folder = written(tmp_path / "arm")
-    data = Dataset.load(
-        folder, reward=lambda s, a, s_next: -s[:, 0], termination="next.done"
-    )
+    data = Dataset.load(folder, reward=lambda s, a, s_next: -s[:, 0], termination="next.done")
     assert data.rewards.tolist() == [0, -1, -2, -3, -10, -11, -12]
     assert data.terminations.sum() == 2
     without = written(tmp_path / "plain", with_reward=False)

@@ -23,9 +23,7 @@ def written(path: Path, **variables: Any) -> Path:
 
 
 @pytest.mark.parametrize("is_struct", [False, True])
-def test_vectors_matrices_and_structures_are_columns(
-    tmp_path: Path, is_struct: bool
-) -> None:
+def test_vectors_matrices_and_structures_are_columns(tmp_path: Path, is_struct: bool) -> None:
     t = np.arange(6) * 0.1
     x = np.column_stack([np.sin(t), np.cos(t)])
     log = {"t": t, "x": x, "u": t[:, None] * 2, "r": -t, "Ts": 0.1}
@@ -47,9 +45,7 @@ def test_vectors_matrices_and_structures_are_columns(
 
 
 def test_usual_names_are_found(tmp_path: Path) -> None:
-    path = written(
-        tmp_path / "log.mat", x=np.arange(4.0), u=np.ones(4) / 2, r=np.ones(4)
-    )
+    path = written(tmp_path / "log.mat", x=np.arange(4.0), u=np.ones(4) / 2, r=np.ones(4))
     assert Dataset.load(path).observation_names == ("x",)
 
 
@@ -64,9 +60,7 @@ def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="-v7"):
         Dataset.load(tmp_path / "c.mat")
     with pytest.raises(DataError, match="must end in"):
-        Dataset(np.eye(2), np.eye(2), [0, 0], np.eye(2), [0, 0]).save(
-            tmp_path / "d.mat"
-        )
+        Dataset(np.eye(2), np.eye(2), [0, 0], np.eye(2), [0, 0]).save(tmp_path / "d.mat")
 
 
 def test_an_element_that_does_not_end_is_refused(tmp_path: Path) -> None:
@@ -81,11 +75,7 @@ def test_an_element_that_does_not_end_is_refused(tmp_path: Path) -> None:
 
 
 def element(kind: int, content: bytes, order: str = "<") -> bytes:
-    return (
-        struct.pack(f"{order}II", kind, len(content))
-        + content
-        + b"\0" * (-len(content) % 8)
-    )
+    return struct.pack(f"{order}II", kind, len(content)) + content + b"\0" * (-len(content) % 8)
 
 
 def matrix(name: str, shape: list[int], kind: int, content: bytes, order: str) -> bytes:
@@ -118,8 +108,7 @@ def test_numbers_are_those_that_scipy_reads(tmp_path: Path, is_packed: bool) -> 
     rng = np.random.default_rng(0)
     kinds = ("f8", "f4", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "?")
     log: dict[str, Any] = {
-        f"v{k[:1].replace('?', 'b')}{k[1:]}": rng.integers(0, 100, (9, 2)).astype(k)
-        for k in kinds
+        f"v{k[:1].replace('?', 'b')}{k[1:]}": rng.integers(0, 100, (9, 2)).astype(k) for k in kinds
     }
     log |= {"deep": {"er": {"x": rng.normal(size=9)}}, "label": "a text", "z": [1j] * 9}
     path = tmp_path / "log.mat"

@@ -106,10 +106,7 @@ def test_messages_in_json(tmp_path: Path) -> None:
             writer.add_message(channel, i * 10**8, content, i * 10**8)
         writer.finish()
     data = Dataset.load(
-        tmp_path / "log.mcap",
-        observations=["/log.x"],
-        actions=["/log.u"],
-        reward="/log.r",
+        tmp_path / "log.mcap", observations=["/log.x"], actions=["/log.u"], reward="/log.r"
     )
     assert data.observations[:, 0].tolist() == [0, 1, 2, 3]
 
@@ -142,11 +139,7 @@ def json_bag(path: Path, times: list[int], **options: Any) -> Path:
     return path
 
 
-LOG: dict[str, Any] = {
-    "observations": ["/log.x"],
-    "actions": ["/log.u"],
-    "reward": "/log.r",
-}
+LOG: dict[str, Any] = {"observations": ["/log.x"], "actions": ["/log.u"], "reward": "/log.r"}
 
 
 @pytest.mark.parametrize("packed", ["NONE", "LZ4", "ZSTD"])
@@ -161,9 +154,7 @@ def test_messages_out_of_order_are_sorted(tmp_path: Path, packed: str) -> None:
 
 @pytest.mark.parametrize("packed", ["lz4", "zstd"])
 @pytest.mark.parametrize("says", [100, 2**23])
-def test_chunks_unpack_to_no_more_than_they_say(
-    tmp_path: Path, packed: str, says: int
-) -> None:
+def test_chunks_unpack_to_no_more_than_they_say(tmp_path: Path, packed: str, says: int) -> None:
     """A byte of zstd can become thirty thousand: 3 KB that were 64 MB."""
     from mcap.data_stream import RecordBuilder
     from mcap.records import Chunk, Footer, Header

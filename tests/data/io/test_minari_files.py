@@ -40,12 +40,8 @@ def make(name: str, lengths: list[int], **options: Any) -> Any:
             observations=np.array([[100.0 * e + t, -t] for t in range(length + 1)]),
             actions=np.array([[e + t / 10] for t in range(length)]),
             rewards=np.array([1000.0 * e + t for t in range(length)]),
-            terminations=np.array(
-                [t == length - 1 and e % 2 == 0 for t in range(length)]
-            ),
-            truncations=np.array(
-                [t == length - 1 and e % 2 == 1 for t in range(length)]
-            ),
+            terminations=np.array([t == length - 1 and e % 2 == 0 for t in range(length)]),
+            truncations=np.array([t == length - 1 and e % 2 == 1 for t in range(length)]),
             infos={},
         )
         for e, length in enumerate(lengths)
@@ -98,12 +94,7 @@ def test_labels_start_at_zero_and_dictionaries_are_refused(is_dictionary: bool) 
         truncations=np.array([False, True]),
         infos={},
     )
-    create(
-        "labels-v0",
-        [buffer],
-        observation_space=space,
-        action_space=Discrete(2, start=5),
-    )
+    create("labels-v0", [buffer], observation_space=space, action_space=Discrete(2, start=5))
     if is_dictionary:
         with pytest.raises(DataError, match="FlattenObservation"):
             Dataset.load("labels-v0")
@@ -166,9 +157,7 @@ def test_a_folder_that_leads_to_other_files_is_refused(
         Dataset.load("lab/arm-v0")
 
 
-def test_what_the_file_unpacks_to_counts_whatever_the_metadata_say(
-    own_root: Path,
-) -> None:
+def test_what_the_file_unpacks_to_counts_whatever_the_metadata_say(own_root: Path) -> None:
     path = stored_file(own_root)
     with h5py.File(path, "r+") as file:
         del file["episode_0"]["observations"]

@@ -60,8 +60,6 @@ def test_columns_that_cannot_serve(tmp_path: Path) -> None:
 
 
 def test_the_declared_size_is_checked_first(tmp_path: Path) -> None:
-    path = write(
-        tmp_path, x=np.zeros(100_000), u=np.zeros(100_000), r=np.zeros(100_000)
-    )
+    path = write(tmp_path, x=np.zeros(100_000), u=np.zeros(100_000), r=np.zeros(100_000))
     with pytest.raises(DataError, match="must unpack to at most"):
         Dataset.load(path, max_bytes=1_000_000)

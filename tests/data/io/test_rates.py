@@ -16,8 +16,7 @@ def test_lines_are_resampled_exactly_and_rewards_keep_their_sum() -> None:
     times = np.append(0.0, np.cumsum(rng.uniform(0.8, 1.2, 40)))
     rewards = rng.normal(size=41)
     data = from_table(
-        {"t": times, "x": 3.0 * times, "u": np.floor(times), "reward": rewards},
-        resample=0.5,
+        {"t": times, "x": 3.0 * times, "u": np.floor(times), "reward": rewards}, resample=0.5
     )
     grid = 0.5 * np.arange(len(data))
     np.testing.assert_allclose(data.observations[:, 0], 3.0 * grid, rtol=1e-12)
@@ -66,10 +65,7 @@ def test_actions_at_another_rate_are_held() -> None:
     assert any("in 5 rows without one; left out: 2 rows" in n for n in data.notes)
     # A reward that is missing beside a state is nothing that could be held.
     with pytest.raises(DataError, match=r"1 row had empty .*counted from 1: 2\)"):
-        from_table(
-            columns | {"reward": [EMPTY, 0.0, EMPTY, EMPTY, 0.0, 0.0, 0.0]},
-            missing="hold",
-        )
+        from_table(columns | {"reward": [EMPTY, 0.0, EMPTY, EMPTY, 0.0, 0.0, 0.0]}, missing="hold")
     with pytest.raises(DataError, match="missing='hold'"):
         from_table(columns | {"t": np.arange(7.0)})
 
@@ -93,8 +89,7 @@ def test_clocks_that_count_from_1970_keep_their_actions() -> None:
     # Seconds since then are rounded to a quarter of a microsecond.
     times = 1.7e9 + 0.1 * np.arange(50)
     data = from_table(
-        {"t": times, "x": np.arange(50.0), "u": np.arange(50) + 0.5, "reward": times},
-        resample=0.1,
+        {"t": times, "x": np.arange(50.0), "u": np.arange(50) + 0.5, "reward": times}, resample=0.1
     )
     assert len(data) == 49
     np.testing.assert_array_equal(data.actions[:, 0], np.arange(49) + 0.5)
@@ -106,7 +101,6 @@ def test_a_jittering_clock_keeps_every_action() -> None:
     times = np.arange(200) + rng.uniform(-0.1, 0.1, 200)
     times[0] = 0.0
     data = from_table(
-        {"t": times, "x": times, "u": np.arange(200) + 0.5, "reward": times},
-        resample=1.0,
+        {"t": times, "x": times, "u": np.arange(200) + 0.5, "reward": times}, resample=1.0
     )
     np.testing.assert_array_equal(data.actions[:, 0], np.arange(len(data)) + 0.5)

@@ -26,9 +26,7 @@ RELAXED = settings(
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @RELAXED
 @given(data=datasets())
-def test_a_file_gives_back_the_dataset(
-    data: Dataset, suffix: str, tmp_path: Path
-) -> None:
+def test_a_file_gives_back_the_dataset(data: Dataset, suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"data{suffix}"
     save(data, path)
     assert_identical(load_again(path, data), data, is_ours=suffix == ".npz")
@@ -63,10 +61,7 @@ def test_no_damage_to_a_file_escapes_as_another_error(
     save(data, path)
     content = path.read_bytes()
     at = int(cut * len(content))
-    for damaged in (
-        content[:at],
-        content[:at] + garbage + content[at + len(garbage) :],
-    ):
+    for damaged in (content[:at], content[:at] + garbage + content[at + len(garbage) :]):
         path.write_bytes(damaged)
         said = "It was read."
         try:

@@ -36,13 +36,7 @@ def test_batches_hold_whole_transitions_as_they_were() -> None:
     )
     drawn = np.concatenate(columns, axis=1)
     rows = np.column_stack(
-        [
-            data.observations,
-            data.actions,
-            data.rewards,
-            data.next_observations,
-            data.terminations,
-        ]
+        [data.observations, data.actions, data.rewards, data.next_observations, data.terminations]
     ).astype(np.float32)
     found, counts = np.unique(drawn, axis=0, return_counts=True)
     np.testing.assert_array_equal(found, np.unique(rows, axis=0))  # all, and no other
@@ -75,9 +69,7 @@ def test_cloning_clones() -> None:
         demonstrations.next_observations,
         demonstrations.terminations,
     )
-    *_, last = train_d3(
-        "BC", taught, gamma=0.99, n_updates=150, report_every=150, seed=0
-    )
+    *_, last = train_d3("BC", taught, gamma=0.99, n_updates=150, report_every=150, seed=0)
     # Only standardised inputs make a velocity of 0.01 visible this soon.
     actions = last.act(np.array([[-0.5, 0.02], [-0.5, -0.02]]))
     np.testing.assert_allclose(actions[:, 0], [0.6, -0.6], atol=0.15)
@@ -98,15 +90,11 @@ def test_bad_input_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     data = nopg.Dataset(*pendulum_grid(5, 5, 2))
     with pytest.raises(ConfigError, match=r"one of BC, TD3\+BC, IQL, CQL"):
         train_d3("PPO", data, gamma=0.97, n_updates=1, report_every=1, seed=0)
-    labels = nopg.Dataset(
-        np.zeros((3, 2)), [0, 1, 0], np.zeros(3), np.zeros((3, 2)), np.zeros(3)
-    )
+    labels = nopg.Dataset(np.zeros((3, 2)), [0, 1, 0], np.zeros(3), np.zeros((3, 2)), np.zeros(3))
     with pytest.raises(DataError, match="discrete labels"):
         train_d3("BC", labels, gamma=0.97, n_updates=1, report_every=1, seed=0)
     monkeypatch.setitem(sys.modules, "d3rlpy", None)
-    with pytest.raises(
-        MissingExtraError, match=r'pip install "nopg\[offline-baselines\]"'
-    ):
+    with pytest.raises(MissingExtraError, match=r'pip install "nopg\[offline-baselines\]"'):
         train_d3("BC", data, gamma=0.97, n_updates=1, report_every=1, seed=0)
 
 

@@ -31,9 +31,7 @@ def some_data(n: int = 300) -> nopg.Dataset:
 
 
 def config(learning_rate: float) -> DpgConfig:
-    return DpgConfig(
-        gamma=0.9, learning_rate=learning_rate, critic_learning_rate=0.02, tau=0.2
-    )
+    return DpgConfig(gamma=0.9, learning_rate=learning_rate, critic_learning_rate=0.02, tau=0.2)
 
 
 def value_matrix() -> np.ndarray:
@@ -66,9 +64,7 @@ def test_policy_moves_to_the_optimum() -> None:
     # With x' = B u every input only costs: the best gain is zero.
     policy = Linear(GAIN)
     updates = list(
-        train_dpg(
-            policy, QuadraticCritic(2, 2), some_data(), config(0.01), n_updates=400
-        )
+        train_dpg(policy, QuadraticCritic(2, 2), some_data(), config(0.01), n_updates=400)
     )
     assert policy.gain.detach().abs().max() < 0.05
     assert updates[-1].critic_loss < updates[0].critic_loss
@@ -78,11 +74,7 @@ def test_policy_moves_to_the_optimum() -> None:
 def test_terminated_rows_do_not_bootstrap() -> None:
     data = some_data()
     ended = nopg.Dataset(
-        data.observations,
-        data.actions,
-        data.rewards,
-        data.next_observations,
-        np.ones(len(data)),
+        data.observations, data.actions, data.rewards, data.next_observations, np.ones(len(data))
     )
     critic = QuadraticCritic(2, 2)
     list(train_dpg(Linear(GAIN), critic, ended, config(0.0), n_updates=900))
@@ -95,15 +87,9 @@ def test_policies_act_on_arrays() -> None:
 
 
 def test_bad_input_is_named() -> None:
-    labels = nopg.Dataset(
-        np.zeros((3, 2)), [0, 1, 0], np.zeros(3), np.zeros((3, 2)), np.zeros(3)
-    )
+    labels = nopg.Dataset(np.zeros((3, 2)), [0, 1, 0], np.zeros(3), np.zeros((3, 2)), np.zeros(3))
     with pytest.raises(DataError, match="needs continuous actions"):
-        next(
-            train_dpg(
-                Linear(GAIN), QuadraticCritic(2, 2), labels, config(0.1), n_updates=1
-            )
-        )
+        next(train_dpg(Linear(GAIN), QuadraticCritic(2, 2), labels, config(0.1), n_updates=1))
     with pytest.raises(ConfigError, match="gamma in"):
         DpgConfig(gamma=1.0, learning_rate=0.1, critic_learning_rate=0.1, tau=0.1)
     huge = QuadraticCritic(2, 2)

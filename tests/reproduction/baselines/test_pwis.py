@@ -93,9 +93,7 @@ def test_estimate_is_unbiased_for_another_policy() -> None:
     paths = lqr_trajectories(20_000, horizon)
     policy = LinearGaussian(TARGET)
     exact, gradient = finite_lqr(env, TARGET.numpy(), horizon, STD**2 * np.eye(2))
-    terms = (
-        0.9 ** torch.arange(horizon) * importance_weights(policy, paths) * paths.rewards
-    )
+    terms = 0.9 ** torch.arange(horizon) * importance_weights(policy, paths) * paths.rewards
     draws = terms.sum(dim=1).detach()
     error = float(draws.std()) / math.sqrt(len(draws))
     assert abs(float(draws.mean()) - exact) < 4 * error
@@ -110,8 +108,7 @@ def test_own_policy_has_weight_one() -> None:
     paths = lqr_trajectories(10, 8)
     policy = LinearGaussian(BEHAVIOUR)
     torch.testing.assert_close(
-        importance_weights(policy, paths).detach(),
-        torch.ones(10, 8, dtype=torch.float64),
+        importance_weights(policy, paths).detach(), torch.ones(10, 8, dtype=torch.float64)
     )
     discounts = 0.9 ** torch.arange(8, dtype=torch.float64)
     expected = (discounts * paths.rewards).sum(dim=1).mean()
@@ -124,9 +121,7 @@ def test_training_improves_the_true_objective() -> None:
     env, paths = Lqr(), lqr_trajectories(5000, 6)
     policy = LinearGaussian(BEHAVIOUR)
     before, _ = finite_lqr(env, BEHAVIOUR.numpy(), 6)
-    updates = list(
-        train_pwis(policy, paths, gamma=0.9, learning_rate=0.01, n_updates=10)
-    )
+    updates = list(train_pwis(policy, paths, gamma=0.9, learning_rate=0.01, n_updates=10))
     after, _ = finite_lqr(env, policy.gain.detach().numpy(), 6)
     assert after > before
     assert [u.step for u in updates] == list(range(1, 11))
@@ -148,9 +143,7 @@ def test_episodes_of_unequal_length_are_padded() -> None:
 
 def test_unstructured_data_are_refused() -> None:
     grid = nopg.Dataset(*pendulum_grid(5, 5, 2))
-    with pytest.raises(
-        DataError, match="needs `episodes`, these transitions have none"
-    ):
+    with pytest.raises(DataError, match="needs `episodes`, these transitions have none"):
         Trajectories.from_dataset(grid, mixture_density(2.0, 1.0))
 
 
@@ -176,8 +169,7 @@ def test_clipped_actions_have_no_density() -> None:
     paths = Trajectories.from_dataset(free, mixture_density(2.0, 1.0))
     a = free.actions[:, 0]
     expected = np.log(
-        (np.exp(-((a - 2) ** 2) / 2) + np.exp(-((a + 2) ** 2) / 2))
-        / (2 * math.sqrt(2 * math.pi))
+        (np.exp(-((a - 2) ** 2) / 2) + np.exp(-((a + 2) ** 2) / 2)) / (2 * math.sqrt(2 * math.pi))
     )
     np.testing.assert_allclose(paths.behaviour_log_density[0].numpy(), expected)
 

@@ -33,11 +33,7 @@ def test_linearisation_is_the_known_one() -> None:
     nudges = width * np.eye(4)[1:]  # phi, x_dot, theta_dot
     ahead = env.transition(nudges, np.zeros((3, 1)))[:, 1:]
     back = env.transition(-nudges, np.zeros((3, 1)))[:, 1:]
-    known = [
-        [1.0206, 0.0437, -0.0198],
-        [-0.0349, 0.5093, -0.0004],
-        [-1.0303, -2.1874, 0.9882],
-    ]
+    known = [[1.0206, 0.0437, -0.0198], [-0.0349, 0.5093, -0.0004], [-1.0303, -2.1874, 0.9882]]
     np.testing.assert_allclose((ahead - back).T / (2 * width), known, atol=1e-4)
     pushed = env.transition(np.zeros((1, 4)), np.full((1, 1), width))[0, 1:]
     np.testing.assert_allclose(pushed / width, [-0.0057, 0.0644, 0.2873], atol=1e-4)
@@ -53,9 +49,7 @@ def test_a_good_gain_earns_all_there_is() -> None:
 
 def test_random_agent_falls_after_about_eighteen_steps() -> None:
     env, generator = CartPole(), np.random.default_rng(0)
-    record = rollout(
-        env, uniform_voltage, env.reset_states(4000, generator), 500, generator
-    )
+    record = rollout(env, uniform_voltage, env.reset_states(4000, generator), 500, generator)
     assert record.terminations.any(axis=1).all()
     assert record.lengths.mean() == pytest.approx(17.4, abs=0.4)  # recorded: 17.45
     at_rest = np.zeros((4000, 4))
@@ -66,9 +60,7 @@ def test_random_agent_falls_after_about_eighteen_steps() -> None:
 
 def test_the_step_that_falls_ends_the_task() -> None:
     data = cart_pole_random(600, np.random.default_rng(2))
-    np.testing.assert_array_equal(
-        data.terminations, np.abs(data.next_observations[:, 0]) > 0.25
-    )
+    np.testing.assert_array_equal(data.terminations, np.abs(data.next_observations[:, 0]) > 0.25)
     assert np.abs(data.observations[:, 0]).max() <= 0.25
     assert len(data.rewards) == 600
 

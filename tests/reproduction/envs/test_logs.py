@@ -19,23 +19,16 @@ def test_episodes_are_consecutive_and_end_once() -> None:
         np.testing.assert_array_equal(
             data.observations[rows[1:]], data.next_observations[rows[:-1]]
         )
-        np.testing.assert_array_equal(
-            np.nonzero(data.terminations[rows])[0], [len(rows) - 1]
-        )
+        np.testing.assert_array_equal(np.nonzero(data.terminations[rows])[0], [len(rows) - 1])
     assert not data.truncations.any()
 
 
 def test_cut_episodes_are_truncated_not_terminated() -> None:
-    data = episodes(
-        CartPole(), uniform_voltage, 50, np.random.default_rng(0), n_steps=14
-    )
+    data = episodes(CartPole(), uniform_voltage, 50, np.random.default_rng(0), n_steps=14)
     assert data.episodes is not None
     last = np.nonzero(np.diff(data.episodes, append=-1))[0]
     np.testing.assert_array_equal(
-        np.sort(
-            np.r_[np.nonzero(data.terminations)[0], np.nonzero(data.truncations)[0]]
-        ),
-        last,
+        np.sort(np.r_[np.nonzero(data.terminations)[0], np.nonzero(data.truncations)[0]]), last
     )
     assert data.truncations.any()
     assert data.terminations.any()

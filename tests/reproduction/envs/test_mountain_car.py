@@ -22,9 +22,7 @@ def test_agrees_with_gymnasium_side_by_side() -> None:
     generator = np.random.default_rng(0)
     theirs.reset(seed=0)
     n = 400
-    states = np.stack(
-        [generator.uniform(-1.2, 0.6, n), generator.uniform(-0.07, 0.07, n)], axis=1
-    )
+    states = np.stack([generator.uniform(-1.2, 0.6, n), generator.uniform(-0.07, 0.07, n)], axis=1)
     states[0] = [-1.199, -0.07]  # into the wall
     states[1] = [0.42, 0.06]  # over the line
     actions = generator.uniform(-1.5, 1.5, (n, 1))  # also outside: both must clip

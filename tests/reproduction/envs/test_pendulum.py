@@ -65,9 +65,7 @@ def test_grid_is_the_papers() -> None:
     angles = np.arctan2(data.observations[:, 1], data.observations[:, 0])
     assert np.unique(np.round(angles, 9)).size == 15  # -pi keeps its sign in float64
     assert set(np.unique(data.actions)) == {-2.0, 2.0}
-    np.testing.assert_array_equal(
-        np.unique(data.observations[:, 2]), np.linspace(-8, 8, 15)
-    )
+    np.testing.assert_array_equal(np.unique(data.observations[:, 2]), np.linspace(-8, 8, 15))
     # Rows run over the torque first, then the velocity, then the angle.
     assert data.observations[0, 2] == -8.0
     assert (data.actions[0], data.actions[1]) == (-2.0, 2.0)

@@ -22,9 +22,7 @@ def test_recorded_steps_and_rewards() -> None:
     assert not found.terminations.any()
 
 
-def test_energy_is_kept_but_for_motor_and_friction(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_energy_is_kept_but_for_motor_and_friction(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without torque and damping it strays with the step, and a tenth of it a tenth."""
     for name in ("motor_constant", "arm_damping", "pole_damping"):
         monkeypatch.setattr(Qube, name, 0.0)

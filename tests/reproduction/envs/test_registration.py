@@ -45,9 +45,7 @@ def test_one_episode_is_the_batched_rollout(name: str) -> None:
     record = rollout(pure, lambda seen: next(keys)[None], info["state"][None], 20)
     for t in range(record.rewards.shape[1]):
         seen, reward, terminated, _, _ = env.step(actions[t])
-        np.testing.assert_allclose(
-            seen, record.observations[0, t + 1], rtol=1e-6, atol=1e-6
-        )
+        np.testing.assert_allclose(seen, record.observations[0, t + 1], rtol=1e-6, atol=1e-6)
         assert reward == pytest.approx(record.rewards[0, t])
         assert terminated == record.terminations[0, t]
 

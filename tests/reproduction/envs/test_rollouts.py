@@ -11,9 +11,7 @@ from nopg.errors import ConfigError
 
 def test_ended_episodes_stand_still() -> None:
     env, generator = CartPole(), np.random.default_rng(0)
-    record = rollout(
-        env, uniform_voltage, env.reset_states(20, generator), 200, generator
-    )
+    record = rollout(env, uniform_voltage, env.reset_states(20, generator), 200, generator)
     for i, length in enumerate(record.lengths):
         assert record.terminations[i, length - 1]
         assert not record.rewards[i, length:].any()

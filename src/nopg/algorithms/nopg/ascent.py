@@ -1,8 +1,8 @@
 """Algorithm 1: gradient ascent on J, one update at a time, and where it stands.
 
-`AscentState` is everything the next update depends on beside the policy: Adam's
-moments, the generator, the last q and mu, from which the solvers start. With it an
-ascent goes on to the same bits.
+`AscentState` is everything the next update depends on beside the policy: Adam's moments, the
+generator, the last q and mu, from which the solvers start. With it an ascent goes on to the same
+bits.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class AscentState:
     def __init__(self) -> None:
         self.step, self.seconds = 0, 0.0  # updates done, and the time they took
         self.start: Start | None = None  # where the next solves start
-        # Products of the cheapest update since the coarse inverse was made, and what
-        # all updates since then have spent beyond that.
+        # Products of the cheapest update since the coarse inverse was made, and what all updates
+        # since then have spent beyond that.
         self.fewest, self.excess = math.inf, 0.0
         self._kept: tuple[Adam, torch.Generator] | None = None
         self._restored: Mapping[str, Any] | None = None
@@ -128,8 +128,7 @@ def ascend(
 ) -> Iterator[Update]:
     """Improve `policy` in place, yielding after each update.
 
-    With the state of an earlier ascent, and its policy, the updates go on to the same
-    bits.
+    With the state of an earlier ascent, and its policy, the updates go on to the same bits.
     """
     parameters = [p for p in policy.parameters() if p.requires_grad]
     if not parameters:
@@ -153,11 +152,7 @@ def ascend(
 
 
 def _record(
-    step: int,
-    solution: BellmanSolution,
-    gradients: tuple[Tensor, ...],
-    rate: float,
-    seconds: float,
+    step: int, solution: BellmanSolution, gradients: tuple[Tensor, ...], rate: float, seconds: float
 ) -> Update:
     objective = solution.objective()
     q, mu = solution.q, solution.mu

@@ -109,8 +109,8 @@ def _bytes_per_entry(
     draws = samples.n_actions or 1
     if isinstance(policy, GaussianPolicy) and config.estimator.stochastic != "analytic":
         draws = config.estimator.policy_samples
-    # Weights of each draw and their mixture, two working arrays, and the rows of the
-    # last update, which stay until the new ones are there.
+    # Weights of each draw and their mixture, two working arrays, and the rows of the last update,
+    # which stay until the new ones are there.
     update = v * (5 + draws)
     if config.estimator.rows == MATCHED:
         d_a = 0 if samples.n_actions else samples.actions.shape[1]
@@ -142,8 +142,8 @@ def _fused_bytes(policy: Policy, samples: Samples, config: NOPGConfig) -> int:
 def available_memory(device: str = "cpu", root: Path = Path("/")) -> int | None:
     """Bytes that are free; None if unknown.
 
-    On Linux the lesser of what the kernel calls available and what the container's
-    control group and the process's limit leave; on a GPU what its driver calls free.
+    On Linux the lesser of what the kernel calls available and what the container's control group
+    and the process's limit leave; on a GPU what its driver calls free.
     """
     if device.startswith("cuda"):
         return int(torch.cuda.mem_get_info(torch.device(device))[0])

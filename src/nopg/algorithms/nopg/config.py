@@ -27,19 +27,18 @@ class TrainingConfig:
     learning_rate: float = 1e-2  # Adam's step size at the start
     # "cosine" lets the step size fall to zero; "constant" keeps it, as the paper does.
     schedule: str = "cosine"
-    # Relative residual of the solves during training. Their errors hardly move the
-    # learning curve, and J is corrected for them.
+    # Relative residual of the solves during training. Their errors hardly move the learning curve,
+    # and J is corrected for them.
     rtol: float = 1e-2
     final_rtol: float = 1e-6  # that of the last solve, whose q and mu are kept
-    # With matched rows: whether a few short ascents look for a start, and whether the
-    # policy is put back to it should its mean path earn more in the end.
+    # With matched rows: whether a few short ascents look for a start, and whether the policy is put
+    # back to it should its mean path earn more in the end.
     search_start: bool = True
 
     def __post_init__(self) -> None:
         if not (self.learning_rate > 0 and math.isfinite(self.learning_rate)):
             raise ConfigError(
-                f"`learning_rate` must be positive, got {self.learning_rate}; 1e-2 is "
-                "the paper's."
+                f"`learning_rate` must be positive, got {self.learning_rate}; 1e-2 is the paper's."
             )
         require_choice("schedule", self.schedule, ("cosine", "constant"))
 
@@ -57,14 +56,14 @@ class NOPGConfig(EstimatorConfig, TrainingConfig):
     policy: str = "deterministic"  # or "stochastic", "discrete", "custom" for a module
     hidden: tuple[int, ...] = (50,)  # widths of the policy's hidden layers
     standardise: bool = True  # of states inside the policy; False is the paper's way
-    # Largest standard deviation of a stochastic policy, one per action dimension; by
-    # default a quarter of the action range.
+    # Largest standard deviation of a stochastic policy, one per action dimension; by default a
+    # quarter of the action range.
     max_std: tuple[float, ...] | None = None
     device: str = "cpu"  # where tensors live
     dtype: str = "float64"  # precision of everything
     seed: int = 0  # of every draw
-    # Bytes a job may take; by default what the machine, or its container, or the GPU
-    # has free. A job that needs more is refused before it starts.
+    # Bytes a job may take; by default what the machine, or its container, or the GPU has free. A
+    # job that needs more is refused before it starts.
     max_memory: float | None = None
 
     def __post_init__(self) -> None:

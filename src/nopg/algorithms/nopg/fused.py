@@ -63,8 +63,8 @@ class FusedTrainer:
     def __init__(
         self,
         problem: Problem,  # the data, on the device
-        # Trained in place, all of the same architecture; from here on they are views of
-        # one stack of parameters.
+        # Trained in place, all of the same architecture; from here on they are views of one stack
+        # of parameters.
         policies: Sequence[Policy],
         config: TrainingConfig,  # step sizes and accuracy
         n_updates: int,  # updates to come; the schedule is spread over them
@@ -127,9 +127,7 @@ class FusedTrainer:
 
         def act(parameters: dict[str, Tensor], buffers: dict[str, Tensor]) -> Tensor:
             both = (parameters, buffers)
-            found: Tensor = torch.func.functional_call(
-                self._skeleton, both, (self._queries,)
-            )
+            found: Tensor = torch.func.functional_call(self._skeleton, both, (self._queries,))
             return found
 
         state = (self.parameters, self.buffers)
@@ -209,8 +207,8 @@ def _captured(
     graphs: list[torch.cuda.CUDAGraph] = []
     for step in steps:
         graph = torch.cuda.CUDAGraph()
-        # On the stream of the warm-up: gradients are tied to where leaves were used
-        # first, and torch warns of any other.
+        # On the stream of the warm-up: gradients are tied to where leaves were used first, and
+        # torch warns of any other.
         pool = graphs[0].pool() if graphs else None  # they run one after the other
         with torch.cuda.graph(graph, pool=pool, stream=stream):
             step()

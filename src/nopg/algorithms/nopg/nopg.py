@@ -44,13 +44,13 @@ class NOPG:
             states to actions, which is then trained in place.
         gamma: Discount factor in [0, 1).
         bandwidths: "auto", `Bandwidths(...)`, `CrossValidated(...)` or `LeaveOneOut()`.
-        action_space: Gymnasium space of the actions; by default that of the data, or
-            the range the data cover.
+        action_space: Gymnasium space of the actions; by default that of the data, or the range the
+            data cover.
         seed: Seed of every draw; the same seed gives the same bits.
-        settings: Any other field of `NOPGConfig`, `EstimatorConfig` or
-            `TrainingConfig`, such as `hidden`, `learning_rate`, `neighbours` (samples a
-            row of P keeps), `policy_samples` (N_pi), `next_state_samples` (N_phi),
-            `device` ("cpu" or "cuda") or `dtype` ("float64" or "float32").
+        settings: Any other field of `NOPGConfig`, `EstimatorConfig` or `TrainingConfig`, such as
+            `hidden`, `learning_rate`, `neighbours` (samples a row of P keeps), `policy_samples`
+            (N_pi), `next_state_samples` (N_phi), `device` ("cpu" or "cuda") or `dtype` ("float64"
+            or "float32").
 
     Attributes:
         config: All settings.
@@ -100,8 +100,8 @@ class NOPG:
             initial_states: Where the task starts, (B, d_s); by default the first
                 state of each episode.
             n_updates: Policy updates.
-            evaluators: Functions of the policy, called every `evaluate_every` updates
-                and after the last; results land in the history.
+            evaluators: Functions of the policy, called every `evaluate_every` updates and after the
+                last; results land in the history.
             evaluate_every: Updates between evaluations.
             callback: Called with the policy and the update; returning False stops.
             progress: Show a bar with J.
@@ -113,9 +113,7 @@ class NOPG:
             after the first of them ends training early and keeps the policy reached
             so far (`history.stopped == "interrupted"`).
         """
-        fitted = self.prepare(
-            data, initial_states, ranks, announce if progress else None
-        )
+        fitted = self.prepare(data, initial_states, ranks, announce if progress else None)
         self.find_start(n_updates, progress=progress)
         self.training(n_updates).run(
             evaluators=evaluators,
@@ -134,9 +132,8 @@ class NOPG:
     ) -> FittedPolicy:
         """Do what `fit` does before its first update, and stop there.
 
-        Bandwidths are chosen and neighbours listed; the policy returned is untrained.
-        What a large job will take is told to `announce` first; one that does not fit
-        into memory is refused.
+        Bandwidths are chosen and neighbours listed; the policy returned is untrained. What a large
+        job will take is told to `announce` first; one that does not fit into memory is refused.
         """
         data = as_dataset(data)
         config, seeds = self.config, Seed(self.config.seed)
@@ -145,9 +142,7 @@ class NOPG:
         initial = initial_state_tensor(starts, samples.states)
         space = action_space_of(data, self._space)
         policy, spec = build_policy(config, data, space, self._module)
-        bandwidths = select_bandwidths(
-            self.bandwidth_rule, data, seeds.numpy("bandwidths")
-        )
+        bandwidths = select_bandwidths(self.bandwidth_rule, data, seeds.numpy("bandwidths"))
         budget = estimate_budget(policy, samples, initial, bandwidths, config, ranks)
         if budget.is_large and announce is not None:
             announce(str(budget))
@@ -155,9 +150,7 @@ class NOPG:
             ranks.copy_from_first(policy.state_dict().values())
         with out_of_memory(budget):
             draws = seeds.torch("next-states", config.device)
-            problem = Problem.build(
-                samples, initial, bandwidths, config.estimator, draws, ranks
-            )
+            problem = Problem.build(samples, initial, bandwidths, config.estimator, draws, ranks)
         _warn_of_far_starts(problem)
         fitted = FittedPolicy(
             policy=policy,
@@ -182,9 +175,9 @@ class NOPG:
     def find_start(self, n_updates: int = N_UPDATES, *, progress: bool = True) -> None:
         """Let a few short ascents look for where the prepared policy should start.
 
-        They use rows of several kinds, and the policy whose mean path earns most is
-        taken (see `starts`). Nothing happens with the paper's rows, with a module of
-        your own, which starts as you give it, or with `search_start=False`.
+        They use rows of several kinds, and the policy whose mean path earns most is taken (see
+        `starts`). Nothing happens with the paper's rows, with a module of your own, which starts as
+        you give it, or with `search_start=False`.
 
         Args:
             n_updates: Updates of the ascent to come; none of these takes more.
@@ -217,12 +210,7 @@ class NOPG:
         assert base.data is not None
         policy, spec = build_policy(config, base.data, base.action_space, self._module)
         fitted = replace(
-            base,
-            policy=policy,
-            spec=spec,
-            seed=config.seed,
-            settings=config.flat(),
-            history=None,
+            base, policy=policy, spec=spec, seed=config.seed, settings=config.flat(), history=None
         )
         self._fitted, self._budget = fitted, other._budget
         self.ground = other.ground

@@ -1,13 +1,12 @@
 """Where an ascent starts: a few short ones, compared by something that is not J.
 
-Gradient ascent finds the nearest hill of J, and which hill is near depends on the rows.
-The blur of the paper's rows helps to see far, matched rows are right about what is
-near, and where several kinds agree a policy exploits none of them. So one short ascent
-is made on the paper's rows and one on several kinds in turn, on a part of the data, and
-the policy whose mean path earns most is where the long ascent starts. J itself cannot
-choose: it is what each of them was raised on. Where it promises more than the best mean
-path earns, it is not believed, and the search goes on from other policies. In noise
-paths are drawn, with the same gusts for all, and samples get other actions
+Gradient ascent finds the nearest hill of J, and which hill is near depends on the rows. The blur of
+the paper's rows helps to see far, matched rows are right about what is near, and where several
+kinds agree a policy exploits none of them. So one short ascent is made on the paper's rows and one
+on several kinds in turn, on a part of the data, and the policy whose mean path earns most is where
+the long ascent starts. J itself cannot choose: it is what each of them was raised on. Where it
+promises more than the best mean path earns, it is not believed, and the search goes on from other
+policies. In noise paths are drawn, with the same gusts for all, and samples get other actions
 (`transported`).
 """
 
@@ -119,9 +118,7 @@ def find_start(
         # State bandwidths for fewer samples, by the rate at which they fall with n.
         h = bandwidths.scaled(max(1.0, n / len(rows)) ** (1.0 / (d + 4)))
         begun = _with_others(initial, part.states, generator)
-        problems = [
-            _problem(part, begun, h, config.estimator, kind, seed) for kind in kinds
-        ]
+        problems = [_problem(part, begun, h, config.estimator, kind, seed) for kind in kinds]
         found += _ascend(one, problems, seed, n_updates, advance)
         if (number + 1) % len(KINDS):
             continue
@@ -145,9 +142,7 @@ def find_start(
     return max(rated, key=lambda pair: pair[0])[1]
 
 
-def path_returns(
-    policies: Sequence[Policy], fitted: FittedPolicy, ground: Ground
-) -> list[float]:
+def path_returns(policies: Sequence[Policy], fitted: FittedPolicy, ground: Ground) -> list[float]:
     """What each policy's paths through the data of `fitted` earn, a step."""
     paths, initial = ground.paths, torch.as_tensor(fitted.initial_states)
     if paths.regression.is_noisy:
@@ -159,9 +154,7 @@ def path_returns(
     return list(((1.0 - paths.gamma) * found.mean(axis=1)).tolist())
 
 
-def _with_others(
-    initial: Tensor, states: Tensor, generator: np.random.Generator
-) -> Tensor:
+def _with_others(initial: Tensor, states: Tensor, generator: np.random.Generator) -> Tensor:
     """Initial states, as often as it takes, and states of the data with `WEIGHT`."""
     other = states[torch.as_tensor(generator.permutation(len(states))[:N_ELSEWHERE])]
     wanted = len(other) * (1.0 - WEIGHT) / WEIGHT

@@ -31,8 +31,8 @@ class Training:
         fitted: FittedPolicy,  # its kernel rows are laid out
         config: NOPGConfig,
         n_updates: int,  # in all, those before `resume` included
-        # Where an earlier training of the same data and settings stood; this one goes
-        # on to the same bits.
+        # Where an earlier training of the same data and settings stood; this one goes on to the
+        # same bits.
         resume: TrainingState | None = None,
         budget: Budget | None = None,  # for the sentence when memory ends
         ground: Ground | None = None,  # what the start was searched on
@@ -70,8 +70,8 @@ class Training:
     ) -> History:
         """Train to the end; the arguments are those of `NOPG.fit`.
 
-        Ctrl-C is taken as "enough": the policy keeps its present parameters and
-        `history.stopped` says so. A second Ctrl-C is Python's own.
+        Ctrl-C is taken as "enough": the policy keeps its present parameters and `history.stopped`
+        says so. A second Ctrl-C is Python's own.
         """
         require_count("n_updates", self._n_updates)
         require_count("evaluate_every", evaluate_every)

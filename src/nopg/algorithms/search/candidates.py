@@ -11,23 +11,12 @@ import numpy as np
 
 from nopg.algorithms.nopg.nopg import NOPG
 from nopg.algorithms.search.distillation import distil
-from nopg.algorithms.search.planning import (
-    ActionOutcomes,
-    DistillationTargets,
-    actions_to_try,
-)
+from nopg.algorithms.search.planning import ActionOutcomes, DistillationTargets, actions_to_try
 from nopg.bellman.problem import NADARAYA_WATSON
 from nopg.data.dataset import Dataset
 from nopg.dynamics.transition_model import TransitionModel, regression_actions
 from nopg.errors import NopgWarning, SupportWarning
-from nopg.fitted.history import (
-    ASCENT,
-    CLONING,
-    EARLIER,
-    PLANNING,
-    CandidateMethod,
-    Update,
-)
+from nopg.fitted.history import ASCENT, CLONING, EARLIER, PLANNING, CandidateMethod, Update
 from nopg.fitted.policy import FittedPolicy
 from nopg.kernels.bandwidths import LeaveOneOut
 from nopg.policies.arrays import Array, actor_of
@@ -88,13 +77,10 @@ def planned_candidates(
     return as_they_come(planned, PLANS[n_found:])
 
 
-def cloned_candidate(
-    data: Dataset, policy: Policy, is_close: bool = False
-) -> FoundPolicy:
+def cloned_candidate(data: Dataset, policy: Policy, is_close: bool = False) -> FoundPolicy:
     """Behaviour cloning: a policy that does what was done in the log."""
-    # Among states that hold their past, anchors and kernels are too far apart for plans
-    # and ascents to get anywhere near the data. Who made the log was there, and
-    # refinement goes on from there.
+    # Among states that hold their past, anchors and kernels are too far apart for plans and ascents
+    # to get anywhere near the data. Who made the log was there, and refinement goes on from there.
     actions, student = regression_actions(data).numpy(), copy.deepcopy(policy)
     states = np.array(data.observations, dtype=np.float64)
     targets = DistillationTargets(states, actions, np.ones(len(data)), 1)
@@ -102,9 +88,7 @@ def cloned_candidate(
     return FoundPolicy(CandidateMethod(CLONING), student)
 
 
-def earlier_candidate(
-    earlier: FittedPolicy, data: Dataset, fresh: Policy
-) -> FoundPolicy:
+def earlier_candidate(earlier: FittedPolicy, data: Dataset, fresh: Policy) -> FoundPolicy:
     """A policy that was learned before; one of another shape is cloned."""
     method, found = CandidateMethod(EARLIER), copy.deepcopy(fresh)
     state = earlier.policy.state_dict()

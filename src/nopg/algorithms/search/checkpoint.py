@@ -31,11 +31,7 @@ class SearchCheckpoint:
     """A search in a file, written as it goes; without a path nothing is kept."""
 
     def __init__(
-        self,
-        path: str | Path | None,
-        data: Dataset,
-        starts: Array,
-        settings: Mapping[str, Any],
+        self, path: str | Path | None, data: Dataset, starts: Array, settings: Mapping[str, Any]
     ) -> None:
         if not isinstance(path, (str, Path, type(None))):
             raise ConfigError(
@@ -98,9 +94,7 @@ class SearchCheckpoint:
             self.refinement = stored["refinement"]
         names = ("data", "initial states", "settings", "torch")
         other = [
-            name
-            for name, ours, theirs in zip(names, self._key, key, strict=True)
-            if ours != theirs
+            name for name, ours, theirs in zip(names, self._key, key, strict=True) if ours != theirs
         ]
         if other:
             raise RunError(

@@ -1,9 +1,9 @@
 """What the clock of a log says: how far ahead to look, and when the recording stopped.
 
-A discount counts steps, and steps are seconds on one machine and thousandths of one on
-another. At 200 steps a second a pendulum is up after a thousand, which 0.99 does not
-see. And where every episode ends after the same number of steps it was the clock that
-ended it: a model that takes it for the task's end sees danger where the machine rests.
+A discount counts steps, and steps are seconds on one machine and thousandths of one on another. At
+200 steps a second a pendulum is up after a thousand, which 0.99 does not see. And where every
+episode ends after the same number of steps it was the clock that ended it: a model that takes it
+for the task's end sees danger where the machine rests.
 """
 
 from dataclasses import replace
@@ -24,9 +24,9 @@ LONG = 50  # steps of episodes from which it is no chance that all of them have 
 
 def discount_of(data: Dataset) -> float:
     """The discount factor for these episodes: 0.99, or one that looks farther."""
-    # It does where episodes earn otherwise, on average, after what 0.99 sees of them
-    # than before: then the last step of the median one weighs a tenth. A process that
-    # goes on in the same way is not looked at any longer for it.
+    # It does where episodes earn otherwise, on average, after what 0.99 sees of them than before:
+    # then the last step of the median one weighs a tenth. A process that goes on in the same way is
+    # not looked at any longer for it.
     runs = consecutive(data, np.ones(len(data), dtype=bool))
     n_steps = int(np.median([len(run) for run in runs]))
     n_seen = discount_horizon(GAMMA, UNSEEN)
@@ -43,8 +43,8 @@ def discount_of(data: Dataset) -> float:
 
 def without_time_limit(data: Dataset) -> Dataset:
     """The data, with terminations that were the end of the recording as truncations."""
-    # They are where all of several come after the same number of steps, in states like
-    # those in which other episodes went on: no column tells them apart.
+    # They are where all of several come after the same number of steps, in states like those in
+    # which other episodes went on: no column tells them apart.
     ends = np.asarray(data.terminations)
     steps = step_numbers(data.episodes, ends | np.asarray(data.truncations))
     lengths = np.unique(steps[ends])
@@ -62,6 +62,4 @@ def without_time_limit(data: Dataset) -> Dataset:
         f"load the data with time_limit={lengths[0]} to say so."
     )
     notes = (*data.notes, *notes)
-    return replace(
-        data, terminations=terminations, truncations=truncations, notes=notes
-    )
+    return replace(data, terminations=terminations, truncations=truncations, notes=notes)

@@ -1,8 +1,8 @@
 """How long `nopg.learn` takes and how much memory, known before it begins.
 
-What a search does is counted in likelihoods and in steps of rollouts, and one of each
-is timed, here and now. A rough model of a few rows tells how many kernels there are and
-whether the system is noisy. The factors of the counts were measured once.
+What a search does is counted in likelihoods and in steps of rollouts, and one of each is timed,
+here and now. A rough model of a few rows tells how many kernels there are and whether the system is
+noisy. The factors of the counts were measured once.
 """
 
 import time
@@ -77,12 +77,7 @@ def learning_cost(
 
 
 def cost_of_search(
-    data: Dataset,
-    starts: Array,
-    gamma: float,
-    n_updates: int,
-    n_refining: int,
-    sparse: bool,
+    data: Dataset, starts: Array, gamma: float, n_updates: int, n_refining: int, sparse: bool
 ) -> LearningCost:
     """The same of data and starts with their history."""
     model, actions, unit, step = _measured(data)
@@ -137,9 +132,7 @@ def _measured(data: Dataset) -> tuple[TransitionModel, Array, float, float]:
     some = np.sort(rng.permutation(len(data))[:N_ROUGH])
     columns = model_columns(data.subset(some))
     limits = FREE._replace(n_samples=N_LIKELY)
-    model = TransitionModel.fit(
-        *columns, generator=rng, limits=limits, history=data.history
-    )
+    model = TransitionModel.fit(*columns, generator=rng, limits=limits, history=data.history)
     x = torch.from_numpy(rng.normal(size=(FREE.n_samples, len(model.process.centre))))
     origin = np.zeros(x.shape[1] + 2)
     with side_by_side():  # as in a search, on one thread

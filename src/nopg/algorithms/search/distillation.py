@@ -1,8 +1,8 @@
 """Distillation: a policy is taught what a plan does, or someone who knows how.
 
-A batch is a hundred calls of torch, forwards and backwards, that cost several times
-their arithmetic; and there are thousands of batches. So perceptrons are differentiated
-here by hand, in single precision: what is taught is far less exact than that.
+A batch is a hundred calls of torch, forwards and backwards, that cost several times their
+arithmetic; and there are thousands of batches. So perceptrons are differentiated here by hand, in
+single precision: what is taught is far less exact than that.
 """
 
 import math
@@ -16,12 +16,7 @@ from torch import Tensor
 from nopg.algorithms.search.planning import DistillationTargets
 from nopg.policies.adam import Adam, cosine_decay
 from nopg.policies.build import Gain, perceptron_layers
-from nopg.policies.families import (
-    CategoricalPolicy,
-    DeterministicPolicy,
-    GaussianPolicy,
-    Policy,
-)
+from nopg.policies.families import CategoricalPolicy, DeterministicPolicy, GaussianPolicy, Policy
 
 N_STEPS = 300  # steps of Adam on all targets; the error of a plan is level by then
 LEARNING_RATE = 1e-2
@@ -31,18 +26,16 @@ KNOWN = (DeterministicPolicy, GaussianPolicy, CategoricalPolicy)
 Real = NDArray[np.floating[Any]]
 
 
-def distil(
-    policy: Policy, targets: DistillationTargets, is_close: bool = False
-) -> float:
+def distil(policy: Policy, targets: DistillationTargets, is_close: bool = False) -> float:
     """Fit the typical actions of `policy` to the targets, in place.
 
     States count by their advantage weights: where all actions are as good, any will
     do. Labels are fitted by their likelihood, other actions by their squared error in
     units of the targets' range.
 
-    Plans are rough, and so is what is made of them at first. What was done by someone
-    who knows how is worth following closely, for some seconds: a balance is lost by
-    small errors. What comes is the mean error that is left.
+    Plans are rough, and so is what is made of them at first. What was done by someone who knows how
+    is worth following closely, for some seconds: a balance is lost by small errors. What comes is
+    the mean error that is left.
     """
     student = Student(policy, targets)
     n, n_steps, rate = len(targets.states), N_STEPS, LEARNING_RATE
@@ -64,10 +57,7 @@ class Student:
     """A perceptron in arrays, the targets it learns, and the gradient of its error."""
 
     def __init__(
-        self,
-        policy: Policy,
-        targets: DistillationTargets,
-        dtype: torch.dtype = torch.float32,
+        self, policy: Policy, targets: DistillationTargets, dtype: torch.dtype = torch.float32
     ) -> None:
         assert isinstance(policy, KNOWN)  # of these there are arrays
         x, wanted, weights = (torch.from_numpy(part) for part in targets[:3])
@@ -85,9 +75,7 @@ class Student:
             self._squash = [part.to(dtype).numpy() for part in both]
         self._has_bias = not isinstance(policy.network, Gain)
         parts = [
-            part.detach().numpy().T
-            for layer in perceptron_layers(policy.network)
-            for part in layer
+            part.detach().numpy().T for layer in perceptron_layers(policy.network) for part in layer
         ]
         self._shapes = [part.shape for part in parts]
         flat = np.concatenate([part.ravel() for part in parts])
@@ -149,7 +137,6 @@ class Student:
         """Weight (width in, width out) and bias of each layer, within one tensor."""
         parts = torch.split(flat, [math.prod(shape) for shape in self._shapes])
         every = [
-            part.numpy().reshape(shape)
-            for part, shape in zip(parts, self._shapes, strict=True)
+            part.numpy().reshape(shape) for part, shape in zip(parts, self._shapes, strict=True)
         ]
         return list(zip(every[::2], every[1::2], strict=True))

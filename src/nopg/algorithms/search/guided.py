@@ -1,10 +1,9 @@
 """Policies from trajectories that were optimised in the learned models.
 
-Paths from the task's starts are optimised together with their feedback
-(`trajectories.py`). They begin as what the log and the plans have to offer, and every
-start may take over what was found from another (`splices.py`). The feedback then acts
-in disturbed rollouts, and a policy learns what it did there: not the path alone, but
-the way back.
+Paths from the task's starts are optimised together with their feedback (`trajectories.py`). They
+begin as what the log and the plans have to offer, and every start may take over what was found from
+another (`splices.py`). The feedback then acts in disturbed rollouts, and a policy learns what it
+did there: not the path alone, but the way back.
 """
 
 import copy
@@ -122,18 +121,12 @@ def _loosened(task: Task, data: Dataset) -> Task:
     return task._replace(models=[replace(one, bounds=bounds) for one in task.models])
 
 
-def _led_inside(
-    task: Task, loose: Task, found: Feedback, starts: Array
-) -> tuple[Task, Feedback]:
+def _led_inside(task: Task, loose: Task, found: Feedback, starts: Array) -> tuple[Task, Feedback]:
     """Paths that pass a break, led to where the models hold, and the task there."""
-    # By a penalty that grows: out of support there is no slope to follow. It stays a
-    # part of the task, or paths would go as near to the break as they can.
+    # By a penalty that grows: out of support there is no slope to follow. It stays a part of the
+    # task, or paths would go as near to the break as they can.
     bounds = task.models[0].bounds
-    low, high, unit = (
-        bounds.low.numpy(),
-        bounds.high.numpy(),
-        bounds.typical_step.numpy(),
-    )
+    low, high, unit = (bounds.low.numpy(), bounds.high.numpy(), bounds.typical_step.numpy())
     apart = np.minimum(APART * unit, 0.25 * (high - low))
     penalty = StatePenalty(low + apart, high - apart, unit, 1.0)
     made = loose.follow(found, starts)
@@ -146,14 +139,12 @@ def _led_inside(
     return task, found
 
 
-def rest_controller(
-    task: Task, data: Dataset, actions: Array, horizon: int
-) -> Feedback:
+def rest_controller(task: Task, data: Dataset, actions: Array, horizon: int) -> Feedback:
     """The linear-quadratic regulator at the best state to rest at.
 
-    From the logged states of the highest rewards Newton's method looks for states and
-    actions at which the model does not move. Where there are none, it is the regulator
-    at the best of these states.
+    From the logged states of the highest rewards Newton's method looks for states and actions at
+    which the model does not move. Where there are none, it is the regulator at the best of these
+    states.
     """
     model, order = task.models[0], np.argsort(-data.rewards, kind="stable")[:N_BEST]
     logged = np.asarray(data.observations, dtype=np.float64)
@@ -198,9 +189,7 @@ def _begun(
     logged = np.asarray(data.observations, dtype=np.float64)
     paths = [(logged[run][:, None], actions[run][:, None])]
     for policy in policies:
-        made = model_rollout(
-            task.models[0], actor_of(policy), starts, task.gamma, horizon
-        )
+        made = model_rollout(task.models[0], actor_of(policy), starts, task.gamma, horizon)
         paths.append((made.states, made.actions))
     found = [Feedback(*(np.repeat(field, count, axis=1) for field in holding))]
     for states, taken in paths:
@@ -211,9 +200,7 @@ def _begun(
             path = tracking(task, path)
         repeats = count // x.shape[1]
         found.append(Feedback(*(np.repeat(field, repeats, axis=1) for field in path)))
-    return Feedback(
-        *(np.concatenate(field, axis=1) for field in zip(*found, strict=True))
-    )
+    return Feedback(*(np.concatenate(field, axis=1) for field in zip(*found, strict=True)))
 
 
 def _taught(
@@ -226,9 +213,9 @@ def _taught(
 ) -> Policy:
     """A policy that does what the controllers do.
 
-    It learns from more and more rollouts, until it earns about as much as they do in
-    models drawn from the posterior: what is wrong about the first is not to matter. It
-    is taught in drawn models, too, and the one that loses least in others is kept.
+    It learns from more and more rollouts, until it earns about as much as they do in models drawn
+    from the posterior: what is wrong about the first is not to matter. It is taught in drawn
+    models, too, and the one that loses least in others is kept.
     """
     student, lessons = copy.deepcopy(fresh), []
     best, least = student, np.inf
@@ -263,8 +250,8 @@ def _disturbed(
 ) -> tuple[Array, Array]:
     """States and what the controllers do there, in rollouts calm and disturbed.
 
-    Each has a level of disturbance of its own. Rollouts that lose by it are left out:
-    from there the feedback knows no way back.
+    Each has a level of disturbance of its own. Rollouts that lose by it are left out: from there
+    the feedback knows no way back.
     """
     horizon, n, d_a = controllers.actions.shape
     copies, held = max(1, N_DISTURBED // n), max(1, horizon // N_DRAWS)

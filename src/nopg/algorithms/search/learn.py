@@ -41,12 +41,7 @@ from nopg.algorithms.search.checkpoint import SearchCheckpoint, parameters_diges
 from nopg.algorithms.search.clock import GAMMA, discount_of, without_time_limit
 from nopg.algorithms.search.cost import cost_of_search
 from nopg.algorithms.search.guided import N_ITERATIONS, trajectory_candidate
-from nopg.algorithms.search.memory import (
-    AUTO,
-    remembered,
-    starting_states,
-    trial_states,
-)
+from nopg.algorithms.search.memory import AUTO, remembered, starting_states, trial_states
 from nopg.algorithms.search.planning import is_sparse
 from nopg.algorithms.search.selection import HIDDEN, Floor, Selection
 from nopg.bellman.samples import initial_state_tensor
@@ -55,14 +50,7 @@ from nopg.data.dataset import Dataset
 from nopg.dynamics.ensemble import fit_ensemble
 from nopg.dynamics.rewards import RewardFunction, with_known_rewards
 from nopg.dynamics.transition_model import TransitionModel, regression_actions
-from nopg.errors import (
-    ConfigError,
-    DataError,
-    NopgError,
-    SupportWarning,
-    require_count,
-    warn,
-)
+from nopg.errors import ConfigError, DataError, NopgError, SupportWarning, require_count, warn
 from nopg.evaluation.model import ModelEvaluator
 from nopg.fitted.policy import LEARN, FittedPolicy
 from nopg.policies.arrays import Array
@@ -100,33 +88,30 @@ def learn(
     Args:
         data: Logged transitions; or a data frame whose columns have usual names, see
             `Dataset.load`.
-        initial_states: Where the task starts, (B, d_s); by default the first state of
-            each episode.
-        policy: "deterministic", "stochastic" or "discrete"; by default what fits the
-            actions: the first, or the last for labels.
-        gamma: Discount factor in (0, 1); by default 0.99, or as far as the episodes
-            reach where they earn otherwise after what 0.99 sees of them.
-        risk: "mean" for the best mean return; or a share such as 0.1, for the best mean
-            of the worst tenth of the rollouts, over starts and noise (the conditional
-            value at risk). It steers refinement and choice, not the plans.
+        initial_states: Where the task starts, (B, d_s); by default the first state of each episode.
+        policy: "deterministic", "stochastic" or "discrete"; by default what fits the actions: the
+            first, or the last for labels.
+        gamma: Discount factor in (0, 1); by default 0.99, or as far as the episodes reach where
+            they earn otherwise after what 0.99 sees of them.
+        risk: "mean" for the best mean return; or a share such as 0.1, for the best mean of the
+            worst tenth of the rollouts, over starts and noise (the conditional value at risk). It
+            steers refinement and choice, not the plans.
         n_updates: Updates of each gradient ascent on the kernel estimate.
         n_refining: Updates of the best candidates in the learned models; 0 for none.
-        history: Past observations and actions that the policy acts on: as many as the
-            data ask for ("auto"), so many steps of both, or 0 for none. See
-            `Dataset.with_history`.
-        reward: The reward as a function of (s, a, s'), where it is known: of tensors
-            (n, d_o), (n, d_a) and (n, d_o) in float64, labels as one-hot rows, it
-            returns (n,), made of operations of torch. It is used in place of the logged
-            rewards and is not part of a policy file.
-        start: A policy that was learned before, to be refined with what is found; its
-            models are where the new ones start. See `FittedPolicy.learn_more`.
-        checkpoint: File that the search is saved to as it goes. Where it is there
-            already a killed search goes on, to the same bits; where the search is done
-            it is removed.
+        history: Past observations and actions that the policy acts on: as many as the data ask for
+            ("auto"), so many steps of both, or 0 for none. See `Dataset.with_history`.
+        reward: The reward as a function of (s, a, s'), where it is known: of tensors (n, d_o), (n,
+            d_a) and (n, d_o) in float64, labels as one-hot rows, it returns (n,), made of
+            operations of torch. It is used in place of the logged rewards and is not part of a
+            policy file.
+        start: A policy that was learned before, to be refined with what is found; its models are
+            where the new ones start. See `FittedPolicy.learn_more`.
+        checkpoint: File that the search is saved to as it goes. Where it is there already a killed
+            search goes on, to the same bits; where the search is done it is removed.
         action_space: Gymnasium space of the actions; by default that of the data.
         seed: Seed of every draw.
-        progress: Say about how long it takes (`nopg.learning_cost`), show a bar, and
-            the verdict at the end.
+        progress: Say about how long it takes (`nopg.learning_cost`), show a bar, and the verdict at
+            the end.
         settings: Any other setting of `NOPG`, except `bandwidths`.
 
     Returns:
@@ -246,8 +231,7 @@ def _sign_off(policy: FittedPolicy, progress: bool) -> None:
         logger.info("%s", replay)
         if not replay.ok:
             logger.warning(
-                "The learned models do not predict rows that they have not seen. %s",
-                replay.reason,
+                "The learned models do not predict rows that they have not seen. %s", replay.reason
             )
         line = str(policy.verdict()) if progress else ""
     except (NopgError, MemoryError, KeyboardInterrupt) as error:
@@ -308,9 +292,7 @@ def _search(
                 generator = Seed(seed).numpy("disturbances")
                 keep(
                     trajectory_candidate(
-                        *given,
-                        generator,
-                        lambda value: advance(f"trajectories, J={value:.4g}"),
+                        *given, generator, lambda value: advance(f"trajectories, J={value:.4g}")
                     )
                 )
             elif is_planned:

@@ -37,9 +37,7 @@ def learn_more(policy: FittedPolicy, data: Dataset, **settings: Any) -> FittedPo
         )
     every = merge(earlier, data)
     if layout is not None:
-        every = every.with_history(
-            observations=layout.observations, actions=layout.actions
-        )
+        every = every.with_history(observations=layout.observations, actions=layout.actions)
     given = dict(policy.settings) | {"action_space": policy.action_space}
     given["history"] = AUTO if layout is not None else 0  # the columns are there
     if policy.models and policy.models[0].known_reward is not None:

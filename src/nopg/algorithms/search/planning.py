@@ -1,11 +1,11 @@
 """Fitted value iteration in a learned model: the best action at each of many states.
 
-Gradient ascent finds the nearest optimum; value iteration sees the whole state space,
-if blurred. Some states of the data are the anchors of a small decision process: each of
-a few actions is repeated for some steps of the learned model, and where that leads is
-interpolated among the anchors nearby. The blur grows with the number of decisions, so
-that a larger action repeat gives a sharper, if coarser, policy. In a noisy system every
-action meets a few gusts, the same at every anchor, and what they lead to is averaged.
+Gradient ascent finds the nearest optimum; value iteration sees the whole state space, if blurred.
+Some states of the data are the anchors of a small decision process: each of a few actions is
+repeated for some steps of the learned model, and where that leads is interpolated among the anchors
+nearby. The blur grows with the number of decisions, so that a larger action repeat gives a sharper,
+if coarser, policy. In a noisy system every action meets a few gusts, the same at every anchor, and
+what they lead to is averaged.
 """
 
 from __future__ import annotations
@@ -53,9 +53,7 @@ def actions_to_try(actions: Array, generator: np.random.Generator) -> Array:
     return different[generator.permutation(len(different))[:MAX_ACTIONS]]
 
 
-def is_sparse(
-    data: Dataset, generator: np.random.Generator, is_fast: bool = False
-) -> bool:
+def is_sparse(data: Dataset, generator: np.random.Generator, is_fast: bool = False) -> bool:
     """Whether states are too far apart to plan among, and actions are numbers.
 
     Or the clock `is_fast`: steps are short beside any distance.
@@ -74,18 +72,14 @@ class ActionOutcomes:
     model: TransitionModel
     anchors: Anchors  # states that are planned for
     actions: Array  # what one may do, (A, d_a)
-    # Steps of every action at every anchor, action by action within an anchor and gust
-    # by gust within an action, (T, n A G, ...).
+    # Steps of every action at every anchor, action by action within an anchor and gust by gust
+    # within an action, (T, n A G, ...).
     outcomes: PredictedStep[Array]
     n_gusts: int = 1  # how often each action is rolled out, G; once without noise
 
     @classmethod
     def of(
-        cls,
-        model: TransitionModel,
-        states: Array,
-        actions: Array,
-        generator: np.random.Generator,
+        cls, model: TransitionModel, states: Array, actions: Array, generator: np.random.Generator
     ) -> ActionOutcomes:
         """Repeat every action at some of the states of the data, (n, d_s)."""
         anchors = Anchors.of(states[generator.permutation(len(states))[:N_ANCHORS]])
@@ -127,9 +121,7 @@ class ActionOutcomes:
         advantages = value - by_action.min(axis=1)
         advantages /= max(advantages.mean(), 1e-300)
         best_actions = _best_actions(by_action, self.actions)
-        return DistillationTargets(
-            self.anchors.states, best_actions, advantages, repeat
-        )
+        return DistillationTargets(self.anchors.states, best_actions, advantages, repeat)
 
     def _least_repeat(self) -> int:
         """Steps after which most actions have led to other anchors."""

@@ -1,9 +1,8 @@
 """Refinement: gradient ascent on the return in learned models, from good policies.
 
-Kernel rows blur what they estimate, so the policy that is best for them is a little
-off. Learned models are sharper near the states a policy really visits, but their
-gradient only helps a policy that already does roughly the right thing. So this comes
-last.
+Kernel rows blur what they estimate, so the policy that is best for them is a little off. Learned
+models are sharper near the states a policy really visits, but their gradient only helps a policy
+that already does roughly the right thing. So this comes last.
 """
 
 import copy
@@ -16,12 +15,7 @@ import torch
 
 from nopg.discount import discount_horizon
 from nopg.dynamics.noise import noise_draws
-from nopg.dynamics.rollouts import (
-    ModelRollout,
-    model_rollout,
-    rollout_gradients,
-    tail_weights,
-)
+from nopg.dynamics.rollouts import ModelRollout, model_rollout, rollout_gradients, tail_weights
 from nopg.dynamics.transition_model import TransitionModel
 from nopg.fitted.history import ModelEstimate
 from nopg.policies.adam import Adam, cosine_decay, eps_for
@@ -65,14 +59,12 @@ def model_estimates(
 ) -> list[ModelEstimate]:
     """Roll out each policy in each model from each of `starts`; the lowest counts.
 
-    Policies act as they will: for labels, the likeliest one. Rollouts end at a weight
-    gamma^T of `negligible`, or at rest. Their worst share is averaged.
+    Policies act as they will: for labels, the likeliest one. Rollouts end at a weight gamma^T of
+    `negligible`, or at rest. Their worst share is averaged.
     """
 
     def estimates(model: TransitionModel) -> list[ModelEstimate]:
-        rollout, returns = _rollout(
-            model, policies, starts, gamma, negligible, worst_share
-        )
+        rollout, returns = _rollout(model, policies, starts, gamma, negligible, worst_share)
         uncertainties = _uncertainties(model, rollout, len(policies), gamma)
         return list(map(ModelEstimate, returns.tolist(), uncertainties.tolist()))
 
@@ -81,11 +73,7 @@ def model_estimates(
 
 
 def model_returns(
-    models: Models,
-    policies: Policies,
-    starts: Array,
-    gamma: float,
-    worst_share: float = 1.0,
+    models: Models, policies: Policies, starts: Array, gamma: float, worst_share: float = 1.0
 ) -> list[float]:
     """The values of `model_estimates` alone, which cost less."""
     options = (policies, starts, gamma, SEARCH_WEIGHT, worst_share)
@@ -157,10 +145,9 @@ def refine(
 ) -> list[float]:
     """Improve `policies` in place by the gradient of their return in the first model.
 
-    Every few updates they are rolled out in all models, and the parameters of the
-    highest lowest return are kept: what exploits an error of the first model does not
-    fool the others, and no policy gets worse in their view. What comes is the lowest
-    return of each.
+    Every few updates they are rolled out in all models, and the parameters of the highest lowest
+    return are kept: what exploits an error of the first model does not fool the others, and no
+    policy gets worse in their view. What comes is the lowest return of each.
     """
     every, starts = starts, search_starts(models[0], starts)
     first = [0.0] * len(policies)
@@ -171,9 +158,7 @@ def refine(
     check_every = NOISY_CHECK_EVERY if is_noisy else CHECK_EVERY
     eps = eps_for(torch.tensor(models[0].rewards))
     ascents = [
-        _Ascent(
-            policy if credit == 1.0 else copy.deepcopy(policy), value, most, credit, eps
-        )
+        _Ascent(policy if credit == 1.0 else copy.deepcopy(policy), value, most, credit, eps)
         for credit in CREDITS[: 2 if is_noisy else 1]
         for policy, value in zip(policies, first, strict=True)
     ]
@@ -248,16 +233,12 @@ def _rollout(
     draws = _draws(model, starts, horizon)
     if draws is not None:
         draws = np.tile(draws, (1, len(policies), 1))
-    rollout = model_rollout(
-        model, actor, every, gamma, horizon, until_rest=True, draws=draws
-    )
+    rollout = model_rollout(model, actor, every, gamma, horizon, until_rest=True, draws=draws)
     returns = rollout.returns.reshape(len(policies), -1)
     return rollout, (tail_weights(returns, worst_share) * returns).sum(axis=1)
 
 
-def search_starts(
-    model: TransitionModel, starts: Array, n_paths: int = N_PATHS
-) -> Array:
+def search_starts(model: TransitionModel, starts: Array, n_paths: int = N_PATHS) -> Array:
     """Where rollouts of a search start: a few starts, or all in turn in noise."""
     if model.noise is None:
         return starts[:N_STARTS]
@@ -276,9 +257,7 @@ def _new_paths(
     return some, _draws(model, some, discount_horizon(gamma), step)
 
 
-def _draws(
-    model: TransitionModel, starts: Array, horizon: int, stream: int = 0
-) -> Array | None:
+def _draws(model: TransitionModel, starts: Array, horizon: int, stream: int = 0) -> Array | None:
     """Common random numbers: the same gusts for every policy and model, or none."""
     # Estimates have stream 0: what an update gained on its own gusts must hold there.
     if model.noise is None:

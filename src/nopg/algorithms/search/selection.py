@@ -1,10 +1,9 @@
 """Which policy is kept: the best candidate in the learned models, never below the data.
 
-A search is only as good as the models it was made in; whoever made the log was there.
-So what the better of the recorded episodes did is cloned, and a policy has to be shown
-better than the clone to be kept. Of actions that were left to chance there is nothing
-to clone. Episodes were recorded to their end, and so far both are followed, whatever
-the discount of the task.
+A search is only as good as the models it was made in; whoever made the log was there. So what the
+better of the recorded episodes did is cloned, and a policy has to be shown better than the clone to
+be kept. Of actions that were left to chance there is nothing to clone. Episodes were recorded to
+their end, and so far both are followed, whatever the discount of the task.
 """
 
 from __future__ import annotations
@@ -103,9 +102,9 @@ class Floor:
     ) -> tuple[bool, float]:
         """Whether a policy is kept in place of the clone, and its risk of being worse.
 
-        Both are rolled out from the same starts in the same models, drawn ones too, and
-        in the same gusts. Models without a part of the data do not vote: of one swing
-        more or less a jackknife makes several times what drawn models do.
+        Both are rolled out from the same starts in the same models, drawn ones too, and in the same
+        gusts. Models without a part of the data do not vote: of one swing more or less a jackknife
+        makes several times what drawn models do.
         """
         if evaluator.gamma != self.gamma:
             evaluator = replace(evaluator, gamma=self.gamma)
@@ -123,15 +122,11 @@ class Selection:
     """The learned models, and what they expect of the candidates so far."""
 
     models: Sequence[TransitionModel]
-    starts: (
-        Array  # of the task, and others that candidates are rolled out from, (B, d_s)
-    )
+    starts: Array  # of the task, and others that candidates are rolled out from, (B, d_s)
     gamma: float
     worst_share: float = 1.0  # share of the rollouts whose mean return counts
     found: list[FoundPolicy] = field(default_factory=list)
-    candidates: list[Candidate] = field(
-        default_factory=list
-    )  # what is expected of each
+    candidates: list[Candidate] = field(default_factory=list)  # what is expected of each
 
     def add(self, one: FoundPolicy) -> None:
         """Take a candidate, with a first estimate from a few starts."""
@@ -151,9 +146,7 @@ class Selection:
         last = max(one.final.value for one in self.candidates if one.refined)
         return last >= attainable_return(self.models[0], self.gamma, FINAL_WEIGHT)
 
-    def refine_all(
-        self, n_updates: int, advance: Any, checkpoint: SearchCheckpoint
-    ) -> None:
+    def refine_all(self, n_updates: int, advance: Any, checkpoint: SearchCheckpoint) -> None:
         """Improve every policy in place, and estimate the best once more."""
         policies = [one.policy for one in self.found]
         values = [one.first.value for one in self.candidates]
@@ -177,14 +170,11 @@ class Selection:
         """The best candidate: of those estimated at length, where there are any."""
         asked = [i for i, one in enumerate(self.candidates) if one.refined is not None]
         chosen = max(
-            asked or range(len(self.candidates)),
-            key=lambda i: self.candidates[i].final.value,
+            asked or range(len(self.candidates)), key=lambda i: self.candidates[i].final.value
         )
         return SearchResult(self.candidates, chosen)
 
-    def not_below(
-        self, floor: Floor, evaluator: ModelEvaluator, starts: Array
-    ) -> SearchResult:
+    def not_below(self, floor: Floor, evaluator: ModelEvaluator, starts: Array) -> SearchResult:
         """The best candidate, or the clone of the log if that is not beaten."""
         search = self.choose()
         policy = self.found[search.chosen].policy
@@ -223,18 +213,14 @@ class Selection:
             self.candidates[i] = replace(self.candidates[i], refined=estimate)
 
 
-def _probability_below(
-    found: Returns, evaluator: ModelEvaluator, limit: float
-) -> float:
+def _probability_below(found: Returns, evaluator: ModelEvaluator, limit: float) -> float:
     """How likely the mean return lies below a limit, by drawn models alone."""
     mean, spread = mean_and_spread(found, evaluator.scale)
     drawn = replace(spread, left_out=None)
     return float(drawn.probability_below(mean, limit)[0])
 
 
-def ranked(
-    data: Dataset, runs: list[Rows], gamma: float, n_steps: int
-) -> list[tuple[float, Rows]]:
+def ranked(data: Dataset, runs: list[Rows], gamma: float, n_steps: int) -> list[tuple[float, Rows]]:
     """Discounted return of the first steps of each episode, and its rows."""
     # Whose recording stopped before is left out: what would have followed is not known.
     found = []
@@ -248,8 +234,8 @@ def ranked(
 def explained_share(data: Dataset, runs: list[Rows]) -> float:
     """Share of the variance of actions that like states of other episodes explain.
 
-    By the mean action at the nearest of their rows. Chance explains nothing, and what
-    is held for some steps is only known within an episode.
+    By the mean action at the nearest of their rows. Chance explains nothing, and what is held for
+    some steps is only known within an episode.
     """
     from scipy.spatial import cKDTree
 

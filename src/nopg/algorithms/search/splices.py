@@ -1,8 +1,8 @@
 """Controllers made of parts of others: caught where it is best to rest, and shortened.
 
-Small changes do not make a path shorter, however long it is. So detours are cut out of
-it where it comes near a later part of itself, as a pendulum does with every swing: what
-follows then is tried at once, and the feedback closes the gap.
+Small changes do not make a path shorter, however long it is. So detours are cut out of it where it
+comes near a later part of itself, as a pendulum does with every swing: what follows then is tried
+at once, and the feedback closes the gap.
 """
 
 import numpy as np
@@ -20,9 +20,7 @@ ALIKE = 0.1
 same are one too many for a policy."""
 
 
-def caught(
-    task: Task, controllers: Feedback, holding: Feedback, starts: Array
-) -> Feedback:
+def caught(task: Task, controllers: Feedback, holding: Feedback, starts: Array) -> Feedback:
     """The controllers, each up to the moment from which it is best to hold."""
     horizon, n = controllers.states.shape[:2]
     moments = np.linspace(0, horizon, N_CATCHES + 1).astype(int)  # the last is never
@@ -57,13 +55,11 @@ def without_detours(
     return controllers
 
 
-def shortened(
-    task: Task, controllers: Feedback, holding: Feedback, starts: Array
-) -> Feedback:
+def shortened(task: Task, controllers: Feedback, holding: Feedback, starts: Array) -> Feedback:
     """The controllers, each without the detour that costs it most."""
-    # A detour begins at one of some moments and ends at a later one at which the path
-    # is nearest to where it was. From there what follows is tried at once, and what it
-    # earns is compared with going on; all that were spared is held at the end.
+    # A detour begins at one of some moments and ends at a later one at which the path is nearest to
+    # where it was. From there what follows is tried at once, and what it earns is compared with
+    # going on; all that were spared is held at the end.
     horizon, n = controllers.states.shape[:2]
     made = task.follow(controllers, starts)
     x = made.states / np.maximum(made.states.std(axis=(0, 1)), 1e-12)

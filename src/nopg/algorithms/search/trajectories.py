@@ -1,12 +1,12 @@
 """Trajectory optimisation in a learned model: iterative LQR from the task's starts.
 
-Value iteration needs anchors that are near each other, and in many dimensions none are;
-the gradient of a policy's return explodes along a path that is unstable. Here the
-actions of a path are changed together with a linear feedback around it, which keeps the
-path near its own prediction while it is changed: a backward pass finds the best change
-and the gains in a linear model of the motion and a quadratic one of the rewards, and a
-forward pass goes as far in that direction as the return rises (Li and Todorov, 2004;
-with limits of the actions as by Tassa et al., 2014). All paths are changed at once.
+Value iteration needs anchors that are near each other, and in many dimensions none are; the
+gradient of a policy's return explodes along a path that is unstable. Here the actions of a path are
+changed together with a linear feedback around it, which keeps the path near its own prediction
+while it is changed: a backward pass finds the best change and the gains in a linear model of the
+motion and a quadratic one of the rewards, and a forward pass goes as far in that direction as the
+return rises (Li and Todorov, 2004; with limits of the actions as by Tassa et al., 2014). All paths
+are changed at once.
 """
 
 from __future__ import annotations
@@ -18,18 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nopg.dynamics.compiled import PathFeedback
-from nopg.dynamics.curvature import (
-    Derivatives,
-    SecondDerivatives,
-    derivatives,
-    second_derivatives,
-)
+from nopg.dynamics.curvature import Derivatives, SecondDerivatives, derivatives, second_derivatives
 from nopg.dynamics.rollouts import ModelRollout, discounted_return
-from nopg.dynamics.transition_model import (
-    ArrayTransitionModel,
-    PredictedStep,
-    TransitionModel,
-)
+from nopg.dynamics.transition_model import ArrayTransitionModel, PredictedStep, TransitionModel
 from nopg.policies.arrays import Array
 from nopg.threads import parallel_map
 
@@ -46,8 +37,8 @@ PATIENCE = 10  # iterations without one after which a path is left alone
 class Feedback(NamedTuple):
     """B controllers a_t = u_t + K_t (s_t - x_t) of T steps, within the actions' range.
 
-    The states x need not follow from one another: a controller may begin as one that
-    pulls towards a place.
+    The states x need not follow from one another: a controller may begin as one that pulls towards
+    a place.
     """
 
     states: Array  # (T, B, d_s)
@@ -120,8 +111,7 @@ class Task(NamedTuple):
     def returns(self, controllers: Feedback, starts: Array) -> Array:
         """The lowest return in the models, (B,): one's errors do not fool the other."""
         every = parallel_map(
-            lambda one: self.follow(controllers, starts, model=one.arrays).returns,
-            self.models,
+            lambda one: self.follow(controllers, starts, model=one.arrays).returns, self.models
         )
         found = np.min(every, axis=0)
         return np.where(np.isfinite(found), found, -np.inf)
@@ -176,9 +166,7 @@ def optimised(
             returns[kept] = earned.ravel()[chosen]
             is_as_good = again >= returns[kept] - GAIN * np.abs(returns[kept])
             for whole, new, old in zip(found, around, better, strict=True):
-                whole[:, kept] = np.where(
-                    is_as_good.reshape(-1, *[1] * (new.ndim - 2)), new, old
-                )
+                whole[:, kept] = np.where(is_as_good.reshape(-1, *[1] * (new.ndim - 2)), new, old)
         advance(float(returns.max()))
     return found
 
@@ -200,21 +188,18 @@ def tracking(task: Task, path: Feedback) -> Feedback:
 
 
 def _backward(
-    task: Task,
-    controllers: Feedback,
-    damping: Array,
-    there: SecondDerivatives | None = None,
+    task: Task, controllers: Feedback, damping: Array, there: SecondDerivatives | None = None
 ) -> tuple[Array, Array]:
     """The best change of the actions, (T, B, d_a), and gains, (T, B, d_a, d_s).
 
-    With V and v the curvature and slope of U_{t+1}, in the words of
-    `rollout_gradients`, and F = ds'/d(s, a):
+    With V and v the curvature and slope of U_{t+1}, in the words of `rollout_gradients`, and F =
+    ds'/d(s, a):
 
         Q = dU_t / d(s, a),  Q'' = r'' + gamma (1 - p)(1 - o) F' V F
 
-    Changes end at the limits of the actions. Where all steps are at one place the
-    motion's second derivatives are known, and v' s'' is a part of Q'' (differential
-    dynamic programming, Mayne 1966).
+    Changes end at the limits of the actions. Where all steps are at one place the motion's second
+    derivatives are known, and v' s'' is a part of Q'' (differential dynamic programming, Mayne
+    1966).
     """
     n_steps, n_paths, d_s = controllers.states.shape
     model, limits, gamma = task.models[0], task.limits, task.gamma

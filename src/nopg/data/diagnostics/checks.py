@@ -140,9 +140,7 @@ def _labels(table: TransitionTable) -> Iterator[Diagnostic]:
         yield diagnostic("untried_actions", labels=", ".join(untried[:10]))
 
 
-def _action(
-    name: str, values: FloatArray, low: float, high: float
-) -> Iterator[Diagnostic]:
+def _action(name: str, values: FloatArray, low: float, high: float) -> Iterator[Diagnostic]:
     found: dict[str, Any] = {"name": name, "low": low, "high": high}
     if outside := int(((values < low) | (values > high)).sum()):
         span = {"least": values.min(), "most": values.max()}

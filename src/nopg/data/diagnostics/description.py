@@ -101,9 +101,7 @@ def _wrapped(lead: str, sentence: str) -> list[str]:
     return textwrap.wrap(sentence, 88, initial_indent=lead, subsequent_indent=indent)
 
 
-def describe(
-    table: TransitionTable, action_space: Space[Any] | None = None
-) -> Description:
+def describe(table: TransitionTable, action_space: Space[Any] | None = None) -> Description:
     """Count and measure a data set, and say what that means."""
     weights = neighbour_weights(table)
     space = action_space or table.action_space

@@ -61,11 +61,7 @@ def _limits(name: str, values: FloatArray) -> Iterator[Diagnostic]:
 
 
 def _stuck(
-    name: str,
-    now: FloatArray,
-    then: FloatArray,
-    actions: FloatArray,
-    action_names: tuple[str, ...],
+    name: str, now: FloatArray, then: FloatArray, actions: FloatArray, action_names: tuple[str, ...]
 ) -> Iterator[Diagnostic]:
     """Stiction: what stands goes on standing unless an action is large enough."""
     is_free = (then > then.min()) & (then < then.max())  # not held by a limit

@@ -1,8 +1,8 @@
 """Does the past explain what state and action do not: a delay, a hidden state?
 
-What a Gaussian process of the present must call noise is regressed on the past, on rows
-held out: on one past action at a time for a delay, on all of the last k steps for a
-hidden state. If the state tells all, no past can explain noise.
+What a Gaussian process of the present must call noise is regressed on the past, on rows held out:
+on one past action at a time for a delay, on all of the last k steps for a hidden state. If the
+state tells all, no past can explain noise.
 """
 
 from collections.abc import Iterator
@@ -80,9 +80,7 @@ def memory_diagnostics(table: TransitionTable) -> Iterator[Diagnostic]:
         yield diagnostic("sensor_noise", found=found)
 
 
-def _look_back(
-    left: Residuals, sequences: Sequences, longest: int, name: str
-) -> Memory:
+def _look_back(left: Residuals, sequences: Sequences, longest: int, name: str) -> Memory:
     """What the past explains of one column."""
     present = sequences.states[left.rows], sequences.actions[left.rows]
     without = min(left.left(*present), left.errors**2, key=np.mean)

@@ -74,9 +74,7 @@ class Residuals:
             held = self.folds == fold
             seen = matrix[~held]
             ridge = 1e-3 * len(seen) * np.eye(matrix.shape[1])
-            weights = np.linalg.solve(
-                seen.T @ seen + ridge, seen.T @ self.errors[~held]
-            )
+            weights = np.linalg.solve(seen.T @ seen + ridge, seen.T @ self.errors[~held])
             predicted[held] = matrix[held] @ weights
         return np.asarray((self.errors - predicted) ** 2)
 
@@ -191,16 +189,12 @@ def _held_out(
     for fold in np.unique(folds):
         held = folds == fold
         seen = generator.permutation(np.flatnonzero(~held))[:_TRAINED]
-        means, unknown[held] = process.predict(
-            inputs[seen], targets[seen], inputs[held]
-        )
+        means, unknown[held] = process.predict(inputs[seen], targets[seen], inputs[held])
         errors[held] = targets[held] - means
     return errors, unknown < process.noise**2
 
 
-def _folds(
-    sequences: Sequences, rows: IntArray, generator: np.random.Generator
-) -> IntArray:
+def _folds(sequences: Sequences, rows: IntArray, generator: np.random.Generator) -> IntArray:
     """A fold for each row, (m,): by blocks, by parts of them if there are few."""
     units = sequences.blocks(rows)
     if units.max() + 1 < _FOLDS:

@@ -27,12 +27,9 @@ def write_npz(table: TransitionTable, path: Path) -> None:
     """Write every array, the names, the spaces and the notes."""
     if path.suffix.lower() != ".npz":
         raise DataError(
-            f"The name of a data file to write must end in .npz, got `{path}`; give it "
-            "that ending."
+            f"The name of a data file to write must end in .npz, got `{path}`; give it that ending."
         )
-    arrays: dict[str, Any] = table.arrays() | {
-        _METADATA: np.array(json.dumps(described(table)))
-    }
+    arrays: dict[str, Any] = table.arrays() | {_METADATA: np.array(json.dumps(described(table)))}
     save = partial(np.savez_compressed, allow_pickle=False, **arrays)
     write_atomically(path, save)
 
@@ -40,10 +37,7 @@ def write_npz(table: TransitionTable, path: Path) -> None:
 def read_npz(path: Path, options: ReadOptions) -> dict[str, Any]:
     """The arguments of `Dataset` from an archive of arrays named like them."""
     advice = "write it with numpy.savez or Dataset.save"
-    with (
-        reading(path, "an npz archive of plain arrays", advice),
-        zipfile.ZipFile(path) as archive,
-    ):
+    with reading(path, "an npz archive of plain arrays", advice), zipfile.ZipFile(path) as archive:
         members = {i.filename.removesuffix(".npy"): i for i in archive.filelist}
         named = wanted(members) | {n: n for n in members if n == _METADATA}
         options.require_size(sum(members[name].file_size for name in named), path)
@@ -61,14 +55,10 @@ def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]
         read = npy.read_array_header_1_0 if is_first else npy.read_array_header_2_0
         shape, is_fortran, dtype = read(stream)
         if dtype.hasobject:
-            raise ValueError(
-                f"{info.filename} holds Python objects, which only a pickle can store"
-            )
+            raise ValueError(f"{info.filename} holds Python objects, which only a pickle can store")
         declared = stream.tell() + math.prod(shape) * dtype.itemsize
         if declared != info.file_size:
-            raise ValueError(
-                f"{info.filename} declares {declared:,} bytes, has {info.file_size:,}"
-            )
+            raise ValueError(f"{info.filename} declares {declared:,} bytes, has {info.file_size:,}")
         content = np.frombuffer(stream.read(), dtype=dtype)
     return content.reshape(shape, order="F" if is_fortran else "C")
 

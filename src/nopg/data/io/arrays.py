@@ -33,10 +33,7 @@ def wanted(names: Iterable[str]) -> dict[str, str]:
 
 
 def file_arguments(
-    arrays: Mapping[str, NDArray[Any]],
-    metadata: str | None,
-    options: ReadOptions,
-    where: object,
+    arrays: Mapping[str, NDArray[Any]], metadata: str | None, options: ReadOptions, where: object
 ) -> dict[str, Any]:
     """The arguments of `Dataset` from a file of arrays and, if it is ours, its JSON."""
     needed = ["observations", "actions", "terminations"]
@@ -110,9 +107,7 @@ def _add_successors(
     return rows, notes
 
 
-def _drop_missing(
-    parts: dict[str, Any], rows: IntArray, options: ReadOptions
-) -> tuple[str, ...]:
+def _drop_missing(parts: dict[str, Any], rows: IntArray, options: ReadOptions) -> tuple[str, ...]:
     empty = np.zeros(len(rows), dtype=bool)
     for name in ("observations", "actions", "rewards", "next_observations"):
         if parts[name] is not None:

@@ -127,9 +127,7 @@ def _without_repeats(
     return arrays, times[kept], ids[kept], (note,)
 
 
-def _sample_times(
-    passed: FloatArray, options: ReadOptions
-) -> tuple[FloatArray, FloatArray]:
+def _sample_times(passed: FloatArray, options: ReadOptions) -> tuple[FloatArray, FloatArray]:
     """The sample time and the longest interval that is no gap, each (n - 1,)."""
     steps, longest = np.empty(len(passed)), np.empty(len(passed))
     every = passed[np.isfinite(passed) & (passed > 0)]
@@ -151,9 +149,7 @@ def _sample_times(
 
 
 def _said(step: float, jitter: float, n_gaps: int, n_restarts: int) -> tuple[str, ...]:
-    notes = [
-        f"Sample time {step:.4g}, jitter {jitter:.1%}: deviation of the intervals."
-    ]
+    notes = [f"Sample time {step:.4g}, jitter {jitter:.1%}: deviation of the intervals."]
     if n_gaps:
         notes.append(
             f"Gaps: {counted(n_gaps, 'interval')} far longer than the sample time; the "
@@ -185,10 +181,7 @@ def hold_actions(arrays: Arrays) -> tuple[Arrays, BoolArray, tuple[str, ...]]:
         lost = np.flatnonzero(arrays[flag][:, 0] & ~kept & (latest >= 0))
         held[flag] = arrays[flag].copy()
         held[flag][latest[lost]] = True  # what ended did so after the last state
-    counts = [
-        int(which.sum())
-        for which in (kept & ~has_action, ~has_state, ~kept & has_state)
-    ]
+    counts = [int(which.sum()) for which in (kept & ~has_action, ~has_state, ~kept & has_state)]
     note = (
         f"Held: the last action before, in {counted(counts[0], 'row')} without one; "
         f"left out: {counted(counts[1], 'row')} without a state and "

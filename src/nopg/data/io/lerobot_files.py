@@ -27,9 +27,7 @@ _LARGEST_INFO, _WIDEST = 2**24, 1024
 def read_lerobot(folder: Path, options: ReadOptions) -> dict[str, Any]:
     """The arguments of `Dataset` from a LeRobot folder."""
     source = LeRobotFolder(folder, options)
-    own: dict[str, Any] = {
-        part: name for part, name in _PARTS.items() if name in source.names
-    }
+    own: dict[str, Any] = {part: name for part, name in _PARTS.items() if name in source.names}
     for part, feature in (("observations", "observation.state"), ("actions", "action")):
         own[part] = source.columns_of.get(feature)
     given = {part: said for part, said in own.items() if getattr(options, part) is None}

@@ -39,16 +39,13 @@ def load(source: str | Path, options: ReadOptions) -> dict[str, Any]:
         return read_lerobot(path, options)
     if path.is_dir() or (MINARI_ID.fullmatch(str(source)) and not path.exists()):
         return read_minari(source, options)
-    read = next(
-        (r for end, r in READERS.items() if path.name.lower().endswith(end)), None
-    )
+    read = next((r for end, r in READERS.items() if path.name.lower().endswith(end)), None)
     if read is None:
         advice = "rename or convert it (Minari datasets are read by folder or id)"
         if path.suffix.lower() == ".npy":
             advice = "save the arrays by name with numpy.savez instead of numpy.save"
         raise DataError(
-            f"The name of a data file must end in {', '.join(READERS)}, got `{path}`; "
-            f"{advice}."
+            f"The name of a data file must end in {', '.join(READERS)}, got `{path}`; {advice}."
         )
     if not path.is_file():
         found = "something else" if path.exists() else "no such file"

@@ -1,7 +1,6 @@
 """MATLAB's .mat files of version 5 to 7: elements of a type, a length and bytes.
 
-SciPy's reader believes lengths: damaged files make it reserve any memory, and end the
-process.
+SciPy's reader believes lengths: damaged files make it reserve any memory, and end the process.
 """
 
 import math

@@ -80,9 +80,7 @@ class McapFile(TableSource):
         self.notes += (f"Rows are the messages of {leader}; others were held.",)
         yield {name: columns[name][first:] for name in names}
 
-    def _messages(
-        self, topics: set[str] | None
-    ) -> Iterator[tuple[str, float, dict[str, float]]]:
+    def _messages(self, topics: set[str] | None) -> Iterator[tuple[str, float, dict[str, float]]]:
         """Topic, time in seconds and numbers of each message, as they were written."""
         ros2 = require_extra("mcap_ros2.decoder", "mcap").DecoderFactory()
         channels: dict[int, Any] = {}
@@ -105,9 +103,7 @@ class McapFile(TableSource):
                     if number not in decoders:
                         schema = schemas.get(channel.schema_id)
                         is_ros = coding == "cdr"
-                        found = (
-                            ros2.decoder_for("cdr", schema) if is_ros else parse_json
-                        )
+                        found = ros2.decoder_for("cdr", schema) if is_ros else parse_json
                         if found is None:
                             raise ValueError(f"nothing says what {channel.topic} is")
                         decoders[number] = found

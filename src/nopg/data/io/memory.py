@@ -42,8 +42,8 @@ def from_table(table: Any, **options: Any) -> Dataset:
 def from_sb3(buffer: Any, *, scaled_actions: bool = True) -> Dataset:
     """Transitions of a `ReplayBuffer`, oldest first, one episode after another.
 
-    That library flags an ending once, with `timeouts` beside it: a done that timed out
-    is a truncation. Its buffers hold float32.
+    That library flags an ending once, with `timeouts` beside it: a done that timed out is a
+    truncation. Its buffers hold float32.
 
     Args:
         buffer: A `stable_baselines3` replay buffer, or a model that has one.
@@ -58,8 +58,7 @@ def from_sb3(buffer: Any, *, scaled_actions: bool = True) -> Dataset:
         )
     order, space = _oldest_first(buffer), buffer.action_space
     states, actions, rewards = (
-        _rows(array, order)
-        for array in (buffer.observations, buffer.actions, buffer.rewards)
+        _rows(array, order) for array in (buffer.observations, buffer.actions, buffer.rewards)
     )
     if buffer.optimize_memory_usage:
         following = _rows(buffer.observations, (order + 1) % buffer.buffer_size)
@@ -93,8 +92,8 @@ def _oldest_first(buffer: Any) -> NDArray[Any]:
     order = np.arange(buffer.pos)
     if buffer.full:
         order = np.concatenate([np.arange(buffer.pos, buffer.buffer_size), order])
-        # Sparing buffers keep s' where the next s goes: the newest s' is in the place
-        # of the oldest s, whose row is thereby lost.
+        # Sparing buffers keep s' where the next s goes: the newest s' is in the place of the oldest
+        # s, whose row is thereby lost.
         order = order[1:] if buffer.optimize_memory_usage else order
     if not len(order):
         raise DataError("The replay buffer must hold rows, it is empty; fill it.")

@@ -90,9 +90,7 @@ def _arguments(storage: Any, options: ReadOptions) -> dict[str, Any]:
         episodes.append(episode)
     if not episodes:
         raise DataError("A Minari dataset must have at least one step, this has none.")
-    arrays = {
-        name: np.concatenate([episode[name] for episode in episodes]) for name in ARRAYS
-    }
+    arrays = {name: np.concatenate([episode[name] for episode in episodes]) for name in ARRAYS}
     metadata = {
         "observation_space": _vector_space(storage.observation_space),
         "action_space": _vector_space(space),

@@ -1,7 +1,7 @@
 """Parquet files, through pyarrow.
 
-A page of thirty bytes may stand for a billion equal values, and pyarrow unpacks it. So
-headers of columns and of pages, which need not agree, are read here first.
+A page of thirty bytes may stand for a billion equal values, and pyarrow unpacks it. So headers of
+columns and of pages, which need not agree, are read here first.
 """
 
 import os

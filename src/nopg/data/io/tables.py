@@ -101,9 +101,7 @@ def table_arguments(source: TableSource, options: ReadOptions) -> dict[str, Any]
     return dataset_arguments(arrays, settled, metadata)
 
 
-def _in_time(
-    arrays: Arrays, options: ReadOptions
-) -> tuple[Arrays, float | None, tuple[str, ...]]:
+def _in_time(arrays: Arrays, options: ReadOptions) -> tuple[Arrays, float | None, tuple[str, ...]]:
     """Fill in held actions and follow the clock, where the table has one."""
     asked = [n for n in ("gap", "resample") if getattr(options, n) is not None]
     asked += ["repeated"] if options.repeated == "drop" else []
@@ -127,8 +125,8 @@ def settle_columns(
     names: Sequence[str], numeric: frozenset[str], options: ReadOptions
 ) -> tuple[ReadOptions, tuple[str, ...]]:
     """Give every part its column: as `options` say, else by its usual name."""
-    # What else holds numbers and is no clock is the state; where some columns have a
-    # successor `next_...`, those alone.
+    # What else holds numbers and is no clock is the state; where some columns have a successor
+    # `next_...`, those alone.
     _require_present(names, options)
     given = set(options.columns())
     free = [name for name in names if name not in given]
