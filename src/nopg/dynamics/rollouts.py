@@ -20,6 +20,7 @@ from nopg.threads import parallel_map
 AT_REST = 1e-4  # share of the typical step below which a state is at rest
 GONE = 1e-12  # probability of running at which a rollout has ended
 BLOCK, MAX_BLOCK = 16, 512
+REST_BLOCK = 64  # where it is asked whether rollouts rest
 """Steps that are taken before one asks about either, at first and at most."""
 BATCH = 16_384
 """Steps whose Jacobians are taken at once: their kernels take a few hundred megabytes.
@@ -72,13 +73,19 @@ def discounted_return(outcomes: PredictedStep[Array], gamma: float, worst: float
 
 
 def rollout_blocks(
-    model: Steps, actor: Actor, starts: Array, n_steps: int, draws: Array | None = None
+    model: Steps,
+    actor: Actor,
+    starts: Array,
+    n_steps: int,
+    draws: Array | None = None,
+    rest: Array | None = None,  # steps (d_s,) so small that blocks end where all come to rest
 ) -> Iterator[tuple[Array, ...]]:
     """States, actions and the fields of predicted steps, some steps at a time.
 
     Of the arguments of `rollout_steps`; arrays of (t, B, ...). Compiled code takes more and more
     steps at a time, NumPy a few: who has seen enough loses little.
     """
+    most = MAX_BLOCK if rest is None else REST_BLOCK
     compiled = model.compiled if isinstance(model, ArrayTransitionModel) else None
     states, t, count = starts, 0, BLOCK
     while t < n_steps:
@@ -86,11 +93,22 @@ def rollout_blocks(
         gusts = None if draws is None else draws[t : t + count]
         if compiled is not None and isinstance(actor, ArrayPolicies):
             block = compiled.rollout(actor, states, count, gusts)
-            more = min(2 * count, MAX_BLOCK)
+            more = min(2 * count, most)
         else:
             block, more = _numpy_block(model, actor, states, count, gusts), count
         yield block
+        if rest is not None and _come_to_rest(block[0], PredictedStep(*block[2:]), rest):
+            return
         states, t, count = block[3][-1], t + count, more
+
+
+def _come_to_rest(states: Array, outcomes: PredictedStep[Array], rest: Array) -> bool:
+    """Whether the last of some steps, (t, B, ...), are small, and no larger than the first."""
+    # Near an unstable equilibrium steps are small, too, but grow.
+    moved = np.abs(outcomes.next_states[[0, -1]] - states[[0, -1]]) / rest
+    first, last = moved.max(axis=2)
+    leaving = outcomes.terminated[-1].max() + outcomes.out_of_support[-1].max()
+    return bool(last.max() < 1.0 and (last <= np.maximum(first, 1e-8)).all() and leaving < 1e-9)
 
 
 def _numpy_block(

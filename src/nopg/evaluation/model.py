@@ -45,7 +45,7 @@ from nopg.policies.arrays import Actor, Array
 from nopg.randomness import Seed
 
 N_DRAWS = 8  # models drawn from the posterior of each of the two
-FEW_STARTS, FEW_PATHS = 8, 2  # of rollouts in drawn models, and paths of each in noise
+FEW_STARTS, FEW_PATHS = 4, 2  # of rollouts in drawn models, and paths of each in noise
 MANY_STARTS = 500  # starts that a mean is taken over; of more it is that of a sample
 SHARPER = 4.0  # how much narrower a termination kernel is made, to see its blur
 LITTLE = 5e-4  # standard error that does not matter, as a share of what returns can be

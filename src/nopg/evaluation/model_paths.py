@@ -13,14 +13,21 @@ import numpy as np
 
 from nopg.discount import discount_horizon
 from nopg.dynamics.noise import ProcessNoise, noise_draws
-from nopg.dynamics.rollouts import RolloutStep, Steps, rollout_steps
-from nopg.dynamics.transition_model import TransitionModel
+from nopg.dynamics.rollouts import (
+    AT_REST,
+    RolloutStep,
+    Steps,
+    rollout_blocks,
+    rollout_steps,
+    running_probability,
+)
+from nopg.dynamics.transition_model import PredictedStep, TransitionModel
 from nopg.evaluation.rollouts import Membership
 from nopg.policies.arrays import Actor, Array
 
 N_PATHS, LEAST_PATHS = 256, 8  # noisy paths in all, and of each state at least
 NEGLIGIBLE = 1e-3  # weight gamma^T at which a rollout is cut off
-SHORT = 0.03  # the same in drawn models, which show a spread and no value
+SHORT = 0.05  # the same in drawn models, which show a spread and no value
 LEAST = 1e-9  # probability of running at which a rollout has ended
 SLACK = 0.1  # share of its time by which a rollout may be early or late
 
@@ -37,12 +44,13 @@ class NoisyPaths:
     starts: Array  # where each starts, state by state, (m G, d_s)
     draws: Array | None  # standard normal, of each step, (T, m G, d_s)
     group: int  # paths of each state, G
+    rest: Array | None = None  # steps below which a path rests, (d_s,); in noise none does
 
     @classmethod
     def of(cls, model: TransitionModel, states: Array, n_steps: int, group: int = 0) -> Self:
         """One path from each of m states; of a noisy system `group`, or enough."""
         if model.noise is None:
-            return cls(states, None, 1)
+            return cls(states, None, 1, AT_REST * model.bounds.typical_step.numpy())
         m, d_s = states.shape
         group = group or max(LEAST_PATHS, -(-N_PATHS // m))
         draws = _draws(n_steps, m * group, d_s, model.noise)
@@ -63,6 +71,19 @@ class NoisyPaths:
     def steps(self, model: Steps, actor: Actor, horizon: int) -> Iterator[RolloutStep]:
         """Roll out, until nothing is running any more."""
         return rollout_steps(model, actor, self.starts, horizon, LEAST, self.draws)
+
+    def blocks(
+        self, model: Steps, actor: Actor, horizon: int, until_rest: bool
+    ) -> Iterator[tuple[Array, Array, PredictedStep[Array]]]:
+        """The same, some steps at a time: their times, (t, 1), probability of running, (t, B)."""
+        rest, t, running = self.rest if until_rest else None, 0, np.ones(len(self.starts))
+        for block in rollout_blocks(model, actor, self.starts, horizon, self.draws, rest):
+            outcomes = PredictedStep(*block[2:])
+            shares = running * running_probability(outcomes)
+            yield np.arange(t, t + len(block[0]), dtype=np.float64)[:, None], shares[:-1], outcomes
+            t, running = t + len(block[0]), shares[-1]
+            if running.max() < LEAST:
+                return
 
     def means(self, found: Array) -> Array:
         """Over the paths of each state, (..., m G) to (..., m)."""
@@ -90,19 +111,19 @@ def known_return(
     """What rollouts along `paths` earn in support, and the weight of what is unknown.
 
     The discounted weight of steps out of support is to be multiplied by the worst or the best
-    reward; (B,) each. Where a rollout is cut off it goes on earning what it earned last, unless
-    `lengths`, (B,), say how many steps count.
+    reward; (B,) each. Where a rollout rests or is cut off it goes on earning what it earned
+    last, unless `lengths`, (B,), say how many steps count.
     """
     earned, left = np.zeros((2, len(paths.starts)))
     until, horizon = _counted_steps(lengths, len(earned), gamma, negligible)
-    for t, one in enumerate(paths.steps(model, actor, horizon)):
-        running = one.running * (t < until)
-        earned += gamma**t * running * one.outcome.rewards
+    for t, running, outcomes in paths.blocks(model, actor, horizon, lengths is None):
+        running = running * (t < until)
+        earned += (gamma**t * running * outcomes.rewards).sum(axis=0)
         rest = np.maximum(gamma ** (t + 1) - gamma**until, 0.0)
-        left += rest * running * one.outcome.leaves
+        left += (rest * running * outcomes.leaves).sum(axis=0)
     if lengths is None:
-        later = gamma ** (t + 1) * one.survivors * one.outcome.continuing_rewards
-        earned += later / (1.0 - gamma)
+        later = running[-1] * outcomes.survives[-1] * outcomes.continuing_rewards[-1]
+        earned += gamma ** (t[-1] + 1) * later / (1.0 - gamma)
     return earned, left / (1.0 - gamma)
 
 
@@ -122,15 +143,15 @@ def reward_beyond(
     low, high = limits
     found, last = np.zeros((2, len(paths.starts)))
     until, horizon = _counted_steps(lengths, len(found), gamma, SHORT)
-    for t, one in enumerate(paths.steps(model, actor, horizon)):
-        r, on = one.outcome.rewards, one.outcome.continuing_rewards
+    for t, running, outcomes in paths.blocks(model, actor, horizon, lengths is None):
+        r, on, ends = outcomes.rewards, outcomes.continuing_rewards, outcomes.terminated
         excess = np.maximum(np.maximum(low - r, r - high), 0.0)
-        weight = gamma**t * one.running * (t < until)
-        found += weight * excess
+        weight = gamma**t * running * (t < until)
+        found += (weight * excess).sum(axis=0)
         # One step later: its reward more, and what the end pays is discounted once.
-        ends = one.outcome.terminated
         worth = np.abs(ends * on - (1.0 - gamma) * (r - (1.0 - ends) * on))
-        last += weight * worth * (min(LATE * t, 0.5) + 2.0 * (1.0 - ends))
+        late = np.minimum(LATE * t, 0.5) + 2.0 * (1.0 - ends)
+        last += (weight * worth * late).sum(axis=0)
     return found, last
 
 

@@ -22,7 +22,7 @@ STEPS = {"1 step": 1, "10 steps": 10, "50 steps": 50}
 """After how many steps predictions are compared, beside the end of an episode."""
 THE_END = "the end"
 LONGEST = max(STEPS.values())
-N_DRAWS = 32  # models drawn, each with gusts of its own: what a band is made of
+N_DRAWS = 12  # models drawn, each with gusts of its own: what a band is made of
 NEGLIGIBLE = 1e-3  # error that does not matter, as a share of a column's deviation
 
 
