@@ -1,6 +1,6 @@
 """Is it worth recording where `policy.suggest` says? Beside recording at random.
 
-    python -m reproduction.record_next [SEEDS]
+    python -m reproduction.record_next [SEEDS [JOBS]]
 
 A policy is learned from a small log. 200 more steps are then recorded in the simulator:
 40 runs of five steps that begin where `suggest` says with the action it names and go on
@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 
 import nopg
 from nopg.data.dataset import Dataset
@@ -35,6 +36,7 @@ from reproduction.tasks.two_tanks import TwoTanks, flow, rewards_of
 N_STARTS, N_STEPS, GAMMA = 40, 5, 0.95
 N_RUNS = 200
 """Runs that the true return is the mean of."""
+ARMS = ("before", "suggested", "random")
 Move = Callable[[FloatArray, FloatArray, np.random.Generator], Step]
 """One step of a simulator from its states, (m, d_state), with actions (m, d_a)."""
 
@@ -200,23 +202,43 @@ def widths(system: System, seed: int) -> dict[str, Any]:
     return row
 
 
-def main(n_seeds: int) -> None:
-    """Print one line per system and seed."""
-    for seed in range(n_seeds):
-        for name, system in systems(seed).items():
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", NopgWarning)
-                row = widths(system, seed)
-            shrunk = [row["before"] - row[arm] for arm in ("suggested", "random")]
-            cells = "  ".join(
-                f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}"
-                for key, value in row.items()
-            )
-            print(
-                f"{name}, seed {seed}: {cells}; shrunk by {shrunk[0]:.4g} and {shrunk[1]:.4g}",
-                flush=True,
-            )
+def trial(name: str, seed: int) -> dict[str, Any]:
+    """One log of a system."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NopgWarning)
+        system = systems(seed)[name]
+        row = widths(system, seed)
+    # Nothing known is as wide as all that rewards allow.
+    rewards = system.data.rewards
+    row["widest"] = float(np.ptp(rewards)) / (1.0 - GAMMA)
+    return row
+
+
+def main(n_seeds: int, n_jobs: int) -> None:
+    """Print one line per system and seed, and how much intervals shrink."""
+    keys = [(name, seed) for name in systems(0) for seed in range(n_seeds)]
+    rows = Parallel(n_jobs=n_jobs)(delayed(trial)(*key) for key in keys)
+    found: dict[str, list[list[float]]] = {}
+    for (name, seed), row in zip(keys, rows, strict=True):
+        cells = "  ".join(
+            f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}"
+            for key, value in row.items()
+        )
+        print(f"{name}, seed {seed}: {cells}")
+        width = [np.nan_to_num(row[arm], nan=row["widest"]) for arm in ARMS]
+        lost = [width[0] - width[1], width[0] - width[2]]
+        found.setdefault(name, []).append([*lost, row["suggested model"] / row["random model"]])
+    print("\nWidth lost to suggested and to random steps, over seeds; deviation left over random's")
+    for name, each in found.items():
+        suggested, random, left = np.transpose(each)
+        twice = int((suggested >= 2.0 * random).sum())
+        print(
+            f"{name}: median {np.median(suggested):.4g} and {np.median(random):.4g}, "
+            f"mean {suggested.mean():.4g} and {random.mean():.4g}, twice as much in {twice} of "
+            f"{len(each)}; {np.median(left):.3g}"
+        )
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 3)
+    numbers = [int(number) for number in sys.argv[1:]]
+    main(*numbers, *(3, 1)[len(numbers) :])
