@@ -89,8 +89,7 @@ def _require_alone(context: typer.Context) -> None:
     if typed:
         raise ConfigError(
             "--resume goes on with the run's own data and settings, got "
-            f"{', '.join(sorted(typed))} as well; leave them out, or begin a new run "
-            "with --out."
+            f"{', '.join(sorted(typed))} as well; leave them out, or begin a new run with --out."
         )
 
 

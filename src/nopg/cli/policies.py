@@ -90,8 +90,7 @@ def evaluate(
     for i, episode in enumerate(measured.episodes):
         end = " terminated" if episode.terminated else ""
         print(
-            f"{i:>7}{episode.seed:>7}{episode.total:>12.2f}{episode.discounted:>13.2f}"
-            f"{episode.steps:>8}{end}"
+            f"{i:>7}{episode.seed:>7}{episode.total:>12.2f}{episode.discounted:>13.2f}{episode.steps:>8}{end}"
         )
     half = measured.half_width
     interval = "" if math.isnan(half) else f" ± {half:.2f} (95 % interval of the mean)"

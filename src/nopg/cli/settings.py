@@ -35,9 +35,8 @@ def read_settings(path: Path | None) -> tuple[Arguments, Arguments]:
     odd = [*table, *(f"{name} under [fit]" for name in others)]
     if odd:
         raise ConfigError(
-            "A config must have the tables [model], [bandwidths] and [fit], the last "
-            f"with initial_states and n_updates, found {', '.join(odd)}; "
-            "move settings into [model]."
+            "A config must have the tables [model], [bandwidths] and [fit], the last with "
+            f"initial_states and n_updates, found {', '.join(odd)}; move settings into [model]."
         )
     return model, fit
 

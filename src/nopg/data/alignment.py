@@ -72,9 +72,8 @@ def _notes(is_one: int, n_closing: int, n_unseen: int, n_dropped: int) -> list[s
         "that are flagged as ended.": is_one,
         f"Closing observations: {counted(n_closing, 'row')} without an action, used as "
         "s' of the row before and not as transitions.": n_closing,
-        f"Without a recorded s': {counted(n_unseen, 'terminated row')}. The row's own "
-        "state stands there and is never used, because nothing is earned after a "
-        "termination.": n_unseen,
+        f"Without a recorded s': {counted(n_unseen, 'terminated row')}. The row's own state stands "
+        "there and is never used, because nothing is earned after a termination.": n_unseen,
         f"Dropped: {counted(n_dropped, 'last row')} of an episode, where no row "
         "follows to serve as s'; the row before is marked truncated.": n_dropped,
     }

@@ -64,9 +64,8 @@ def as_actions(values: Any) -> FloatArray | IntArray:
     array = _flattened(array).astype(np.int64)
     if array.ndim != 1:
         raise DataError(
-            "Integer `actions` are read as labels of one discrete action and must "
-            f"have shape (n,), got {array.shape}; for continuous actions pass "
-            "actions.astype(float)."
+            "Integer `actions` are read as labels of one discrete action and must have shape (n,), "
+            f"got {array.shape}; for continuous actions pass actions.astype(float)."
         )
     if array.size and array.min() < 0:
         raise DataError(

@@ -48,8 +48,7 @@ class Comparison:
             return f"{heads}; which is better is unknown: {self.reason}"
         return (
             f"{heads}: {self.difference:+.4g} [{self.low:+.4g}, {self.high:+.4g}] "
-            f"({self.level:.0%}), worse with a probability of "
-            f"{self.probability_worse:.2g}"
+            f"({self.level:.0%}), worse with a probability of {self.probability_worse:.2g}"
         )
 
 

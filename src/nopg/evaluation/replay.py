@@ -82,10 +82,9 @@ class Replay:
             # Of a few starts the shares and sizes vary by chance.
             if min(ratio / NO_WORSE, factor / TOO_NARROW) > 1.0 + 2.0 / math.sqrt(n):
                 return (
-                    f"After {label} the learned models err {ratio:.1f} times as much "
-                    "as a linear model or standing still, and bands would have to be "
-                    f"{factor:.1f} times as wide, most in "
-                    f"{self.names[int(self.errors[i].argmax())]}."
+                    f"After {label} the learned models err {ratio:.1f} times as much as a linear "
+                    f"model or standing still, and bands would have to be {factor:.1f} times as "
+                    f"wide, most in {self.names[int(self.errors[i].argmax())]}."
                 )
             if self.holds_less_than(ENOUGH, i):
                 held = float(self.coverage[i].mean())
@@ -110,8 +109,7 @@ class Replay:
             column = self.names[int(self.errors[i].argmax())]
             lines.append(
                 f"  {label:<10} {self.n_starts[i]:7d} {self.coverage[i].mean():6.0%} "
-                f"{self.factors[i].mean():10.2f} {size:7.3f} {self.relative[i]:16.2f}  "
-                f"{column}"
+                f"{self.factors[i].mean():10.2f} {size:7.3f} {self.relative[i]:16.2f}  {column}"
             )
         if self.run_off:
             names = zip(self.names, self.worst_place, strict=True)

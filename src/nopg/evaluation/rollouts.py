@@ -123,9 +123,8 @@ def _predicate(region: Callable[..., Any]) -> Membership:
             ) from error
         if found.shape != (len(states),) or found.dtype.kind != "b":
             raise ConfigError(
-                "`region` must return one True or False per state, "
-                f"({len(states)},), it returned shape {found.shape} of {found.dtype}; "
-                "compare whole columns, such as s[:, 0] > 1."
+                f"`region` must return one True or False per state, ({len(states)},), it returned "
+                f"shape {found.shape} of {found.dtype}; compare whole columns, such as s[:, 0] > 1."
             )
         return found
 

@@ -143,9 +143,8 @@ def _compared(grounds: Grounds) -> Iterator[Verdict]:
     says = {"go": "better", "caution": "not surely better", "stop": "probably worse"}
     yield Verdict(
         level,
-        f"It is {says[level]} than {against}: {found.difference:+.3g} "
-        f"[{found.low:+.3g}, {found.high:+.3g}], worse with a probability of "
-        f"{percent(found.probability_worse)}.",
+        f"It is {says[level]} than {against}: {found.difference:+.3g} [{found.low:+.3g}, "
+        f"{found.high:+.3g}], worse with a probability of {percent(found.probability_worse)}.",
         "Watch its first run, as that of any new controller." if level == "go" else RECORD,
     )
 

@@ -43,8 +43,7 @@ class Deployed(nn.Module):
         """The most typical action at each state (m, d_s), and what else is known.
 
         Actions (m, d_a), and deviations of a stochastic policy; or labels (m,) and the probability
-        of each. To numbers that are not finite NaN is answered, or label
-        -1.
+        of each. To numbers that are not finite NaN is answered, or label -1.
         """
         if isinstance(self.policy, CategoricalPolicy):
             (probabilities,) = self.policy.outputs(observation)

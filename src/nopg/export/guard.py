@@ -46,9 +46,8 @@ def support_points(policy: FittedPolicy, n_points: int = N_POINTS) -> SupportPoi
     data, widths = policy.data, policy.bandwidths
     if data is None:
         raise ConfigError(
-            "A support guard needs the data, this policy was saved without them; save "
-            "it with include_data=True, or export it without a guard (guard_points=0, "
-            "--guard-points 0)."
+            "A support guard needs the data, this policy was saved without them; save it with "
+            "include_data=True, or export it without a guard (guard_points=0, --guard-points 0)."
         )
     n_labels = int(getattr(policy.action_space, "n", 0))
     along_actions = 1.0 / np.asarray(widths.action, dtype=np.float64)

@@ -204,7 +204,6 @@ def _told(
         said = done.stderr.decode(errors="replace").strip().splitlines()
         raise NopgError(
             f"An export must compile and run without a warning, `{command[0]}` said "
-            f"{said[0] if said else done.returncode}; nothing was written, please "
-            "report this."
+            f"{said[0] if said else done.returncode}; nothing was written, please report this."
         )
     return done

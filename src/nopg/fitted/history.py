@@ -84,15 +84,13 @@ class CandidateMethod:
     """How a candidate policy is found.
 
     Attributes:
-        kind: "fitted value iteration" in the learned model, distilled into a policy;
-            "gradient ascent" along Eq. (10); "behaviour cloning" of the log, for
-            states that hold their past; "trajectory optimisation" in the learned
-            models, distilled; or an "earlier policy".
+        kind: "fitted value iteration" in the learned model, distilled into a policy; "gradient
+            ascent" along Eq. (10); "behaviour cloning" of the log, for states that hold their past;
+            "trajectory optimisation" in the learned models, distilled; or an "earlier policy".
         short_horizon: Whether it looks a third as far ahead as the task. Errors of smoothing grow
             with every step ahead, so the estimate is less biased, and its best policy is still a
             good start.
-        action_repeat: Steps an action is repeated while planning; None until it has
-            led elsewhere.
+        action_repeat: Steps an action is repeated while planning; None until it has led elsewhere.
     """
 
     kind: str

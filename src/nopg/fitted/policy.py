@@ -279,9 +279,8 @@ class FittedPolicy:
         """How likely the policy enters a region from the initial states.
 
         Args:
-            region: A function of observations (m, d_s) to booleans (m,); a pair
-                (low, high) with infinities for open sides; a Gymnasium Box; or
-                "terminated" for the end of the task.
+            region: A function of observations (m, d_s) to booleans (m,); a pair (low, high) with
+                infinities for open sides; a Gymnasium Box; or "terminated" for the end of the task.
             horizon: Steps within which; None weighs an entry after t steps by gamma^t.
             interval: How often the truth is to lie between `low` and `high`.
             by: "kernel" or "model"; by default the evaluator that fits this policy.

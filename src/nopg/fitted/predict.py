@@ -147,9 +147,8 @@ class EpisodeBuffer(threading.local):
             found = np.full((1, 1), np.nan)
         if not np.isfinite(found).all():
             raise DataError(
-                f"`state` must be what `predict` returned for the {m} observations of "
-                f"the step before, ({m}, {self.layout.n_kept}) finite numbers, got "
-                f"{type(state).__name__} of shape {np.shape(state)}; pass None to "
-                "start an episode."
+                f"`state` must be what `predict` returned for the {m} observations of the step "
+                f"before, ({m}, {self.layout.n_kept}) finite numbers, got {type(state).__name__} "
+                f"of shape {np.shape(state)}; pass None to start an episode."
             )
         return found

@@ -106,9 +106,8 @@ def compared(policy: FittedPolicy, other: Any, level: float) -> Comparison:
         if other.data is None or _widths(other.data) != _widths(data):
             found = "unknown ones" if other.data is None else _named(other.data)
             raise DataError(
-                "Policies that are compared must have the same columns, "
-                f"{_named(data)}, the other has {found}; pass a function of "
-                "observations instead."
+                f"Policies that are compared must have the same columns, {_named(data)}, the other "
+                f"has {found}; pass a function of observations instead."
             )
         against, theirs = "a policy", other.actor
     elif callable(other):

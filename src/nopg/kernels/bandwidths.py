@@ -56,9 +56,8 @@ class Bandwidths:
             for d, h in enumerate(values):
                 if math.isnan(h) or h < 0.0 or (h == 0.0 and name != "next_state"):
                     raise ConfigError(
-                        f"Every `{name}` bandwidth must be positive, got {h} in "
-                        f"dimension {d}; a constant column can be ignored with "
-                        "float('inf')."
+                        f"Every `{name}` bandwidth must be positive, got {h} in dimension {d}; a "
+                        "constant column can be ignored with float('inf')."
                     )
             object.__setattr__(self, name, values)
 
@@ -73,9 +72,8 @@ class Bandwidths:
         found = (len(self.state), len(self.action), len(self.next_state))
         if found != (d_s, d_a, d_s):
             raise ConfigError(
-                f"There must be {d_s} state, {d_a} action and {d_s} next-state "
-                f"bandwidths, got {found[0]}, {found[1]} and {found[2]}; give one "
-                "per dimension."
+                f"There must be {d_s} state, {d_a} action and {d_s} next-state bandwidths, got "
+                f"{found[0]}, {found[1]} and {found[2]}; give one per dimension."
             )
 
 
@@ -112,9 +110,8 @@ class CrossValidated:
     next_state_factor: Factor | None = None
     """None takes the state's, as the authors' release does; the paper prints none."""
     half_spacing_floor: bool = False
-    """Where values repeat, take at least half the spacing of neighbouring ones: on a
-    grid the likelihood prefers widths at which no sample sees the next. Not in the
-    paper."""
+    """Where values repeat, take at least half the spacing of neighbouring ones: on a grid the
+    likelihood prefers widths at which no sample sees the next. Not in the paper."""
 
     def __post_init__(self) -> None:
         for name in ("state_factor", "action_factor", "next_state_factor"):

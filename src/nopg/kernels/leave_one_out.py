@@ -1,9 +1,8 @@
 """Bandwidths by leave-one-out regression: how well neighbours predict (s', r).
 
-Each transition is predicted from others by the very weights that will make the
-rows of P, and the bandwidths that predict best are kept. Density cross-validation
-asks another question, where samples are dense, and answers it badly on grids and
-clipped actions.
+Each transition is predicted from others by the very weights that will make the rows of P, and the
+bandwidths that predict best are kept. Density cross-validation asks another question, where samples
+are dense, and answers it badly on grids and clipped actions.
 
 Each prediction sees a random four fifths of the others. On a regular grid the
 neighbours of a left-out node lie symmetrically around it and cancel each other's

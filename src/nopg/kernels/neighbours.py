@@ -57,10 +57,9 @@ def nearest_blocks(
 ) -> list[Block]:
     """Keep as many nearest samples per row as its tail mass asks for.
 
-    A row is long enough when everything it drops weighs at most exp(-log_margin)
-    of what it keeps, in the state kernel: (n - k) psi_k <= exp(-log_margin)
-    sum_{j<=k} psi_j. Every dropped sample is at least as far as the k-th, which
-    makes the left side an upper bound.
+    A row is long enough when everything it drops weighs at most exp(-log_margin) of what it keeps,
+    in the state kernel: (n - k) psi_k <= exp(-log_margin) sum_{j<=k} psi_j. Every dropped sample is
+    at least as far as the k-th, which makes the left side an upper bound.
 
     Blocks together hold every query once. It is a single complete one when lists would hold half of
     all pairs or more.
@@ -130,10 +129,9 @@ def _search_among(
 
 def log_similarity(queries: Tensor, centres: Tensor, bandwidths: Tensor) -> Tensor:
     """Logarithm of the kernel without its constant: 0 at the centre, never above."""
-    # Row weights are ratios of kernels, so the constant cancels there; and a bound of
-    # one on every kernel is what the truncation certificate rests on. Queries x, (m,
-    # d), and centres c, (n, d), make log(k_h(x, c) / k_h(c, c)), (m, n); an infinite h
-    # ignores its dimension.
+    # Row weights are ratios of kernels, so the constant cancels there; and a bound of one on every
+    # kernel is what the truncation certificate rests on. Queries x, (m, d), and centres c, (n, d),
+    # make log(k_h(x, c) / k_h(c, c)), (m, n); an infinite h ignores its dimension.
     total = queries.new_zeros((len(queries), len(centres)))
     # One dimension at a time: no (m, n, d) tensor, and no cancellation as in
     # |x|^2 - 2 x'c + |c|^2, which loses half the digits for close points.

@@ -192,8 +192,7 @@ def _require_converged(
     reached = float(residual.norm()) / max(float(b.norm()), 1e-300)
     if not reached <= config.rtol:
         raise SolverError(
-            f"The system for {name} must be solved to a relative residual of "
-            f"{config.rtol:.0e}, {method} reached {reached:.1e}; check that policy and "
-            "data are finite, lower gamma, raise `rtol` or `max_matvecs`, or use "
-            "float64."
+            f"The system for {name} must be solved to a relative residual of {config.rtol:.0e}, "
+            f"{method} reached {reached:.1e}; check that policy and data are finite, lower gamma, "
+            "raise `rtol` or `max_matvecs`, or use float64."
         )

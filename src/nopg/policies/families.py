@@ -203,8 +203,7 @@ def checked_outputs(
         if not bool(torch.isfinite(output).all()):
             bad = int((~torch.isfinite(output)).any(dim=1).nonzero()[0])
             raise ConfigError(
-                f"The policy must return finite {what}, it returned "
-                f"{output[bad].tolist()} at state {states[bad].tolist()}; lower the "
-                "learning rate or check its parameters."
+                f"The policy must return finite {what}, it returned {output[bad].tolist()} at "
+                f"state {states[bad].tolist()}; lower the learning rate or check its parameters."
             )
     return outputs

@@ -67,9 +67,8 @@ def _answers(port: int) -> Callable[[ServerConnection, Request], Response | None
     sources = " ".join(f"ws://{host}" for host in hosts)
     security = {
         "Content-Security-Policy": (
-            "default-src 'none'; script-src 'self'; style-src 'self'; "
-            f"img-src 'self'; connect-src 'self' {sources}; base-uri 'none'; "
-            "form-action 'none'; frame-ancestors 'none'"
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src "
+            f"'self' {sources}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
         ),
         "X-Content-Type-Options": "nosniff",
         "X-Frame-Options": "DENY",

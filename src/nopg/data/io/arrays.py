@@ -118,10 +118,9 @@ def _drop_missing(parts: dict[str, Any], rows: IntArray, options: ReadOptions) -
     found = counted(int(empty.sum()), "row")
     if options.missing != "drop":
         raise DataError(
-            f"Every cell must hold a number, {found} had empty or NaN cells (counted "
-            f"from 1: {preview(rows[empty] + 1)}); repair them, leave them out with "
-            "missing='drop', or hold actions that were logged at another rate with "
-            "missing='hold'."
+            f"Every cell must hold a number, {found} had empty or NaN cells (counted from 1: "
+            f"{preview(rows[empty] + 1)}); repair them, leave them out with missing='drop', or "
+            "hold actions that were logged at another rate with missing='hold'."
         )
     for name, array in parts.items():
         parts[name] = None if array is None else np.asarray(array)[~empty]
@@ -135,7 +134,6 @@ def _of_kind(actions: Any, is_discrete: bool) -> NDArray[Any]:
     if values.shape[1] != 1 or not (values == np.round(values)).all():
         raise DataError(
             "A discrete action must be one column of labels 0, 1, 2, ..., got "
-            f"{counted(values.shape[1], 'column')} or fractions; pass "
-            "is_discrete=False."
+            f"{counted(values.shape[1], 'column')} or fractions; pass is_discrete=False."
         )
     return values[:, 0].astype(np.int64)

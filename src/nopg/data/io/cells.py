@@ -120,9 +120,8 @@ class TableColumn:
         shown = cell if len(cell) <= 30 else cell[:27] + "..."
         instead = " or pass time=''" if self._kind == "time" else ""
         return DataError(
-            f"Column {self._name!r} must hold {_WHAT[self._kind]}, row "
-            f"{self._n_rows + row + 1} has {shown!r}; correct the cell or choose other "
-            f"columns{instead}."
+            f"Column {self._name!r} must hold {_WHAT[self._kind]}, row {self._n_rows + row + 1} "
+            f"has {shown!r}; correct the cell or choose other columns{instead}."
         )
 
 

@@ -141,9 +141,8 @@ def _sample_times(passed: FloatArray, options: ReadOptions) -> tuple[FloatArray,
         longest[:] = options.gap
     if options.resample is None and steps.max() > _ONE_RATE * steps.min():
         raise DataError(
-            "All episodes must have one sample time, found "
-            f"{steps.min():.3g} to {steps.max():.3g}; bring them to one with "
-            f"resample={steps.max():.3g}."
+            f"All episodes must have one sample time, found {steps.min():.3g} to "
+            f"{steps.max():.3g}; bring them to one with resample={steps.max():.3g}."
         )
     return steps, longest
 

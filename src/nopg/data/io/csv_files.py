@@ -59,9 +59,8 @@ class CsvFile(TableSource):
                 for row, found in enumerate(map(len, chunk)):
                     if found != width:
                         raise DataError(
-                            f"Every row of `{self._path}` must have {width} cells as "
-                            f"its header does, row {n_rows + row + 1} has {found}; "
-                            "repair it."
+                            f"Every row of `{self._path}` must have {width} cells as its header "
+                            f"does, row {n_rows + row + 1} has {found}; repair it."
                         )
                 n_rows += len(chunk)
                 self._options.require_size(8 * n_rows * len(names), self._path)
