@@ -19,8 +19,7 @@ class Seed:
         is_integer = isinstance(self.value, (int, np.integer))
         if not is_integer or isinstance(self.value, bool) or self.value < 0:
             raise ConfigError(
-                f"`seed` must be a non-negative integer, got {self.value!r}; "
-                "pass for example seed=0."
+                f"`seed` must be a non-negative integer, got {self.value!r}; try seed=0."
             )
 
     def derive(self, name: str) -> int:

@@ -64,8 +64,7 @@ class EstimatorConfig:
     def __post_init__(self) -> None:
         if not 0.0 <= self.gamma < 1.0:
             raise ConfigError(
-                f"`gamma` must lie in [0, 1), got {self.gamma}; 0.97 looks about a "
-                "hundred steps ahead, 0.99 three hundred."
+                f"`gamma` must lie in [0, 1), got {self.gamma}; 0.97 looks a hundred steps ahead."
             )
         for name in ("policy_samples", "next_state_samples", "max_neighbours"):
             require_count(name, getattr(self, name))
@@ -79,7 +78,7 @@ class EstimatorConfig:
             )
         if not 0.0 < self.tolerance < 1.0:
             raise ConfigError(
-                f"`tolerance` must lie between 0 and 1, got {self.tolerance}; 1e-6 is the default."
+                f"`tolerance` must lie between 0 and 1, got {self.tolerance}; 1e-6 is usual."
             )
 
 

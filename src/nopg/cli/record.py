@@ -67,6 +67,6 @@ def record(
         typer.echo("No episode was finished, so there is no file.")
         return
     typer.echo(
-        f"{config.out} has episodes: {summary.n_episodes}, transitions: {summary.n_transitions}."
+        f"{config.out} has {summary.n_episodes} episodes, {summary.n_transitions} transitions."
     )
     typer.echo(f"Next: nopg learn {config.out}")

@@ -75,8 +75,7 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
         _flush_folder(path.parent)
     except OSError as error:
         raise NopgError(
-            f"`{path}` must be writable, got {error.strerror or error}; choose another "
-            "folder or free some space."
+            f"`{path}` must be writable, got {error.strerror or error}; choose another folder."
         ) from error
     finally:
         with suppress(OSError):

@@ -94,9 +94,8 @@ class HistoryLayout:
         """Refuse a table that has other columns."""
         if (n_states, n_actions) != (self.width, len(self.before)):
             raise DataError(
-                f"A state with its history must have {self.width} columns and "
-                f"{len(self.before)} of the action, got {n_states} and {n_actions}; "
-                "choose or add columns first and call with_history last."
+                f"A state with its history must have {self.width} columns and {len(self.before)} "
+                f"of the action, got {n_states} and {n_actions}; call with_history last."
             )
 
     @classmethod

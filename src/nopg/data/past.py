@@ -76,9 +76,8 @@ def in_runs(table: TransitionTable, what: str, steps: int = 0) -> tuple[IntArray
     sizes = np.unique(table.episodes, return_counts=True)[1]
     if sizes.min() < steps:
         raise DataError(
-            f"A history of {counted(steps, 'step')} must not be longer than the "
-            f"shortest episode, which has {counted(int(sizes.min()), 'row')}; ask for "
-            "fewer, or leave short episodes out."
+            f"A history of {counted(steps, 'step')} must not be longer than the shortest episode, "
+            f"which has {counted(int(sizes.min()), 'row')}; ask for fewer, or leave it out."
         )
     order, is_first = run_starts(table)
     if is_first.all():

@@ -20,9 +20,7 @@ def thin_by_coverage(dataset: Dataset, n: int) -> Dataset:
     not to estimate how often something happens.
     """
     if not 2 <= n <= len(dataset):
-        raise ConfigError(
-            f"`n` must be between 2 and the {len(dataset)} rows there are, got {n}; ask for fewer."
-        )
+        raise ConfigError(f"`n` must be between 2 and {len(dataset)}, the rows there are, got {n}.")
     rows, _ = farthest_points(scaled(state_actions(dataset)), n)
     rows = np.sort(rows)
     note = f"Kept {n:,} of {len(dataset):,} rows, chosen to cover states and actions."

@@ -176,10 +176,7 @@ def run_starts(table: TransitionTable) -> tuple[IntArray, BoolArray]:
 def _require_transitions(arrays: dict[str, Any]) -> None:
     n = len(arrays["observations"])
     if n < 2:
-        raise DataError(
-            f"A dataset needs at least two transitions, got {n}; kernel regression "
-            "has nothing to interpolate between."
-        )
+        raise DataError(f"A dataset needs at least two transitions, got {n}; record more.")
     d_s, d_next = arrays["observations"].shape[1], arrays["next_observations"].shape[1]
     if d_s != d_next:
         raise DataError(
@@ -224,8 +221,7 @@ def _time(sample_time: float | None) -> float | None:
     found = float(sample_time)
     if not 0.0 < found < np.inf:
         raise DataError(
-            f"`sample_time` must be a positive time, got {sample_time!r}; pass None if "
-            "it is not known."
+            f"`sample_time` must be a positive time, got {sample_time!r}; None if it is unknown."
         )
     return found
 
@@ -237,7 +233,6 @@ def _column_names(prefix: str, given: Sequence[str] | None, count: int) -> tuple
     names = tuple(str(name) for name in given)
     if len(names) != count or len(set(names)) != count:
         raise DataError(
-            f"There must be {count} distinct column names, got {list(names)}; name "
-            "each column once."
+            f"There must be {count} distinct column names, got {list(names)}; name each once."
         )
     return names

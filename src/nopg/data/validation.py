@@ -111,9 +111,8 @@ def one_per_row(what: str, values: Any, n: int) -> FloatArray:
     array = _flattened(np.asarray(values))
     if array.shape != (n,) or array.dtype.kind not in "biuf":
         raise DataError(
-            f"{what} must give one number per row, shape ({n},), got {array.dtype} of "
-            f"shape {array.shape}; it is called once with all rows, so take whole "
-            "columns, s[:, 0] or s['x'], and not s[0]."
+            f"{what} must give one number per row, ({n},), got {array.dtype} {array.shape}; "
+            "it is called once with all rows: take whole columns, s[:, 0] or s['x'], and not s[0]."
         )
     return array.astype(np.float64)
 
@@ -124,8 +123,7 @@ def require_same_length(arrays: dict[str, Any]) -> None:
     if len(set(lengths.values())) != 1:
         found = ", ".join(f"{name} {count}" for name, count in lengths.items())
         raise DataError(
-            f"All arrays must have one row per transition, got {found}; drop the rows "
-            "that have no partner."
+            f"All arrays must have one row per transition, got {found}; drop unpaired rows."
         )
 
 
@@ -146,8 +144,7 @@ def _vector(name: str, array: NDArray[Any], what: str) -> NDArray[Any]:
     array = _flattened(array)
     if array.ndim != 1:
         raise DataError(
-            f"`{name}` must be a vector with one {what} per transition, got shape "
-            f"{array.shape}; pass shape (n,)."
+            f"`{name}` must be a vector, one {what} per transition, got shape {array.shape}."
         )
     return array
 

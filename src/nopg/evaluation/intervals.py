@@ -207,8 +207,5 @@ def jackknife_std(answers: Array) -> Array:
 def require_level(level: float) -> float:
     """The level, if it is one."""
     if not isinstance(level, (int, float)) or not 0.0 < level < 1.0:
-        raise ConfigError(
-            f"`interval` must lie between 0 and 1, got {level!r}; 0.95 holds the truth "
-            "19 times in 20."
-        )
+        raise ConfigError(f"`interval` must lie between 0 and 1, got {level!r}; 0.95 is usual.")
     return float(level)

@@ -104,9 +104,8 @@ def membership(region: Any, d_s: int) -> Membership | None:
         ) from None
     if not low.shape == high.shape == (d_s,) or not (low <= high).all():
         raise ConfigError(
-            f"`region` must have {d_s} lower and {d_s} upper ends, each at least its "
-            f"lower one, got {low.tolist()} and {high.tolist()}; use -inf and inf for "
-            "dimensions that do not matter."
+            f"`region` must have {d_s} lower and {d_s} upper ends, none below its lower one, got "
+            f"{low.tolist()} and {high.tolist()}; use -inf and inf where nothing matters."
         )
     return lambda states: np.asarray(((states >= low) & (states <= high)).all(axis=1))
 

@@ -204,9 +204,8 @@ def _tracing() -> Iterator[None]:
     except Exception as error:  # whatever a module of the user's own makes it raise
         reason = str(error).strip().splitlines()[:1]
         raise ConfigError(
-            "The policy must be a graph of torch operations to become ONNX, tracing "
-            f"it failed ({type(error).__name__}: {''.join(reason)}); write its forward "
-            "without branches on values."
+            "The policy must be a graph of torch operations to become ONNX, tracing it failed "
+            f"({type(error).__name__}: {''.join(reason)}); write it without branches on values."
         ) from None
     finally:
         logger.setLevel(before)

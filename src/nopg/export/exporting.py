@@ -95,10 +95,7 @@ def export_policy(
     if kind in PROGRAMS:
         made, content = _program(policy, path, kind, guard_points, action)
     elif guard_points or fallback is not None:
-        raise ConfigError(
-            f"A guard and a fallback are for the formats c and js, got {kind}; leave "
-            "them out, or export a program."
-        )
+        raise ConfigError(f"A guard and a fallback are for c and js, got {kind}; leave them out.")
     else:
         made, content = _graph(policy, path, kind)
     measured = {
@@ -196,8 +193,7 @@ def _fallback(policy: FittedPolicy, fallback: Any) -> list[float] | None:
     if not fits:
         inside = f"a label below {space.n}" if is_discrete else f"{n} in {space}"
         raise ConfigError(
-            f"`fallback` must be {inside}, got {fallback!r}; name an action that is "
-            "safe anywhere, or leave it out."
+            f"`fallback` must be {inside}, got {fallback!r}; name an action that is safe."
         )
     return [float(value) for value in found]
 

@@ -44,8 +44,7 @@ def difference(policy: FittedPolicy, run: Runner, states: FloatArray) -> float:
     found = np.asarray(found, dtype=np.float64)
     if found.shape != expected.shape:
         raise NopgError(
-            f"An export must give actions of shape {expected.shape}, it gave "
-            f"{found.shape}; please report this."
+            f"An export must give actions {expected.shape}, it gave {found.shape}; report this."
         )
     difference = float(np.abs(found - expected).max())
     allowed = TOLERANCE[dtype_of(policy)] * max(1.0, float(np.abs(expected).max()))

@@ -128,8 +128,7 @@ def _complete(kind: type[Any], stored: Mapping[str, Any]) -> Mapping[str, Any]:
     missing = {field.name for field in fields(kind)} - set(stored)
     if missing:
         raise PolicyFileError(
-            f"A policy file must hold all settings, {', '.join(sorted(missing))} "
-            "is missing; save the policy again."
+            f"A policy file must hold all settings, it lacks {', '.join(sorted(missing))}."
         )
     return stored
 

@@ -421,8 +421,7 @@ class FittedPolicy:
         """The transitions, if the policy was saved with them."""
         if self.data is None:
             raise NotFittedError(
-                "Estimates need the data, this policy was saved without them; save it "
-                "with include_data=True."
+                "Estimates need the data, this policy was saved without; use include_data=True."
             )
         return self.data
 

@@ -125,8 +125,7 @@ def alike(episodes: Dataset, policy: FittedPolicy) -> Dataset:
     data = policy.require_data()
     if not isinstance(episodes, Dataset):
         raise DataError(
-            f"Episodes must be a Dataset, got {type(episodes).__name__}; load them "
-            "with Dataset.load."
+            f"Episodes must be a Dataset, got {type(episodes).__name__}; use Dataset.load."
         )
     layout = data.history
     if layout is not None and episodes.history is None:
@@ -134,8 +133,7 @@ def alike(episodes: Dataset, policy: FittedPolicy) -> Dataset:
         episodes = episodes.with_history(**steps)
     if _widths(episodes) != _widths(data):
         raise DataError(
-            f"Episodes must have the columns of the data, {_named(data)}, got "
-            f"{_named(episodes)}; choose the same ones."
+            f"Episodes must have the columns {_named(data)}, got {_named(episodes)}; choose these."
         )
     known = None if policy.models is None else policy.models[0].known_reward
     if known is None:

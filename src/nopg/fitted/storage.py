@@ -64,8 +64,7 @@ def read_policy_file(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         )
     if metadata.get("digest") != policy_digest(metadata, tensors):
         raise PolicyFileError(
-            f"`{path}` must be as it was saved, its contents have changed since; copy "
-            "it anew, or save the policy again."
+            f"`{path}` must be as it was saved, its contents have changed; save the policy again."
         )
     return metadata, tensors
 

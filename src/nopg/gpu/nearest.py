@@ -175,8 +175,7 @@ class NearestSamples:
         (m, d), tree = queries.shape, self._tree
         if not 1 <= k <= self._n:
             raise ConfigError(
-                "`k` must lie between 1 and the number of samples, "
-                f"{self._n}, got {k}; keep fewer neighbours."
+                f"`k` must lie between 1 and {self._n}, the number of samples, got {k}."
             )
         squares = queries.new_empty((m, k))
         numbers = torch.empty_like(squares, dtype=torch.int32)

@@ -81,9 +81,7 @@ def _numbers(name: str, values: Any, what: str = "bandwidths") -> tuple[float, .
     try:
         return tuple(float(h) for h in values)
     except (TypeError, ValueError):
-        raise ConfigError(
-            f"`{name}` {what} must be a list of numbers, got {values!r}; give one per dimension."
-        ) from None
+        raise ConfigError(f"`{name}` {what} must be a list of numbers, got {values!r}.") from None
 
 
 @runtime_checkable
@@ -199,9 +197,7 @@ def _leave_one_out_by_label(
         h, _ = leave_one_out(states, torch.tensor(targets[rows]), generator, largest)
         logs.append(h.log() * int(rows.sum()))
     if not logs:
-        raise DataError(
-            "Some action must occur twice or more, every one occurs once; record more transitions."
-        )
+        raise DataError("Some action must occur twice or more, every one occurs once; record more.")
     _report_constant("state", data.observations)
     weights = int(counts[counts >= 2].sum())
     return list((torch.stack(logs).sum(dim=0) / weights).exp().tolist())

@@ -47,8 +47,7 @@ class Ranks:
         width = self.width(n)
         if width * (self.size - 1) >= n:
             raise ConfigError(
-                f"There must be samples for every rank, got {n} samples for "
-                f"{self.size} ranks; start fewer ranks."
+                f"There must be samples for every rank, got {n} for {self.size}; start fewer ranks."
             )
         return slice(self.rank * width, min((self.rank + 1) * width, n))
 
@@ -83,9 +82,8 @@ class Ranks:
         others = (found != own).nonzero()
         if len(others):
             raise ConfigError(
-                f"Every rank must hold the same {what}, rank {int(others[0])} holds "
-                f"another one than rank {self.rank}; load the whole data on each rank, "
-                "rows are shared out for you."
+                f"Every rank must hold the same {what}, rank {int(others[0])} holds not that of "
+                f"rank {self.rank}; load the whole data on each rank, rows are shared out for you."
             )
 
     def _call(self, collective: Callable[..., Any], *arguments: Any) -> None:
@@ -160,9 +158,8 @@ def joined_ranks(
         )
     except RuntimeError as error:
         raise RankError(
-            f"All ranks must meet within {timeout:.0f} s, rank "
-            f"{os.environ['RANK']} met nobody ({str(error).splitlines()[0]}); check "
-            "that every machine runs torchrun with the same address."
+            f"All ranks must meet within {timeout:.0f} s, rank {os.environ['RANK']} met nobody "
+            f"({str(error).splitlines()[0]}); run torchrun everywhere with the same address."
         ) from None
     n_local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     try:

@@ -59,9 +59,7 @@ class Adam:
         shapes = [p.shape for p in self._parameters]
         for name, moments in found.items():
             if [m.shape for m in moments] != shapes:
-                raise ValueError(
-                    f"Moments must have the shapes of the parameters, {name} have not."
-                )
+                raise ValueError(f"Moments must have the parameters' shapes, {name} have not.")
         like = self._parameters
         self._means, self._squares = (
             [m.detach().clone().to(p) for m, p in zip(moments, like, strict=True)]

@@ -40,8 +40,7 @@ class PolicySpec:
             widths = tuple(self.hidden)
             if not all(isinstance(width, int) and width > 0 for width in widths):
                 raise ConfigError(
-                    f"`hidden` must be positive whole numbers, got {self.hidden!r}; "
-                    "(50,) is one layer of fifty."
+                    f"`hidden` must be positive whole numbers, got {self.hidden!r}; try (50,)."
                 )
             object.__setattr__(self, "hidden", widths)
 

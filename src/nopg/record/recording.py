@@ -47,10 +47,7 @@ class RecordConfig:
         for name, (low, high) in _RANGES.items():
             value = getattr(self, name)
             if value is not None and not low <= value <= high:
-                raise ConfigError(
-                    f"`{name}` must lie between {low:g} and {high:g}, got {value}; "
-                    "pass a number of that range."
-                )
+                raise ConfigError(f"`{name}` must lie between {low:g} and {high:g}, got {value}.")
 
 
 def record(

@@ -153,8 +153,7 @@ def bind(port: int) -> socket.socket:
         return socket.create_server((LOOPBACK, port))
     except OSError as error:
         raise ConfigError(
-            f"`port` must be free on {LOOPBACK}, {port} is not ({error.strerror}); "
-            "choose another, or 0 for any."
+            f"`port` must be free on {LOOPBACK}, {port} is not ({error.strerror}); 0 is any."
         ) from error
 
 

@@ -147,6 +147,5 @@ def _require_fit(policy: FittedPolicy, env: gymnasium.Env[Any, Any]) -> None:
     fits = wanted.shape == own.shape if n is None else getattr(wanted, "n", 0) >= n
     if not fits:
         raise ConfigError(
-            f"The environment must take the policy's actions ({own}), it takes "
-            f"{wanted}; choose another `env_id`."
+            f"The environment must take {own}, it takes {wanted}; choose another `env_id`."
         )

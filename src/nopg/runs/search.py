@@ -45,9 +45,8 @@ def resume_search(path: Path) -> FittedPolicy:
     with locked(path):
         if not (path / FOLDER / SETTINGS).exists():
             raise RunError(
-                f"`{path}` must hold a search that is not done, there is none: it is "
-                "done, or was killed before it began; look at it with nopg report, or "
-                "begin with nopg learn DATA --out."
+                f"`{path}` must hold a search that is not done, it is done or was killed before it "
+                "began; look at it with nopg report, or begin with nopg learn DATA --out."
             )
         return _search(path)
 

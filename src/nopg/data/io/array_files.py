@@ -26,9 +26,7 @@ _METADATA = "metadata"
 def write_npz(table: TransitionTable, path: Path) -> None:
     """Write every array, the names, the spaces and the notes."""
     if path.suffix.lower() != ".npz":
-        raise DataError(
-            f"The name of a data file to write must end in .npz, got `{path}`; give it that ending."
-        )
+        raise DataError(f"The name of a data file to write must end in .npz, got `{path}`.")
     arrays: dict[str, Any] = table.arrays() | {_METADATA: np.array(json.dumps(described(table)))}
     save = partial(np.savez_compressed, allow_pickle=False, **arrays)
     write_atomically(path, save)
@@ -98,8 +96,7 @@ def arrays_inside(file: Any, where: object) -> dict[str, Any]:
     culprit = file.visititems_links(leads_out)
     if culprit is not None:
         raise DataError(
-            f"`{where}` must hold all its arrays itself, {culprit!r} leads elsewhere; "
-            "copy the data into one file."
+            f"`{where}` must hold all its arrays, {culprit!r} leads elsewhere; copy it into it."
         )
     return found
 
@@ -115,8 +112,7 @@ def unpacked_bytes(node: Any) -> int:
         stored = node.id.get_chunk_info(i)
         if len(packers) > 1 or packers[0] not in _RATIO:
             raise DataError(
-                f"Array {node.name!r} must be packed once, by gzip or lzf, it has the "
-                f"filters {filters}; write it again."
+                f"Array {node.name!r} must be packed by gzip or lzf alone, it has {filters}."
             )
         if stored.size * _RATIO[packers[0]] > max(chunk, _SMALL):
             _require_chunk(node, stored.chunk_offset, chunk)

@@ -116,8 +116,7 @@ def _without_repeats(
     found = counted(int(same.sum()), "row")
     if same.any() and options.repeated == "keep":
         warn(
-            f"There must be one row per time, {found} repeat the one before; kept, "
-            "drop them with repeated='drop'."
+            f"There must be one row per time, {found} repeat another; kept, unless repeated='drop'."
         )
     if not same.any() or options.repeated == "keep":
         return arrays, times, ids, ()
@@ -156,8 +155,7 @@ def _said(step: float, jitter: float, n_gaps: int, n_restarts: int) -> tuple[str
         )
     if n_restarts:
         notes.append(
-            f"No episode column: the clock starts again {counted(n_restarts, 'time')}, "
-            "and an episode with it."
+            f"No episode column: an episode starts {counted(n_restarts, 'time')} with the clock."
         )
     return tuple(notes)
 

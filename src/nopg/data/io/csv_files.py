@@ -41,8 +41,7 @@ class CsvFile(TableSource):
         self.names = tuple(name.strip() for name in header)
         if all(_is_number(name) for name in self.names):
             raise DataError(
-                f"The first line of `{path}` must name the columns, it holds numbers; "
-                "add a line of names."
+                f"The first line of `{path}` must name the columns, it holds numbers; add names."
             )
         self.numeric = frozenset(
             name
@@ -98,8 +97,7 @@ def _lines(text: io.TextIOWrapper, path: Path, most: int) -> Iterator[str]:
     while line := text.readline(_LONGEST_LINE):
         if len(line) == _LONGEST_LINE and not line.endswith("\n"):
             raise DataError(
-                f"Lines of `{path}` must be shorter than {_LONGEST_LINE:,} characters, "
-                "one is longer; is this a CSV file?"
+                f"Lines of `{path}` must be shorter than {_LONGEST_LINE:,} signs; is this a CSV?"
             )
         total += len(line)
         if total > most:

@@ -113,8 +113,7 @@ def from_d3rlpy(dataset: Any) -> Dataset:
     episodes = list(getattr(dataset, "episodes", ()))
     if not episodes:
         raise DataError(
-            f"A d3rlpy dataset with transitions is needed, got "
-            f"{type(dataset).__name__} without episodes; check it."
+            f"A d3rlpy dataset with episodes is needed, got {type(dataset).__name__}; check it."
         )
     lengths = [len(episode.rewards) for episode in episodes]
     arrays = {

@@ -49,8 +49,7 @@ class ReadOptions:
             if value is not None and not 0.0 < value < float("inf"):
                 what = "number of steps" if name == "time_limit" else "time"
                 raise ConfigError(
-                    f"`{name}` must be a positive {what}, got {value}; leave it out if "
-                    "there is none."
+                    f"`{name}` must be a positive {what}, got {value}; leave it out if unknown."
                 )
         for part in _MANY:
             names = getattr(self, part)

@@ -56,10 +56,7 @@ class MemoryTable(TableSource):
         )
         lengths = {name: column.shape for name, column in self._columns.items()}
         if len(set(lengths.values())) > 1 or any(len(s) != 1 for s in lengths.values()):
-            raise DataError(
-                f"The columns of a table must be vectors of one length, got {lengths}; "
-                "pass one name per column."
-            )
+            raise DataError(f"The columns of a table must be vectors of one length, got {lengths}.")
 
     def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """All rows at once."""
@@ -162,8 +159,7 @@ def _require_present(names: Sequence[str], options: ReadOptions) -> None:
     repeated = sorted({name for name in names if list(names).count(name) > 1})
     if repeated:
         raise DataError(
-            f"Every column must have its own name, {_shown(repeated)} occur more than "
-            "once; rename them in the file."
+            f"Every column must have its own name, {_shown(repeated)} have not; rename them."
         )
     absent = [name for name in options.columns() if name not in names]
     if absent:
