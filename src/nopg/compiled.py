@@ -59,8 +59,7 @@ def compiled(package: str, name: str, is_single: bool) -> Any:
 def compile_ahead(*paths: str) -> None:
     """Compile files that will be needed, beside whatever goes on."""
     for path in paths:
-        args = (*f"nopg.{path}".split("/"), False)
-        Thread(target=compiled, args=args, daemon=True).start()
+        Thread(target=compiled, args=(*f"nopg.{path}".split("/"), False), daemon=True).start()
 
 
 def compiled_for(like: Tensor, package: str, name: str) -> Any:

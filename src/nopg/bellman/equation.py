@@ -83,8 +83,7 @@ class BellmanEquation:
     def solution(self) -> BellmanSolution:
         """Everything the two solves produced."""
         estimator = Estimator.of(self.problem, self.policy)
-        generator = self._seeds.torch("policy-samples")
-        return estimator.solve(self.policy, generator, self._solver)
+        return estimator.solve(self.policy, self._seeds.torch("policy-samples"), self._solver)
 
     @property
     def q(self) -> Tensor:
@@ -103,8 +102,7 @@ class BellmanEquation:
 
     def gradient(self) -> Tensor:
         """dJ / d theta in the order of `policy.parameters()`, flat, Eq. (10)."""
-        parts = self.solution.gradient(self.policy)
-        return torch.cat([part.reshape(-1) for part in parts])
+        return torch.cat([part.reshape(-1) for part in self.solution.gradient(self.policy)])
 
     def transition_matrix(self) -> Tensor:
         """P of Theorem 1 as a dense matrix, (n, n)."""

@@ -67,8 +67,7 @@ class FusedSystem:
         self.starts, self.rows, self.slots = transposed_pattern(self.columns, n)
         self._collect = _collector(self.first.columns, like)
         has_terminals = samples.continuation_mask is not None
-        gain = 0.0 if has_terminals else gamma / ((1.0 - gamma) * n)
-        self.gain = like.new_full((1,), gain)
+        self.gain = like.new_full((1,), 0.0 if has_terminals else gamma / ((1.0 - gamma) * n))
         total = 0.0 if has_terminals else 1.0 / (1.0 - gamma)
         self.mu_total = like.new_full((1,), total)  # eps0 sums to one
         self._allocate(like)

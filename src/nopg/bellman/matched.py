@@ -90,8 +90,7 @@ class MatchedRows(RowModel):
     def at_label(self, label: int | Tensor) -> RowWeights:
         """Rows for a discrete action, or one per query; their mean is the query."""
         kernel, features = APART * require_labels(self._similarity), []
-        taken = torch.as_tensor(label).expand(self.rows.shape[0])
-        similarity = kernel[taken]  # (m, n_actions)
+        similarity = kernel[torch.as_tensor(label).expand(self.rows.shape[0])]  # (m, n_actions)
         listed = zip(self.rows.blocks, self.rows.actions, self._offsets, strict=True)
         for block, labels, offset in listed:
             beside = labels.expand(block.log_psi.shape)

@@ -44,8 +44,7 @@ class NadarayaWatson(RowModel):
         """Rows for one discrete action, the same at every query."""
         to_label = require_labels(self.log_similarity)[label]  # (n_actions,)
         listed = zip(self.rows.blocks, self.rows.actions, strict=True)
-        logits = [block.log_psi + to_label[labels] for block, labels in listed]
-        return normalised(self.rows, logits)
+        return normalised(self.rows, [block.log_psi + to_label[labels] for block, labels in listed])
 
     def slopes(self, weights: RowWeights, operator: LinearOperator, q: Tensor) -> Tensor:
         """d (E q)_i / d a_i for rows of one action per query, (m, d_a)."""
@@ -102,8 +101,7 @@ def gaussian_weights(rows: QueryRows, actions: Tensor, variances: Tensor) -> Row
         blocks.append(stacked[begin:end].view(*draws, *block.log_psi.shape))
         found, begin = (blocks[-1], log_mass, dropped), end
         compiled_rows.kernel_rows(library, block, listed, actions, scale, found)
-    whole = None if draws else stacked
-    return RowWeights(tuple(blocks), log_mass, dropped, stacked=whole)
+    return RowWeights(tuple(blocks), log_mass, dropped, stacked=None if draws else stacked)
 
 
 def _logits(log_psi: Tensor, listed: Tensor, taken: Tensor, scale: Tensor) -> Tensor:

@@ -274,8 +274,6 @@ def _action_span(samples: Samples, bandwidths: Bandwidths) -> float:
     # for every action in the range of the data. Thresholds on the state kernel alone
     # can be totally wrong when the action kernel is narrow.
     if samples.n_actions:
-        similarity = log_label_similarity(samples.n_actions, bandwidths.action[0])
-        return float(-similarity.min())
+        return float(-log_label_similarity(samples.n_actions, bandwidths.action[0]).min())
     span = samples.actions.amax(dim=0) - samples.actions.amin(dim=0)
-    h = samples.states.new_tensor(bandwidths.action)
-    return float(0.5 * (span / h).square().sum())
+    return float(0.5 * (span / samples.states.new_tensor(bandwidths.action)).square().sum())

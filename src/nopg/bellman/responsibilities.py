@@ -90,8 +90,7 @@ class DeterministicResponsibilities(Responsibilities):
 
     def vjp(self, found: PolicyRows, q: Tensor, row_weights: Tensor) -> Outputs:
         """The slopes of the rows."""
-        slopes = self.model.slopes(found.weights[0], found.operator, q)
-        return (row_weights[:, None] * slopes,)
+        return (row_weights[:, None] * self.model.slopes(found.weights[0], found.operator, q),)
 
 
 class AnalyticResponsibilities(Responsibilities):
@@ -109,8 +108,7 @@ class AnalyticResponsibilities(Responsibilities):
         """One row per query, its action kernel widened by the policy's spread."""
         mean, std = outputs
         made = gaussian_weights(self.rows, mean, self.model.variances + std.square())
-        operator = self.rows.operator(made.blocks, made.stacked)
-        return PolicyRows(operator, made.dropped, outputs)
+        return PolicyRows(self.rows.operator(made.blocks, made.stacked), made.dropped, outputs)
 
     def vjp(self, found: PolicyRows, q: Tensor, row_weights: Tensor) -> Outputs:
         """Two covariances per row."""
@@ -244,8 +242,7 @@ class CategoricalResponsibilities(Responsibilities):
 
     def vjp(self, found: PolicyRows, q: Tensor, row_weights: Tensor) -> Outputs:
         """The mean of q under the rows of each label."""
-        values = torch.stack([E.matvec(q) for E in self._operators], dim=1)
-        return (row_weights[:, None] * values,)
+        return (row_weights[:, None] * torch.stack([E.matvec(q) for E in self._operators], dim=1),)
 
 
 def mixed(

@@ -88,8 +88,7 @@ class QueryRows:
             dropped = farthest * power + how_many
             if block.columns is None:
                 dropped = block.log_dropped
-            scaled = replace(block, log_psi=block.log_psi * power, log_dropped=dropped)
-            blocks.append(scaled)
+            blocks.append(replace(block, log_psi=block.log_psi * power, log_dropped=dropped))
         found, known = replace(self, blocks=tuple(blocks)), ("actions", "pattern")
         vars(found).update({k: v for k, v in vars(self).items() if k in known})
         return found

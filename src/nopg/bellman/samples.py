@@ -95,8 +95,7 @@ class Samples:
 
 def initial_state_tensor(initial_states: Any, like: Tensor) -> Tensor:
     """Initial states as a finite matrix (B, d_s); one state may be a plain vector."""
-    states = as_states("initial_states", initial_states, like.shape[1])
-    return torch.tensor(states).to(like)
+    return torch.tensor(as_states("initial_states", initial_states, like.shape[1])).to(like)
 
 
 @dataclass(frozen=True)
@@ -111,8 +110,7 @@ class ArcCoordinates:
         """Those of the data's states, (n, d_s)."""
         pairs = tuple(angle_pairs(states))
         paired = {column for pair in pairs for column in pair}
-        every = range(states.shape[1])
-        return cls(tuple(d for d in every if d not in paired), pairs)
+        return cls(tuple(d for d in range(states.shape[1]) if d not in paired), pairs)
 
     def places(self, states: Tensor) -> Tensor:
         """States as coordinates, (m, d)."""
@@ -151,8 +149,7 @@ def state_offsets(rows: QueryRows, samples: Tensor, bandwidths: Tensor) -> list[
     widths, found = arcs.widths(bandwidths), []
     for block in rows.blocks:
         listed = there[None] if block.columns is None else there[block.columns.long()]
-        offset = arcs.difference(listed, here[block.rows][:, None])
-        found.append(offset / widths)
+        found.append(arcs.difference(listed, here[block.rows][:, None]) / widths)
     return found
 
 

@@ -39,8 +39,7 @@ class ShardedResponsibilities(Responsibilities):
         """Rows for the policy whose `outputs` at this rank's queries are given."""
         part = self._own.evaluate(outputs, generator, hint)
         operator = ShardedRows(part.operator, *self._where)
-        dropped = operator.gather_rows(part.dropped)
-        return replace(part, operator=operator, dropped=dropped)
+        return replace(part, operator=operator, dropped=operator.gather_rows(part.dropped))
 
     def vjp(self, found: PolicyRows, q: Tensor, row_weights: Tensor) -> Outputs:
         """The gradient with respect to this rank's outputs; no message is needed."""

@@ -97,8 +97,7 @@ class Estimator:
         problem, samples = self.problem, self.problem.samples
         made = PerceptronPass.of(policy, problem.queries)
         said = None if made is None else made.outputs
-        width = samples.action_width
-        outputs = checked_outputs(policy, problem.queries, width, said)
+        outputs = checked_outputs(policy, problem.queries, samples.action_width, said)
         with torch.no_grad():
             at_next, at_initial = self._rows(outputs, generator, solver, start)
             group = problem.config.next_state_samples

@@ -89,8 +89,7 @@ def apply_time_limit(
     """Turn terminations at exactly `time_limit` steps into truncations."""
     if time_limit is None:
         return terminations, truncations, ()
-    steps = step_numbers(episodes, terminations | truncations)
-    timed_out = terminations & (steps == time_limit)
+    timed_out = terminations & (step_numbers(episodes, terminations | truncations) == time_limit)
     note = (
         f"Time limit: {counted(int(timed_out.sum()), 'termination')} at step "
         f"{time_limit} taken as a truncation, for the recording stopped, not the task."

@@ -68,8 +68,7 @@ class HistoryLayout:
 
     def join(self, observations: FloatArray, past: FloatArray) -> FloatArray:
         """States (m, width) of observations (m, d_o) and the past that was kept."""
-        columns = self.changed(observations, np.array(past))
-        return np.concatenate([observations, columns], axis=1)
+        return np.concatenate([observations, self.changed(observations, np.array(past))], axis=1)
 
     def begin(self, observations: FloatArray) -> FloatArray:
         """The past to keep for an episode's first observations (m, d_o)."""

@@ -36,8 +36,7 @@ def with_history(table: Table, observations: int, actions: int) -> Table:
     if actions and not table.is_discrete:
         layout = replace(layout, before=_before(table, layout, order, age))
     states = _states(table, layout, order, age)
-    past = layout.after(states, table.actions)
-    after = layout.join(table.next_observations, past)
+    after = layout.join(table.next_observations, layout.after(states, table.actions))
     n_starts = int((age == 0).sum())
     filled = "; before each first step the first observation is repeated"
     if actions:
@@ -62,8 +61,7 @@ def known_states(table: TransitionTable) -> FloatArray:
     assert layout is not None
     steps = max(layout.observations, layout.actions)
     order, age = in_runs(table, "A history", steps)
-    rows = order[age == steps]
-    return np.asarray(table.observations[rows])
+    return np.asarray(table.observations[order[age == steps]])
 
 
 def in_runs(table: TransitionTable, what: str, steps: int = 0) -> tuple[IntArray, IntArray]:
@@ -136,8 +134,7 @@ def _before(
     found = np.linalg.lstsq(design, wanted, rcond=None)[0]
     variance = np.mean((wanted - design @ found) ** 2)
     error = np.sqrt(np.diag(np.linalg.inv(design.T @ design)) * variance)
-    is_told = np.abs(found) > 2.0 * error + 1e-9
-    return _possible(table, np.where(is_told, found, 0.0))
+    return _possible(table, np.where(np.abs(found) > 2.0 * error + 1e-9, found, 0.0))
 
 
 def _possible(table: TransitionTable, action: Any) -> tuple[float, ...]:

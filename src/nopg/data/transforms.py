@@ -63,8 +63,7 @@ def with_column(
     for part in ("observations", "next_observations"):
         states = getattr(dataset, part)
         by_name = dict(zip(dataset.observation_names, states.T, strict=True))
-        what = f"The function for {name!r}"
-        values = one_per_row(what, function(by_name), len(dataset))
+        values = one_per_row(f"The function for {name!r}", function(by_name), len(dataset))
         widened[part] = np.column_stack([states, values])
     return dataset.with_note(
         f"Added the column {name}.",
@@ -107,8 +106,7 @@ def with_rewards(dataset: Dataset, reward: RewardFunction) -> Dataset:
     """
     rows = dataset.observations, dataset.actions, dataset.next_observations
     rewards = one_per_row("A reward function", reward(*rows), len(dataset))
-    note = "The rewards are a function of (s, a, s')."
-    return dataset.with_note(note, rewards=rewards)
+    return dataset.with_note("The rewards are a function of (s, a, s').", rewards=rewards)
 
 
 def _positions(names: tuple[str, ...], wanted: Sequence[str]) -> list[int]:

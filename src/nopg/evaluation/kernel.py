@@ -59,8 +59,7 @@ class KernelEvaluator:
     @cached_property
     def solution(self) -> BellmanSolution:
         """The Bellman equation of the present policy, solved."""
-        device = str(self.problem.queries.device)
-        generator = self.seed.torch("final-samples", device)
+        generator = self.seed.torch("final-samples", str(self.problem.queries.device))
         estimator = Estimator.of(self.problem, self.policy)
         return estimator.solve(self.policy, generator, SolverConfig(rtol=self.rtol))
 
@@ -70,8 +69,7 @@ class KernelEvaluator:
 
     def gradient(self) -> Tensor:
         """dJ / d theta of the present policy, flat, Eq. (10)."""
-        parts = self.solution.gradient(self.policy)
-        return torch.cat([part.reshape(-1) for part in parts])
+        return torch.cat([part.reshape(-1) for part in self.solution.gradient(self.policy)])
 
     def expected_return(self, level: float | None = None) -> Estimate:
         """The return, with its interval if a level is given; arrays of one entry.
@@ -104,14 +102,12 @@ class KernelEvaluator:
         h, gamma = problem.bandwidths, problem.config.gamma
         paths = MeanPaths.through(self.data, h, gamma, self.seed)
         starts = initial.repeat(-(-N_PATHS // len(initial)), 1)
-        found = paths.returns([self.policy], starts, self.seed.numpy("paths"))
-        return float(found.mean())
+        return float(paths.returns([self.policy], starts, self.seed.numpy("paths")).mean())
 
     def values(self, states: Any, level: float | None = None) -> Estimate:
         """V(s) at any states, (m,), with its interval if a level is given."""
         if level is None:
-            values = self._at(states, self.solution.q.value)
-            return Estimate.without_ends(values, "kernel")
+            return Estimate.without_ends(self._at(states, self.solution.q.value), "kernel")
         return self.ensemble.values(states, level)
 
     def visitation(self, states: Any) -> NDArray[np.float64]:
@@ -127,8 +123,7 @@ class KernelEvaluator:
         """
 
         def ask(one: BellmanSolution, weights: Tensor | None) -> Tensor:
-            found = entry_from_starts(one, inside, horizon, weights)
-            return found.mean(dim=0, keepdim=True)
+            return entry_from_starts(one, inside, horizon, weights).mean(dim=0, keepdim=True)
 
         return self.ensemble.probability(ask, level)
 
@@ -199,8 +194,7 @@ def build_problem(
     samples = Samples.of(data, like.dtype, like.device)
     initial = initial_state_tensor(initial_states, samples.states)
     chosen = select_bandwidths(bandwidths, data, seed.numpy("bandwidths"))
-    draws = seed.torch("next-states", like.device)
-    return Problem.build(samples, initial, chosen, config, draws)
+    return Problem.build(samples, initial, chosen, config, seed.torch("next-states", like.device))
 
 
 def entry_from_starts(

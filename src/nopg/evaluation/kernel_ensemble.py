@@ -81,8 +81,7 @@ def _seen_as(plain: Problem, rows: str, scale: float) -> Problem:
         list_rows(part, plain.samples, plain.bandwidths, config)
         for part in (plain.queries[:m], plain.queries[m:])
     )
-    other = replace(plain, config=config, next_rows=later, initial_rows=first)
-    return other.rescaled(scale)
+    return replace(plain, config=config, next_rows=later, initial_rows=first).rescaled(scale)
 
 
 def replica_weights(data: Dataset, samples: Samples, generator: np.random.Generator) -> Tensor:
@@ -216,13 +215,11 @@ class KernelEnsemble:
         # Beyond a bandwidth outside of the samples around it a place is unknown too: rows that
         # could not be centred hold the estimated system back at the edge of data.
         problem = self.solution.estimator.problem
-        parts = (problem.next_rows, problem.initial_rows)
-        beyond = self._beyond(parts, problem.queries)
+        beyond = self._beyond((problem.next_rows, problem.initial_rows), problem.queries)
         for (scale, _), one in zip(self.basis.others, self.alternatives, strict=True):
             later, first = one.at_next.displacement, one.at_initial.displacement
             if later is not None and first is not None:
-                away = scale * torch.cat([later, first]) - 1.0
-                beyond = torch.maximum(beyond, away)
+                beyond = torch.maximum(beyond, scale * torch.cat([later, first]) - 1.0)
         return _unknown(beyond)
 
     def _beyond(self, parts: tuple[QueryRows, ...], states: Tensor) -> Tensor:

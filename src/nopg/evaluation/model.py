@@ -86,19 +86,16 @@ class ModelEvaluator:
     @cached_property
     def models(self) -> tuple[TransitionModel, ...]:
         """The learned models."""
-        seed = self.seed.numpy("transition-model")
-        return self.given or fit_ensemble(self.data, seed)
+        return self.given or fit_ensemble(self.data, self.seed.numpy("transition-model"))
 
     @cached_property
     def replay(self) -> Replay:
         """How far such models hold on data that they were not fitted to."""
-        generator = self.seed.numpy("replay")
-        return replay_held_out(self.data, self.models[0], self.gamma, generator)
+        return replay_held_out(self.data, self.models[0], self.gamma, self.seed.numpy("replay"))
 
     def replay_of(self, episodes: Dataset) -> Replay:
         """The same on recordings of the user's, none of which were learned from."""
-        generator = self.seed.numpy("replay")
-        rest = (episodes, self.gamma, generator, self.replay)
+        rest = (episodes, self.gamma, self.seed.numpy("replay"), self.replay)
         return replay_others(self.models[0], self.data, *rest)
 
     @property
@@ -251,8 +248,7 @@ class ModelEvaluator:
         value = np.mean([earned + middle * unknown for earned, unknown in found], 0)
 
         def earned_in(model: Steps, many: NoisyPaths) -> Array:
-            tiled = None if until is None else np.tile(until, N_DRAWS)
-            earned, unknown = ask(model, many, tiled)
+            earned, unknown = ask(model, many, None if until is None else np.tile(until, N_DRAWS))
             return np.asarray(earned + np.repeat(levels, len(value)) * unknown)
 
         drawn = self._asked_of_drawn(earned_in, paths)  # (S, m G)
@@ -273,8 +269,7 @@ class ModelEvaluator:
             sharp = np.mean([earned + middle * left for earned, left in found], axis=0)
             errors[0] = paths.means(sharp - value)
         without = self._as_of_all(earned_in_each(self._left_out))
-        gaps = earned_in_each(self._gaps)
-        return paths.means(drawn - value), without, gaps, errors
+        return paths.means(drawn - value), without, earned_in_each(self._gaps), errors
 
     def _asked_of_drawn(
         self, ask: Callable[[Steps, NoisyPaths], Array], paths: NoisyPaths
@@ -285,8 +280,7 @@ class ModelEvaluator:
         normal = self.seed.numpy("noise-levels").standard_normal((N_DRAWS, d_s))
         levels = 1.0 + normal / np.sqrt(2.0 * n)
         many = paths.repeated(levels, self.models[0].noise)
-        found = [ask(drawn, many).reshape(N_DRAWS, -1) for drawn in self._drawn]
-        return np.concatenate(found)
+        return np.concatenate([ask(drawn, many).reshape(N_DRAWS, -1) for drawn in self._drawn])
 
     def _estimate(
         self, value: Array, noise: Array, spread: Spread, unknown: float, level: float
@@ -335,8 +329,7 @@ class ModelEvaluator:
 
     @cached_property
     def _left_out(self) -> list[ArrayTransitionModel]:
-        generator = self.seed.numpy("left-out")
-        models = left_out_models(self.models[0], self.data, generator)
+        models = left_out_models(self.models[0], self.data, self.seed.numpy("left-out"))
         return [ArrayTransitionModel(model) for model in models]
 
     @cached_property

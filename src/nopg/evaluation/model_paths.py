@@ -57,8 +57,7 @@ class NoisyPaths:
             every = (_draws(n_steps, n_paths, d_s, other) for other in others)
             pairs = zip(levels, every, strict=True)
             draws = np.concatenate([level * one for level, one in pairs], axis=1)
-        starts = np.tile(self.starts, (len(levels), 1))
-        return replace(self, starts=starts, draws=draws)
+        return replace(self, starts=np.tile(self.starts, (len(levels), 1)), draws=draws)
 
     def steps(self, model: Steps, actor: Actor, horizon: int) -> Iterator[RolloutStep]:
         """Roll out, until nothing is running any more."""
@@ -70,8 +69,7 @@ class NoisyPaths:
 
     def standard_errors(self, found: Array) -> Array:
         """Of these means, (m G,) to (m,); 0 without noise."""
-        spread = found.reshape(-1, self.group).std(axis=1)
-        return np.asarray(spread / math.sqrt(self.group))
+        return np.asarray(found.reshape(-1, self.group).std(axis=1) / math.sqrt(self.group))
 
 
 def _draws(n_steps: int, n_paths: int, d_s: int, noise: ProcessNoise) -> Array:

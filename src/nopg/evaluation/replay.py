@@ -124,15 +124,13 @@ def replay_held_out(
     """Fit models without a part of the data, as `like`, and replay it, part by part."""
     kind, folds = held_out_folds(data, generator)
     # Nothing is said of where the models end.
-    reached = torch.tensor(data.next_observations).double()
-    is_claimed = ~like.bounds.are_beyond(reached).numpy()
+    is_claimed = ~like.bounds.are_beyond(torch.tensor(data.next_observations).double()).numpy()
 
     def predicted(fold: tuple[Any, np.random.Generator]) -> Predictions:
         is_held_out, draws = fold
         seen = data.subset(~is_held_out)
         model = refitted(like, model_columns(seen))
-        is_any = is_claimed[is_held_out].any()
-        rows = is_held_out & is_claimed if is_any else is_held_out
+        rows = is_held_out & is_claimed if is_claimed[is_held_out].any() else is_held_out
         windows = Windows.of(data, rows, LONGEST, len(folds))
         return Predictions.of(model, seen, windows, gamma, draws)
 

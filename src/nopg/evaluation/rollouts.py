@@ -79,8 +79,7 @@ class Rollouts:
 def evenly_drawn(weights: FloatArray, n: int) -> IntArray:
     """Rows drawn n times as often as their share of the weights, in order, (n,)."""
     even = (np.arange(n) + 0.5) / n
-    risen = np.cumsum(weights) / weights.sum()
-    return np.searchsorted(risen, even).clip(max=len(weights) - 1)
+    return np.searchsorted(np.cumsum(weights) / weights.sum(), even).clip(max=len(weights) - 1)
 
 
 TERMINATED = "terminated"  # the region that is entered when the task ends for good

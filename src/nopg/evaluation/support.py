@@ -67,11 +67,9 @@ def support_at(
     logs = _log_kernels(rows, taken, problem)
     mass = rows.gather([torch.logsumexp(log, dim=1) for log in logs])
     double = rows.gather([torch.logsumexp(2.0 * log, dim=1) for log in logs])
-    distance = distance_of_rows(problem, rows, taken)
-    found = (mass.exp(), (2.0 * mass - double).exp(), distance)
+    found = (mass.exp(), (2.0 * mass - double).exp(), distance_of_rows(problem, rows, taken))
     total, effective, nearest = (x.double().cpu().numpy() for x in found)
-    even = np.ones(len(queries)) if weights is None else weights
-    return Support(total, effective, nearest, even)
+    return Support(total, effective, nearest, np.ones(len(queries)) if weights is None else weights)
 
 
 def distance_of_rows(problem: Problem, rows: QueryRows, actions: Tensor) -> Tensor:
@@ -91,8 +89,7 @@ def usual_distance(problem: Problem) -> float:
     if data.n_actions:
         kinds = [places[data.actions == label] for label in range(data.n_actions)]
     else:
-        width = data.states.new_tensor(h.action)
-        kinds = [torch.cat([places, data.actions / width], dim=1)]
+        kinds = [torch.cat([places, data.actions / data.states.new_tensor(h.action)], dim=1)]
     every = [kind.double().cpu().numpy() for kind in kinds if len(kind) > 1]
     found = [cKDTree(kind).query(kind, k=2)[0][:, 1] for kind in every]
     if not found:

@@ -78,8 +78,7 @@ def _actions(policy: FittedPolicy) -> list[dict[str, Any]]:
     space: Any = policy.action_space
     names = None if policy.data is None else policy.data.action_names
     if not hasattr(space, "low"):
-        called = (names or ("action",))[0]
-        return [_column(called) | {"labels": int(space.n)}]
+        return [_column((names or ("action",))[0]) | {"labels": int(space.n)}]
     low, high = np.ravel(space.low).tolist(), np.ravel(space.high).tolist()
     names = names or tuple(f"action {i}" for i in range(len(low)))
     columns = zip(names, low, high, strict=True)

@@ -36,8 +36,7 @@ class Deployed(nn.Module):
         """Names of what `forward` returns."""
         if isinstance(self.policy, CategoricalPolicy):
             return ("action", "probabilities")
-        has_std = isinstance(self.policy, GaussianPolicy)
-        return ("action", "std") if has_std else ("action",)
+        return ("action", "std") if isinstance(self.policy, GaussianPolicy) else ("action",)
 
     def forward(self, observation: Tensor) -> tuple[Tensor, ...]:
         """The most typical action at each state (m, d_s), and what else is known.
@@ -98,15 +97,12 @@ class DeployedWithMemory(nn.Module):
         first = torch.cat([observation, before], dim=1)[:, self.first]
         past = torch.where(episode_start[:, None], first, state)
         c = self.n_changes
-        changes = observation[:, :c] - past[:, :c]
-        seen = torch.cat([observation, changes, past[:, c:]], dim=1)
+        seen = torch.cat([observation, observation[:, :c] - past[:, :c], past[:, c:]], dim=1)
         action, *others = self.present(seen)
         taken = action
         if self.is_discrete:
-            labels = torch.arange(self.before.shape[1] - 1)
-            taken = (action[:, None] == labels).to(seen)
-        after = torch.cat([seen, taken], dim=1)[:, self.copied]
-        return (action, after, *others)
+            taken = (action[:, None] == torch.arange(self.before.shape[1] - 1)).to(seen)
+        return (action, torch.cat([seen, taken], dim=1)[:, self.copied], *others)
 
 
 def deployed(fitted: FittedPolicy) -> Deployed | DeployedWithMemory:

@@ -47,8 +47,7 @@ class Program:
     def sizes(self) -> dict[str, int]:
         """How many there are of everything, by the names of the programs."""
         a = self.arrays
-        n_out = len(self.layers[-1][1])
-        n_taken = n_out if self.is_discrete else len(a["low"])
+        n_taken = len(self.layers[-1][1]) if self.is_discrete else len(a["low"])
         n_past = len(a.get("copied", ()))
         blocks = 0 if self.guard is None else -(-len(self.guard.points) // BLOCK)
         return {
@@ -97,8 +96,7 @@ def to_c(program: Program) -> str:
         points = tables["points"]
         n = program.sizes["N_BLOCKS"] * BLOCK
         filled = points[np.minimum(np.arange(n), len(points) - 1)]  # the last, again
-        blocks = filled.reshape(-1, BLOCK, points.shape[1])
-        tables["points"] = blocks.transpose(0, 2, 1)
+        tables["points"] = filled.reshape(-1, BLOCK, points.shape[1]).transpose(0, 2, 1)
     lines += [f"#define @P@_{name} {value}" for name, value in program.sizes.items()]
     for name, integers in program.whole_tables.items():
         lines.append(f"static const int @p@_{name}[] = {{{_joined(integers)}}};")

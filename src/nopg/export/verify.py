@@ -63,8 +63,7 @@ def graph_inputs(policy: FittedPolicy, states: FloatArray) -> tuple[Tensor, ...]
         return (whole,)
     width = policy.memory.n_observed
     seen, past = whole[:, :width].clone(), whole[:, width:].clone()
-    starts = torch.arange(len(whole)) % 7 == 0
-    return seen, policy.memory.changed(seen, past), starts
+    return seen, policy.memory.changed(seen, past), torch.arange(len(whole)) % 7 == 0
 
 
 def seen_states(policy: FittedPolicy, states: FloatArray) -> FloatArray:
@@ -100,8 +99,7 @@ def trial_states(policy: FittedPolicy, n_states: int = N_STATES) -> FloatArray:
     inside = rng.uniform(low, high, size=((n_states - n_known) // 2, len(low)))
     n_left = n_states - n_known - len(inside)
     outside = rng.uniform(low - 9 * half, high + 9 * half, size=(n_left, len(low)))
-    seen = known[rng.integers(len(known), size=n_known)]
-    return np.concatenate([seen, inside, outside])
+    return np.concatenate([known[rng.integers(len(known), size=n_known)], inside, outside])
 
 
 def onnx_runner(content: bytes) -> Runner:
@@ -132,8 +130,7 @@ def library_actions(policy: FittedPolicy, states: FloatArray) -> FloatArray:
     if isinstance(space, Box):
         low, high = (np.asarray(b, np.float64) for b in (space.low, space.high))
         space = Box(low, high, dtype=np.float64)
-    found = predicted_actions(policy.policy, space, None, states)
-    return np.asarray(found, dtype=np.float64)
+    return np.asarray(predicted_actions(policy.policy, space, None, states), dtype=np.float64)
 
 
 STRICT = ("-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic")

@@ -51,8 +51,7 @@ def untried_at(policy: FittedPolicy, states: Array) -> Array:
     kernels, the nearest row is farther than rows are from each other.
     """
     if policy.evaluator == "model":
-        model = policy.model.models[0]
-        return guessed_share(model, policy.policy, states) / LIKELY
+        return guessed_share(policy.model.models[0], policy.policy, states) / LIKELY
     size = max(64, _ENTRIES // len(policy.require_data()))
     parts = [states[first : first + size] for first in range(0, len(states), size)]
     distances = np.concatenate([policy.support(part).distance for part in parts])
@@ -73,8 +72,7 @@ def guard_distance(policy: FittedPolicy) -> float:
     taken = regression_actions(data).numpy()
     taken = taken * _OTHER_LABEL if data.is_discrete else taken / np.asarray(h.action)
     places = np.concatenate([data.observations / np.asarray(h.state), taken], axis=1)
-    parts = [cKDTree(places[~fold]).query(places[fold])[0] for fold in folds]
-    apart = np.concatenate(parts)
+    apart = np.concatenate([cKDTree(places[~fold]).query(places[fold])[0] for fold in folds])
     alike = apart[apart < _OTHER_LABEL]
     return max(usual, float(np.quantile(alike, USUAL_SHARE))) if len(alike) else usual
 

@@ -54,8 +54,7 @@ def read_policy_file(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         with open_plain(path, follow=True) as stream:
             content = stream.read()
         tensors = safetensors.torch.load(content)
-        length = int.from_bytes(content[:8], "little")
-        header = parse_json(content[8 : 8 + length])
+        header = parse_json(content[8 : 8 + int.from_bytes(content[:8], "little")])
         metadata = parse_json(header["__metadata__"]["nopg"])
     if metadata.get("format") not in (FORMAT, WITH_MEMORY):
         raise PolicyFileError(

@@ -142,8 +142,7 @@ class LeaveOneOut:
             h = _leave_one_out_by_label(data, targets, generator)
             return Bandwidths(h, [LABEL_SMOOTHING], _finite(h))
         inputs = torch.as_tensor(np.column_stack([data.observations, data.actions]))
-        d_a = data.actions.shape[1]
-        largest = torch.tensor([WIDEST_STATE] * d_s + [WIDEST_ACTION] * d_a)
+        largest = torch.tensor([WIDEST_STATE] * d_s + [WIDEST_ACTION] * data.actions.shape[1])
         found, _ = leave_one_out(inputs, torch.tensor(targets), generator, largest)
         h = found.tolist()
         _report_constant("state", data.observations)
@@ -199,8 +198,7 @@ def _leave_one_out_by_label(
     if not logs:
         raise DataError("Some action must occur twice or more, every one occurs once; record more.")
     _report_constant("state", data.observations)
-    weights = int(counts[counts >= 2].sum())
-    return list((torch.stack(logs).sum(dim=0) / weights).exp().tolist())
+    return list((torch.stack(logs).sum(dim=0) / int(counts[counts >= 2].sum())).exp().tolist())
 
 
 def _report_constant(kind: str, values: FloatArray) -> None:

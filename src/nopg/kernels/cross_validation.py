@@ -72,8 +72,7 @@ def cross_validated_bandwidth(column: FloatArray) -> tuple[float, str | None]:
         return math.inf, "is constant: it cannot tell samples apart and is ignored"
     silverman = spread * (n * 0.75) ** -0.2  # one dimension
     candidates = silverman * 1.5 * np.arange(1, N_CANDIDATES + 1) / N_CANDIDATES
-    likelihoods = [_held_out_likelihood(column, h) for h in candidates]
-    best = int(np.argmax(likelihoods))
+    best = int(np.argmax([_held_out_likelihood(column, h) for h in candidates]))
     remark = None
     distinct = len(np.unique(column))
     if best == 0 and distinct < n:

@@ -67,8 +67,7 @@ class _Regression:
         self.targets = targets[sees]  # (m, p)
         # Targets of the candidates: each query's, or one list for all, (m or 1, c, p).
         self.known = known if len(known) == 1 else known[sees]
-        total = (self.targets - self.targets.mean(dim=0)).square().sum()
-        self.scale = float(total) or 1.0
+        self.scale = float((self.targets - self.targets.mean(dim=0)).square().sum()) or 1.0
 
     def minimise(
         self, start: np.ndarray, bounds: list[tuple[float, float]]
@@ -115,8 +114,7 @@ def _choose(x: Tensor, generator: np.random.Generator) -> tuple[Tensor, Tensor]:
         return queries, torch.arange(n)[None]
     from scipy.spatial import cKDTree
 
-    tree = cKDTree(x.numpy())
-    _, nearest = tree.query(x[queries].numpy(), k=MAX_CANDIDATES // 4, workers=-1)
+    _, nearest = cKDTree(x.numpy()).query(x[queries].numpy(), k=MAX_CANDIDATES // 4, workers=-1)
     return queries, torch.as_tensor(nearest)
 
 

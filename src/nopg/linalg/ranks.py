@@ -55,8 +55,7 @@ class Ranks:
         """The parts of all ranks end to end, (total, ...): the one all_gather."""
         width = self.width(total)
         if len(part) < width:
-            padding = part.new_zeros((width - len(part), *part.shape[1:]))
-            part = torch.cat([part, padding])
+            part = torch.cat([part, part.new_zeros((width - len(part), *part.shape[1:]))])
         whole = part.new_empty((width * self.size, *part.shape[1:]))
         # Newer versions of torch renamed it, and warn of the older name.
         modern = getattr(dist, "all_gather_single", None)
@@ -78,8 +77,7 @@ class Ranks:
     def require_same(self, fingerprint: int, what: str, device: torch.device) -> None:
         """Check that all ranks hold the same thing."""
         own = torch.tensor([fingerprint], dtype=torch.int64, device=device)
-        found = self.gather(own, self.size)
-        others = (found != own).nonzero()
+        others = (self.gather(own, self.size) != own).nonzero()
         if len(others):
             raise ConfigError(
                 f"Every rank must hold the same {what}, rank {int(others[0])} holds not that of "
@@ -123,8 +121,7 @@ class ShardedRows(LinearOperator):
 
     def gather_rows(self, own: Tensor) -> Tensor:
         """What each rank has for its own rows, (m_r, ...), for all rows, (m, ...)."""
-        grouped = own.reshape(-1, self.group, *own.shape[1:])
-        return self.ranks.gather(grouped, self.n).flatten(0, 1)
+        return self.ranks.gather(own.reshape(-1, self.group, *own.shape[1:]), self.n).flatten(0, 1)
 
 
 @contextmanager

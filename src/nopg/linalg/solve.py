@@ -154,8 +154,7 @@ def _iterate(
         return Solution(torch.zeros_like(b), torch.zeros_like(b), "zero", matvecs=0)
     matvecs, best, residual = 0, math.inf, b
     for fallbacks, (method, solver) in enumerate(chain.items()):
-        budget = config.max_matvecs - matvecs
-        attempt = solver(matvec, b, start, config.rtol * norm, budget)
+        attempt = solver(matvec, b, start, config.rtol * norm, config.max_matvecs - matvecs)
         matvecs, residual = matvecs + attempt.matvecs, attempt.residual
         if attempt.is_converged:
             return Solution(attempt.value, residual, method, matvecs, fallbacks)

@@ -137,7 +137,6 @@ class _ModuleActors:
             inputs = torch.tensor(part).to(like)
             chosen = policy.act(inputs)
             if isinstance(policy, CategoricalPolicy):
-                n_labels = policy.outputs(inputs)[0].shape[1]
-                chosen = nn.functional.one_hot(chosen, n_labels)
+                chosen = nn.functional.one_hot(chosen, policy.outputs(inputs)[0].shape[1])
             found.append(chosen.double().cpu().numpy())
         return np.concatenate(found)

@@ -168,8 +168,7 @@ class PerceptronPass:
         for weight, bias in layers:
             inputs.append(x.relu_() if inputs else x)
             x = torch.addmm(bias, inputs[-1], weight.T)
-        weights = [weight for weight, _ in layers]
-        return cls(policy.from_raw(x), policy, weights, inputs, x)
+        return cls(policy.from_raw(x), policy, [weight for weight, _ in layers], inputs, x)
 
     @torch.no_grad()
     def vjp(self, slopes: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

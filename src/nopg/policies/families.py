@@ -65,8 +65,7 @@ class Squash(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Actions strictly inside the box, (m, d_a)."""
-        centre = 0.5 * (self.high + self.low)
-        return torch.addcmul(centre, self.half_width, torch.tanh(x))
+        return torch.addcmul(0.5 * (self.high + self.low), self.half_width, torch.tanh(x))
 
 
 class NetworkPolicy(Policy):

@@ -180,6 +180,5 @@ class Loop:
         self._publish()
 
     def _publish(self) -> None:
-        text = status(self._session, fps=self._fps, rate=self._rate)
-        self._link.publish((text, self._frame))
+        self._link.publish((status(self._session, fps=self._fps, rate=self._rate), self._frame))
         self._published = time.monotonic()

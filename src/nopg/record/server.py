@@ -57,8 +57,7 @@ class Ticket:
 
     def is_valid(self, offered: str) -> bool:
         """Whether `offered` opens the recorder; it stays valid."""
-        known = self.current.encode()
-        return hmac.compare_digest(known, offered.encode(errors="replace"))
+        return hmac.compare_digest(self.current.encode(), offered.encode(errors="replace"))
 
 
 def _answers(port: int) -> Callable[[ServerConnection, Request], Response | None]:
@@ -121,8 +120,7 @@ def _talk(websocket: ServerConnection, link: Link, ticket: Ticket, welcome: dict
         if not link.attach(websocket):  # the ticket stays good until the other has gone
             return websocket.close(TAKEN)
         try:
-            greeting = {**welcome, "ticket": ticket.renew()}
-            websocket.send(json.dumps(greeting, allow_nan=False))
+            websocket.send(json.dumps({**welcome, "ticket": ticket.renew()}, allow_nan=False))
             Thread(target=_show, args=(websocket, link), daemon=True).start()
             for message in websocket:
                 link.put(read_message(message))

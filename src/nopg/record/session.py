@@ -92,8 +92,7 @@ class Command(StrEnum):
 
 def start_seed(seed: int, start: int) -> int:
     """The seed of start number `start`: with it an episode can be replayed exactly."""
-    sequence = np.random.SeedSequence(seed, spawn_key=(start,))
-    return int(sequence.generate_state(1)[0])
+    return int(np.random.SeedSequence(seed, spawn_key=(start,)).generate_state(1)[0])
 
 
 class Session:

@@ -62,8 +62,7 @@ def replay_table(replay: Replay) -> str:
         worst = replay.names[int(replay.errors[i].argmax())]
         held, ratio = replay.coverage[i].mean(), replay.relative[i]
         rows.append([label, f"{replay.n_starts[i]:,}", f"{held:.0%}", f"{ratio:.2f}", worst])
-    heads = ["after", "starts", "in 90% bands", "error", "worst"]
-    return table(heads, rows)
+    return table(["after", "starts", "in 90% bands", "error", "worst"], rows)
 
 
 def suggestion_table(suggestion: Suggestion) -> str:

@@ -72,8 +72,7 @@ def most_telling(found: list[Plane]) -> tuple[int, int | None]:
 
 def packed(values: Any) -> str:
     """An array as little-endian float32 in base64."""
-    numbers = np.ascontiguousarray(values, dtype="<f4")
-    return base64.b64encode(numbers.tobytes()).decode()
+    return base64.b64encode(np.ascontiguousarray(values, dtype="<f4").tobytes()).decode()
 
 
 def _action(evidence: Evidence) -> dict[str, Any]:

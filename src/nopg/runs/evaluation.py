@@ -97,8 +97,7 @@ def _measured(policy: FittedPolicy, env: gymnasium.Env[Any, Any], seed: int) -> 
     rows = [*one_episode(env, policy, seed, deterministic=True)]
     rewards = np.array([row[2] for row in rows])
     weights = policy.gamma ** np.arange(len(rows))
-    discounted = float(weights @ rewards)
-    return Episode(seed, float(rewards.sum()), discounted, len(rows), rows[-1][4])
+    return Episode(seed, float(rewards.sum()), float(weights @ rewards), len(rows), rows[-1][4])
 
 
 def make_env(env_id: str, **options: Any) -> gymnasium.Env[Any, Any]:

@@ -85,8 +85,7 @@ def start(
         model.find_start(n_updates, progress=monitoring.progress)
         config = RunConfig.of(fitted, n_updates, evaluate_every)
         fitted.save(path / "initial.nopg")
-        run = RunFolder.create(path, config)
-        _train(run, model, monitoring, None)
+        _train(RunFolder.create(path, config), model, monitoring, None)
     return fitted
 
 

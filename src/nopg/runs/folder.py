@@ -238,8 +238,7 @@ def read_checkpoint(folder: Path) -> tuple[History, TrainingState | None]:
         history = History(_updates(parts["updates"].tolist(), parts["evaluations"]))
         if parts["state"] is None:
             return history, None
-        so_far = History(history.updates, "interrupted")
-        state = TrainingState(**parts["state"], history=so_far)
+        state = TrainingState(**parts["state"], history=History(history.updates, "interrupted"))
         if state.step != len(history):
             raise ValueError(f"it is of step {state.step}")
         return history, state

@@ -99,8 +99,7 @@ def require_plain(path: Path) -> None:
 
 def reading(path: Path, what: str) -> AbstractContextManager[None]:
     """Turn what the block raises where `path` is not `what` into one sentence."""
-    advice = "it is damaged, or of another program or version"
-    return reading_file(path, what, advice, RunError)
+    return reading_file(path, what, "it is damaged, or of another program or version", RunError)
 
 
 def read_plain(path: Path, max_bytes: int) -> bytes:

@@ -97,8 +97,7 @@ class Description:
 
 def _wrapped(lead: str, sentence: str) -> list[str]:
     """Lines of at most 88 characters, the later ones indented under the first."""
-    indent = " " * len(lead)
-    return textwrap.wrap(sentence, 88, initial_indent=lead, subsequent_indent=indent)
+    return textwrap.wrap(sentence, 88, initial_indent=lead, subsequent_indent=" " * len(lead))
 
 
 def describe(table: TransitionTable, action_space: Space[Any] | None = None) -> Description:

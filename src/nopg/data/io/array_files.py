@@ -28,8 +28,7 @@ def write_npz(table: TransitionTable, path: Path) -> None:
     if path.suffix.lower() != ".npz":
         raise DataError(f"The name of a data file to write must end in .npz, got `{path}`.")
     arrays: dict[str, Any] = table.arrays() | {_METADATA: np.array(json.dumps(described(table)))}
-    save = partial(np.savez_compressed, allow_pickle=False, **arrays)
-    write_atomically(path, save)
+    write_atomically(path, partial(np.savez_compressed, allow_pickle=False, **arrays))
 
 
 def read_npz(path: Path, options: ReadOptions) -> dict[str, Any]:
@@ -41,8 +40,7 @@ def read_npz(path: Path, options: ReadOptions) -> dict[str, Any]:
         options.require_size(sum(members[name].file_size for name in named), path)
         arrays = {a: _read_array(archive, members[name]) for name, a in named.items()}
     stored = arrays.pop(_METADATA, None)
-    text = None if stored is None else str(stored)
-    return file_arguments(arrays, text, options, path)
+    return file_arguments(arrays, None if stored is None else str(stored), options, path)
 
 
 def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:

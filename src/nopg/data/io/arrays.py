@@ -73,8 +73,7 @@ def dataset_arguments(
         said += ("The rewards are a function of (s, a, s').",)
         given = (parts[name] for name in (*ARRAYS[:2], "next_observations"))
         values = options.reward(*given)
-        n = len(parts["observations"])
-        parts["rewards"] = one_per_row("A reward function", values, n)
+        parts["rewards"] = one_per_row("A reward function", values, len(parts["observations"]))
     stated = dict(metadata or {})
     for space in ("observation_space", "action_space"):
         if getattr(options, space) is not None:
@@ -111,8 +110,7 @@ def _drop_missing(parts: dict[str, Any], rows: IntArray, options: ReadOptions) -
     empty = np.zeros(len(rows), dtype=bool)
     for name in ("observations", "actions", "rewards", "next_observations"):
         if parts[name] is not None:
-            values = as_matrix(name, parts[name], is_finite=False)
-            empty |= np.isnan(values).any(axis=1)
+            empty |= np.isnan(as_matrix(name, parts[name], is_finite=False)).any(axis=1)
     if not empty.any():
         return ()
     found = counted(int(empty.sum()), "row")

@@ -227,8 +227,7 @@ def resampled(
 def _summed(rewards: FloatArray, ends: FloatArray, grid: FloatArray) -> FloatArray:
     """What is earned in each step of the grid; the last keeps what is left, (T, 1)."""
     closing = np.append(rewards[:-1], np.nan_to_num(rewards[-1]))  # may be empty
-    total = np.append(0.0, np.cumsum(closing))
-    earned = np.interp(np.append(grid, np.inf), ends, total)
+    earned = np.interp(np.append(grid, np.inf), ends, np.append(0.0, np.cumsum(closing)))
     return np.asarray(np.diff(earned))[:, None]
 
 

@@ -68,8 +68,7 @@ class LeRobotFolder(TableSource):
                 for feature in features:
                     values = _flat(table[feature].combine_chunks())
                     own = self.columns_of[feature]
-                    matrix = values.reshape(len(table), len(own))
-                    cells |= dict(zip(own, matrix.T, strict=True))
+                    cells |= dict(zip(own, values.reshape(len(table), len(own)).T, strict=True))
             yield {name: cells[name] for name in names}
 
 
@@ -99,5 +98,4 @@ def _names(feature: str, about: Mapping[str, Any]) -> list[str]:
 
 
 def _reading(folder: Path) -> AbstractContextManager[None]:
-    what = f"a LeRobot data set with data/**/*.parquet and {INFO}"
-    return reading(folder, what, "fetch it anew")
+    return reading(folder, f"a LeRobot data set with data/**/*.parquet and {INFO}", "fetch it anew")

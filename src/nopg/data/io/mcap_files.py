@@ -56,8 +56,7 @@ class McapFile(TableSource):
             own.setdefault(self._topic_of[name], []).append(name)
         for topic, time, cells in self._messages(set(own)):
             times.setdefault(topic, []).append(time)
-            found = [cells.get(name, np.nan) for name in own[topic]]
-            rows.setdefault(topic, []).append(found)
+            rows.setdefault(topic, []).append([cells.get(name, np.nan) for name in own[topic]])
         states = [n for n in self._options.observations or () if n in self._topic_of]
         busiest = max(own, key=lambda topic: self._counts[topic])
         leader = self._topic_of[states[0]] if states else busiest
@@ -121,8 +120,7 @@ class McapFile(TableSource):
                     yield record
                     continue
                 self._options.require_size(record.uncompressed_size, self._path)
-                content = _unpacked(record)
-                plain = replace(record, compression="", data=content)
+                plain = replace(record, compression="", data=_unpacked(record))
                 yield from reader.breakup_chunk(plain)
 
 

@@ -122,8 +122,7 @@ def from_d3rlpy(dataset: Any) -> Dataset:
     }
     arrays["episodes"] = np.repeat(np.arange(len(episodes)), lengths)
     arrays["terminations"] = np.zeros(sum(lengths), dtype=bool)
-    last = np.cumsum(lengths) - 1
-    arrays["terminations"][last] = [episode.terminated for episode in episodes]
+    arrays["terminations"][np.cumsum(lengths) - 1] = [episode.terminated for episode in episodes]
     metadata: dict[str, Any] = {"notes": ("Read from d3rlpy.",)}
     if arrays["actions"].dtype.kind in "iu":
         metadata["action_space"] = Discrete(int(dataset.dataset_info.action_size))
