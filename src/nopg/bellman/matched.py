@@ -107,10 +107,9 @@ class MatchedRows(RowModel):
         """The same for rows of several actions per query, (k, m, d_a)."""
         assert weights.state is not None
         q = q - q.mean()
-        draws = zip(*weights.blocks, strict=True)
         found = [
             self._slopes(blocks, state, q)
-            for blocks, state in zip(draws, weights.state, strict=True)
+            for blocks, state in zip(zip(*weights.blocks, strict=True), weights.state, strict=True)
         ]
         return torch.stack(found)
 

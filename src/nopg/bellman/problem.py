@@ -178,10 +178,9 @@ class Problem:
     def rescaled(self, factor: float) -> Problem:
         """The same data and lists with every bandwidth times `factor`."""
         # The kernel between labels is not a matter of distance and stays as it is.
-        in_action = 1.0 if self.samples.n_actions else factor
         return replace(
             self,
-            bandwidths=self.bandwidths.scaled(factor, in_action),
+            bandwidths=self.bandwidths.scaled(factor, 1.0 if self.samples.n_actions else factor),
             next_rows=self.next_rows.rescaled(factor),
             initial_rows=self.initial_rows.rescaled(factor),
         )

@@ -156,9 +156,7 @@ class BellmanSolution:
     def following(self, *, keep_correction: bool = True) -> Start:
         """Where to start solving for a policy close by."""
         # The coarse inverse grows old slowly, and making it takes some ten products.
-        core = None
-        if keep_correction and self.correction is not None:
-            core = self.correction.core
+        core = self.correction.core if keep_correction and self.correction is not None else None
         later, first = self.at_next.state, self.at_initial.state
         rows = None
         if later is not None and first is not None:

@@ -159,13 +159,12 @@ class KernelEnsemble:
         found = zip(others, self.alternatives, strict=True)
         problem = self.solution.estimator.problem
         queries = initial_state_tensor(states, problem.samples.states)
-        beyond = self._beyond((problem.rows_at(queries),), queries)
         return Answers(
             plain.matvec(self.solution.q.value),
             weighted_product(plain, self.basis.weights)(self.replica_q),
             [rows.matvec(one.q.value) for rows, one in found],
             problem.possible_returns,
-            _unknown(beyond) + self._later_unknown,
+            _unknown(self._beyond((problem.rows_at(queries),), queries)) + self._later_unknown,
         ).interval(level)
 
     def objective(self, level: float) -> Estimate:

@@ -151,9 +151,7 @@ def replay_others(
     """Replay what `model`, of `data`, has not seen; bands are scaled as in `known`."""
     windows = Windows.of(others, np.ones(len(others), dtype=bool), LONGEST)
     kind = EPISODES if windows.is_whole.any() else PAIRS
-    scales = {}
-    if known is not None:
-        scales = dict(zip(known.labels, known.factors, strict=True))
+    scales = dict(zip(known.labels, known.factors, strict=True)) if known is not None else {}
     found = Predictions.of(model, data, windows, gamma, generator)
     return _replay(kind, data, len(others), [found], [scales])
 

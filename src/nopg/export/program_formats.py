@@ -49,7 +49,6 @@ class Program:
         a = self.arrays
         n_taken = len(self.layers[-1][1]) if self.is_discrete else len(a["low"])
         n_past = len(a.get("copied", ()))
-        blocks = 0 if self.guard is None else -(-len(self.guard.points) // BLOCK)
         return {
             "WIDTH": len(a["mean"]),
             "N_OBSERVATIONS": len(a["mean"]) - n_past,
@@ -59,7 +58,7 @@ class Program:
             "N_ACTIONS": 1 if self.is_discrete else n_taken,
             "N_LAYERS": len(self.layers),
             "WIDEST": max(len(a["mean"]), *(len(bias) for _, bias in self.layers)),
-            "N_BLOCKS": blocks,
+            "N_BLOCKS": 0 if self.guard is None else -(-len(self.guard.points) // BLOCK),
             "BLOCK": BLOCK,
             "IS_DISCRETE": int(self.is_discrete),
             "IS_SQUASHED": int(bool(a.get("is_squashed", False))),
@@ -155,10 +154,9 @@ def fill_template(template: str, program: Program, numbers: str = "", **words: s
 def _numbers(values: Any, is_single: bool, ending: str, infinity: str) -> list[str]:
     """Numbers with the fewest digits that give them back."""
     kind: Any = np.float32 if is_single else np.float64
-    array = np.asarray(values, dtype=kind).reshape(-1)
     return [
         f"{value!s}{ending}" if np.isfinite(value) else str(value).replace("inf", infinity)
-        for value in array
+        for value in np.asarray(values, dtype=kind).reshape(-1)
     ]
 
 

@@ -161,9 +161,8 @@ class ProgramRunner:
             columns += [state, np.asarray(episode_start)[:, None]]
         else:
             columns.append(np.ones((len(columns[0]), 1)))
-        rows = np.concatenate(columns, axis=1).astype(np.float64)
         with tempfile.TemporaryDirectory() as folder:
-            told = self._run(Path(folder), rows)
+            told = self._run(Path(folder), np.concatenate(columns, axis=1).astype(np.float64))
         self.found = told[:, 0].astype(np.int64)
         actions = told[:, 1 : told.shape[1] - n_past]
         if self.program.is_discrete:

@@ -170,9 +170,7 @@ class _FunctionActor:
                 f"A function that is compared with must return {what}, got "
                 f"{actions.min():g} to {actions.max():g}; act as the data do."
             )
-        if labels is None:
-            return actions
-        return np.eye(labels)[actions[:, 0].astype(np.int64)]
+        return actions if labels is None else np.eye(labels)[actions[:, 0].astype(np.int64)]
 
 
 def _widths(data: Dataset) -> tuple[int, tuple[int, ...]]:

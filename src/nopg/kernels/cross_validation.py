@@ -54,9 +54,7 @@ def half_spacing(column: FloatArray) -> float:
     """Half the median distance of neighbouring distinct values; 0 if none repeats."""
     gaps = np.diff(np.sort(column))
     is_gap = gaps > SAME * float(gaps.sum())
-    if is_gap.all() or not is_gap.any():
-        return 0.0
-    return 0.5 * float(np.median(gaps[is_gap]))
+    return 0.0 if is_gap.all() or not is_gap.any() else 0.5 * float(np.median(gaps[is_gap]))
 
 
 def cross_validated_bandwidth(column: FloatArray) -> tuple[float, str | None]:

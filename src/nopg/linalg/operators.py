@@ -96,9 +96,7 @@ class Pattern:
 
     def in_order(self, stacked: Tensor, dim: int = 0) -> Tensor:
         """What belongs to stacked rows, in the original order of the rows."""
-        if self.position is None:
-            return stacked
-        return stacked.index_select(dim, self.position)
+        return stacked if self.position is None else stacked.index_select(dim, self.position)
 
 
 def csr(starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:

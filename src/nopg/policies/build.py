@@ -115,9 +115,7 @@ class Gain(nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         """K x for each state, (m, d_a)."""
-        if self.gain.ndim == 1:
-            return states * self.gain
-        return states @ self.gain.T
+        return states * self.gain if self.gain.ndim == 1 else states @ self.gain.T
 
 
 def perceptron_layers(module: nn.Module) -> list[tuple[Tensor, Tensor]]:

@@ -62,16 +62,14 @@ def record(
         observations, actions = known_names(config.environment)
         teleop = _teleop(simulator, actions, config)
         (n_columns,) = simulator.observation_space.shape
-        is_continuous = isinstance(teleop, ContinuousTeleop)
         columns = {
             "observation_space": simulator.observation_space,
             "action_space": simulator.action_space,
             "observation_names": fitting(observations, n_columns, "s"),
-            "action_names": teleop.names if is_continuous else ("action",),
+            "action_names": teleop.names if isinstance(teleop, ContinuousTeleop) else ("action",),
         }
         # Beside the file, because the file itself is replaced at every save.
-        beside = path.with_name(f".{path.name}.lock")
-        with exclusive(beside, str(path), "recorder"):
+        with exclusive(path.with_name(f".{path.name}.lock"), str(path), "recorder"):
             file = Demonstrations(path, columns)
             session = Session(
                 simulator, teleop, file, seed=config.seed, wanted=config.episodes, announce=announce

@@ -149,6 +149,4 @@ def known_names(env_id: str) -> tuple[Names, Names]:
 
 def fitting(names: Names, count: int, prefix: str) -> Names:
     """The known names if there are `count` of them, else numbers after `prefix`."""
-    if len(names) == count:
-        return names
-    return tuple(f"{prefix}{i}" for i in range(count))
+    return names if len(names) == count else tuple(f"{prefix}{i}" for i in range(count))

@@ -104,7 +104,6 @@ def _samples(evidence: Evidence, axes: tuple[Coordinate, ...]) -> dict[str, Any]
     if len(data) > MOST_SAMPLES:
         generator = Seed(evidence.policy.seed).numpy("report-samples")
         rows = np.sort(generator.choice(len(data), MOST_SAMPLES, replace=False))
-    actions = data.actions.reshape(len(data), -1)[rows]
     return {
         # A reward that never changes has nothing to show.
         "colour": "reward" if np.ptp(data.rewards) > 0.0 else "action",
@@ -112,7 +111,7 @@ def _samples(evidence: Evidence, axes: tuple[Coordinate, ...]) -> dict[str, Any]
         "at": [packed(axis.of(data.observations[rows])) for axis in axes],
         "to": [packed(axis.of(data.next_observations[rows])) for axis in axes],
         "reward": packed(data.rewards[rows]),
-        "action": [packed(column) for column in actions.T],
+        "action": [packed(column) for column in data.actions.reshape(len(data), -1)[rows].T],
     }
 
 

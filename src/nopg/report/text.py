@@ -22,7 +22,6 @@ def words(evidence: Evidence) -> dict[str, str]:
         rows += f" in {counted(data.n_episodes, 'episode')}"
     ended = np.nonzero(evidence.paths.running <= 0.5)[0]
     ends = f" Half of them have ended after {ended[0]} steps." if len(ended) else ""
-    is_searched = policy.search is not None
     return {
         "level": verdict.level,
         "headline": verdict.headline,
@@ -30,7 +29,7 @@ def words(evidence: Evidence) -> dict[str, str]:
         "advice": verdict.advice,
         "chooses": ", ".join(data.action_names[:4]),
         "rows": rows,
-        "by": "a search (nopg learn)" if is_searched else policy.algorithm,
+        "by": "a search (nopg learn)" if policy.search is not None else policy.algorithm,
         "evaluator": EVALUATORS[evidence.estimate.by],
         "value": number(float(evidence.estimate.value)),
         "interval": interval_of(evidence),

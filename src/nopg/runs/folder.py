@@ -219,11 +219,10 @@ def write_checkpoint(folder: Path, history: History, state: TrainingState | None
     """Keep the updates so far, and where training stands if it can be resumed."""
     columns = [history[name] for name in _NUMBERS]
     names = ("policy", "ascent", "draws")
-    where = None if state is None else {name: getattr(state, name) for name in names}
     parts = {
         "updates": torch.tensor(columns, dtype=torch.float64),  # (fields, n)
         "evaluations": {str(u.step): u.evaluations for u in history if u.evaluations},
-        "state": where,
+        "state": None if state is None else {name: getattr(state, name) for name in names},
     }
     content = to_bytes(parts)
     write_atomically(folder / CHECKPOINT, lambda stream: stream.write(content))
@@ -232,9 +231,8 @@ def write_checkpoint(folder: Path, history: History, state: TrainingState | None
 def read_checkpoint(folder: Path) -> tuple[History, TrainingState | None]:
     """The updates of a run, and the state after the last one if there is any."""
     path = folder / CHECKPOINT
-    content = read_plain(path, MAX_BYTES)
     with reading(path, "a checkpoint of this run"):
-        parts = from_bytes(content)
+        parts = from_bytes(read_plain(path, MAX_BYTES))
         history = History(_updates(parts["updates"].tolist(), parts["evaluations"]))
         if parts["state"] is None:
             return history, None

@@ -110,9 +110,8 @@ def read_plain(path: Path, max_bytes: int) -> bytes:
 
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in an ordinary file."""
-    content = read_plain(path, MAX_JSON)
     with reading(path, "a JSON object"):
-        return parse_json(content)
+        return parse_json(read_plain(path, MAX_JSON))
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:

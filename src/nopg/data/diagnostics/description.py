@@ -103,9 +103,8 @@ def _wrapped(lead: str, sentence: str) -> list[str]:
 def describe(table: TransitionTable, action_space: Space[Any] | None = None) -> Description:
     """Count and measure a data set, and say what that means."""
     weights = neighbour_weights(table)
-    space = action_space or table.action_space
     findings = [
-        *all_diagnostics(table, space, weights),
+        *all_diagnostics(table, action_space or table.action_space, weights),
         *hardware_diagnostics(table),
         *memory_diagnostics(table),
     ]
