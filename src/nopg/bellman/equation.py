@@ -65,14 +65,13 @@ class BellmanEquation:
         d_a = 1 if data.is_discrete else samples.actions.shape[1]
         bandwidths.require_widths(samples.states.shape[1], d_a)
         settings |= {"rows": rows, "stochastic": stochastic, "neighbours": neighbours}
-        config = EstimatorConfig(gamma=gamma, **settings)
         seeds = Seed(seed)
         self.policy = as_policy(policy).to(dtype)
         self.problem = Problem.build(
             samples,
             initial_state_tensor(initial_states, samples.states),
             bandwidths,
-            config,
+            EstimatorConfig(gamma=gamma, **settings),
             seeds.torch("next-states"),
             ranks,
         )

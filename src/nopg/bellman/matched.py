@@ -80,10 +80,9 @@ class MatchedRows(RowModel):
             self._solved(self._features, taken, guess, accuracy)
             for taken, guess in zip(a, starts, strict=True)
         ]
-        blocks = zip(*(w.blocks for w in draws), strict=True)
         names = ("log_mass", "dropped", "displacement", "state")
         return RowWeights(
-            tuple(torch.stack(each) for each in blocks),
+            tuple(torch.stack(each) for each in zip(*(w.blocks for w in draws), strict=True)),
             *(torch.stack([getattr(w, name) for w in draws]) for name in names),
         )
 

@@ -71,9 +71,8 @@ def _parameter(name: str, kind: Any, text: str) -> inspect.Parameter:
     is_flag = kind is bool
     words = [f"--{name.replace('_', '-')}"] if is_flag else []
     typed: Any = Annotated[bool if is_flag else kind | None, typer.Option(*words, help=text)]
-    default = False if is_flag else None
     only = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(name, only, default=default, annotation=typed)
+    return inspect.Parameter(name, only, default=False if is_flag else None, annotation=typed)
 
 
 with_columns = with_options("columns", OPTIONS)

@@ -38,11 +38,10 @@ def demo(
     data = grid_dataset()
     print(f"{len(data)} transitions of a pendulum: 15 angles x 15 velocities x 2 torques.")
     print("The motor is too weak to lift it: the policy must learn to swing.\n")
-    n_updates = (FAST_UPDATES if fast else UPDATES) if updates is None else updates
     policy = NOPG("deterministic", gamma=GAMMA, seed=seed).fit(
         data,
         BOTTOM,
-        n_updates=n_updates,
+        n_updates=(FAST_UPDATES if fast else UPDATES) if updates is None else updates,
         evaluators={} if fast else {"return": lambda p: swing_up(p).total},
         evaluate_every=50,
     )

@@ -45,10 +45,9 @@ def align(
         is_start[follower[has_next]] = False
     ids = np.cumsum(is_start) - 1 if episodes is None else episodes
     rows = np.nonzero(is_kept)[0]
-    successor = np.where(has_next, follower, np.arange(m))[rows]
     counts = (int(which.sum()) for which in (closing, is_kept & ~has_next, is_dropped))
     arrays = {
-        "next_observations": observations[successor],
+        "next_observations": observations[np.where(has_next, follower, np.arange(m))[rows]],
         "terminations": terminated[rows],
         "truncations": truncated[rows],
         "episodes": ids[rows],

@@ -36,7 +36,6 @@ def with_history(table: Table, observations: int, actions: int) -> Table:
     if actions and not table.is_discrete:
         layout = replace(layout, before=_before(table, layout, order, age))
     states = _states(table, layout, order, age)
-    after = layout.join(table.next_observations, layout.after(states, table.actions))
     n_starts = int((age == 0).sum())
     filled = "; before each first step the first observation is repeated"
     if actions:
@@ -48,7 +47,7 @@ def with_history(table: Table, observations: int, actions: int) -> Table:
         f"{counted(int(actions), 'past action')} to the state, in "
         f"{counted(n_starts, 'run')} of rows that follow each other{filled}.",
         observations=states,
-        next_observations=after,
+        next_observations=layout.join(table.next_observations, layout.after(states, table.actions)),
         observation_names=_names(table, layout),
         observation_space=None,
         history=layout,

@@ -156,13 +156,12 @@ class KernelEnsemble:
             evaluate_at(one.estimator.problem, self.policy, states, self.basis.seed)
             for one in (self.solution, *self.alternatives)
         )
-        found = zip(others, self.alternatives, strict=True)
         problem = self.solution.estimator.problem
         queries = initial_state_tensor(states, problem.samples.states)
         return Answers(
             plain.matvec(self.solution.q.value),
             weighted_product(plain, self.basis.weights)(self.replica_q),
-            [rows.matvec(one.q.value) for rows, one in found],
+            [rows.matvec(one.q.value) for rows, one in zip(others, self.alternatives, strict=True)],
             problem.possible_returns,
             _unknown(self._beyond((problem.rows_at(queries),), queries)) + self._later_unknown,
         ).interval(level)

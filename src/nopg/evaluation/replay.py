@@ -129,10 +129,9 @@ def replay_held_out(
     def predicted(fold: tuple[Any, np.random.Generator]) -> Predictions:
         is_held_out, draws = fold
         seen = data.subset(~is_held_out)
-        model = refitted(like, model_columns(seen))
         rows = is_held_out & is_claimed if is_claimed[is_held_out].any() else is_held_out
         windows = Windows.of(data, rows, LONGEST, len(folds))
-        return Predictions.of(model, seen, windows, gamma, draws)
+        return Predictions.of(refitted(like, model_columns(seen)), seen, windows, gamma, draws)
 
     found = parallel_map(predicted, zip(folds, generator.spawn(len(folds)), strict=True))
     n_rows = sum(int(is_held_out.sum()) for is_held_out in folds)

@@ -122,7 +122,6 @@ def _graph(policy: FittedPolicy, path: Path, kind: str) -> tuple[Exported, bytes
             "file of this name; choose another folder."
         )
     graph, states = deployed(policy), verify.trial_states(policy)
-    example = verify.graph_inputs(policy, states[:2])
     run: verify.Runner
     if kind == "numpy":
         stream = io.BytesIO()
@@ -134,7 +133,7 @@ def _graph(policy: FittedPolicy, path: Path, kind: str) -> tuple[Exported, bytes
     else:
         about = contract(policy, b"", {"outputs": graph.outputs}, None, None)
         about["dtype"] = str(verify.dtype_of(policy)).removeprefix("torch.")
-        content = to_onnx(graph, example, about)
+        content = to_onnx(graph, verify.graph_inputs(policy, states[:2]), about)
         run = verify.onnx_runner(content)
     difference = verify.difference(policy, run, states)
     return Exported(path, len(states), difference, _beside(path), reader), content

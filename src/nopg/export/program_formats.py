@@ -82,10 +82,9 @@ class Program:
     @property
     def whole_tables(self) -> dict[str, list[int]]:
         """Whole numbers by name."""
-        widths = [self.sizes["WIDTH"], *(len(bias) for _, bias in self.layers)]
         a = self.arrays
         past = {n: [int(x) for x in a[n]] for n in ("first", "copied") if n in a}
-        return {"widths": widths, **past}
+        return {"widths": [self.sizes["WIDTH"], *(len(bias) for _, bias in self.layers)], **past}
 
 
 def to_c(program: Program) -> str:

@@ -28,9 +28,8 @@ def predicted_actions(
     names: Sequence[str] | None = None,  # what they are called, for the error
 ) -> NDArray[Any]:
     """The policy's actions, clipped to the space and in its dtype."""
-    parameter = next(policy.parameters())
     array = checked_observation(observation, width, names)
-    states = torch.tensor(np.atleast_2d(array)).to(parameter)
+    states = torch.tensor(np.atleast_2d(array)).to(next(policy.parameters()))
     try:
         with torch.no_grad():
             actions = policy.act(states, generator).cpu().numpy()

@@ -50,8 +50,7 @@ class Bandwidths:
         next_state: Sequence[float] | FloatArray | None = None,
     ) -> None:
         following = state if next_state is None else next_state
-        given = {"state": state, "action": action, "next_state": following}
-        for name, listed in given.items():
+        for name, listed in {"state": state, "action": action, "next_state": following}.items():
             values = _numbers(name, listed)
             for d, h in enumerate(values):
                 if math.isnan(h) or h < 0.0 or (h == 0.0 and name != "next_state"):

@@ -88,9 +88,8 @@ def cross_validated_bandwidth(column: FloatArray) -> tuple[float, str | None]:
 
 def _held_out_likelihood(column: FloatArray, h: float) -> float:
     """Log-likelihood of each fold under the density of the others, summed."""
-    folds = np.array_split(np.arange(len(column)), min(N_FOLDS, len(column)))
     total = 0.0
-    for fold in folds:
+    for fold in np.array_split(np.arange(len(column)), min(N_FOLDS, len(column))):
         rest = np.delete(column, fold)
         rows = max(1, BLOCK // max(len(rest), 1))
         for part in np.array_split(column[fold], math.ceil(len(fold) / rows)):

@@ -93,9 +93,8 @@ def mlp(
     """A float64 perceptron with ReLU between its layers."""
     # Weights are Xavier uniform and biases uniform in 1 / sqrt(width), as in the authors' release;
     # drawing them here keeps the global generator out of it.
-    widths = [width_in, *hidden, width_out]
     layers: list[nn.Module] = []
-    for fan_in, fan_out in itertools.pairwise(widths):
+    for fan_in, fan_out in itertools.pairwise([width_in, *hidden, width_out]):
         layer = nn.Linear(fan_in, fan_out, dtype=torch.float64)
         with torch.no_grad():
             bound = math.sqrt(6.0 / (fan_in + fan_out))

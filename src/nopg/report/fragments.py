@@ -68,9 +68,8 @@ def replay_table(replay: Replay) -> str:
 def suggestion_table(suggestion: Suggestion) -> str:
     """Steps to record next: where to be and what to do."""
     columns = [suggestion.table[name] for name in suggestion.names]
-    gains = -np.diff(suggestion.remaining, prepend=1.0)
     found: dict[tuple[str, ...], list[float]] = {}  # noise may ask for a step twice
-    for *row, gain in zip(*columns, gains, strict=True):
+    for *row, gain in zip(*columns, -np.diff(suggestion.remaining, prepend=1.0), strict=True):
         found.setdefault(tuple(number(float(x), 3) for x in row), []).append(gain)
     rows = [[*row, str(len(each)), f"{sum(each):.1%}"] for row, each in found.items()]
     return table([*suggestion.names, "times", "narrows by"], rows)

@@ -21,7 +21,6 @@ def words(evidence: Evidence) -> dict[str, str]:
     if data.episodes is not None:
         rows += f" in {counted(data.n_episodes, 'episode')}"
     ended = np.nonzero(evidence.paths.running <= 0.5)[0]
-    ends = f" Half of them have ended after {ended[0]} steps." if len(ended) else ""
     return {
         "level": verdict.level,
         "headline": verdict.headline,
@@ -37,7 +36,7 @@ def words(evidence: Evidence) -> dict[str, str]:
         "gamma": number(policy.gamma),
         "far": f"{1.0 / (1.0 - policy.gamma):.0f}",
         "paths": of_paths(evidence),
-        "ended": ends,
+        "ended": f" Half of them have ended after {ended[0]} steps." if len(ended) else "",
         "replay": of_replay(evidence.grounds.replay),
         "next": of_next(evidence),
         "learning": of_training(evidence),

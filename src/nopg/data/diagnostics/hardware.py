@@ -38,9 +38,8 @@ def hardware_diagnostics(table: TransitionTable) -> Iterator[Diagnostic]:
 
 def _resolution(values: FloatArray) -> float | None:
     """The step in which a column counts, None if it does not."""
-    distinct = np.unique(values)
     span = float(np.ptp(values))
-    gaps = np.diff(distinct)
+    gaps = np.diff(np.unique(values))
     gaps = gaps[gaps > 1e-9 * span]  # less is how numbers are rounded
     if span == 0 or not 6 <= len(gaps) < 0.5 * len(values):
         return None

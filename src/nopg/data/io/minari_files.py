@@ -83,8 +83,7 @@ def _arguments(storage: Any, options: ReadOptions) -> dict[str, Any]:
     width = 16 * (math.prod(storage.observation_space.shape) + 4)
     options.require_size(width * int(storage.total_steps), "the Minari dataset")
     episodes, n_steps = [], 0
-    stored = storage.get_episodes(range(storage.total_episodes))
-    for episode in _episodes(stored, space):
+    for episode in _episodes(storage.get_episodes(range(storage.total_episodes)), space):
         n_steps += len(episode["rewards"])  # what is there, whatever was declared
         options.require_size(width * n_steps, "the Minari dataset")
         episodes.append(episode)
