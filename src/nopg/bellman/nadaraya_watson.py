@@ -78,10 +78,8 @@ class NadarayaWatson(RowModel):
 
 
 def gaussian_weights(rows: QueryRows, actions: Tensor, variances: Tensor) -> RowWeights:
-    """Rows for one continuous action per query, (m, d_a), or for several, (k, m, d_a).
-
-    Variances of the action kernel are for all queries, (d_a,), or one each, (m, d_a).
-    """
+    """Rows for one continuous action per query, (m, d_a), or for several, (k, m, d_a)."""
+    # Variances of the action kernel are for all queries, (d_a,), or one each, (m, d_a).
     scale = 0.5 / variances
     library = compiled_rows.library_for(rows.queries)
     if library is None:

@@ -37,11 +37,9 @@ def state_actions(dataset: TransitionTable) -> FloatArray:
 
 
 def neighbour_weights(dataset: TransitionTable) -> FloatArray:
-    """Kernel weight of the other rows around up to a thousand rows, (m,).
-
-    A row at the very same (s, a) counts 1, one three bandwidths away 0.01. Bandwidths are
-    Silverman's; the two hundred nearest rows are counted.
-    """
+    """Kernel weight of the other rows around up to a thousand rows, (m,)."""
+    # A row at the very same (s, a) counts 1, one three bandwidths away 0.01. Bandwidths are
+    # Silverman's; the two hundred nearest rows are counted.
     from scipy.spatial import cKDTree
 
     points = scaled(state_actions(dataset))

@@ -230,11 +230,9 @@ class KernelEnsemble:
         return distance - self.basis.usual_distance
 
     def _replica_objectives(self) -> Tensor:
-        """J of every replica, (b,), from the two vectors that are solved for already.
-
-        J_w = eps0_w' q + mu' (r + gamma P_w q - q) is exact in the reweighted rows and of first
-        order in what they change of q and mu: two products, no solve.
-        """
+        """J of every replica, (b,), from the two vectors that are solved for already."""
+        # J_w = eps0_w' q + mu' (r + gamma P_w q - q) is exact in the reweighted rows and of first
+        # order in what they change of q and mu: two products, no solve.
         solution, weights = self.solution, self.basis.weights
         problem = solution.estimator.problem
         q = solution.q.value[:, None].expand(-1, weights.shape[1])

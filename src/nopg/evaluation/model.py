@@ -230,13 +230,11 @@ class ModelEvaluator:
     def _deviations(
         self, actor: Actor, states: Array, lengths: Array | None, at_best: bool = False
     ) -> tuple[Array, Array, Array, Array]:
-        """Returns in drawn models less those in the two, (S, m).
-
-        And those in models without a part of the data each, (K, m), and with gaps. And
-        what else they may be off by, (3, m): the difference that sharper ends make,
-        how far rewards beyond those seen may be off, and a last step more or less. What
-        is out of support earns one level of reward in each drawn model.
-        """
+        """Returns in drawn models less those in the two, (S, m)."""
+        # And those in models without a part of the data each, (K, m), and with gaps. And what else
+        # they may be off by, (3, m): the difference that sharper ends make, how far rewards beyond
+        # those seen may be off, and a last step more or less. What is out of support earns one
+        # level of reward in each drawn model.
         paths, until = self._paths(states, lengths, SHORT, FEW_PATHS)
 
         def ask(model: Steps, some: NoisyPaths, until: Array | None) -> Any:
@@ -309,11 +307,9 @@ class ModelEvaluator:
 
     @cached_property
     def _sharper(self) -> tuple[ArrayTransitionModel, ...]:
-        """The models with less blur about where and how tasks end; none without ends.
-
-        A termination model blurs over as much as data are apart, and the difference shows what that
-        does to a return.
-        """
+        """The models with less blur about where and how tasks end; none without ends."""
+        # A termination model blurs over as much as data are apart, and the difference shows what
+        # that does to a return.
         found = []
         for model in self.models:
             ends = model.termination

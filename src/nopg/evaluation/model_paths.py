@@ -85,12 +85,10 @@ def known_return(
     negligible: float = NEGLIGIBLE,
     lengths: Array | None = None,
 ) -> tuple[Array, Array]:
-    """What rollouts along `paths` earn in support, and the weight of what is unknown.
-
-    The discounted weight of steps out of support is to be multiplied by the worst or the best
-    reward; (B,) each. Where a rollout is cut off it goes on earning what it earned last, unless
-    `lengths`, (B,), say how many steps count.
-    """
+    """What rollouts along `paths` earn in support, and the weight of what is unknown."""
+    # The discounted weight of steps out of support is to be multiplied by the worst or the best
+    # reward; (B,) each. Where a rollout is cut off it goes on earning what it earned last, unless
+    # `lengths`, (B,), say how many steps count.
     earned, left = np.zeros((2, len(paths.starts)))
     until, horizon = _counted_steps(lengths, len(earned), gamma, negligible)
     for t, one in enumerate(paths.steps(model, actor, horizon)):
@@ -112,11 +110,9 @@ def reward_beyond(
     gamma: float,
     lengths: Array | None = None,
 ) -> tuple[Array, Array]:
-    """Discounted sum of what predicted rewards exceed the `limits` by, (B,).
-
-    A regression beyond the rewards of the log may be off by as much. And how far the return may be
-    off as tasks end one step sooner or later, (B,).
-    """
+    """Discounted sum of what predicted rewards exceed the `limits` by, (B,)."""
+    # A regression beyond the rewards of the log may be off by as much. And how far the return may
+    # be off as tasks end one step sooner or later, (B,).
     low, high = limits
     found, last = np.zeros((2, len(paths.starts)))
     until, horizon = _counted_steps(lengths, len(found), gamma, SHORT)

@@ -79,11 +79,9 @@ def distance_of_rows(problem: Problem, rows: QueryRows, actions: Tensor) -> Tens
 
 
 def usual_distance(problem: Problem) -> float:
-    """Distance that 99 of 100 samples have at most from the nearest other one.
-
-    In bandwidths, and at least 1. Samples of a discrete action are compared with their own kind;
-    one that is alone of its kind is left out.
-    """
+    """Distance that 99 of 100 samples have at most from the nearest other one."""
+    # In bandwidths, and at least 1. Samples of a discrete action are compared with their own kind;
+    # one that is alone of its kind is left out.
     data, h = problem.samples, problem.bandwidths
     places = data.states / data.states.new_tensor(h.state)
     if data.n_actions:

@@ -39,11 +39,9 @@ class Deployed(nn.Module):
         return ("action", "std") if isinstance(self.policy, GaussianPolicy) else ("action",)
 
     def forward(self, observation: Tensor) -> tuple[Tensor, ...]:
-        """The most typical action at each state (m, d_s), and what else is known.
-
-        Actions (m, d_a), and deviations of a stochastic policy; or labels (m,) and the probability
-        of each. To numbers that are not finite NaN is answered, or label -1.
-        """
+        """The most typical action at each state (m, d_s), and what else is known."""
+        # Actions (m, d_a), and deviations of a stochastic policy; or labels (m,) and the
+        # probability of each. To numbers that are not finite NaN is answered, or label -1.
         if isinstance(self.policy, CategoricalPolicy):
             (probabilities,) = self.policy.outputs(observation)
             is_finite = torch.isfinite(observation.sum(1) + probabilities.sum(1))

@@ -45,11 +45,9 @@ def grounds_of(policy: FittedPolicy) -> Grounds:
 
 
 def untried_at(policy: FittedPolicy, states: Array) -> Array:
-    """How little the data say of the policy's actions in these states, (m,).
-
-    Above 1 it counts as untried: by learned models, more than half of a prediction is a guess; by
-    kernels, the nearest row is farther than rows are from each other.
-    """
+    """How little the data say of the policy's actions in these states, (m,)."""
+    # Above 1 it counts as untried: by learned models, more than half of a prediction is a guess; by
+    # kernels, the nearest row is farther than rows are from each other.
     if policy.evaluator == "model":
         return guessed_share(policy.model.models[0], policy.policy, states) / LIKELY
     size = max(64, _ENTRIES // len(policy.require_data()))
@@ -59,11 +57,9 @@ def untried_at(policy: FittedPolicy, states: Array) -> Array:
 
 
 def guard_distance(policy: FittedPolicy) -> float:
-    """Bandwidths from the nearest sample up to which a guard lets the policy act.
-
-    What 99 of 100 samples have at most from each other; where replay has shown that models predict
-    held-out rows, what 99 of 100 of these have from the others.
-    """
+    """Bandwidths from the nearest sample up to which a guard lets the policy act."""
+    # What 99 of 100 samples have at most from each other; where replay has shown that models
+    # predict held-out rows, what 99 of 100 of these have from the others.
     usual, h = policy.kernel.usual_distance(), policy.bandwidths
     if policy.evaluator != "model" or not policy.check().ok:
         return usual

@@ -167,11 +167,9 @@ class NearestSamples:
         self._n, self._tree = len(samples), Tree.of(samples, LEAF)
 
     def search(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """The k samples nearest to each query (m, d), in the order of their numbers.
-
-        What comes is squared distances (m, k) and numbers of the samples (m, k), int32. Of samples
-        at exactly equal distance any may be listed.
-        """
+        """The k samples nearest to each query (m, d), in the order of their numbers."""
+        # What comes is squared distances (m, k) and numbers of the samples (m, k), int32. Of
+        # samples at exactly equal distance any may be listed.
         (m, d), tree = queries.shape, self._tree
         if not 1 <= k <= self._n:
             raise ConfigError(

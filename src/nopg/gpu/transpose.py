@@ -11,12 +11,10 @@ SORTED = 2**24  # entries sorted at once; each takes 70 bytes meanwhile
 
 
 def transposed_pattern(columns: Tensor, n: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Where the entries of T are: made once, for every policy.
-
-    Where each of the n columns starts, (n + 1,); of each entry the row of P it comes from, (m k,),
-    ascending in each column; and its place among the k of that row. Rows are sorted some at a time:
-    the order is that of one stable sort.
-    """
+    """Where the entries of T are: made once, for every policy."""
+    # Where each of the n columns starts, (n + 1,); of each entry the row of P it comes from, (m
+    # k,), ascending in each column; and its place among the k of that row. Rows are sorted some at
+    # a time: the order is that of one stable sort.
     (m, k), device = columns.shape, columns.device
     parts = range(0, m, max(1, SORTED // k))
     ahead = torch.zeros(n + 1, dtype=torch.int64, device=device)

@@ -150,11 +150,9 @@ class LeaveOneOut:
 
 
 def select_bandwidths(rule: object, data: Any, generator: np.random.Generator) -> Bandwidths:
-    """Apply what the user passed as `bandwidths`.
-
-    `rule` is `Bandwidths`, "auto", or a rule: `CrossValidated`, `LeaveOneOut`, or any object with
-    their `select`; `generator` is the randomness of subsampling ones.
-    """
+    """Apply what the user passed as `bandwidths`."""
+    # `rule` is `Bandwidths`, "auto", or a rule: `CrossValidated`, `LeaveOneOut`, or any object with
+    # their `select`; `generator` is the randomness of subsampling ones.
     actions = data.actions if data.actions.ndim == 2 else data.actions[:, None]
     if bool((actions == actions[0]).all()):
         raise DataError(

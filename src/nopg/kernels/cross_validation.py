@@ -24,12 +24,10 @@ SAME = 1e-9  # share of a column's range within which values are one: rounding
 
 
 def cross_validated(kind: str, values: FloatArray, factor: Factor, has_floor: bool) -> list[float]:
-    """The bandwidth of every column of `values` (n, d), times its factor.
-
-    Remarks are warned about, but for next states, which repeat what was said of states. The floor
-    of repeated values, half their spacing, holds after the factor: the paper has factors for the
-    same purpose, some density between the points of a grid.
-    """
+    """The bandwidth of every column of `values` (n, d), times its factor."""
+    # Remarks are warned about, but for next states, which repeat what was said of states. The floor
+    # of repeated values, half their spacing, holds after the factor: the paper has factors for the
+    # same purpose, some density between the points of a grid.
     d_all = values.shape[1]
     factors = factor if isinstance(factor, Sequence) else [factor] * d_all
     if len(factors) != d_all:
@@ -58,11 +56,9 @@ def half_spacing(column: FloatArray) -> float:
 
 
 def cross_validated_bandwidth(column: FloatArray) -> tuple[float, str | None]:
-    """The candidate with the highest held-out log-likelihood, for a column (n,).
-
-    The bandwidth, infinity for a constant column; and a remark in words where the choice says more
-    about repeated values than about the density.
-    """
+    """The candidate with the highest held-out log-likelihood, for a column (n,)."""
+    # The bandwidth, infinity for a constant column; and a remark in words where the choice says
+    # more about repeated values than about the density.
     n = len(column)
     spread = float(np.std(column, ddof=1)) if n > 1 else 0.0
     # Not "== 0": rounding leaves a spread of 1e-17 on a column of equal decimals.

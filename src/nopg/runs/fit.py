@@ -167,11 +167,9 @@ def _train(
 
 @contextmanager
 def _interruptible() -> Iterator[threading.Event]:
-    """Collect SIGINT and SIGTERM while the block runs; the event is set by the first.
-
-    From an update that is cut in the middle nothing can go on to the same bits. A second signal is
-    Python's own, and stops at once.
-    """
+    """Collect SIGINT and SIGTERM while the block runs; the event is set by the first."""
+    # From an update that is cut in the middle nothing can go on to the same bits. A second signal
+    # is Python's own, and stops at once.
     requested = threading.Event()
 
     def request(signum: int, frame: FrameType | None) -> None:
