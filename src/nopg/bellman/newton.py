@@ -58,16 +58,14 @@ def search(
     return found.weights, state, log_mass, 0.5 * found.left, displacement
 
 
-def slopes_of(
-    g: Tensor, weights: Tensor, state: Tensor, beside: Tensor, bandwidths: Tensor
-) -> Tensor:
+def slopes_of(g: Tensor, weights: Tensor, state: Tensor, beside: Tensor, widths: Tensor) -> Tensor:
     """d (E q)_i / d a_i of rows, (m, d_a); `beside` is q of their samples, (m, k)."""
-    d, d_a = g.shape[1], len(bandwidths)
+    d, d_a = g.shape[1], len(widths)
     mean = (weights * beside).sum(dim=1, keepdim=True)
     moved = (weights * (beside - mean))[..., None]
     c = torch.matmul(g, moved)  # Cov(q, g), (m, d, 1)
     gains = state[:, d : d + d * d_a].reshape(-1, d, d_a)
-    return (c * gains).sum(dim=1) / bandwidths
+    return (c * gains).sum(dim=1) / widths
 
 
 def _predicted(state: Tensor, taken: Tensor) -> Tensor:

@@ -77,9 +77,7 @@ class EstimatorConfig:
                 'are "matched"; pass rows="nadaraya-watson" too.'
             )
         if not 0.0 < self.tolerance < 1.0:
-            raise ConfigError(
-                f"`tolerance` must lie between 0 and 1, got {self.tolerance}; 1e-6 is usual."
-            )
+            raise ConfigError(f"`tolerance` must lie in (0, 1), got {self.tolerance}; try 1e-6.")
 
 
 @dataclass(frozen=True)

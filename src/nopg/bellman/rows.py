@@ -217,7 +217,7 @@ def require_labels(log_similarity: Tensor | None) -> Tensor:
     """The kernel between labels, where the actions of the data are labels."""
     if log_similarity is None:
         raise ConfigError(
-            "Rows of a label need labels, these actions are continuous; pass integer actions."
+            "Rows of a label need labels, these actions are continuous; pass integers."
         )
     return log_similarity
 

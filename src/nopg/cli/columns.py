@@ -84,9 +84,7 @@ _IN_PYTHON = r"nopg\.learn\(data,(\s+)history=(\d+)\)"  # other words in the she
 def describe(
     source: Annotated[str, typer.Argument(help=SOURCE)],
     columns: Columns,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of text.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Print counts, ranges and what they mean for learning."""
     description = read_table(source, columns).describe()

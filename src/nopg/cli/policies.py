@@ -75,9 +75,7 @@ def evaluate(
     env: Annotated[str, typer.Option(help="A Gymnasium id, or module:Id.")],
     episodes: Annotated[int, typer.Option(help="Episodes to run.")] = 10,
     seed: Annotated[int, typer.Option(help="Seed of the first episode's start.")] = 0,
-    video: Annotated[
-        bool, typer.Option("--video", help="Film every episode into RUN/videos.")
-    ] = False,
+    video: Annotated[bool, typer.Option("--video", help="Film episodes into RUN/videos.")] = False,
 ) -> None:
     """Let the policy act in an environment."""
     from nopg.runs.evaluation import evaluate as measure
@@ -110,9 +108,7 @@ EXPORT = {
 def export(
     run: RunPath,
     options: dict[str, Any],
-    format: Annotated[
-        str, typer.Option(help="c (one header), js, onnx (any runtime), numpy.")
-    ] = "onnx",
+    format: Annotated[str, typer.Option(help="c (one header), js, onnx or numpy.")] = "onnx",
 ) -> None:
     """Write the policy as one file, checked at 10,000 states before it is there."""
     from nopg.export.exporting import SUFFIXES, export_policy

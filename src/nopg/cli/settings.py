@@ -41,9 +41,7 @@ def read_settings(path: Path | None) -> tuple[Arguments, Arguments]:
     return model, fit
 
 
-def read_data(
-    source: str, columns: Columns, model: Arguments, fit: Arguments, out: Path
-) -> Dataset:
+def read_data(file: str, columns: Columns, model: Arguments, fit: Arguments, out: Path) -> Dataset:
     """What a command learns from; all that can be refused is refused here."""
     from nopg.cli.columns import read_table
     from nopg.data.files import require_writable
@@ -52,7 +50,7 @@ def read_data(
 
     require_vacant(out)
     require_writable(out)
-    dataset = read_table(source, columns)
+    dataset = read_table(file, columns)
     if "initial_states" not in fit and dataset.episodes is None:
         raise ConfigError(
             "The start of the task must be known, the data have no episodes and the "

@@ -111,9 +111,7 @@ def with_rewards(dataset: Dataset, reward: RewardFunction) -> Dataset:
 
 def _positions(names: tuple[str, ...], wanted: Sequence[str]) -> list[int]:
     if not wanted or not set(wanted) <= set(names):
-        raise DataError(
-            f"The columns to use must be among {list(names)}, got {list(wanted)}; check them."
-        )
+        raise DataError(f"The columns to use must be among {list(names)}, got {list(wanted)}.")
     return [names.index(name) for name in wanted]
 
 

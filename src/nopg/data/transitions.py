@@ -220,9 +220,7 @@ def _time(sample_time: float | None) -> float | None:
         return None
     found = float(sample_time)
     if not 0.0 < found < np.inf:
-        raise DataError(
-            f"`sample_time` must be a positive time, got {sample_time!r}; None if it is unknown."
-        )
+        raise DataError(f"`sample_time` must be a positive time or None, got {sample_time!r}.")
     return found
 
 
@@ -232,7 +230,5 @@ def _column_names(prefix: str, given: Sequence[str] | None, count: int) -> tuple
         return tuple(f"{prefix}{i}" for i in range(count))
     names = tuple(str(name) for name in given)
     if len(names) != count or len(set(names)) != count:
-        raise DataError(
-            f"There must be {count} distinct column names, got {list(names)}; name each once."
-        )
+        raise DataError(f"There must be {count} distinct column names, got {list(names)}.")
     return names

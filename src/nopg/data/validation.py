@@ -122,9 +122,7 @@ def require_same_length(arrays: dict[str, Any]) -> None:
     lengths = {name: len(array) for name, array in arrays.items() if array is not None}
     if len(set(lengths.values())) != 1:
         found = ", ".join(f"{name} {count}" for name, count in lengths.items())
-        raise DataError(
-            f"All arrays must have one row per transition, got {found}; drop unpaired rows."
-        )
+        raise DataError(f"All arrays must have one row per transition, got {found}; pair them.")
 
 
 def _rectangular(values: Any) -> NDArray[Any]:
@@ -143,9 +141,7 @@ def _flattened(array: NDArray[Any]) -> NDArray[Any]:
 def _vector(name: str, array: NDArray[Any], what: str) -> NDArray[Any]:
     array = _flattened(array)
     if array.ndim != 1:
-        raise DataError(
-            f"`{name}` must be a vector, one {what} per transition, got shape {array.shape}."
-        )
+        raise DataError(f"`{name}` must be a vector, one {what} per transition, got {array.shape}.")
     return array
 
 

@@ -169,7 +169,7 @@ class ModelEvaluator:
         few = starts[_spread(len(starts), FEW_STARTS)]
         some = NoisyPaths.of(self.models[0], few, last, FEW_PATHS)
         centre = np.mean([ask(model, some)[1] for model in self._arrays])
-        drawn = self._asked_of_drawn(lambda model, many: ask(model, many)[1], some)
+        drawn = self._of_drawn(lambda model, many: ask(model, many)[1], some)
         deviations = drawn.mean(axis=1, keepdims=True) - centre
         left_out = np.array([[ask(model, some)[1].mean()] for model in self._left_out])
         left_out = self._as_of_all(left_out)
@@ -249,7 +249,7 @@ class ModelEvaluator:
             earned, unknown = ask(model, many, None if until is None else np.tile(until, N_DRAWS))
             return np.asarray(earned + np.repeat(levels, len(value)) * unknown)
 
-        drawn = self._asked_of_drawn(earned_in, paths)  # (S, m G)
+        drawn = self._of_drawn(earned_in, paths)  # (S, m G)
 
         def earned_in_each(models: list[ArrayTransitionModel]) -> Array:
             found = [ask(model, paths, until) for model in models]
@@ -269,9 +269,7 @@ class ModelEvaluator:
         without = self._as_of_all(earned_in_each(self._left_out))
         return paths.means(drawn - value), without, earned_in_each(self._gaps), errors
 
-    def _asked_of_drawn(
-        self, ask: Callable[[Steps, NoisyPaths], Array], paths: NoisyPaths
-    ) -> Array:
+    def _of_drawn(self, ask: Callable[[Steps, NoisyPaths], Array], paths: NoisyPaths) -> Array:
         """Answers of every drawn model on the same paths, (S, P)."""
         # How large the noise is was learned from n errors, to one in sqrt(2 n).
         n, d_s = len(self.data), paths.starts.shape[1]

@@ -128,12 +128,10 @@ def reward_beyond(
     return found, last
 
 
-def _counted_steps(
-    lengths: Array | None, n: int, gamma: float, negligible: float
-) -> tuple[Array, int]:
+def _counted_steps(lengths: Array | None, n: int, gamma: float, small: float) -> tuple[Array, int]:
     """How many steps of each of n rollouts count, (n,), and how far to go."""
     if lengths is None:
-        return np.full(n, np.inf), discount_horizon(gamma, negligible)
+        return np.full(n, np.inf), discount_horizon(gamma, small)
     return lengths, int(lengths.max())
 
 

@@ -191,9 +191,7 @@ def _fallback(policy: FittedPolicy, fallback: Any) -> list[float] | None:
         fits = bool(((found >= space.low) & (found <= space.high)).all())
     if not fits:
         inside = f"a label below {space.n}" if is_discrete else f"{n} in {space}"
-        raise ConfigError(
-            f"`fallback` must be {inside}, got {fallback!r}; name an action that is safe."
-        )
+        raise ConfigError(f"`fallback` must be {inside}, got {fallback!r}; name a safe action.")
     return [float(value) for value in found]
 
 

@@ -43,9 +43,7 @@ def difference(policy: FittedPolicy, run: Runner, states: FloatArray) -> float:
         found = _side_by_side(*run(*inputs))
     found = np.asarray(found, dtype=np.float64)
     if found.shape != expected.shape:
-        raise NopgError(
-            f"An export must give actions {expected.shape}, it gave {found.shape}; report this."
-        )
+        raise NopgError(f"An export must give {expected.shape}, it gave {found.shape}; report it.")
     difference = float(np.abs(found - expected).max())
     allowed = TOLERANCE[dtype_of(policy)] * max(1.0, float(np.abs(expected).max()))
     if not difference <= allowed:
@@ -185,13 +183,9 @@ class ProgramRunner:
         return np.array([line.split() for line in done.stdout.splitlines()], np.float64)
 
 
-def _told(
-    command: list[str], folder: Path, given: bytes = b""
-) -> subprocess.CompletedProcess[bytes]:
+def _told(command: list[str], cwd: Path, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     try:
-        done = subprocess.run(
-            command, cwd=folder, input=given, capture_output=True, timeout=LONGEST
-        )
+        done = subprocess.run(command, cwd=cwd, input=given, capture_output=True, timeout=LONGEST)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NopgError(f"`{command[0]}` must run an export, got {error}.") from error
     if done.returncode:

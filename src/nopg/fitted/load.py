@@ -127,9 +127,7 @@ def _complete(kind: type[Any], stored: Mapping[str, Any]) -> Mapping[str, Any]:
     """Fields of a dataclass, every one: what is missing is not made up."""
     missing = {field.name for field in fields(kind)} - set(stored)
     if missing:
-        raise PolicyFileError(
-            f"A policy file must hold all settings, it lacks {', '.join(sorted(missing))}."
-        )
+        raise PolicyFileError(f"A policy file lacks {', '.join(sorted(missing))}; save it again.")
     return stored
 
 

@@ -39,9 +39,7 @@ def grounds_of(policy: FittedPolicy) -> Grounds:
     else:
         untried = policy.support().share_beyond(policy.kernel.usual_distance())
     data = policy.require_data()
-    return Grounds(
-        policy.expected_return(), _compared_with_the_log(policy, data), policy.check(), untried
-    )
+    return Grounds(policy.expected_return(), _beside_the_log(policy, data), policy.check(), untried)
 
 
 def untried_at(policy: FittedPolicy, states: Array) -> Array:
@@ -73,7 +71,7 @@ def guard_distance(policy: FittedPolicy) -> float:
     return max(usual, float(np.quantile(alike, USUAL_SHARE))) if len(alike) else usual
 
 
-def _compared_with_the_log(policy: FittedPolicy, data: Dataset) -> Comparison:
+def _beside_the_log(policy: FittedPolicy, data: Dataset) -> Comparison:
     """With the recorded episodes; without any, with what was done on average."""
     try:
         return policy.compare()
@@ -118,17 +116,13 @@ def alike(episodes: Dataset, policy: FittedPolicy) -> Dataset:
     """Recordings with the columns and the reward function of the policy's data."""
     data = policy.require_data()
     if not isinstance(episodes, Dataset):
-        raise DataError(
-            f"Episodes must be a Dataset, got {type(episodes).__name__}; use Dataset.load."
-        )
+        raise DataError(f"Episodes must be a Dataset, got {type(episodes).__name__}; load them.")
     layout = data.history
     if layout is not None and episodes.history is None:
         steps = {"observations": layout.observations, "actions": layout.actions}
         episodes = episodes.with_history(**steps)
     if _widths(episodes) != _widths(data):
-        raise DataError(
-            f"Episodes must have the columns {_named(data)}, got {_named(episodes)}; choose these."
-        )
+        raise DataError(f"Episodes must have the columns {_named(data)}, got {_named(episodes)}.")
     known = None if policy.models is None else policy.models[0].known_reward
     if known is None:
         return episodes

@@ -138,7 +138,7 @@ class LeaveOneOut:
         d_s = data.observations.shape[1]
         targets = np.column_stack([data.next_observations, data.rewards])
         if data.actions.ndim == 1:
-            h = _leave_one_out_by_label(data, targets, generator)
+            h = _by_label(data, targets, generator)
             return Bandwidths(h, [LABEL_SMOOTHING], _finite(h))
         inputs = torch.as_tensor(np.column_stack([data.observations, data.actions]))
         largest = torch.tensor([WIDEST_STATE] * d_s + [WIDEST_ACTION] * data.actions.shape[1])
@@ -180,9 +180,7 @@ def _factor(name: str, given: Any) -> Factor:
     return values if np.ndim(given) else values[0]
 
 
-def _leave_one_out_by_label(
-    data: Any, targets: FloatArray, generator: np.random.Generator
-) -> list[float]:
+def _by_label(data: Any, targets: FloatArray, generator: np.random.Generator) -> list[float]:
     """One state bandwidth for all labels: the mean, in logs, over their own fits."""
     labels, counts = np.unique(data.actions, return_counts=True)
     logs = []

@@ -66,7 +66,7 @@ def nearest_blocks(
     """
     n = len(samples)
     # An ignored dimension (h = inf) scales to zero and adds no distance.
-    search = _search_among(samples / bandwidths, queries / bandwidths)
+    search = _search_in(samples / bandwidths, queries / bandwidths)
     waiting = torch.arange(len(queries), device=queries.device)
     blocks: list[Block] = []
     longest = min(most, n)
@@ -101,9 +101,7 @@ def fixed_blocks(queries: Tensor, samples: Tensor, bandwidths: Tensor, k: int) -
     return nearest_blocks(queries, samples, bandwidths, log_margin=math.inf, most=k, least=k)
 
 
-def _search_among(
-    samples: Tensor, queries: Tensor
-) -> Callable[[Tensor, int], tuple[Tensor, Tensor]]:
+def _search_in(samples: Tensor, queries: Tensor) -> Callable[[Tensor, int], tuple[Tensor, Tensor]]:
     """An exact search: SciPy's k-d tree on the CPU, our own on a GPU."""
     # It lists, for the rows of `queries` asked for, the k nearest samples with their squared
     # distances; all points are in units of bandwidths.

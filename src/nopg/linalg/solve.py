@@ -134,7 +134,7 @@ def _direct(
     for name, b, is_adjoint in (("q", r, False), ("mu", eps0, True)):
         x = torch.linalg.lu_solve(factors, pivots, b[:, None], adjoint=is_adjoint)[:, 0]
         residual = b - (x @ matrix if is_adjoint else matrix @ x)
-        _require_converged(name, "the factorisation", residual, b, config)
+        _require_solved(name, "the factorisation", residual, b, config)
         solutions.append(Solution(x, residual, "direct", matvecs=0))
     return solutions[0], solutions[1]
 
@@ -161,7 +161,7 @@ def _iterate(
         left = float(residual.norm())
         if left < best:  # false for NaN: a diverged iterate is no start for the next
             start, best = attempt.value, left
-    _require_converged(name, " then ".join(chain), residual, b, config)
+    _require_solved(name, " then ".join(chain), residual, b, config)
     raise AssertionError("unreachable: an unconverged attempt has a large residual")
 
 
@@ -183,10 +183,8 @@ def fixed_point(
 CHAIN: Mapping[str, Solver] = {"gmres": gmres, "fixed point": fixed_point}
 
 
-def _require_converged(
-    name: str, method: str, residual: Tensor, b: Tensor, config: SolverConfig
-) -> None:
-    reached = float(residual.norm()) / max(float(b.norm()), 1e-300)
+def _require_solved(name: str, method: str, left: Tensor, b: Tensor, config: SolverConfig) -> None:
+    reached = float(left.norm()) / max(float(b.norm()), 1e-300)
     if not reached <= config.rtol:
         raise SolverError(
             f"The system for {name} must be solved to a relative residual of {config.rtol:.0e}, "

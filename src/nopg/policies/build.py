@@ -39,9 +39,7 @@ class PolicySpec:
         if self.hidden is not None:
             widths = tuple(self.hidden)
             if not all(isinstance(width, int) and width > 0 for width in widths):
-                raise ConfigError(
-                    f"`hidden` must be positive whole numbers, got {self.hidden!r}; try (50,)."
-                )
+                raise ConfigError(f"`hidden` must be positive whole numbers, got {self.hidden!r}.")
             object.__setattr__(self, "hidden", widths)
 
     def build(

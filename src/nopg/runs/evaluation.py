@@ -145,6 +145,4 @@ def _require_fit(policy: FittedPolicy, env: gymnasium.Env[Any, Any]) -> None:
     n = getattr(own, "n", None)
     fits = wanted.shape == own.shape if n is None else getattr(wanted, "n", 0) >= n
     if not fits:
-        raise ConfigError(
-            f"The environment must take {own}, it takes {wanted}; choose another `env_id`."
-        )
+        raise ConfigError(f"The environment must take {own}, it takes {wanted}; choose another.")

@@ -188,9 +188,7 @@ def _interruptible() -> Iterator[threading.Event]:
 
 
 @contextmanager
-def _curves(
-    folder: Path, first_step: int, *, is_wanted: bool
-) -> Iterator[Callable[[Update], None]]:
+def _curves(folder: Path, first: int, *, is_wanted: bool) -> Iterator[Callable[[Update], None]]:
     """What logs an update for `tensorboard --logdir runs`, where that is wanted."""
     if not is_wanted:
         yield lambda update: None
@@ -198,7 +196,7 @@ def _curves(
     require_extra("tensorboard", "tensorboard")
     writing = require_extra("torch.utils.tensorboard.writer", "tensorboard")
     # What an interrupted run logged beyond its checkpoint is not shown twice.
-    made = writing.SummaryWriter(str(folder / "tensorboard"), purge_step=first_step)
+    made = writing.SummaryWriter(str(folder / "tensorboard"), purge_step=first)
     with closing(made) as board:
 
         def log(update: Update) -> None:

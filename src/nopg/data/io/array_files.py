@@ -93,9 +93,7 @@ def arrays_inside(file: Any, where: object) -> dict[str, Any]:
 
     culprit = file.visititems_links(leads_out)
     if culprit is not None:
-        raise DataError(
-            f"`{where}` must hold all its arrays, {culprit!r} leads elsewhere; copy it into it."
-        )
+        raise DataError(f"`{where}` must hold all its arrays, {culprit!r} leads out; copy it in.")
     return found
 
 
@@ -109,9 +107,7 @@ def unpacked_bytes(node: Any) -> int:
     for i in range(node.id.get_num_chunks() if packers else 0):
         stored = node.id.get_chunk_info(i)
         if len(packers) > 1 or packers[0] not in _RATIO:
-            raise DataError(
-                f"Array {node.name!r} must be packed by gzip or lzf alone, it has {filters}."
-            )
+            raise DataError(f"Array {node.name!r} must have gzip or lzf alone, it has {filters}.")
         if stored.size * _RATIO[packers[0]] > max(chunk, _SMALL):
             _require_chunk(node, stored.chunk_offset, chunk)
     return int(max(math.prod(node.shape) * node.dtype.itemsize, chunk))

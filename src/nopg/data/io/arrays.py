@@ -65,7 +65,7 @@ def dataset_arguments(
     parts["episodes"] = as_episodes(parts["episodes"])
     for flags in ("terminations", "truncations"):
         parts[flags] = as_flags(flags, parts[flags], len(states))
-    rows, notes = _add_successors(parts, options)
+    rows, notes = _successors(parts, options)
     said = _drop_missing(parts, rows, options)
     if options.is_discrete is not None:
         parts["actions"] = _of_kind(parts["actions"], options.is_discrete)
@@ -81,9 +81,7 @@ def dataset_arguments(
     return parts | stated | {"notes": (*stated.get("notes", ()), *notes, *said)}
 
 
-def _add_successors(
-    parts: dict[str, Any], options: ReadOptions
-) -> tuple[IntArray, tuple[str, ...]]:
+def _successors(parts: dict[str, Any], options: ReadOptions) -> tuple[IntArray, tuple[str, ...]]:
     """Fill in s' from the following rows where there is none; apply the time limit."""
     states, episodes = parts["observations"], parts["episodes"]
     flags = parts["terminations"], parts["truncations"]

@@ -115,9 +115,7 @@ def _without_repeats(
         )
     found = counted(int(same.sum()), "row")
     if same.any() and options.repeated == "keep":
-        warn(
-            f"There must be one row per time, {found} repeat another; kept, unless repeated='drop'."
-        )
+        warn(f"There must be one row per time, {found} repeat one; kept, unless repeated='drop'.")
     if not same.any() or options.repeated == "keep":
         return arrays, times, ids, ()
     kept = np.append(True, ~same)
@@ -154,9 +152,7 @@ def _said(step: float, jitter: float, n_gaps: int, n_restarts: int) -> tuple[str
             "episode ends before, and a new one begins after."
         )
     if n_restarts:
-        notes.append(
-            f"No episode column: an episode starts {counted(n_restarts, 'time')} with the clock."
-        )
+        notes.append(f"No episode column: the clock starts again {counted(n_restarts, 'time')}.")
     return tuple(notes)
 
 
@@ -187,12 +183,10 @@ def hold_actions(arrays: Arrays) -> tuple[Arrays, BoolArray, tuple[str, ...]]:
     return {name: array[kept] for name, array in held.items()}, kept, (note,)
 
 
-def resampled(
-    arrays: Arrays, times: FloatArray, is_cut: BoolArray, step: float
-) -> tuple[Arrays, str]:
-    """Stretches of rows, cut at `is_cut` (n - 1,) and flags, on a grid of their own."""
+def resampled(arrays: Arrays, times: FloatArray, cut: BoolArray, step: float) -> tuple[Arrays, str]:
+    """Stretches of rows, cut at `cut` (n - 1,) and flags, on a grid of their own."""
     ended = sum(arrays[n][:, 0] for n in ("terminations", "truncations") if n in arrays)
-    is_end: BoolArray = np.append(is_cut, True) | (ended > 0)
+    is_end: BoolArray = np.append(cut, True) | (ended > 0)
     parts: dict[str, list[NDArray[Any]]] = {name: [] for name in arrays}
     first = 0
     for last in np.flatnonzero(is_end):

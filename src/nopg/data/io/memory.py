@@ -112,9 +112,7 @@ def from_d3rlpy(dataset: Any) -> Dataset:
     """
     episodes = list(getattr(dataset, "episodes", ()))
     if not episodes:
-        raise DataError(
-            f"A d3rlpy dataset with episodes is needed, got {type(dataset).__name__}; check it."
-        )
+        raise DataError(f"A d3rlpy dataset with episodes is needed, got {type(dataset).__name__}.")
     lengths = [len(episode.rewards) for episode in episodes]
     arrays = {
         name: np.concatenate([getattr(episode, name) for episode in episodes])

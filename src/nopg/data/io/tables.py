@@ -51,9 +51,7 @@ class MemoryTable(TableSource):
         names = list(table) if names is None else list(names)
         self._columns = {str(name): np.asarray(table[name]) for name in names}
         self.names = tuple(self._columns)
-        self.numeric = frozenset(
-            name for name, column in self._columns.items() if column.dtype.kind in "iuf"
-        )
+        self.numeric = frozenset(n for n, c in self._columns.items() if c.dtype.kind in "iuf")
         lengths = {name: column.shape for name, column in self._columns.items()}
         if len(set(lengths.values())) > 1 or any(len(s) != 1 for s in lengths.values()):
             raise DataError(f"The columns of a table must be vectors of one length, got {lengths}.")
@@ -158,9 +156,7 @@ def settle_columns(
 def _require_present(names: Sequence[str], options: ReadOptions) -> None:
     repeated = sorted({name for name in names if list(names).count(name) > 1})
     if repeated:
-        raise DataError(
-            f"Every column must have its own name, {_shown(repeated)} have not; rename them."
-        )
+        raise DataError(f"Every column must have its own name, rename one of {_shown(repeated)}.")
     absent = [name for name in options.columns() if name not in names]
     if absent:
         raise DataError(
