@@ -63,9 +63,7 @@ class EstimatorConfig:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.gamma < 1.0:
-            raise ConfigError(
-                f"`gamma` must lie in [0, 1), got {self.gamma}; 0.97 looks a hundred steps ahead."
-            )
+            raise ConfigError(f"`gamma` must lie in [0, 1), got {self.gamma}; 0.97 is usual.")
         for name in ("policy_samples", "next_state_samples", "max_neighbours"):
             require_count(name, getattr(self, name))
         orders = ("quadrature", "paper", "kernel-average", "analytic")

@@ -110,14 +110,8 @@ class Estimator:
                     correction = CoarseCorrection(cells, start.core.to(PRECISION))
                 elif system.compiled is not None:
                     correction = system.compiled.correction(cells)
-            q, mu = solve_pair(
-                system,
-                samples.rewards,
-                eps0,
-                solver,
-                None if start is None else (start.q, start.mu),
-                correction,
-            )
+            near = None if start is None else (start.q, start.mu)
+            q, mu = solve_pair(system, samples.rewards, eps0, solver, near, correction)
         found = (outputs, at_next, at_initial, P, eps0, q, mu, correction, made)
         return BellmanSolution(self, *found)
 

@@ -18,9 +18,7 @@ MOST_STEPS = 400  # of the animation: a task at rest is soon dull
 def demo(
     seed: Annotated[int, typer.Option(help="Seed of the first policy.")] = 0,
     updates: Annotated[int | None, typer.Option(help="Updates; 600, or 300 with --fast.")] = None,
-    out: Annotated[
-        Path, typer.Option(help="Folder for the animation, the report and the policy.")
-    ] = Path("nopg-demo"),
+    out: Annotated[Path, typer.Option(help="Folder for what it writes.")] = Path("nopg-demo"),
     fast: Annotated[bool, typer.Option("--fast", help="Fewer updates, nothing drawn.")] = False,
 ) -> None:
     """Swing up a pendulum from 450 logged transitions, with the paper's algorithm."""

@@ -85,11 +85,9 @@ def evaluate(
     videos = folder / "videos" if video else None
     measured = measure(read_run(run).policy, env, episodes, seed=seed, videos=videos)
     print("episode   seed      return   discounted   steps")
-    for i, episode in enumerate(measured.episodes):
-        end = " terminated" if episode.terminated else ""
-        print(
-            f"{i:>7}{episode.seed:>7}{episode.total:>12.2f}{episode.discounted:>13.2f}{episode.steps:>8}{end}"
-        )
+    for i, one in enumerate(measured.episodes):
+        end = " terminated" if one.terminated else ""
+        print(f"{i:>7}{one.seed:>7}{one.total:>12.2f}{one.discounted:>13.2f}{one.steps:>8}{end}")
     half = measured.half_width
     interval = "" if math.isnan(half) else f" ± {half:.2f} (95 % interval of the mean)"
     print(f"\nMean return {measured.mean:.2f}{interval}, {env}")

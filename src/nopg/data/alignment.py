@@ -80,18 +80,15 @@ def _notes(is_one: int, n_closing: int, n_unseen: int, n_dropped: int) -> list[s
 
 
 def apply_time_limit(
-    episodes: IntArray | None,
-    terminations: BoolArray,
-    truncations: BoolArray,
-    time_limit: int | None,
+    episodes: IntArray | None, terminations: BoolArray, truncations: BoolArray, limit: int | None
 ) -> tuple[BoolArray, BoolArray, tuple[str, ...]]:
-    """Turn terminations at exactly `time_limit` steps into truncations."""
-    if time_limit is None:
+    """Turn terminations at exactly `limit` steps into truncations."""
+    if limit is None:
         return terminations, truncations, ()
-    timed_out = terminations & (step_numbers(episodes, terminations | truncations) == time_limit)
+    timed_out = terminations & (step_numbers(episodes, terminations | truncations) == limit)
     note = (
         f"Time limit: {counted(int(timed_out.sum()), 'termination')} at step "
-        f"{time_limit} taken as a truncation, for the recording stopped, not the task."
+        f"{limit} taken as a truncation, for the recording stopped, not the task."
     )
     return terminations & ~timed_out, truncations | timed_out, (note,)
 

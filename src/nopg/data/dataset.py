@@ -154,8 +154,5 @@ class Dataset(TransitionTable):
             observations: Past observations, if their number differs.
             actions: Past actions, if their number differs.
         """
-        return with_history(
-            self,
-            steps if observations is None else observations,
-            steps if actions is None else actions,
-        )
+        observations = steps if observations is None else observations
+        return with_history(self, observations, steps if actions is None else actions)

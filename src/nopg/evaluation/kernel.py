@@ -198,10 +198,7 @@ def build_problem(
 
 
 def entry_from_starts(
-    solution: BellmanSolution,
-    inside: Membership | None,
-    horizon: int | None,
-    weights: Tensor | None,
+    solved: BellmanSolution, inside: Membership | None, horizon: int | None, weights: Tensor | None
 ) -> Tensor:
     """Probability of entering a region from each initial state, (B,) or (B, b).
 
@@ -214,7 +211,7 @@ def entry_from_starts(
 
     and the probability from the start is eps0' h, or gamma eps0' h.
     """
-    problem, transition = solution.estimator.problem, solution.transition
+    problem, transition = solved.estimator.problem, solved.transition
     samples, queries, group = problem.samples, problem.queries, transition.group
     m = len(samples.rewards) * group
     if inside is None:
@@ -225,7 +222,7 @@ def entry_from_starts(
         hit = torch.as_tensor(found.astype(np.float64)).to(queries)
     width = 1 if weights is None else weights.shape[1]
     later, first = hit[:m, None], hit[m:, None]
-    onwards = weighted_product(solution.at_next.operator, weights)
+    onwards = weighted_product(solved.at_next.operator, weights)
     entered = later.view(-1, group).mean(dim=1, keepdim=True).expand(-1, width)
     missed = 1.0 - later
 
@@ -240,6 +237,6 @@ def entry_from_starts(
         h, gain = entered, 1.0
         for _ in range(horizon - 1):
             h = entered + step(h)
-    from_start = weighted_product(solution.at_initial.operator, weights)(h)
+    from_start = weighted_product(solved.at_initial.operator, weights)(h)
     probability = first + (1.0 - first) * gain * from_start
     return probability if weights is not None else probability[:, 0]

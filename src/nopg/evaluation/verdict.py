@@ -111,7 +111,7 @@ def _untried(grounds: Grounds) -> Iterator[Verdict]:
     if (level := _level(grounds.untried)) != "go":
         yield Verdict(
             level,
-            f"In {grounds.untried:.0%} of its steps it does what was never tried in such a state.",
+            f"In {grounds.untried:.0%} of its steps it does what was never tried there.",
             RECORD,
         )
 

@@ -98,11 +98,8 @@ def export_policy(
         raise ConfigError(f"A guard and a fallback are for c and js, got {kind}; leave them out.")
     else:
         made, content = _graph(policy, path, kind)
-    measured = {
-        "format": kind,
-        "n_states": made.n_states,
-        "difference": made.difference if made.n_states else None,
-    }
+    difference = made.difference if made.n_states else None
+    measured = {"format": kind, "n_states": made.n_states, "difference": difference}
     found = contract(policy, content, measured, made.guard, action)
     text = json.dumps(found, indent=1, allow_nan=False) + "\n"
     write_atomically(path, lambda stream: stream.write(content))
@@ -140,16 +137,12 @@ def _graph(policy: FittedPolicy, path: Path, kind: str) -> tuple[Exported, bytes
 
 
 def _program(
-    policy: FittedPolicy,
-    path: Path,
-    kind: str,
-    guard_points: int | None,
-    fallback: list[float] | None,
+    policy: FittedPolicy, path: Path, kind: str, n_points: int | None, fallback: list[float] | None
 ) -> tuple[Exported, bytes]:
     arrays = policy_arrays(deployed(policy))
-    if guard_points is None:
-        guard_points = 0 if policy.data is None else N_POINTS
-    guard = support_points(policy, guard_points) if guard_points else None
+    if n_points is None:
+        n_points = 0 if policy.data is None else N_POINTS
+    guard = support_points(policy, n_points) if n_points else None
     about = spoken(contract(policy, b"", {}, guard, fallback))
     is_single = verify.dtype_of(policy) == torch.float32
     name, suffix = program_name(path.stem), SUFFIXES[kind]

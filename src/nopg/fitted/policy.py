@@ -416,9 +416,7 @@ class FittedPolicy:
     def require_data(self) -> Dataset:
         """The transitions, if the policy was saved with them."""
         if self.data is None:
-            raise NotFittedError(
-                "Estimates need the data, this policy was saved without; use include_data=True."
-            )
+            raise NotFittedError("Estimates need the data; save the policy with include_data=True.")
         return self.data
 
     def _states(self, states: Any) -> NDArray[np.float64]:

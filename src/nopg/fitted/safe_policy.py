@@ -1,6 +1,5 @@
 """A guard: the learned policy where data back it, another controller elsewhere."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -40,10 +39,7 @@ class SafePolicy:
     """
 
     def __init__(
-        self,
-        policy: FittedPolicy,
-        fallback: Callable[[Any], Any] | Any,
-        threshold: float | str = "auto",
+        self, policy: FittedPolicy, fallback: Any, threshold: float | str = "auto"
     ) -> None:
         if not callable(fallback) and not hasattr(fallback, "predict"):
             raise ConfigError(

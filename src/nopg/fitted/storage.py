@@ -62,9 +62,7 @@ def read_policy_file(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             f"{metadata.get('format')}; update nopg or save the policy again."
         )
     if metadata.get("digest") != policy_digest(metadata, tensors):
-        raise PolicyFileError(
-            f"`{path}` must be as it was saved, its contents have changed; save the policy again."
-        )
+        raise PolicyFileError(f"`{path}` must be as it was saved, it has changed; save it again.")
     return metadata, tensors
 
 

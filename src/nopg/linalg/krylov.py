@@ -33,7 +33,7 @@ def gmres(
     b: Tensor,
     start: Tensor,
     tolerance: float,
-    max_matvecs: int,
+    budget: int,
     *,
     restart: int = RESTART,
 ) -> Attempt:
@@ -42,8 +42,8 @@ def gmres(
     finest = 1e2 * torch.finfo(b.dtype).eps
     x, r = start, b - matvec(start)
     matvecs, norm = 1, float(r.norm())
-    while norm > tolerance and matvecs < max_matvecs and math.isfinite(norm):
-        most = min(restart, max_matvecs - matvecs)
+    while norm > tolerance and matvecs < budget and math.isfinite(norm):
+        most = min(restart, budget - matvecs)
         goal = max(MARGIN * tolerance / norm, finest)
         torch.mul(r, 1.0 / norm, out=basis[0])
         y, steps = _least_residual(matvec, basis, goal, most)

@@ -46,9 +46,7 @@ class Ranks:
         """The range of n samples that this rank holds."""
         width = self.width(n)
         if width * (self.size - 1) >= n:
-            raise ConfigError(
-                f"There must be samples for every rank, got {n} for {self.size}; start fewer ranks."
-            )
+            raise ConfigError(f"Every rank must have samples, got {n} for {self.size} ranks.")
         return slice(self.rank * width, min((self.rank + 1) * width, n))
 
     def gather(self, part: Tensor, total: int) -> Tensor:

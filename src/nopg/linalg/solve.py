@@ -22,6 +22,7 @@ PRECONDITIONED = "preconditioned gmres"  # GMRES with a coarse inverse
 COLUMN_STEPS = 10  # steps before a restart where a vector is as long as many columns
 
 Solver = Callable[[MatVec, Tensor, Tensor, float, int], Attempt]
+Chain = Mapping[str, Solver]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +92,7 @@ def solve_pair(
     if len(r) <= config.dense_below:
         return _direct(system, r, eps0, config)
     q0, mu0 = start if start is not None else (torch.zeros_like(r), torch.zeros_like(r))
-    chains: list[Mapping[str, Solver]] = [CHAIN, CHAIN]
+    chains: list[Chain] = [CHAIN, CHAIN]
     if correction is not None and system.compiled is not None:
         budget = config.max_matvecs // 10  # such a solve is short or useless
         both = system.compiled.attempts((r, eps0), (q0, mu0), config.rtol, budget, correction)
@@ -140,12 +141,7 @@ def _direct(
 
 
 def _iterate(
-    name: str,
-    matvec: MatVec,
-    b: Tensor,
-    start: Tensor,
-    config: SolverConfig,
-    chain: Mapping[str, Solver],
+    name: str, matvec: MatVec, b: Tensor, start: Tensor, config: SolverConfig, chain: Chain
 ) -> Solution:
     norm = math.sqrt(torch.dot(b, b).item())
     if norm == 0.0:
@@ -180,7 +176,7 @@ def fixed_point(
     return Attempt(x, residual, norm <= tolerance, matvecs)
 
 
-CHAIN: Mapping[str, Solver] = {"gmres": gmres, "fixed point": fixed_point}
+CHAIN: Chain = {"gmres": gmres, "fixed point": fixed_point}
 
 
 def _require_solved(name: str, method: str, left: Tensor, b: Tensor, config: SolverConfig) -> None:

@@ -150,9 +150,7 @@ def bind(port: int) -> socket.socket:
     try:
         return socket.create_server((LOOPBACK, port))
     except OSError as error:
-        raise ConfigError(
-            f"`port` must be free on {LOOPBACK}, {port} is not ({error.strerror}); 0 is any."
-        ) from error
+        raise ConfigError(f"`port` {port} is not free ({error.strerror}); 0 takes any.") from error
 
 
 @contextmanager

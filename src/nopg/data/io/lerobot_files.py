@@ -15,12 +15,8 @@ from nopg.data.io.tables import TableSource, table_arguments
 from nopg.errors import require_extra
 
 INFO = Path("meta") / "info.json"
-_PARTS = {
-    "reward": "next.reward",
-    "episode": "episode_index",
-    "time": "timestamp",
-    "truncation": "next.done",
-}
+_PARTS = {"reward": "next.reward", "episode": "episode_index"}
+_PARTS |= {"time": "timestamp", "truncation": "next.done"}
 _LARGEST_INFO, _WIDEST = 2**24, 1024
 
 
