@@ -87,19 +87,18 @@ class Estimator:
 
     def solve(
         self,
-        policy: Policy,  # the policy, of the family this estimator was made for
-        generator: torch.Generator,  # source of the policy's draws, where it needs any
-        solver: SolverConfig,  # accuracy of the two solves
-        # What a solution close by leaves: `following` of it.
+        policy: Policy,
+        draws: torch.Generator,
+        solver: SolverConfig,
         start: Start | None = None,
     ) -> BellmanSolution:
-        """One pass of Algorithm 1 up to the update of theta."""
+        """One pass of Algorithm 1 up to the update of theta; `start` is what one close by left."""
         problem, samples = self.problem, self.problem.samples
         made = PerceptronPass.of(policy, problem.queries)
         said = None if made is None else made.outputs
         outputs = checked_outputs(policy, problem.queries, samples.action_width, said)
         with torch.no_grad():
-            at_next, at_initial = self._rows(outputs, generator, solver, start)
+            at_next, at_initial = self._rows(outputs, draws, solver, start)
             group = problem.config.next_state_samples
             P = AveragedRows(at_next.operator, group, samples.continuation_mask)
             eps0 = at_initial.operator.row_mean()  # (n,)

@@ -182,18 +182,14 @@ class KernelEvaluator:
 
 
 def build_problem(
-    policy: Policy,  # its parameters set dtype and device
-    data: Dataset,
-    initial_states: Any,  # (B, d_s)
-    bandwidths: object,  # `Bandwidths`, or a rule that chooses them
-    config: EstimatorConfig,
-    seed: Seed,
+    policy: Policy, data: Dataset, starts: Any, widths: object, config: EstimatorConfig, seed: Seed
 ) -> Problem:
     """Choose bandwidths by a rule, or take them, and lay out the kernel rows."""
+    # The policy's parameters set dtype and device.
     like = next(policy.parameters(), torch.empty(0, dtype=torch.float64))
     samples = Samples.of(data, like.dtype, like.device)
-    initial = initial_state_tensor(initial_states, samples.states)
-    chosen = select_bandwidths(bandwidths, data, seed.numpy("bandwidths"))
+    initial = initial_state_tensor(starts, samples.states)
+    chosen = select_bandwidths(widths, data, seed.numpy("bandwidths"))
     return Problem.build(samples, initial, chosen, config, seed.torch("next-states", like.device))
 
 

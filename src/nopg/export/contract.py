@@ -20,11 +20,11 @@ _SPOKEN = ("observations", "actions", "sample_time", "memory", "guard", "data")
 
 
 def contract(
-    policy: FittedPolicy,  # what was exported
+    policy: FittedPolicy,
     content: bytes,  # the file
     measured: Mapping[str, Any],  # how it was compared, and what it costs
-    guard: SupportPoints | None,  # the support guard inside, if there is one
-    fallback: Sequence[float] | None,  # what it does where no sample is near
+    guard: SupportPoints | None,
+    fallback: Sequence[float] | None,
 ) -> dict[str, Any]:
     """Everything that whoever runs the export has to know, as JSON."""
     data, memory, space = policy.data, policy.memory, policy.action_space

@@ -85,12 +85,10 @@ class DeployedWithMemory(nn.Module):
         return (action, "next_state", *others)
 
     def forward(
-        self,
-        observation: Tensor,  # (m, d_o)
-        state: Tensor,  # what came out as `next_state` a step before, (m, p)
-        episode_start: Tensor,  # where there is no such step, (m,)
+        self, observation: Tensor, state: Tensor, episode_start: Tensor
     ) -> tuple[Tensor, ...]:
         """Action, the state for the next step, and what else the policy knows."""
+        # `state`, (m, p), came out as `next_state` a step before, but for the (m,) that start.
         before = self.before.expand(observation.shape[0], -1)
         first = torch.cat([observation, before], dim=1)[:, self.first]
         past = torch.where(episode_start[:, None], first, state)
@@ -157,11 +155,9 @@ def policy_arrays(graph: Deployed | DeployedWithMemory) -> dict[str, Any]:
 
 
 def to_onnx(
-    graph: Deployed | DeployedWithMemory,  # what to export
-    example: tuple[Tensor, ...],  # two rows of each input
-    metadata: Mapping[str, Any],  # kept in the file as JSON under the key "nopg"
+    graph: Deployed | DeployedWithMemory, example: tuple[Tensor, ...], metadata: Mapping[str, Any]
 ) -> bytes:
-    """The bytes of an ONNX file whose inputs are those of the graph, (batch, ...)."""
+    """An ONNX file with the inputs of the graph, (batch, ...); `example` has two rows of each."""
     for module in ("onnx", "onnxscript", "onnxruntime"):
         require_extra(module, "export")
     batch = torch.export.Dim("batch")

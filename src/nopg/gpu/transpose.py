@@ -55,14 +55,9 @@ def _transposed_values(
 
 
 def transposed_values(
-    weights: Tensor,  # P, (B, m, k)
-    rows: Tensor,  # row each entry comes from, (nnz,)
-    slots: Tensor,  # and its place there, (nnz,)
-    discount: Tensor,  # D, (m,)
-    *,
-    out: Tensor,
+    weights: Tensor, rows: Tensor, slots: Tensor, discount: Tensor, *, out: Tensor
 ) -> None:
-    """Values of T, D_i P_ij in its order, into `out`, (B, nnz)."""
+    """Values of T, D_i P_ij in the order of its `rows` and `slots`, into `out`, (B, nnz)."""
     n_entries, (n_batch, _, k) = len(rows), weights.shape
     _transposed_values[(-(-n_entries // COPIED) * n_batch,)](
         weights, rows, slots, discount.contiguous(), out, n_entries, n_batch, k=k,

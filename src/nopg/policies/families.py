@@ -180,12 +180,9 @@ def as_policy(module: nn.Module) -> Policy:
 
 
 def checked_outputs(
-    policy: Policy,
-    states: Tensor,
-    width: int,
-    outputs: tuple[Tensor, ...] | None = None,  # where they are known already
+    policy: Policy, states: Tensor, width: int, outputs: tuple[Tensor, ...] | None = None
 ) -> tuple[Tensor, ...]:
-    """What the policy says, `width` columns each, if all of it is finite."""
+    """What the policy says, or has said, `width` columns each, if all of it is finite."""
     outputs = policy.outputs(states) if outputs is None else outputs
     expected = (len(states), width)
     what = "probabilities" if isinstance(policy, CategoricalPolicy) else "actions"

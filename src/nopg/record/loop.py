@@ -125,12 +125,7 @@ class Loop:
     """Steps the session at a fixed rate; a late step is not made up for."""
 
     def __init__(
-        self,
-        session: Session,  # the recording
-        link: Link,  # where the page is
-        *,
-        fps: float,  # steps per second
-        invite: Callable[[], None],  # shows the page's address
+        self, session: Session, link: Link, *, fps: float, invite: Callable[[], None]
     ) -> None:
         self._session, self._link = session, link
         self._fps, self._rate, self._invite = fps, fps, invite

@@ -33,16 +33,16 @@ class Controls:
 
 
 class ContinuousTeleop:
-    """Continuous actions: hands push each axis, a ramp limits its speed."""
+    """Continuous actions: hands push each axis, a ramp limits its speed in steps of `seconds`."""
 
     kind = "continuous"
 
     def __init__(
         self,
-        space: Box,  # the action space, a vector
-        names: Names = (),  # names that are known of its columns
+        space: Box,
+        names: Names = (),
         *,
-        seconds: float,  # environment time of one step
+        seconds: float,
         rise: float = RISE,
         fall: float = FALL,
     ) -> None:
