@@ -115,11 +115,7 @@ class Estimator:
         return BellmanSolution(self, *found)
 
     def _rows(
-        self,
-        outputs: Outputs,
-        generator: torch.Generator,
-        solver: SolverConfig,
-        start: Start | None,
+        self, outputs: Outputs, draws: torch.Generator, solver: SolverConfig, start: Start | None
     ) -> list[PolicyRows]:
         """Rows at the next states, then at the initial ones."""
         m, accuracy = self.at_next.rows.shape[0], max(EXACT, solver.rtol)
@@ -127,7 +123,7 @@ class Estimator:
         for family, some in ((self.at_next, slice(m)), (self.at_initial, slice(m, None))):
             hint = Hint(None if guess is None else guess[..., some, :], accuracy)
             there = tuple(output.detach()[some] for output in outputs)
-            found.append(family.evaluate(there, generator, hint))
+            found.append(family.evaluate(there, draws, hint))
         return found
 
 

@@ -19,10 +19,7 @@ def with_history(table: Table, observations: int, actions: int) -> Table:
     require_count("observations", observations, 0)
     require_count("actions", actions, 0)
     if table.history is not None:
-        raise DataError(
-            "A history is added once, these data have one "
-            f"({', '.join(table.observation_names)}); start from the data without."
-        )
+        raise DataError("A history is added once, these data have one; start from others.")
     if observations == actions == 0:
         return table
     order, age = in_runs(table, "A history", max(observations, actions))
@@ -66,10 +63,7 @@ def known_states(table: TransitionTable) -> FloatArray:
 def in_runs(table: TransitionTable, what: str, steps: int = 0) -> tuple[IntArray, IntArray]:
     """Rows in time order, and how many of its own run precede each, (n,) both."""
     if table.episodes is None:
-        raise DataError(
-            f"{what} needs rows in time order with episode ids, these data have none; "
-            "pass `episodes`, or load them with an episode column."
-        )
+        raise DataError(f"{what} needs rows in time order with episode ids; pass `episodes`.")
     sizes = np.unique(table.episodes, return_counts=True)[1]
     if sizes.min() < steps:
         raise DataError(
@@ -78,10 +72,7 @@ def in_runs(table: TransitionTable, what: str, steps: int = 0) -> tuple[IntArray
         )
     order, is_first = run_starts(table)
     if is_first.all():
-        raise DataError(
-            f"{what} needs rows of an episode in time order, no row starts where the "
-            "one before it ended; sort them by time."
-        )
+        raise DataError(f"{what} needs rows in time order, none follows another; sort them.")
     place = np.arange(len(order))
     return order, place - np.maximum.accumulate(np.where(is_first, place, 0))
 

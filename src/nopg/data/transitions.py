@@ -119,10 +119,7 @@ class TransitionTable:
     def n_actions(self) -> int:
         """Number of discrete actions: from the space, else as seen in the data."""
         if not self.is_discrete:
-            raise DataError(
-                "`n_actions` exists for discrete actions only, these are continuous; "
-                "use actions.shape[1] for their dimension."
-            )
+            raise DataError("`n_actions` is for discrete actions, these are continuous.")
         if self.history is not None:
             return len(self.history.before)
         stated = getattr(self.action_space, "n", None)
@@ -141,10 +138,7 @@ class TransitionTable:
     def first_states(self) -> FloatArray:
         """The first observation of each episode, (n_episodes, d_s)."""
         if self.episodes is None:
-            raise DataError(
-                "Initial states come from the first row of each episode, but these "
-                "data have no `episodes`; pass `initial_states` yourself."
-            )
+            raise DataError("Without `episodes` initial states are unknown; pass `initial_states`.")
         _, first_rows = np.unique(self.episodes, return_index=True)
         return self.observations[np.sort(first_rows)]
 
@@ -180,8 +174,7 @@ def _require_transitions(arrays: dict[str, Any]) -> None:
     d_s, d_next = arrays["observations"].shape[1], arrays["next_observations"].shape[1]
     if d_s != d_next:
         raise DataError(
-            "`observations` and `next_observations` must have the same columns, got "
-            f"{d_s} and {d_next}; select the same ones for both."
+            f"States and successors must have the same columns, got {d_s} and {d_next}."
         )
 
 

@@ -23,10 +23,7 @@ def as_matrix(name: str, values: Any, *, is_finite: bool = True) -> FloatArray:
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2 or array.shape[1] == 0:
-        raise DataError(
-            f"`{name}` must be a matrix with one row per transition and at least one "
-            f"column, got shape {array.shape}; reshape it to (n, d)."
-        )
+        raise DataError(f"`{name}` must be a matrix (n, d), got shape {array.shape}; reshape it.")
     if is_finite:
         _require_finite(name, array)
     return np.ascontiguousarray(array)
@@ -99,10 +96,7 @@ def as_episodes(values: Any) -> IntArray | None:
         and bool(np.all((array == np.round(array)) & (np.abs(array) < 2**53)))
     )
     if not is_whole:
-        raise DataError(
-            "`episodes` must hold one integer id per transition, got values of type "
-            f"{array.dtype}; number the episodes 0, 1, 2, ..."
-        )
+        raise DataError(f"`episodes` must be integer ids, one per transition, got {array.dtype}.")
     return array.astype(np.int64)
 
 
@@ -148,10 +142,7 @@ def _vector(name: str, array: NDArray[Any], what: str) -> NDArray[Any]:
 def _numeric(name: str, values: Any) -> FloatArray:
     array = _rectangular(values)
     if array.dtype.kind not in "biuf":
-        raise DataError(
-            f"`{name}` must be numbers in a rectangular array, got {array.dtype}; "
-            "check for text, missing values or rows of different lengths."
-        )
+        raise DataError(f"`{name}` must be numbers in a rectangular array, got {array.dtype}.")
     return array.astype(np.float64)
 
 

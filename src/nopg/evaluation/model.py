@@ -27,6 +27,7 @@ from nopg.discount import discount_horizon
 from nopg.dynamics.ensemble import fit_ensemble, model_columns
 from nopg.dynamics.left_out import gap_models, left_out_models, left_out_share
 from nopg.dynamics.posterior import drawn_models
+from nopg.dynamics.replays import PAIRS
 from nopg.dynamics.rollouts import Steps, rollout_steps
 from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
 from nopg.evaluation.intervals import Estimate, Spread
@@ -308,13 +309,9 @@ class ModelEvaluator:
         """The models with less blur about where and how tasks end; none without ends."""
         # A termination model blurs over as much as data are apart, and the difference shows what
         # that does to a return.
-        found = []
-        for model in self.models:
-            ends = model.termination
-            if ends is not None:
-                sharp = replace(ends, width=ends.width / SHARPER)
-                found.append(ArrayTransitionModel(replace(model, termination=sharp)))
-        return tuple(found)
+        known = [(one, one.termination) for one in self.models]
+        pairs = [(one, replace(e, width=e.width / SHARPER)) for one, e in known if e is not None]
+        return tuple(ArrayTransitionModel(replace(one, termination=e)) for one, e in pairs)
 
     def _as_of_all(self, left_out: Array) -> Array:
         """Answers without parts, (K, m), as if all rows had been in these."""
@@ -329,7 +326,7 @@ class ModelEvaluator:
     @cached_property
     def _gaps(self) -> list[ArrayTransitionModel]:
         # What noise leaves open of a function is more than a gap hides.
-        if not self.replay.is_of_pairs or self.models[0].noise is not None:
+        if self.replay.kind != PAIRS or self.models[0].noise is not None:
             return []
         models = gap_models(self.models[0], self.data, self.seed.numpy("gaps"))
         return [ArrayTransitionModel(model) for model in models]

@@ -54,11 +54,6 @@ class Replay:
     worst_place: NDArray[np.float64]  # state that was predicted worst from, (d,)
 
     @property
-    def is_of_pairs(self) -> bool:
-        """Whether rows are in no order, so that no path of them could be replayed."""
-        return self.kind == PAIRS
-
-    @property
     def scale(self) -> float:
         """The largest factor among horizons with enough starts, half of them apart."""
         counts = zip(self.n_starts, self.n_apart, strict=True)

@@ -126,7 +126,6 @@ def _action_tensor(actions: Any, m: int, problem: Problem) -> Tensor:
         array = array[None]
     if array.shape != (m, d_a) or array.dtype.kind not in "fiu":
         raise DataError(
-            f"`actions` must have one row per state and {d_a} columns, ({m}, {d_a}), "
-            f"got shape {array.shape}; pass one action per state."
+            f"`actions` must have shape ({m}, {d_a}), one per state, got {array.shape}."
         )
     return torch.as_tensor(array.astype(np.float64)).to(data.states)

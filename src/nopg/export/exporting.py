@@ -88,8 +88,7 @@ def export_policy(
     kind = format or {s: f for f, s in SUFFIXES.items()}.get(path.suffix)
     if kind not in SUFFIXES:
         raise ConfigError(
-            f"`format` must be one of {', '.join(SUFFIXES)}, got {kind or path.name!r};"
-            " choose one, or a path that ends in .onnx, .npz, .h or .js."
+            f"`format` must be one of {', '.join(SUFFIXES)}, got {kind or path.name!r}; choose one."
         )
     action = _fallback(policy, fallback)
     if kind in PROGRAMS:
@@ -114,10 +113,7 @@ def _graph(policy: FittedPolicy, path: Path, kind: str) -> tuple[Exported, bytes
     reader = path.with_name(READER) if kind == "numpy" else None
     first, _, _ = Path(numpy_reader.__file__).read_bytes().partition(b"\n")
     if reader and reader.exists() and not reader.read_bytes().startswith(first):
-        raise ConfigError(
-            f"`{reader}` must be free for the reader of the export, there is another "
-            "file of this name; choose another folder."
-        )
+        raise ConfigError(f"`{reader}` must be free for the reader, another file has its name.")
     graph, states = deployed(policy), verify.trial_states(policy)
     run: verify.Runner
     if kind == "numpy":

@@ -131,10 +131,7 @@ def program_name(stem: str) -> str:
     """A file's name as the beginning of names in C and JavaScript."""
     name = re.sub(r"\W", "_", stem, flags=re.ASCII).lower().strip("_")
     if not name or not name[0].isalpha():
-        raise ConfigError(
-            f"The name of the file becomes that of functions and must begin with a "
-            f"letter, got {stem!r}; call it policy.h, for example."
-        )
+        raise ConfigError(f"The name of a program must begin with a letter, got {stem!r}.")
     return name
 
 

@@ -49,10 +49,7 @@ class SafePolicy:
         if threshold == "auto":
             threshold = guard_distance(policy)
         if not isinstance(threshold, (int, float)) or not threshold > 0.0:
-            raise ConfigError(
-                f'`threshold` must be a positive number or "auto", got {threshold!r}; '
-                "3 means three bandwidths from the nearest sample."
-            )
+            raise ConfigError(f'`threshold` must be positive or "auto", got {threshold!r}.')
         self.threshold = float(threshold)
         self.decisions = self.interventions = 0
         self._policy, self._fallback = policy, fallback

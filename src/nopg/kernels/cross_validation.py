@@ -31,10 +31,7 @@ def cross_validated(kind: str, values: FloatArray, factor: Factor, has_floor: bo
     d_all = values.shape[1]
     factors = factor if isinstance(factor, Sequence) else [factor] * d_all
     if len(factors) != d_all:
-        raise ConfigError(
-            f"There must be one {kind} factor for each of {d_all} dimensions, got "
-            f"{len(factors)}; a single number serves them all."
-        )
+        raise ConfigError(f"There must be one {kind} factor, or {d_all}, got {len(factors)}.")
     chosen = []
     for d, column in enumerate(values.T):
         h, remark = cross_validated_bandwidth(np.ascontiguousarray(column))

@@ -40,10 +40,7 @@ class RecordConfig:
 
     def __post_init__(self) -> None:
         if self.out.suffix != ".npz":
-            raise ConfigError(
-                f"`out` must be a file ending in .npz, got {self.out.name}; name it "
-                f"for example {self.out.stem or 'demonstrations'}.npz."
-            )
+            raise ConfigError(f"`out` must be a file ending in .npz, got {self.out.name}.")
         for name, (low, high) in _RANGES.items():
             value = getattr(self, name)
             if value is not None and not low <= value <= high:
@@ -103,8 +100,5 @@ def _teleop(simulator: Simulator, names: Names, config: RecordConfig) -> Teleop:
     if isinstance(space, Discrete):
         return DiscreteTeleop(space, names)
     if not isinstance(space, Box):
-        raise ConfigError(
-            f"The action space must be a Box vector or Discrete, got {space}; wrap the "
-            "environment so that it has one of these."
-        )
+        raise ConfigError(f"The action space must be a Box vector or Discrete, got {space}.")
     return ContinuousTeleop(space, names, seconds=1.0 / (config.fps or simulator.fps))

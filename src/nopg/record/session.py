@@ -32,10 +32,7 @@ class Demonstrations:
 
     def __init__(self, path: Path, columns: Mapping[str, Any]) -> None:
         if path.exists():
-            raise ConfigError(
-                f"`{path}` must not exist, a recording never overwrites; choose "
-                "another name, and join the two with nopg.data.merge."
-            )
+            raise ConfigError(f"`{path}` must not exist yet, a recording never overwrites.")
         self.path, self.columns = path, columns  # names and spaces
         self._episodes: list[Episode] = []
 

@@ -47,10 +47,7 @@ class ContinuousTeleop:
         fall: float = FALL,
     ) -> None:
         if len(space.shape) != 1:
-            raise ConfigError(
-                f"A continuous action must be a vector, got {space}; wrap the "
-                "environment with gymnasium.wrappers.TransformAction."
-            )
+            raise ConfigError(f"A continuous action must be a vector, got {space}; flatten it.")
         (n_axes,) = space.shape
         bounds = np.stack([space.low, space.high]).astype(np.float64)  # (2, d_a)
         unlimited = ~np.isfinite(bounds) | (np.abs(bounds) > _UNBOUNDED)
@@ -92,10 +89,7 @@ class DiscreteTeleop:
 
     def __init__(self, space: Discrete, names: Names = ()) -> None:
         if int(space.start) != 0:
-            raise ConfigError(
-                f"A discrete action must have labels 0, 1, 2, ..., got {space}; wrap "
-                "the environment with gymnasium.wrappers.TransformAction."
-            )
+            raise ConfigError(f"Labels of an action must be 0, 1, 2, ..., got {space}; shift them.")
         self.names = fitting(names, int(space.n), "")
         self._idle: int | None = 1 if len(self.names) == 3 else None
         if "none" in self.names:

@@ -61,10 +61,7 @@ class RunConfig:
         """The config in a `run.json`; its settings are checked where they are used."""
         found = read_json(path)
         if found.get("format") != FORMAT:
-            raise RunError(
-                f"`{path}` must be of format {FORMAT}, it is of format "
-                f"{found.get('format')!r}; use the nopg that wrote it."
-            )
+            raise RunError(f"`{path}` must be of format {FORMAT}, it is {found.get('format')!r}.")
         with reading(path, "a record of how the run is trained"):
             kinds = get_type_hints(cls)
             for name, kind in kinds.items():

@@ -98,8 +98,7 @@ def _lines(text: io.TextIOWrapper, path: Path, most: int) -> Iterator[str]:
         total += len(line)
         if total > most:
             raise DataError(
-                f"`{path}` must unpack to at most {most:,} characters, it goes on; "
-                "raise `max_bytes` if you trust the file."
+                f"`{path}` must unpack to at most {most:,} characters; raise `max_bytes` if it may."
             )
         yield line
 

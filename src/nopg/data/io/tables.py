@@ -142,7 +142,12 @@ def settle_columns(
     if options.next_observations is None and following and {*following} <= {*names}:
         found["next_observations"] = following
     settled = replace(options, **{part: c for part, c in found.items() if c})  # type: ignore[arg-type]
-    _require_settled(names, settled)
+    needed = ("observations", "actions", "reward")
+    if asked := [f"`{part}`" for part in needed if not getattr(settled, part)]:
+        raise DataError(
+            f"The table must have states, actions and rewards, its columns are {_shown(names)}; "
+            f"say which are which with {' and '.join(asked)}."
+        )
     listed = [
         f"{part} = {columns if isinstance(columns, str) else ', '.join(columns)}"
         for part, columns in found.items()
@@ -162,16 +167,6 @@ def _require_present(names: Sequence[str], options: ReadOptions) -> None:
         raise DataError(
             f"The columns you name must be in the table, {_shown(absent)} are not; it "
             f"has {_shown(names)}{did_you_mean(absent, names)}"
-        )
-
-
-def _require_settled(names: Sequence[str], settled: ReadOptions) -> None:
-    needed = ("observations", "actions", "reward")
-    asked = [f"`{part}`" for part in needed if not getattr(settled, part)]
-    if asked:
-        raise DataError(
-            f"The table must have states, actions and rewards, its columns are "
-            f"{_shown(names)}; say which are which with {' and '.join(asked)}."
         )
 
 
