@@ -68,11 +68,9 @@ class MatchedRows(RowModel):
                 scaled = (listed.permute(1, 2, 0) - self._centre) / self._h
                 self._features.append(self._made(block.log_psi, offset, scaled))
 
-    def at(
-        self, actions: Tensor, start: Tensor | None = None, accuracy: float = EXACT
-    ) -> RowWeights:
+    def at(self, taken: Tensor, start: Tensor | None = None, accuracy: float = EXACT) -> RowWeights:
         """Rows for one action per query, (m, d_a), or for several, (k, m, d_a)."""
-        a = (actions - self._centre) / self._h
+        a = (taken - self._centre) / self._h
         if a.ndim == 2:
             return self._solved(self._features, a, start, accuracy)
         starts = [None] * len(a) if start is None else start.unbind()

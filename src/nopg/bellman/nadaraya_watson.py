@@ -34,11 +34,9 @@ class NadarayaWatson(RowModel):
     variances: Tensor  # squared action bandwidths, (d_a,); none for labels
     log_similarity: Tensor | None = None  # between labels, (n_actions, n_actions)
 
-    def at(
-        self, actions: Tensor, start: Tensor | None = None, accuracy: float = EXACT
-    ) -> RowWeights:
+    def at(self, taken: Tensor, start: Tensor | None = None, accuracy: float = EXACT) -> RowWeights:
         """Rows for one action per query, (m, d_a), or for several, (k, m, d_a)."""
-        return gaussian_weights(self.rows, actions, self.variances)
+        return gaussian_weights(self.rows, taken, self.variances)
 
     def at_label(self, label: int) -> RowWeights:
         """Rows for one discrete action, the same at every query."""

@@ -131,15 +131,13 @@ class Problem:
             reach = next_rows.reach(samples.states)
             points = samples.next_states / torch.where(reach > 0.0, reach, 1.0)
             coarse = CoarseCells.of(points, next_rows.n_entries)
-        rows = (next_rows, initial_rows)
-        return cls(samples, bandwidths, config, queries, *rows, ranks, coarse)
+        return cls(samples, bandwidths, config, queries, next_rows, initial_rows, ranks, coarse)
 
     def of_samples(self, s: Samples) -> Problem:
         """The same with other samples, whose actions are no labels."""
         like, initial = self.samples.states, self.initial_rows.queries
-        moved, after = s.rewards.to(like), s.next_states.to(like)
-        columns = (s.states.to(like), s.actions.to(like), moved, after)
-        samples = Samples(*columns, s.continuation.to(like))
+        columns = (s.states, s.actions, s.rewards, s.next_states, s.continuation)
+        samples = Samples(*(column.to(like) for column in columns))
         given = (samples, initial, self.bandwidths, self.config)
         return Problem.build(*given, torch.Generator(like.device), self.ranks)
 
@@ -202,11 +200,10 @@ class Problem:
         if order == "analytic":
             assert isinstance(model, NadarayaWatson)  # by `EstimatorConfig`
             return AnalyticResponsibilities(model)
-        is_smooth = order == "quadrature"
-        nodes = quadrature(count, s.action_width) if is_smooth else None
-        return IntegratedResponsibilities(
-            model, nodes or independent_draws(count), order == "kernel-average"
-        )
+        nodes = independent_draws(count)
+        if order == "quadrature":
+            nodes = quadrature(count, s.action_width)
+        return IntegratedResponsibilities(model, nodes, order == "kernel-average")
 
     def row_model(self, rows: QueryRows) -> RowModel:
         """What makes weights of `rows`, by the settings."""

@@ -195,12 +195,12 @@ def quadrature(count: int, d_a: int) -> Nodes:
     per_dimension = int(count ** (1.0 / d_a) + 1e-9)
     if per_dimension >= 2 or count == 1:
         return partial(_product_rule, per_dimension=per_dimension)
-    return partial(_drawn, count=count, is_antithetic=True)
+    return partial(_drawn, count=count, paired=True)
 
 
 def independent_draws(count: int) -> Nodes:
     """Standard normal draws, fresh at every call, all of equal share."""
-    return partial(_drawn, count=count, is_antithetic=False)
+    return partial(_drawn, count=count, paired=False)
 
 
 def _product_rule(means: Tensor, generator: Generator, per_dimension: int) -> tuple[Tensor, Tensor]:
@@ -212,14 +212,12 @@ def _product_rule(means: Tensor, generator: Generator, per_dimension: int) -> tu
     return nodes, torch.as_tensor(shares / shares.sum()).to(means)[:, None].expand(-1, m)
 
 
-def _drawn(
-    means: Tensor, generator: Generator, count: int, is_antithetic: bool
-) -> tuple[Tensor, Tensor]:
-    drawn = -(-count // 2) if is_antithetic else count
+def _drawn(means: Tensor, generator: Generator, count: int, paired: bool) -> tuple[Tensor, Tensor]:
+    drawn = -(-count // 2) if paired else count
     noise = torch.randn(
         (drawn, *means.shape), dtype=means.dtype, device=means.device, generator=generator
     )
-    if is_antithetic:
+    if paired:
         noise = torch.cat([noise, -noise])
     return noise, torch.full_like(noise[..., 0], 1.0 / len(noise))
 

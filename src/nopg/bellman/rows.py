@@ -189,9 +189,7 @@ class RowModel(ABC):
     rows: QueryRows
 
     @abstractmethod
-    def at(
-        self, actions: Tensor, start: Tensor | None = None, accuracy: float = EXACT
-    ) -> RowWeights:
+    def at(self, taken: Tensor, start: Tensor | None = None, accuracy: float = EXACT) -> RowWeights:
         """Rows for one action per query, (m, d_a), or for several, (k, m, d_a).
 
         Models that iterate begin at `start`, the `state` of rows of actions close by.
@@ -216,9 +214,7 @@ class RowModel(ABC):
 def require_labels(log_similarity: Tensor | None) -> Tensor:
     """The kernel between labels, where the actions of the data are labels."""
     if log_similarity is None:
-        raise ConfigError(
-            "Rows of a label need labels, these actions are continuous; pass integers."
-        )
+        raise ConfigError("Rows of a label need labels, these actions are continuous; pass labels.")
     return log_similarity
 
 

@@ -65,13 +65,12 @@ def with_column(
         by_name = dict(zip(dataset.observation_names, states.T, strict=True))
         values = one_per_row(f"The function for {name!r}", function(by_name), len(dataset))
         widened[part] = np.column_stack([states, values])
+    names = dataset.observation_names
     return dataset.with_note(
         f"Added the column {name}.",
         **widened,
-        observation_names=(*dataset.observation_names, name),
-        observation_space=_box(
-            dataset.observation_space, range(len(dataset.observation_names)), bounds
-        ),
+        observation_names=(*names, name),
+        observation_space=_box(dataset.observation_space, range(len(names)), bounds),
     )
 
 

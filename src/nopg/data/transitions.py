@@ -173,9 +173,7 @@ def _require_transitions(arrays: dict[str, Any]) -> None:
         raise DataError(f"A dataset needs at least two transitions, got {n}; record more.")
     d_s, d_next = arrays["observations"].shape[1], arrays["next_observations"].shape[1]
     if d_s != d_next:
-        raise DataError(
-            f"States and successors must have the same columns, got {d_s} and {d_next}."
-        )
+        raise DataError(f"States and successors must have one width, got {d_s} and {d_next}.")
 
 
 def require_inside(actions: Any, space: Space[Any] | None) -> None:

@@ -57,9 +57,7 @@ class Support:
         )
 
 
-def support_at(
-    problem: Problem, states: Any, actions: Any, weights: FloatArray | None = None
-) -> Support:
+def support_at(problem: Problem, states: Any, actions: Any, weights: FloatArray | None) -> Support:
     """Support of states (m, d_s) with actions (m, d_a), or labels (m,)."""
     queries = initial_state_tensor(states, problem.samples.states)
     taken = _action_tensor(actions, len(queries), problem)
@@ -125,7 +123,5 @@ def _action_tensor(actions: Any, m: int, problem: Problem) -> Tensor:
     if array.ndim == 1 and d_a == array.shape[0] and m == 1:
         array = array[None]
     if array.shape != (m, d_a) or array.dtype.kind not in "fiu":
-        raise DataError(
-            f"`actions` must have shape ({m}, {d_a}), one per state, got {array.shape}."
-        )
+        raise DataError(f"`actions` must have shape ({m}, {d_a}), got {array.shape}.")
     return torch.as_tensor(array.astype(np.float64)).to(data.states)

@@ -84,14 +84,12 @@ class DeployedWithMemory(nn.Module):
         action, *others = self.present.outputs
         return (action, "next_state", *others)
 
-    def forward(
-        self, observation: Tensor, state: Tensor, episode_start: Tensor
-    ) -> tuple[Tensor, ...]:
+    def forward(self, observation: Tensor, state: Tensor, starts: Tensor) -> tuple[Tensor, ...]:
         """Action, the state for the next step, and what else the policy knows."""
         # `state`, (m, p), came out as `next_state` a step before, but for the (m,) that start.
         before = self.before.expand(observation.shape[0], -1)
         first = torch.cat([observation, before], dim=1)[:, self.first]
-        past = torch.where(episode_start[:, None], first, state)
+        past = torch.where(starts[:, None], first, state)
         c = self.n_changes
         seen = torch.cat([observation, observation[:, :c] - past[:, :c], past[:, c:]], dim=1)
         action, *others = self.present(seen)

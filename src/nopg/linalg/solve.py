@@ -161,14 +161,12 @@ def _iterate(
     raise AssertionError("unreachable: an unconverged attempt has a large residual")
 
 
-def fixed_point(
-    matvec: MatVec, b: Tensor, start: Tensor, tolerance: float, max_matvecs: int
-) -> Attempt:
+def fixed_point(matvec: MatVec, b: Tensor, start: Tensor, tolerance: float, budget: int) -> Attempt:
     """Iterate x <- x + (b - A x): slow, and sure, since I - A contracts."""
     x = start.clone()
     residual = b - matvec(x)
     norm, matvecs = float(residual.norm()), 1
-    while tolerance < norm < math.inf and matvecs < max_matvecs:
+    while tolerance < norm < math.inf and matvecs < budget:
         x = x + residual
         residual = b - matvec(x)
         norm = float(residual.norm())

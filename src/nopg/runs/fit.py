@@ -122,11 +122,9 @@ def resume(
     return model.fitted
 
 
-def _train(
-    run: RunFolder, model: NOPG, monitoring: Monitoring, state: TrainingState | None
-) -> None:
+def _train(run: RunFolder, model: NOPG, monitoring: Monitoring, last: TrainingState | None) -> None:
     """Train to the end, or until somebody stops it, writing the folder on the way."""
-    training = model.training(run.config.n_updates, state)
+    training = model.training(run.config.n_updates, last)
     kept, kept_at = len(training.history), time.monotonic()
 
     def checkpoint() -> None:
