@@ -67,14 +67,9 @@ class BellmanEquation:
         settings |= {"rows": rows, "stochastic": stochastic, "neighbours": neighbours}
         seeds = Seed(seed)
         self.policy = as_policy(policy).to(dtype)
-        self.problem = Problem.build(
-            samples,
-            initial_state_tensor(initial_states, samples.states),
-            bandwidths,
-            EstimatorConfig(gamma=gamma, **settings),
-            seeds.torch("next-states"),
-            ranks,
-        )
+        initial = initial_state_tensor(initial_states, samples.states)
+        config, draws = EstimatorConfig(gamma=gamma, **settings), seeds.torch("next-states")
+        self.problem = Problem.build(samples, initial, bandwidths, config, draws, ranks)
         self._seeds = seeds
         self._solver = SolverConfig(rtol=rtol)
 

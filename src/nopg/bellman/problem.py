@@ -237,15 +237,9 @@ def list_rows(
     h, neighbours = samples.states.new_tensor(bandwidths.state), config.neighbours
     if config.rows == MATCHED and neighbours == "auto":
         neighbours = NEAREST
-    return query_rows(
-        queries,
-        samples.states,
-        samples.actions,
-        h,
-        neighbours,
-        log_margin=-math.log(config.tolerance) + _action_span(samples, bandwidths),
-        most=config.max_neighbours,
-    )
+    margin = -math.log(config.tolerance) + _action_span(samples, bandwidths)
+    given = (queries, samples.states, samples.actions, h, neighbours)
+    return query_rows(*given, log_margin=margin, most=config.max_neighbours)
 
 
 def _fingerprint(

@@ -74,14 +74,8 @@ class Samples:
 
     def subset(self, rows: Tensor) -> Self:
         """Some of the samples, or all of them in another order."""
-        return type(self)(
-            self.states[rows],
-            self.actions[rows],
-            self.rewards[rows],
-            self.next_states[rows],
-            self.continuation[rows],
-            self.n_actions,
-        )
+        columns = (self.states, self.actions, self.rewards, self.next_states, self.continuation)
+        return type(self)(*(column[rows] for column in columns), n_actions=self.n_actions)
 
     def _in_space(self) -> Self:
         """The same samples, those close in space close in memory."""

@@ -23,13 +23,8 @@ def with_history(table: Table, observations: int, actions: int) -> Table:
     if observations == actions == 0:
         return table
     order, age = in_runs(table, "A history", max(observations, actions))
-    layout = HistoryLayout(
-        n_observed=table.observations.shape[1],
-        observations=int(observations),
-        actions=int(actions),
-        before=_possible(table, 0.0),
-        is_discrete=table.is_discrete,
-    )
+    counts = (table.observations.shape[1], int(observations), int(actions))
+    layout = HistoryLayout(*counts, _possible(table, 0.0), table.is_discrete)
     if actions and not table.is_discrete:
         layout = replace(layout, before=_before(table, layout, order, age))
     states = _states(table, layout, order, age)

@@ -74,14 +74,8 @@ def compared_with_actor(
 
 def difference_of_returns(ours: Returns, theirs: Returns) -> Returns:
     """How much more one earns than another in the same models, gusts and draws."""
-    return Returns(
-        ours.runs - theirs.runs,
-        ours.deviations - theirs.deviations,
-        ours.left_out - theirs.left_out,
-        ours.gaps - theirs.gaps,
-        ours.errors - theirs.errors,
-        max(ours.unknown, theirs.unknown),
-    )
+    less = [a - b for a, b in zip(ours[:-1], theirs[:-1], strict=True)]
+    return Returns(*less, unknown=max(ours.unknown, theirs.unknown))
 
 
 def compared_with_log(
@@ -137,11 +131,5 @@ def _found(
     if unknown > 1.0 - level:
         low = high = worse = float("nan")
         reason = out_of_support_reason(unknown)
-    return Comparison(
-        *(float(difference[0]), low, high, level, worse, *values),
-        against=against,
-        n_starts=len(theirs),
-        deviation=float(theirs.std()),
-        known=not reason,
-        reason=reason,
-    )
+    ends = (float(difference[0]), low, high, level, worse, *values)
+    return Comparison(*ends, against, len(theirs), float(theirs.std()), not reason, reason)

@@ -169,25 +169,18 @@ class KernelEnsemble:
     def objective(self, level: float) -> Estimate:
         """J with its interval."""
         found = [one.eps0 @ one.q.value for one in (self.solution, *self.alternatives)]
-        return Answers(
-            found[0][None],
-            self._replica_objectives()[None],
-            [one[None] for one in found[1:]],
-            self.solution.estimator.problem.possible_returns,
-            self._unknown_visits,
-        ).interval(level)
+        replicas, others = self._replica_objectives()[None], [one[None] for one in found[1:]]
+        possible = self.solution.estimator.problem.possible_returns
+        answers = Answers(found[0][None], replicas, others, possible, self._unknown_visits)
+        return answers.interval(level)
 
     def probability(
         self, ask: Callable[[BellmanSolution, Tensor | None], Tensor], level: float
     ) -> Estimate:
         """A probability, asked of an equation and replica weights (n, b), or none."""
-        return Answers(
-            ask(self.solution, None),
-            ask(self.solution, self.basis.weights),
-            [ask(one, None) for one in self.alternatives],
-            (0.0, 1.0),
-            self._unknown_visits,
-        ).interval(level)
+        plain, replicas = ask(self.solution, None), ask(self.solution, self.basis.weights)
+        others = [ask(one, None) for one in self.alternatives]
+        return Answers(plain, replicas, others, (0.0, 1.0), self._unknown_visits).interval(level)
 
     @cached_property
     def _unknown_visits(self) -> Tensor:

@@ -75,14 +75,9 @@ class _Regression:
         """The best log h from one start within bounds, with its error."""
         from scipy.optimize import minimize
 
-        found = minimize(
-            self.error_and_slope,
-            np.clip(start, *np.transpose(bounds)),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=bounds,
-            options={"maxiter": 40},
-        )
+        how = {"jac": True, "method": "L-BFGS-B", "options": {"maxiter": 40}}
+        inside = np.clip(start, *np.transpose(bounds))
+        found = minimize(self.error_and_slope, inside, bounds=bounds, **how)
         return found.x, float(found.fun)
 
     def error_and_slope(self, log_h: np.ndarray) -> tuple[float, np.ndarray]:

@@ -140,12 +140,8 @@ class RunFolder:
         settings = dict(self.config.settings)
         with reading(self.path / "run.json", "a record of how the run is trained"):
             kind = settings.pop("policy")
-            model = NOPG(
-                kind if policy is None else policy,
-                bandwidths=base.bandwidths,
-                action_space=base.action_space,
-                **settings,
-            )
+            settings |= {"bandwidths": base.bandwidths, "action_space": base.action_space}
+            model = NOPG(kind if policy is None else policy, **settings)
         fitted = model.prepare(base.data, base.initial_states)
         fitted.policy.load_state_dict(base.policy.state_dict())
         return model

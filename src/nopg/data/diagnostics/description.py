@@ -137,17 +137,9 @@ def columns(table: TransitionTable) -> tuple[Column, ...]:
         ("action", table.action_names, actions.T),
         ("reward", ("reward",), table.rewards[None]),
     ]
-    return tuple(
-        Column(
-            name,
-            part,
-            low=float(x.min()),
-            median=float(np.median(x)),
-            mean=float(x.mean()),
-            high=float(x.max()),
-            std=float(x.std()),
-            n_distinct=len(np.unique(x)),
-        )
-        for part, names, values in parts
-        for name, x in zip(names, values, strict=True)
-    )
+    found = []
+    for part, names, values in parts:
+        for name, x in zip(names, values, strict=True):
+            numbers = (x.min(), np.median(x), x.mean(), x.max(), x.std())
+            found.append(Column(name, part, *map(float, numbers), n_distinct=len(np.unique(x))))
+    return tuple(found)

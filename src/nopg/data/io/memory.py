@@ -73,18 +73,10 @@ def from_sb3(buffer: Any, *, scaled_actions: bool = True) -> Dataset:
     elif scaled_actions:
         halves = 0.5 * (actions.astype(np.float64) + 1.0)
         actions = space.low + halves * (space.high - space.low)
-    return Dataset(
-        states,
-        actions,
-        rewards,
-        following,
-        dones & ~timeouts,
-        dones & timeouts,
-        np.cumsum(is_start) - 1,
-        observation_space=buffer.observation_space,
-        action_space=space,
-        notes=("Read from a stable-baselines3 replay buffer.",),
-    )
+    rows = (states, actions, rewards, following, dones & ~timeouts, dones & timeouts)
+    spaces = {"observation_space": buffer.observation_space, "action_space": space}
+    notes = ("Read from a stable-baselines3 replay buffer.",)
+    return Dataset(*rows, np.cumsum(is_start) - 1, **spaces, notes=notes)
 
 
 def _oldest_first(buffer: Any) -> NDArray[Any]:

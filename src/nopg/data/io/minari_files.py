@@ -90,10 +90,7 @@ def _arguments(storage: Any, options: ReadOptions) -> dict[str, Any]:
     metadata = {
         "observation_space": _vector_space(storage.observation_space),
         "action_space": _vector_space(space),
-        "notes": (
-            f"Read {len(episodes)} Minari episodes; s' is the next observation of the "
-            "same episode, the last one included.",
-        ),
+        "notes": (f"Read {len(episodes)} Minari episodes; s' is the next observation of each.",),
     }
     return dataset_arguments(arrays, options, metadata)
 

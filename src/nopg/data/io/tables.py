@@ -87,12 +87,8 @@ def table_arguments(source: TableSource, options: ReadOptions) -> dict[str, Any]
                 f"The action {action} is written in whole numbers without a sign and "
                 "was taken as a discrete label; pass is_discrete=False if it is not.",
             )
-    metadata = {
-        "sample_time": sample_time,
-        "observation_names": settled.observations,
-        "action_names": settled.actions,
-        "notes": notes,
-    }
+    called = {"observation_names": settled.observations, "action_names": settled.actions}
+    metadata = {"sample_time": sample_time, "notes": notes, **called}
     return dataset_arguments(arrays, settled, metadata)
 
 
