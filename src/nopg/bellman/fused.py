@@ -93,8 +93,7 @@ class FusedSystem:
         from nopg.gpu.transpose import transposed_values
 
         weights = self.later.build(taken[:, : self.n])
-        where = (self.rows, self.slots)
-        transposed_values(weights, *where, self.discount, out=self.values)
+        transposed_values(weights, self.rows, self.slots, self.discount, out=self.values)
         first = self.first.build(taken[:, self.n :])
         places, matrix = self._collect
         shares = first.reshape(self.n_policies, -1) @ matrix

@@ -81,6 +81,9 @@ class TransitionTable:
         require_same_length(arrays)
         _require_transitions(arrays)
         require_inside(arrays["actions"], action_space)
+        sample_time = None if sample_time is None else float(sample_time)
+        if sample_time is not None and not 0.0 < sample_time < np.inf:
+            raise DataError(f"`sample_time` must be a positive time or None, got {sample_time!r}.")
         for array in arrays.values():
             if array is not None:
                 array.setflags(write=False)
@@ -88,7 +91,7 @@ class TransitionTable:
         metadata = {
             "observation_names": _column_names("s", observation_names, states.shape[1]),
             "action_names": _column_names("a", action_names, d_a),
-            "sample_time": _time(sample_time),
+            "sample_time": sample_time,
             "observation_space": observation_space,
             "action_space": action_space,
             "notes": tuple(str(note) for note in notes),
@@ -204,15 +207,6 @@ def require_inside(actions: Any, space: Space[Any] | None) -> None:
             f"`actions` must lie in the action space {space}, {len(rows)} rows do not "
             f"({preview(rows)}); clip them if the system did, or pass a wider space."
         )
-
-
-def _time(sample_time: float | None) -> float | None:
-    if sample_time is None:
-        return None
-    found = float(sample_time)
-    if not 0.0 < found < np.inf:
-        raise DataError(f"`sample_time` must be a positive time or None, got {sample_time!r}.")
-    return found
 
 
 def _column_names(prefix: str, given: Sequence[str] | None, count: int) -> tuple[str, ...]:

@@ -99,21 +99,16 @@ def _violations(grounds: Grounds) -> Iterator[Verdict]:
     found, most = grounds.violation, grounds.at_most
     if found is None or found.high <= most:
         return
-    yield Verdict(
-        "stop" if found.value > most else "caution",
-        f"It enters what is to be avoided with probability {found.value:.0%}, up to "
-        f"{found.high:.0%}; {most:.0%} is allowed.",
-        "Lower the reward there, or guard it with nopg.SafePolicy.",
-    )
+    chance = f"with probability {found.value:.0%}, up to {found.high:.0%}; {most:.0%} is allowed."
+    advice = "Lower the reward there, or guard it with nopg.SafePolicy."
+    level: Level = "stop" if found.value > most else "caution"
+    yield Verdict(level, f"It enters what is to be avoided {chance}", advice)
 
 
 def _untried(grounds: Grounds) -> Iterator[Verdict]:
     if (level := _level(grounds.untried)) != "go":
-        yield Verdict(
-            level,
-            f"In {grounds.untried:.0%} of its steps it does what was never tried there.",
-            RECORD,
-        )
+        reason = f"In {grounds.untried:.0%} of its steps it does what was never tried there."
+        yield Verdict(level, reason, RECORD)
 
 
 def _replayed(grounds: Grounds) -> Iterator[Verdict]:

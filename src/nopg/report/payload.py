@@ -158,12 +158,10 @@ def _curve(evidence: Evidence) -> dict[str, Any] | None:
     if len(updates) > MOST_UPDATES:
         even = np.linspace(0, len(updates) - 1, MOST_UPDATES).round().astype(int)
         updates = [updates[i] for i in even]
+    found = evidence.evaluators().items()
     return {
         "step": [one.step for one in updates],
         "value": [one.objective for one in updates],
         "band": [one.certificate for one in updates],
-        "evaluations": [
-            {"name": f"{name}, measured", "step": at, "value": values}
-            for name, (at, values) in evidence.evaluators().items()
-        ],
+        "evaluations": [{"name": f"{n}, measured", "step": t, "value": v} for n, (t, v) in found],
     }

@@ -21,11 +21,8 @@ def words(evidence: Evidence) -> dict[str, str]:
     if data.episodes is not None:
         rows += f" in {counted(data.n_episodes, 'episode')}"
     ended = np.nonzero(evidence.paths.running <= 0.5)[0]
-    return {
-        "level": verdict.level,
-        "headline": verdict.headline,
-        "reason": verdict.reason,
-        "advice": verdict.advice,
+    said = {name: getattr(verdict, name) for name in ("level", "headline", "reason", "advice")}
+    return said | {
         "chooses": ", ".join(data.action_names[:4]),
         "rows": rows,
         "by": "a search (nopg learn)" if policy.search is not None else policy.algorithm,

@@ -40,8 +40,7 @@ class Sequences:
         stretches = np.cumsum(is_first) - 1
         positions = np.arange(len(order)) - np.flatnonzero(is_first)[stretches]
         actions = _standardised(state_actions(table)[order, states.shape[1] :])
-        parts = _standardised(states), actions, reached - states
-        return cls(*parts, stretches, positions)
+        return cls(_standardised(states), actions, reached - states, stretches, positions)
 
     def draw(self, lag: int, generator: np.random.Generator) -> IntArray:
         """Rows that have `lag` rows before them, whole blocks if there are many."""

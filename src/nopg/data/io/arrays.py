@@ -71,8 +71,7 @@ def dataset_arguments(
         parts["actions"] = _of_kind(parts["actions"], options.is_discrete)
     if callable(options.reward):
         said += ("The rewards are a function of (s, a, s').",)
-        given = (parts[name] for name in (*ARRAYS[:2], "next_observations"))
-        values = options.reward(*given)
+        values = options.reward(*(parts[name] for name in (*ARRAYS[:2], "next_observations")))
         parts["rewards"] = one_per_row("A reward function", values, len(parts["observations"]))
     stated = dict(metadata or {})
     for space in ("observation_space", "action_space"):

@@ -101,8 +101,7 @@ class McapFile(TableSource):
                         continue
                     if number not in decoders:
                         schema = schemas.get(channel.schema_id)
-                        is_ros = coding == "cdr"
-                        found = ros2.decoder_for("cdr", schema) if is_ros else parse_json
+                        found = ros2.decoder_for("cdr", schema) if coding == "cdr" else parse_json
                         if found is None:
                             raise ValueError(f"nothing says what {channel.topic} is")
                         decoders[number] = found
